@@ -1,0 +1,105 @@
+"""Acted tables: commands, what was seen of them, the cycles themselves and the settings they rest on."""
+
+from __future__ import annotations
+
+from evenkeel.lake.schema import CYCLE_COLUMNS, Column, Table, cycle_table
+
+_WRITES = "array<struct<table:string,write_id:string,version:bigint,rows:bigint,digest:string>>"
+
+COMMANDS = cycle_table(
+    "commands",
+    "acted",
+    "The outbox: one command per row, on record before anything is sent. Doubled rows of one id are one command.",
+    ("command_id",),
+    ("publish",),
+    Column("command_id", "string", "digest of plan, subject and step", nullable=False),
+    Column("plan_id", "string", "plan that asks for it", nullable=False),
+    Column("step", "int", "position in the plan: splits before unloads", nullable=False),
+    Column("kind", "string", "split or unload", nullable=False),
+    Column("bundle", "string", "bundle concerned", nullable=False),
+    Column("from_broker", "string", "owner when it was decided"),
+    Column("destination", "string", "broker asked for"),
+    Column("algorithm", "string", "split algorithm"),
+    Column("cuts", "array<bigint>", "positions of the cuts"),
+    Column("unload_children", "boolean", "whether the children are unloaded"),
+    Column("mode", "string", "dry_run, approve or auto", nullable=False),
+    Column("request", "string", "the admin request that carries it out", nullable=False),
+    Column("expires_at", "timestamp", "not to be sent after this moment", nullable=False),
+)
+
+OUTCOMES = cycle_table(
+    "outcomes",
+    "acted",
+    "One row per command and observation of it.",
+    ("command_id", "outcome"),
+    ("publish", "ingest"),
+    Column("command_id", "string", "command observed", nullable=False),
+    Column("outcome", "string", "dry_run, done, stale, refused, overridden, lost, timed_out or unknown", nullable=False),
+    Column("seen_at", "timestamp", "when it was seen; the cycle's time in a dry run", nullable=False),
+    Column("detail", "string", "what was seen, in words", nullable=False),
+)
+
+SETTINGS = cycle_table(
+    "settings",
+    "acted",
+    "One row per key of the settings in force in a cycle, with the origin of its value.",
+    ("key",),
+    ("ingest",),
+    Column("settings_digest", "string", "digest of all keys and values", nullable=False),
+    Column("key", "string", "Pulsar's configuration key, or one of Evenkeel's own", nullable=False),
+    Column("value", "string", "JSON of the value in force", nullable=False),
+    Column("origin", "string", "default, observed or override", nullable=False),
+    Column("unit", "string", "unit of the value"),
+)
+
+CYCLES = Table(
+    "cycles",
+    "acted",
+    "The manifest chain, one per cluster: two rows (planned, closed) per attempt at a cycle; readers trust only what it lists.",
+    ("sequence",),
+    ("publish",),
+    (
+        *CYCLE_COLUMNS,
+        Column("sequence", "bigint", "position in the cluster's chain, from 1", nullable=False),
+        Column("attempt", "int", "attempt at this cycle, from 1", nullable=False),
+        Column("attempt_id", "string", "digest that names the attempt", nullable=False),
+        Column("row_kind", "string", "planned or closed", nullable=False),
+        Column("kind", "string", "live, backfill or rerun", nullable=False),
+        Column("status", "string", "planned, closed, skipped, failed or withheld", nullable=False),
+        Column("reason", "string", "why it was skipped, failed or withheld; what to know of it otherwise"),
+        Column("mode", "string", "dry_run, approve or auto", nullable=False),
+        Column("plan_id", "string", "digest of the plan's content; NULL where nothing was decided"),
+        Column("settings_digest", "string", "settings in force"),
+        Column("manager", "string", "load manager whose rules decided"),
+        Column("shedder", "string", "shedding strategy"),
+        Column("placement", "string", "placement strategy"),
+        Column("splits", "int", "splits decided", "count"),
+        Column("unloads", "int", "unloads decided", "count"),
+        Column("placements", "int", "placements decided", "count"),
+        Column("refusals", "int", "placements refused", "count"),
+        Column("rejected_records", "bigint", "records set aside", "count"),
+        Column("before_max_over_mean", "double", "largest broker usage over the mean, as observed", "ratio"),
+        Column("after_max_over_mean", "double", "the same with the plan carried out, by share of traffic", "ratio"),
+        Column("moved_traffic_share", "double", "share of the cluster's traffic that the plan moves", "fraction"),
+        Column("predecessor_cycle_at", "timestamp", "cycle whose state was taken over"),
+        Column("predecessor_attempt_id", "string", "attempt whose state was taken over"),
+        Column("predecessor_expected_at", "timestamp", "cycle that should have come before, by the source"),
+        Column("predecessor_status", "string", "used, none (first cycle), missing (the expected one is not on record) or older"),
+        Column("source", "string", "where the snapshot came from"),
+        Column("snapshot", "string", "the landed snapshot"),
+        Column("writes", _WRITES, "every write of this attempt: write id, table version, rows, digest", nullable=False),
+        Column("reads", _WRITES, "every write of earlier cycles that was read", nullable=False),
+        Column("dag_id", "string", "Airflow DAG, or `cli`"),
+        Column("run_id", "string", "Airflow run"),
+        Column("code_version", "string", "version of Evenkeel"),
+        Column("code_digest", "string", "digest of the deciding code"),
+        Column("recorded_at", "timestamp", "clock of the publisher", nullable=False),
+        Column("body_digest", "string", "digest of this row's content", nullable=False),
+        Column("previous_digest", "string", "manifest_digest of the row before it in the chain; empty for the first", nullable=False),
+        Column("manifest_digest", "string", "digest of previous_digest and body_digest", nullable=False),
+    ),
+    partition=("cluster",),
+    serializable=True,
+)
+
+ACTED = (COMMANDS, OUTCOMES, SETTINGS, CYCLES)

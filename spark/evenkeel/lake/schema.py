@@ -1,0 +1,80 @@
+"""What a table is: columns with type, unit and meaning, declared once.
+
+The DDL, the reference page, the column checks of `expectations/` and the test builders are all derived from these
+declarations. Nothing here needs Spark until a `StructType` is asked for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column: SQL type, comment, unit ("" where a unit makes no sense), and whether NULL is allowed.
+
+    NULL always means *not known*; a figure that is known to be nothing is 0.
+    """
+
+    name: str
+    type: str
+    comment: str
+    unit: str = ""
+    nullable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """One Delta table of the lake.
+
+    `key` names a row within one write; `partition` are the partition columns; `producers` the tasks that write it;
+    `layer` is observed, checked, derived, decided or acted; `decision_columns` of a decided table go into `plan_id`.
+    """
+
+    name: str
+    layer: str
+    comment: str
+    key: tuple[str, ...]
+    producers: tuple[str, ...]
+    columns: tuple[Column, ...]
+    partition: tuple[str, ...] = ("cluster", "cycle_date")
+    serializable: bool = False
+
+    def column_names(self) -> tuple[str, ...]:
+        return tuple(column.name for column in self.columns)
+
+    def struct_type(self) -> StructType:
+        """The Spark schema, in column order."""
+        from pyspark.sql.types import StructField, StructType, _parse_datatype_string
+
+        fields = [StructField(c.name, _parse_datatype_string(c.type), c.nullable) for c in self.columns]
+        return StructType(fields)
+
+    def body_columns(self) -> tuple[Column, ...]:
+        """Columns that a task fills; the stamp of the write is added by the lake."""
+        return tuple(column for column in self.columns if column.name not in STAMP_NAMES)
+
+
+CYCLE_COLUMNS = (
+    Column("cluster", "string", "Pulsar cluster", nullable=False),
+    Column("cycle_at", "timestamp", "moment of the decision, UTC", nullable=False),
+    Column("cycle_date", "date", "UTC date of cycle_at; whole dates expire together", nullable=False),
+    Column("write_id", "string", "the task try that wrote the row; a manifest in `cycles` lists it", nullable=False),
+)
+STAMP_NAMES = frozenset({"cycle_date", "write_id"})
+
+
+def cycle_table(
+    name: str,
+    layer: str,
+    comment: str,
+    key: tuple[str, ...],
+    producers: tuple[str, ...],
+    *columns: Column,
+) -> Table:
+    """A table with one set of rows per cluster and cycle."""
+    return Table(name, layer, comment, key, producers, CYCLE_COLUMNS + columns)
