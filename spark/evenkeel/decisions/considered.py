@@ -1,0 +1,82 @@
+"""The record of one subject that was considered: what became of it, by which rule, with which numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+SubjectKind = Literal["bundle", "broker", "cluster"]
+Outcome = Literal["split", "unload", "placed", "kept", "skipped", "refused"]
+Unit = Literal["fraction", "percent", "byte/s", "msg/s", "count", "ms", ""]
+
+
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    """What else was possible: a candidate broker, or a bundle next in line.
+
+    `verdict`: "best" (drawn from), "candidate" (passed all filters, not best), "removed" (by the filter named in `rule`),
+    "next" (would have been taken after the last one taken).
+    """
+
+    name: str
+    verdict: Literal["best", "candidate", "removed", "next"]
+    rule: str
+    measured: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Considered:
+    """One subject considered in one cycle, also when nothing was done with it.
+
+    `outcome`: "split"/"unload" are acts decided; "placed" is a destination found; "kept" means a rule looked at it and
+    found nothing to do; "skipped" means it was left out before the rule proper; "refused" means something wanted to act
+    and a gate said no.
+    `rule` is the gate that decided; `measured` and `threshold` are in `unit`, and `margin` is measured - threshold.
+    `setting` is Pulsar's key that holds the threshold (in the key's own unit), if a key does.
+    """
+
+    subject: str
+    subject_kind: SubjectKind
+    broker: str | None
+    outcome: Outcome
+    rule: str
+    setting: str | None = None
+    measured: float | None = None
+    threshold: float | None = None
+    margin: float | None = None
+    unit: Unit = ""
+    alternatives: tuple[Alternative, ...] = ()
+    numbers: Mapping[str, float] = field(default_factory=dict)
+
+
+def considered(
+    subject: str,
+    subject_kind: SubjectKind,
+    broker: str | None,
+    outcome: Outcome,
+    rule: str,
+    *,
+    setting: str | None = None,
+    measured: float | None = None,
+    threshold: float | None = None,
+    unit: Unit = "",
+    alternatives: tuple[Alternative, ...] = (),
+    numbers: Mapping[str, float] | None = None,
+) -> Considered:
+    """A `Considered` whose margin is worked out from measured and threshold."""
+    margin = None if measured is None or threshold is None else measured - threshold
+    return Considered(
+        subject=subject,
+        subject_kind=subject_kind,
+        broker=broker,
+        outcome=outcome,
+        rule=rule,
+        setting=setting,
+        measured=measured,
+        threshold=threshold,
+        margin=margin,
+        unit=unit,
+        alternatives=alternatives,
+        numbers=numbers or {},
+    )

@@ -1,0 +1,31 @@
+"""Every error that Evenkeel raises on purpose.
+
+A message says what is wrong, where (cluster, cycle, table, record, key), why, and what to do about it.
+Whoever catches `EvenkeelError` shows its text to the operator and no stack trace.
+"""
+
+from __future__ import annotations
+
+
+class EvenkeelError(Exception):
+    """Root of all errors that Evenkeel raises itself; its text is fit for an operator's eyes."""
+
+
+class SettingsError(EvenkeelError):
+    """A setting is unknown, of the wrong type, out of range, or contradicts another one."""
+
+
+class BadInput(EvenkeelError):
+    """Input that cannot be read as what it claims to be: a name, a range, a record, a file."""
+
+
+class BadName(BadInput):
+    """A topic, namespace, bundle or broker name that Pulsar itself would refuse."""
+
+
+class BadRange(BadInput):
+    """A bundle range or a list of boundaries or cuts that Pulsar itself would refuse."""
+
+
+class NotImplementedStrategy(EvenkeelError):
+    """A strategy or algorithm that Pulsar knows and Evenkeel does not decide with yet."""

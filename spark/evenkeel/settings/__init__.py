@@ -1,0 +1,49 @@
+"""Settings: Pulsar's own keys (and Evenkeel's few), typed, with unit, range, default per generation, and origin."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from evenkeel.settings.contradictions import Contradiction, contradictions
+from evenkeel.settings.effective import EffectiveSettings, Origin
+from evenkeel.settings.files import read_overrides
+from evenkeel.settings.key import Generation, Key, Value
+from evenkeel.settings.reading import simple_class_name
+from evenkeel.settings.resolving import OwnHands, own_hands, resolve
+from evenkeel.settings.settings import Settings, registry
+
+__all__ = [
+    "Contradiction",
+    "EffectiveSettings",
+    "Generation",
+    "Key",
+    "Origin",
+    "OwnHands",
+    "Settings",
+    "Value",
+    "contradictions",
+    "describe",
+    "own_hands",
+    "read_overrides",
+    "registry",
+    "resolve",
+    "simple_class_name",
+]
+
+
+def describe() -> list[dict[str, Any]]:
+    """One row per key for the reference page: key, type and range, defaults, unit, manager, dynamic, alias, meaning."""
+    return [
+        {
+            "key": k.name,
+            "allowed": k.allowed,
+            "default_4_x": k.default,
+            "default_5_0": k.default_5_0,
+            "unit": k.unit,
+            "manager": k.manager,
+            "dynamic": k.dynamic,
+            "deprecated_alias_of": k.deprecated_alias_of,
+            "meaning": k.meaning,
+        }
+        for k in registry().values()
+    ]

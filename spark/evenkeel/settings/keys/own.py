@@ -1,0 +1,53 @@
+"""Evenkeel's own keys, in Pulsar's style and with a prefix of their own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from evenkeel.settings.key import key
+
+
+@dataclass(frozen=True)
+class OwnKeys:
+    """Switches and tolerances of Evenkeel itself; no broker knows them."""
+
+    evenkeelSheddingEnabled: bool = key(True, unit="switch", meaning="Whether Evenkeel decides unloads.")
+    evenkeelSplitEnabled: bool = key(True, unit="switch", meaning="Whether Evenkeel decides splits.")
+    evenkeelManager: str = key(
+        "auto",
+        choices=("auto", "modular", "extensible"),
+        unit="name",
+        meaning="Whose rules hold; auto follows loadManagerClassName.",
+    )
+    evenkeelPulsarVersion: str = key(
+        "auto",
+        default_5_0="5.0",
+        choices=("auto", "4.x", "5.0"),
+        unit="generation",
+        meaning="Whose defaults and details hold; auto follows the brokers' version (4.x where it is not known).",
+    )
+    evenkeelMaxReportAgeSeconds: float = key(
+        1_200.0, lowest=0.0, unit="s", meaning="A broker report older than this is not trusted (Pulsar: one in 15 min)."
+    )
+    evenkeelTopicSumTolerancePercent: float = key(
+        25.0, lowest=0.0, unit="%", meaning="How far the sum of topic rates may be from the broker's own figure."
+    )
+    evenkeelTopicSumToleranceMsgPerSecond: float = key(
+        10.0, lowest=0.0, unit="msg/s", meaning="Differences of topic sums below this never count."
+    )
+    evenkeelMaxSnapshotSeconds: float = key(
+        60.0, lowest=0.0, unit="s", meaning="A snapshot that took longer shows no single moment and is not trusted."
+    )
+    evenkeelFutureToleranceSeconds: float = key(
+        300.0, lowest=0.0, unit="s", meaning="How far ahead of its snapshot a time stamp may be."
+    )
+    evenkeelMissingBrokersToleratedPercent: float = key(
+        34.0,
+        lowest=0.0,
+        highest=100.0,
+        unit="%",
+        meaning="Share of the brokers that may fail to answer before the cluster is left out of a cycle.",
+    )
+    evenkeelAssumeUnloadsSucceed: bool = key(
+        False, unit="switch", meaning="Whether a decided unload counts as done before its outcome was seen."
+    )

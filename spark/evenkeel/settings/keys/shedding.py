@@ -1,0 +1,110 @@
+"""Keys about unloading bundles from brokers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from evenkeel.settings.key import key
+
+SHEDDERS = ("OverloadShedder", "ThresholdShedder", "UniformLoadShedder", "AvgShedder", "TransferShedder")
+
+
+@dataclass(frozen=True)
+class SheddingKeys:
+    """Pulsar's keys of when and what to shed, for the modular manager's strategies."""
+
+    loadBalancerSheddingEnabled: bool = key(
+        True, unit="switch", meaning="Whether the brokers shed by themselves; never a switch of Evenkeel's."
+    )
+    loadBalancerLoadSheddingStrategy: str = key(
+        "ThresholdShedder",
+        default_5_0="AvgShedder",
+        kind="class",
+        choices=SHEDDERS,
+        unit="class",
+        meaning="The strategy that says which bundles leave which broker.",
+    )
+    loadBalancerSheddingIntervalMinutes: int = key(
+        1, lowest=0, unit="min", meaning="Time between two rounds of shedding."
+    )
+    loadBalancerSheddingGracePeriodMinutes: int = key(
+        30, lowest=0, unit="min", meaning="A bundle that was unloaded is left alone for so long."
+    )
+    loadBalancerSheddingExcludedNamespaces: frozenset[str] = key(
+        frozenset(), unit="tenant/namespace", meaning="Namespaces whose bundles are never shed and placed in turns."
+    )
+    loadBalancerBrokerOverloadedThresholdPercentage: int = key(
+        85,
+        lowest=0,
+        highest=100,
+        unit="%",
+        meaning="A broker at this usage is overloaded: OverloadShedder sheds at it, placement avoids what is above.",
+    )
+    loadBalancerBrokerThresholdShedderPercentage: int = key(
+        10,
+        lowest=0,
+        highest=100,
+        unit="percentage points",
+        manager="modular",
+        meaning="ThresholdShedder sheds from a broker whose average usage is so far above the mean of all.",
+    )
+    lowerBoundarySheddingEnabled: bool = key(
+        False,
+        unit="switch",
+        manager="modular",
+        dynamic=False,
+        meaning="Whether ThresholdShedder also feeds a broker that is far below the mean.",
+    )
+    loadBalancerBundleUnloadMinThroughputThreshold: float = key(
+        10.0,
+        lowest=0.0,
+        unit="MiB/s",
+        manager="modular",
+        meaning="ThresholdShedder does nothing for less throughput than this.",
+    )
+    loadBalancerHistoryResourcePercentage: float = key(
+        0.9,
+        lowest=0.0,
+        highest=1.0,
+        unit="fraction",
+        meaning="Weight of the past in a broker's average usage.",
+    )
+    loadBalancerMsgRateDifferenceShedderThreshold: float = key(
+        50.0, unit="%", manager="modular", meaning="Rate difference at which UniformLoadShedder sheds; 0 or less: off."
+    )
+    loadBalancerMsgThroughputMultiplierDifferenceShedderThreshold: float = key(
+        4.0,
+        unit="ratio",
+        manager="modular",
+        meaning="Throughput ratio at which UniformLoadShedder sheds; 0 or less: off.",
+    )
+    minUnloadMessage: int = key(
+        1_000, lowest=0, unit="msg/s", manager="modular", meaning="Least rate worth moving (Uniform, AvgShedder)."
+    )
+    minUnloadMessageThroughput: int = key(
+        1_048_576, lowest=0, unit="byte/s", manager="modular", meaning="Least throughput worth moving (Uniform, Avg)."
+    )
+    maxUnloadPercentage: float = key(
+        0.2,
+        default_5_0=0.5,
+        lowest=0.0,
+        highest=1.0,
+        unit="fraction",
+        manager="modular",
+        meaning="Share of the difference between two brokers that is moved (a fraction in spite of its name).",
+    )
+    maxUnloadBundleNumPerShedding: int = key(
+        -1, lowest=-1, unit="bundles", manager="modular", meaning="Most bundles UniformLoadShedder sheds; -1: no limit."
+    )
+    loadBalancerAvgShedderLowThreshold: int = key(
+        15, lowest=0, highest=100, unit="score points", manager="modular", meaning="AvgShedder's lower difference."
+    )
+    loadBalancerAvgShedderHighThreshold: int = key(
+        40, lowest=0, highest=100, unit="score points", manager="modular", meaning="AvgShedder's higher difference."
+    )
+    loadBalancerAvgShedderHitCountLowThreshold: int = key(
+        8, lowest=0, unit="rounds", manager="modular", meaning="Rounds above the lower difference before it acts."
+    )
+    loadBalancerAvgShedderHitCountHighThreshold: int = key(
+        2, lowest=0, unit="rounds", manager="modular", meaning="Rounds above the higher difference before it acts."
+    )

@@ -1,0 +1,126 @@
+"""From what brokers and operators write to values of the right type."""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+from collections.abc import Iterable
+
+from evenkeel.errors import SettingsError
+from evenkeel.settings.key import INT_HIGHEST, Key, Value
+from evenkeel.settings.settings import registry
+
+_PULSAR_PACKAGE = re.compile(r"org\.apache\.pulsar\.[\w.$]*[.$](\w+)")
+_OPTIONAL = re.compile(r"Optional\[(.*)\]")
+_BOOLS = {"true": True, "false": False}
+
+
+def known_key(name: str) -> Key:
+    """The key of that name; an unknown one is a `SettingsError` that names the nearest known key."""
+    found = registry().get(name)
+    if found is None:
+        raise SettingsError(f"unknown setting {name!r}: {nearest(name)}")
+    return found
+
+
+def nearest(name: str) -> str:
+    """A hint at the known key that looks most like `name`."""
+    lower = {k.lower(): k for k in registry()}
+    close = difflib.get_close_matches(name.lower(), lower, n=1, cutoff=0.5)
+    if close:
+        return f"the nearest known key is {lower[close[0]]!r}"
+    return "no known key looks like it; `evenkeel.settings.describe()` lists them all"
+
+
+def simple_class_name(text: str) -> str:
+    """Pulsar's own classes by their simple name; any other class stays as written."""
+    match = _PULSAR_PACKAGE.fullmatch(text.strip())
+    return match.group(1) if match else text.strip()
+
+
+def parse(key: Key, text: str) -> Value:
+    """The value in a broker's text (`Optional[1.0]`, `[a, b]`, a class name, …); `SettingsError` if it is none."""
+    text = text.strip()
+    if key.kind == "bool":
+        return _parse_bool(key, text)
+    if key.kind in ("int", "float", "optional float"):
+        return _parse_number(key, text)
+    if key.kind == "class":
+        return simple_class_name(text)
+    if key.kind in ("list", "set"):
+        return _collect(key, text.removeprefix("[").removesuffix("]").split(","))
+    return text
+
+
+def coerce(key: Key, given: object) -> Value:
+    """The value of an operator (typed, or text as from a command line) in the key's exact type, not range-checked."""
+    if isinstance(given, str):
+        return parse(key, given)
+    if key.kind == "optional float" and given is None:
+        return None
+    if key.kind == "bool" and isinstance(given, bool):
+        return given
+    numeric = isinstance(given, int | float) and not isinstance(given, bool)
+    if key.kind in ("int", "float", "optional float") and numeric:
+        return _number(key, given)  # type: ignore[arg-type]
+    if key.kind in ("list", "set") and isinstance(given, list | tuple | set | frozenset):
+        return _collect(key, given)
+    raise _wrong(key, given)
+
+
+def check_allowed(key: Key, value: Value) -> None:
+    """`SettingsError` with key, value and allowed range where the value is out of range or not one of the choices."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        low = key.lowest is not None and value < key.lowest
+        high = key.highest is not None and value > key.highest
+        if low or high:
+            raise SettingsError(f"{key.name} = {value} is out of range: allowed is {key.allowed} ({key.unit})")
+    spelled = [value] if isinstance(value, str) else list(value) if isinstance(value, tuple | frozenset) else []
+    for text in spelled:
+        if key.choices and text not in key.choices:
+            close = difflib.get_close_matches(text, key.choices, n=1)
+            hint = f"; did you mean {close[0]!r}?" if close else ""
+            raise SettingsError(f"{key.name} = {text!r} is not known: allowed is {key.allowed}{hint}")
+
+
+def _parse_bool(key: Key, text: str) -> bool:
+    found = _BOOLS.get(text.lower())
+    if found is None:
+        raise _wrong(key, text)
+    return found
+
+
+def _parse_number(key: Key, text: str) -> int | float | None:
+    match = _OPTIONAL.fullmatch(text)
+    text = match.group(1) if match else text
+    if key.kind == "optional float" and text in ("", "Optional.empty", "null"):
+        return None
+    try:
+        return _number(key, int(text) if key.kind == "int" else float(text))
+    except ValueError:
+        raise _wrong(key, text) from None
+
+
+def _number(key: Key, given: int | float) -> int | float:
+    if not math.isfinite(given):
+        raise _wrong(key, given)
+    if key.kind != "int":
+        return float(given)
+    if given != int(given) or not -INT_HIGHEST - 1 <= given <= INT_HIGHEST:
+        raise _wrong(key, given)
+    return int(given)
+
+
+def _collect(key: Key, parts: Iterable[object]) -> Value:
+    texts = []
+    for part in parts:
+        if not isinstance(part, str):
+            raise _wrong(key, part)
+        if part.strip():
+            texts.append(part.strip())
+    return frozenset(texts) if key.kind == "set" else tuple(texts)
+
+
+def _wrong(key: Key, given: object) -> SettingsError:
+    return SettingsError(f"{key.name} = {given!r} cannot be read: allowed is {key.allowed} ({key.unit})")

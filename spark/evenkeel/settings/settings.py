@@ -1,0 +1,83 @@
+"""`Settings`: every key as one frozen value, with the defaults compiled into Pulsar."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from functools import cache
+from typing import Literal
+
+from evenkeel.errors import SettingsError
+from evenkeel.settings.key import GENERATIONS, METADATA, Generation, Key, Value
+from evenkeel.settings.keys.extensible import ExtensibleKeys
+from evenkeel.settings.keys.general import GeneralKeys
+from evenkeel.settings.keys.own import OwnKeys
+from evenkeel.settings.keys.placement import PlacementKeys
+from evenkeel.settings.keys.reports import ReportKeys
+from evenkeel.settings.keys.shedding import SheddingKeys
+from evenkeel.settings.keys.splitting import SplittingKeys
+
+
+@dataclass(frozen=True)
+class Settings(OwnKeys, ExtensibleKeys, PlacementKeys, SheddingKeys, SplittingKeys, ReportKeys, GeneralKeys):
+    """The values that decisions are taken with, under Pulsar's own key names.
+
+    `Settings()` is Pulsar 4.x as compiled (4.2.4). Classes are held by their simple name. Nothing is range-checked
+    here: what a cluster runs with is decided with; an operator's values are checked by `resolve`.
+    """
+
+    @classmethod
+    def for_generation(cls, generation: str) -> Settings:
+        """Pulsar's compiled defaults of "4.x" or "5.0"; another generation is a `SettingsError`."""
+        known = generation_named(generation)
+        return cls(**{k.name: k.default_of(known) for k in registry().values()})  # type: ignore[arg-type]
+
+    @property
+    def generation(self) -> Generation:
+        """Whose details hold where 4.x and 5.0 differ; "auto" that nobody resolved reads as 4.x."""
+        return "5.0" if self.evenkeelPulsarVersion == "5.0" else "4.x"
+
+    @property
+    def manager(self) -> Literal["modular", "extensible"]:
+        """Whose rules hold: the operator's word, else the load manager the brokers run."""
+        if self.evenkeelManager == "auto":
+            return "extensible" if self.loadManagerClassName == "ExtensibleLoadManagerImpl" else "modular"
+        return "extensible" if self.evenkeelManager == "extensible" else "modular"
+
+    @property
+    def bandwidth_in_weight(self) -> float:
+        """The new spelling unless it stands at 1.0; so it cannot be set back to 1.0 over an old key (Pulsar's rule)."""
+        return _spelled(self.loadBalancerBandwidthInResourceWeight, self.loadBalancerBandwithInResourceWeight)
+
+    @property
+    def bandwidth_out_weight(self) -> float:
+        """As `bandwidth_in_weight`, for outbound traffic."""
+        return _spelled(self.loadBalancerBandwidthOutResourceWeight, self.loadBalancerBandwithOutResourceWeight)
+
+    def values(self) -> dict[str, Value]:
+        """All keys with their values, by name."""
+        return {name: getattr(self, name) for name in registry()}
+
+    def with_values(self, values: Mapping[str, Value]) -> Settings:
+        """The same settings with some values replaced; keys must exist, values must have the key's exact type."""
+        return dataclasses.replace(self, **values)  # type: ignore[arg-type]
+
+
+def _spelled(new: float, old: float) -> float:
+    return new if new != 1.0 else old
+
+
+@cache
+def registry() -> Mapping[str, Key]:
+    """What is known of every key, by name, in alphabetical order."""
+    found = {f.name: dataclasses.replace(f.metadata[METADATA], name=f.name) for f in fields(Settings)}
+    return dict(sorted(found.items()))
+
+
+def generation_named(text: str) -> Generation:
+    """The generation of that name, or a `SettingsError` that lists the known ones."""
+    for generation in GENERATIONS:
+        if text == generation:
+            return generation
+    raise SettingsError(f"unknown Pulsar generation {text!r}: known are {', '.join(GENERATIONS)}")
