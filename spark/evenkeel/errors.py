@@ -29,3 +29,11 @@ class BadRange(BadInput):
 
 class NotImplementedStrategy(EvenkeelError):
     """A strategy or algorithm that Pulsar knows and Evenkeel does not decide with yet."""
+
+
+class LakeError(EvenkeelError):
+    """A table is missing, damaged or was written in a way that must not be trusted."""
+
+
+class NoSuchCycle(EvenkeelError):
+    """A cycle, attempt or snapshot was asked for that is not on record; the message names the nearest."""

@@ -1,0 +1,150 @@
+"""What one task hands to the next: which cycles are under way, and which writes hold their rows.
+
+A hand-over is small (ids, versions, settings), travels as JSON through Airflow's XCom or in memory, and is all that a
+task knows of the tasks before it: it reads exactly the writes named here, never "the newest rows".
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime
+from typing import Any
+
+OPEN = "open"
+SKIPPED = "skipped"
+FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """The run that a cycle belongs to. `kind` is live, backfill or rerun; `mode` is dry_run, approve or auto."""
+
+    dag_id: str
+    run_id: str
+    kind: str = "live"
+    mode: str = "dry_run"
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """One append: rows of `table` that carry `write_id`, committed as `version`.
+
+    `digest` covers the content of the rows, whatever their order, without the write id.
+    """
+
+    table: str
+    write_id: str
+    version: int
+    rows: int
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A landed snapshot. `path` is a file (one JSON document) or a folder (JSON Lines parts), see `sources`.
+
+    `configuration_path` is the latest snapshot up to this one that holds the brokers' configuration and topic lists.
+    """
+
+    path: str
+    cycle_at: str
+    configuration_path: str | None = None
+    configuration_at: str | None = None
+    previous_at: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Predecessor:
+    """The cycle whose state is taken over. `status` is used, none, missing or older; see `cycles`."""
+
+    status: str = "none"
+    cycle_at: str | None = None
+    attempt_id: str | None = None
+    expected_at: str | None = None
+    writes: tuple[Write, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterCycle:
+    """One cluster's part of a run.
+
+    `cycle_at` is ISO-8601 UTC with microseconds. `settings` is the JSON text of the effective settings once ingest has
+    resolved them, `overrides` the operator's values. `status` is open, skipped or failed; a cluster that is not open
+    is passed over by the deciding tasks, and `reason` goes into its manifest.
+    """
+
+    cluster: str
+    cycle_at: str
+    snapshot: Snapshot
+    overrides: dict[str, Any]
+    settings: str | None = None
+    settings_digest: str | None = None
+    manager: str | None = None
+    predecessor: Predecessor = Predecessor()
+    status: str = OPEN
+    reason: str | None = None
+
+    @property
+    def at(self) -> datetime:
+        return datetime.fromisoformat(self.cycle_at)
+
+
+@dataclass(frozen=True, slots=True)
+class Handover:
+    """Everything a task gets from the ones before it."""
+
+    lake: str
+    run: Run
+    cycles: tuple[ClusterCycle, ...]
+    writes: tuple[Write, ...] = ()
+
+    def open_cycles(self) -> tuple[ClusterCycle, ...]:
+        return tuple(cycle for cycle in self.cycles if cycle.status == OPEN)
+
+    def open_clusters(self) -> list[str]:
+        return sorted(cycle.cluster for cycle in self.open_cycles())
+
+    def writes_of(self, table: str) -> tuple[Write, ...]:
+        return tuple(write for write in self.writes if write.table == table)
+
+    def with_writes(self, writes: Iterable[Write]) -> Handover:
+        return replace(self, writes=(*self.writes, *writes))
+
+    def with_cycles(self, cycles: Iterable[ClusterCycle]) -> Handover:
+        return replace(self, cycles=tuple(cycles))
+
+    def leave_out(self, reasons: dict[str, str], status: str = SKIPPED) -> Handover:
+        """The hand-over with some clusters left out of the rest of this run, each for a reason."""
+        return self.with_cycles(
+            replace(cycle, status=status, reason=reasons[cycle.cluster])
+            if cycle.cluster in reasons and cycle.status == OPEN
+            else cycle
+            for cycle in self.cycles
+        )
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self), sort_keys=True, ensure_ascii=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> Handover:
+        body = json.loads(text)
+        return cls(
+            lake=body["lake"],
+            run=Run(**body["run"]),
+            cycles=tuple(_cycle(cycle) for cycle in body["cycles"]),
+            writes=tuple(Write(**write) for write in body["writes"]),
+        )
+
+
+def _cycle(body: dict[str, Any]) -> ClusterCycle:
+    predecessor = body["predecessor"]
+    writes = tuple(Write(**write) for write in predecessor["writes"])
+    return ClusterCycle(
+        **{
+            **body,
+            "snapshot": Snapshot(**body["snapshot"]),
+            "predecessor": Predecessor(**{**predecessor, "writes": writes}),
+        }
+    )

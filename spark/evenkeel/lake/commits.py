@@ -1,0 +1,71 @@
+"""Finding out what was committed, without a Spark job where the table's log can be listed directly."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from evenkeel.errors import LakeError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_LOOK_BACK = 200
+
+
+def local_log(path: str) -> Path | None:
+    """The `_delta_log` folder of a table on this machine's file system; None for an object store."""
+    if "://" in path and not path.startswith("file://"):
+        return None
+    return Path(path.removeprefix("file://")) / "_delta_log"
+
+
+def table_exists(spark: SparkSession, path: str) -> bool:
+    """Whether a Delta table stands at `path`."""
+    log = local_log(path)
+    if log is not None:
+        return log.is_dir() and any(log.glob("*.json"))
+    try:
+        spark.sql(f"DESCRIBE DETAIL delta.`{path}`").collect()
+    except Exception as error:
+        if "DELTA_MISSING_DELTA_TABLE" in str(error) or "PATH_NOT_FOUND" in str(error) or "doesn't exist" in str(error):
+            return False
+        raise
+    return True
+
+
+def newest_version(path: str) -> int | None:
+    """The newest version in a log that can be listed from here; None for an object store."""
+    log = local_log(path)
+    return None if log is None else max((int(commit.stem) for commit in _commits(log)), default=-1)
+
+
+def committed_version(spark: SparkSession, path: str, write_id: str, *, after: int | None) -> int | None:
+    """The version in which `write_id` was committed since version `after`, or None if no commit carries it.
+
+    Delta's own guard against a commit that a storage client retried after it had succeeded is a transaction id, but
+    it makes every append read the whole table state (0.75 s instead of 0.22 s). A write id is used once, so two
+    commits that carry it tell the same: that write is refused, its rows are never listed, and the task's next try
+    writes under another id.
+    """
+    versions = _versions_carrying(spark, path, write_id, after)
+    if len(versions) > 1:
+        raise LakeError(
+            f"write {write_id} was committed {len(versions)} times to {path} (versions {versions}): the storage client "
+            "repeated a commit that had succeeded. Nothing lists these rows; run the task again."
+        )
+    return versions[0] if versions else None
+
+
+def _versions_carrying(spark: SparkSession, path: str, write_id: str, after: int | None) -> list[int]:
+    log = local_log(path)
+    if log is not None:
+        newer = (commit for commit in _commits(log) if after is None or int(commit.stem) > after)
+        return sorted(int(commit.stem) for commit in newer if write_id in commit.read_text(encoding="utf-8"))
+    history = spark.sql(f"DESCRIBE HISTORY delta.`{path}` LIMIT {_LOOK_BACK}")
+    rows = history.where(history.userMetadata.contains(write_id)).select("version").collect()
+    return sorted(int(row["version"]) for row in rows)
+
+
+def _commits(log: Path) -> list[Path]:
+    return [commit for commit in log.glob("[0-9]*.json") if commit.stem.isdigit()]

@@ -1,0 +1,177 @@
+"""The lake: Delta tables by path under one root, written by appends only.
+
+A task's rows are invisible to readers until a manifest in `cycles` lists their write id (`lake.manifest`). So a write
+is a blind append that never conflicts, a killed try leaves rows that nobody reads, and nothing is ever overwritten.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+from evenkeel.engine.code import code_digest, code_version
+from evenkeel.lake.commits import committed_version, newest_version, table_exists
+from evenkeel.lake.schema import STAMP_NAMES, Table
+from evenkeel.lake.tables import TABLES
+from evenkeel.handover import Handover, Write
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+log = logging.getLogger(__name__)
+
+# A checkpoint costs as much as a dozen appends, so it is rare; retention is bound by the audit periods.
+_PROPERTIES = {
+    "delta.checkpointInterval": "100",
+    "delta.logRetentionDuration": "interval 90 days",
+    "delta.deletedFileRetentionDuration": "interval 90 days",
+    "delta.enableDeletionVectors": "false",
+}
+_PARALLEL_APPENDS = 4
+
+
+class Lake:
+    """Tables under `root`, a folder or an object-store URL such as `s3a://bucket/evenkeel`."""
+
+    def __init__(self, root: str) -> None:
+        self.root = root.rstrip("/")
+
+    def path(self, table: str) -> str:
+        return f"{self.root}/{table}"
+
+    def ensure_tables(self, spark: SparkSession, names: Iterable[str] | None = None) -> None:
+        """Creates the tables that are missing; cheap where all exist, and safe with several callers at once."""
+        missing = [TABLES[name] for name in (names or TABLES) if not table_exists(spark, self.path(name))]
+        if missing:
+            log.info("creating %d tables under %s", len(missing), self.root)
+            with ThreadPoolExecutor(_PARALLEL_APPENDS) as pool:
+                list(pool.map(lambda table: self._create(spark, table), missing))
+
+    def _create(self, spark: SparkSession, table: Table) -> None:
+        try:
+            spark.sql(create_statement(table, self.path(table.name))).collect()
+        except Exception:
+            # Two tasks may create at once; whoever comes second finds the table there.
+            if not table_exists(spark, self.path(table.name)):
+                raise
+
+    def append(
+        self,
+        spark: SparkSession,
+        frames: Mapping[str, DataFrame],
+        *,
+        handover: Handover,
+        task: str,
+        reads: Sequence[Write] = (),
+    ) -> tuple[Write, ...]:
+        """Appends each frame to its table under a write id of its own and says what was written.
+
+        A frame holds the table's `body_columns`, in any order. `reads` are the writes that the rows rest on, beyond
+        those of the hand-over; all of them go into the commit's `userMetadata`. A frame without rows may leave no
+        commit; then its table has no write.
+        """
+        read = [*handover.writes, *reads]
+
+        def one(item: tuple[str, DataFrame]) -> Write | None:
+            return self._append_one(item[0], item[1], handover, task, read)
+
+        with ThreadPoolExecutor(_PARALLEL_APPENDS) as pool:
+            writes = [write for write in pool.map(one, frames.items()) if write is not None]
+        for write in writes:
+            log.info("%s wrote %d rows to %s (version %d)", task, write.rows, write.table, write.version)
+        return tuple(writes)
+
+    def _append_one(
+        self, name: str, frame: DataFrame, handover: Handover, task: str, reads: Sequence[Write]
+    ) -> Write | None:
+        from pyspark.sql import Observation
+
+        from evenkeel.lake.digest import digest_metrics, digest_of
+
+        table, write_id = TABLES[name], uuid.uuid4().hex
+        stamped = stamp(frame, table, write_id)
+        observation = Observation(f"digest_{write_id}")
+        before = newest_version(self.path(name))
+        covered = [column for column in table.column_names() if column not in STAMP_NAMES]
+        (
+            stamped.observe(observation, *digest_metrics(covered))
+            .write.format("delta")
+            .mode("append")
+            .option("userMetadata", commit_metadata(handover, task, write_id, reads))
+            .save(self.path(name))
+        )
+        metrics = observation.get
+        version = committed_version(frame.sparkSession, self.path(name), write_id, after=before)
+        if version is None:
+            return None
+        return Write(name, write_id, version, int(metrics["rows"]), digest_of(metrics))
+
+    def read(self, spark: SparkSession, table: str, writes: Iterable[Write]) -> DataFrame:
+        """Exactly the rows of these writes, at the table versions that they were committed in.
+
+        Without any write of `table` the frame is empty and has the table's columns.
+        """
+        from pyspark.sql import functions as F
+
+        listed = [write for write in writes if write.table == table]
+        if not listed:
+            return spark.createDataFrame([], TABLES[table].struct_type())
+        version = max(write.version for write in listed)
+        frame = spark.read.format("delta").option("versionAsOf", version).load(self.path(table))
+        return frame.where(F.col("write_id").isin([write.write_id for write in listed]))
+
+
+def create_statement(table: Table, path: str) -> str:
+    """The table's DDL, with the comments that `DESCRIBE` and a catalog show."""
+    columns = ",\n  ".join(
+        f"`{c.name}` {c.type}{'' if c.nullable else ' NOT NULL'} COMMENT {_text(_comment(c.comment, c.unit))}"
+        for c in table.columns
+    )
+    properties = dict(_PROPERTIES)
+    if table.serializable:
+        properties["delta.isolationLevel"] = "Serializable"
+    return (
+        f"CREATE TABLE IF NOT EXISTS delta.`{path}` (\n  {columns}\n) USING delta\n"
+        f"PARTITIONED BY ({', '.join(table.partition)})\nCOMMENT {_text(table.comment)}\n"
+        f"TBLPROPERTIES ({', '.join(f'{_text(k)} = {_text(v)}' for k, v in properties.items())})"
+    )
+
+
+def stamp(frame: DataFrame, table: Table, write_id: str) -> DataFrame:
+    """The frame with the table's columns in their order and types, and the stamp of this write."""
+    from pyspark.sql import functions as F
+
+    extra = {"write_id": F.lit(write_id)}
+    if "cycle_date" in table.column_names():
+        extra["cycle_date"] = F.to_date("cycle_at")
+    stamped = frame.withColumns(extra)
+    return stamped.select([F.col(c.name).cast(c.type).alias(c.name) for c in table.columns])
+
+
+def commit_metadata(handover: Handover, task: str, write_id: str, reads: Sequence[Write]) -> str:
+    """`userMetadata` of a commit: from it alone every row of the commit can be traced and recomputed."""
+    body: dict[str, Any] = {
+        "dag_id": handover.run.dag_id,
+        "run_id": handover.run.run_id,
+        "kind": handover.run.kind,
+        "task_id": task,
+        "write_id": write_id,
+        "cycles": {cycle.cluster: cycle.cycle_at for cycle in handover.cycles},
+        "settings": {cycle.cluster: cycle.settings_digest for cycle in handover.cycles},
+        "code_version": code_version(),
+        "code_digest": code_digest(),
+        "reads": [[write.table, write.version, write.write_id] for write in reads],
+    }
+    return json.dumps(body, sort_keys=True, ensure_ascii=False)
+
+
+def _comment(comment: str, unit: str) -> str:
+    return f"{comment} [{unit}]" if unit else comment
+
+
+def _text(value: str) -> str:
+    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
