@@ -71,7 +71,8 @@ class ClusterCycle:
     """One cluster's part of a run.
 
     `cycle_at` is ISO-8601 UTC with microseconds. `settings` is the JSON text of the effective settings once ingest has
-    resolved them, `overrides` the operator's values. `status` is open, skipped or failed; a cluster that is not open
+    resolved them, `overrides` the operator's values. `unreadable` are snapshot files (file, place, reason) that
+    stand between the cycle before and this one and cannot be read: ingest puts them on record. `status` is open, skipped or failed; a cluster that is not open
     is passed over by the deciding tasks, and `reason` goes into its manifest.
     """
 
@@ -85,6 +86,7 @@ class ClusterCycle:
     predecessor: Predecessor = Predecessor()
     status: str = OPEN
     reason: str | None = None
+    unreadable: tuple[tuple[str, str, str], ...] = ()
 
     @property
     def at(self) -> datetime:
@@ -146,5 +148,6 @@ def _cycle(body: dict[str, Any]) -> ClusterCycle:
             **body,
             "snapshot": Snapshot(**body["snapshot"]),
             "predecessor": Predecessor(**{**predecessor, "writes": writes}),
+            "unreadable": tuple((file, place, reason) for file, place, reason in body["unreadable"]),
         }
     )

@@ -1,0 +1,86 @@
+"""Which attempt at a cycle readers take, and which one a later cycle takes its state from."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from evenkeel.handover import Predecessor
+from evenkeel.lake.manifest import writes_of
+from evenkeel.lake.store import Lake
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+# Statuses of an attempt that decided; a skipped or failed one has no state to hand on.
+DECIDED_STATUSES = ("planned", "closed", "withheld")
+
+
+def planned_attempts(spark: SparkSession, lake: Lake) -> DataFrame:
+    """The `planned` rows of all attempts (for skipped and failed cycles: their only row)."""
+    from pyspark.sql import functions as F
+
+    return spark.read.format("delta").load(lake.path("cycles")).where(F.col("row_kind") == "planned")
+
+
+def trusted_attempts(spark: SparkSession, lake: Lake) -> DataFrame:
+    """One row per cluster and cycle: the newest attempt that is no backfill, else the newest backfill.
+
+    Sent commands outrank both; as long as nothing is sent, no attempt has any.
+    """
+    from pyspark.sql import Window
+    from pyspark.sql import functions as F
+
+    rank = Window.partitionBy("cluster", "cycle_at").orderBy(
+        F.when(F.col("kind") == "backfill", 1).otherwise(0), F.col("attempt").desc()
+    )
+    ranked = planned_attempts(spark, lake).withColumn("rank", F.row_number().over(rank))
+    return ranked.where(F.col("rank") == 1).drop("rank")
+
+
+def find_predecessors(
+    spark: SparkSession, lake: Lake, cycles: list[tuple[str, str, str | None]], *, kind: str
+) -> dict[str, Predecessor]:
+    """For each (cluster, cycle_at, expected previous cycle_at): the attempt whose state is taken over.
+
+    A live cycle takes state from attempts that are no backfill; a backfill takes it from a backfill's attempt at the
+    predecessor, else from the live one. If the expected cycle is not on record the newest older one serves, and the
+    status says so.
+    """
+    from pyspark.sql import Window
+    from pyspark.sql import functions as F
+
+    if not cycles:
+        return {}
+    wanted = spark.createDataFrame(
+        [(cluster, cycle_at) for cluster, cycle_at, _ in cycles], "cluster string, before string"
+    ).withColumn("before", F.to_timestamp("before"))
+    decided = planned_attempts(spark, lake).where(F.col("status").isin(*DECIDED_STATUSES))
+    if kind != "backfill":
+        decided = decided.where(F.col("kind") != "backfill")
+    backfills_first = F.when(F.col("kind") == "backfill", 0).otherwise(1)
+    newest = Window.partitionBy("cluster").orderBy(F.col("cycle_at").desc(), backfills_first, F.col("attempt").desc())
+    rows = (
+        decided.join(F.broadcast(wanted), on="cluster", how="inner")
+        .where(F.col("cycle_at") < F.col("before"))
+        .withColumn("rank", F.row_number().over(newest))
+        .where(F.col("rank") == 1)
+        .select("cluster", iso("cycle_at").alias("cycle_at"), "attempt_id", "writes")
+        .collect()
+    )
+    found = {row["cluster"]: row for row in rows}
+    return {cluster: _predecessor(found.get(cluster), expected) for cluster, _, expected in cycles}
+
+
+def _predecessor(row: object, expected: str | None) -> Predecessor:
+    if row is None:
+        return Predecessor(status="none" if expected is None else "missing", expected_at=expected)
+    cycle_at = row["cycle_at"]  # type: ignore[index]
+    status = "used" if expected in (None, cycle_at) else "older"
+    return Predecessor(status, cycle_at, row["attempt_id"], expected, writes_of(row["writes"]))  # type: ignore[index]
+
+
+def iso(column: str):  # type: ignore[no-untyped-def]
+    """A timestamp column as ISO-8601 UTC text with microseconds, the form that hand-overs use."""
+    from pyspark.sql import functions as F
+
+    return F.date_format(column, "yyyy-MM-dd'T'HH:mm:ss.SSSSSS'+00:00'")

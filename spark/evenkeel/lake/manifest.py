@@ -1,0 +1,130 @@
+"""The manifest chain: what an attempt at a cycle wrote, listed last and never changed.
+
+`cycles` is the one table that is not appended blindly. Each row names the digest of the row before it, per cluster;
+the head of the chain is read in the very statement that appends, under Serializable isolation, so that of two
+publishers at once one conflicts and tries again on the new head.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import time
+from collections.abc import Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from evenkeel.errors import LakeError
+from evenkeel.handover import Write
+from evenkeel.lake.store import Lake
+from evenkeel.lake.tables import TABLES
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+log = logging.getLogger(__name__)
+
+CYCLES = TABLES["cycles"]
+# Filled by the statement that appends: they depend on the rows already in the chain.
+_CHAINED = frozenset({"sequence", "attempt", "previous_digest", "manifest_digest"})
+# Not part of what an attempt is: the clock, and where the row came to stand.
+_OUTSIDE_THE_BODY = _CHAINED | {"body_digest", "recorded_at", "cycle_date", "write_id"}
+_TRIES = 30
+_CONFLICTS = ("DELTA_CONCURRENT_APPEND", "ConcurrentAppendException", "DELTA_CONCURRENT_TRANSACTION")
+
+
+def body_digest(row: dict[str, Any]) -> str:
+    """sha256 over the content of a manifest row, columns by name; the recording clock is left out."""
+    body = {name: value for name, value in row.items() if name not in _OUTSIDE_THE_BODY}
+    text = json.dumps(body, sort_keys=True, ensure_ascii=False, default=_as_text)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def append_manifests(spark: SparkSession, lake: Lake, rows: Sequence[dict[str, Any]]) -> None:
+    """Appends at most one row per cluster to the chains.
+
+    A row holds all columns of `cycles` but `sequence`, `attempt`, the digests, `cycle_date` and `write_id`. The first
+    row of an attempt gets the next attempt number of its cycle, later rows of the same `attempt_id` keep it.
+    """
+    if not rows:
+        return
+    clusters = [row["cluster"] for row in rows]
+    if len(set(clusters)) != len(clusters):
+        raise LakeError(f"two manifest rows for one cluster in one append: {sorted(clusters)}")
+    for attempt in range(1, _TRIES + 1):
+        try:
+            _append_on_head(spark, lake, rows)
+            return
+        except Exception as error:
+            if attempt == _TRIES or not any(sign in str(error) for sign in _CONFLICTS):
+                raise
+            log.info("another publisher extended the chain first; trying again (%d of %d)", attempt, _TRIES)
+            time.sleep(min(0.1 * attempt, 1.0))
+
+
+def _append_on_head(spark: SparkSession, lake: Lake, rows: Sequence[dict[str, Any]]) -> None:
+    from pyspark.sql import functions as F
+
+    chain = spark.read.format("delta").load(lake.path("cycles")).select(
+        F.col("cluster"),
+        F.col("cycle_at").alias("its_cycle_at"),
+        F.col("attempt_id").alias("its_attempt_id"),
+        F.struct("sequence", "attempt", "manifest_digest").alias("link"),
+    )
+    chain = chain.where(F.col("cluster").isin([row["cluster"] for row in rows]))
+    same_cycle = F.col("its_cycle_at") == F.col("new.cycle_at")
+    same_attempt = same_cycle & (F.col("its_attempt_id") == F.col("new.attempt_id"))
+    new = _frame(spark, rows).select("cluster", F.struct("*").alias("new"))
+    linked = (
+        new.join(chain, on="cluster", how="left")
+        .groupBy("cluster")
+        .agg(
+            F.first("new").alias("new"),
+            F.max_by("link", "link.sequence").alias("head"),
+            F.max(F.when(same_cycle, F.col("link.attempt"))).alias("attempts"),
+            F.max(F.when(same_attempt, F.col("link.attempt"))).alias("number"),
+        )
+        .select("new.*", "head", "attempts", "number")
+    )
+    previous = F.coalesce("head.manifest_digest", F.lit(""))
+    linked = linked.withColumns(
+        {
+            "sequence": F.coalesce(F.col("head.sequence"), F.lit(0)) + 1,
+            "attempt": F.coalesce(F.col("number"), F.col("attempts") + 1, F.lit(1)),
+            "previous_digest": previous,
+            "manifest_digest": F.sha2(F.concat(previous, F.col("body_digest")), 256),
+            "cycle_date": F.to_date("cycle_at"),
+            "write_id": F.col("attempt_id"),
+        }
+    ).select([F.col(c.name).cast(c.type).alias(c.name) for c in CYCLES.columns])
+    metadata = json.dumps({"manifest_of": [[row["cluster"], str(row["cycle_at"])] for row in rows]})
+    linked.write.format("delta").mode("append").option("userMetadata", metadata).save(lake.path("cycles"))
+
+
+def _frame(spark: SparkSession, rows: Sequence[dict[str, Any]]) -> DataFrame:
+    from pyspark.sql.types import StructType
+
+    given = [field for field in CYCLES.struct_type().fields if field.name not in _CHAINED | {"cycle_date", "write_id"}]
+    complete = [{**row, "body_digest": body_digest(row)} for row in rows]
+    return spark.createDataFrame([tuple(row[f.name] for f in given) for row in complete], StructType(given))
+
+
+def write_rows(writes: Sequence[Write]) -> list[dict[str, Any]]:
+    """Writes as `cycles.writes` holds them, in a fixed order."""
+    ordered = sorted(writes, key=lambda write: (write.table, write.write_id))
+    return [
+        {"table": w.table, "write_id": w.write_id, "version": w.version, "rows": w.rows, "digest": w.digest}
+        for w in ordered
+    ]
+
+
+def writes_of(rows: Sequence[Any]) -> tuple[Write, ...]:
+    """The other way round: writes from a `cycles` row that Spark gave."""
+    return tuple(Write(r["table"], r["write_id"], int(r["version"]), int(r["rows"]), r["digest"]) for r in rows)
+
+
+def _as_text(value: object) -> str:
+    if isinstance(value, datetime):
+        return value.isoformat()
+    raise TypeError(f"a manifest cannot hold {type(value).__name__}")
