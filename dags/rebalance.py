@@ -1,0 +1,158 @@
+"""
+### Rebalance: one cycle of load balancing for every configured Pulsar cluster
+
+Takes the decisions that Pulsar's own load manager would take, outside the brokers and on the record: which bundles to
+split, which to unload, and where each of them should go. Every decision is a row with its reason.
+
+```
+ ingest ──► validate ──► aggregate ──► plan_splits ──► shed ──► place ──► publish
+ snapshot   Great        topics to     which bundles   which     where     plan, outbox and the
+ to tables  Expectations bundles,      are too hot,    bundles   each      cycle's row: from then
+            and rules    averages      where to cut    must go   should go on readers see the cycle
+```
+
+**Params** (all optional; *Trigger DAG w/ config*)
+
+| param | meaning |
+|---|---|
+| `clusters` | names from the configuration; empty: all of them |
+| `source` | where snapshots come from, e.g. `recording:/data/recordings/monday`; empty: as configured |
+| `mode` | `dry_run`: decide and record, send nothing. Nothing else is accepted in this version |
+| `settings` | Pulsar's own keys, for this run only; an unknown key or a value out of range is refused by name |
+| `at` | decide the newest snapshot up to this moment; empty: the run's logical date, else now |
+
+```json
+{"clusters": ["eu-1"], "settings": {"loadBalancerBrokerThresholdShedderPercentage": 15}}
+```
+
+**A cluster whose data cannot be trusted** is left out of its cycle (`skipped`, with the reason) and the others go on:
+that does not make the run red.
+
+**A re-run** (clear the run, or trigger it again with the same `at`) decides the cycle anew from the same snapshot and
+arrives at the same `plan_id`. The earlier attempt stays on record and readers go on seeing one attempt, so any task can
+be cleared at any time. A task that was killed leaves rows that nobody ever reads.
+
+**A backfill** (`airflow backfill create --dag-id rebalance --from-date … --to-date … --max-active-runs 1`) decides past
+cycles from landed snapshots, marks them `backfill`, and never sends a command. Keep `--max-active-runs 1`: each cycle
+builds on the averages of the one before.
+
+**When it is red**: the failed task's log ends with what is wrong, where, and what to do; the same sentence stands in
+the cycle's row (`status` failed, `reason`), which *publish* writes before it turns red itself. `evenkeel_spark` is the
+connection that says where Spark is. **When it is green and nothing happened**: open *Evenkeel* in the navigation; each
+cycle's report lists what was considered and why it was left alone.
+"""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from airflow.sdk import Asset, CronTriggerTimetable, Param, TriggerRule, dag, task
+
+from evenkeel.lake.tables import TABLES
+
+CONNECTION = "evenkeel_spark"
+# `none` leaves the DAG to manual runs and triggers.
+SCHEDULE = os.environ.get("EVENKEEL_SCHEDULE", "*/5 * * * *")
+PUBLISH_DOC = """Writes the outbox and the cycle's row, for skipped and failed cycles too.
+
+Turns red where another task was, after it has written. Clear it freely."""
+
+PARAMS = {
+    "clusters": Param(
+        [],
+        type="array",
+        items={"type": "string", "minLength": 1},
+        uniqueItems=True,
+        description="Names of configured clusters. Empty: all of them.",
+    ),
+    "source": Param(
+        "",
+        type="string",
+        pattern=r"^(recording:.+)?$",
+        description="Where snapshots come from, e.g. recording:/data/recordings/monday. Empty: as configured.",
+    ),
+    "mode": Param(
+        "dry_run",
+        type="string",
+        enum=["dry_run"],
+        description="dry_run decides and records, and sends nothing. approve and auto are not in this version.",
+    ),
+    "settings": Param(
+        {},
+        type="object",
+        propertyNames={"pattern": "^[A-Za-z][A-Za-z0-9]*$"},
+        description="Overrides under Pulsar's own keys, for this run only; checked when the run starts.",
+    ),
+    "at": Param(
+        None,
+        type=["null", "string"],
+        format="date-time",
+        description="Decide the newest snapshot up to this moment. Empty: the run's logical date, else now.",
+    ),
+}
+
+
+def step(task_id: str, doc: str, **more: Any) -> dict[str, Any]:
+    """What all tasks have in common; the outlets are the tables that the task writes."""
+    tables = [table.name for table in TABLES.values() if task_id in table.producers]
+    outlets = [Asset(name=f"evenkeel/{name}", uri=f"evenkeel://lake/{name}") for name in tables]
+    return {"task_id": task_id, "conn_id": CONNECTION, "doc_md": doc, "outlets": outlets, **more}
+
+
+def carried(task_id: str, doc: str) -> Any:
+    """A task between the first and the last: takes the hand-over of the task before and returns its own."""
+
+    @task.pyspark(**step(task_id, doc))
+    def run(handover: str, spark: Any = None, ti: Any = None) -> str:
+        from evenkeel.on_airflow import steps
+
+        return steps.carry_on(task_id, spark, handover, ti)
+
+    return run
+
+
+@dag(
+    dag_id="rebalance",
+    description="Decides splits, unloads and placements of Pulsar bundles; every decision with its reason",
+    schedule=None if SCHEDULE == "none" else CronTriggerTimetable(SCHEDULE, timezone="UTC"),
+    start_date=datetime(2020, 1, 1, tzinfo=UTC),  # before all recordings: earlier logical dates run no task at all
+    catchup=False,
+    max_active_runs=1,
+    dagrun_timeout=timedelta(minutes=45),
+    default_args={
+        "owner": "evenkeel",
+        "retries": 2,
+        "retry_delay": timedelta(seconds=5),
+        "retry_exponential_backoff": True,
+        "max_retry_delay": timedelta(minutes=2),
+        "execution_timeout": timedelta(minutes=10),
+    },
+    params=PARAMS,
+    tags=["evenkeel", "pulsar", "load-balancing"],
+    doc_md=__doc__,
+)
+def rebalance() -> None:
+    @task.pyspark(**step("ingest", "Reads each cluster's snapshot into the observed tables.\n\nClear it freely."))
+    def ingest(spark: Any = None, params: Any = None, dag_run: Any = None, ti: Any = None) -> str:
+        from evenkeel.on_airflow import steps
+
+        return steps.begin(spark, params, dag_run, ti)
+
+    validate = carried("validate", "Checks what was observed; sets records or clusters aside.\n\nClear it freely.")
+    aggregate = carried("aggregate", "Topics to bundles, averages, broker usage.\n\nClear it freely.")
+    plan_splits = carried("plan_splits", "Decides which bundles to split, and where.\n\nClear it freely.")
+    shed = carried("shed", "Decides which bundles leave their broker.\n\nClear it freely.")
+    place = carried("place", "Decides where shed and ownerless bundles go.\n\nClear it freely.")
+
+    @task.pyspark(**step("publish", PUBLISH_DOC, trigger_rule=TriggerRule.ALL_DONE))
+    def publish(spark: Any = None, params: Any = None, dag_run: Any = None, ti: Any = None) -> str:
+        from evenkeel.on_airflow import steps
+
+        return steps.close(spark, params, dag_run, ti)
+
+    place(shed(plan_splits(aggregate(validate(ingest()))))) >> publish()
+
+
+rebalance()

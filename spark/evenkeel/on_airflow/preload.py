@@ -1,0 +1,33 @@
+"""Imports that every task needs, done once in the scheduler before it forks its workers.
+
+Airflow imports this file (as `airflow_local_settings`) in each of its processes; only the scheduler gains by it. Third
+parties only: a preloaded copy of our own package would go on deciding after the code has changed. Imports only, too: no
+channel, session or thread may exist before a fork.
+"""
+
+import importlib
+import os
+import sys
+
+MODULES = (
+    "airflow.providers.apache.spark.decorators.pyspark",
+    "airflow.providers.apache.spark.hooks.spark_connect",
+    "airflow.sdk.execution_time.supervisor",
+    "airflow.sdk.execution_time.task_runner",
+    "great_expectations",
+    "grpc",
+    "pandas",
+    "psutil",
+    "pyarrow",
+    "pyspark.sql.connect.client",
+    "pyspark.sql.connect.dataframe",
+    "pyspark.sql.connect.functions",
+    "pyspark.sql.connect.readwriter",
+    "pyspark.sql.connect.session",
+    "pyspark.sql.functions",
+)
+
+if any(argument.endswith("scheduler") for argument in sys.argv):
+    os.environ["GX_ANALYTICS_ENABLED"] = "false"  # read when great_expectations is imported
+    for module in MODULES:
+        importlib.import_module(module)

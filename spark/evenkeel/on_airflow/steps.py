@@ -1,0 +1,136 @@
+"""How a DAG task is run: a request from its params, the hand-over in and out, and errors an operator can act on.
+
+A task that fails leaves its reason beside its hand-over (XCom `reason`), so that *publish* can put it on record.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Protocol
+
+from evenkeel.errors import BadInput, EvenkeelError, SettingsError
+from evenkeel.handover import FAILED, Handover
+from evenkeel.tasks.begin import CycleRequest, open_cycles
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+log = logging.getLogger(__name__)
+
+STEPS = ("ingest", "validate", "aggregate", "plan_splits", "shed", "place")
+REASON = "reason"
+# Trying again changes nothing about these.
+HOPELESS = (BadInput, SettingsError)
+
+
+class TaskInstance(Protocol):
+    """What is used of Airflow's task instance."""
+
+    task_id: str
+
+    def xcom_push(self, key: str, value: Any) -> None: ...
+
+    def xcom_pull(self, task_ids: str, key: str = ..., *, map_indexes: Any = ...) -> Any: ...
+
+
+def begin(spark: SparkSession, params: Mapping[str, Any], dag_run: Any, ti: TaskInstance) -> str:
+    """Opens the run's cycles and ingests their snapshots."""
+
+    def ingest() -> Handover:
+        return _task("ingest")(spark, open_cycles(lake_root(), request_from(params, dag_run)))
+
+    return _carried_out(ingest, ti)
+
+
+def carry_on(task: str, spark: SparkSession, handover: str, ti: TaskInstance) -> str:
+    """Runs a task on the hand-over of the one before it."""
+    return _carried_out(lambda: _task(task)(spark, Handover.from_json(handover)), ti)
+
+
+def close(spark: SparkSession, params: Mapping[str, Any], dag_run: Any, ti: TaskInstance) -> str:
+    """Publishes what there is, and fails where a task before it failed: data first, failure second."""
+    failed, reason, handover = _progress(ti)
+
+    def publish() -> Handover:
+        opened = handover or open_cycles(lake_root(), request_from(params, dag_run))
+        if failed:
+            left_out = {cycle.cluster: reason for cycle in opened.open_cycles()}
+            opened = opened.leave_out(left_out, status=FAILED)
+        return _task("publish")(spark, opened)
+
+    if failed and handover is None:
+        reason = f"{reason} Nothing was observed, so there is nothing to decide."
+    published = _carried_out(publish, ti)
+    if failed:
+        from airflow.sdk.exceptions import AirflowFailException
+
+        raise AirflowFailException(f"The cycle is on record as failed, since {failed} failed: {reason}")
+    return published
+
+
+def request_from(params: Mapping[str, Any], dag_run: Any) -> CycleRequest:
+    """The request that a run's params and date make."""
+    moment = params.get("at") or dag_run.logical_date or dag_run.run_after
+    return CycleRequest(
+        source=params.get("source") or None,
+        clusters=tuple(params.get("clusters") or ()),
+        at=moment if isinstance(moment, str) else moment.isoformat(),
+        mode=params.get("mode") or "dry_run",
+        overrides=dict(params.get("settings") or {}),
+        dag_id=dag_run.dag_id,
+        run_id=dag_run.run_id,
+        kind="backfill" if str(getattr(dag_run.run_type, "value", dag_run.run_type)) == "backfill" else "live",
+    )
+
+
+def lake_root() -> str:
+    """The root of the tables."""
+    root = os.environ.get("EVENKEEL_LAKE")
+    if not root:
+        raise SettingsError(
+            "EVENKEEL_LAKE is not set, so there is no place for the tables: set it to a folder or an s3a:// URL in the "
+            "environment of Airflow's scheduler and restart it."
+        )
+    return root
+
+
+def _task(name: str) -> Callable[[SparkSession, Handover], Handover]:
+    return import_module(f"evenkeel.tasks.{name}").run  # type: ignore[no-any-return]
+
+
+def _progress(ti: TaskInstance) -> tuple[str | None, str, Handover | None]:
+    """Which task failed (None: none did) and why, and the newest hand-over that there is."""
+    handover: Handover | None = None
+    for name in STEPS:
+        text = ti.xcom_pull(name, map_indexes=None)
+        if text is None:
+            said = ti.xcom_pull(name, key=REASON, map_indexes=None)
+            return name, said or f"{name} was ended from outside (killed, or out of time); its log says more.", handover
+        handover = Handover.from_json(text)
+    return None, "", handover
+
+
+def _carried_out(work: Callable[[], Handover], ti: TaskInstance) -> str:
+    with _told_to_operators(ti):
+        return work().to_json()
+
+
+@contextmanager
+def _told_to_operators(ti: TaskInstance) -> Iterator[None]:
+    """Errors of ours end in one clear line instead of a stack trace; every error's reason is handed on."""
+    try:
+        yield
+    except EvenkeelError as error:
+        from airflow.sdk.exceptions import AirflowException, AirflowFailException
+
+        ti.xcom_push(REASON, str(error))
+        log.debug("%s failed", ti.task_id, exc_info=True)
+        raise (AirflowFailException if isinstance(error, HOPELESS) else AirflowException)(str(error)) from None
+    except Exception as error:
+        first_line = (str(error).strip() or type(error).__name__).splitlines()[0][:500]
+        ti.xcom_push(REASON, f"{type(error).__name__}: {first_line}")
+        raise
