@@ -51,6 +51,7 @@ BROKER_REPORTS = cycle_table(
     Column("producers", "bigint", "producers connected", "count"),
     Column("bundles", "array<string>", "bundles named in the report, sorted"),
     Column("owned_bundles", "bigint", "bundles in the broker's own list of what it owns now", "count"),
+    Column("has_topic_figures", "boolean", "topic figures came and could be read; else unknown", nullable=False),
     Column("persistent_topics_enabled", "boolean", "broker takes persistent topics"),
     Column("non_persistent_topics_enabled", "boolean", "broker takes non-persistent topics"),
     Column("rest", "string", "JSON of what the report holds beyond these columns"),
