@@ -1,0 +1,1 @@
+"""The Spark session by connection, and the local Connect server: jars, start, liveness, stop."""

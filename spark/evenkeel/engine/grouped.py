@@ -1,0 +1,126 @@
+"""The one way by which pure code runs inside Spark: rows of several tables, group by group, through a function.
+
+`grouped_map(…, by=["cluster"], decide=shed, …)` calls `shed(key, rows)` once for each cluster, in a Python worker, with
+that cluster's rows of every input, and gives back its answers as DataFrames. Rows arrive sorted by their content, so
+their order in the tables cannot matter.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructField, StructType
+
+from evenkeel.engine.bodies import FROM_JSON_OPTIONS, TO_JSON_OPTIONS, refuse_inexact
+from evenkeel.engine.code import code_digest
+from evenkeel.engine.errors import DecideFailed, EngineError, StaleCode
+from evenkeel.engine.worker import MARK, RESULT_SCHEMA, Job, group_function
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def grouped_map(
+    inputs: Mapping[str, DataFrame],
+    *,
+    by: Sequence[str],
+    decide: Callable[..., Mapping[str, list[dict[str, Any]]]],
+    outputs: Mapping[str, StructType],
+    parameters: Mapping[str, Any] | None = None,
+) -> dict[str, DataFrame]:
+    """Calls `decide(key, {kind: rows})` for each value of the `by` columns and returns one DataFrame for each output.
+
+    `decide` is a function at module level of a module that the workers can import; it is sent as its import path. Given
+    `parameters` (what JSON can hold), it is called with `parameters=` as well. Values are as `bodies` says. A `by`
+    column that an output has and a returned row lacks is filled from the key. A key that only some inputs have gets
+    empty lists for the others.
+
+    The functions run before this returns, once, and the result stays with the server for as long as the DataFrames (or
+    anything derived from them) are in use. Raises DecideFailed with the first line of an error in `decide`, StaleCode
+    where a worker has other code, EngineError where a value does not fit its column.
+    """
+    by_schema = _common_key(inputs, by)
+    for name, schema in outputs.items():
+        refuse_inexact(schema, f"output {name}")
+    job = Job(
+        decide=import_path(decide),
+        code=code_digest(),
+        by=by_schema.json(),
+        inputs=tuple((kind, rows.schema.json()) for kind, rows in sorted(inputs.items())),
+        outputs=tuple((name, schema.json()) for name, schema in sorted(outputs.items())),
+        parameters=None if parameters is None else json.dumps(dict(parameters), sort_keys=True),
+    )
+    bodies = [_as_bodies(kind, rows, by) for kind, rows in sorted(inputs.items())]
+    united = reduce(lambda left, right: left.unionByName(right), bodies)
+    decided = united.groupBy("key").applyInArrow(group_function(job), RESULT_SCHEMA)
+    kept = _run(decided)
+    return {name: _as_rows(kept, name, schema) for name, schema in outputs.items()}
+
+
+def import_path(function: Callable[..., Any]) -> str:
+    """`package.module:function`; raises EngineError for what a worker could not import by that path."""
+    module, name = getattr(function, "__module__", None), getattr(function, "__qualname__", "")
+    if not module or module == "__main__" or not name.isidentifier():
+        raise EngineError(
+            f"{function!r} cannot be imported by a worker: it must be a function at module level, in a module that is "
+            "not run as a script."
+        )
+    return f"{module}:{name}"
+
+
+def _common_key(inputs: Mapping[str, DataFrame], by: Sequence[str]) -> StructType:
+    if not inputs or not by:
+        raise EngineError("grouped_map needs at least one input and at least one column to group by.")
+    keys = set()
+    for kind, rows in inputs.items():
+        refuse_inexact(rows.schema, f"input {kind}")
+        missing = [column for column in by if column not in rows.columns]
+        if missing:
+            raise EngineError(f"Input {kind} has no column {', '.join(missing)}, by which rows are to be grouped.")
+        keys.add(StructType([StructField(column, rows.schema[column].dataType) for column in by]).json())
+    if len(keys) > 1:
+        raise EngineError(f"The columns {', '.join(by)} have different types in {', '.join(sorted(inputs))}.")
+    return StructType.fromJson(json.loads(keys.pop()))
+
+
+def _as_bodies(kind: str, rows: DataFrame, by: Sequence[str]) -> DataFrame:
+    return rows.select(
+        F.to_json(F.struct(*by), TO_JSON_OPTIONS).alias("key"),
+        F.lit(kind).alias("kind"),
+        F.to_json(F.struct(*rows.columns), TO_JSON_OPTIONS).alias("body"),
+    )
+
+
+def _as_rows(kept: DataFrame, name: str, schema: StructType) -> DataFrame:
+    parsed = F.from_json("body", schema, FROM_JSON_OPTIONS).alias("row")
+    return kept.where(F.col("output") == F.lit(name)).select(parsed).select("row.*")
+
+
+def _run(decided: DataFrame) -> DataFrame:
+    from pyspark.errors import PySparkException
+
+    try:
+        return decided.localCheckpoint(eager=True)
+    except PySparkException as error:
+        raise _translated(str(error)) from None
+
+
+def _translated(text: str) -> EngineError:
+    """The error that a worker marked, out of what Spark wrapped around it."""
+    for line in text.splitlines():
+        _, found, fact_text = line.partition(MARK)
+        if found:
+            fact, _ = json.JSONDecoder().raw_decode(fact_text)
+            if fact["type"] == StaleCode.__name__:
+                return StaleCode(fact["text"])
+            return DecideFailed(f"{fact['context']}: {fact['type']}: {fact['text']}")
+    if "No module named 'evenkeel" in text:
+        return EngineError(
+            "The workers of this endpoint cannot import evenkeel: send it there first (engine.session.ship_code)."
+        )
+    first = next((line.strip() for line in text.splitlines() if line.strip()), "no text")
+    return EngineError(f"Spark could not run the decisions: {first}")

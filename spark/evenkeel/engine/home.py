@@ -1,0 +1,122 @@
+"""The folder in which an engine keeps its state: one engine for one home.
+
+`<home>/.evenkeel/` holds `engine.json` (who serves where, with which code and settings), `engine.lock`, `owners/` (who
+needs the server), `server.log` and the server's scratch files.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from evenkeel.engine.processes import identity, lives
+
+KEEP = "keep"
+LOCK_TICK_SECONDS = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What is on record of a server.
+
+    `supervisor` and `server` are process identities; `ready` says that it has answered a first query.
+    """
+
+    supervisor: str
+    server: str
+    port: int
+    code: str
+    settings: dict[str, Any]
+    ready: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """Paths below one home, and what is done with them."""
+
+    folder: Path
+
+    @classmethod
+    def of(cls, home: Path | str) -> Home:
+        """The engine's part of a home folder, created if need be."""
+        folder = Path(home).resolve() / ".evenkeel"
+        (folder / "owners").mkdir(parents=True, exist_ok=True)
+        return cls(folder)
+
+    @property
+    def log(self) -> Path:
+        return self.folder / "server.log"
+
+    @property
+    def scratch(self) -> Path:
+        return self.folder / "scratch"
+
+    @property
+    def _state(self) -> Path:
+        return self.folder / "engine.json"
+
+    def read(self) -> State | None:
+        """The state on record, None where there is none that can be read."""
+        try:
+            return State(**json.loads(self._state.read_text(encoding="utf-8")))
+        except (FileNotFoundError, json.JSONDecodeError, TypeError):
+            return None
+
+    def write(self, state: State) -> None:
+        part = self.folder / f"engine.{os.getpid()}.json"
+        part.write_text(json.dumps(asdict(state), indent=1, sort_keys=True), encoding="utf-8")
+        part.replace(self._state)
+
+    def forget(self) -> None:
+        self._state.unlink(missing_ok=True)
+
+    def add_owner(self, pid: int | None) -> str:
+        """Notes that a process needs the server (None: until somebody stops it); returns the mark to remove later."""
+        if pid is None:
+            mark = KEEP
+        else:
+            owner = identity(pid)
+            mark = f"{owner or f'{pid}-gone'}-{uuid.uuid4().hex[:8]}"
+        (self.folder / "owners" / mark).touch()
+        return mark
+
+    def remove_owner(self, mark: str) -> None:
+        (self.folder / "owners" / mark).unlink(missing_ok=True)
+
+    def remove_owners(self) -> None:
+        for mark in (self.folder / "owners").iterdir():
+            mark.unlink(missing_ok=True)
+
+    def has_owner(self) -> bool:
+        """Whether somebody who still lives needs the server; forgets those who are gone."""
+        needed = False
+        for mark in (self.folder / "owners").iterdir():
+            if mark.name == KEEP or lives(mark.name.rpartition("-")[0]):
+                needed = True
+            else:
+                mark.unlink(missing_ok=True)
+        return needed
+
+    @contextmanager
+    def locked(self, wait_seconds: float) -> Iterator[bool]:
+        """Holds the lock of this home; gives False where it could not be had in time."""
+        until = time.monotonic() + wait_seconds
+        with (self.folder / "engine.lock").open("w") as file:
+            while True:
+                try:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    if time.monotonic() >= until:
+                        yield False
+                        return
+                    time.sleep(LOCK_TICK_SECONDS)
+            yield True

@@ -1,0 +1,75 @@
+"""Sessions by connection string: Spark Connect (`sc://host:port`) or a classic master (`local[*]`, `spark://…`)."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from evenkeel.engine.code import code_digest, source_root, sources
+from evenkeel.engine.command import SQL_SETTINGS
+from evenkeel.engine.errors import EngineError
+from evenkeel.engine.jars import delta_jars
+from evenkeel.engine.java import classic_java
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+CONNECT_SCHEMES = ("sc://", "spark-connect://")
+
+
+def connect(url: str, app_name: str = "evenkeel") -> SparkSession:
+    """A session at `url`.
+
+    At a Connect endpoint it is a session of its own, shared with nobody; close it with `close`, since the server keeps
+    what is not closed. A classic master gives the one session that a process can have there; it needs a full JDK.
+    """
+    if url.startswith(CONNECT_SCHEMES):
+        return _connect_endpoint(f"sc://{url.partition('://')[2]}", app_name)
+    if url.startswith(("local", "spark://", "yarn", "k8s://")):
+        return _connect_classic(url, app_name)
+    raise EngineError(
+        f"{url!r} is no Spark connection: expected sc://host:port (Spark Connect) or a master such as local[*] or "
+        "spark://host:port."
+    )
+
+
+def _connect_endpoint(url: str, app_name: str) -> SparkSession:
+    from pyspark.sql import SparkSession
+
+    session: SparkSession = SparkSession.builder.remote(url).appName(app_name).create()
+    return session
+
+
+def _connect_classic(master: str, app_name: str) -> SparkSession:
+    from pyspark.sql import SparkSession
+
+    java = classic_java()
+    os.environ.setdefault("JAVA_HOME", str(java.parent.parent))
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1" if master.startswith("local") else "")
+    builder = SparkSession.builder.master(master).appName(app_name)
+    for key, value in SQL_SETTINGS.items():
+        builder = builder.config(key, value)
+    builder = builder.config("spark.jars", ",".join(map(str, delta_jars())))
+    return builder.config("spark.executorEnv.PYTHONPATH", str(source_root())).getOrCreate()
+
+
+def close(spark: SparkSession) -> None:
+    """Ends the session; at a Connect endpoint the server forgets it, a classic master ends with it."""
+    spark.stop()
+
+
+def ship_code(spark: SparkSession) -> None:
+    """Sends this package to the workers of a remote endpoint; the local server already sees it on its path."""
+    spark.addArtifacts(str(package_zip(Path(tempfile.mkdtemp(prefix="evenkeel-")))), pyfile=True)
+
+
+def package_zip(folder: Path) -> Path:
+    """The package's .py files as a zip that can stand on a Python path: equal code gives equal bytes."""
+    path = folder / f"evenkeel-{code_digest()[:16]}.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, file in sources():
+            archive.writestr(zipfile.ZipInfo(f"evenkeel/{name}"), file.read_bytes())
+    return path

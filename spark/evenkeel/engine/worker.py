@@ -1,0 +1,136 @@
+"""What runs inside a Python worker of Spark: one group in, the decide function's rows out.
+
+The function travels as its import path and is imported here, never as pickled code, so that what decides is what was
+installed; the expected digest of the package travels with it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache, partial
+from importlib import import_module
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.types import StructType
+
+from evenkeel.engine.bodies import decoder, encoder, has_map
+from evenkeel.engine.code import code_digest, read_code_digest
+from evenkeel.engine.errors import EngineError, StaleCode
+
+RESULT_SCHEMA = "key string, output string, body string"
+MARK = "evenkeel-error:"
+
+Rows = list[dict[str, Any]]
+Decide = Callable[[Mapping[str, object], Mapping[str, Rows]], Mapping[str, Rows]]
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What a worker must know; plain text, so that nothing of it depends on pickled classes.
+
+    `inputs`, `outputs` and `by` hold schemas as JSON, `parameters` JSON text or None.
+    """
+
+    decide: str
+    code: str
+    by: str
+    inputs: tuple[tuple[str, str], ...]
+    outputs: tuple[tuple[str, str], ...]
+    parameters: str | None
+
+
+class Refused(Exception):
+    """Carries an error to the client as one marked line, which it can find in whatever Spark wraps around it."""
+
+    def __init__(self, error: Exception, context: str) -> None:
+        lines = str(error).strip().splitlines() or [""]
+        fact = {"type": type(error).__name__, "text": lines[0], "context": context}
+        super().__init__(f"{MARK}{json.dumps(fact)}")
+
+
+def group_function(job: Job) -> Callable[[pa.Table], pa.Table]:
+    """The function that Spark sends to the workers: nothing but this call.
+
+    A nested function rather than a partial, whose type hints pyspark fails to read.
+    """
+
+    def decide_one(table: pa.Table) -> pa.Table:
+        return decide_group(job, table)
+
+    return decide_one
+
+
+def decide_group(job: Job, table: pa.Table) -> pa.Table:
+    """Called by Spark with all rows (key, kind, body) of one group; gives rows (key, output, body)."""
+    key_text = table.column("key")[0].as_py()
+    try:
+        _demand_code(job.code)
+        return _decided(job, key_text, table)
+    except Exception as error:
+        raise Refused(error, f"{job.decide} on {key_text}") from error
+
+
+def _demand_code(expected: str) -> None:
+    """Both what was imported and what lies on disk: a worker lives on, and may import a module after a change."""
+    if code_digest() != expected or read_code_digest() != expected:
+        raise StaleCode(
+            "The server's workers run other code than this client: restart the server (`make stop`), or ship the "
+            "package to it again (engine.session.ship_code)."
+        )
+
+
+def _decided(job: Job, key_text: str, table: pa.Table) -> pa.Table:
+    key = _reader(job.by)(key_text)
+    bodies: dict[str, list[str]] = {kind: [] for kind, _ in job.inputs}
+    for kind, body in zip(table.column("kind").to_pylist(), table.column("body").to_pylist(), strict=True):
+        bodies[kind].append(body)
+    rows = {kind: _sorted_rows(schema, bodies[kind]) for kind, schema in job.inputs}
+    answer = _resolve(job)(key, rows)
+    unknown = sorted(set(answer) - {name for name, _ in job.outputs})
+    if unknown:
+        raise EngineError(f"{job.decide} returned rows for {', '.join(unknown)}, which is no output of this call.")
+    outputs, texts = [], []
+    for name, schema in job.outputs:
+        write = _writer(schema, name)
+        filled = {column: value for column, value in key.items() if column in _columns(schema)}
+        for row in answer.get(name, ()):
+            outputs.append(name)
+            texts.append(write({**filled, **row}))
+    columns = {"key": [key_text] * len(texts), "output": outputs, "body": texts}
+    return pa.table({name: pa.array(values, pa.string()) for name, values in columns.items()})
+
+
+def _sorted_rows(schema: str, bodies: list[str]) -> Rows:
+    rows = [_reader(schema)(body) for body in sorted(bodies)]
+    if has_map(_schema(schema)):
+        rows.sort(key=lambda row: json.dumps(row, sort_keys=True))
+    return rows
+
+
+def _resolve(job: Job) -> Decide:
+    module, _, name = job.decide.partition(":")
+    decide: Callable[..., Mapping[str, Rows]] = getattr(import_module(module), name)
+    return decide if job.parameters is None else partial(decide, parameters=json.loads(job.parameters))
+
+
+@cache
+def _schema(text: str) -> StructType:
+    return StructType.fromJson(json.loads(text))
+
+
+@cache
+def _columns(text: str) -> frozenset[str]:
+    return frozenset(_schema(text).names)
+
+
+@cache
+def _reader(text: str) -> Callable[[str], dict[str, Any]]:
+    return decoder(_schema(text))
+
+
+@cache
+def _writer(text: str, name: str) -> Callable[[Mapping[str, Any]], str]:
+    return encoder(_schema(text), name)

@@ -1,0 +1,52 @@
+"""Decide functions for the tests of grouped maps; workers import them by their path."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from typing import Any
+
+from evenkeel.errors import BadInput
+
+Rows = list[dict[str, Any]]
+Group = Mapping[str, Rows]
+
+
+def echo(key: Mapping[str, object], rows: Group) -> Group:
+    return {"out": rows["in"]}
+
+
+def double_bits(key: Mapping[str, object], rows: Group) -> Group:
+    """Each double with the bits that the function saw."""
+    return {
+        "out": [
+            {"id": row["id"], "value": row["value"], "bits": struct.pack(">d", row["value"]).hex()}
+            for row in rows["in"]
+        ]
+    }
+
+
+def describe(key: Mapping[str, object], rows: Group, *, parameters: Mapping[str, Any]) -> Group:
+    """What a decide function is given, as text."""
+    return {"out": [{"text": repr((dict(key), dict(rows), dict(parameters)))}]}
+
+
+def count(key: Mapping[str, object], rows: Group) -> Group:
+    counts = {kind: len(found) for kind, found in rows.items()}
+    return {"sizes": [{"brokers": counts["brokers"], "bundles": counts["bundles"]}], "empty": []}
+
+
+def order(key: Mapping[str, object], rows: Group) -> Group:
+    return {"out": [{"ids": [row["id"] for row in rows["in"]]}]}
+
+
+def fail(key: Mapping[str, object], rows: Group) -> Group:
+    raise BadInput("bundle t/n/0x00000000_0x00000000 is empty\nand a second line that nobody needs")
+
+
+def misfit(key: Mapping[str, object], rows: Group) -> Group:
+    return {"out": [{"id": "not a number"}]}
+
+
+def stray(key: Mapping[str, object], rows: Group) -> Group:
+    return {"elsewhere": []}
