@@ -29,9 +29,9 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """One append: rows of `table` that carry `write_id`, committed as `version`.
+    """One cluster's share of an append: rows of `table` that carry `write_id`, committed as `version`.
 
-    `digest` covers the content of the rows, whatever their order, without the write id.
+    `digest` covers the content of that cluster's rows, whatever their order, without the write id.
     """
 
     table: str
@@ -39,6 +39,7 @@ class Write:
     version: int
     rows: int
     digest: str
+    cluster: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +111,10 @@ class Handover:
 
     def writes_of(self, table: str) -> tuple[Write, ...]:
         return tuple(write for write in self.writes if write.table == table)
+
+    def writes_for(self, cluster: str) -> tuple[Write, ...]:
+        """The writes that hold rows of one cluster."""
+        return tuple(write for write in self.writes if write.cluster == cluster)
 
     def with_writes(self, writes: Iterable[Write]) -> Handover:
         return replace(self, writes=(*self.writes, *writes))

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from evenkeel.handover import Predecessor
 from evenkeel.lake.manifest import writes_of
 from evenkeel.lake.store import Lake
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 # Statuses of an attempt that decided; a skipped or failed one has no state to hand on.
 DECIDED_STATUSES = ("planned", "closed", "withheld")
@@ -71,15 +71,15 @@ def find_predecessors(
     return {cluster: _predecessor(found.get(cluster), expected) for cluster, _, expected in cycles}
 
 
-def _predecessor(row: object, expected: str | None) -> Predecessor:
+def _predecessor(row: Any, expected: str | None) -> Predecessor:
     if row is None:
         return Predecessor(status="none" if expected is None else "missing", expected_at=expected)
-    cycle_at = row["cycle_at"]  # type: ignore[index]
+    cycle_at = row["cycle_at"]
     status = "used" if expected in (None, cycle_at) else "older"
-    return Predecessor(status, cycle_at, row["attempt_id"], expected, writes_of(row["writes"]))  # type: ignore[index]
+    return Predecessor(status, cycle_at, row["attempt_id"], expected, writes_of(row["cluster"], row["writes"]))
 
 
-def iso(column: str):  # type: ignore[no-untyped-def]
+def iso(column: str) -> Column:
     """A timestamp column as ISO-8601 UTC text with microseconds, the form that hand-overs use."""
     from pyspark.sql import functions as F
 

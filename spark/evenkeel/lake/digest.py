@@ -17,17 +17,26 @@ _LANES = 4
 _HEX_PER_LANE = 15
 
 
-def digest_metrics(columns: Sequence[str]) -> list[Column]:
-    """Aggregates to observe over rows with these columns: `rows` and the lanes of their digest."""
+def digest_metrics(columns: Sequence[str], clusters: Sequence[str]) -> list[Column]:
+    """Aggregates to observe over rows with these columns: per cluster, the rows and the lanes of their digest.
+
+    `clusters` may be named by their position only, since a metric's name cannot hold every name.
+    """
     row = F.sha2(F.to_json(F.struct(*sorted(columns)), {"ignoreNullFields": "false"}), 256)
     lanes = [
-        F.sum(F.conv(F.substring(row, 1 + lane * _HEX_PER_LANE, _HEX_PER_LANE), 16, 10).cast("decimal(38,0)"))
+        F.conv(F.substring(row, 1 + lane * _HEX_PER_LANE, _HEX_PER_LANE), 16, 10).cast("decimal(38,0)")
         for lane in range(_LANES)
     ]
-    return [F.count(F.lit(1)).alias("rows"), *(lane.alias(f"lane_{n}") for n, lane in enumerate(lanes))]
+    metrics = []
+    for n, cluster in enumerate(clusters):
+        its_own = F.col("cluster") == F.lit(cluster)
+        metrics.append(F.count_if(its_own).alias(f"rows_{n}"))
+        metrics += [F.sum(F.when(its_own, lane)).alias(f"lane_{n}_{i}") for i, lane in enumerate(lanes)]
+    return metrics
 
 
-def digest_of(metrics: Mapping[str, Any]) -> str:
-    """The digest, 64 hex digits, from the observed aggregates; no rows have a digest too."""
-    lanes = [str(metrics[f"lane_{n}"] or 0) for n in range(_LANES)]
-    return hashlib.sha256(":".join([str(metrics["rows"]), *lanes]).encode()).hexdigest()
+def rows_and_digest(metrics: Mapping[str, Any], n: int) -> tuple[int, str]:
+    """Number of rows of the n-th cluster and their digest, 64 hex digits; no rows have a digest too."""
+    rows = int(metrics[f"rows_{n}"] or 0)
+    lanes = [str(metrics[f"lane_{n}_{i}"] or 0) for i in range(_LANES)]
+    return rows, hashlib.sha256(":".join([str(rows), *lanes]).encode()).hexdigest()

@@ -119,9 +119,11 @@ def write_rows(writes: Sequence[Write]) -> list[dict[str, Any]]:
     ]
 
 
-def writes_of(rows: Sequence[Any]) -> tuple[Write, ...]:
-    """The other way round: writes from a `cycles` row that Spark gave."""
-    return tuple(Write(r["table"], r["write_id"], int(r["version"]), int(r["rows"]), r["digest"]) for r in rows)
+def writes_of(cluster: str, rows: Sequence[Any]) -> tuple[Write, ...]:
+    """The other way round: the writes of a cluster's `cycles` row that Spark gave."""
+    return tuple(
+        Write(r["table"], r["write_id"], int(r["version"]), int(r["rows"]), r["digest"], cluster) for r in rows
+    )
 
 
 def _as_text(value: object) -> str:

@@ -54,6 +54,12 @@ class Table:
         fields = [StructField(c.name, _parse_datatype_string(c.type), c.nullable) for c in self.columns]
         return StructType(fields)
 
+    def body_type(self) -> StructType:
+        """The Spark schema of what a task fills in."""
+        from pyspark.sql.types import StructType
+
+        return StructType([field for field in self.struct_type().fields if field.name not in STAMP_NAMES])
+
     def body_columns(self) -> tuple[Column, ...]:
         """Columns that a task fills; the stamp of the write is added by the lake."""
         return tuple(column for column in self.columns if column.name not in STAMP_NAMES)

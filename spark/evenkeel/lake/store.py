@@ -70,35 +70,33 @@ class Lake:
     ) -> tuple[Write, ...]:
         """Appends each frame to its table under a write id of its own and says what was written.
 
-        A frame holds the table's `body_columns`, in any order. `reads` are the writes that the rows rest on, beyond
+        Gives one `Write` per table and cluster of the hand-over. A frame holds the table's `body_columns`, in any order. `reads` are the writes that the rows rest on, beyond
         those of the hand-over; all of them go into the commit's `userMetadata`. A frame without rows may leave no
         commit; then its table has no write.
         """
         read = [*handover.writes, *reads]
 
-        def one(item: tuple[str, DataFrame]) -> Write | None:
+        def one(item: tuple[str, DataFrame]) -> list[Write]:
             return self._append_one(item[0], item[1], handover, task, read)
 
         with ThreadPoolExecutor(_PARALLEL_APPENDS) as pool:
-            writes = [write for write in pool.map(one, frames.items()) if write is not None]
-        for write in writes:
-            log.info("%s wrote %d rows to %s (version %d)", task, write.rows, write.table, write.version)
-        return tuple(writes)
+            return tuple(write for writes in pool.map(one, frames.items()) for write in writes)
 
     def _append_one(
         self, name: str, frame: DataFrame, handover: Handover, task: str, reads: Sequence[Write]
-    ) -> Write | None:
+    ) -> list[Write]:
         from pyspark.sql import Observation
 
-        from evenkeel.lake.digest import digest_metrics, digest_of
+        from evenkeel.lake.digest import digest_metrics, rows_and_digest
 
         table, write_id = TABLES[name], uuid.uuid4().hex
         stamped = stamp(frame, table, write_id)
         observation = Observation(f"digest_{write_id}")
         before = newest_version(self.path(name))
         covered = [column for column in table.column_names() if column not in STAMP_NAMES]
+        clusters = [cycle.cluster for cycle in handover.cycles]
         (
-            stamped.observe(observation, *digest_metrics(covered))
+            stamped.observe(observation, *digest_metrics(covered, clusters))
             .write.format("delta")
             .mode("append")
             .option("userMetadata", commit_metadata(handover, task, write_id, reads))
@@ -107,8 +105,13 @@ class Lake:
         metrics = observation.get
         version = committed_version(frame.sparkSession, self.path(name), write_id, after=before)
         if version is None:
-            return None
-        return Write(name, write_id, version, int(metrics["rows"]), digest_of(metrics))
+            return []
+        writes = []
+        for n, cluster in enumerate(clusters):
+            rows, digest = rows_and_digest(metrics, n)
+            writes.append(Write(name, write_id, version, rows, digest, cluster))
+        log.info("%s wrote %d rows to %s (version %d)", task, sum(w.rows for w in writes), name, version)
+        return writes
 
     def read(self, spark: SparkSession, table: str, writes: Iterable[Write]) -> DataFrame:
         """Exactly the rows of these writes, at the table versions that they were committed in.
@@ -122,7 +125,7 @@ class Lake:
             return spark.createDataFrame([], TABLES[table].struct_type())
         version = max(write.version for write in listed)
         frame = spark.read.format("delta").option("versionAsOf", version).load(self.path(table))
-        return frame.where(F.col("write_id").isin([write.write_id for write in listed]))
+        return frame.where(F.col("write_id").isin(sorted({write.write_id for write in listed})))
 
 
 def create_statement(table: Table, path: str) -> str:

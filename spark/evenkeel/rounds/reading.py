@@ -1,0 +1,179 @@
+"""From rows to the values that decisions are taken with."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from evenkeel.decisions.averages import broker_averages
+from evenkeel.decisions.bundles import parse_boundaries
+from evenkeel.decisions.load import (
+    LONG_TERM_SAMPLES,
+    SHORT_TERM_SAMPLES,
+    BrokerAverages,
+    BrokerReport,
+    BundleHistory,
+    BundleStats,
+    IsolationPolicy,
+    MessageAverages,
+    Policies,
+    ResourceUsage,
+)
+from evenkeel.settings import EffectiveSettings, Settings, simple_class_name
+
+Row = Mapping[str, Any]
+Rows = Mapping[str, Sequence[Row]]
+
+REPORTED = "reported"
+
+
+def the_cycle(rows: Rows) -> Row:
+    """The one row that says which cycle this is and which settings are in force."""
+    return rows["cycle"][0]
+
+
+def settings_of(rows: Rows) -> Settings:
+    """The settings in force."""
+    return EffectiveSettings.from_json(the_cycle(rows)["settings"]).settings
+
+
+def can_decide_on(report: Row) -> bool:
+    """Whether a broker's report is there and says how busy the broker is; an unknown load is never taken for none."""
+    return bool(report["state"] == REPORTED and report["cpu_usage"] is not None)
+
+
+def broker_reports(rows: Rows) -> dict[str, BrokerReport]:
+    """The reports of the brokers that reported, by name; figures of their bundles come from `bundle_load`."""
+    owned: dict[str, dict[str, BundleStats]] = {}
+    for bundle in rows["bundle_load"]:
+        if bundle["owner"] is not None:
+            owned.setdefault(bundle["owner"], {})[bundle["bundle"]] = _stats(bundle)
+    usable = rejected_apart(rows)
+    return {report["broker"]: _report(report, owned.get(report["broker"], {})) for report in usable}
+
+
+def rejected_apart(rows: Rows) -> list[Row]:
+    """Reports to decide on: those of `broker_reports` that `broker_load` took over as reported."""
+    taken = {row["broker"] for row in rows["broker_load"] if row["state"] == REPORTED}
+    found = {row["broker"]: row for row in rows["broker_reports"] if row["broker"] in taken and can_decide_on(row)}
+    return [found[broker] for broker in sorted(found)]
+
+
+def _report(row: Row, stats: dict[str, BundleStats]) -> BrokerReport:
+    named = row["bundles"] if row["bundles"] is not None else sorted(stats)
+    return BrokerReport(
+        broker=row["broker"],
+        cpu=_resource(row, "cpu"),
+        memory=_resource(row, "memory"),
+        direct_memory=_resource(row, "direct_memory"),
+        bandwidth_in=_resource(row, "bandwidth_in"),
+        bandwidth_out=_resource(row, "bandwidth_out"),
+        msg_rate_in=_total(row, stats, "msg_rate_in"),
+        msg_rate_out=_total(row, stats, "msg_rate_out"),
+        msg_throughput_in=_total(row, stats, "msg_throughput_in"),
+        msg_throughput_out=_total(row, stats, "msg_throughput_out"),
+        topics=row["topics"] if row["topics"] is not None else sum(one.topics for one in stats.values()),
+        bundles=frozenset(named),
+        stats=stats,
+        version=row["pulsar_version"],
+        load_manager=simple_class_name(row["load_manager_class"]) if row["load_manager_class"] else None,
+        persistent_topics=row["persistent_topics_enabled"] is not False,
+        non_persistent_topics=row["non_persistent_topics_enabled"] is not False,
+    )
+
+
+def _resource(row: Row, name: str) -> ResourceUsage:
+    return ResourceUsage(row[f"{name}_usage"] or 0.0, row[f"{name}_limit"] or 0.0)
+
+
+def _total(row: Row, stats: Mapping[str, BundleStats], name: str) -> float:
+    """The broker's own total where it gave one (as Pulsar uses), else the sum over its bundles in name order."""
+    if row[name] is not None:
+        return float(row[name])
+    return float(sum(getattr(stats[bundle], name) for bundle in sorted(stats)))
+
+
+def _stats(bundle: Row) -> BundleStats:
+    return BundleStats(
+        topics=bundle["topics"] or 0,
+        consumers=bundle["consumers"] or 0,
+        producers=bundle["producers"] or 0,
+        msg_rate_in=bundle["used_msg_rate_in"] or 0.0,
+        msg_rate_out=bundle["used_msg_rate_out"] or 0.0,
+        msg_throughput_in=bundle["used_msg_throughput_in"] or 0.0,
+        msg_throughput_out=bundle["used_msg_throughput_out"] or 0.0,
+    )
+
+
+def histories(rows: Rows) -> dict[str, BundleHistory]:
+    """Short- and long-term averages of the bundles that have had a sample."""
+    return {row["bundle"]: _history(row) for row in rows["bundle_load"] if row["long_samples"] > 0}
+
+
+def _history(row: Row) -> BundleHistory:
+    return BundleHistory(
+        _averages(row, "short", SHORT_TERM_SAMPLES), _averages(row, "long", LONG_TERM_SAMPLES), row["topics"] or 0
+    )
+
+
+def _averages(row: Row, term: str, most: int) -> MessageAverages:
+    return MessageAverages(
+        max_samples=most,
+        samples=row[f"{term}_samples"],
+        msg_throughput_in=row[f"{term}_msg_throughput_in"],
+        msg_throughput_out=row[f"{term}_msg_throughput_out"],
+        msg_rate_in=row[f"{term}_msg_rate_in"],
+        msg_rate_out=row[f"{term}_msg_rate_out"],
+    )
+
+
+def averages_of(
+    brokers: Mapping[str, BrokerReport], known: Mapping[str, BundleHistory]
+) -> dict[str, BrokerAverages]:
+    """Each broker's sums over the bundles in its report (Pulsar: TimeAverageBrokerData)."""
+    return {name: broker_averages(sorted(report.bundles), known) for name, report in brokers.items()}
+
+
+def boundaries(rows: Rows) -> dict[str, tuple[int, ...]]:
+    """Namespace to its boundaries."""
+    return {row["namespace"]: parse_boundaries(row["boundaries"]) for row in rows["namespace_bundles"]}
+
+
+def bundle_counts(rows: Rows) -> dict[str, int]:
+    """Namespace to its number of bundles."""
+    return {namespace: len(limits) - 1 for namespace, limits in boundaries(rows).items()}
+
+
+def policies(rows: Rows) -> Policies:
+    """The cluster's policies; without a row of them, none."""
+    non_persistent = frozenset(row["bundle"] for row in rows["bundle_load"] if row["has_non_persistent"])
+    if not rows["cluster_policies"]:
+        return Policies(non_persistent_bundles=non_persistent)
+    row = rows["cluster_policies"][0]
+    return Policies(
+        groups=dict(row["anti_affinity_groups"] or {}),
+        domains={name: tuple(members) for name, members in (row["failure_domains"] or {}).items()},
+        isolation=_isolation(row["isolation_policies"]),
+        non_persistent_bundles=non_persistent,
+    )
+
+
+def _isolation(text: str | None) -> dict[str, IsolationPolicy]:
+    answer = json.loads(text) if text else {}
+    return {name: _isolation_policy(body) for name, body in sorted(answer.items())}
+
+
+def _isolation_policy(body: Row) -> IsolationPolicy:
+    failover = body.get("auto_failover_policy") or {}
+    least = (failover.get("parameters") or {}).get("min_limit", 1)
+    return IsolationPolicy(
+        namespaces=_texts(body.get("namespaces")),
+        primary=_texts(body.get("primary")),
+        secondary=_texts(body.get("secondary")),
+        min_available=int(least),
+    )
+
+
+def _texts(values: Iterable[Any] | None) -> tuple[str, ...]:
+    return tuple(str(value) for value in values or ())

@@ -1,0 +1,33 @@
+"""From verdicts to rows of the decided tables."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from evenkeel.decisions.bundles import namespace_of
+from evenkeel.decisions.considered import Considered
+from evenkeel.decisions.sentences import sentence
+
+
+def reason_row(verdict: Considered, strategy: str) -> dict[str, Any]:
+    """The columns that all decided tables share."""
+    return {
+        "subject": verdict.subject,
+        "subject_kind": verdict.subject_kind,
+        "namespace": namespace_of(verdict.subject) if verdict.subject_kind == "bundle" else None,
+        "broker": verdict.broker,
+        "strategy": strategy,
+        "outcome": verdict.outcome,
+        "rule": verdict.rule,
+        "setting": verdict.setting,
+        "measured": verdict.measured,
+        "threshold": verdict.threshold,
+        "margin": verdict.margin,
+        "unit": verdict.unit or None,
+        "alternatives": [
+            {"name": a.name, "verdict": a.verdict, "rule": a.rule or None, "measured": a.measured}
+            for a in verdict.alternatives
+        ],
+        "numbers": {name: float(value) for name, value in sorted(verdict.numbers.items())},
+        "sentence": sentence(verdict),
+    }

@@ -1,0 +1,96 @@
+"""Splits of one cluster in one cycle (Pulsar: ModularLoadManagerImpl.checkNamespaceBundleSplit)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from evenkeel.decisions.bundles import namespace_of, range_of
+from evenkeel.decisions.placement.gates import UnloadGates
+from evenkeel.decisions.splitting.execute import PlannedSplit, carry_out
+from evenkeel.decisions.splitting.when import SplitPlan, decide_splits
+from evenkeel.handover import ClusterCycle
+from evenkeel.rounds import reading
+from evenkeel.rounds.reading import Row, Rows
+from evenkeel.rounds.reasons import reason_row
+from evenkeel.settings import EffectiveSettings
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+STRATEGY = "BundleSplitterTask"
+_LAST = 0xFFFFFFFF
+
+
+def decide(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
+    """Rows of `split_decisions`: every bundle considered, the chosen ones with cuts and children."""
+    settings, cycle = reading.settings_of(rows), reading.the_cycle(rows)
+    gates = UnloadGates(brokers=_brokers(rows), policies=reading.policies(rows), settings=settings)
+    hashes = {row["bundle"]: row["hashes"] for row in rows["topic_hashes"]}
+    made = carry_out(plan(rows), reading.boundaries(rows), hashes, gates, settings)
+    splits = {split.bundle: split for split in made.splits}
+    algorithm = settings.defaultNamespaceBundleSplitAlgorithm
+    return {
+        "split_decisions": [
+            {**reason_row(verdict, STRATEGY), **_where(splits.get(verdict.subject), algorithm), **_stamp(cycle)}
+            for verdict in made.considered
+        ]
+    }
+
+
+def choose(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
+    """The bundles that are over a limit, with their ranges: those whose topics the algorithm has to see."""
+    return {"chosen": [_range_row(bundle) for bundle in sorted(plan(rows).splits)]}
+
+
+def chosen_type() -> StructType:
+    """The schema of what `choose` gives."""
+    from pyspark.sql.types import BooleanType, LongType, StringType, StructField, StructType
+
+    texts = [StructField(name, StringType()) for name in ("cluster", "namespace", "bundle")]
+    return StructType(
+        [*texts, StructField("lower", LongType()), StructField("upper", LongType()), StructField("is_last", BooleanType())]
+    )
+
+
+def cuts_by_topics(cycle: ClusterCycle) -> bool:
+    """Whether the split algorithm in force looks at the topics of a bundle."""
+    settings = EffectiveSettings.from_json(cycle.settings or "").settings
+    return settings.defaultNamespaceBundleSplitAlgorithm != "range_equally_divide"
+
+
+def plan(rows: Rows) -> SplitPlan:
+    """Which bundles are over a limit."""
+    settings = reading.settings_of(rows)
+    return decide_splits(_brokers(rows), reading.histories(rows), reading.bundle_counts(rows), settings)
+
+
+def _brokers(rows: Rows) -> dict[str, Any]:
+    return dict(reading.broker_reports(rows))
+
+
+def _range_row(bundle: str) -> dict[str, Any]:
+    found = range_of(bundle)
+    return {
+        "namespace": namespace_of(bundle),
+        "bundle": bundle,
+        "lower": found.lower,
+        "upper": found.upper,
+        "is_last": found.upper == _LAST,
+    }
+
+
+def _where(split: PlannedSplit | None, algorithm: str) -> dict[str, Any]:
+    if split is None:
+        return {"algorithm": None, "cuts": None, "children": None, "unload_children": None}
+    return {
+        "algorithm": algorithm,
+        "cuts": list(split.cuts),
+        "children": list(split.children),
+        "unload_children": split.unload,
+    }
+
+
+def _stamp(cycle: Row) -> dict[str, Any]:
+    return {"cluster": cycle["cluster"], "cycle_at": cycle["cycle_at"]}
+
+

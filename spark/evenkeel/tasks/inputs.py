@@ -1,0 +1,67 @@
+"""What the deciding tasks have in common: the rows that a round needs, and running it cluster by cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from evenkeel.engine.grouped import grouped_map
+from evenkeel.handover import Handover
+from evenkeel.lake.schema import Table
+from evenkeel.lake.store import Lake
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+CYCLE_TYPE = (
+    "cluster string, cycle_at timestamp, settings string, settings_digest string, manager string, mode string, "
+    "kind string, snapshot_at timestamp, predecessor_cycle_at timestamp, predecessor_status string"
+)
+
+
+def cycle_rows(spark: SparkSession, handover: Handover) -> DataFrame:
+    """One row per open cluster: which cycle, with which settings."""
+    from pyspark.sql import functions as F
+
+    times = {"cycle_at", "snapshot_at", "predecessor_cycle_at"}
+    text_type = CYCLE_TYPE.replace("timestamp", "string")
+    rows = [
+        (
+            cycle.cluster,
+            cycle.cycle_at,
+            cycle.settings,
+            cycle.settings_digest,
+            cycle.manager,
+            handover.run.mode,
+            handover.run.kind,
+            cycle.snapshot.cycle_at,
+            cycle.predecessor.cycle_at,
+            cycle.predecessor.status,
+        )
+        for cycle in handover.open_cycles()
+    ]
+    frame = spark.createDataFrame(rows, text_type)
+    return frame.withColumns({name: F.to_timestamp(name) for name in times})
+
+
+def round_inputs(spark: SparkSession, lake: Lake, handover: Handover, *tables: str) -> dict[str, DataFrame]:
+    """The cycle rows, and of each table the rows of this run that belong to open clusters."""
+    from pyspark.sql import functions as F
+
+    clusters = handover.open_clusters()
+    inputs = {
+        table: lake.read(spark, table, handover.writes_of(table)).where(F.col("cluster").isin(clusters))
+        for table in tables
+    }
+    return {"cycle": cycle_rows(spark, handover), **inputs}
+
+
+def decide_rounds(
+    inputs: Mapping[str, DataFrame],
+    decide: Callable[..., Mapping[str, list[dict[str, Any]]]],
+    outputs: Sequence[Table] | Mapping[str, StructType],
+) -> dict[str, DataFrame]:
+    """Runs a round for every cluster of `inputs`, in parallel, and returns its rows per table."""
+    types = outputs if isinstance(outputs, Mapping) else {table.name: table.body_type() for table in outputs}
+    return grouped_map(inputs, by=["cluster"], decide=decide, outputs=types)
