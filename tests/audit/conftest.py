@@ -1,0 +1,24 @@
+"""Lakes shared by the tests of this folder; nobody writes to them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.audit.plausible import fill_odd, plausible_lake
+from tests.audit.small_lake import SmallLake
+
+
+@pytest.fixture(scope="session")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Clusters `lab` (eight cycles, the fourth skipped) and `spread` (three cycles)."""
+    return plausible_lake(tmp_path_factory.mktemp("lakes") / "plausible")
+
+
+@pytest.fixture(scope="session")
+def odd_lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One cluster whose names hold markup, quotes, direction marks and 2,000 characters."""
+    root = tmp_path_factory.mktemp("lakes") / "odd"
+    fill_odd(SmallLake(root))
+    return root
