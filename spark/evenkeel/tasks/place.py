@@ -1,0 +1,29 @@
+"""Where shed bundles, and bundles without owner, go.
+
+Reads: `unload_decisions` (shed), `split_decisions` (plan_splits), `bundle_load`, `broker_load` (aggregate),
+`broker_reports`, `cluster_policies`. Writes: `placement_decisions`, a row per bundle that needs a broker, with every
+candidate and the filter that removed it. Skips: clusters that are not open. Fails: never for what it finds in the data.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from evenkeel.handover import Handover
+from evenkeel.lake.store import Lake
+from evenkeel.lake.tables import TABLES
+from evenkeel.rounds import place_round
+from evenkeel.tasks.inputs import decide_rounds, round_inputs
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+INPUTS = ("unload_decisions", "split_decisions", "bundle_load", "broker_load", "broker_reports", "cluster_policies")
+
+
+def run(spark: SparkSession, handover: Handover) -> Handover:
+    """Places the bundles of every open cluster."""
+    lake = Lake(handover.lake)
+    inputs = round_inputs(spark, lake, handover, *INPUTS)
+    decided = decide_rounds(inputs, place_round.decide, [TABLES["placement_decisions"]])
+    return handover.with_writes(lake.append(spark, decided, handover=handover, task="place"))
