@@ -15,8 +15,8 @@ Unit = Literal["fraction", "percent", "byte/s", "msg/s", "count", "ms", ""]
 class Alternative:
     """What else was possible: a candidate broker, or a bundle next in line.
 
-    `verdict`: "best" (drawn from), "candidate" (passed all filters, not best), "removed" (by the filter named in `rule`),
-    "next" (would have been taken after the last one taken).
+    `verdict`: "best" (drawn from), "candidate" (passed all filters, not best), "removed" (by the filter named in
+    `rule`), "next" (would have been taken after the last one taken).
     """
 
     name: str

@@ -118,10 +118,12 @@ def _read_observed(observed: Mapping[str, str], explicit_switches: bool) -> tupl
 
 
 def _follow_switches(values: dict[str, Value], origins: dict[str, Origin]) -> None:
+    """Shedding also needs loadBalancerEnabled; the modular manager's split check does not ask for it."""
     for theirs, own in SWITCHES.items():
+        asked = [theirs] if own == "evenkeelSplitEnabled" else [theirs, "loadBalancerEnabled"]
         if origins[own] == "default":
-            values[own] = bool(values[theirs] and values["loadBalancerEnabled"])
-            origins[own] = origins[theirs] if origins[theirs] != "default" else origins["loadBalancerEnabled"]
+            values[own] = all(values[name] for name in asked)
+            origins[own] = next((origins[name] for name in asked if origins[name] != "default"), "default")
 
 
 def _judge(settings: Settings, origins: Mapping[str, Origin], problems: list[str]) -> None:

@@ -1,0 +1,1 @@
+"""Runs the decision code on cases with golden answers of Pulsar's own classes, and counts where both agree."""

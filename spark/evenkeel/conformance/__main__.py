@@ -1,0 +1,10 @@
+"""`python -m evenkeel.conformance CASES_DIR_OR_FILE...`"""
+
+from __future__ import annotations
+
+import sys
+
+from evenkeel.conformance.runner import main
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,116 @@
+"""The leader's whole round: sample, split check, shedding with placement, look-ups."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from evenkeel.conformance.reading import Json, load_of, policies_of, rounds_of, settings_of
+from evenkeel.decisions.averages import broker_averages, first_history, update_histories
+from evenkeel.decisions.load import BrokerReport, BundleHistory, LoadData, Policies
+from evenkeel.decisions.placement.pipeline import PlacementRound
+from evenkeel.decisions.shedding.frame import run_shedding
+from evenkeel.decisions.splitting.execute import can_be_split, chosen_histories, unloads_children
+from evenkeel.decisions.splitting.when import decide_splits
+from evenkeel.settings import Settings
+
+NOW = 1_000_000_000_000
+
+
+@dataclass(slots=True)
+class _Leader:
+    """What the leader remembers from round to round."""
+
+    settings: Settings
+    policies: Policies
+    boundaries: Json
+    histories: dict[str, BundleHistory] = field(default_factory=dict)
+    unloaded: dict[str, int] = field(default_factory=dict)
+    usage: dict[str, float] = field(default_factory=dict)
+    turn: int = 0
+    now: int = NOW
+
+
+def cycle(case: dict[str, Any]) -> dict[str, Any]:
+    """`cycle`"""
+    config = {
+        **(case.get("config") or {}),
+        "loadBalancerLoadSheddingStrategy": case["shedder"],
+        "loadBalancerLoadPlacementStrategy": case["placement"],
+    }
+    leader = _Leader(settings_of(config), policies_of(case), case.get("boundaries") or {})
+    return {"rounds": [_round(leader, given) for given in rounds_of(case["rounds"], "brokers")]}
+
+
+def _round(leader: _Leader, given: Json) -> dict[str, Any]:
+    leader.now += given.get("minutes", 0) * 60_000 + 1
+    reports = {name: _with_totals(report) for name, report in load_of(given["brokers"], None).brokers.items()}
+    if given.get("sample", True):
+        leader.histories = update_histories(leader.histories, reports)
+    load = LoadData(
+        brokers=reports,
+        histories=leader.histories,
+        recently_unloaded=leader.unloaded,
+        averages={name: broker_averages(report.stats, leader.histories) for name, report in reports.items()},
+    )
+    answer: dict[str, Any] = {}
+    placing = PlacementRound(load, leader.policies, leader.settings, turn=leader.turn)
+    if given.get("split", True):
+        answer["split"] = _split(leader, load, placing)
+        load = replace(load, histories=leader.histories)
+    placing = PlacementRound(load, leader.policies, leader.settings, turn=leader.turn)
+    if given.get("shed", True):
+        answer["unload"] = _shed(leader, load, placing)
+    if "place" in given:
+        answer["place"] = {bundle: placing.assign(bundle).destination for bundle in given["place"]}
+        for bundle in given["place"]:
+            leader.histories.setdefault(bundle, first_history())
+    leader.turn = placing.turn
+    return {
+        **answer,
+        "recentlyUnloaded": sorted(leader.unloaded),
+        "state": {
+            "longTermMsgRate": {name: averages.long_term_rate for name, averages in load.averages.items()},
+            "bundles": len(leader.histories),
+        },
+    }
+
+
+def _split(leader: _Leader, load: LoadData, placing: PlacementRound) -> dict[str, bool]:
+    counts = {namespace: len(texts) - 1 for namespace, texts in leader.boundaries.items()}
+    plan = decide_splits(load.brokers, load.histories, counts, leader.settings)
+    leader.histories = chosen_histories(leader.histories, plan)
+    return {
+        bundle: unloads_children(bundle, broker, placing.gates, leader.settings)
+        for bundle, broker in plan.splits.items()
+        if can_be_split(bundle)
+    }
+
+
+def _shed(leader: _Leader, load: LoadData, placing: PlacementRound) -> dict[str, str]:
+    done = run_shedding(load, leader.usage, placing.gates, leader.settings, now=leader.now, last_shed_at=None)
+    leader.usage, leader.unloaded = dict(done.state), dict(done.recently_unloaded)
+    unloaded = {}
+    for bundle, broker in done.unloads:
+        destination = placing.place_shed(bundle, broker).destination
+        if destination is not None and destination != broker:
+            unloaded[bundle] = destination
+            leader.unloaded[bundle] = leader.now
+    return unloaded
+
+
+def _with_totals(report: BrokerReport) -> BrokerReport:
+    """The report as the broker itself computes it: sums over its bundles' stats."""
+    stats = [report.stats[bundle] for bundle in sorted(report.stats)]
+    return replace(
+        report,
+        msg_rate_in=sum(s.msg_rate_in for s in stats),
+        msg_rate_out=sum(s.msg_rate_out for s in stats),
+        msg_throughput_in=sum(s.msg_throughput_in for s in stats),
+        msg_throughput_out=sum(s.msg_throughput_out for s in stats),
+        topics=sum(s.topics for s in stats),
+        bundles=frozenset(report.stats),
+    )
+
+
+OPERATIONS = {"cycle": cycle}

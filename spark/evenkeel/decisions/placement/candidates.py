@@ -1,0 +1,117 @@
+"""The filters between "all brokers" and the placement strategy, in Pulsar's order.
+
+Pulsar: ModularLoadManagerImpl.selectBroker, LoadManagerShared, BrokerLoadManagerClassFilter, BrokerVersionFilter. Keys:
+loadBalancerBrokerMaxTopics, loadBalancerDistributeBundlesEvenlyEnabled, loadManagerClassName, preferLaterVersions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from evenkeel.decisions.bundles import is_system, namespace_of
+from evenkeel.decisions.load import BrokerReport
+from evenkeel.decisions.placement.anti_affinity import AntiAffinity
+from evenkeel.decisions.placement.isolation import Isolation
+from evenkeel.decisions.placement.ownership import Ownership
+from evenkeel.decisions.placement.standing import Standing
+from evenkeel.decisions.placement.versions import newest
+from evenkeel.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What one filter left (in name order) and why it removed the others; `given_up` if it was undone."""
+
+    rule: str
+    brokers: tuple[str, ...]
+    removed: Mapping[str, str]
+    given_up: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """The candidates for one bundle. `restored`: the filters left nobody (or failed), so all allowed ones came back."""
+
+    brokers: tuple[str, ...]
+    removed: Mapping[str, str]
+    allowed: tuple[str, ...]
+    restored: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What the filters look at, shared by all placements of a round."""
+
+    brokers: Mapping[str, BrokerReport]
+    isolation: Isolation
+    anti_affinity: AntiAffinity
+    ownership: Ownership
+    standing: Mapping[str, Standing]
+    settings: Settings
+
+
+def candidates_for(bundle: str, around: Surroundings) -> Candidates:
+    """Who is a candidate for the bundle after all filters, and which filter removed whom."""
+    settings = around.settings
+    allowed = around.isolation.allowed(bundle)
+    removed = dict(allowed.removed)
+    kept = allowed.brokers
+    evenly = settings.loadBalancerDistributeBundlesEvenlyEnabled or is_system(namespace_of(bundle))
+    steps = [few_topics, least_of_group, *([fewest_bundles] if evenly else []), same_load_manager]
+    for step in steps:
+        left = step(bundle, kept, around)
+        kept = left.brokers
+        removed |= left.removed
+    left = newest_version(bundle, kept, around)
+    if left.given_up or not left.brokers:
+        return Candidates(allowed.brokers, dict(allowed.removed), allowed.brokers, restored=True)
+    return Candidates(left.brokers, removed | dict(left.removed), allowed.brokers, restored=False)
+
+
+def few_topics(bundle: str, candidates: Iterable[str], around: Surroundings) -> Step:
+    """Drop brokers with more topics (reported and assigned) than allowed; if nobody remains, drop nobody."""
+    limit = around.settings.loadBalancerBrokerMaxTopics
+    kept = tuple(broker for broker in candidates if around.standing[broker].topics <= limit)
+    if not kept:
+        return Step("topics_over_limit", tuple(candidates), {}, given_up=True)
+    return _step("topics_over_limit", candidates, kept)
+
+
+def least_of_group(bundle: str, candidates: Iterable[str], around: Surroundings) -> Step:
+    """Keep the failure domains, then the brokers, with the least of the bundle's anti-affinity group."""
+    spread = around.anti_affinity.keep_least(namespace_of(bundle), candidates)
+    return Step("anti_affinity", spread.brokers, spread.removed)
+
+
+def fewest_bundles(bundle: str, candidates: Iterable[str], around: Surroundings) -> Step:
+    """Keep the brokers with the fewest bundles of the bundle's namespace."""
+    candidates = tuple(candidates)
+    namespace = namespace_of(bundle)
+    owned = {broker: around.ownership.bundles_of(namespace, broker) for broker in candidates}
+    least = min(owned.values(), default=0)
+    return _step("more_bundles_of_namespace", candidates, tuple(b for b in candidates if owned[b] == least))
+
+
+def same_load_manager(bundle: str, candidates: Iterable[str], around: Surroundings) -> Step:
+    """Drop brokers that run another load manager than the leader."""
+    candidates = tuple(candidates)
+    leaders = around.settings.loadManagerClassName
+    kept = tuple(broker for broker in candidates if around.brokers[broker].load_manager == leaders)
+    return _step("other_load_manager", candidates, kept)
+
+
+def newest_version(bundle: str, candidates: Iterable[str], around: Surroundings) -> Step:
+    """If asked to, keep the brokers on the newest version; given up where a version cannot be read."""
+    candidates = tuple(candidates)
+    if not around.settings.preferLaterVersions or not candidates:
+        return Step("older_version", candidates, {})
+    found = newest({broker: around.brokers[broker].version for broker in candidates})
+    if found is None:
+        return Step("older_version", candidates, {}, given_up=True)
+    return _step("older_version", candidates, tuple(broker for broker in candidates if broker in found))
+
+
+def _step(rule: str, before: Iterable[str], kept: tuple[str, ...]) -> Step:
+    left = set(kept)
+    return Step(rule, kept, {broker: rule for broker in before if broker not in left})

@@ -1,0 +1,195 @@
+"""Placing bundles: filters, strategy, a second look when the choice is overloaded, and remembering what was given.
+
+Pulsar: ModularLoadManagerImpl.selectBroker, selectBrokerForAssignment, preallocateBundle. Keys:
+loadBalancerLoadPlacementStrategy, loadBalancerBrokerOverloadedThresholdPercentage,
+loadBalancerSheddingExcludedNamespaces. Where Pulsar draws among equally good brokers, the first by name is taken.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from evenkeel.decisions.averages import first_history
+from evenkeel.decisions.bundles import broker_of, namespace_of
+from evenkeel.decisions.considered import Alternative, Considered, considered
+from evenkeel.decisions.load import BundleHistory, LoadData, Policies
+from evenkeel.decisions.placement import least_long_term_message_rate, round_robin
+from evenkeel.decisions.placement.anti_affinity import AntiAffinity
+from evenkeel.decisions.placement.candidates import Candidates, Surroundings, candidates_for
+from evenkeel.decisions.placement.gates import UnloadGates
+from evenkeel.decisions.placement.isolation import Isolation
+from evenkeel.decisions.placement.ownership import Ownership
+from evenkeel.decisions.placement.standing import standings
+from evenkeel.errors import NotImplementedStrategy
+from evenkeel.settings import Settings
+
+IMPLEMENTED = ("LeastLongTermMessageRate", "RoundRobinBrokerSelector")
+_OVERLOADED = "loadBalancerBrokerOverloadedThresholdPercentage"
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where one bundle goes. `best`: brokers that are equally good; `destination`: the one taken, None if nobody may.
+
+    `candidates`: every broker, with the filter that removed it or its score.
+    """
+
+    bundle: str
+    destination: str | None
+    best: tuple[str, ...]
+    candidates: tuple[Alternative, ...]
+    considered: Considered
+
+
+class PlacementRound:
+    """One round of placing: what was given away in it counts for what comes after.
+
+    Bundles are placed one by one; `place_ownerless` does so in name order. `turn` is how many placements were made in
+    turns (shedding-excluded namespaces) in the rounds before.
+    """
+
+    def __init__(self, load: LoadData, policies: Policies, settings: Settings, *, turn: int = 0) -> None:
+        if settings.loadBalancerLoadPlacementStrategy not in IMPLEMENTED:
+            raise NotImplementedStrategy(
+                f"placement strategy {settings.loadBalancerLoadPlacementStrategy} is not implemented: "
+                f"set loadBalancerLoadPlacementStrategy to {' or '.join(IMPLEMENTED)}"
+            )
+        reported = {name: report.bundles.union(report.stats) for name, report in load.brokers.items()}
+        given = {name: load.preallocated.get(name, {}).keys() for name in load.brokers}
+        ownership = Ownership({name: reported[name] | given[name] for name in reported})
+        self._around = Surroundings(
+            brokers=load.brokers,
+            isolation=Isolation(policies, load.brokers, settings),
+            anti_affinity=AntiAffinity(policies, ownership, settings),
+            ownership=ownership,
+            standing=standings(load, settings),
+            settings=settings,
+        )
+        self._histories = load.histories
+        self._stranger = first_history()
+        self._preallocated = {bundle: broker for broker in sorted(given) for bundle in given[broker]}
+        self.turn = turn
+
+    @property
+    def gates(self) -> UnloadGates:
+        """The unload gates over the same policies and ownership."""
+        return UnloadGates(self._around.isolation, self._around.anti_affinity)
+
+    def place_shed(self, bundle: str, broker: str) -> Placement:
+        """A destination for a bundle that `broker` sheds; nothing is remembered, so all shed bundles see the same.
+
+        No destination, or the present owner as the best one, means the bundle is not unloaded ("refused").
+        """
+        placement = self._select(bundle, broker)
+        if placement.destination is None:
+            return placement
+        if placement.destination == broker:
+            return replace(placement, considered=replace(placement.considered, outcome="kept", rule="already_best"))
+        return placement
+
+    def place_ownerless(self, bundles: Iterable[str]) -> tuple[Placement, ...]:
+        """A broker for each bundle that has none, in name order, each one counting for those after it."""
+        return tuple(self.assign(bundle) for bundle in sorted(bundles))
+
+    def assign(self, bundle: str) -> Placement:
+        """A broker for one bundle without owner, remembered as given to it; a bundle given before stays."""
+        given = self._preallocated.get(bundle)
+        if given is not None:
+            return _settled(bundle, given, "preallocated")
+        own = broker_of(namespace_of(bundle))
+        if own is not None:
+            return self._own(bundle, own)
+        placement = self._select(bundle, None)
+        if placement.destination is not None:
+            self._preallocated[bundle] = placement.destination
+            self._around.ownership.add(bundle, placement.destination)
+            self._around.standing[placement.destination].give(self._history(bundle))
+        return placement
+
+    def _own(self, bundle: str, broker: str) -> Placement:
+        """Heartbeat and SLA namespaces belong to the broker in their name, or to nobody while that one is away."""
+        if broker in self._around.brokers:
+            return _settled(bundle, broker, "brokers_own_namespace")
+        row = considered(bundle, "bundle", broker, "skipped", "brokers_own_namespace")
+        return Placement(bundle, None, (), (), row)
+
+    def _history(self, bundle: str) -> BundleHistory:
+        return self._histories.get(bundle, self._stranger)
+
+    def _select(self, bundle: str, owner: str | None) -> Placement:
+        settings = self._around.settings
+        excluded = namespace_of(bundle) in settings.loadBalancerSheddingExcludedNamespaces
+        found = candidates_for(bundle, self._around)
+        in_turns = excluded or settings.loadBalancerLoadPlacementStrategy == "RoundRobinBrokerSelector"
+        best, scores = self._pick(found.brokers, in_turns)
+        rule = "in_turns" if in_turns else "least_long_term_rate"
+        limit = settings.loadBalancerBrokerOverloadedThresholdPercentage / 100.0
+        if best and self._around.standing[best[0]].usage > limit:
+            found = Candidates(found.allowed, self._around.isolation.allowed(bundle).removed, found.allowed, True)
+            best, scores = self._pick(found.brokers, settings.loadBalancerLoadPlacementStrategy != IMPLEMENTED[0])
+            rule = "least_long_term_rate_of_all_allowed"
+        return self._placement(bundle, owner, found, best, scores, rule)
+
+    def _pick(self, candidates: tuple[str, ...], in_turns: bool) -> tuple[tuple[str, ...], dict[str, float]]:
+        if in_turns:
+            taken = round_robin.select(candidates, self.turn)
+            self.turn += taken is not None
+            return ((taken,) if taken else ()), {}
+        found = least_long_term_message_rate.select(candidates, self._around.standing, self._around.settings)
+        return found.brokers, dict(found.scores)
+
+    def _placement(
+        self,
+        bundle: str,
+        owner: str | None,
+        found: Candidates,
+        best: tuple[str, ...],
+        scores: dict[str, float],
+        rule: str,
+    ) -> Placement:
+        alternatives = tuple(
+            _alternative(broker, found, best, scores) for broker in sorted((*found.brokers, *found.removed))
+        )
+        if not best:
+            row = considered(bundle, "bundle", owner, "refused", "no_candidate", alternatives=alternatives)
+            return Placement(bundle, None, (), alternatives, row)
+        destination = best[0]
+        row = considered(
+            bundle,
+            "bundle",
+            owner,
+            "placed",
+            rule,
+            setting=_OVERLOADED,
+            measured=self._around.standing[destination].usage,
+            threshold=self._around.settings.loadBalancerBrokerOverloadedThresholdPercentage / 100.0,
+            unit="fraction",
+            alternatives=alternatives,
+            numbers={
+                "candidates": len(found.brokers),
+                "best": len(best),
+                "restored": int(found.restored),
+                "bundle_rate": self._history(bundle).long_term.rate,
+                **({"score": scores[destination]} if math.isfinite(scores.get(destination, math.inf)) else {}),
+            },
+        )
+        return Placement(bundle, destination, best, alternatives, row)
+
+
+def _alternative(broker: str, found: Candidates, best: tuple[str, ...], scores: dict[str, float]) -> Alternative:
+    if broker in found.removed:
+        return Alternative(broker, "removed", found.removed[broker])
+    score = scores.get(broker)
+    if score is not None and math.isinf(score):
+        return Alternative(broker, "best" if broker in best else "candidate", "overloaded")
+    if broker in best:
+        return Alternative(broker, "best", "least_long_term_rate" if scores else "in_turns", score)
+    return Alternative(broker, "candidate", "higher_long_term_rate" if scores else "not_its_turn", score)
+
+
+def _settled(bundle: str, broker: str, rule: str) -> Placement:
+    alternatives = (Alternative(broker, "best", rule),)
+    row = considered(bundle, "bundle", None, "placed", rule, alternatives=alternatives)
+    return Placement(bundle, broker, (broker,), alternatives, row)

@@ -1,0 +1,11 @@
+"""Take brokers in turns (Pulsar: RoundRobinBrokerSelector, always used for shedding-excluded namespaces)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+def select(candidates: Iterable[str], turn: int) -> str | None:
+    """The candidate whose turn it is, by name order; `turn` counts all placements made in turns so far."""
+    ordered = sorted(candidates)
+    return ordered[turn % len(ordered)] if ordered else None

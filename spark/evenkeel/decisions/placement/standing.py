@@ -1,0 +1,40 @@
+"""How each broker stands while bundles are placed: what it reports, and what was given to it since."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from evenkeel.decisions.load import BrokerAverages, BundleHistory, LoadData
+from evenkeel.decisions.usage import weighted_maximum
+from evenkeel.settings import Settings
+
+
+@dataclass(slots=True)
+class Standing:
+    """One broker's figures for placement; `give` moves them on. Usage is a fraction, rates are msg/s."""
+
+    usage: float
+    long_term_rate: float
+    topics: int
+    preallocated_rate: float = 0.0
+
+    def give(self, history: BundleHistory) -> None:
+        """A bundle was assigned to the broker and is not in its report yet."""
+        self.preallocated_rate += history.long_term.rate
+        self.topics += history.topics
+
+
+def standings(load: LoadData, settings: Settings) -> Mapping[str, Standing]:
+    """Every broker's standing at the start of a round."""
+    found = {}
+    for broker, report in sorted(load.brokers.items()):
+        standing = Standing(
+            usage=weighted_maximum(report, settings),
+            long_term_rate=load.averages.get(broker, BrokerAverages()).long_term_rate,
+            topics=report.topics,
+        )
+        for _, history in sorted(load.preallocated.get(broker, {}).items()):
+            standing.give(history)
+        found[broker] = standing
+    return found

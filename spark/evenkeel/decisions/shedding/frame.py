@@ -1,0 +1,145 @@
+"""The frame every shedder runs in: switch, interval, number of brokers, grace period, and the gates after it.
+
+Pulsar: LoadSheddingTask, ModularLoadManagerImpl.doLoadShedding. Keys: evenkeelSheddingEnabled,
+loadBalancerSheddingIntervalMinutes, loadBalancerSheddingGracePeriodMinutes, loadBalancerSheddingExcludedNamespaces.
+Times are aware datetimes or epoch milliseconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from evenkeel.decisions.bundles import namespace_of
+from evenkeel.decisions.considered import Considered, considered
+from evenkeel.decisions.load import LoadData
+from evenkeel.decisions.placement.gates import UnloadGates
+from evenkeel.decisions.shedding.shed import Shed, ShedderState
+from evenkeel.decisions.shedding.shedders import shedder_named
+from evenkeel.decisions.shedding.threshold_shedder import without_gone
+from evenkeel.errors import BadInput
+from evenkeel.settings import Settings
+
+Moment = datetime | int
+
+FEWEST_BROKERS = 2
+INTERVAL = "loadBalancerSheddingIntervalMinutes"
+EXCLUDED = "loadBalancerSheddingExcludedNamespaces"
+_MINUTE_MS = 60_000
+
+
+@dataclass(frozen=True, slots=True)
+class SheddingRound:
+    """One cycle's shedding. `status`: "ran", "not_due", "switched_off" or "too_few_brokers".
+
+    `unloads`: bundles that may leave, with the broker they leave; their destination is placement's business.
+    `shed_at`: when the strategy last ran, epoch ms (this cycle's time if it ran, else as before).
+    `recently_unloaded`: what is still within the grace period.
+    """
+
+    status: str
+    unloads: tuple[tuple[str, str], ...]
+    considered: tuple[Considered, ...]
+    state: ShedderState
+    shed_at: int | None
+    recently_unloaded: Mapping[str, int]
+
+
+def milliseconds(moment: Moment) -> int:
+    """Epoch milliseconds; a datetime must be aware, else `BadInput`."""
+    if isinstance(moment, int):
+        return moment
+    if moment.tzinfo is None:
+        raise BadInput(f"time {moment.isoformat()} has no time zone: give an aware datetime or epoch milliseconds")
+    return round(moment.timestamp() * 1000)
+
+
+def due(last_shed_at: Moment | None, now: Moment, settings: Settings) -> bool:
+    """Whether the shedding interval has passed since the strategy last ran; the first time it is due."""
+    if last_shed_at is None:
+        return True
+    return milliseconds(now) - milliseconds(last_shed_at) >= settings.loadBalancerSheddingIntervalMinutes * _MINUTE_MS
+
+
+def within_grace(recently_unloaded: Mapping[str, int], now: Moment, settings: Settings) -> dict[str, int]:
+    """The unloads not older than the grace period (bundle -> epoch ms)."""
+    oldest = milliseconds(now) - settings.loadBalancerSheddingGracePeriodMinutes * _MINUTE_MS
+    return {bundle: at for bundle, at in sorted(recently_unloaded.items()) if at >= oldest}
+
+
+def run_shedding(
+    load: LoadData,
+    state: ShedderState,
+    gates: UnloadGates,
+    settings: Settings,
+    *,
+    now: Moment,
+    last_shed_at: Moment | None,
+) -> SheddingRound:
+    """Decide what to shed in this cycle. A round that does not run leaves the state as it was."""
+    last = None if last_shed_at is None else milliseconds(last_shed_at)
+    recent = within_grace(load.recently_unloaded, now, settings)
+    stopped = _stopped(load, now, last, settings)
+    if stopped is not None:
+        return SheddingRound(stopped.rule, (), (stopped,), state, last, recent)
+    shedder = shedder_named(settings.loadBalancerLoadSheddingStrategy)
+    shed = shedder(replace(load, recently_unloaded=recent), without_gone(state, load.brokers), settings)
+    unloads, rows = through_gates(shed, gates, settings)
+    return SheddingRound("ran", unloads, rows, shed.state, milliseconds(now), recent)
+
+
+def through_gates(
+    shed: Shed, gates: UnloadGates, settings: Settings
+) -> tuple[tuple[tuple[str, str], ...], tuple[Considered, ...]]:
+    """What of a strategy's proposals may leave, and all its rows, those of refused bundles with the gate's rule.
+
+    A refused proposal is not replaced by another bundle.
+    """
+    refusals = {bundle: _refusal(bundle, broker, gates, settings) for bundle, broker in shed.unloads}
+    rows = []
+    for row in shed.considered:
+        refusal = refusals.get(row.subject) if row.subject_kind == "bundle" and row.outcome == "unload" else None
+        if refusal is None:
+            rows.append(row)
+        else:
+            setting = EXCLUDED if refusal == "excluded_namespace" else None
+            rows.append(
+                considered(row.subject, "bundle", row.broker, "refused", refusal, setting=setting, numbers=row.numbers)
+            )
+    return tuple((bundle, broker) for bundle, broker in shed.unloads if refusals[bundle] is None), tuple(rows)
+
+
+def _refusal(bundle: str, broker: str, gates: UnloadGates, settings: Settings) -> str | None:
+    if namespace_of(bundle) in settings.loadBalancerSheddingExcludedNamespaces:
+        return "excluded_namespace"
+    return gates.refusal(bundle, broker)
+
+
+def _stopped(load: LoadData, now: Moment, last: int | None, settings: Settings) -> Considered | None:
+    if not settings.evenkeelSheddingEnabled:
+        return considered("cluster", "cluster", None, "skipped", "switched_off", setting="evenkeelSheddingEnabled")
+    if len(load.brokers) < FEWEST_BROKERS:
+        return considered(
+            "cluster",
+            "cluster",
+            None,
+            "skipped",
+            "too_few_brokers",
+            measured=len(load.brokers),
+            threshold=FEWEST_BROKERS,
+            unit="count",
+        )
+    if last is not None and not due(last, now, settings):
+        return considered(
+            "cluster",
+            "cluster",
+            None,
+            "skipped",
+            "not_due",
+            setting=INTERVAL,
+            measured=milliseconds(now) - last,
+            threshold=settings.loadBalancerSheddingIntervalMinutes * _MINUTE_MS,
+            unit="ms",
+        )
+    return None

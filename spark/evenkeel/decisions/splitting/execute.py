@@ -1,0 +1,128 @@
+"""From a bundle chosen to split to the split itself: the guards Pulsar checks after choosing, the cut, the children.
+
+Pulsar: ModularLoadManagerImpl.checkNamespaceBundleSplit, NamespaceBundleFactory.splitBundles. Keys:
+defaultNamespaceBundleSplitAlgorithm, loadBalancerAutoUnloadSplitBundlesEnabled. A bundle that passes the first guard
+loses its history, whether the split succeeds or not (4.x).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from evenkeel.decisions.bundles import apply_split, boundary_text, bundle_name, namespace_of, range_of
+from evenkeel.decisions.considered import Considered
+from evenkeel.decisions.load import BundleHistory
+from evenkeel.decisions.placement.gates import UnloadGates
+from evenkeel.decisions.splitting.algorithms import algorithm_named
+from evenkeel.decisions.splitting.when import SplitPlan
+from evenkeel.errors import BadRange
+from evenkeel.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedSplit:
+    """A split to ask Pulsar for. `unload`: whether the children are unloaded at once (modular manager only)."""
+
+    bundle: str
+    broker: str
+    algorithm: str
+    cuts: tuple[int, ...]
+    children: tuple[str, ...]
+    unload: bool
+    reason: Considered
+
+
+@dataclass(frozen=True, slots=True)
+class SplitRound:
+    """The splits that pass all guards, and every bundle considered (a chosen one with the guard that refused it)."""
+
+    splits: tuple[PlannedSplit, ...]
+    considered: tuple[Considered, ...]
+
+
+def chosen_histories(histories: Mapping[str, BundleHistory], plan: SplitPlan) -> dict[str, BundleHistory]:
+    """The histories that remain once the chosen bundles' are forgotten: what shedding in the same cycle looks at."""
+    gone = {bundle for bundle in plan.splits if can_be_split(bundle)}
+    return {bundle: history for bundle, history in histories.items() if bundle not in gone}
+
+
+def can_be_split(bundle: str) -> bool:
+    """Whether the bundle's range is wider than 1."""
+    return range_of(bundle).width > 1
+
+
+def unloads_children(bundle: str, broker: str, gates: UnloadGates, settings: Settings) -> bool:
+    """Whether the children of a split are unloaded: switched on, another broker may have them, and 7.3 of the group."""
+    if not settings.loadBalancerAutoUnloadSplitBundlesEnabled:
+        return False
+    return gates.refusal(bundle, broker) is None
+
+
+def carry_out(
+    plan: SplitPlan,
+    boundaries: Mapping[str, Sequence[int]],
+    topic_hashes: Mapping[str, Sequence[int]],
+    gates: UnloadGates,
+    settings: Settings,
+) -> SplitRound:
+    """Guard, cut and name the children of every chosen bundle.
+
+    `boundaries`: namespace -> its boundaries. `topic_hashes`: bundle -> ascending hashes of all its topics, needed by
+    topic_count_equally_divide. Cuts are made by defaultNamespaceBundleSplitAlgorithm.
+    """
+    splits = []
+    rows = []
+    for row in plan.considered:
+        if row.outcome != "split":
+            rows.append(row)
+            continue
+        if plan.splits.get(row.subject) != row.broker:
+            rows.append(replace(row, outcome="skipped", rule="reported_by_two_brokers"))
+            continue
+        made = _carry_out(row, boundaries, topic_hashes, gates, settings)
+        if isinstance(made, PlannedSplit):
+            splits.append(made)
+            rows.append(made.reason)
+        else:
+            rows.append(made)
+    return SplitRound(tuple(sorted(splits, key=lambda split: split.bundle)), tuple(rows))
+
+
+def _carry_out(
+    row: Considered,
+    boundaries: Mapping[str, Sequence[int]],
+    topic_hashes: Mapping[str, Sequence[int]],
+    gates: UnloadGates,
+    settings: Settings,
+) -> PlannedSplit | Considered:
+    bundle, broker, namespace = row.subject, row.broker or "", namespace_of(row.subject)
+    found = range_of(bundle)
+    if found.width <= 1:
+        return replace(row, outcome="refused", rule="too_narrow")
+    algorithm = settings.defaultNamespaceBundleSplitAlgorithm
+    cut = algorithm_named(algorithm)(found.lower, found.upper, topic_hashes.get(bundle, ()))
+    if not cut.positions:
+        return replace(row, outcome="refused", rule="nothing_to_cut")
+    try:
+        split = apply_split(boundaries.get(namespace, ()), found, cut.positions)
+    except BadRange:
+        return replace(row, outcome="refused", rule="cut_outside_bundle")
+    if split is None:
+        return replace(row, outcome="refused", rule="bundle_gone")
+    unload = unloads_children(bundle, broker, gates, settings)
+    numbers = {**row.numbers, "cut": cut.positions[0], "children": len(split.children), "unload_children": int(unload)}
+    return PlannedSplit(
+        bundle=bundle,
+        broker=broker,
+        algorithm=algorithm,
+        cuts=cut.positions,
+        children=tuple(bundle_name(namespace, child) for child in split.children),
+        unload=unload,
+        reason=replace(row, numbers=numbers),
+    )
+
+
+def cut_texts(split: PlannedSplit) -> tuple[str, ...]:
+    """The cuts in Pulsar's spelling."""
+    return tuple(boundary_text(c) for c in split.cuts)
