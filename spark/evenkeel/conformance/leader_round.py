@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from evenkeel.conformance.reading import Json, load_of, policies_of, rounds_of, settings_of
 from evenkeel.decisions.averages import broker_averages, first_history, update_histories
+from evenkeel.decisions.bundles import parse_boundaries
 from evenkeel.decisions.load import BrokerReport, BundleHistory, LoadData, Policies
 from evenkeel.decisions.placement.pipeline import PlacementRound
+from evenkeel.decisions.placement.round_robin import NO_TURNS, Turns
 from evenkeel.decisions.shedding.frame import run_shedding
-from evenkeel.decisions.splitting.execute import can_be_split, chosen_histories, unloads_children
+from evenkeel.decisions.splitting.execute import histories_after_splits, refusal, unloads_children
 from evenkeel.decisions.splitting.when import decide_splits
 from evenkeel.settings import Settings
 
@@ -23,11 +26,11 @@ class _Leader:
 
     settings: Settings
     policies: Policies
-    boundaries: Json
+    boundaries: Mapping[str, tuple[int, ...]]
     histories: dict[str, BundleHistory] = field(default_factory=dict)
     unloaded: dict[str, int] = field(default_factory=dict)
     usage: dict[str, float] = field(default_factory=dict)
-    turn: int = 0
+    turns: Turns = NO_TURNS
     now: int = NOW
 
 
@@ -38,7 +41,8 @@ def cycle(case: dict[str, Any]) -> dict[str, Any]:
         "loadBalancerLoadSheddingStrategy": case["shedder"],
         "loadBalancerLoadPlacementStrategy": case["placement"],
     }
-    leader = _Leader(settings_of(config), policies_of(case), case.get("boundaries") or {})
+    boundaries = {namespace: parse_boundaries(texts) for namespace, texts in (case.get("boundaries") or {}).items()}
+    leader = _Leader(settings_of(config), policies_of(case), boundaries)
     return {"rounds": [_round(leader, given) for given in rounds_of(case["rounds"], "brokers")]}
 
 
@@ -54,18 +58,18 @@ def _round(leader: _Leader, given: Json) -> dict[str, Any]:
         averages={name: broker_averages(report.stats, leader.histories) for name, report in reports.items()},
     )
     answer: dict[str, Any] = {}
-    placing = PlacementRound(load, leader.policies, leader.settings, turn=leader.turn)
+    placing = PlacementRound(load, leader.policies, leader.settings, turns=leader.turns)
     if given.get("split", True):
         answer["split"] = _split(leader, load, placing)
         load = replace(load, histories=leader.histories)
-    placing = PlacementRound(load, leader.policies, leader.settings, turn=leader.turn)
+    placing = PlacementRound(load, leader.policies, leader.settings, turns=leader.turns)
     if given.get("shed", True):
         answer["unload"] = _shed(leader, load, placing)
     if "place" in given:
         answer["place"] = {bundle: placing.assign(bundle).destination for bundle in given["place"]}
         for bundle in given["place"]:
             leader.histories.setdefault(bundle, first_history())
-    leader.turn = placing.turn
+    leader.turns = placing.turns
     return {
         **answer,
         "recentlyUnloaded": sorted(leader.unloaded),
@@ -77,13 +81,13 @@ def _round(leader: _Leader, given: Json) -> dict[str, Any]:
 
 
 def _split(leader: _Leader, load: LoadData, placing: PlacementRound) -> dict[str, bool]:
-    counts = {namespace: len(texts) - 1 for namespace, texts in leader.boundaries.items()}
+    counts = {namespace: len(boundaries) - 1 for namespace, boundaries in leader.boundaries.items()}
     plan = decide_splits(load.brokers, load.histories, counts, leader.settings)
-    leader.histories = chosen_histories(leader.histories, plan)
+    leader.histories = histories_after_splits(leader.histories, plan, leader.boundaries)
     return {
         bundle: unloads_children(bundle, broker, placing.gates, leader.settings)
         for bundle, broker in plan.splits.items()
-        if can_be_split(bundle)
+        if refusal(bundle, leader.boundaries) is None
     }
 
 

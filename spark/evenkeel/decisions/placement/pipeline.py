@@ -21,6 +21,7 @@ from evenkeel.decisions.placement.candidates import Candidates, Surroundings, ca
 from evenkeel.decisions.placement.gates import UnloadGates
 from evenkeel.decisions.placement.isolation import Isolation
 from evenkeel.decisions.placement.ownership import Ownership
+from evenkeel.decisions.placement.round_robin import NO_TURNS, Turns
 from evenkeel.decisions.placement.standing import standings
 from evenkeel.errors import NotImplementedStrategy
 from evenkeel.settings import Settings
@@ -46,11 +47,11 @@ class Placement:
 class PlacementRound:
     """One round of placing: what was given away in it counts for what comes after.
 
-    Bundles are placed one by one; `place_ownerless` does so in name order. `turn` is how many placements were made in
-    turns (shedding-excluded namespaces) in the rounds before.
+    Bundles are placed one by one; `place_ownerless` does so in name order. `turns` counts the placements made in turns
+    in the rounds before and, as an attribute, in this one too.
     """
 
-    def __init__(self, load: LoadData, policies: Policies, settings: Settings, *, turn: int = 0) -> None:
+    def __init__(self, load: LoadData, policies: Policies, settings: Settings, *, turns: Turns = NO_TURNS) -> None:
         if settings.loadBalancerLoadPlacementStrategy not in IMPLEMENTED:
             raise NotImplementedStrategy(
                 f"placement strategy {settings.loadBalancerLoadPlacementStrategy} is not implemented: "
@@ -70,7 +71,7 @@ class PlacementRound:
         self._histories = load.histories
         self._stranger = first_history()
         self._preallocated = {bundle: broker for broker in sorted(given) for bundle in given[broker]}
-        self.turn = turn
+        self.turns = turns
 
     @property
     def gates(self) -> UnloadGates:
@@ -122,20 +123,26 @@ class PlacementRound:
         settings = self._around.settings
         excluded = namespace_of(bundle) in settings.loadBalancerSheddingExcludedNamespaces
         found = candidates_for(bundle, self._around)
-        in_turns = excluded or settings.loadBalancerLoadPlacementStrategy == "RoundRobinBrokerSelector"
-        best, scores = self._pick(found.brokers, in_turns)
-        rule = "in_turns" if in_turns else "least_long_term_rate"
+        best, scores = self._pick(found.brokers, excluded)
+        rule = "least_long_term_rate" if scores else "in_turns"
         limit = settings.loadBalancerBrokerOverloadedThresholdPercentage / 100.0
         if best and self._around.standing[best[0]].usage > limit:
             found = Candidates(found.allowed, self._around.isolation.allowed(bundle).removed, found.allowed, True)
-            best, scores = self._pick(found.brokers, settings.loadBalancerLoadPlacementStrategy != IMPLEMENTED[0])
-            rule = "least_long_term_rate_of_all_allowed"
+            best, scores = self._pick(found.brokers, False)
+            rule = "least_long_term_rate_of_all_allowed" if scores else "in_turns_of_all_allowed"
         return self._placement(bundle, owner, found, best, scores, rule)
 
-    def _pick(self, candidates: tuple[str, ...], in_turns: bool) -> tuple[tuple[str, ...], dict[str, float]]:
-        if in_turns:
-            taken = round_robin.select(candidates, self.turn)
-            self.turn += taken is not None
+    def _pick(self, candidates: tuple[str, ...], excluded: bool) -> tuple[tuple[str, ...], dict[str, float]]:
+        """The best candidates and, where the strategy has them, all scores. Two turn counts, as Pulsar has two."""
+        if not candidates:
+            return (), {}
+        if excluded:
+            taken = round_robin.select(candidates, self.turns.excluded)
+            self.turns = replace(self.turns, excluded=self.turns.excluded + 1)
+            return ((taken,) if taken else ()), {}
+        if self._around.settings.loadBalancerLoadPlacementStrategy == "RoundRobinBrokerSelector":
+            taken = round_robin.select(candidates, self.turns.strategy)
+            self.turns = replace(self.turns, strategy=self.turns.strategy + 1)
             return ((taken,) if taken else ()), {}
         found = least_long_term_message_rate.select(candidates, self._around.standing, self._around.settings)
         return found.brokers, dict(found.scores)

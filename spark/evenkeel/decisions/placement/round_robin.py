@@ -3,6 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Turns:
+    """How many placements were made in turns so far: by the strategy, and for shedding-excluded namespaces."""
+
+    strategy: int = 0
+    excluded: int = 0
+
+
+NO_TURNS = Turns()
 
 
 def select(candidates: Iterable[str], turn: int) -> str | None:

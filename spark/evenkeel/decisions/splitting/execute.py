@@ -1,16 +1,17 @@
 """From a bundle chosen to split to the split itself: the guards Pulsar checks after choosing, the cut, the children.
 
 Pulsar: ModularLoadManagerImpl.checkNamespaceBundleSplit, NamespaceBundleFactory.splitBundles. Keys:
-defaultNamespaceBundleSplitAlgorithm, loadBalancerAutoUnloadSplitBundlesEnabled. A bundle that passes the first guard
+defaultNamespaceBundleSplitAlgorithm, loadBalancerAutoUnloadSplitBundlesEnabled. A bundle that passes the first guards
 loses its history, whether the split succeeds or not (4.x).
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from evenkeel.decisions.bundles import apply_split, boundary_text, bundle_name, namespace_of, range_of
+from evenkeel.decisions.bundles import HIGHEST_HASH, apply_split, boundary_text, bundle_name, namespace_of, range_of
 from evenkeel.decisions.considered import Considered
 from evenkeel.decisions.load import BundleHistory
 from evenkeel.decisions.placement.gates import UnloadGates
@@ -18,6 +19,8 @@ from evenkeel.decisions.splitting.algorithms import algorithm_named
 from evenkeel.decisions.splitting.when import SplitPlan
 from evenkeel.errors import BadRange
 from evenkeel.settings import Settings
+
+FULL_BOUNDARIES = (0, HIGHEST_HASH)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,15 +44,28 @@ class SplitRound:
     considered: tuple[Considered, ...]
 
 
-def chosen_histories(histories: Mapping[str, BundleHistory], plan: SplitPlan) -> dict[str, BundleHistory]:
-    """The histories that remain once the chosen bundles' are forgotten: what shedding in the same cycle looks at."""
-    gone = {bundle for bundle in plan.splits if can_be_split(bundle)}
+def histories_after_splits(
+    histories: Mapping[str, BundleHistory], plan: SplitPlan, boundaries: Mapping[str, Sequence[int]]
+) -> dict[str, BundleHistory]:
+    """The histories that remain once those of the bundles to be split are forgotten.
+
+    Shedding in the same cycle looks at these, so that no bundle is split and unloaded at once.
+    """
+    gone = {bundle for bundle in plan.splits if refusal(bundle, boundaries) is None}
     return {bundle: history for bundle, history in histories.items() if bundle not in gone}
 
 
-def can_be_split(bundle: str) -> bool:
-    """Whether the bundle's range is wider than 1."""
-    return range_of(bundle).width > 1
+def refusal(bundle: str, boundaries: Mapping[str, Sequence[int]]) -> str | None:
+    """None if a chosen bundle can be split, else "too_narrow" or "bundle_gone" (no longer one of its namespace's).
+
+    A namespace without known boundaries is one full bundle.
+    """
+    found = range_of(bundle)
+    if found.width <= 1:
+        return "too_narrow"
+    current = boundaries.get(namespace_of(bundle), FULL_BOUNDARIES)
+    index = bisect_left(current, found.lower)
+    return None if tuple(current[index : index + 2]) == (found.lower, found.upper) else "bundle_gone"
 
 
 def unloads_children(bundle: str, broker: str, gates: UnloadGates, settings: Settings) -> bool:
@@ -98,14 +114,15 @@ def _carry_out(
 ) -> PlannedSplit | Considered:
     bundle, broker, namespace = row.subject, row.broker or "", namespace_of(row.subject)
     found = range_of(bundle)
-    if found.width <= 1:
-        return replace(row, outcome="refused", rule="too_narrow")
+    refused = refusal(bundle, boundaries)
+    if refused is not None:
+        return replace(row, outcome="refused", rule=refused)
     algorithm = settings.defaultNamespaceBundleSplitAlgorithm
     cut = algorithm_named(algorithm)(found.lower, found.upper, topic_hashes.get(bundle, ()))
     if not cut.positions:
         return replace(row, outcome="refused", rule="nothing_to_cut")
     try:
-        split = apply_split(boundaries.get(namespace, ()), found, cut.positions)
+        split = apply_split(boundaries.get(namespace, FULL_BOUNDARIES), found, cut.positions)
     except BadRange:
         return replace(row, outcome="refused", rule="cut_outside_bundle")
     if split is None:

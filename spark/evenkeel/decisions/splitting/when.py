@@ -2,8 +2,9 @@
 
 Pulsar: BundleSplitterTask.findBundlesToSplit, ModularLoadManagerImpl.checkNamespaceBundleSplit. Keys:
 loadBalancerNamespaceBundleMaxTopics, …MaxSessions, …MaxMsgRate, …MaxBandwidthMbytes,
-loadBalancerNamespaceMaximumBundles, evenkeelSplitEnabled. Topics and sessions are the latest ones, rate and throughput long-term averages; every limit is
-strict. Needs at least two brokers. Which bundle gets a namespace's last free slot follows names: broker, then bundle.
+loadBalancerNamespaceMaximumBundles, evenkeelSplitEnabled. Topics and sessions are the latest ones, rate and throughput
+long-term averages; every limit is strict. Needs at least two brokers. Which bundle gets a namespace's last free slot
+follows names: broker, then bundle.
 """
 
 from __future__ import annotations
