@@ -8,6 +8,7 @@ their order in the tables cannot matter.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,8 @@ from evenkeel.engine.bodies import FROM_JSON_OPTIONS, TO_JSON_OPTIONS, refuse_in
 from evenkeel.engine.code import code_digest
 from evenkeel.engine.errors import DecideFailed, EngineError, StaleCode
 from evenkeel.engine.worker import MARK, RESULT_SCHEMA, Job, group_function
+
+RAISED = re.compile(r"[A-Za-z_.]+(Error|Exception): ")  # the last line of a Python traceback
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -122,5 +125,6 @@ def _translated(text: str) -> EngineError:
         return EngineError(
             "The workers of this endpoint cannot import evenkeel: send it there first (engine.session.ship_code)."
         )
-    first = next((line.strip() for line in text.splitlines() if line.strip()), "no text")
-    return EngineError(f"Spark could not run the decisions: {first}")
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    telling = [line for line in lines if RAISED.match(line)] or lines or ["no text"]
+    return EngineError(f"Spark could not run the decisions: {telling[-1]}")

@@ -37,11 +37,11 @@ def _started(pid: int) -> str:
 
 
 def session_members(session: int) -> list[psutil.Process]:
-    """All processes of one session. Python workers leave their process group, never their session."""
+    """All processes of one session that live. Python workers leave their process group, never their session."""
     found = []
     for pid in psutil.pids():
         try:
-            if os.getsid(pid) == session:
+            if os.getsid(pid) == session and identity(pid) is not None:
                 found.append(psutil.Process(pid))
         except (ProcessLookupError, PermissionError, psutil.NoSuchProcess):
             continue

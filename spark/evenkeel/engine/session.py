@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 import zipfile
 from pathlib import Path
@@ -48,7 +49,9 @@ def _connect_classic(master: str, app_name: str) -> SparkSession:
 
     java = classic_java()
     os.environ.setdefault("JAVA_HOME", str(java.parent.parent))
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1" if master.startswith("local") else "")
+    if master.startswith("local"):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.master(master).appName(app_name)
     for key, value in SQL_SETTINGS.items():
         builder = builder.config(key, value)

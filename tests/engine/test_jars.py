@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+import hashlib
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from evenkeel.engine.errors import JarError
+from evenkeel.engine.jars import CACHE_VARIABLE, DELTA_JARS, MIRROR_VARIABLE, Jar, by_ivy, delta_jars, resolve
+
+POM = """<project><modelVersion>4.0.0</modelVersion>
+<groupId>org.example</groupId><artifactId>hull</artifactId><version>1.0</version>
+<dependencies><dependency><groupId>org.example</groupId><artifactId>absent</artifactId><version>9</version></dependency>
+</dependencies></project>"""
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> tuple[Path, Jar]:
+    """A repository of Maven's layout with one jar, whose dependency it does not have."""
+    folder = tmp_path / "repository" / "org" / "example" / "hull" / "1.0"
+    folder.mkdir(parents=True)
+    with zipfile.ZipFile(folder / "hull-1.0.jar", "w") as jar:
+        jar.writestr("keel.txt", "even")
+    (folder / "hull-1.0.pom").write_text(POM)
+    digest = hashlib.sha256((folder / "hull-1.0.jar").read_bytes()).hexdigest()
+    return tmp_path / "repository", Jar("org.example", "hull", "1.0", digest)
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
+    monkeypatch.setenv("HOME", str(tmp_path / "nobody"))
+    return tmp_path / "cache" / "jars"
+
+
+def test_a_jar_comes_from_the_mirror_through_ivy_once_and_then_from_the_cache(
+    repository: tuple[Path, Jar], cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, jar = repository
+    monkeypatch.setenv(MIRROR_VARIABLE, folder.as_uri())
+    assert resolve(jar) == cache / "hull-1.0.jar"
+    monkeypatch.setenv(MIRROR_VARIABLE, "file:///nowhere")
+    assert resolve(jar) == cache / "hull-1.0.jar"
+    assert [path.name for path in cache.iterdir()] == ["hull-1.0.jar"]
+
+
+def test_a_fetched_jar_of_other_content_is_refused_and_not_kept(
+    repository: tuple[Path, Jar], cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, jar = repository
+    monkeypatch.setenv(MIRROR_VARIABLE, folder.as_uri())
+    with pytest.raises(JarError, match=r"is not the pinned org.example:hull:1.0: its sha256 is") as caught:
+        resolve(replace(jar, sha256="0" * 64))
+    assert "It was fetched by Ivy; check the repository" in str(caught.value)
+    assert list(cache.iterdir()) == []
+
+
+def test_a_cached_jar_of_other_content_is_refused_and_left_alone(repository: tuple[Path, Jar], cache: Path) -> None:
+    _, jar = repository
+    cache.mkdir(parents=True)
+    (cache / jar.file_name).write_bytes(b"something else")
+    with pytest.raises(JarError, match=r"Remove .*hull-1\.0\.jar to fetch it again"):
+        resolve(jar)
+    assert (cache / jar.file_name).read_bytes() == b"something else"
+
+
+def test_the_machines_maven_repository_is_used_where_its_jar_is_the_right_one(
+    repository: tuple[Path, Jar], cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    folder, jar = repository
+    (tmp_path / "nobody" / ".m2").mkdir(parents=True)
+    folder.rename(tmp_path / "nobody" / ".m2" / "repository")
+    monkeypatch.setenv(MIRROR_VARIABLE, "file:///nowhere")
+    assert resolve(jar).read_bytes() == (tmp_path / "nobody/.m2/repository" / jar.repository_path).read_bytes()
+
+
+def test_a_jar_that_cannot_be_had_names_what_was_tried(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(MIRROR_VARIABLE, "file:///nowhere")
+    with pytest.raises(JarError, match=r"Cannot fetch org\.example:hull:1\.0 \(Ivy: exit code .*EVENKEEL_MAVEN_MIRROR"):
+        resolve(Jar("org.example", "hull", "1.0", "0" * 64))
+    assert list(cache.iterdir()) == []
+
+
+def test_deltas_jars_are_there_and_are_the_pinned_ones() -> None:
+    digests = [hashlib.sha256(path.read_bytes()).hexdigest() for path in delta_jars()]
+    assert digests == [jar.sha256 for jar in DELTA_JARS]
+
+
+def test_ivy_takes_no_dependencies(
+    repository: tuple[Path, Jar], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, jar = repository
+    monkeypatch.setenv(MIRROR_VARIABLE, folder.as_uri())
+    (tmp_path / "out").mkdir()
+    assert by_ivy(jar, tmp_path / "out").name == "hull-1.0.jar"
+    assert [path.name for path in (tmp_path / "out").glob("*.jar")] == ["hull-1.0.jar"]
