@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 from evenkeel.decisions.considered import considered
 from evenkeel.decisions.load import LoadData, Policies
 from evenkeel.decisions.placement.pipeline import Placement, PlacementRound
-from evenkeel.rounds import reading
+from evenkeel.handover import ClusterCycle
+from evenkeel.rounds import reading, state
+from evenkeel.rounds.loads import load_of
 from evenkeel.rounds.reading import Row, Rows
 from evenkeel.rounds.reasons import reason_row
-from evenkeel.settings import Settings
+from evenkeel.settings import EffectiveSettings, Settings
 
 UNOWNED = "unowned"
 
 
 def decide(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
-    """Rows of `placement_decisions`: shed bundles first, then those without owner, each in name order.
+    """Rows of `placement_decisions` (and `strategy_state`): shed bundles first, then those without owner, each in name order.
 
     Shed bundles all see the same candidates, as in Pulsar; a bundle without owner counts for those placed after it.
     A bundle that nobody has owned yet, as far as is known, waits for its first client and is only noted.
@@ -31,15 +34,18 @@ def decide(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
     ]
     noted = [_waiting(row, strategy) for row in rows["bundle_load"] if _never_owned(row)]
     stamp = {"cluster": cycle["cluster"], "cycle_at": cycle["cycle_at"]}
-    return {"placement_decisions": [{**row, **stamp} for row in (*placed, *noted)]}
+    decided = [{**row, **stamp} for row in (*placed, *noted)]
+    return {"placement_decisions": decided, "strategy_state": _assumed(decided, cycle, settings)}
 
 
-def load_of(rows: Rows) -> LoadData:
-    """The load as placement and shedding see it: bundles chosen for a split have lost their history."""
-    brokers = reading.broker_reports(rows)
-    gone = {row["subject"] for row in rows["split_decisions"] if row["outcome"] == "split"}
-    known = {bundle: history for bundle, history in reading.histories(rows).items() if bundle not in gone}
-    return LoadData(brokers=brokers, histories=known, averages=reading.averages_of(brokers, known))
+def _assumed(decided: list[dict[str, Any]], cycle: Row, settings: Settings) -> list[dict[str, Any]]:
+    """With evenkeelAssumeUnloadsSucceed, what a dry run would otherwise not remember: the unloads of this cycle."""
+    if not settings.evenkeelAssumeUnloadsSucceed:
+        return []
+    at = datetime.fromisoformat(cycle["cycle_at"])
+    gone = [row["subject"] for row in decided if row["cause"] == "shed" and row["outcome"] == "placed"]
+    stamp = {"cluster": cycle["cluster"], "cycle_at": cycle["cycle_at"]}
+    return [{**state.state_row(state.FRAME, bundle, state.ASSUMED_UNLOADED, at=at), **stamp} for bundle in gone]
 
 
 _Placed = tuple[Placement, str, Placement]
@@ -91,3 +97,8 @@ def _waiting(row: Row, strategy: str) -> dict[str, Any]:
     verdict = considered(row["bundle"], "bundle", None, "skipped", "never_owned")
     nothing = Placement(row["bundle"], None, (), (), verdict)
     return _row(nothing, "no_owner", strategy, nothing)
+
+
+def assumes_success(cycle: ClusterCycle) -> bool:
+    """Whether this cycle's unloads are to be remembered although nothing is sent."""
+    return EffectiveSettings.from_json(cycle.settings or "").settings.evenkeelAssumeUnloadsSucceed

@@ -49,12 +49,12 @@ def broker_reports(rows: Rows) -> dict[str, BrokerReport]:
     for bundle in rows["bundle_load"]:
         if bundle["owner"] is not None:
             owned.setdefault(bundle["owner"], {})[bundle["bundle"]] = _stats(bundle)
-    usable = rejected_apart(rows)
+    usable = usable_reports(rows)
     return {report["broker"]: _report(report, owned.get(report["broker"], {})) for report in usable}
 
 
-def rejected_apart(rows: Rows) -> list[Row]:
-    """Reports to decide on: those of `broker_reports` that `broker_load` took over as reported."""
+def usable_reports(rows: Rows) -> list[Row]:
+    """Reports to decide on, by broker: those that `broker_load` took over as reported."""
     taken = {row["broker"] for row in rows["broker_load"] if row["state"] == REPORTED}
     found = {row["broker"]: row for row in rows["broker_reports"] if row["broker"] in taken and can_decide_on(row)}
     return [found[broker] for broker in sorted(found)]

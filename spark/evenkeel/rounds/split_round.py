@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from evenkeel.decisions.bundles import namespace_of, range_of
-from evenkeel.decisions.placement.gates import UnloadGates
+from evenkeel.decisions.placement.pipeline import PlacementRound
+from evenkeel.decisions.load import LoadData
 from evenkeel.decisions.splitting.execute import PlannedSplit, carry_out
 from evenkeel.decisions.splitting.when import SplitPlan, decide_splits
 from evenkeel.handover import ClusterCycle
@@ -24,7 +25,7 @@ _LAST = 0xFFFFFFFF
 def decide(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
     """Rows of `split_decisions`: every bundle considered, the chosen ones with cuts and children."""
     settings, cycle = reading.settings_of(rows), reading.the_cycle(rows)
-    gates = UnloadGates(brokers=_brokers(rows), policies=reading.policies(rows), settings=settings)
+    gates = PlacementRound(_load(rows), reading.policies(rows), settings).gates
     hashes = {row["bundle"]: row["hashes"] for row in rows["topic_hashes"]}
     made = carry_out(plan(rows), reading.boundaries(rows), hashes, gates, settings)
     splits = {split.bundle: split for split in made.splits}
@@ -61,11 +62,12 @@ def cuts_by_topics(cycle: ClusterCycle) -> bool:
 def plan(rows: Rows) -> SplitPlan:
     """Which bundles are over a limit."""
     settings = reading.settings_of(rows)
-    return decide_splits(_brokers(rows), reading.histories(rows), reading.bundle_counts(rows), settings)
+    load = _load(rows)
+    return decide_splits(load.brokers, load.histories, reading.bundle_counts(rows), settings)
 
 
-def _brokers(rows: Rows) -> dict[str, Any]:
-    return dict(reading.broker_reports(rows))
+def _load(rows: Rows) -> LoadData:
+    return LoadData(brokers=reading.broker_reports(rows), histories=reading.histories(rows))
 
 
 def _range_row(bundle: str) -> dict[str, Any]:

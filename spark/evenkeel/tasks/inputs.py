@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING, Any
 
 from evenkeel.engine.grouped import grouped_map
-from evenkeel.handover import Handover
+from evenkeel.handover import Handover, Write
 from evenkeel.lake.schema import Table
 from evenkeel.lake.store import Lake
 
@@ -55,6 +57,20 @@ def round_inputs(spark: SparkSession, lake: Lake, handover: Handover, *tables: s
         for table in tables
     }
     return {"cycle": cycle_rows(spark, handover), **inputs}
+
+
+def predecessor_rows(
+    spark: SparkSession, lake: Lake, handover: Handover, table: str
+) -> tuple[DataFrame, tuple[Write, ...]]:
+    """What the open clusters' predecessors left in `table`, and the writes it was read from."""
+    from pyspark.sql import functions as F
+
+    reads = tuple(w for c in handover.open_cycles() for w in c.predecessor.writes if w.table == table)
+    frame = lake.read(spark, table, reads)
+    # A write may hold rows of several clusters; each cluster has its own predecessor.
+    own = {(write.cluster, write.write_id) for write in reads}
+    mine = [(F.col("cluster") == cluster) & (F.col("write_id") == write_id) for cluster, write_id in sorted(own)]
+    return (frame.where(reduce(or_, mine)) if mine else frame), reads
 
 
 def decide_rounds(

@@ -2,7 +2,8 @@
 
 Reads: `unload_decisions` (shed), `split_decisions` (plan_splits), `bundle_load`, `broker_load` (aggregate),
 `broker_reports`, `cluster_policies`. Writes: `placement_decisions`, a row per bundle that needs a broker, with every
-candidate and the filter that removed it. Skips: clusters that are not open. Fails: never for what it finds in the data.
+candidate and the filter that removed it; with
+evenkeelAssumeUnloadsSucceed also `strategy_state`. Skips: clusters that are not open. Fails: never for what it finds in the data.
 """
 
 from __future__ import annotations
@@ -13,17 +14,21 @@ from evenkeel.handover import Handover
 from evenkeel.lake.store import Lake
 from evenkeel.lake.tables import TABLES
 from evenkeel.rounds import place_round
+from evenkeel.rounds.place_round import assumes_success
 from evenkeel.tasks.inputs import decide_rounds, round_inputs
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 INPUTS = ("unload_decisions", "split_decisions", "bundle_load", "broker_load", "broker_reports", "cluster_policies")
+OUTPUTS = ("placement_decisions", "strategy_state")
 
 
 def run(spark: SparkSession, handover: Handover) -> Handover:
     """Places the bundles of every open cluster."""
     lake = Lake(handover.lake)
     inputs = round_inputs(spark, lake, handover, *INPUTS)
-    decided = decide_rounds(inputs, place_round.decide, [TABLES["placement_decisions"]])
+    decided = decide_rounds(inputs, place_round.decide, [TABLES[name] for name in OUTPUTS])
+    if not any(assumes_success(cycle) for cycle in handover.open_cycles()):
+        del decided["strategy_state"]  # nothing to remember: no empty commit
     return handover.with_writes(lake.append(spark, decided, handover=handover, task="place"))

@@ -2,7 +2,8 @@
 
 Reads: `bundle_load`, `broker_load` (aggregate), `broker_reports`, `namespace_bundles`, `cluster_policies`, and of
 `topic_stats` the hashes of the chosen bundles where the algorithm asks for them. Writes: `split_decisions`, a row per
-bundle considered. Skips: clusters that are not open. Fails: never for what it finds in the data.
+bundle considered. Skips: clusters that are not open, and those whose
+strategies are not available. Fails: never for what it finds in the data.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from evenkeel.handover import Handover
 from evenkeel.lake.store import Lake
 from evenkeel.lake.tables import TABLES
 from evenkeel.rounds import split_round
+from evenkeel.rounds.supported import why_undecidable
+from evenkeel.settings import EffectiveSettings
 from evenkeel.tasks.checked import read_checked
 from evenkeel.tasks.inputs import decide_rounds, round_inputs
 
@@ -24,12 +27,22 @@ SPLIT_DECISIONS = TABLES["split_decisions"]
 
 def run(spark: SparkSession, handover: Handover) -> Handover:
     """Decides on splits for every open cluster."""
+    handover = handover.leave_out(undecidable(handover))
     lake = Lake(handover.lake)
     inputs = round_inputs(spark, lake, handover, "bundle_load", "broker_load", "broker_reports")
     inputs |= round_inputs(spark, lake, handover, "namespace_bundles", "cluster_policies")
     inputs["topic_hashes"] = topic_hashes(spark, lake, handover, inputs)
     decided = decide_rounds(inputs, split_round.decide, [SPLIT_DECISIONS])
     return handover.with_writes(lake.append(spark, decided, handover=handover, task="plan_splits"))
+
+
+def undecidable(handover: Handover) -> dict[str, str]:
+    """Clusters whose settings name a strategy that is not at hand, with what to do about it."""
+    found = {
+        cycle.cluster: why_undecidable(EffectiveSettings.from_json(cycle.settings or "").settings, cycle.manager)
+        for cycle in handover.open_cycles()
+    }
+    return {cluster: reason for cluster, reason in found.items() if reason}
 
 
 def topic_hashes(spark: SparkSession, lake: Lake, handover: Handover, inputs: dict[str, DataFrame]) -> DataFrame:

@@ -1,0 +1,73 @@
+"""Options that several commands share, and the session that they run with."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from evenkeel.engine.server import engine_for
+from evenkeel.engine.session import close, connect
+from evenkeel.errors import SettingsError
+from evenkeel.settings import read_overrides, resolve
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def add_source(parser: argparse.ArgumentParser) -> None:
+    """Where snapshots come from, and the operator's settings."""
+    source = parser.add_mutually_exclusive_group(required=True)
+    source.add_argument("--recording", metavar="DIR", help="a folder of snapshots of one cluster")
+    source.add_argument("--config", metavar="FILE", help="a TOML file with clusters, their sources and settings")
+    parser.add_argument(
+        "--cluster", action="append", metavar="NAME", help="only this cluster (repeat for several); renames a recording's"
+    )
+    parser.add_argument("--settings", metavar="FILE", help="a TOML file of settings under Pulsar's own keys")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="one setting; wins over --settings")
+
+
+def overrides_of(given: argparse.Namespace) -> dict[str, Any]:
+    """The operator's settings, checked: those of the file, and over them those of the command line."""
+    overrides: dict[str, Any] = dict(read_overrides(given.settings)) if given.settings else {}
+    for pair in given.set:
+        key, equals, value = pair.partition("=")
+        if not equals:
+            raise SettingsError(f"--set {pair!r}: write KEY=VALUE")
+        overrides[key] = value
+    resolve(observed=None, overrides=overrides)
+    return {key: _plain(value) for key, value in overrides.items()}
+
+
+def _plain(value: Any) -> Any:
+    return sorted(value) if isinstance(value, frozenset) else value
+
+
+def engine_home() -> Path:
+    """Where the local server keeps its state: `$EVENKEEL_HOME`, else `.evenkeel` here."""
+    return Path(os.environ.get("EVENKEEL_HOME", ".evenkeel"))
+
+
+@contextmanager
+def session(name: str) -> Iterator[SparkSession]:
+    """A session at `$EVENKEEL_SPARK` (sc://host:port or a master), else at the local server.
+
+    A local server that was not running is started, and ended again afterwards.
+    """
+    url = os.environ.get("EVENKEEL_SPARK")
+    if url:
+        spark = connect(url, name)
+        try:
+            yield spark
+        finally:
+            close(spark)
+        return
+    with engine_for(engine_home()) as engine:
+        spark = connect(engine.url, name)
+        try:
+            yield spark
+        finally:
+            close(spark)

@@ -1,0 +1,133 @@
+"""`evenkeel rebalance`: cycles over a recording, or over all clusters of a configuration, without Airflow."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from threading import Thread
+from typing import TYPE_CHECKING, Any
+
+from evenkeel.audit.read import Attempt, find_cycles
+from evenkeel.commands.options import add_source, overrides_of, session
+from evenkeel.errors import BadInput, EvenkeelError
+from evenkeel.handover import Handover
+from evenkeel.sources.recordings import Recording
+from evenkeel.tasks.begin import CycleRequest
+from evenkeel.tasks.pipeline import run_cycle
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """The options of `rebalance`."""
+    parser = commands.add_parser("rebalance", help="decide one cycle, or all of a recording; nothing is sent")
+    add_source(parser)
+    parser.add_argument("--lake", required=True, metavar="DIR", help="where the tables are; made if missing")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--at", metavar="TIME", help="the newest snapshot up to this moment (default: the newest)")
+    which.add_argument("--all", action="store_true", help="every snapshot, in the order of time")
+    parser.add_argument("--json", action="store_true", help="one JSON object per cycle on standard output")
+    parser.set_defaults(run=run)
+
+
+def run(given: argparse.Namespace) -> int:
+    """Runs the cycles; 1 if any failed, though the ones after it still ran."""
+    if given.at:
+        _check_time(given.at)
+    request = CycleRequest(
+        lake=given.lake,
+        source=f"recording:{given.recording}" if given.recording else "",
+        configuration=given.config,
+        clusters=tuple(given.cluster or ()),
+        at=given.at,
+        overrides=overrides_of(given),
+        run_id=f"cli__{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())}",
+    )
+    requests = list(_every_snapshot(request)) if given.all else [request]
+    _import_ahead()
+    failed = 0
+    with session("evenkeel rebalance") as spark:
+        for number, one in enumerate(requests, start=1):
+            failed += not _run_one(spark, one, number, len(requests), as_json=given.json)
+    return 1 if failed else 0
+
+
+def _every_snapshot(request: CycleRequest) -> Iterator[CycleRequest]:
+    """One request per snapshot: cluster by cluster, each in the order of time."""
+    for source in request.sources():
+        for snapshot in Recording(source.recording).snapshots:
+            clusters = request.clusters if request.source else (str(source.cluster),)
+            yield replace(request, clusters=clusters, at=snapshot.cycle_at)
+
+
+def _import_ahead() -> None:
+    """Great Expectations takes seconds to import: that happens while the first task waits for Spark."""
+
+    def load() -> None:
+        from evenkeel.checks.suites import import_gx
+
+        import_gx()
+
+    Thread(target=load, daemon=True).start()
+
+
+def _run_one(spark: SparkSession, request: CycleRequest, number: int, total: int, *, as_json: bool) -> bool:
+    begin = time.perf_counter()
+    label = f"[{number}/{total}] {request.at or 'newest snapshot'}"
+
+    def progress(task: str, seconds: float) -> None:
+        print(f"{label}  {task:<12}{seconds:6.1f} s", file=sys.stderr, flush=True)
+
+    try:
+        handover = run_cycle(spark, request, progress)
+    except EvenkeelError as error:
+        print(f"{label}  failed: {error}", file=sys.stderr, flush=True)
+        if isinstance(error, BadInput) and total == 1:
+            raise
+        return False
+    for summary in _summaries(request.lake, handover, time.perf_counter() - begin):
+        print(json.dumps(summary) if as_json else _line(summary), flush=True)
+    return True
+
+
+def _summaries(lake: str, handover: Handover, seconds: float) -> Iterator[dict[str, Any]]:
+    for cycle in handover.cycles:
+        (attempt,) = find_cycles(lake, cluster=cycle.cluster, cycle=cycle.at)
+        yield _summary(attempt, seconds)
+
+
+def _summary(attempt: Attempt, seconds: float) -> dict[str, Any]:
+    names = ("splits", "unloads", "placements", "refusals", "rejected_records", "predecessor_status")
+    ratios = ("before_max_over_mean", "after_max_over_mean", "moved_traffic_share")
+    return {
+        "cluster": attempt.cluster,
+        "cycle_at": attempt.cycle_at.isoformat(),
+        "status": attempt.status,
+        "reason": attempt.reason,
+        "plan_id": attempt.plan_id,
+        "attempt": attempt.number,
+        **{name: attempt.planned[name] for name in (*names, *ratios)},
+        "seconds": round(seconds, 2),
+    }
+
+
+def _line(summary: dict[str, Any]) -> str:
+    head = f"{summary['cycle_at']}  {summary['cluster']}  {summary['status']}"
+    if summary["plan_id"] is None:
+        return f"{head}: {summary['reason']}"
+    counts = f"{summary['splits']} splits, {summary['unloads']} unloads, {summary['refusals']} refused"
+    return f"{head}  {counts}  plan {summary['plan_id'][:12]}  {summary['seconds']:.1f} s"
+
+
+def _check_time(text: str) -> None:
+    from datetime import datetime
+
+    try:
+        datetime.fromisoformat(text)
+    except ValueError:
+        raise BadInput(f"--at {text!r} is no time: write it as 2026-11-21T08:27:04Z") from None

@@ -1,0 +1,52 @@
+"""Shedding of one cluster in one cycle (Pulsar: LoadSheddingTask, ModularLoadManagerImpl.doLoadShedding)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from evenkeel.decisions.considered import Considered, considered
+from evenkeel.decisions.placement.pipeline import PlacementRound
+from evenkeel.decisions.shedding.frame import run_shedding
+from evenkeel.rounds import reading, state
+from evenkeel.rounds.loads import load_of
+from evenkeel.rounds.reading import Row, Rows
+from evenkeel.rounds.reasons import reason_row
+
+
+def decide(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
+    """Rows of `unload_decisions`, for every broker and bundle considered, and of `strategy_state`.
+
+    `state` holds the predecessor's rows. A cycle inside the shedding interval is `not_due` and hands the state on as
+    it was.
+    """
+    settings, cycle = reading.settings_of(rows), reading.the_cycle(rows)
+    shedder = settings.loadBalancerLoadSheddingStrategy
+    load = replace(load_of(rows), recently_unloaded=state.assumed_unloaded(rows["state"]))
+    made = run_shedding(
+        load,
+        state.shedder_state(rows["state"], shedder),
+        PlacementRound(load, reading.policies(rows), settings).gates,
+        settings,
+        now=datetime.fromisoformat(cycle["cycle_at"]),
+        last_shed_at=state.shed_at(rows["state"]),
+    )
+    stamp = {"cluster": cycle["cluster"], "cycle_at": cycle["cycle_at"]}
+    verdicts = [_named(verdict, cycle["cluster"]) for verdict in (*made.considered, *_silent_brokers(rows))]
+    kept = state.state_rows(shedder, made.state, made.shed_at, made.recently_unloaded)
+    return {
+        "unload_decisions": [{**reason_row(verdict, shedder), **stamp} for verdict in verdicts],
+        "strategy_state": [{**row, **stamp} for row in kept],
+    }
+
+
+def _named(verdict: Considered, cluster: str) -> Considered:
+    return replace(verdict, subject=cluster) if verdict.subject_kind == "cluster" else verdict
+
+
+def _silent_brokers(rows: Rows) -> list[Considered]:
+    """Brokers that cannot be decided on: what they carry is not known, and so never counts as nothing."""
+    usable = {row["broker"] for row in reading.usable_reports(rows)}
+    silent = sorted(row["broker"] for row in rows["broker_load"] if row["broker"] not in usable)
+    return [considered(broker, "broker", broker, "skipped", "no_report") for broker in silent]
