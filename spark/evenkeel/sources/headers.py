@@ -55,8 +55,9 @@ def parts_of(folder: Path) -> list[Path]:
 
 def open_bytes(path: Path) -> IO[bytes]:
     """The file's bytes, unpacked where its name ends in .gz."""
-    opened = gzip.open(path, "rb") if path.name.endswith(".gz") else path.open("rb")
-    return cast("IO[bytes]", opened)
+    if path.name.endswith(".gz"):
+        return cast("IO[bytes]", gzip.open(path, "rb"))
+    return path.open("rb")
 
 
 def utc(text: object) -> datetime:

@@ -1,0 +1,57 @@
+"""The broker- and bundle-sized answers of a run, collected: what `evenkeel.pulsar` reads as rows.
+
+Topic-sized bodies stay where they are; of them only the first 2,000 characters come along.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any
+
+from evenkeel.pulsar.answers import Answer, Answers
+from evenkeel.pulsar.reading import RECORD_CHARACTERS
+from evenkeel.sources.landed import utc_or_none
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+_FIGURES_PATH = r"/broker-stats/topics/?(\?.*)?$"
+_LEFT_WHERE_THEY_ARE = (_FIGURES_PATH, r"^/admin/v2/(persistent|non-persistent)/", r"^/metrics")
+
+
+def holds_topic_figures() -> Column:
+    """Whether a request asks for the figures of all topics loaded on a broker."""
+    from pyspark.sql import functions as F
+
+    return F.coalesce(F.col("path").rlike(_FIGURES_PATH), F.lit(False))
+
+
+def collect_answers(requests: DataFrame) -> tuple[dict[tuple[str, str], Answers], dict[str, list[Any]]]:
+    """(cluster, source) → answers, and per cluster the rows whose request cannot be read (`unread`, n, source)."""
+    from pyspark.sql import functions as F
+
+    is_large = F.col("path").rlike("|".join(_LEFT_WHERE_THEY_ARE))
+    body = F.when(is_large, F.substring("body", 1, RECORD_CHARACTERS)).otherwise(F.col("body"))
+    columns = ("cluster", "source", "n", "broker", "method", "path", "status", "at", "location")
+    rows = requests.select(*columns, body.alias("body"), F.substring("unread", 1, RECORD_CHARACTERS).alias("unread"))
+    answers: dict[tuple[str, str], list[Answer]] = defaultdict(list)
+    unread: dict[str, list[Any]] = defaultdict(list)
+    for row in rows.collect():
+        if row["unread"] is not None:
+            unread[row["cluster"]].append(row)
+        else:
+            answers[row["cluster"], row["source"]].append(_answer(row))
+    return {key: Answers(found) for key, found in answers.items()}, dict(unread)
+
+
+def _answer(row: Any) -> Answer:
+    return Answer(
+        n=row["n"],
+        broker=row["broker"] or "",
+        path=row["path"],
+        status=row["status"],
+        body=row["body"],
+        at=utc_or_none(row["at"]),
+        location=row["location"],
+        method=row["method"],
+    )

@@ -1,0 +1,99 @@
+"""Ingest: the raw snapshot of each cycle becomes observed rows.
+
+Reads: the landed snapshot of every open cycle, and of the earlier one that lends it configuration and topic lists.
+Writes: broker_reports, topic_stats, namespace_bundles, bundle_ownership, cluster_policies, raw_answers, settings,
+rejected. The hand-over gets each cluster's settings and load manager.
+Skips: a cluster whose snapshot cannot be read, contradicts itself, or in which no broker told its figures; what can be
+read of it is written all the same, and the reason stands in `rejected`.
+Fails when: the lake cannot be written.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any
+
+from evenkeel.handover import FAILED, SKIPPED, Handover
+from evenkeel.lake.store import Lake
+from evenkeel.sources.landed import LENT, OWN, requests_of_cycles
+from evenkeel.sources.small_answers import collect_answers
+from evenkeel.tasks.intake import Intake, look_at, mark_unreadable_figures, opened
+from evenkeel.tasks.observed_rows import body_frame, raw_answers, refused_topics, topic_frames
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_SMALL_TABLES = ("broker_reports", "namespace_bundles", "bundle_ownership", "cluster_policies")
+
+
+def run(spark: SparkSession, handover: Handover) -> Handover:
+    """Takes in the snapshots of all open cycles and hands on what was written; see the module's text."""
+    intakes = [opened(cycle) for cycle in handover.open_cycles()]
+    frames = _frames(spark, [intake for intake in intakes if intake.own is not None])
+    rejected = body_frame(spark, "rejected", [row for intake in intakes for row in _rejected_rows(intake)])
+    frames["rejected"] = frames["rejected"].unionByName(rejected) if "rejected" in frames else rejected
+    settled = _settled(handover, intakes)
+    return settled.with_writes(Lake(handover.lake).append(spark, frames, handover=settled, task="ingest"))
+
+
+def _frames(spark: SparkSession, intakes: list[Intake]) -> dict[str, DataFrame]:
+    """The frames to append, of clusters whose snapshot can be read; the judgement on each goes into its intake."""
+    if not intakes:
+        return {}
+    requests = requests_of_cycles(spark, [(i.cycle, i.own, i.lent) for i in intakes if i.own is not None])
+    answers, unread = collect_answers(requests)
+    for intake in intakes:
+        look_at(intake, answers, unread.get(intake.cluster, []))
+    observed = {intake.cluster: intake.observed for intake in intakes if intake.observed is not None}
+    topics, refused, unreadable = topic_frames(requests, observed)
+    for intake in intakes:
+        mark_unreadable_figures(intake, {broker for cluster, _, broker in unreadable if cluster == intake.cluster})
+    files = {(intake.cluster, source): intake.file(source) for intake in intakes for source in (OWN, LENT)}
+    small = {table: body_frame(spark, table, _rows(intakes, table)) for table in _SMALL_TABLES}
+    return {
+        "topic_stats": topics,
+        "raw_answers": raw_answers(requests, [(cluster, n) for cluster, n, _ in unreadable]),
+        "rejected": refused_topics(refused, files),
+        "settings": body_frame(spark, "settings", [row for intake in intakes for row in _settings_rows(intake)]),
+        **small,
+    }
+
+
+def _rows(intakes: list[Intake], table: str) -> list[dict[str, Any]]:
+    return [_key(i) | row for i in intakes if i.observed is not None for row in i.observed.rows[table]]
+
+
+def _settings_rows(intake: Intake) -> list[dict[str, Any]]:
+    settings = intake.settings
+    if settings is None:
+        return []
+    return [_key(intake) | {"settings_digest": settings.digest} | row for row in settings.rows()]
+
+
+def _rejected_rows(intake: Intake) -> list[dict[str, Any]]:
+    return [_key(intake) | {"file": file} | asdict(rejection) for file, rejection in intake.rejections]
+
+
+def _key(intake: Intake) -> dict[str, Any]:
+    return {"cluster": intake.cluster, "cycle_at": intake.cycle.at}
+
+
+def _settled(handover: Handover, intakes: list[Intake]) -> Handover:
+    """The hand-over with each cluster's settings and manager, and without those that cannot be decided on."""
+    found = {intake.cluster: intake for intake in intakes}
+    cycles = [
+        replace(
+            cycle,
+            settings=intake.settings.to_json() if intake.settings is not None else None,
+            settings_digest=intake.settings.digest if intake.settings is not None else None,
+            manager=intake.manager,
+        )
+        if (intake := found.get(cycle.cluster)) is not None
+        else cycle
+        for cycle in handover.cycles
+    ]
+    settled = handover.with_cycles(cycles)
+    for status, failed in ((FAILED, True), (SKIPPED, False)):
+        reasons = {i.cluster: i.left_out for i in intakes if i.left_out is not None and i.failed is failed}
+        settled = settled.leave_out(reasons, status=status)
+    return settled

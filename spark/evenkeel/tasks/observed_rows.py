@@ -1,0 +1,123 @@
+"""The frames that ingest appends: small rows from this process, topic-sized ones by Spark alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from evenkeel.lake.tables import TABLES
+from evenkeel.pulsar.observed import Observed
+from evenkeel.pulsar.reading import HTML_PAGE, UNREADABLE_JSON
+from evenkeel.pulsar.topic_figures import UNREADABLE_TOPIC, listed_topics, loaded_topics, sightings, topic_stats
+from evenkeel.sources.landed import LENT, OWN
+from evenkeel.sources.small_answers import holds_topic_figures
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+_REASONS = {
+    HTML_PAGE: "it is an HTML page in place of JSON",
+    UNREADABLE_JSON: "it is no JSON of the shape due, or ends too early",
+    UNREADABLE_TOPIC: "this topic's name or object cannot be read; the others of the answer are kept",
+}
+
+
+def body_frame(spark: SparkSession, table: str, rows: Sequence[Mapping[str, Any]]) -> DataFrame:
+    """Rows of a table as a frame; a column that a row lacks is NULL."""
+    schema = TABLES[table].body_type()
+    names = schema.fieldNames()
+    return spark.createDataFrame([tuple(_plain(row.get(name)) for name in names) for row in rows], schema)
+
+
+def topic_answers(requests: DataFrame, observed: Mapping[str, Observed]) -> tuple[DataFrame, DataFrame | None]:
+    """The requests with topic figures, and those with topic lists, that count."""
+    figures = [(cluster, OWN, found.topic_figures) for cluster, found in observed.items()]
+    lists = [(c, LENT if found.lists_are_lent else OWN, found.topic_lists) for c, found in observed.items()]
+    listed = requests.where(_is_one_of(lists)) if any(positions for _, _, positions in lists) else None
+    return requests.where(_is_one_of(figures)), listed
+
+
+def topic_frames(
+    requests: DataFrame, observed: Mapping[str, Observed]
+) -> tuple[DataFrame, DataFrame, list[tuple[str, int, str]]]:
+    """Rows of topic_stats; refused topics and answers; and of each answer that cannot be read cluster, n and broker.
+
+    The topics are read once and kept on the server's disk until the frames are gone: they are needed for the table,
+    for what is refused, and to see which topic shows twice or nowhere.
+    """
+    from pyspark import StorageLevel
+    from pyspark.sql import functions as F
+
+    figures, lists = topic_answers(requests, observed)
+    loaded = loaded_topics(figures).localCheckpoint(eager=True, storageLevel=StorageLevel.MEMORY_AND_DISK)
+    listed = listed_topics(lists) if lists is not None else None
+    odd = sightings(loaded, listed).localCheckpoint(eager=True)
+    refused = loaded.where("refused is not null").select(*_REFUSED, F.lit(OWN).alias("source"))
+    if listed is not None:
+        lent = [cluster for cluster, found in observed.items() if found.lists_are_lent]
+        source = F.when(F.col("cluster").isin(lent), F.lit(LENT)).otherwise(F.lit(OWN))
+        refused = refused.unionByName(listed.where("refused is not null").select(*_REFUSED, source.alias("source")))
+    unreadable = loaded.where("refused is not null and topic is null").select("cluster", "n", "broker").collect()
+    return topic_stats(loaded, listed, odd), refused, [(row[0], row[1], row[2]) for row in unreadable]
+
+
+_REFUSED = ("cluster", "cycle_at", "broker", "path", "topic", "refused", "rest")
+
+
+def refused_topics(refused: DataFrame, files: Mapping[tuple[str, str], str]) -> DataFrame:
+    """Rows of rejected: `files` names the file by cluster and source."""
+    from pyspark.sql import functions as F
+
+    file, reason = F.lit(None).cast("string"), F.lit(None).cast("string")
+    for (cluster, source), path in files.items():
+        file = F.when((F.col("cluster") == cluster) & (F.col("source") == source), F.lit(path)).otherwise(file)
+    for rule, words in _REASONS.items():
+        reason = F.when(F.col("refused") == rule, F.lit(words)).otherwise(reason)
+    place = F.concat_ws(" ", "broker", "path", "topic")
+    return refused.select(
+        "cluster",
+        "cycle_at",
+        F.lit("topic_stats").alias("rejected_from"),
+        file.alias("file"),
+        place.alias("place"),
+        F.col("refused").alias("rule"),
+        F.concat(place, F.lit(": "), reason, F.lit("; unknown in this cycle")).alias("reason"),
+        F.substring("rest", 1, 2000).alias("record"),
+        F.lit(None).cast("string").alias("record_key"),
+    )
+
+
+def raw_answers(requests: DataFrame, unreadable: Iterable[tuple[str, int]]) -> DataFrame:
+    """Rows of raw_answers: every request of the snapshots; topic figures that could not be read keep their text."""
+    from pyspark.sql import functions as F
+
+    kept = _is_one_of([(cluster, OWN, [n]) for cluster, n in unreadable])
+    is_in_topics = holds_topic_figures() & (F.col("status") == 200) & ~kept
+    return requests.where(F.col("source") == OWN).select(
+        *("cluster", "cycle_at", "n", "broker", "method", "path", "status"),
+        F.try_to_timestamp("at").alias("at"),
+        *("elapsed_ms", "location"),
+        F.when(~is_in_topics, F.coalesce("body", "unread")).alias("body"),
+    )
+
+
+def _is_one_of(wanted: Iterable[tuple[str, str, Sequence[int]]]) -> Column:
+    from pyspark.sql import functions as F
+
+    found = F.lit(False)
+    for cluster, source, positions in wanted:
+        if positions:
+            asked = (F.col("cluster") == cluster) & (F.col("source") == source)
+            found = found | (asked & F.col("n").isin(list(positions)))
+    return found
+
+
+def _plain(value: Any) -> Any:
+    """Text that UTF-8 can hold: half a surrogate pair, which JSON can, becomes a question mark."""
+    if isinstance(value, str):
+        return value if value.isascii() else value.encode("utf-8", "replace").decode("utf-8")
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    if isinstance(value, dict):
+        return {_plain(key): _plain(item) for key, item in value.items()}
+    return value
