@@ -89,6 +89,7 @@ PARAMS = {
         None,
         type=["null", "string"],
         format="date-time",
+        pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)?$",  # nobody checks the format
         description="Decide the newest snapshot up to this moment. Empty: the run's logical date, else now.",
     ),
 }

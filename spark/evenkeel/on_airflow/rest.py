@@ -54,6 +54,17 @@ class Rest:
         answer = self.get(f"/api/v2/dags/{dag}/dagRuns/{run}/taskInstances/{task}/logs/{attempt}", full_content="true")
         return "\n".join(_log_line(entry) for entry in answer["content"])
 
+    def xcom(self, dag: str, run_id: str, task: str, key: str) -> Any:
+        """What a task left under a key, None if nothing."""
+        run = urllib.parse.quote(run_id, safe="")
+        path = f"/api/v2/dags/{dag}/dagRuns/{run}/taskInstances/{task}/xcomEntries/{key}"
+        try:
+            return self.get(path)["value"]
+        except Refused as refused:
+            if refused.status == 404:
+                return None
+            raise
+
     def import_errors(self) -> str:
         """What keeps DAG files from being loaded; empty if nothing does."""
         found = self.get("/api/v2/importErrors")["import_errors"]

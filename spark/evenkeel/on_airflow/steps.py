@@ -9,19 +9,18 @@ import logging
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
 
 from evenkeel.errors import BadInput, EvenkeelError, SettingsError
 from evenkeel.handover import FAILED, Handover
 from evenkeel.tasks.begin import CycleRequest, open_cycles
+from evenkeel.tasks.pipeline import DECIDING, PUBLISH, task
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 log = logging.getLogger(__name__)
 
-STEPS = ("ingest", "validate", "aggregate", "plan_splits", "shed", "place")
 REASON = "reason"
 # Trying again changes nothing about these.
 HOPELESS = (BadInput, SettingsError)
@@ -41,34 +40,31 @@ def begin(spark: SparkSession, params: Mapping[str, Any], dag_run: Any, ti: Task
     """Opens the run's cycles and ingests their snapshots."""
 
     def ingest() -> Handover:
-        return _task("ingest")(spark, open_cycles(lake_root(), request_from(params, dag_run)))
+        return task("ingest")(spark, open_cycles(spark, request_from(params, dag_run)))
 
     return _carried_out(ingest, ti)
 
 
-def carry_on(task: str, spark: SparkSession, handover: str, ti: TaskInstance) -> str:
+def carry_on(name: str, spark: SparkSession, handover: str, ti: TaskInstance) -> str:
     """Runs a task on the hand-over of the one before it."""
-    return _carried_out(lambda: _task(task)(spark, Handover.from_json(handover)), ti)
+    return _carried_out(lambda: task(name)(spark, Handover.from_json(handover)), ti)
 
 
 def close(spark: SparkSession, params: Mapping[str, Any], dag_run: Any, ti: TaskInstance) -> str:
     """Publishes what there is, and fails where a task before it failed: data first, failure second."""
-    failed, reason, handover = _progress(ti)
+    failure, handover = _progress(ti)
 
     def publish() -> Handover:
-        opened = handover or open_cycles(lake_root(), request_from(params, dag_run))
-        if failed:
-            left_out = {cycle.cluster: reason for cycle in opened.open_cycles()}
-            opened = opened.leave_out(left_out, status=FAILED)
-        return _task("publish")(spark, opened)
+        opened = handover or open_cycles(spark, request_from(params, dag_run))
+        if failure:
+            opened = opened.leave_out({cycle.cluster: failure for cycle in opened.open_cycles()}, status=FAILED)
+        return task(PUBLISH)(spark, opened)
 
-    if failed and handover is None:
-        reason = f"{reason} Nothing was observed, so there is nothing to decide."
     published = _carried_out(publish, ti)
-    if failed:
+    if failure:
         from airflow.sdk.exceptions import AirflowFailException
 
-        raise AirflowFailException(f"The cycle is on record as failed, since {failed} failed: {reason}")
+        raise AirflowFailException(f"The cycle is on record as failed. {failure}")
     return published
 
 
@@ -76,7 +72,9 @@ def request_from(params: Mapping[str, Any], dag_run: Any) -> CycleRequest:
     """The request that a run's params and date make."""
     moment = params.get("at") or dag_run.logical_date or dag_run.run_after
     return CycleRequest(
-        source=params.get("source") or None,
+        lake=lake_root(),
+        source=params.get("source") or "",
+        configuration=os.environ.get("EVENKEEL_CONFIG"),
         clusters=tuple(params.get("clusters") or ()),
         at=moment if isinstance(moment, str) else moment.isoformat(),
         mode=params.get("mode") or "dry_run",
@@ -98,20 +96,16 @@ def lake_root() -> str:
     return root
 
 
-def _task(name: str) -> Callable[[SparkSession, Handover], Handover]:
-    return import_module(f"evenkeel.tasks.{name}").run  # type: ignore[no-any-return]
-
-
-def _progress(ti: TaskInstance) -> tuple[str | None, str, Handover | None]:
-    """Which task failed (None: none did) and why, and the newest hand-over that there is."""
+def _progress(ti: TaskInstance) -> tuple[str | None, Handover | None]:
+    """Which task failed and why (None: none did), and the newest hand-over that there is."""
     handover: Handover | None = None
-    for name in STEPS:
+    for name in DECIDING:
         text = ti.xcom_pull(name, map_indexes=None)
         if text is None:
             said = ti.xcom_pull(name, key=REASON, map_indexes=None)
-            return name, said or f"{name} was ended from outside (killed, or out of time); its log says more.", handover
+            return f"{name} failed: {said or 'it was ended from outside (killed, or out of time)'}", handover
         handover = Handover.from_json(text)
-    return None, "", handover
+    return None, handover
 
 
 def _carried_out(work: Callable[[], Handover], ti: TaskInstance) -> str:

@@ -1,0 +1,68 @@
+"""What came of the demo, in lines for people: read from the lake, not remembered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from evenkeel.audit.read import Attempt, find_cycles, read_cycles, read_rows
+from evenkeel.demo.course import Leg
+
+COUNTED = ("splits", "unloads", "placements", "refusals")
+
+
+def outcome(lake: Path, leg: Leg) -> str:
+    """One cycle's outcome in a few words."""
+    return describe(find_cycles(lake, cluster=leg.cluster, cycle=leg.at)[0])
+
+
+def describe(attempt: Attempt) -> str:
+    """An attempt in a few words: what was decided, or why nothing was."""
+    if not attempt.decided:
+        return f"{attempt.status}: {attempt.reason}"
+    counts = [_count(int(attempt.planned[name] or 0), name) for name in COUNTED if attempt.planned[name]]
+    return ", ".join(counts) or "nothing to do"
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """The cycles that count, and the sums of their decisions."""
+
+    cycles: int
+    splits: int
+    unloads: int
+    placements: int
+    refusals: int
+
+
+def totals(lake: Path) -> Totals:
+    """Sums over the attempts that readers take."""
+    attempts = read_cycles(lake)
+    sums = [sum(int(attempt.planned[name] or 0) for attempt in attempts) for name in COUNTED]
+    return Totals(len(attempts), *sums)
+
+
+def unload_lines(lake: Path, limit: int = 4) -> list[str]:
+    """The unloads that were decided, each as its own sentence; the first few."""
+    sentences = [
+        f"{attempt.cluster} {attempt.cycle_at:%H:%M:%S}: {row['sentence']}"
+        for attempt in read_cycles(lake)
+        if attempt.decided
+        for row in read_rows(lake, attempt, "unload_decisions")
+        if row["outcome"] == "unload"
+    ]
+    return _first(sentences, limit)
+
+
+def _first(lines: list[str], limit: int) -> list[str]:
+    more = len(lines) - limit
+    return [*lines[:limit], *([f"… and {more} more, in the report"] if more > 0 else [])]
+
+
+def _count(number: int, name: str) -> str:
+    return f"{number} {name if number != 1 else name.removesuffix('s')}"
+
+
+def bullet(lines: Iterable[str]) -> list[str]:
+    return [f"  - {line}" for line in lines]

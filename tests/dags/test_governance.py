@@ -1,0 +1,194 @@
+"""What every DAG of ours must have; a failure says which file to edit."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evenkeel.lake.tables import TABLES
+
+pytestmark = pytest.mark.airflow
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+DAG_FILES = sorted((CHECKOUT / "dags").glob("*.py"))
+STEPS = ["ingest", "validate", "aggregate", "plan_splits", "shed", "place", "publish"]
+HEAVY = ("pyspark", "pandas", "numpy", "pyarrow", "grpc", "great_expectations", "deltalake", "altair", "boto3")
+
+
+def test_every_dag_file_loads_and_holds_one_dag_named_like_the_file(dag_bag: Any) -> None:
+    assert dag_bag.import_errors == {}
+    assert sorted(dag_bag.dags) == [file.stem for file in DAG_FILES]
+
+
+def test_every_dag_says_who_owns_it_and_what_it_is_for(dag_bag: Any) -> None:
+    for dag in dag_bag.dags.values():
+        assert dag.description, f"dags/{dag.dag_id}.py: description is missing"
+        assert "evenkeel" in dag.tags, f"dags/{dag.dag_id}.py: the tag evenkeel is missing"
+        assert {task.owner for task in dag.tasks} == {"evenkeel"}, f"dags/{dag.dag_id}.py: owner"
+        for topic in ("Params", "re-run", "backfill", "red"):
+            assert topic in dag.doc_md, f"dags/{dag.dag_id}.py: its docstring says nothing about {topic!r}"
+
+
+def test_every_task_retries_with_growing_pauses_and_cannot_hang_for_ever(dag_bag: Any) -> None:
+    for dag in dag_bag.dags.values():
+        assert dag.dagrun_timeout is not None
+        for task in dag.tasks:
+            assert task.retries == 2, task.task_id
+            assert task.retry_exponential_backoff, task.task_id
+            assert timedelta(0) < task.execution_timeout < dag.dagrun_timeout, task.task_id
+            assert len(task.doc_md.strip().splitlines()) >= 2, f"{task.task_id}: doc_md"
+
+
+def test_no_run_is_made_up_for_the_past_and_no_two_runs_meet(rebalance: Any) -> None:
+    assert rebalance.catchup is False
+    assert rebalance.max_active_runs == 1
+
+
+def test_the_start_date_lies_before_every_recording(rebalance: Any) -> None:
+    # Airflow ends a run that is dated before it as a success without any task.
+    assert rebalance.start_date == datetime(2020, 1, 1, tzinfo=UTC)
+
+
+def test_a_scheduled_run_is_dated_with_the_moment_of_its_decision(rebalance: Any) -> None:
+    assert type(rebalance.timetable).__name__ == "CronTriggerTimetable"
+    assert rebalance.timetable.expression == "*/5 * * * *"
+    assert rebalance.timetable.interval == timedelta(0)
+
+
+def test_the_seven_tasks_stand_in_the_pipelines_order(rebalance: Any) -> None:
+    assert [task.task_id for task in rebalance.topological_sort()] == STEPS
+    for before, after in pairwise(STEPS):
+        assert rebalance.get_task(before).downstream_task_ids == {after}
+
+
+def test_every_task_runs_on_the_spark_connection(rebalance: Any) -> None:
+    assert {task.conn_id for task in rebalance.tasks} == {"evenkeel_spark"}
+
+
+def test_publish_runs_however_the_others_ended(rebalance: Any) -> None:
+    assert rebalance.get_task("publish").trigger_rule == "all_done"
+    assert {rebalance.get_task(step).trigger_rule for step in STEPS[:-1]} == {"all_success"}
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_tasks_assets_are_the_tables_that_it_writes(rebalance: Any, step: str) -> None:
+    written = {f"evenkeel://lake/{name}" for name, table in TABLES.items() if step in table.producers}
+    assert {asset.uri for asset in rebalance.get_task(step).outlets} == written
+    assert written
+
+
+def test_only_publish_can_reach_a_sink() -> None:
+    tasks = CHECKOUT / "spark" / "evenkeel" / "tasks"
+    reaching = {file.stem for file in tasks.glob("*.py") if _imports(file, "evenkeel.sinks")}
+    assert reaching <= {"publish"}
+
+
+@pytest.mark.parametrize(
+    "conf",
+    [
+        {"mode": "auto"},
+        {"mode": "approve"},
+        {"mode": ""},
+        {"clusters": "eu-1"},
+        {"clusters": [""]},
+        {"clusters": ["eu-1", "eu-1"]},
+        {"clusters": [1]},
+        {"source": "/data/monday"},
+        {"source": "recording:"},
+        {"settings": []},
+        {"settings": {"not a key": 1}},
+        {"at": "yesterday"},
+        {"at": "2026-11-21"},
+        {"at": 5},
+    ],
+    ids=json.dumps,
+)
+def test_a_bad_param_is_refused(rebalance: Any, conf: dict[str, Any]) -> None:
+    from airflow.sdk.exceptions import ParamValidationError
+
+    (name, value), *_ = conf.items()
+    with pytest.raises(ParamValidationError):
+        rebalance.params.get_param(name).resolve(value)
+
+
+@pytest.mark.parametrize(
+    "conf",
+    [
+        {"clusters": ["eu-1", "eu-2"]},
+        {"source": "recording:/data/monday"},
+        {"settings": {"loadBalancerBrokerThresholdShedderPercentage": 15}},
+        {"at": "2026-11-21T08:27:23.596000+00:00"},
+        {"at": "2026-11-21T08:27Z"},
+        {"at": None},
+    ],
+    ids=json.dumps,
+)
+def test_a_good_param_is_taken(rebalance: Any, conf: dict[str, Any]) -> None:
+    (name, value), *_ = conf.items()
+    assert rebalance.params.get_param(name).resolve(value) == value
+
+
+def test_the_example_in_the_manual_is_a_valid_trigger_with_a_known_setting(rebalance: Any) -> None:
+    from evenkeel.settings import resolve
+
+    example = json.loads(re.findall(r"```json\n(.*?)```", rebalance.doc_md, re.DOTALL)[0])
+    for name, value in example.items():
+        assert rebalance.params.get_param(name).resolve(value) == value
+    assert resolve(observed=None, overrides=example["settings"])
+
+
+def test_every_param_is_described_in_its_form_and_in_the_manual(rebalance: Any) -> None:
+    for name in rebalance.params:
+        assert rebalance.params.get_param(name).description.endswith(".")
+        assert f"| `{name}` |" in rebalance.doc_md
+
+
+@pytest.mark.parametrize("file", DAG_FILES, ids=lambda file: file.name)
+def test_parsing_loads_nothing_heavy(file: Path, airflow_library: None) -> None:
+    script = f"""
+import runpy, sys
+import airflow.sdk
+before = set(sys.modules)
+runpy.run_path({str(file)!r})
+print(sorted(set(sys.modules) - before))
+"""
+    environment = {**_environment(), "PYTHONPATH": str(CHECKOUT / "spark")}
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment, check=True)
+    loaded = ast.literal_eval(done.stdout.strip().splitlines()[-1])
+    assert [name for name in loaded if name.split(".")[0] in HEAVY] == []
+    assert "evenkeel.lake.tables" in loaded
+
+
+def test_the_schedule_is_the_environments(airflow_library: None) -> None:
+    script = f"""
+import runpy
+print(runpy.run_path({str(CHECKOUT / "dags" / "rebalance.py")!r})["rebalance"]().schedule)
+"""
+    environment = {**_environment(), "PYTHONPATH": str(CHECKOUT / "spark"), "EVENKEEL_SCHEDULE": "none"}
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment, check=True)
+    assert done.stdout.strip().splitlines()[-1] == "None"
+
+
+def _environment() -> dict[str, str]:
+    import os
+
+    return {name: value for name, value in os.environ.items() if not name.startswith("EVENKEEL_SCHEDULE")}
+
+
+def _imports(file: Path, package: str) -> bool:
+    found = []
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom):
+            found += [f"{node.module}.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.Import):
+            found += [alias.name for alias in node.names]
+    return any(name == package or name.startswith(f"{package}.") for name in found)
