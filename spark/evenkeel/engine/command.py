@@ -77,8 +77,8 @@ class ServerSettings:
         return {**body, "python_path": list(self.python_path), "spark": [list(pair) for pair in self.spark]}
 
 
-def server_command(port: int, folder: Path, settings: ServerSettings) -> list[str]:
-    """The command that serves Spark Connect on 127.0.0.1:`port` and keeps its scratch files below `folder`."""
+def server_command(port: int, folder: Path, settings: ServerSettings, address: str = HOST) -> list[str]:
+    """The command that serves Spark Connect on `address`:`port` and keeps its scratch files below `folder`."""
     log_settings = folder / "log4j2.properties"
     log_settings.write_text(LOG_SETTINGS, encoding="utf-8")
     jars = [*map(str, delta_jars()), f"{spark_home() / 'jars'}/*"]
@@ -89,7 +89,7 @@ def server_command(port: int, folder: Path, settings: ServerSettings) -> list[st
         "spark.app.name": "evenkeel",
         "spark.driver.host": HOST,
         "spark.driver.bindAddress": HOST,
-        "spark.connect.grpc.binding.address": HOST,
+        "spark.connect.grpc.binding.address": address,
         "spark.connect.grpc.binding.port": str(port),
         "spark.local.dir": str(scratch),
         "spark.sql.warehouse.dir": str(folder / "warehouse"),

@@ -1,0 +1,75 @@
+# Every target does its own set-up; `make` alone lists them.
+SHELL := /bin/sh
+PYTHON ?= python3.11
+CASES ?= tests/golden
+LAKE ?= build/demo/lake
+REPORT ?= build/demo/report.html
+ARGS ?=
+
+RUN := .venv/bin/python
+PURE := not (spark or airflow or browser or slow)
+LOCK = .venv/bin/uv pip compile -q pyproject.toml --python-version 3.11 --no-annotate --custom-compile-command "make lock"
+
+.DEFAULT_GOAL := help
+.PHONY: help setup setup-dev demo ui report test check conformance bench docs lock format stop clean
+
+help: ## list the targets
+	@echo "Evenkeel: make TARGET"
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+
+setup: ## make .venv with all packages and fetch Delta's jars; what is there is not fetched again
+	@$(call demand_python)
+	@$(PYTHON) tools/environment.py
+
+setup-dev:
+	@$(call demand_python)
+	@$(PYTHON) tools/environment.py --dev
+
+demo: setup ## run the whole pipeline under Airflow over recordings of a real cluster, and write a report
+	@$(RUN) -m evenkeel.demo $(ARGS)
+
+ui: setup ## Airflow over the demo's tables, until Ctrl-C
+	@$(RUN) -m evenkeel.on_airflow $(ARGS)
+
+report: setup ## write the report of LAKE's latest cycles to REPORT
+	@.venv/bin/evenkeel report --lake $(LAKE) --out $(REPORT) $(ARGS)
+
+test: setup-dev ## run every test (ARGS goes to pytest)
+	@$(RUN) -m pytest $(ARGS)
+
+check: setup-dev ## the fast part: lint, format, types, and the tests that need no Spark, Airflow or browser
+	@echo "ruff check";  .venv/bin/ruff check .
+	@echo "ruff format"; .venv/bin/ruff format --check .
+	@echo "mypy";        .venv/bin/mypy
+	@$(RUN) -m pytest -m "$(PURE)" $(ARGS)
+
+conformance: setup ## compare the decision code with golden answers of Pulsar's own classes in CASES
+	@$(RUN) -m evenkeel.conformance $(CASES)
+
+bench: setup-dev ## measure speed and memory (ARGS names single benchmarks)
+	@$(RUN) -m benchmarks $(ARGS)
+
+docs: setup ## write the reference pages that come from the code
+	@$(RUN) -m evenkeel.reference docs/reference
+
+lock: setup-dev ## compile requirements*.txt from pyproject.toml, keeping what still fits (ARGS=--upgrade for newer)
+	@$(LOCK) $(ARGS) -o requirements.txt > /dev/null
+	@$(LOCK) $(ARGS) --extra dev -c requirements.txt -o requirements-dev.txt > /dev/null
+
+format: setup-dev ## let ruff format the code
+	@.venv/bin/ruff format .
+
+stop: ## end the Spark server that this checkout left running
+	@if [ -x .venv/bin/evenkeel ]; then .venv/bin/evenkeel engine stop; else echo "nothing was running"; fi
+
+clean: stop ## remove what runs and tests left behind; .venv stays
+	@rm -rf build .airflow .evenkeel .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@find spark dags plugins tests benchmarks tools -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+
+# Also finds out version managers whose python3.11 is a stub that cannot run.
+define demand_python
+$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' 2>/dev/null || { \
+	echo "Evenkeel needs Python 3.11, and '$(PYTHON)' is missing or another version." >&2; \
+	echo "On Debian 12: apt-get install python3 python3-venv; elsewhere e.g. pyenv install 3.11." >&2; \
+	echo "Then: make $(or $(MAKECMDGOALS),setup) PYTHON=/path/to/python3.11" >&2; exit 1; }
+endef

@@ -1,0 +1,203 @@
+"""Sets this checkout up: `.venv` with everything pinned, the project itself, and Delta's jars.
+
+Needs Python 3.11 and nothing else: run by `make setup` before any package is there. A second run finds the stamps of
+the first and does nothing, without a network. Packages come through pip, which honours the user's own configuration.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NoReturn
+
+ROOT = Path(__file__).resolve().parent.parent
+VENV = ROOT / ".venv"
+PYTHON = VENV / "bin" / "python"
+LOCKS = {"runtime": ROOT / "requirements.txt", "dev": ROOT / "requirements-dev.txt"}
+SAY_EVERY_SECONDS = 5.0
+STARTED = time.monotonic()
+
+
+def main() -> int:
+    """Brings `.venv` to the state that the lock files ask for."""
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--dev", action="store_true", help="with what tests and checks need")
+    wanted = "dev" if options.parse_args().dev else "runtime"
+    demand_python()
+    with alone():
+        if not is_usable(VENV):
+            create_venv()
+        if not is_stamped(wanted):
+            install(wanted)
+        fetch_jars()
+    return 0
+
+
+def demand_python() -> None:
+    if sys.version_info[:2] != (3, 11):
+        give_up(f"This is Python {sys.version.split()[0]}, Evenkeel needs 3.11: make setup PYTHON=/path/to/python3.11")
+    try:
+        import ensurepip  # noqa: F401
+        import venv  # noqa: F401
+    except ImportError:
+        give_up("This Python lacks its venv module; on Debian and Ubuntu: apt-get install python3.11-venv")
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """Waits for another set-up of this checkout to end."""
+    folder = ROOT / ".evenkeel"
+    folder.mkdir(exist_ok=True)
+    with (folder / "setup.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say("another set-up of this checkout is under way: waiting for it")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def is_usable(folder: Path) -> bool:
+    """Whether the environment runs, with the right Python, and was made for this very path."""
+    python = folder / "bin" / "python"
+    if not os.access(python, os.X_OK):
+        return False
+    code = "import sys, pip; print(sys.version_info[:2] == (3, 11), sys.prefix)"
+    answer = subprocess.run([python, "-c", code], capture_output=True, text=True, check=False).stdout.strip()
+    scripts_fit = str(folder) in (folder / "bin" / "activate").read_text(encoding="utf-8")
+    return answer == f"True {folder}" and scripts_fit
+
+
+def create_venv() -> None:
+    if VENV.exists():
+        say(f"{VENV} does not run here (another Python, or the folder was moved): making it anew")
+        shutil.rmtree(VENV)
+    say(f"making {VENV}")
+    run([sys.executable, "-m", "venv", str(VENV)], "Could not make the virtual environment")
+
+
+def stamp(wanted: str) -> Path:
+    return VENV / f".evenkeel-{wanted}"
+
+
+def fingerprint(wanted: str) -> str:
+    """What the environment was made from. The project is linked, not copied, so its code does not count."""
+    digest = hashlib.sha256()
+    for path in (LOCKS[wanted], ROOT / "pyproject.toml", Path(__file__)):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def is_stamped(wanted: str) -> bool:
+    path = stamp(wanted)
+    return path.exists() and path.read_text() == fingerprint(wanted)
+
+
+def install(wanted: str) -> None:
+    lock = LOCKS[wanted]
+    count = sum(1 for line in lock.read_text().splitlines() if "==" in line)
+    say(f"installing {count} packages from {lock.name}; the first time this takes some minutes and 1.5 GB")
+    # --no-deps: the lock is complete, so there is nothing to resolve.
+    pip(["install", "--no-deps", "-r", str(lock)], count)
+    pip(["install", "--no-deps", "-e", str(ROOT)], 1)
+    for done in {"runtime", wanted}:  # the dev lock holds the runtime one
+        stamp(done).write_text(fingerprint(done))
+    say("packages are in place")
+
+
+def pip(arguments: list[str], count: int) -> None:
+    """Runs pip with a line of progress every few seconds."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    command = [str(PYTHON), "-m", "pip", *arguments, "--progress-bar", "off", "--no-input"]
+    process = subprocess.Popen(
+        [*command, "--disable-pip-version-check"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        env=environment, cwd=ROOT,
+    )  # fmt: skip
+    progress = Progress(count)
+    assert process.stdout is not None
+    with progress:
+        for line in process.stdout:
+            progress.take(line.rstrip())
+    if process.wait() != 0:
+        give_up(
+            "pip could not install the packages:\n  " + "\n  ".join(progress.tail) + "\n"
+            "Is there a network? A proxy, an index or a certificate of your own goes into pip's configuration "
+            "(`pip config --help`)."
+        )
+
+
+class Progress:
+    """Turns pip's output into a line every few seconds, also while pip itself is silent."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self.seen = 0
+        self.doing = "packages looked up"
+        self.tail: deque[str] = deque(maxlen=12)
+        self._over = threading.Event()
+        self._speaker = threading.Thread(target=self._speak, daemon=True)
+
+    def __enter__(self) -> Progress:
+        self._speaker.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._speaker.join()
+
+    def take(self, line: str) -> None:
+        self.tail.append(line)
+        if line.startswith(("Collecting ", "Requirement already satisfied", "Obtaining ")):
+            self.seen += 1
+        elif line.startswith("Building wheels"):
+            self.doing = "building pyspark's packages (pure Python)"
+        elif line.startswith("Installing collected"):
+            self.doing = "unpacking and compiling to byte code"
+
+    def _speak(self) -> None:
+        while not self._over.wait(SAY_EVERY_SECONDS):
+            say(f"{self.doing}, {min(self.seen, self.count)} of {self.count}")
+
+
+def fetch_jars() -> None:
+    """Asks the project itself, which knows coordinates, digests and the ways to get them."""
+    code = (
+        "import logging, sys\n"
+        "from evenkeel.engine.jars import delta_jars\n"
+        "from evenkeel.errors import EvenkeelError\n"
+        "logging.basicConfig(level=logging.INFO, format='         %(message)s', stream=sys.stdout)\n"
+        "try:\n    delta_jars()\nexcept EvenkeelError as error:\n    sys.exit(str(error))\n"
+    )
+    run([str(PYTHON), "-c", code], "Could not get Delta's jars")
+
+
+def run(command: list[str], failure: str) -> None:
+    done = subprocess.run(command, cwd=ROOT, check=False)
+    if done.returncode != 0:
+        give_up(f"{failure} (see above).")
+
+
+def say(text: str) -> None:
+    print(f"[{time.monotonic() - STARTED:4.0f} s] {text}", flush=True)
+
+
+def give_up(text: str) -> NoReturn:
+    sys.exit(f"setup: {text}")
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit("setup: stopped; run it again to go on")
