@@ -81,24 +81,31 @@ def _plain(row: Considered) -> str:
 # Splitting
 
 
-def _over_limit(what: str) -> Template:
-    return lambda row: f"{row.subject} is split: {_measured(row)}{what} is over the limit of {_threshold(row)}."
-
-
-_NEAREST: Mapping[str, str] = {
-    "loadBalancerNamespaceBundleMaxTopics": " topics",
-    "loadBalancerNamespaceBundleMaxSessions": " sessions",
+_FIGURES: Mapping[str, str] = {
+    "loadBalancerNamespaceBundleMaxTopics": "its {} topics are",
+    "loadBalancerNamespaceBundleMaxSessions": "its {} sessions are",
+    "loadBalancerNamespaceBundleMaxMsgRate": "its long-term rate of {} is",
+    "loadBalancerNamespaceBundleMaxBandwidthMbytes": "its long-term throughput of {} is",
 }
 
 
+def _figure(row: Considered) -> str:
+    return _FIGURES.get(row.setting or "", "its {} are").format(_measured(row))
+
+
+def _over_limit(row: Considered) -> str:
+    return f"{row.subject} is split: {_figure(row)} over the limit of {_threshold(row)}."
+
+
 def _below_limits(row: Considered) -> str:
-    what = _NEAREST.get(row.setting or "", "")
-    return f"{row.subject} is not split: {_measured(row)}{what} is within the limit of {_threshold(row)}, its nearest."
+    return (
+        f"{row.subject} is not split: {_figure(row)} within the limit of {_threshold(row)}, the nearest of its limits."
+    )
 
 
 def _refused_split(why: str) -> Template:
     def text(row: Considered) -> str:
-        return f"{row.subject} is over a limit ({_measured(row)} of {_threshold(row)}) but is not split: {why}."
+        return f"{row.subject} is not split although {_figure(row)} over the limit of {_threshold(row)}: {why}."
 
     return text
 
@@ -108,10 +115,10 @@ _SPLITTING: dict[tuple[str, str], Template] = {
         f"{row.subject} is not looked at for a split: it has {_plural(row.measured, 'topic')}, and a split needs two."
     ),
     ("kept", "below_limits"): _below_limits,
-    ("split", "topics_over_limit"): _over_limit(" topics"),
-    ("split", "sessions_over_limit"): _over_limit(" sessions"),
-    ("split", "rate_over_limit"): _over_limit(" on long-term average"),
-    ("split", "throughput_over_limit"): _over_limit(" on long-term average"),
+    ("split", "topics_over_limit"): _over_limit,
+    ("split", "sessions_over_limit"): _over_limit,
+    ("split", "rate_over_limit"): _over_limit,
+    ("split", "throughput_over_limit"): _over_limit,
     ("refused", "maximum_bundles"): lambda row: (
         f"{row.subject} is over a limit but is not split: its namespace has {_plural(row.measured, 'bundle')}, "
         f"splits chosen in this cycle included, and may have {_threshold(row)}."
@@ -174,15 +181,20 @@ def _busy_but(why: str) -> Template:
     return text
 
 
+def _too_little(row: Considered) -> str:
+    why = "should feed an idle broker" if "lower_boundary" in row.numbers else "is over its limit"
+    return (
+        f"{row.subject} at {_number(row, 'usage', 'fraction')} {why}, but the {_measured(row)} to offload is less than "
+        f"the {_threshold(row)} worth moving."
+    )
+
+
 _BROKERS: dict[tuple[str, str], Template] = {
     ("kept", "below_threshold"): _below_threshold,
     ("unload", "above_threshold"): _above_threshold,
     ("refused", "sole_bundle"): _busy_but("it has no second bundle, and moving its only one would move the trouble"),
     ("refused", "nothing_to_shed"): _busy_but("none of its bundles may be unloaded now"),
-    ("refused", "below_minimum_throughput"): lambda row: (
-        f"{row.subject} at {_number(row, 'usage', 'fraction')} is over its limit, but the {_measured(row)} to offload "
-        f"is less than the {_threshold(row)} worth moving."
-    ),
+    ("refused", "below_minimum_throughput"): _too_little,
     ("kept", "nobody_below_lower_boundary"): lambda row: (
         f"{row.subject}, the idlest broker, at {_measured(row)} is not below the lower boundary of {_threshold(row)}."
     ),

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from evenkeel.decisions.bundles import namespace_of
 from evenkeel.decisions.load import Policies
 from evenkeel.decisions.placement.ownership import Ownership
 from evenkeel.settings import Settings
@@ -41,16 +42,32 @@ class AntiAffinity:
         self._ownership = ownership
         self._domains = domains_of_brokers(policies, settings)
         self._counts_bundles = counts_bundles
+        self._counts: dict[str, dict[str, int]] = {}
 
     def has_group(self, namespace: str) -> bool:
         """Whether the namespace is in a group."""
         return namespace in self._group_of
 
-    def counts(self, namespace: str) -> dict[str, int] | None:
+    def give(self, bundle: str, broker: str) -> None:
+        """Note that the broker will have the bundle; later answers count it."""
+        namespace = namespace_of(bundle)
+        before = self._ownership.bundles_of(namespace, broker)
+        self._ownership.add(bundle, broker)
+        more = self._ownership.bundles_of(namespace, broker) - before
+        counts = self._counts.get(self._group_of.get(namespace, ""))
+        if counts is not None:
+            counts[broker] = counts.get(broker, 0) + (more if self._counts_bundles else int(before == 0 < more))
+
+    def counts(self, namespace: str) -> Mapping[str, int] | None:
         """Per broker how many namespaces of the group it serves, the asked one included; None without a group."""
         group = self._group_of.get(namespace)
         if group is None:
             return None
+        if group not in self._counts:
+            self._counts[group] = self._count(group)
+        return self._counts[group]
+
+    def _count(self, group: str) -> dict[str, int]:
         counts: dict[str, int] = {}
         for member in self._members[group]:
             for broker, bundles in self._ownership.owners_of(member).items():

@@ -105,7 +105,7 @@ class PlacementRound:
         placement = self._select(bundle, None)
         if placement.destination is not None:
             self._preallocated[bundle] = placement.destination
-            self._around.ownership.add(bundle, placement.destination)
+            self._around.anti_affinity.give(bundle, placement.destination)
             self._around.standing[placement.destination].give(self._history(bundle))
         return placement
 
