@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import random
 import time
 from collections.abc import Sequence
 from datetime import datetime
@@ -60,7 +61,7 @@ def append_manifests(spark: SparkSession, lake: Lake, rows: Sequence[dict[str, A
             if attempt == _TRIES or not any(sign in str(error) for sign in _CONFLICTS):
                 raise
             log.info("another publisher extended the chain first; trying again (%d of %d)", attempt, _TRIES)
-            time.sleep(min(0.1 * attempt, 1.0))
+            time.sleep(random.uniform(0.0, 0.2 * attempt))
 
 
 def _append_on_head(spark: SparkSession, lake: Lake, rows: Sequence[dict[str, Any]]) -> None:

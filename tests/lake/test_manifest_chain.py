@@ -1,0 +1,107 @@
+"""The chain of manifests: no fork, no gap, whoever writes at the same time."""
+
+from __future__ import annotations
+
+import hashlib
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+
+import pytest
+
+from evenkeel.engine.session import close, connect
+from evenkeel.errors import LakeError
+from evenkeel.handover import Write
+from evenkeel.lake.attempts import find_predecessors, trusted_attempts
+from evenkeel.lake.manifest import CYCLES, append_manifests, body_digest, write_rows
+from evenkeel.lake.store import Lake
+
+pytestmark = pytest.mark.spark
+
+GIVEN_BY_THE_CHAIN = {"sequence", "attempt", "previous_digest", "manifest_digest", "body_digest", "cycle_date", "write_id"}
+
+
+def manifest(cluster: str, second: int, attempt_id: str, **more) -> dict:
+    row = {c.name: None for c in CYCLES.columns if c.name not in GIVEN_BY_THE_CHAIN}
+    row |= {"cluster": cluster, "cycle_at": datetime(2026, 11, 21, 8, 0, second, tzinfo=UTC), "attempt_id": attempt_id}
+    row |= {"row_kind": "planned", "kind": "live", "status": "planned", "mode": "dry_run", "writes": [], "reads": []}
+    return row | {"recorded_at": datetime.now(UTC)} | more
+
+
+def moment(second: int) -> str:
+    return f"2026-11-21T08:00:{second:02}.000000+00:00"
+
+
+@pytest.fixture
+def lake(spark, tmp_path) -> Lake:
+    made = Lake(str(tmp_path))
+    made.ensure_tables(spark, ["cycles"])
+    return made
+
+
+def chain(spark, lake: Lake, cluster: str) -> list:
+    rows = spark.read.format("delta").load(lake.path("cycles")).where(f"cluster = '{cluster}'")
+    return rows.orderBy("sequence").collect()
+
+
+def assert_unbroken(rows: list) -> None:
+    assert [row.sequence for row in rows] == list(range(1, len(rows) + 1))
+    before = ""
+    for row in rows:
+        assert row.previous_digest == before
+        before = hashlib.sha256((before + row.body_digest).encode()).hexdigest()
+        assert row.manifest_digest == before
+
+
+@pytest.mark.slow
+def test_eight_publishers_at_once_make_one_unbroken_chain(engine, spark, lake) -> None:
+    def publish(number: int) -> None:
+        own = connect(engine.url)
+        try:
+            append_manifests(own, lake, [manifest("lab", number, f"a{number}")])
+        finally:
+            close(own)
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(publish, range(8)))
+    rows = chain(spark, lake, "lab")
+    assert {row.attempt_id for row in rows} == {f"a{n}" for n in range(8)}
+    assert_unbroken(rows)
+
+
+def test_attempts_count_per_cycle_and_both_rows_of_one_share_its_number(spark, lake) -> None:
+    append_manifests(spark, lake, [manifest("lab", 1, "a"), manifest("other", 1, "b")])
+    append_manifests(spark, lake, [manifest("lab", 1, "a", row_kind="closed", status="closed")])
+    append_manifests(spark, lake, [manifest("lab", 1, "c", kind="rerun")])
+    append_manifests(spark, lake, [manifest("lab", 2, "d")])
+    rows = chain(spark, lake, "lab")
+    assert [(row.attempt_id, row.attempt) for row in rows] == [("a", 1), ("a", 1), ("c", 2), ("d", 1)]
+    assert_unbroken(rows)
+    assert_unbroken(chain(spark, lake, "other"))
+    trusted = {(r.cluster, r.cycle_at.second): r.attempt_id for r in trusted_attempts(spark, lake).collect()}
+    assert trusted == {("lab", 1): "c", ("lab", 2): "d", ("other", 1): "b"}
+
+
+def test_state_comes_from_the_newest_live_attempt_before_and_a_gap_is_named(spark, lake) -> None:
+    write = Write("strategy_state", "w", 3, 2, "digest", "lab")
+    append_manifests(spark, lake, [manifest("lab", 1, "a", writes=write_rows([write]))])
+    append_manifests(spark, lake, [manifest("lab", 2, "b", kind="backfill")])
+    append_manifests(spark, lake, [manifest("lab", 3, "c", status="skipped")])
+    wanted = [("lab", moment(4), moment(3)), ("new", moment(4), None), ("gap", moment(4), moment(3))]
+    found = find_predecessors(spark, lake, wanted, kind="live")
+    assert (found["lab"].status, found["lab"].attempt_id, found["lab"].writes) == ("older", "a", (write,))
+    assert found["lab"].expected_at == moment(3)
+    assert (found["new"].status, found["gap"].status) == ("none", "missing")
+    assert find_predecessors(spark, lake, wanted[:1], kind="backfill")["lab"].attempt_id == "b"
+
+
+def test_the_digest_covers_every_value_but_the_recording_clock() -> None:
+    row = manifest("lab", 1, "a")
+    later = {**row, "recorded_at": datetime(2030, 1, 1, tzinfo=UTC)}
+    assert body_digest(later) == body_digest(row)
+    for name in row.keys() - {"recorded_at"}:
+        assert body_digest({**row, name: "changed"}) != body_digest(row), name
+
+
+def test_two_rows_for_one_cluster_at_once_are_refused(spark, lake) -> None:
+    with pytest.raises(LakeError, match="two manifest rows"):
+        append_manifests(spark, lake, [manifest("lab", 1, "a"), manifest("lab", 2, "b")])

@@ -1,0 +1,109 @@
+"""Appending rows and reading exactly what was written."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+from pyspark.sql import functions as F
+
+from evenkeel.errors import LakeError
+from evenkeel.handover import ClusterCycle, Handover, Run, Snapshot
+from evenkeel.lake.commits import committed_version, local_log
+from evenkeel.lake.store import Lake, create_statement
+from evenkeel.lake.tables import TABLES
+
+pytestmark = pytest.mark.spark
+
+AT = "2026-11-21T08:27:04.000000+00:00"
+
+
+def handover(root: str, *clusters: str) -> Handover:
+    cycles = tuple(ClusterCycle(name, AT, Snapshot("s", AT), {}) for name in clusters)
+    return Handover(root, Run("cli", "run"), cycles)
+
+
+@pytest.fixture(scope="module")
+def lake(spark, tmp_path_factory) -> Lake:
+    made = Lake(str(tmp_path_factory.mktemp("lake") / "with space"))
+    made.ensure_tables(spark, ["strategy_state", "rejected"])
+    return made
+
+
+def states(spark, *rows):
+    frame = spark.createDataFrame(list(rows), "cluster string, subject string, value double")
+    return frame.select(
+        "cluster", F.to_timestamp(F.lit(AT)).alias("cycle_at"), F.lit("ThresholdShedder").alias("strategy"), "subject",
+        F.lit("usage_average").alias("name"), "value", F.lit(None).cast("timestamp").alias("at"),
+    )  # fmt: skip
+
+
+def test_a_write_is_read_back_alone_and_says_how_many_rows_each_cluster_has(spark, lake) -> None:
+    both = handover(lake.root, "east", "west")
+    rows = [("east", "b1", 0.5), ("east", "b2", 0.25), ("west", "b1", 1.0)]
+    first = lake.append(spark, {"strategy_state": states(spark, *rows)}, handover=both, task="shed")
+    lake.append(spark, {"strategy_state": states(spark, ("east", "b1", 9.0))}, handover=both, task="shed")
+    read = lake.read(spark, "strategy_state", first).select("cluster", "subject", "value").collect()
+    assert sorted(tuple(row) for row in read) == rows
+    assert {write.cluster: write.rows for write in first} == {"east": 2, "west": 1}
+
+
+def test_the_digest_depends_on_the_rows_alone_not_on_order_or_partitions(spark, lake) -> None:
+    one = handover(lake.root, "east")
+    rows = [("east", f"b{n}", n / 7) for n in range(50)]
+    frames = [states(spark, *rows), states(spark, *rows[::-1]).repartition(2), states(spark, *rows).repartition(7)]
+    written = [lake.append(spark, {"strategy_state": f}, handover=one, task="shed")[0].digest for f in frames]
+    assert len(set(written)) == 1
+    changed = [("east", "b0", 5e-324), *rows[1:]]
+    (other,) = lake.append(spark, {"strategy_state": states(spark, *changed)}, handover=one, task="shed")
+    assert other.digest not in written
+
+
+def test_a_commit_names_its_run_its_write_and_what_it_read(spark, lake) -> None:
+    one = handover(lake.root, "east")
+    (write,) = lake.append(spark, {"strategy_state": states(spark, ("east", "b", 1.0))}, handover=one, task="shed")
+    (commit,) = (
+        spark.sql(f"DESCRIBE HISTORY delta.`{lake.path('strategy_state')}`").where(F.col("version") == write.version)
+    ).collect()
+    said = json.loads(commit["userMetadata"])
+    assert (said["task_id"], said["write_id"], said["cycles"]) == ("shed", write.write_id, {"east": AT})
+
+
+def test_a_write_id_that_was_committed_twice_is_refused(spark, lake, tmp_path) -> None:
+    one = handover(lake.root, "east")
+    (write,) = lake.append(spark, {"strategy_state": states(spark, ("east", "b", 1.0))}, handover=one, task="shed")
+    log = local_log(lake.path("strategy_state"))
+    assert log is not None
+    copied = tmp_path / "table" / "_delta_log"
+    copied.mkdir(parents=True)
+    for version in (0, 1):
+        text = (log / f"{write.version:020}.json").read_text()
+        (copied / f"{version:020}.json").write_text(text)
+    with pytest.raises(LakeError, match="committed 2 times"):
+        committed_version(spark, str(copied.parent), write.write_id, after=None)
+
+
+def test_reading_no_writes_gives_no_rows_with_the_tables_columns(spark, lake) -> None:
+    frame = lake.read(spark, "strategy_state", ())
+    assert frame.columns == list(TABLES["strategy_state"].column_names())
+    assert frame.isEmpty()
+
+
+def test_a_row_that_misses_what_must_be_known_is_refused_and_leaves_nothing(spark, lake) -> None:
+    one = handover(lake.root, "east")
+    broken = states(spark, ("east", "b", 1.0)).withColumn("subject", F.lit(None).cast("string"))
+    before = spark.read.format("delta").load(lake.path("strategy_state")).count()
+    with pytest.raises(Exception, match="subject"):
+        lake.append(spark, {"strategy_state": broken}, handover=one, task="shed")
+    assert spark.read.format("delta").load(lake.path("strategy_state")).count() == before
+
+
+def test_every_table_can_be_created_and_twice_is_once(spark, tmp_path) -> None:
+    lake = Lake(str(tmp_path / "all"))
+    lake.ensure_tables(spark)
+    lake.ensure_tables(spark)
+    for name, table in TABLES.items():
+        assert spark.read.format("delta").load(lake.path(name)).columns == list(table.column_names())
+    comment = "it's a 'name' with \\ signs"
+    assert r"it\'s a \'name\' with \\ signs" in create_statement(replace(TABLES["rejected"], comment=comment), "/x")
