@@ -196,10 +196,10 @@ _BROKERS: dict[tuple[str, str], Template] = {
     ("refused", "nothing_to_shed"): _busy_but("none of its bundles may be unloaded now"),
     ("refused", "below_minimum_throughput"): _too_little,
     ("kept", "nobody_below_lower_boundary"): lambda row: (
-        f"{row.subject}, the idlest broker, at {_measured(row)} is not below the lower boundary of {_threshold(row)}."
+        f"{row.broker}, the idlest broker, at {_measured(row)} is not below the lower boundary of {_threshold(row)}."
     ),
     ("refused", "nobody_to_take_from"): lambda row: (
-        f"{row.subject} at {_measured(row)} is below the lower boundary of {_threshold(row)}, but no busier broker "
+        f"{row.broker} at {_measured(row)} is below the lower boundary of {_threshold(row)}, but no busier broker "
         "has more than one bundle."
     ),
     ("unload", "below_lower_boundary"): lambda row: (

@@ -48,8 +48,8 @@ def shed(load: LoadData, state: ShedderState, settings: Settings) -> Shed:
     if not unloads and settings.lowerBoundarySheddingEnabled:
         averages = _advance(load, averages.by_broker, settings)
         busiest, selection = _shed_for_lower_boundary(load, eligible, averages, settings)
-        rows += selection.considered
-        unloads += [(bundle, busiest) for bundle in selection.bundles]
+        rows = [row for row in rows if row.broker != busiest] + list(selection.considered)
+        unloads += [(bundle, busiest) for bundle in selection.bundles if busiest is not None]
     return Shed(tuple(unloads), tuple(rows), averages.by_broker)
 
 
@@ -108,10 +108,11 @@ def _shed_broker(
 
 def _shed_for_lower_boundary(
     load: LoadData, eligible: Eligible, averages: Averages, settings: Settings
-) -> tuple[str, Selection]:
+) -> tuple[str | None, Selection]:
     """Feed a broker far below the mean from the busiest one that has several bundles.
 
-    The averages have been advanced a second time by now: so does Pulsar.
+    The averages have been advanced a second time by now: so does Pulsar. What is said of that busiest broker takes the
+    place of what the first look said; without one a row about the cluster says why.
     """
     usage, brokers = averages.by_broker, sorted(load.brokers)
     floor = averages.mean - _threshold(settings)
@@ -121,7 +122,19 @@ def _shed_for_lower_boundary(
     if not usage[idlest] < floor or not giving:
         rule = "nobody_below_lower_boundary" if not usage[idlest] < floor else "nobody_to_take_from"
         outcome: Outcome = "kept" if not usage[idlest] < floor else "refused"
-        return idlest, Selection((), (_about(load.brokers[idlest], outcome, rule, usage[idlest], floor, numbers),))
+        row = considered(
+            "cluster",
+            "cluster",
+            idlest,
+            outcome,
+            rule,
+            setting=SETTING,
+            measured=usage[idlest],
+            threshold=floor,
+            unit="fraction",
+            numbers=numbers,
+        )
+        return None, Selection((), (row,))
     busiest = max(giving, key=lambda broker: usage[broker])
     report = load.brokers[busiest]
     wanted = report.throughput * _threshold(settings) * LOWER_BOUNDARY_SHARE

@@ -1,0 +1,192 @@
+"""What must hold for any cluster. Not covered: names that Pulsar refuses (see test_bundles) and agreement with Pulsar
+itself (the golden cases)."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evenkeel.decisions.considered import Considered
+from evenkeel.decisions.placement.pipeline import Placement, PlacementRound
+from evenkeel.decisions.sentences import TEMPLATES, sentence
+from evenkeel.decisions.shedding import overload_shedder, threshold_shedder
+from evenkeel.decisions.shedding.frame import SheddingRound, run_shedding
+from evenkeel.decisions.shedding.shed import Shed
+from evenkeel.decisions.splitting.execute import SplitRound, carry_out, histories_after_splits
+from evenkeel.decisions.splitting.when import SplitPlan, decide_splits
+from tests.decisions.clusters import NOW, Cluster, clusters, owner_of, shuffled
+
+AT_LEAST = {"above_threshold", "wanted_reached", "maximum_bundles", "nobody_below_lower_boundary"}
+BELOW = {
+    "below_threshold",
+    "below_minimum_throughput",
+    "below_lower_boundary",
+    "nobody_to_take_from",
+    "too_few_topics",
+    "too_few_brokers",
+    "not_due",
+}
+ABOVE = {"topics_over_limit", "sessions_over_limit", "rate_over_limit", "throughput_over_limit"}
+
+
+def split_plan(cluster: Cluster) -> SplitPlan:
+    counts = {namespace: len(bounds) - 1 for namespace, bounds in cluster.boundaries.items()}
+    return decide_splits(cluster.load.brokers, cluster.load.histories, counts, cluster.settings)
+
+
+def placing(cluster: Cluster) -> PlacementRound:
+    return PlacementRound(cluster.load, cluster.policies, cluster.settings)
+
+
+def split_round(cluster: Cluster) -> SplitRound:
+    return carry_out(split_plan(cluster), cluster.boundaries, {}, placing(cluster).gates, cluster.settings)
+
+
+def shed(cluster: Cluster) -> SheddingRound:
+    return run_shedding(cluster.load, {}, placing(cluster).gates, cluster.settings, now=NOW, last_shed_at=NOW - 120_000)
+
+
+def strategies(cluster: Cluster) -> list[Shed]:
+    shedders = (threshold_shedder.shed, overload_shedder.shed)
+    return [shedder(cluster.load, {}, cluster.settings) for shedder in shedders]
+
+
+def placements(cluster: Cluster) -> list[Placement]:
+    moved = [placing(cluster).place_shed(bundle, broker) for bundle, broker in shed(cluster).unloads]
+    return [*moved, *placing(cluster).place_ownerless(cluster.ownerless)]
+
+
+def all_rows(cluster: Cluster) -> list[Considered]:
+    rows = [*split_round(cluster).considered, *shed(cluster).considered]
+    rows += [row for found in strategies(cluster) for row in found.considered]
+    return rows + [placement.considered for placement in placements(cluster)]
+
+
+@given(cluster=clusters(), data=st.data())
+def test_the_order_of_the_input_changes_nothing(cluster: Cluster, data: st.DataObject) -> None:
+    other = shuffled(data, cluster)
+    assert split_round(other) == split_round(cluster)
+    assert shed(other) == shed(cluster)
+    assert strategies(other) == strategies(cluster)
+    assert placements(other) == placements(cluster)
+
+
+@given(cluster=clusters())
+def test_a_recently_unloaded_bundle_is_never_shed(cluster: Cluster) -> None:
+    for found in (shed(cluster), *strategies(cluster)):
+        assert not {bundle for bundle, _ in found.unloads} & cluster.load.recently_unloaded.keys()
+
+
+@given(cluster=clusters())
+def test_a_sole_bundle_is_never_shed(cluster: Cluster) -> None:
+    for found in strategies(cluster):
+        assert all(len(cluster.load.brokers[broker].bundles) > 1 for _, broker in found.unloads)
+
+
+@given(cluster=clusters())
+def test_only_bundles_of_the_broker_they_leave_are_shed_and_each_once(cluster: Cluster) -> None:
+    for found in (shed(cluster), *strategies(cluster)):
+        assert all(owner_of(cluster, bundle) == broker for bundle, broker in found.unloads)
+        assert len({bundle for bundle, _ in found.unloads}) == len(found.unloads)
+
+
+@given(cluster=clusters())
+def test_nothing_is_placed_on_a_broker_that_a_filter_removed(cluster: Cluster) -> None:
+    for placement in placements(cluster):
+        removed = {a.name for a in placement.candidates if a.verdict == "removed"}
+        assert not removed & set(placement.best)
+        assert placement.destination is None or placement.destination in placement.best
+        assert placement.destination is None or placement.destination in cluster.load.brokers
+
+
+@given(cluster=clusters())
+def test_every_broker_is_accounted_for_in_a_placement(cluster: Cluster) -> None:
+    for placement in placements(cluster):
+        assert sorted(a.name for a in placement.candidates) == sorted(cluster.load.brokers)
+
+
+@given(cluster=clusters())
+def test_isolation_holds_whatever_other_filters_were_undone(cluster: Cluster) -> None:
+    isolated = "p" in cluster.policies.isolation
+    for placement in placements(cluster):
+        if placement.destination is None or not isolated:
+            continue
+        inside = placement.destination.split(".")[0] in ("b1", "b2", "b3")
+        assert inside if placement.bundle.startswith("t/n0/") else placement.destination[:2] not in ("b1", "b2")
+
+
+@given(cluster=clusters())
+def test_bundles_placed_in_one_round_count_for_those_after_them(cluster: Cluster) -> None:
+    settings = cluster.settings.with_values({"loadBalancerDistributeBundlesEvenlyEnabled": True})
+    plain = Cluster(cluster.load, type(cluster.policies)(), cluster.boundaries, cluster.ownerless, settings)
+    found = PlacementRound(plain.load, plain.policies, settings).place_ownerless(plain.ownerless)
+    again = PlacementRound(plain.load, plain.policies, settings)
+    for placement in found:
+        assert again.assign(placement.bundle).destination == placement.destination
+        assert again.assign(placement.bundle).destination == placement.destination
+
+
+@given(cluster=clusters())
+def test_measured_against_threshold_reproduces_the_outcome(cluster: Cluster) -> None:
+    for row in all_rows(cluster):
+        if row.measured is None or row.threshold is None:
+            assert row.margin is None
+            continue
+        assert row.margin == row.measured - row.threshold
+        if row.rule in AT_LEAST:
+            assert row.measured >= row.threshold, row
+        elif row.rule in BELOW:
+            assert row.measured < row.threshold, row
+        elif row.rule in ABOVE and row.outcome in ("split", "refused"):
+            assert row.measured > row.threshold, row
+        elif row.rule == "below_limits":
+            assert row.measured <= row.threshold, row
+        elif row.rule == "heaviest_first":
+            assert row.measured < row.threshold or row.numbers["rank"] == 1, row
+
+
+@given(cluster=clusters())
+def test_the_rows_say_what_was_decided_no_more_and_no_less(cluster: Cluster) -> None:
+    splits = split_round(cluster)
+    assert {r.subject for r in splits.considered if r.outcome == "split"} == {s.bundle for s in splits.splits}
+    for found in (shed(cluster), *strategies(cluster)):
+        rows = [(r.subject, r.broker) for r in found.considered if r.subject_kind == "bundle" and r.outcome == "unload"]
+        assert sorted(rows) == sorted(found.unloads)
+
+
+@given(cluster=clusters())
+def test_every_subject_is_considered_once(cluster: Cluster) -> None:
+    reported = sorted(bundle for report in cluster.load.brokers.values() for bundle in report.stats)
+    plan = split_plan(cluster)
+    if len(cluster.load.brokers) > 1:
+        assert [row.subject for row in sorted(plan.considered, key=lambda row: row.subject)] == reported
+    for found in strategies(cluster):
+        subjects = [(row.subject_kind, row.subject) for row in found.considered]
+        assert len(subjects) == len(set(subjects))
+        brokers = {subject for kind, subject in subjects if kind == "broker"}
+        assert brokers == cluster.load.brokers.keys() or ("cluster", "cluster") in subjects
+
+
+@given(cluster=clusters())
+def test_every_verdict_has_a_sentence_of_its_own(cluster: Cluster) -> None:
+    for row in all_rows(cluster):
+        assert (row.outcome, row.rule) in TEMPLATES
+        text = sentence(row)
+        assert text.endswith(".")
+        assert "None" not in text
+        assert "unknown figure" not in text
+
+
+@given(cluster=clusters())
+def test_a_bundle_is_not_split_and_unloaded_in_the_same_cycle(cluster: Cluster) -> None:
+    plan = split_plan(cluster)
+    histories = histories_after_splits(cluster.load.histories, plan, cluster.boundaries)
+    after = Cluster(
+        load=type(cluster.load)(cluster.load.brokers, histories, cluster.load.recently_unloaded),
+        policies=cluster.policies,
+        boundaries=cluster.boundaries,
+        ownerless=cluster.ownerless,
+        settings=cluster.settings,
+    )
+    split = {s.bundle for s in split_round(cluster).splits}
+    assert not split & {bundle for bundle, _ in shed(after).unloads}
