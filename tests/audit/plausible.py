@@ -244,8 +244,8 @@ def fill_lab(lake: SmallLake) -> None:
         }
         top, mean = max(usage), sum(usage) / 3
         lake.add(
-            LAB, at, tables, plan_id=f"{n:02x}" + "9f1c" * 15, splits=int(acting), unloads=2 * acting, placements=2 * acting,
-            refusals=0, rejected_records=int(acting), before_max_over_mean=top / mean,
+            LAB, at, tables, plan_id=f"{n:02x}" + "9f1c" * 15, splits=int(acting), unloads=2 * acting,
+            placements=2 * acting, refusals=0, rejected_records=int(acting), before_max_over_mean=top / mean,
             after_max_over_mean=1.21 if acting else top / mean, moved_traffic_share=0.118 if acting else 0.0,
             manager="modular", shedder="ThresholdShedder", placement="LeastLongTermMessageRate",
         )  # fmt: skip
@@ -254,7 +254,7 @@ def fill_lab(lake: SmallLake) -> None:
 def _late_report() -> Row:
     return check(
         "report_not_old", False, "warn",
-        f"The report of {C} is 1,260 s older than the snapshot, 60 s over the limit: look whether its load manager hangs.",
+        f"The report of {C} is 1,260 s older than the snapshot, 60 s over the limit: see if its load manager hangs.",
         measured=1260.0, threshold=1200.0, unit="s", sample=[C],
     )  # fmt: skip
 
@@ -306,8 +306,9 @@ def fill_spread(lake: SmallLake) -> None:
         }  # fmt: skip
         lake.add(
             SPREAD, at, tables, plan_id=f"{n:02x}" + "ab40" * 15, splits=0, unloads=0, placements=1 * lost,
-            refusals=1 * lost, rejected_records=0, before_max_over_mean=1.44, after_max_over_mean=1.21 if lost else 1.44,
-            moved_traffic_share=0.3 if lost else 0.0, manager="modular", shedder="ThresholdShedder",
+            refusals=1 * lost, rejected_records=0, before_max_over_mean=1.44,
+            after_max_over_mean=1.21 if lost else 1.44, moved_traffic_share=0.3 if lost else 0.0,
+            manager="modular", shedder="ThresholdShedder",
             placement="LeastLongTermMessageRate",
         )  # fmt: skip
 

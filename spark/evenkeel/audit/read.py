@@ -81,7 +81,7 @@ class Attempt:
     @property
     def writes(self) -> tuple[Write, ...]:
         return tuple(
-            Write(w["table"], w["write_id"], int(w["version"]), int(w["rows"]), w["digest"])
+            Write(w["table"], w["write_id"], int(w["version"]), int(w["rows"]), w["digest"], self.cluster)
             for w in self.planned["writes"]
         )
 
@@ -199,7 +199,8 @@ def read_rows_of(
     if not listed:
         return rows
     if check:
-        _check_complete(lake, table, list(listed.values()))
+        for manifest in manifests:
+            _check_complete(lake, table, manifest)
     stamp = ("cluster", "cycle_at", "write_id")
     wanted = None if columns is None else [*stamp, *(c for c in columns if c not in stamp)]
     condition = _all_of(
@@ -221,14 +222,16 @@ def read_rows_of(
     return rows
 
 
-def _check_complete(lake: str | Path, table: str, writes: Sequence[Write]) -> None:
+def _check_complete(lake: str | Path, table: str, manifest: Attempt) -> None:
+    writes = manifest.writes_of(table)
     expected = sum(write.rows for write in writes)
-    found = _count(lake, table, _is_in("write_id", sorted(write.write_id for write in writes)))
+    ids = sorted(write.write_id for write in writes)
+    found = _count(lake, table, _all_of(_is_in("cluster", [manifest.cluster]), _is_in("write_id", ids)))
     if found < expected:
-        ids = ", ".join(write.write_id for write in writes)
         raise LakeError(
-            f"table {table} of {lake} holds {found} of the {expected} rows that the manifest lists (writes {ids}): "
-            "they are past their retention, or the table is damaged. Restore the table, or decide the cycle anew."
+            f"table {table} of {lake} holds {found} of the {expected} rows that the manifest of {manifest.cluster} "
+            f"at {manifest.cycle_at.isoformat()} lists (writes {', '.join(ids)}): they are past their retention, or "
+            "the table is damaged. Restore the table, or decide the cycle anew."
         )
 
 

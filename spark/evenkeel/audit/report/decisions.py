@@ -1,0 +1,238 @@
+"""The decisions of a cycle, grouped as operators read them: what would be done, what was refused, what was let be."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from evenkeel.audit import wording
+from evenkeel.audit.read import Row
+
+# More lines than this help nobody on a page; the tables hold them all.
+MOST_CONSIDERED = 200
+MOST_CANDIDATES = 12
+
+_TABLES = {"split_decisions": "split", "unload_decisions": "unload", "placement_decisions": "placement"}
+_FILTERS = {
+    "anti_affinity": "more of its anti-affinity group there",
+    "anti_affinity_domain": "more of its anti-affinity group in that failure domain",
+    "topics_over_limit": "too many topics",
+    "more_bundles_of_namespace": "more bundles of its namespace there",
+    "other_load_manager": "other load manager than the leader",
+    "older_version": "older version of Pulsar",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A broker that was looked at for a bundle, with what became of it in words; `score` in msg/s, if it got so far."""
+
+    broker: str
+    verdict: str
+    is_chosen: bool
+    score: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where a bundle goes and why; `destination` None: nowhere. `others` counts candidates that are not listed."""
+
+    bundle: str
+    destination: str | None
+    source: str | None
+    sentence: str
+    candidates: tuple[Candidate, ...]
+    others: int
+    changed_by_anti_affinity: bool
+    without_anti_affinity: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Unload:
+    """A bundle that leaves its broker; traffic in byte/s; `placement` None where no placement was decided."""
+
+    bundle: str
+    sentence: str
+    traffic: float | None
+    placement: Placement | None
+
+
+@dataclass(frozen=True, slots=True)
+class Shedding:
+    """A broker that sheds, why, and its bundles."""
+
+    broker: str
+    sentence: str
+    unloads: tuple[Unload, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """A bundle that is cut; `cuts` as hexadecimal hash positions."""
+
+    bundle: str
+    broker: str | None
+    sentence: str
+    algorithm: str
+    cuts: tuple[str, ...]
+    children: tuple[str, ...]
+    unload_children: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Any other decision row: measured and threshold as texts with their unit."""
+
+    kind: str
+    subject: str
+    subject_kind: str
+    broker: str | None
+    outcome: str
+    rule: str
+    setting: str | None
+    measured: str
+    threshold: str
+    sentence: str
+
+
+@dataclass(frozen=True)
+class Decisions:
+    """All decisions of a cycle. `considered` holds the nearest to a limit first; `considered_count` counts them all."""
+
+    sheddings: tuple[Shedding, ...]
+    ownerless: tuple[Placement, ...]
+    splits: tuple[Split, ...]
+    refusals: tuple[Verdict, ...]
+    considered: tuple[Verdict, ...]
+    considered_count: int
+
+    @property
+    def unloads(self) -> tuple[Unload, ...]:
+        return tuple(unload for shedding in self.sheddings for unload in shedding.unloads)
+
+    @property
+    def moving(self) -> tuple[Unload, ...]:
+        """Unloads that have a destination: the others are not carried out."""
+        return tuple(u for u in self.unloads if u.placement is not None and u.placement.destination is not None)
+
+    @property
+    def placed_ownerless(self) -> tuple[Placement, ...]:
+        return tuple(placement for placement in self.ownerless if placement.destination is not None)
+
+
+def decisions(tables: Mapping[str, Sequence[Row]]) -> Decisions:
+    """Groups the rows of the three decided tables."""
+    traffic = {
+        row["bundle"]: (row["used_msg_throughput_in"] or 0.0) + (row["used_msg_throughput_out"] or 0.0)
+        for row in tables["bundle_load"]
+    }
+    placed = [row for row in tables["placement_decisions"] if row["outcome"] in ("placed", "refused")]
+    by_bundle = {row["subject"]: _placement(row) for row in placed}
+    every = [(_TABLES[table], row) for table in _TABLES for row in tables[table]]
+    refused = [_verdict(kind, row) for kind, row in every if row["outcome"] == "refused"]
+    let_be = [(kind, row) for kind, row in every if row["outcome"] in ("kept", "skipped")]
+    let_be.sort(key=lambda pair: _distance(*pair))
+    return Decisions(
+        sheddings=_sheddings(tables["unload_decisions"], by_bundle, traffic),
+        ownerless=tuple(by_bundle[row["subject"]] for row in placed if row["cause"] == "no_owner" and _is_placed(row)),
+        splits=tuple(_split(row) for row in tables["split_decisions"] if row["outcome"] == "split"),
+        refusals=tuple(sorted(refused, key=lambda verdict: (verdict.kind, verdict.subject))),
+        considered=tuple(_verdict(kind, row) for kind, row in let_be[:MOST_CONSIDERED]),
+        considered_count=len(let_be),
+    )
+
+
+def _is_placed(row: Row) -> bool:
+    return bool(row["outcome"] == "placed")
+
+
+def _sheddings(
+    rows: Sequence[Row], placements: Mapping[str, Placement], traffic: Mapping[str, float]
+) -> tuple[Shedding, ...]:
+    taken: dict[str, list[Row]] = {}
+    for row in rows:
+        if row["subject_kind"] == "bundle" and row["outcome"] == "unload":
+            taken.setdefault(row["broker"] or "", []).append(row)
+    why = {row["subject"]: row["sentence"] for row in rows if row["subject_kind"] == "broker" and _unloads(row)}
+    return tuple(
+        Shedding(
+            broker,
+            why.get(broker, ""),
+            tuple(
+                Unload(row["subject"], row["sentence"], traffic.get(row["subject"]), placements.get(row["subject"]))
+                for row in sorted(bundles, key=lambda row: (row["numbers"].get("rank", 0.0), row["subject"]))
+            ),
+        )
+        for broker, bundles in sorted(taken.items())
+    )
+
+
+def _unloads(row: Row) -> bool:
+    return bool(row["outcome"] == "unload")
+
+
+def _placement(row: Row) -> Placement:
+    candidates = sorted(
+        (_candidate(candidate, row) for candidate in row["candidates"]),
+        key=lambda c: (not c.is_chosen, c.score is None, c.score if c.score is not None else 0.0, c.broker),
+    )
+    return Placement(
+        bundle=row["subject"],
+        destination=row["destination"],
+        source=row["broker"],
+        sentence=row["sentence"],
+        candidates=tuple(candidates[:MOST_CANDIDATES]),
+        others=max(0, len(candidates) - MOST_CANDIDATES),
+        changed_by_anti_affinity=bool(row["changed_by_anti_affinity"]),
+        without_anti_affinity=row["without_anti_affinity"],
+    )
+
+
+def _candidate(candidate: Row, row: Row) -> Candidate:
+    broker, removed_by = candidate["broker"], candidate["removed_by"]
+    if broker == row["destination"]:
+        verdict = "chosen" if len(row["best"]) < 2 else f"chosen, first by name of {len(row['best'])} equals"
+    elif removed_by:
+        verdict = f"ruled out: {_FILTERS.get(removed_by, removed_by.replace('_', ' '))}"
+    elif broker in row["best"]:
+        verdict = "as good, later by name"
+    else:
+        verdict = "possible, busier"
+    return Candidate(broker, verdict, broker == row["destination"], candidate["score"])
+
+
+def _split(row: Row) -> Split:
+    return Split(
+        bundle=row["subject"],
+        broker=row["broker"],
+        sentence=row["sentence"],
+        algorithm=row["algorithm"] or "",
+        cuts=tuple(f"0x{cut:08x}" for cut in row["cuts"] or ()),
+        children=tuple(row["children"] or ()),
+        unload_children=bool(row["unload_children"]),
+    )
+
+
+def _verdict(kind: str, row: Row) -> Verdict:
+    return Verdict(
+        kind=kind,
+        subject=row["subject"],
+        subject_kind=row["subject_kind"],
+        broker=row["broker"],
+        outcome=row["outcome"],
+        rule=row["rule"],
+        setting=row["setting"],
+        measured=wording.quantity(row["measured"], row["unit"]),
+        threshold=wording.quantity(row["threshold"], row["unit"]),
+        sentence=row["sentence"],
+    )
+
+
+def _distance(kind: str, row: Row) -> tuple[float, int, str, str]:
+    """Nearest to its limit first: by margin over threshold; what has no numbers comes where it was looked at first."""
+    order = {"cluster": 0, "broker": 1, "bundle": 2}.get(row["subject_kind"], 3)
+    if order < 2:
+        return (-1.0, order, kind, row["subject"])
+    margin, threshold = row["margin"], row["threshold"]
+    far = abs(margin / threshold) if margin is not None and threshold else 1e9
+    return (far, order, kind, row["subject"])

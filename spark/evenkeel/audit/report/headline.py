@@ -1,0 +1,109 @@
+"""The first sentences of a report: what Evenkeel would do, what that changes, and what to do about a cycle left out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from evenkeel.audit import wording
+from evenkeel.audit.read import Attempt, Row
+from evenkeel.audit.report.checks import Check
+from evenkeel.audit.report.decisions import Decisions
+
+
+@dataclass(frozen=True, slots=True)
+class Headline:
+    """`mode` is a word or two, `text` the one sentence, `effect` what it changes or why nothing is, `advice` a list."""
+
+    mode: str
+    text: str
+    effect: str
+    advice: tuple[str, ...] = ()
+
+
+def headline(attempt: Attempt, made: Decisions, checks: Sequence[Check], unload_rows: Sequence[Row]) -> Headline:
+    """The headline of one cycle."""
+    mode = "Dry run: nothing was sent" if attempt.mode == "dry_run" else f"Mode {attempt.mode}"
+    if attempt.status == "skipped":
+        return Headline(mode, "This cycle was skipped: nothing was decided.", _stop(attempt), _advice(attempt, checks))
+    if attempt.status == "failed":
+        return Headline(mode, "This cycle failed: nothing was decided.", _stop(attempt), _advice(attempt, checks))
+    acts = _acts(made)
+    if not acts:
+        return Headline(mode, "Evenkeel would leave this cluster as it is.", _why_nothing(made, unload_rows))
+    would = "would" if attempt.mode == "dry_run" else "decided to"
+    text = f"Evenkeel {would} {wording.listed(acts)}."
+    if attempt.status == "withheld":
+        return Headline(mode, f"{text[:-1]}, and held it back.", _stop(attempt))
+    return Headline(mode, text, _effect(attempt, made))
+
+
+def _acts(made: Decisions) -> list[str]:
+    acts = []
+    if made.moving:
+        moving = {unload.bundle for unload in made.moving}
+        sources = [s.broker for s in made.sheddings if any(unload.bundle in moving for unload in s.unloads)]
+        where = f" from {_short(sources[0])}" if len(sources) == 1 else f" from {len(sources)} brokers"
+        acts.append(f"unload {wording.plural(len(made.moving), 'bundle')}{where}")
+    if made.splits:
+        acts.append(f"split {wording.plural(len(made.splits), 'bundle')}")
+    if made.placed_ownerless:
+        acts.append(f"place {wording.plural(len(made.placed_ownerless), 'bundle')} that {_has(made)} no owner")
+    return acts
+
+
+def _has(made: Decisions) -> str:
+    return "has" if len(made.placed_ownerless) == 1 else "have"
+
+
+def _effect(attempt: Attempt, made: Decisions) -> str:
+    row, parts = attempt.planned, []
+    if row["moved_traffic_share"]:
+        parts.append(f"That moves {wording.percent(row['moved_traffic_share'])} of the cluster's traffic.")
+    before, after = row["before_max_over_mean"], row["after_max_over_mean"]
+    if before is not None and after is not None and f"{before:.2f}" != f"{after:.2f}":
+        parts.append(
+            f"By share of traffic, the busiest broker would go from {wording.ratio(before)} to {wording.ratio(after)} "
+            "times the mean usage."
+        )
+    if made.refusals:
+        were = "was" if len(made.refusals) == 1 else "were"
+        parts.append(f"{wording.plural(len(made.refusals), 'wish', 'wishes').capitalize()} {were} refused.")
+    return " ".join(parts)
+
+
+def _why_nothing(made: Decisions, unload_rows: Sequence[Row]) -> str:
+    """The sentence of the row that comes nearest to an act: the cluster's own, a refusal, or the busiest broker's."""
+    whole = [row for row in unload_rows if row["subject_kind"] == "cluster"]
+    if whole:
+        return str(whole[0]["sentence"])
+    if made.refusals:
+        return made.refusals[0].sentence
+    brokers = [row for row in unload_rows if row["subject_kind"] == "broker" and row["margin"] is not None]
+    if brokers:
+        return str(max(brokers, key=lambda row: (row["margin"], row["subject"]))["sentence"])
+    return "No bundle and no broker is over a limit."
+
+
+def _stop(attempt: Attempt) -> str:
+    reason = (attempt.reason or "No reason is on record").strip()
+    return reason if reason.endswith((".", "!", "?")) else f"{reason}."
+
+
+def _advice(attempt: Attempt, checks: Sequence[Check]) -> tuple[str, ...]:
+    """What to do about a cycle that did not decide."""
+    found = [check.detail for check in checks if not check.passed and check.severity == "quarantine"]
+    if attempt.status == "failed":
+        run = f"{attempt.planned['dag_id'] or 'the run'} / {attempt.planned['run_id'] or 'unknown'}"
+        found.append(
+            f"See the log of the task that is red in {run}, and clear it to run again: nothing is decided twice."
+        )
+    else:
+        found.append(
+            "The next cycle looks anew; other clusters are not held up. The load below is what was still read."
+        )
+    return tuple(found)
+
+
+def _short(name: str) -> str:
+    return wording.shortened(wording.visible(name), 80)

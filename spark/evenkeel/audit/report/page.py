@@ -1,0 +1,114 @@
+"""From the model to HTML: one file with its style in it, no script, nothing loaded from anywhere."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from functools import lru_cache
+from importlib.resources import files
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
+
+from evenkeel.audit import wording
+from evenkeel.audit.report.charts import Picture, broker_picture, course_picture
+from evenkeel.audit.report.model import Report
+
+_BUNDLE = re.compile(r"\S+/0x[0-9a-f]{8}_0x[0-9a-f]{8}")
+_LONG = 90
+
+
+def render(model: Report) -> str:
+    """The report as HTML. Every name and text of the model is treated as data: escaped, and shortened where long."""
+    return render_template("report.html.j2", model=model)
+
+
+def render_template(name: str, **context: Any) -> str:
+    """A page of the package's templates with the shared style."""
+    return environment().get_template(name).render(style=Markup(stylesheet()), policy=content_policy(), **context)
+
+
+@lru_cache(maxsize=1)
+def stylesheet() -> str:
+    """The text of the style element that all pages share."""
+    return (files("evenkeel.audit.report") / "templates" / "page.css").read_text(encoding="utf-8").strip()
+
+
+def content_policy() -> str:
+    """A content security policy under which the page works: its own style, and nothing else."""
+    digest = base64.b64encode(hashlib.sha256(stylesheet().encode()).digest()).decode()
+    return f"default-src 'none'; style-src 'sha256-{digest}'; img-src data:; base-uri 'none'; form-action 'none'"
+
+
+@lru_cache(maxsize=1)
+def environment() -> Environment:
+    """The templates' environment: escaping on, a missing value is an error."""
+    made = Environment(
+        loader=PackageLoader("evenkeel.audit.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters |= {
+        "percent": wording.percent,
+        "ratio": wording.ratio,
+        "count": wording.count,
+        "throughput": wording.throughput,
+        "rate": wording.rate,
+        "time": wording.time,
+        "visible": wording.visible,
+        "shortened": wording.shortened,
+        "name": name_html,
+        "prose": prose_html,
+        "pairs": lambda values: list(enumerate(values)),
+    }
+    made.globals |= {
+        "plural": wording.plural,
+        "course_picture": course_picture,
+        "broker_picture": broker_picture,
+        "figure": figure_html,
+    }
+    return made
+
+
+def name_html(text: object, most: int = _LONG) -> Markup:
+    """A name from a cluster: in a face that tells its letters apart; where it is long, folded to its two ends."""
+    seen = wording.visible(text)
+    if len(seen) <= most:
+        return Markup('<bdi class="n">{}</bdi>').format(seen)
+    return _folded(Markup('<bdi class="n">{}</bdi>').format(wording.shortened(seen, most)), seen)
+
+
+def prose_html(text: object, most: int = 420) -> Markup:
+    """A sentence with names in it, bundles set apart; where a name makes it long, folded to its two ends."""
+    seen = wording.visible(text)
+    if len(seen) <= most:
+        return _prose(seen)
+    return _folded(_prose(wording.shortened(seen, most // 2)), seen)
+
+
+def _prose(text: str) -> Markup:
+    marked, last = Markup(), 0
+    for found in _BUNDLE.finditer(text):
+        marked += escape(text[last : found.start()]) + Markup('<bdi class="n">{}</bdi>').format(found.group())
+        last = found.end()
+    return marked + escape(text[last:])
+
+
+def _folded(short: Markup, full: str) -> Markup:
+    return Markup(
+        '<details class="long"><summary>{} <span class="more">in full ({} characters)</span></summary>'
+        '<bdi class="n">{}</bdi></details>'
+    ).format(short, f"{len(full):,}", full)
+
+
+def figure_html(picture: Picture | None) -> Markup:
+    """The chart in both widths; the style sheet shows one."""
+    if picture is None:
+        return Markup()
+    return Markup('<div class="wide">{}</div><div class="narrow">{}</div>').format(
+        Markup(picture.wide), Markup(picture.narrow)
+    )
