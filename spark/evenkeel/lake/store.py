@@ -120,7 +120,7 @@ class Lake:
         """
         from pyspark.sql import functions as F
 
-        listed = [write for write in writes if write.table == table]
+        listed = [write for write in writes if write.table == table and write.rows]
         if not listed:
             return spark.createDataFrame([], TABLES[table].struct_type())
         version = max(write.version for write in listed)
