@@ -1,7 +1,9 @@
-"""Airflow for tests: a parsed DAG, and (see `airflow_session`) one real Airflow for the whole run."""
+"""Airflow for tests: parsed DAGs, and one real Airflow for the whole run."""
 
 from __future__ import annotations
 
+import gzip
+import json
 import os
 import shutil
 import tempfile
@@ -14,8 +16,15 @@ import pytest
 if TYPE_CHECKING:
     from airflow.sdk import DAG
 
+    from evenkeel.engine.server import Engine
+    from evenkeel.on_airflow.service import Airflow
+
 CHECKOUT = Path(__file__).resolve().parents[2]
 DAGS = CHECKOUT / "dags"
+RECORDED = CHECKOUT / "demo" / "recordings" / "own-threshold"
+SNAPSHOTS = ("0000", "0002", "0009", "0015")
+# At these minutes on the day of the recording, so that nothing becomes due while the tests run.
+SCHEDULE = "26,27,28 8 21 11 *"
 
 
 @pytest.fixture(scope="session")
@@ -47,3 +56,46 @@ def rebalance(dag_bag: Any) -> DAG:
     assert not dag_bag.import_errors
     dag: DAG = dag_bag.dags["rebalance"]
     return dag
+
+
+@pytest.fixture(scope="session")
+def clusters(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A configuration of two clusters: `good`, and `holed`, whose namespace acme/ns0 lacks a bundle in the middle."""
+    folder = tmp_path_factory.mktemp("clusters")
+    for cluster in ("good", "holed"):
+        (folder / cluster).mkdir()
+        for name in SNAPSHOTS:
+            shutil.copy(RECORDED / f"{name}.json.gz", folder / cluster)
+    for file in (folder / "holed").iterdir():
+        _drop_boundary(file, "/admin/v2/namespaces/acme/ns0/bundles", "0x40000000")
+    configuration = folder / "evenkeel.toml"
+    configuration.write_text('[clusters.good]\nrecording = "good"\n[clusters.holed]\nrecording = "holed"\n')
+    return configuration
+
+
+def _drop_boundary(file: Path, path: str, boundary: str) -> None:
+    """Takes the beginning of the namespace's ranges away: its first range then starts at `boundary`."""
+    snapshot = json.loads(gzip.decompress(file.read_bytes()))
+    for request in snapshot["requests"]:
+        if request["path"] == path:
+            body = json.loads(request["body"])
+            kept = [known for known in body["boundaries"] if known >= boundary]
+            request["body"] = json.dumps({"boundaries": kept, "numBundles": len(kept) - 1})
+    file.write_bytes(gzip.compress(json.dumps(snapshot).encode(), mtime=0))
+
+
+@pytest.fixture(scope="session")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The lake of the real Airflow."""
+    return tmp_path_factory.mktemp("airflow-lake")
+
+
+@pytest.fixture(scope="session")
+def airflow(engine: Engine, clusters: Path, lake: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Airflow]:
+    """A scheduler, a DAG processor and an API server over the shared Connect server; started once for all tests."""
+    from evenkeel.on_airflow.home import Wiring
+    from evenkeel.on_airflow.service import airflow_for
+
+    wiring = Wiring(CHECKOUT, engine.airflow_connection(), str(lake), clusters, SCHEDULE)
+    with airflow_for(tmp_path_factory.mktemp("airflow-home"), wiring) as running:
+        yield running

@@ -13,7 +13,7 @@ from evenkeel.on_airflow.errors import AirflowError
 from evenkeel.on_airflow.service import DAG_ID, Airflow
 
 TICK_SECONDS = 0.4
-LONGEST_RUN_SECONDS = 240.0
+LONGEST_RUN_SECONDS = 600.0
 OVER = frozenset({"success", "failed", "skipped", "upstream_failed", "removed"})
 
 

@@ -70,20 +70,20 @@ class Rest:
         found = self.get("/api/v2/importErrors")["import_errors"]
         return "\n".join(f"{error['filename']}: {error['stack_trace'].strip().splitlines()[-1]}" for error in found)
 
-    def log_in(self) -> None:
-        """Asks for a token. Also tells whether it is our own Airflow that answers: nobody else knows the password."""
+    def token(self) -> str:
+        """A new token. Also tells whether it is our own Airflow that answers: nobody else knows the password."""
         answer = self._send("POST", "/auth/token", {"username": self.user, "password": self.password}, None)
-        self._token = str(answer["access_token"])
+        return str(answer["access_token"])
 
     def _ask(self, method: str, path: str, body: Mapping[str, Any] | None) -> Any:
         if self._token is None:
-            self.log_in()
+            self._token = self.token()
         try:
             return self._send(method, path, body, self._token)
         except Refused as refused:
             if refused.status != 401:
                 raise
-            self.log_in()  # the token has run out
+            self._token = self.token()  # the one before has run out
             return self._send(method, path, body, self._token)
 
     def _send(self, method: str, path: str, body: Mapping[str, Any] | None, token: str | None) -> Any:

@@ -122,7 +122,7 @@ def _told_to_operators(ti: TaskInstance) -> Iterator[None]:
         from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
         ti.xcom_push(REASON, str(error))
-        log.debug("%s failed", ti.task_id, exc_info=True)
+        log.error("%s failed: %s", ti.task_id, error)
         raise (AirflowFailException if isinstance(error, HOPELESS) else AirflowException)(str(error)) from None
     except Exception as error:
         first_line = (str(error).strip() or type(error).__name__).splitlines()[0][:500]

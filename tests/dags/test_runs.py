@@ -1,0 +1,274 @@
+"""Runs of the DAG under a real Airflow: scheduler, API server, task processes, Spark over Connect, Delta tables."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import psutil
+import pytest
+
+from evenkeel.audit.read import Attempt, read_attempts, read_rows
+from evenkeel.lake.tables import TABLES
+from evenkeel.on_airflow.errors import Refused
+from evenkeel.on_airflow.home import Wiring
+from evenkeel.on_airflow.service import DAG_ID, Airflow
+
+pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow]
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+STEPS = ["ingest", "validate", "aggregate", "plan_splits", "shed", "place", "publish"]
+CYCLE = "2026-11-21T08:28:23.740000+00:00"
+PATIENCE_SECONDS = 420
+
+
+def run(airflow: Airflow, **conf: Any) -> dict[str, Any]:
+    """Triggers a run and waits for its end."""
+    return ended(airflow, airflow.rest.trigger(DAG_ID, logical_date=None, conf=conf))
+
+
+def ended(airflow: Airflow, run_id: str) -> dict[str, Any]:
+    until = time.monotonic() + PATIENCE_SECONDS
+    while time.monotonic() < until:
+        found = airflow.rest.run(DAG_ID, run_id)
+        if found["state"] in ("success", "failed"):
+            return found
+        airflow.check()
+        time.sleep(0.3)
+    raise AssertionError(f"{run_id} is not over: {states(airflow, run_id)}")
+
+
+def states(airflow: Airflow, run_id: str) -> dict[str, str]:
+    return {task["task_id"]: task["state"] for task in airflow.rest.tasks(DAG_ID, run_id)}
+
+
+def tries(airflow: Airflow, run_id: str) -> dict[str, int]:
+    return {task["task_id"]: task["try_number"] for task in airflow.rest.tasks(DAG_ID, run_id)}
+
+
+def attempts(lake: Path, cluster: str, cycle: str) -> list[Attempt]:
+    return [a for a in read_attempts(lake, cluster=cluster) if a.cycle_at.isoformat(timespec="microseconds") == cycle]
+
+
+@pytest.fixture(scope="module")
+def scheduled(airflow: Airflow) -> dict[str, Any]:
+    """The run that the schedule makes for its newest date as soon as the DAG is there."""
+    until = time.monotonic() + PATIENCE_SECONDS
+    while time.monotonic() < until:
+        found = airflow.rest.get(f"/api/v2/dags/{DAG_ID}/dagRuns", run_type="scheduled")["dag_runs"]
+        if found:
+            return ended(airflow, found[0]["dag_run_id"])
+        time.sleep(0.3)
+    raise AssertionError("no scheduled run")
+
+
+@pytest.fixture(scope="module")
+def both(airflow: Airflow, scheduled: dict[str, Any]) -> dict[str, Any]:
+    """A run over the good and the holed cluster."""
+    return run(airflow, at=CYCLE)
+
+
+def test_a_cycle_runs_from_snapshot_to_manifest_in_seven_tasks(
+    airflow: Airflow, lake: Path, both: dict[str, Any]
+) -> None:
+    assert both["state"] == "success"
+    assert states(airflow, both["dag_run_id"]) == dict.fromkeys(STEPS, "success")
+    (attempt,) = attempts(lake, "good", CYCLE)
+    assert (attempt.status, attempt.kind, attempt.mode) == ("closed", "live", "dry_run")
+    assert attempt.plan_id
+    assert attempt.planned["run_id"] == both["dag_run_id"]
+    assert len(read_rows(lake, attempt, "topic_stats")) > 300
+    assert len(read_rows(lake, attempt, "broker_load")) == 3
+
+
+def test_a_cluster_that_cannot_be_trusted_is_left_out_and_the_run_stays_green(lake: Path, both: dict[str, Any]) -> None:
+    assert both["state"] == "success"
+    (attempt,) = attempts(lake, "holed", CYCLE)
+    assert attempt.status == "skipped"
+    assert attempt.plan_id is None
+    assert "acme/ns0" in str(attempt.reason)
+    assert read_rows(lake, attempt, "unload_decisions") == []
+
+
+def test_the_same_cycle_again_gives_the_same_plan_and_readers_see_one_attempt(
+    airflow: Airflow, lake: Path, both: dict[str, Any]
+) -> None:
+    (before,) = attempts(lake, "good", CYCLE)
+    assert run(airflow, at=CYCLE, clusters=["good"])["state"] == "success"
+    (after,) = attempts(lake, "good", CYCLE)
+    assert (after.plan_id, after.attempt_id) == (before.plan_id, before.attempt_id)
+    for table in TABLES:
+        assert read_rows(lake, after, table) == read_rows(lake, before, table)
+
+
+def test_a_task_killed_between_its_writes_and_retried_leaves_one_set_of_rows(
+    airflow: Airflow, lake: Path, clusters: Path, both: dict[str, Any]
+) -> None:
+    (undisturbed,) = attempts(lake, "good", CYCLE)
+    conf = {"source": f"recording:{clusters.parent / 'good'}", "clusters": ["killed"], "at": CYCLE}
+    log = lake / "bundle_load" / "_delta_log"
+    commits = set(log.glob("*.json"))
+    run_id = airflow.rest.trigger(DAG_ID, logical_date=None, conf=conf)
+    found = _caught(airflow, run_id, "aggregate", lambda: set(log.glob("*.json")) > commits)
+    process = psutil.Process(found["pid"])
+    assert found["id"] in " ".join(process.cmdline()), "the pid belongs to this very task"
+    process.send_signal(signal.SIGKILL)
+
+    assert ended(airflow, run_id)["state"] == "success"
+    assert tries(airflow, run_id) == {**dict.fromkeys(STEPS, 1), "aggregate": 2}
+    (attempt,) = attempts(lake, "killed", CYCLE)
+    for table in ("bundle_load", "broker_load"):
+        rows = read_rows(lake, attempt, table)
+        keys = Counter(tuple(row[column] for column in TABLES[table].key) for row in rows)
+        assert set(keys.values()) == {1}
+        assert len(rows) == len(read_rows(lake, undisturbed, table))
+    assert len(set(log.glob("*.json")) - commits) == 2, "the killed try's rows are there, and no reader sees them"
+
+
+def _caught(airflow: Airflow, run_id: str, task: str, moment: Callable[[], bool]) -> dict[str, Any]:
+    """The task instance, as soon as `moment` has come."""
+    until = time.monotonic() + PATIENCE_SECONDS
+    while time.monotonic() < until:
+        if moment():
+            (found,) = [one for one in airflow.rest.tasks(DAG_ID, run_id) if one["task_id"] == task]
+            assert found["state"] == "running"
+            return found
+        time.sleep(0.01)
+    raise AssertionError(f"{task} never came so far: {states(airflow, run_id)}")
+
+
+def test_a_task_that_failed_puts_the_cycle_on_record_as_failed_and_the_run_is_red(
+    airflow: Airflow, lake: Path, clusters: Path, both: dict[str, Any]
+) -> None:
+    conf = {"source": f"recording:{clusters.parent / 'good'}", "clusters": ["given-up"], "at": CYCLE}
+    log = lake / "bundle_load" / "_delta_log"
+    commits = set(log.glob("*.json"))
+    run_id = airflow.rest.trigger(DAG_ID, logical_date=None, conf=conf)
+    _caught(airflow, run_id, "aggregate", lambda: set(log.glob("*.json")) > commits)
+    path = f"/api/v2/dags/{DAG_ID}/dagRuns/{quote(run_id)}/taskInstances/aggregate"
+    airflow.rest.patch(path, {"new_state": "failed"})
+
+    assert ended(airflow, run_id)["state"] == "failed"
+    found = states(airflow, run_id)
+    assert (found["validate"], found["aggregate"], found["publish"]) == ("success", "failed", "failed")
+    (attempt,) = attempts(lake, "given-up", CYCLE)
+    assert attempt.status == "failed"
+    assert str(attempt.reason).startswith("aggregate failed: ")
+
+
+@pytest.mark.parametrize(
+    ("conf", "words"),
+    [({"mode": "auto"}, "dry_run"), ({"clusters": "good"}, "array"), ({"at": "yesterday"}, "yesterday")],
+    ids=["mode", "clusters", "at"],
+)
+def test_a_trigger_with_bad_params_is_refused_by_name(airflow: Airflow, conf: dict[str, Any], words: str) -> None:
+    with pytest.raises(Refused) as refused:
+        airflow.rest.trigger(DAG_ID, logical_date=None, conf=conf)
+    assert refused.value.status == 400
+    assert words in str(refused.value)
+
+
+def test_an_unknown_setting_ends_the_run_at_once_with_the_nearest_known_key(airflow: Airflow) -> None:
+    over = run(airflow, clusters=["good"], settings={"loadBalancerSheddingIntervalMinuts": 5})
+    assert over["state"] == "failed"
+    run_id = over["dag_run_id"]
+    assert tries(airflow, run_id)["ingest"] == 1, "trying again changes nothing about a typing error"
+    reason = airflow.rest.xcom(DAG_ID, run_id, "ingest", "reason")
+    assert "loadBalancerSheddingIntervalMinuts" in reason
+    assert "loadBalancerSheddingIntervalMinutes" in reason
+    assert reason in airflow.rest.log(DAG_ID, run_id, "ingest", 1)
+
+
+def test_a_scheduled_run_is_live_and_decides_the_newest_snapshot_before_its_date(
+    lake: Path, scheduled: dict[str, Any]
+) -> None:
+    assert scheduled["state"] == "success"
+    assert scheduled["logical_date"].endswith("-11-21T08:28:00Z")
+    (attempt,) = [a for a in read_attempts(lake, cluster="good") if a.planned["run_id"] == scheduled["dag_run_id"]]
+    assert (attempt.kind, attempt.status) == ("live", "closed")
+
+
+def test_a_backfill_decides_past_cycles_in_order_and_says_that_it_is_one(
+    airflow: Airflow, engine: Any, lake: Path, clusters: Path
+) -> None:
+    command = ["backfill", "create", "--dag-id", DAG_ID, "--max-active-runs", "1"]
+    dates = ["--from-date", "2026-11-21T08:26:00+00:00", "--to-date", "2026-11-21T08:27:00+00:00"]
+    conf = ["--dag-run-conf", '{"clusters": ["good"]}']
+    wiring = Wiring(CHECKOUT, engine.airflow_connection(), str(lake), clusters)
+    environment = airflow.home.environment(wiring, int(airflow.url.rpartition(":")[2]))
+    subprocess.run([sys.executable, "-m", "airflow", *command, *dates, *conf], env=environment, check=True)
+    until = time.monotonic() + PATIENCE_SECONDS
+    while time.monotonic() < until:
+        runs = airflow.rest.get(f"/api/v2/dags/{DAG_ID}/dagRuns", run_type="backfill")["dag_runs"]
+        if len(runs) == 2 and all(found["state"] == "success" for found in runs):
+            break
+        time.sleep(0.5)
+    cycles = {a.cycle_at.strftime("%H:%M:%S"): a for a in read_attempts(lake, cluster="good") if a.kind == "backfill"}
+    assert sorted(cycles) == ["08:25:57", "08:26:13"]
+    assert cycles["08:26:13"].planned["predecessor_attempt_id"] == cycles["08:25:57"].attempt_id
+
+
+def test_the_page_asks_for_airflows_login(airflow: Airflow, both: dict[str, Any]) -> None:
+    import urllib.error
+    import urllib.request
+
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.urlopen(f"{airflow.url}/evenkeel/")
+    assert refused.value.code == 401
+    token = airflow.rest.token()
+    request = urllib.request.Request(f"{airflow.url}/evenkeel/", headers={"Authorization": f"Bearer {token}"})
+    with urllib.request.urlopen(request) as answer:
+        page = answer.read().decode()
+    assert answer.status == 200
+    assert "good" in page
+    assert "holed" in page
+
+
+def test_the_navigation_has_an_entry_and_every_task_a_link_to_its_cycles_report(
+    airflow: Airflow, both: dict[str, Any]
+) -> None:
+    plugins = airflow.rest.get("/api/v2/plugins")["plugins"]
+    views = [view for plugin in plugins for view in plugin["external_views"]]
+    assert [(view["name"], view["destination"]) for view in views] == [("Evenkeel", "nav")]
+    assert airflow.rest.get("/api/v2/plugins/importErrors")["import_errors"] == []
+    for step in STEPS:
+        path = f"/api/v2/dags/{DAG_ID}/dagRuns/{both['dag_run_id']}/taskInstances/{step}/links"
+        links = airflow.rest.get(path)["extra_links"]
+        assert any("/evenkeel/" in str(link) for link in links.values()), step
+
+
+def test_a_classic_master_comes_to_the_same_plan_as_connect(
+    airflow: Airflow, lake: Path, clusters: Path, tmp_path: Path
+) -> None:
+    from evenkeel.engine.errors import EngineError
+    from evenkeel.engine.java import classic_java
+    from evenkeel.on_airflow.connections import classic_connection
+    from evenkeel.on_airflow.home import AirflowHome
+
+    try:
+        java = classic_java()
+    except EngineError as error:
+        pytest.skip(f"no full JDK here: {error}")
+    conf = {"source": f"recording:{clusters.parent / 'good'}", "clusters": ["alone"], "at": CYCLE}
+    assert run(airflow, **conf)["state"] == "success"
+
+    home = AirflowHome.of(tmp_path / "airflow")
+    wiring = Wiring(CHECKOUT, classic_connection("local[2]"), str(tmp_path / "lake"), clusters)
+    environment = {**home.environment(wiring, 1), "JAVA_HOME": str(java.parent.parent), "SPARK_LOCAL_IP": "127.0.0.1"}
+    home.migrate(environment)
+    test = [sys.executable, "-m", "airflow", "dags", "test", DAG_ID, "--conf", json.dumps(conf)]
+    done = subprocess.run(test, env=environment, cwd=tmp_path, timeout=PATIENCE_SECONDS, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
+
+    (connect,) = attempts(lake, "alone", CYCLE)
+    (classic,) = attempts(tmp_path / "lake", "alone", CYCLE)
+    assert classic.plan_id == connect.plan_id
+    assert classic.planned["settings_digest"] == connect.planned["settings_digest"]
