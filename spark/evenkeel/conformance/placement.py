@@ -22,7 +22,7 @@ def select(case: dict[str, Any]) -> dict[str, Any]:
     strategy = case["strategy"]
     if case["manager"] != "modular" or strategy in NOT_YET:
         raise NotImplementedStrategy(f"{case['manager']} {strategy} is not implemented")
-    turn = 0
+    turn = round_robin.Turn()
     answers: list[dict[str, Any]] = []
     for call in rounds_of(case["calls"], "brokers"):
         wanted = sorted(call.get("candidates") or ())
@@ -31,8 +31,7 @@ def select(case: dict[str, Any]) -> dict[str, Any]:
             standing = standings(load_of(call.get("brokers"), None), settings)
             best = list(least_long_term_message_rate.select(wanted, standing, settings).brokers)
         elif strategy == "RoundRobinBrokerSelector":
-            taken = round_robin.select(wanted, turn)
-            turn += taken is not None
+            taken, turn = round_robin.select(wanted, turn)
             best = [taken] if taken else []
         else:
             raise BadInput(f"unknown placement strategy {strategy!r}")

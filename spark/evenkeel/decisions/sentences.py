@@ -273,9 +273,6 @@ _PLACEMENT: dict[tuple[str, str], Template] = {
         "all candidates left by the filters are overloaded, and of {others} without filters it {score}{tie}"
     ),
     ("placed", "in_turns"): _placed("it is its turn among {others}{filters}"),
-    ("placed", "in_turns_of_all_allowed"): _placed(
-        "the one whose turn it was is overloaded, and without filters it is its turn among {others}"
-    ),
     ("placed", "preallocated"): _placed("it was given to that broker before"),
     ("placed", "brokers_own_namespace"): _placed("it is that broker's own"),
     ("kept", "already_best"): lambda row: (

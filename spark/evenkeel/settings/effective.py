@@ -48,9 +48,10 @@ class EffectiveSettings:
         """The settings that `to_json` wrote; keys it did not know yet stand at their 4.x default and are listed."""
         try:
             given = json.loads(text)
-            values, origins, problems = given["settings"], given["origins"], list(given["problems"])
-        except (ValueError, KeyError, TypeError) as error:
+            values, origins, problems = given["settings"].items(), given["origins"].items(), list(given["problems"])
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise SettingsError(f"this is no settings text of Evenkeel's: {error!r} in {text[:80]!r}") from None
+        values, origins = dict(values), dict(origins)
         for name in sorted(registry().keys() - values.keys()):
             problems.append(f"{name} is missing in the settings text: its 4.x default holds")
         typed: dict[str, Value] = {name: coerce(known_key(name), value) for name, value in values.items()}

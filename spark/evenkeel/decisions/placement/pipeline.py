@@ -21,12 +21,12 @@ from evenkeel.decisions.placement.candidates import Candidates, Surroundings, ca
 from evenkeel.decisions.placement.gates import UnloadGates
 from evenkeel.decisions.placement.isolation import Isolation
 from evenkeel.decisions.placement.ownership import Ownership
-from evenkeel.decisions.placement.round_robin import NO_TURNS, Turns
+from evenkeel.decisions.placement.round_robin import FIRST_TURN, Turn
 from evenkeel.decisions.placement.standing import standings
 from evenkeel.errors import NotImplementedStrategy
 from evenkeel.settings import Settings
 
-IMPLEMENTED = ("LeastLongTermMessageRate", "RoundRobinBrokerSelector")
+IMPLEMENTED = ("LeastLongTermMessageRate",)
 _OVERLOADED = "loadBalancerBrokerOverloadedThresholdPercentage"
 
 
@@ -47,11 +47,11 @@ class Placement:
 class PlacementRound:
     """One round of placing: what was given away in it counts for what comes after.
 
-    Bundles are placed one by one; `place_ownerless` does so in name order. `turns` counts the placements made in turns
-    in the rounds before and, as an attribute, in this one too.
+    Bundles are placed one by one; `place_ownerless` does so in name order. `turn` is whose turn it is among
+    brokers for shedding-excluded namespaces; read it afterwards to go on in a later round.
     """
 
-    def __init__(self, load: LoadData, policies: Policies, settings: Settings, *, turns: Turns = NO_TURNS) -> None:
+    def __init__(self, load: LoadData, policies: Policies, settings: Settings, *, turn: Turn = FIRST_TURN) -> None:
         if settings.loadBalancerLoadPlacementStrategy not in IMPLEMENTED:
             raise NotImplementedStrategy(
                 f"placement strategy {settings.loadBalancerLoadPlacementStrategy} is not implemented: "
@@ -71,7 +71,7 @@ class PlacementRound:
         self._histories = load.histories
         self._stranger = first_history()
         self._preallocated = {bundle: broker for broker in sorted(given) for bundle in given[broker]}
-        self.turns = turns
+        self.turn = turn
 
     @property
     def gates(self) -> UnloadGates:
@@ -129,20 +129,13 @@ class PlacementRound:
         if best and self._around.standing[best[0]].usage > limit:
             found = Candidates(found.allowed, self._around.isolation.allowed(bundle).removed, found.allowed, True)
             best, scores = self._pick(found.brokers, False)
-            rule = "least_long_term_rate_of_all_allowed" if scores else "in_turns_of_all_allowed"
+            rule = "least_long_term_rate_of_all_allowed"
         return self._placement(bundle, owner, found, best, scores, rule)
 
     def _pick(self, candidates: tuple[str, ...], excluded: bool) -> tuple[tuple[str, ...], dict[str, float]]:
-        """The best candidates and, where the strategy has them, all scores. Two turn counts, as Pulsar has two."""
-        if not candidates:
-            return (), {}
+        """The best candidates and, unless taken in turns, the score of each."""
         if excluded:
-            taken = round_robin.select(candidates, self.turns.excluded)
-            self.turns = replace(self.turns, excluded=self.turns.excluded + 1)
-            return ((taken,) if taken else ()), {}
-        if self._around.settings.loadBalancerLoadPlacementStrategy == "RoundRobinBrokerSelector":
-            taken = round_robin.select(candidates, self.turns.strategy)
-            self.turns = replace(self.turns, strategy=self.turns.strategy + 1)
+            taken, self.turn = round_robin.select(candidates, self.turn)
             return ((taken,) if taken else ()), {}
         found = least_long_term_message_rate.select(candidates, self._around.standing, self._around.settings)
         return found.brokers, dict(found.scores)

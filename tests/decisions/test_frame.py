@@ -1,0 +1,146 @@
+"""The frame around shedding: switch, interval, brokers, grace period, gates."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from evenkeel.decisions.averages import updated
+from evenkeel.decisions.load import BrokerReport, BundleStats, IsolationPolicy, LoadData, Policies, ResourceUsage
+from evenkeel.decisions.placement.pipeline import PlacementRound
+from evenkeel.decisions.sentences import sentence
+from evenkeel.decisions.shedding.frame import SheddingRound, due, run_shedding, within_grace
+from evenkeel.decisions.shedding.shedders import shedder_named
+from evenkeel.errors import BadInput, NotImplementedStrategy
+from evenkeel.settings import Settings
+
+NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
+MIB = 1_048_576.0
+HOT, COLD = "b1:8080", "b2:8080"
+BUNDLES = [f"t/{ns}/0x00000000_0xffffffff" for ns in ("heavy", "light", "lighter")]
+
+
+def load(*, brokers: int = 2, recently_unloaded: dict[str, int] | None = None) -> LoadData:
+    weights = dict(zip(BUNDLES, (60.0, 20.0, 10.0), strict=True))
+    stats = {b: BundleStats(topics=2, msg_throughput_in=w * MIB) for b, w in weights.items()}
+    hot = BrokerReport(
+        HOT,
+        cpu=ResourceUsage(95.0, 100.0),
+        msg_throughput_in=90 * MIB,
+        bundles=frozenset(stats),
+        stats=stats,
+    )
+    reports = {HOT: hot, COLD: BrokerReport(COLD, cpu=ResourceUsage(5.0, 100.0))}
+    return LoadData(
+        brokers=dict(list(reports.items())[:brokers]),
+        histories={b: updated(None, s) for b, s in stats.items()},
+        recently_unloaded=recently_unloaded or {},
+    )
+
+
+def shed(
+    found: LoadData,
+    settings: Settings = Settings(),  # noqa: B008 (frozen)
+    *,
+    policies: Policies = Policies(),  # noqa: B008 (frozen)
+    last: datetime | None = None,
+    state: dict[str, float] | None = None,
+) -> SheddingRound:
+    gates = PlacementRound(found, policies, settings).gates
+    return run_shedding(found, state or {}, gates, settings, now=NOON, last_shed_at=last)
+
+
+def test_the_heaviest_bundle_leaves_a_broker_far_above_the_mean() -> None:
+    found = shed(load())
+    assert found.unloads == ((BUNDLES[0], HOT),)
+    assert found.status == "ran"
+    assert found.shed_at == int(NOON.timestamp() * 1000)
+    assert found.state == pytest.approx({HOT: 0.95, COLD: 0.05})
+
+
+def test_a_round_inside_the_interval_is_not_due_and_leaves_the_state() -> None:
+    state = {HOT: 0.5, "gone:8080": 0.7}
+    last = NOON - timedelta(seconds=59)
+    found = shed(load(), last=last, state=state)
+    assert (found.status, found.unloads) == ("not_due", ())
+    assert found.state == state
+    assert found.shed_at == int(last.timestamp() * 1000)
+    (row,) = found.considered
+    assert (row.measured, row.threshold, row.setting) == (59_000, 60_000, "loadBalancerSheddingIntervalMinutes")
+    assert sentence(row) == "Shedding is not due: the last round was 59 s ago, and the interval is 60 s."
+
+
+def test_it_is_due_exactly_at_the_interval_and_the_first_time() -> None:
+    settings = Settings()
+    assert due(None, NOON, settings)
+    assert due(NOON - timedelta(minutes=1), NOON, settings)
+    assert not due(NOON - timedelta(milliseconds=59_999), NOON, settings)
+
+
+def test_a_time_without_zone_is_refused() -> None:
+    with pytest.raises(BadInput, match="no time zone"):
+        due(datetime(2026, 11, 21), NOON, Settings())
+
+
+def test_evenkeels_own_switch_stops_shedding_and_the_brokers_one_does_not() -> None:
+    off = Settings().with_values({"evenkeelSheddingEnabled": False})
+    assert shed(load(), off).status == "switched_off"
+    theirs_off = Settings().with_values({"loadBalancerSheddingEnabled": False})
+    assert shed(load(), theirs_off).unloads == ((BUNDLES[0], HOT),)
+
+
+def test_a_single_broker_sheds_nothing() -> None:
+    found = shed(load(brokers=1))
+    assert (found.status, found.unloads) == ("too_few_brokers", ())
+
+
+def test_a_bundle_within_the_grace_period_is_left_alone_and_the_next_one_goes() -> None:
+    noon = int(NOON.timestamp() * 1000)
+    found = shed(load(recently_unloaded={BUNDLES[0]: noon - 30 * 60_000}))
+    assert found.unloads == ((BUNDLES[1], HOT), (BUNDLES[2], HOT))
+    later = shed(load(recently_unloaded={BUNDLES[0]: noon - 30 * 60_000 - 1}))
+    assert later.unloads == ((BUNDLES[0], HOT),)
+    assert later.recently_unloaded == {}
+
+
+def test_the_grace_period_forgets_what_is_older() -> None:
+    noon = int(NOON.timestamp() * 1000)
+    ages = {"new": noon, "edge": noon - 1_800_000, "old": noon - 1_800_001}
+    assert within_grace(ages, NOON, Settings()) == {"new": noon, "edge": noon - 1_800_000}
+
+
+def test_averages_of_brokers_that_are_gone_are_forgotten() -> None:
+    assert set(shed(load(), state={"gone:8080": 0.9}).state) == {HOT, COLD}
+
+
+def test_a_refused_proposal_keeps_its_numbers_and_is_not_replaced() -> None:
+    settings = Settings().with_values({"loadBalancerSheddingExcludedNamespaces": frozenset(["t/heavy"])})
+    found = shed(load(), settings)
+    assert found.unloads == ()
+    row = next(row for row in found.considered if row.subject == BUNDLES[0])
+    assert (row.outcome, row.rule) == ("refused", "excluded_namespace")
+    assert row.numbers["bundle_throughput"] == 60 * MIB
+
+
+def test_a_bundle_that_may_have_no_other_broker_stays() -> None:
+    policies = Policies(isolation={"p": IsolationPolicy(("t/heavy",), ("b1",))})
+    found = shed(load(), policies=policies)
+    assert found.unloads == ()
+    rules = {row.subject: row.rule for row in found.considered if row.outcome == "refused"}
+    assert rules == {BUNDLES[0]: "no_other_broker_allowed"}
+
+
+def test_old_heartbeat_names_are_protected_where_a_broker_is_old() -> None:
+    heartbeat = f"pulsar/lab/{HOT}/0x00000000_0xffffffff"
+    stats = {heartbeat: BundleStats(topics=1, msg_throughput_in=50 * MIB), BUNDLES[1]: BundleStats(topics=1)}
+    hot = {"cpu": ResourceUsage(95.0, 100.0), "msg_throughput_in": 90 * MIB, "bundles": frozenset(stats)}
+    histories = {b: updated(None, s) for b, s in stats.items()}
+    for version, expected in (("4.0.8", ((BUNDLES[1], HOT),)), ("4.2.4", ((heartbeat, HOT),))):
+        reports = {HOT: BrokerReport(HOT, version=version, stats=stats, **hot), COLD: BrokerReport(COLD)}  # type: ignore[arg-type]
+        assert shed(LoadData(reports, histories)).unloads == expected
+
+
+def test_a_shedder_that_is_missing_says_which_there_are() -> None:
+    with pytest.raises(NotImplementedStrategy, match="OverloadShedder or ThresholdShedder"):
+        shedder_named("AvgShedder")

@@ -1,0 +1,99 @@
+"""Every key is described, and its default is one it allows itself."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+import pytest
+
+from evenkeel.errors import SettingsError
+from evenkeel.settings import Key, Settings, describe, registry
+from evenkeel.settings.reading import check_allowed, coerce, parse
+
+KEYS = list(registry().values())
+TYPES = {"bool": bool, "int": int, "float": float, "str": str, "class": str, "list": tuple, "set": frozenset}
+
+
+@pytest.mark.parametrize("key", KEYS, ids=lambda key: key.name)
+def test_default_has_the_keys_exact_type_and_is_allowed(key: Key) -> None:
+    for default in (key.default, key.default_5_0):
+        if key.kind == "optional float":
+            assert default is None or type(default) is float
+        else:
+            assert type(default) is TYPES[key.kind]
+        check_allowed(key, default)
+        assert coerce(key, default) == default
+
+
+@pytest.mark.parametrize("key", KEYS, ids=lambda key: key.name)
+def test_key_is_described(key: Key) -> None:
+    assert key.unit
+    assert key.meaning.endswith(".")
+    assert len(key.meaning) > 20
+    assert key.deprecated_alias_of is None or key.deprecated_alias_of in registry()
+
+
+@pytest.mark.parametrize("key", [k for k in KEYS if k.lowest is not None], ids=lambda key: key.name)
+def test_a_value_below_the_range_is_refused_with_key_and_range(key: Key) -> None:
+    assert key.lowest is not None
+    with pytest.raises(SettingsError) as caught:
+        check_allowed(key, coerce(key, key.lowest - 1))
+    assert key.name in str(caught.value)
+    assert key.allowed in str(caught.value)
+
+
+@pytest.mark.parametrize("key", [k for k in KEYS if k.choices], ids=lambda key: key.name)
+def test_a_value_that_is_no_choice_is_refused_with_all_choices(key: Key) -> None:
+    with pytest.raises(SettingsError) as caught:
+        check_allowed(key, parse(key, "noSuchThing"))
+    assert all(choice in str(caught.value) for choice in key.choices)
+
+
+def test_the_defaults_are_those_compiled_into_pulsar() -> None:
+    settings = Settings()
+    assert settings.loadBalancerLoadSheddingStrategy == "ThresholdShedder"
+    assert settings.loadBalancerLoadPlacementStrategy == "LeastLongTermMessageRate"
+    assert settings.loadBalancerBrokerOverloadedThresholdPercentage == 85
+    assert settings.loadBalancerBrokerThresholdShedderPercentage == 10
+    assert settings.loadBalancerHistoryResourcePercentage == 0.9
+    assert settings.loadBalancerNamespaceBundleMaxBandwidthMbytes == 100
+    assert (settings.evenkeelSheddingEnabled, settings.evenkeelSplitEnabled) == (True, True)
+
+
+def test_pulsar_5_0_differs_in_six_defaults() -> None:
+    old, new = Settings.for_generation("4.x").values(), Settings.for_generation("5.0").values()
+    assert {k: v for k, v in new.items() if old[k] != v} == {
+        "loadBalancerLoadSheddingStrategy": "AvgShedder",
+        "loadBalancerLoadPlacementStrategy": "AvgShedder",
+        "maxUnloadPercentage": 0.5,
+        "loadBalancerDistributeBundlesEvenlyEnabled": False,
+        "defaultNumberOfNamespaceBundles": 32,
+        "evenkeelPulsarVersion": "5.0",
+    }
+    assert Settings.for_generation("4.x") == Settings()
+
+
+def test_an_unknown_generation_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(SettingsError, match=r"'3\.x': known are 4\.x, 5\.0"):
+        Settings.for_generation("3.x")
+
+
+def test_the_description_has_a_row_for_every_key_in_alphabetical_order() -> None:
+    names = [row["key"] for row in describe()]
+    assert names == sorted(f.name for f in fields(Settings))
+
+
+def test_deprecated_spelling_counts_where_the_new_key_stands_at_1() -> None:
+    old, new = "loadBalancerBandwithInResourceWeight", "loadBalancerBandwidthInResourceWeight"
+    weights = {(1.0, 1.0): 1.0, (1.0, 0.5): 0.5, (0.3, 0.5): 0.3, (0.3, 1.0): 0.3, (0.0, 0.5): 0.0}
+    for (new_value, old_value), weight in weights.items():
+        assert Settings().with_values({new: new_value, old: old_value}).bandwidth_in_weight == weight
+    out = Settings().with_values({"loadBalancerBandwithOutResourceWeight": 0.7})
+    assert (out.bandwidth_out_weight, out.bandwidth_in_weight) == (0.7, 1.0)
+
+
+def test_the_manager_is_the_operators_word_or_the_load_manager_that_runs() -> None:
+    extensible = {"loadManagerClassName": "ExtensibleLoadManagerImpl"}
+    assert Settings().manager == "modular"
+    assert Settings().with_values(extensible).manager == "extensible"
+    assert Settings().with_values({**extensible, "evenkeelManager": "modular"}).manager == "modular"

@@ -1,0 +1,122 @@
+"""Dependencies point downwards only: dags → tasks → (sources, sinks, lake, decisions) → settings.
+
+Read from the source text, so that imports inside functions and type-checking blocks count too. A package may import
+from packages in layers below its own, and from itself.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+CHECKOUT = Path(__file__).resolve().parent.parent
+PACKAGE = CHECKOUT / "spark" / "evenkeel"
+
+LAYERS: tuple[frozenset[str], ...] = (
+    frozenset({"errors"}),
+    frozenset({"settings", "engine", "pulsar", "handover"}),
+    frozenset({"decisions", "lake", "aggregation"}),
+    frozenset({"sources", "sinks", "rounds", "checks"}),
+    frozenset({"tasks"}),
+    frozenset({"audit", "replay", "on_airflow"}),
+    frozenset({"commands", "conformance", "demo", "reference"}),
+    frozenset({"cli"}),
+)
+LAYER_OF = {name: number for number, layer in enumerate(LAYERS) for name in layer}
+
+DECISIONS_MAY_IMPORT_OURS = {"settings", "errors", "decisions"}
+DECISIONS_MAY_IMPORT = {
+    "__future__",
+    "bisect",
+    "collections",
+    "dataclasses",
+    "datetime",
+    "itertools",
+    "math",
+    "re",
+    "struct",
+    "typing",
+    "zlib",
+}
+CLOCK = {"now", "utcnow", "today"}
+HEAVY_IN_DAGS = {"pyspark", "great_expectations", "deltalake", "delta", "pandas", "altair"}
+DAGS_MAY_IMPORT_OURS = {"tasks", "on_airflow", "lake", "settings", "handover", "errors"}
+
+
+def imported(source: str) -> set[str]:
+    """Full names of everything the source imports."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "relative imports hide where a name comes from"
+            found |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return found
+
+
+def ours(source: str) -> set[str]:
+    """First parts below `evenkeel` of what the source imports."""
+    names = {name.split(".")[1] for name in imported(source) if name.startswith("evenkeel.")}
+    return names - {"__version__"}
+
+
+def package_of(path: Path) -> str:
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def modules() -> list[Path]:
+    return sorted(path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "__init__.py")
+
+
+def wrong_imports(package: str, names: set[str]) -> list[str]:
+    """Packages among `names` that are not below `package`."""
+    own = LAYER_OF[package]
+    return sorted(name for name in names - {package} if LAYER_OF.get(name, len(LAYERS)) >= own)
+
+
+def name_of(path: Path) -> str:
+    return str(path.relative_to(CHECKOUT))
+
+
+@pytest.mark.parametrize("path", modules(), ids=name_of)
+def test_module_imports_only_from_layers_below(path: Path) -> None:
+    package = package_of(path)
+    assert package in LAYER_OF, f"{package} stands in no layer: add it to LAYERS in {Path(__file__).name}"
+    assert wrong_imports(package, ours(path.read_text(encoding="utf-8"))) == []
+
+
+@pytest.mark.parametrize("path", [p for p in modules() if package_of(p) == "decisions"], ids=name_of)
+def test_decisions_know_nothing_but_settings_and_plain_python(path: Path) -> None:
+    source = path.read_text(encoding="utf-8")
+    assert ours(source) <= DECISIONS_MAY_IMPORT_OURS
+    foreign = {name.split(".")[0] for name in imported(source)} - {"evenkeel"}
+    assert foreign <= DECISIONS_MAY_IMPORT
+    assert list(clock_readings(source)) == []
+
+
+@pytest.mark.parametrize("path", sorted((CHECKOUT / "dags").glob("**/*.py")), ids=name_of)
+def test_dag_files_are_wiring_only(path: Path) -> None:
+    source = path.read_text(encoding="utf-8")
+    assert ours(source) <= DAGS_MAY_IMPORT_OURS
+    top = "\n".join(ast.unparse(n) for n in ast.parse(source).body if isinstance(n, ast.Import | ast.ImportFrom))
+    assert not {name.split(".")[0] for name in imported(top)} & HEAVY_IN_DAGS
+
+
+def clock_readings(source: str) -> Iterator[str]:
+    """Calls that read the clock: `datetime.now()` and the like."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Attribute) and node.attr in CLOCK:
+            yield ast.unparse(node)
+
+
+def test_the_law_notices_what_it_forbids() -> None:
+    assert wrong_imports("decisions", ours("from evenkeel.lake import schema")) == ["lake"]
+    assert wrong_imports("settings", ours("def f():\n    import evenkeel.decisions.bundles")) == ["decisions"]
+    assert wrong_imports("tasks", ours("from evenkeel import cli, settings")) == ["cli"]
+    assert wrong_imports("tasks", ours("from evenkeel.unheard_of import x")) == ["unheard_of"]
+    assert wrong_imports("tasks", ours("from evenkeel.tasks.ingest import run")) == []
+    assert list(clock_readings("from datetime import datetime\nx = datetime.now()")) == ["datetime.now"]
