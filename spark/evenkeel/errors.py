@@ -35,5 +35,9 @@ class LakeError(EvenkeelError):
     """A table is missing, damaged or was written in a way that must not be trusted."""
 
 
+class NoLake(LakeError):
+    """No lake stands where one was looked for, or nothing is on record in it yet."""
+
+
 class NoSuchCycle(EvenkeelError):
     """A cycle, attempt or snapshot was asked for that is not on record; the message names the nearest."""

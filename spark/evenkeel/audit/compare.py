@@ -149,8 +149,9 @@ def _event(line: str) -> tuple[datetime, str, Overload | Move] | None:
         figures = [_float(part[name]) for name in ("measured", "average", "threshold")]
         if None in figures:
             return None
-        known = [figure for figure in figures if figure is not None]
-        return at, part["shedder"], Overload(part["broker"], *known, _float(part["offload"]), _float(part["left"]))
+        measured, average, threshold = (figure or 0.0 for figure in figures)
+        offload, left = _float(part["offload"]), _float(part["left"])
+        return at, part["shedder"], Overload(part["broker"], measured, average, threshold, offload, left)
     if move := _TRANSFER.search(line) or _TO_BROKER.search(line):
         return at, move["shedder"], Move(move["bundle"], move["source"], move["destination"])
     return None

@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from evenkeel.errors import BadInput, LakeError, NoSuchCycle
+from evenkeel.errors import BadInput, LakeError, NoLake, NoSuchCycle
 from evenkeel.handover import Write
 
 Row = dict[str, Any]
@@ -260,7 +260,7 @@ def _dataset(lake: str | Path, table: str) -> Any:
         return DeltaTable(path).to_pyarrow_dataset()
     except TableNotFoundError as error:
         if table == "cycles":
-            raise LakeError(
+            raise NoLake(
                 f"there is no lake at {lake}: its `cycles` table is missing. Name the folder that cycles were "
                 "written to (--lake, or EVENKEEL_LAKE), or run a first cycle with it."
             ) from error

@@ -87,7 +87,9 @@ def _throughput(bundle: Row) -> float:
 
 
 def _heaviest(row: Row) -> str:
-    """The resource with the largest weighted percentage, in words."""
+    """The resource with the largest weighted percentage, in words; empty where no usage is known."""
+    if row["weighted_usage"] is None:
+        return ""
     weighted = [(float(row[f"{name}_percent"] or 0.0) * float(row[f"{name}_weight"]), name) for name in _RESOURCES]
     value, name = max(weighted, key=lambda pair: pair[0])
     return name.replace("_", " ").replace("cpu", "CPU") if value > 0 else ""

@@ -21,8 +21,8 @@ from evenkeel.audit.report.course import CourseModel, Point
 if TYPE_CHECKING:
     import altair as alt
 
-WIDE, NARROW = 1_000, 320
-_HALF = 470
+WIDE, NARROW = 1_030, 356
+_HALF = 496
 MOST_SERIES = 6
 MOST_BROKERS = 20
 
@@ -100,11 +100,13 @@ def _course(course: CourseModel, width: int) -> alt.TopLevelMixin:
     series = list(course.brokers[:MOST_SERIES])
     times = [point.at for point in course.points]
     silent, x = _time_axis(times, narrow, labels=False), _time_axis(times, narrow)
-    plot = width - 80
+    plot = width - 72
     parts = [_usage(course, series, names, silent).properties(width=plot, height=190 if narrow else 240)]
     parts.append(_unevenness(course, silent).properties(width=plot, height=60 if narrow else 70))
     parts.append(_events(course, x).properties(width=plot, height=84))
-    joined = alt.vconcat(*parts, spacing=14).resolve_scale(x="shared", y="independent")
+    joined = alt.vconcat(*parts, spacing=14).resolve_scale(
+        x="shared", y="independent", color="independent", shape="independent"
+    )
     return _configured(joined, narrow=narrow)
 
 
@@ -136,12 +138,14 @@ def _usage(course: CourseModel, series: Sequence[str], names: dict[str, str], x:
             if b in p.usage
         ]
         dots = alt.Chart(alt.Data(values=seen)).mark_point(filled=False, size=16, strokeWidth=1, opacity=0.75)
-        layers.append(dots.encode(x=x, y=y, color=_color(series, names, legend=False)))
+        layers.append(dots.encode(x=x, y=y, color=_color(series, names)))
     lines = alt.Chart(alt.Data(values=[row for row in rows if row["broker"] in named]))
     mark = lines.mark_line(strokeWidth=2, point=alt.OverlayMarkDef(size=34, filled=True, opacity=1))
-    shape = alt.Shape("broker:N", scale=alt.Scale(domain=[names[b] for b in series], range=_SHAPES[: len(series)]))
-    layers.append(mark.encode(x=x, y=y, color=_color(series, names, legend=True), shape=shape))
-    return alt.layer(*layers).resolve_scale(color="independent")
+    shape = alt.Shape(
+        "broker:N", title=None, scale=alt.Scale(domain=[names[b] for b in series], range=_SHAPES[: len(series)])
+    )
+    layers.append(mark.encode(x=x, y=y, color=_color(series, names), shape=shape))
+    return alt.layer(*layers)
 
 
 def _unevenness(course: CourseModel, x: alt.X) -> alt.Chart:
@@ -224,7 +228,7 @@ def _brokers(lines: Sequence[BrokerLine], what: str, width: int) -> alt.TopLevel
     after = chart.mark_point(size=90, filled=True, color=_SERIES[0], opacity=1).encode(x=alt.X("after:Q"), y=y)
     middle = alt.Chart(alt.Data(values=[{"mean": mean}])).mark_rule(color=_INK, strokeDash=[5, 4], strokeWidth=1.2)
     layered = alt.layer(middle.encode(x=alt.X("mean:Q")), way, before, after)
-    layered = layered.properties(width=width - room - 24, height=max(60, 30 * len(rows)))
+    layered = layered.properties(width=width - room - 16, height=max(60, 30 * len(rows)))
     return _configured(layered, narrow=width == NARROW)
 
 
@@ -238,11 +242,11 @@ def labels(names: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def _color(series: Sequence[str], names: dict[str, str], *, legend: bool) -> alt.Color:
+def _color(series: Sequence[str], names: dict[str, str]) -> alt.Color:
     import altair as alt
 
     scale = alt.Scale(domain=[names[broker] for broker in series], range=_SERIES[: len(series)])
-    return alt.Color("broker:N", scale=scale, title=None) if legend else alt.Color("broker:N", scale=scale, legend=None)
+    return alt.Color("broker:N", scale=scale, title=None)
 
 
 def _time_axis(times: Sequence[datetime], narrow: bool, *, labels: bool = True) -> alt.X:

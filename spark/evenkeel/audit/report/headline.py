@@ -59,7 +59,8 @@ def _has(made: Decisions) -> str:
 def _effect(attempt: Attempt, made: Decisions) -> str:
     row, parts = attempt.planned, []
     if row["moved_traffic_share"]:
-        parts.append(f"That moves {wording.percent(row['moved_traffic_share'])} of the cluster's traffic.")
+        does = "That moves" if made.moving else "That concerns"
+        parts.append(f"{does} {wording.percent(row['moved_traffic_share'])} of the cluster's traffic.")
     before, after = row["before_max_over_mean"], row["after_max_over_mean"]
     if before is not None and after is not None and f"{before:.2f}" != f"{after:.2f}":
         parts.append(
@@ -68,7 +69,7 @@ def _effect(attempt: Attempt, made: Decisions) -> str:
         )
     if made.refusals:
         were = "was" if len(made.refusals) == 1 else "were"
-        parts.append(f"{wording.plural(len(made.refusals), 'wish', 'wishes').capitalize()} {were} refused.")
+        parts.append(f"{wording.plural(len(made.refusals), 'further act')} {were} refused.")
     return " ".join(parts)
 
 

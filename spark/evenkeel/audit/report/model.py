@@ -139,9 +139,8 @@ def _state(attempt: Attempt, tables: Mapping[str, Sequence[Row]]) -> tuple[Fact,
     facts = [*_broker_facts(tables["broker_load"]), *_bundle_facts(tables["bundle_load"])]
     if tables["cluster_policies"]:
         facts += _policy_facts(tables["cluster_policies"][0], tables["broker_load"])
-    for name, title in (("shedder", "Shedding"), ("placement", "Placement")):
-        if attempt.planned[name]:
-            facts.append(Fact(title, str(attempt.planned[name])))
+    if attempt.planned["shedder"]:
+        facts.append(Fact("Shedding", attempt.planned["shedder"], f"placement: {attempt.planned['placement']}"))
     return tuple(facts)
 
 

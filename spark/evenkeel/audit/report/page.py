@@ -16,13 +16,17 @@ from evenkeel.audit import wording
 from evenkeel.audit.report.charts import Picture, broker_picture, course_picture
 from evenkeel.audit.report.model import Report
 
-_BUNDLE = re.compile(r"\S+/0x[0-9a-f]{8}_0x[0-9a-f]{8}")
+# Bundles, and what a text sets in backticks.
+_SET_APART = re.compile(r"\S+/0x[0-9a-f]{8}_0x[0-9a-f]{8}|`[^`]+`")
 _LONG = 90
 
 
-def render(model: Report) -> str:
-    """The report as HTML. Every name and text of the model is treated as data: escaped, and shortened where long."""
-    return render_template("report.html.j2", model=model)
+def render(model: Report, *, back: str = "") -> str:
+    """The report as HTML. Every name and text of the model is treated as data: escaped, and shortened where long.
+
+    `back` is an address that the page links to as the list of all cycles; a report on its own has none.
+    """
+    return render_template("report.html.j2", model=model, back=back)
 
 
 def render_template(name: str, **context: Any) -> str:
@@ -92,8 +96,10 @@ def prose_html(text: object, most: int = 420) -> Markup:
 
 def _prose(text: str) -> Markup:
     marked, last = Markup(), 0
-    for found in _BUNDLE.finditer(text):
-        marked += escape(text[last : found.start()]) + Markup('<bdi class="n">{}</bdi>').format(found.group())
+    for found in _SET_APART.finditer(text):
+        marked += escape(text[last : found.start()]) + Markup('<bdi class="n">{}</bdi>').format(
+            found.group().strip("`")
+        )
         last = found.end()
     return marked + escape(text[last:])
 

@@ -1,0 +1,1 @@
+"""The page of the Evenkeel plugin; loaded by Airflow's API server alone."""

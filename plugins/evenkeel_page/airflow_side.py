@@ -1,0 +1,52 @@
+"""What the page asks Airflow: where the lake is, and which cycles a run worked on."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from datetime import datetime
+from typing import Any
+
+from evenkeel.errors import EvenkeelError, NoLake
+from evenkeel.handover import Handover
+
+log = logging.getLogger(__name__)
+
+VARIABLE = "evenkeel_lake"
+
+
+def lake() -> str:
+    """The lake's address: `EVENKEEL_LAKE`, else the Airflow Variable `evenkeel_lake`; NoLake where neither is set."""
+    found = os.environ.get("EVENKEEL_LAKE") or _variable()
+    if not found:
+        raise NoLake("Airflow does not know yet where the lake is.")
+    return found
+
+
+def _variable() -> str | None:
+    from airflow.models.variable import Variable
+
+    value: str | None = Variable.get(VARIABLE, default_var=None)
+    return value
+
+
+def cycles_of_run(dag_id: str, run_id: str) -> frozenset[tuple[str, datetime]]:
+    """(cluster, cycle_at) of the hand-overs that a run's tasks left in XCom; empty where there is none yet."""
+    from airflow.models.xcom import XComModel
+    from airflow.utils.session import create_session
+
+    query = XComModel.get_many(key="return_value", run_id=run_id, dag_ids=dag_id)
+    with create_session() as session:
+        values = list(session.scalars(query.with_only_columns(XComModel.value)))
+    return frozenset(cycle for value in values for cycle in _cycles(value))
+
+
+def _cycles(value: Any) -> list[tuple[str, datetime]]:
+    """XCom holds the hand-over's text as JSON, possibly within JSON; anything else is none of ours."""
+    try:
+        text = json.loads(value) if isinstance(value, str) else value
+        handover = Handover.from_json(text if isinstance(text, str) else json.dumps(text))
+    except (ValueError, KeyError, TypeError, EvenkeelError):
+        return []
+    return [(cycle.cluster, cycle.at) for cycle in handover.cycles]

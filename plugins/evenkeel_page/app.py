@@ -1,0 +1,115 @@
+"""Routes: the list of cycles, the report of one, and the cycles of a run. All of them only read.
+
+Every route asks Airflow's auth manager whether the user may read the DAG `rebalance`; without a login it answers 401.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache, wraps
+from typing import Any
+
+from airflow.api_fastapi.core_api.security import requires_access_dag
+from fastapi import Depends, FastAPI
+from fastapi.responses import HTMLResponse, RedirectResponse, Response
+
+from evenkeel.audit.read import Attempt, find_cycles, read_cycles
+from evenkeel.audit.report import build_model, gather, render
+from evenkeel.audit.report.listing import render_listing, render_notice, report_link
+from evenkeel.audit.report.page import content_policy
+from evenkeel.errors import EvenkeelError, NoLake, NoSuchCycle
+from evenkeel_page import airflow_side
+from evenkeel_page.link import DAG_ID
+
+_HOME = "./"
+
+
+def make_app(*, guarded: bool = True) -> FastAPI:
+    """The page as a FastAPI app; `guarded=False` leaves Airflow's login away, for tests without an Airflow."""
+    guards = [Depends(requires_access_dag("GET", param_dag_id=DAG_ID))] if guarded else []
+    app = FastAPI(title="Evenkeel", dependencies=guards, docs_url=None, redoc_url=None, openapi_url=None)
+    for path, route in (("/", show_list), ("/cycle", show_cycle), ("/run", show_run)):
+        app.add_api_route(path, route, methods=["GET"], response_class=HTMLResponse, response_model=None)
+    return app
+
+
+def _as_page(route: Callable[..., str | Response]) -> Callable[..., Response]:
+    """Our own errors become a page that says what to do, and every page gets its content policy."""
+
+    @wraps(route)
+    def answer(*args: Any, **kwargs: Any) -> Response:
+        try:
+            found = route(*args, **kwargs)
+        except NoLake as error:
+            return _page(render_notice("No cycles yet", str(error), _FIRST_STEPS))
+        except NoSuchCycle as error:
+            return _page(render_notice("No such cycle", str(error), back=_HOME), 404)
+        except EvenkeelError as error:
+            return _page(render_notice("The lake cannot be read", str(error), back=_HOME), 500)
+        return found if isinstance(found, Response) else _page(found)
+
+    return answer
+
+
+_FIRST_STEPS = (
+    "Set `EVENKEEL_LAKE` in the environment of Airflow's API server, or the Airflow Variable `evenkeel_lake`, to the "
+    "folder or object-store address of the lake.",
+    "Trigger the DAG `rebalance`, or wait for its next run: the first cycle creates the tables.",
+)
+
+
+@_as_page
+def show_list() -> str | Response:
+    """All cycles on record, newest first."""
+    lake = airflow_side.lake()
+    cycles = read_cycles(lake)
+    if not cycles:
+        raise NoLake(f"No cycle is on record in the lake {lake}.")
+    return render_listing(cycles, lake=lake)
+
+
+@_as_page
+def show_cycle(cluster: str, at: str) -> str | Response:
+    """The report of one cluster's cycle."""
+    lake = airflow_side.lake()
+    (found,) = find_cycles(lake, cluster=cluster, cycle=at)
+    newest = find_cycles(lake, cluster=cluster)[0]
+    return _report(lake, cluster, found.cycle_at.isoformat(), found.attempt_id, newest.attempt_id)
+
+
+@lru_cache(maxsize=64)
+def _report(lake: str, cluster: str, at: str, attempt_id: str, newest_attempt_id: str) -> str:
+    """A report that was drawn once is kept as long as neither its cycle nor the newest one has a new attempt."""
+    return render(build_model(gather(lake, cluster=cluster, cycle=at)), back=_HOME)
+
+
+@_as_page
+def show_run(dag_id: str, run_id: str) -> str | Response:
+    """The cycles of an Airflow run: the report where it is one, else their list."""
+    lake = airflow_side.lake()
+    found = _cycles_of_run(read_cycles(lake), dag_id, run_id)
+    if not found:
+        text = f"The run {run_id} of {dag_id} has put no cycle on record yet."
+        advice = ("`publish` does so, as its last act, also for a cycle that was skipped or failed.",)
+        return _page(render_notice("Nothing on record yet", text, advice, back=_HOME), 404)
+    if len(found) == 1:
+        return RedirectResponse(report_link(found[0]), status_code=303)
+    return render_listing(found, lake=lake, title=f"Cycles of run {run_id}")
+
+
+def _cycles_of_run(cycles: Sequence[Attempt], dag_id: str, run_id: str) -> list[Attempt]:
+    """By what the run's tasks handed on, since a run that came to the plan on record adds no attempt of its own."""
+    handed_on = airflow_side.cycles_of_run(dag_id, run_id)
+    if handed_on:
+        return [cycle for cycle in cycles if (cycle.cluster, cycle.cycle_at) in handed_on]
+    return [c for c in cycles if (c.planned["dag_id"], c.planned["run_id"]) == (dag_id, run_id)]
+
+
+def _page(text: str, status: int = 200) -> HTMLResponse:
+    headers = {
+        "Content-Security-Policy": f"{content_policy()}; frame-ancestors 'self'",
+        "X-Content-Type-Options": "nosniff",
+        "Referrer-Policy": "same-origin",
+        "Cache-Control": "no-store",
+    }
+    return HTMLResponse(text, status_code=status, headers=headers)

@@ -1,0 +1,35 @@
+"""The link from a task instance to the report of its run's cycles."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode, urlsplit
+
+from airflow.configuration import conf
+from airflow.providers.apache.spark.decorators.pyspark import _PySparkDecoratedOperator
+from airflow.sdk import BaseOperatorLink
+
+if TYPE_CHECKING:
+    from airflow.sdk.types import TaskInstanceKey
+
+DAG_ID = "rebalance"
+
+
+class CycleReportLink(BaseOperatorLink):
+    """`Evenkeel report`, on the tasks of the pipeline; other DAGs' Spark tasks get an empty link, which is not shown.
+
+    The API server asks for it, so it holds before the task has run, and no XCom is needed.
+    """
+
+    operators = [_PySparkDecoratedOperator]  # noqa: RUF012 (the base class declares it so)
+
+    @property
+    def name(self) -> str:
+        return "Evenkeel report"
+
+    def get_link(self, operator: Any, *, ti_key: TaskInstanceKey) -> str:
+        """Address of the page that knows the run's cycles, below the path that Airflow itself is served under."""
+        if ti_key.dag_id != DAG_ID:
+            return ""
+        base = urlsplit(conf.get("api", "base_url", fallback="") or "").path.rstrip("/")
+        return f"{base}/evenkeel/run?{urlencode({'dag_id': ti_key.dag_id, 'run_id': ti_key.run_id})}"

@@ -1,0 +1,60 @@
+"""Evenkeel in Airflow: an entry in the navigation with all cycles and their reports, and a link from every task.
+
+Every Airflow process imports this file, so nothing is imported here but Airflow's own base class; the page itself is
+loaded by the API server alone. If it cannot be loaded, Airflow starts without it and the log says why in one line.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any
+
+from airflow.plugins_manager import AirflowPlugin
+
+log = logging.getLogger(__name__)
+
+PREFIX = "/evenkeel"
+
+
+class EvenkeelPlugin(AirflowPlugin):
+    """The page, its entry in the navigation, and the link from tasks to their cycle's report."""
+
+    name = "evenkeel"
+
+    @cached_property
+    def fastapi_apps(self) -> list[dict[str, Any]]:  # type: ignore[override]
+        """The page, behind Airflow's own login."""
+        return _or_nothing(_page)
+
+    @cached_property
+    def external_views(self) -> list[dict[str, Any]]:  # type: ignore[override]
+        """The entry in the navigation, if there is a page to show."""
+        entry = {"name": "Evenkeel", "href": f"{PREFIX}/", "destination": "nav", "url_route": "evenkeel"}
+        return [{**entry, "nav_top_level": True}] if self.fastapi_apps else []
+
+    @cached_property
+    def operator_extra_links(self) -> list[Any]:  # type: ignore[override]
+        """The link from each task of the pipeline to the report of its run's cycles."""
+        return _or_nothing(_link)
+
+
+def _page() -> list[dict[str, Any]]:
+    from evenkeel_page.app import make_app
+
+    return [{"app": make_app(), "url_prefix": PREFIX, "name": "Evenkeel"}]
+
+
+def _link() -> list[Any]:
+    from evenkeel_page.link import CycleReportLink
+
+    return [CycleReportLink()]
+
+
+def _or_nothing(load: Callable[[], list[Any]]) -> list[Any]:
+    try:
+        return load()
+    except Exception as error:  # whatever is wrong with our page, Airflow has to start
+        log.error("Evenkeel's page is left out: %s: %s", type(error).__name__, error)
+        return []

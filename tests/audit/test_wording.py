@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+import pytest
+
+from evenkeel.audit import wording
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (0.7149, "fraction", "71.5 %"),
+        (71.49, "percent", "71.5 %"),
+        (1_299_000.0, "byte/s", "1.24 MiB/s"),
+        (1_040_187.0, "byte/s", "1,016 KiB/s"),
+        (3.0, "byte/s", "3 byte/s"),
+        (12_345.6, "msg/s", "12,345.6 msg/s"),
+        (1_001.0, "count", "1,001"),
+        (18_000.0, "ms", "18 s"),
+        (7_500_000.0, "ms", "2 h 5 min"),
+        (-0.004, "fraction", "−0.4 %"),
+        (-0.00001, "fraction", "0.0 %"),
+        (None, "fraction", "–"),
+        (float("nan"), "byte/s", "–"),
+        (float("inf"), None, "–"),
+        (2.5, None, "2.50"),
+    ],
+)
+def test_a_quantity_is_written_in_its_unit(value: float | None, unit: str | None, text: str) -> None:
+    assert wording.quantity(value, unit) == text
+
+
+def test_what_cannot_be_seen_is_written_out() -> None:
+    assert wording.visible("a\u202eb\x00c\ud800d\ne 雪 é") == "a\\u202eb\\u0000c\\ud800d\\u000ae 雪 é"
+
+
+def test_a_long_text_keeps_both_ends() -> None:
+    short = wording.shortened("a" * 50 + "z" * 50, 30)
+    assert len(short) == 30
+    assert short.startswith("aaa")
+    assert short.endswith("zzz")
+
+
+def test_a_list_reads_as_a_sentence() -> None:
+    assert [wording.listed(list(parts)) for parts in ("", "a", "ab", "abc")] == ["", "a", "a and b", "a, b and c"]
