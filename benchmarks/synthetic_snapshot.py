@@ -1,0 +1,290 @@
+"""Writes a landed snapshot of any size, as a modular 4.2 cluster would have answered it (python -m).
+
+Layout: a folder with `snapshot.json` and `requests-*.jsonl`, see `evenkeel.sources.recordings`. Figures fit together:
+every topic lies in the bundle of its hash, every bundle has one owner, the owner's report sums its topics (before they
+are cut to three decimals, as Pulsar cuts them). The same seed writes the same bytes, whatever the number of parts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import bisect
+import json
+import random
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from evenkeel.settings.settings import registry
+
+CLUSTER = "bench"
+TENANT = "bench"
+FULL_UPPER = 0xFFFFFFFF
+FINISHED_AT = datetime(2026, 1, 1, tzinfo=UTC)
+
+_BUNDLES_PER_NAMESPACE = 64
+_LISTED_ONLY_PER_THOUSAND = 5
+_CPU_LIMIT = 1600.0
+_MSG_PER_CPU_PERCENT = 60.0
+_IMPL = "org.apache.pulsar.broker.loadbalance.impl."
+_RATES = ("msgRateIn", "msgThroughputIn", "msgRateOut", "msgThroughputOut")
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """How large the cluster is, and the seed of its figures."""
+
+    topics: int = 100_000
+    bundles: int = 1_000
+    brokers: int = 10
+    seed: int = 1
+    parts: int = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Namespace:
+    """A namespace with its boundaries and the topics (by number) of each of its bundles."""
+
+    name: str
+    boundaries: tuple[int, ...]
+    topics: tuple[tuple[int, ...], ...]
+
+    def range_of(self, bundle: int) -> str:
+        return f"0x{self.boundaries[bundle]:08x}_0x{self.boundaries[bundle + 1]:08x}"
+
+
+def write_snapshot(folder: Path, shape: Shape, *, n: int = 0, finished_at: datetime = FINISHED_AT) -> None:
+    """Writes one snapshot into `folder` (created; parts of an earlier one are removed)."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in folder.glob("requests-*"):
+        old.unlink()
+    started_at = finished_at - timedelta(seconds=5)
+    parts = [(folder / f"requests-{part:03d}.jsonl").open("w", encoding="utf-8") for part in range(shape.parts)]
+    try:
+        for position, (broker, path, body) in enumerate(_answers(shape, finished_at)):
+            request = {
+                "n": position,
+                "broker": broker,
+                "method": "GET",
+                "path": path,
+                "status": 200 if body is not None else 404,
+                "at": _z(started_at + timedelta(milliseconds=position % 5000)),
+                "elapsed_ms": 1.0,
+                "location": None,
+                "body": body if body is not None else '{"reason":"does not exist"}',
+            }
+            line = json.dumps(request, ensure_ascii=False, separators=(",", ":"))
+            parts[position % shape.parts].write(line + "\n")
+    finally:
+        for part in parts:
+            part.close()
+    header = {"format": 1, "n": n, "started_at": _z(started_at), "finished_at": _z(finished_at), "note": ""}
+    text = json.dumps({**header, "has_configuration": True}, indent=1)
+    (folder / "snapshot.json").write_text(text + "\n", encoding="utf-8")
+
+
+def broker_names(shape: Shape) -> list[str]:
+    """Broker ids, in the order of their numbers."""
+    return [f"broker-{number:04d}.{CLUSTER}:8080" for number in range(shape.brokers)]
+
+
+def namespaces(shape: Shape) -> list[Namespace]:
+    """Namespaces of up to 64 equal bundles, with `topics` spread over them in turn."""
+    count = max(1, -(-shape.bundles // _BUNDLES_PER_NAMESPACE))
+    found = []
+    for number in range(count):
+        bundles = shape.bundles // count + (number < shape.bundles % count)
+        boundaries = tuple([i * (FULL_UPPER // bundles) for i in range(bundles)] + [FULL_UPPER])
+        name = f"{TENANT}/ns{number:04d}"
+        topics: list[list[int]] = [[] for _ in range(bundles)]
+        for topic in range(number, shape.topics, count):
+            position = zlib.crc32(topic_name(name, topic).encode())
+            topics[min(bisect.bisect_right(boundaries, position) - 1, bundles - 1)].append(topic)
+        found.append(Namespace(name, boundaries, tuple(tuple(inside) for inside in topics)))
+    return found
+
+
+def topic_name(namespace: str, topic: int) -> str:
+    return f"persistent://{namespace}/orders-{topic:09d}"
+
+
+def _answers(shape: Shape, now: datetime) -> Iterator[tuple[str, str, str | None]]:
+    """(broker asked, path, body or None for 404), cluster-wide answers first, then broker by broker."""
+    brokers, spaces = broker_names(shape), namespaces(shape)
+    entry = brokers[0]
+    owned = _owners(shape, spaces)
+    for path, body in _cluster_answers(brokers, spaces):
+        yield entry, path, _text(body) if body is not None else None
+    for space in spaces:
+        yield from ((entry, path, _text(body)) for path, body in _namespace_answers(space))
+        yield entry, f"/admin/v2/namespaces/{space.name}/antiAffinity", ""
+    configuration = _text(_configuration())
+    for number, broker in enumerate(brokers):
+        topics, report = _broker_figures(shape, broker, [(spaces[s], b) for s, b in owned[number]], now)
+        bundles = {f"{spaces[s].name}/{spaces[s].range_of(b)}": _OWNED for s, b in owned[number]}
+        yield broker, "/admin/v2/broker-stats/load-report", _text(report)
+        yield broker, "/admin/v2/broker-stats/topics", topics
+        yield broker, "/admin/v2/brokers/version", "4.2.4"
+        yield broker, f"/admin/v2/brokers/{CLUSTER}/{broker}/ownedNamespaces", _text(bundles)
+        yield broker, "/admin/v2/brokers/configuration/runtime", configuration
+
+
+_OWNED = {"broker_assignment": "shared", "is_controlled": False, "is_active": True}
+
+
+def _cluster_answers(brokers: list[str], spaces: list[Namespace]) -> Iterator[tuple[str, Any]]:
+    half = len(brokers) // 2
+    domains = {"east": {"brokers": brokers[half:]}, "west": {"brokers": brokers[:half]}}
+    yield "/admin/v2/brokers", brokers
+    yield "/admin/v2/brokers/leaderBroker", {"serviceUrl": f"http://{brokers[0]}", "brokerId": brokers[0]}
+    yield "/admin/v2/clusters", [CLUSTER]
+    yield f"/admin/v2/clusters/{CLUSTER}/failureDomains", domains
+    yield f"/admin/v2/clusters/{CLUSTER}/namespaceIsolationPolicies", None
+    yield "/admin/v2/tenants", [TENANT]
+    yield f"/admin/v2/namespaces/{TENANT}", [space.name for space in spaces]
+
+
+def _namespace_answers(space: Namespace) -> Iterator[tuple[str, Any]]:
+    bundles = {"boundaries": [f"0x{edge:08x}" for edge in space.boundaries], "numBundles": len(space.topics)}
+    numbers = [number for inside in space.topics for number in inside]
+    names = [topic_name(space.name, number) for number in sorted(numbers)]
+    idle = [f"persistent://{space.name}/idle-{i:06d}" for i in range(len(names) * _LISTED_ONLY_PER_THOUSAND // 1000)]
+    yield (
+        f"/admin/v2/namespaces/{space.name}",
+        {"replication_clusters": [CLUSTER], "bundles": bundles, "deleted": False},
+    )
+    yield f"/admin/v2/namespaces/{space.name}/bundles", bundles
+    yield f"/admin/v2/persistent/{space.name}", names + idle
+
+
+def _owners(shape: Shape, spaces: list[Namespace]) -> list[list[tuple[int, int]]]:
+    """Per broker the (namespace, bundle) that it owns: shuffled, then dealt out in turn."""
+    bundles = [(s, b) for s, space in enumerate(spaces) for b in range(len(space.topics))]
+    random.Random(f"owners {shape.seed}").shuffle(bundles)
+    return [sorted(bundles[number :: shape.brokers]) for number in range(shape.brokers)]
+
+
+def _broker_figures(
+    shape: Shape, broker: str, owned: list[tuple[Namespace, int]], now: datetime
+) -> tuple[str, dict[str, Any]]:
+    """The body of `broker-stats/topics` as text, and the load report that sums it."""
+    chance = random.Random(f"{broker} {shape.seed}")
+    stats: dict[str, dict[str, Any]] = {}
+    texts: dict[str, list[str]] = {}
+    for space, bundle in owned:
+        topics, total = [], dict.fromkeys(_RATES, 0.0) | {"consumerCount": 0, "producerCount": 0}
+        for number in space.topics[bundle]:
+            figures, text = _topic(chance)
+            topics.append(f'"{topic_name(space.name, number)}":{text}')
+            for member, value in figures.items():
+                total[member] += value
+        if topics:
+            text = f'"{space.range_of(bundle)}":{{"persistent":{{{",".join(topics)}}}}}'
+            texts.setdefault(space.name, []).append(text)
+            stats[f"{space.name}/{space.range_of(bundle)}"] = {**total, "topics": len(topics), "cacheSize": 0}
+    bodies = (f'"{name}":{{{",".join(ranges)}}}' for name, ranges in texts.items())
+    names = [f"{space.name}/{space.range_of(bundle)}" for space, bundle in owned]
+    return "{" + ",".join(bodies) + "}", _report(broker, stats, names, chance, now)
+
+
+def _topic(chance: random.Random) -> tuple[dict[str, float], str]:
+    """A topic's exact figures, and its object as Pulsar writes it; heavy-tailed, a third without a subscription."""
+    rate = chance.paretovariate(1.2) * 0.1
+    size = chance.randint(100, 2000)
+    consumers = chance.choice((0, 1, 2))
+    figures = {
+        "msgRateIn": rate,
+        "msgThroughputIn": rate * size,
+        "msgRateOut": rate * (consumers > 0),
+        "msgThroughputOut": rate * size * (consumers > 0),
+        "consumerCount": consumers,
+        "producerCount": 1,
+    }
+    cut = {member: int(figures[member] * 1000) / 1000 for member in _RATES}
+    consumer = f'{{"consumerName":"c","msgRateOut":{cut["msgRateOut"]}}}'
+    listed = ",".join([consumer] * consumers)
+    backlog = chance.randint(0, 50)
+    subscriptions = f'"work":{{"consumers":[{listed}],"msgBacklog":{backlog},"type":"Shared"}}' if consumers else ""
+    text = (
+        f'{{"publishers":[],"replication":{{}},"subscriptions":{{{subscriptions}}},"producerCount":1,'
+        f'"averageMsgSize":{size}.0,"msgRateIn":{cut["msgRateIn"]},"msgRateOut":{cut["msgRateOut"]},"msgInCount":1000,'
+        f'"bytesInCount":{size * 1000},"msgOutCount":0,"bytesOutCount":0,"msgThroughputIn":{cut["msgThroughputIn"]},'
+        f'"msgThroughputOut":{cut["msgThroughputOut"]},"storageSize":{size * 1000},"backlogSize":{backlog * size},'
+        '"pendingAddEntriesCount":0,"filteredEntriesCount":0}'
+    )
+    return figures, text
+
+
+def _report(
+    broker: str, stats: dict[str, dict[str, Any]], bundles: list[str], chance: random.Random, now: datetime
+) -> dict[str, Any]:
+    sums = {member: sum(each[member] for each in stats.values()) for member in (*_RATES, "topics")}
+    cpu = min(_CPU_LIMIT, (sums["msgRateIn"] + sums["msgRateOut"]) / _MSG_PER_CPU_PERCENT + chance.uniform(1, 20))
+    kbit = {direction: sums[f"msgThroughput{direction}"] * 8 / 1000 for direction in ("In", "Out")}
+    return {
+        "webServiceUrl": f"http://{broker}",
+        "persistentTopicsEnabled": True,
+        "nonPersistentTopicsEnabled": True,
+        "cpu": {"usage": cpu, "limit": _CPU_LIMIT},
+        "memory": {"usage": chance.uniform(500, 3000), "limit": 4096.0},
+        "directMemory": {"usage": float(chance.randint(200, 2000)), "limit": 8192.0},
+        "bandwidthIn": {"usage": kbit["In"], "limit": 1e7},
+        "bandwidthOut": {"usage": kbit["Out"], "limit": 1e7},
+        **{member: sums[member] for member in _RATES},
+        "lastUpdate": int((now - timedelta(seconds=1)).timestamp() * 1000),
+        "lastStats": stats,
+        "numTopics": sums["topics"],
+        "numBundles": len(bundles),
+        "numConsumers": sum(each["consumerCount"] for each in stats.values()),
+        "numProducers": sum(each["producerCount"] for each in stats.values()),
+        "bundles": bundles,
+        "brokerVersionString": "4.2.4",
+        "loadManagerClassName": f"{_IMPL}ModularLoadManagerImpl",
+        "startTimestamp": int((now - timedelta(days=1)).timestamp() * 1000),
+        "loadReportType": "LocalBrokerData",
+    }
+
+
+def _configuration() -> dict[str, str]:
+    """Pulsar's compiled defaults as a broker tells them: all values are text."""
+    texts = {"clusterName": CLUSTER}
+    for name, key in registry().items():
+        if name.startswith("evenkeel"):
+            continue
+        value = key.default
+        if isinstance(value, bool):
+            texts[name] = str(value).lower()
+        elif isinstance(value, tuple | frozenset):
+            texts[name] = f"[{', '.join(sorted(value))}]"
+        elif value is None:
+            texts[name] = "Optional.empty"
+        else:
+            texts[name] = f"{_IMPL if key.kind == 'class' else ''}{value}"
+    return texts
+
+
+def _text(body: Any) -> str:
+    return json.dumps(body, ensure_ascii=False, separators=(",", ":"))
+
+
+def _z(moment: datetime) -> str:
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("folder", type=Path, help="recording to write into; the snapshot is FOLDER/0000")
+    for name in ("topics", "bundles", "brokers", "seed", "parts"):
+        parser.add_argument(f"--{name}", type=int, default=Shape.__dataclass_fields__[name].default)
+    parser.add_argument("--number", type=int, default=0, help="number of the snapshot; one a minute")
+    given = parser.parse_args()
+    shape = Shape(given.topics, given.bundles, given.brokers, given.seed, given.parts)
+    at = FINISHED_AT + timedelta(minutes=given.number)
+    write_snapshot(given.folder / f"{given.number:04d}", shape, n=given.number, finished_at=at)
+
+
+if __name__ == "__main__":
+    main()
