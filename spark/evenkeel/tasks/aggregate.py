@@ -1,0 +1,87 @@
+"""Topic figures become the load of bundles and brokers.
+
+Reads: the observed tables without rejected records, `rejected`, and the predecessor's `bundle_load`.
+Writes: `bundle_load`, a row per bundle of the boundaries in force, and `broker_load`, a row per broker.
+Skips: clusters that are not open. Fails: never for what it finds in the data; what is not known stays NULL.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from evenkeel.aggregation.load import Observed, load_of
+from evenkeel.handover import Handover
+from evenkeel.lake.store import Lake
+from evenkeel.settings import EffectiveSettings, Settings
+from evenkeel.tasks.checked import read_checked
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def run(spark: SparkSession, handover: Handover) -> Handover:
+    """Sums up every open cluster."""
+    if not handover.open_cycles():
+        return handover
+    lake = Lake(handover.lake)
+    load = load_of(observed(spark, lake, handover), weights(spark, handover))
+    before = [write for cycle in handover.open_cycles() for write in cycle.predecessor.writes]
+    return handover.with_writes(lake.append(spark, load, handover=handover, task="aggregate", reads=before))
+
+
+def observed(spark: SparkSession, lake: Lake, handover: Handover) -> Observed:
+    """What was observed of the open clusters, without the records that were set aside."""
+
+    def checked(table: str) -> DataFrame:
+        return read_checked(lake, spark, handover, table)
+
+    def all_rows(table: str) -> DataFrame:
+        rows = lake.read(spark, table, handover.writes_of(table))
+        return rows.where(rows.cluster.isin(handover.open_clusters()))
+
+    return Observed(
+        topic_stats=checked("topic_stats"),
+        namespace_bundles=checked("namespace_bundles"),
+        bundle_ownership=checked("bundle_ownership"),
+        broker_reports=all_rows("broker_reports"),
+        previous=previous_load(spark, lake, handover),
+        rejected=all_rows("rejected") if handover.writes_of("rejected") else None,
+    )
+
+
+def previous_load(spark: SparkSession, lake: Lake, handover: Handover) -> DataFrame:
+    """The rows of bundle_load that each open cluster carries on from; a write may hold other clusters' rows too."""
+    from pyspark.sql import functions as F
+
+    of_cluster = {
+        cycle.cluster: [write for write in cycle.predecessor.writes if write.table == "bundle_load"]
+        for cycle in handover.open_cycles()
+    }
+    writes = {write.write_id: write for found in of_cluster.values() for write in found}
+    rows = lake.read(spark, "bundle_load", writes.values())
+    is_own = F.lit(False)
+    for cluster, found in of_cluster.items():
+        ids = [write.write_id for write in found]
+        is_own = is_own | ((F.col("cluster") == cluster) & F.col("write_id").isin(ids)) if ids else is_own
+    return rows.where(is_own)
+
+
+def weights(spark: SparkSession, handover: Handover) -> DataFrame:
+    """Per open cluster the weight of each resource in force and whether the extensible manager's rules hold."""
+    columns = "cluster string, is_extensible boolean, cpu_weight double, memory_weight double, "
+    columns += "direct_memory_weight double, bandwidth_in_weight double, bandwidth_out_weight double"
+    rows = []
+    for cycle in handover.open_cycles():
+        settings = EffectiveSettings.from_json(cycle.settings).settings if cycle.settings else Settings()
+        rows.append(
+            (
+                cycle.cluster,
+                cycle.manager == "extensible",
+                settings.loadBalancerCPUResourceWeight,
+                settings.loadBalancerMemoryResourceWeight,
+                settings.loadBalancerDirectMemoryResourceWeight,
+                settings.bandwidth_in_weight,
+                settings.bandwidth_out_weight,
+            )
+        )
+    return spark.createDataFrame(rows, columns)
