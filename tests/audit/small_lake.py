@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -78,6 +79,7 @@ class SmallLake:
         self.root = root
         self._sequence: dict[str, int] = {}
         self._writes = 0
+        self._held: list[Row] | None = None
 
     def append(self, name: str, rows: Iterable[Row]) -> None:
         table = TABLES[name]
@@ -114,7 +116,19 @@ class SmallLake:
 
     def _manifest(self, row: Row) -> None:
         sequence = self._sequence[row["cluster"]] = self._sequence.get(row["cluster"], 0) + 1
-        self.append("cycles", [{**row, "sequence": sequence, "manifest_digest": f"{sequence:064x}"}])
+        line = {**row, "sequence": sequence, "manifest_digest": f"{sequence:064x}"}
+        if self._held is None:
+            self.append("cycles", [line])
+        else:
+            self._held.append(line)
+
+    @contextmanager
+    def one_commit(self) -> Iterator[None]:
+        """All manifests written inside go into one commit: a long history would take long otherwise."""
+        self._held = []
+        yield
+        held, self._held = self._held, None
+        self.append("cycles", held)
 
 
 def moment(text: str) -> datetime:

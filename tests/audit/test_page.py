@@ -1,0 +1,180 @@
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from evenkeel.audit.read import read_cycles
+from evenkeel.audit.report import build_model, build_report, gather, render
+from evenkeel.audit.report.charts import labels
+from evenkeel.audit.report.listing import render_listing, render_notice
+from evenkeel.audit.report.page import name_html, prose_html
+from evenkeel.errors import NoLake
+from tests.audit.plausible import ACTING, HOT, LAB_FIRST, LONG, ODD, A
+
+VOID = {"meta", "link", "br", "img", "input", "hr"}
+
+
+class Reader(HTMLParser):
+    """Collects tags, attributes and text, and fails on a page that is not well-formed."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self.feed(page)
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+@pytest.fixture(scope="module")
+def page(lake: Path) -> str:
+    return render(build_model(gather(lake)))
+
+
+@pytest.fixture(scope="module")
+def odd_page(odd_lake: Path) -> str:
+    return render(build_model(gather(odd_lake)))
+
+
+def test_the_page_is_one_file_without_script_style_attributes_or_anything_loaded(page: str) -> None:
+    reader = Reader(page)
+
+    assert {tag for tag, _ in reader.tags} & {"script", "iframe", "img", "object", "embed", "form"} == set()
+    assert [attrs for _, attrs in reader.tags if "style" in attrs or any(name.startswith("on") for name in attrs)] == []
+    addresses = [attrs.get(name) for _, attrs in reader.tags for name in ("href", "src", "xlink:href") if name in attrs]
+    assert all(address.startswith("#") or address == "data:," for address in addresses)
+    assert "@import" not in page
+    assert re.findall(r"url\((?!#)[^)]*\)", page) == []
+
+
+def test_the_content_policy_allows_the_pages_own_style_and_nothing_else(page: str) -> None:
+    style = re.search(r"<style>(.*?)</style>", page, re.DOTALL)
+    assert style is not None
+    digest = base64.b64encode(hashlib.sha256(style[1].encode()).digest()).decode()
+    policy = next(a["content"] for tag, a in Reader(page).tags if a.get("http-equiv") == "Content-Security-Policy")
+    assert policy.startswith(f"default-src 'none'; style-src 'sha256-{digest}';")
+
+
+def test_ids_are_unique_and_every_reference_leads_somewhere(page: str) -> None:
+    ids = [attrs["id"] for _, attrs in Reader(page).tags if "id" in attrs]
+    assert len(ids) == len(set(ids))
+    for target in re.findall(r"url\(#([^)]+)\)", page) + re.findall(r'href="#([^"]+)"', page):
+        assert target in ids
+
+
+def test_the_page_says_what_would_be_done_and_shows_the_charts_in_two_widths(page: str) -> None:
+    reader = Reader(page)
+    pictures = [attrs for tag, attrs in reader.tags if tag == "svg"]
+
+    assert f"Evenkeel would unload 2 bundles from {A} and split 1 bundle." in reader.text
+    assert "Dry run: nothing was sent" in reader.text
+    assert len(pictures) == 2 * 2 * 3
+    assert all(picture["role"] == "img" and picture["aria-label"] for picture in pictures)
+
+
+def test_every_colour_in_a_chart_is_one_of_the_pages_own(page: str) -> None:
+    drawn = "".join(re.findall(r"<svg.*?</svg>", page, re.DOTALL))
+    colours = set(re.findall(r'(?:fill|stroke)="([^"]*)"', drawn))
+    assert colours - {"none", "transparent"} == {colour for colour in colours if colour.startswith("var(--")}
+
+
+def test_markup_in_names_stays_text(odd_page: str) -> None:
+    reader = Reader(odd_page)
+
+    assert "script" not in {tag for tag, _ in reader.tags}
+    assert '<script>alert("x")</script>\'"&amp; 雪 \\u202eabc' in reader.text
+    assert "\u202e" not in odd_page
+
+
+def test_a_name_of_2000_characters_is_shortened_and_still_there_in_full(odd_page: str) -> None:
+    assert f"acme/{LONG}/0x00000000_0xffffffff" in Reader(odd_page).text
+    outside = re.sub(r"<details class=\"long\">.*?</details>", "", odd_page, flags=re.DOTALL)
+    assert max(len(word) for word in re.findall("n+", outside)) <= 300
+
+
+def test_a_clusters_own_text_cannot_become_an_address_or_an_attribute(odd_page: str) -> None:
+    for tag, attrs in Reader(odd_page).tags:
+        for name, value in attrs.items():
+            assert name in KNOWN_ATTRIBUTES or tag in SVG_TAGS, (tag, name, value)
+
+
+SVG_TAGS = {"svg", "g", "path", "line", "text", "rect", "defs", "clippath", "lineargradient", "stop", "tspan"}
+KNOWN_ATTRIBUTES = {
+    "aria-label", "aria-labelledby", "charset", "class", "colspan", "content", "href", "http-equiv", "id", "lang",
+    "name", "rel", "role", "tabindex",
+}  # fmt: skip
+
+
+def test_a_name_with_quotes_is_escaped_where_it_stands() -> None:
+    assert str(name_html("a\"b'<i>")) == '<bdi class="n">a&#34;b&#39;&lt;i&gt;</bdi>'
+    assert str(prose_html(f"`<b>` of {HOT}.")) == (f'<bdi class="n">&lt;b&gt;</bdi> of <bdi class="n">{HOT}</bdi>.')
+
+
+def test_different_long_names_have_different_labels() -> None:
+    names = [f"{'x' * 40}{n}{'y' * 40}" for n in range(5)]
+    found = labels(names)
+    assert len(set(found.values())) == 5
+    assert max(map(len, found.values())) <= 24
+
+
+def test_a_skipped_cycle_gives_a_page_with_its_reason(lake: Path, tmp_path: Path) -> None:
+    path = build_report(lake, cluster="lab", cycle="2026-11-21T08:27:23", out=tmp_path / "new" / "report.html")
+    text = Reader(path.read_text(encoding="utf-8")).text
+
+    assert "This cycle was skipped: nothing was decided." in text
+    assert "What to do" in text
+    assert "pulsar-admin namespaces bundles acme/ns1" in text
+
+
+def test_no_lake_leaves_no_file_behind(tmp_path: Path) -> None:
+    with pytest.raises(NoLake):
+        build_report(tmp_path / "nowhere", out=tmp_path / "report.html")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_same_lake_gives_the_same_page(lake: Path, page: str) -> None:
+    assert render(build_model(gather(lake))) == page
+
+
+def test_the_list_names_every_cycle_newest_first_with_a_link_to_its_report(lake: Path) -> None:
+    reader = Reader(render_listing(read_cycles(lake), lake=str(lake)))
+    links = [str(attrs["href"]) for tag, attrs in reader.tags if tag == "a"]
+
+    assert len(links) == 11
+    assert links[0] == "cycle?cluster=spread&at=2026-11-21T09%3A10%3A41.120000%2B00%3A00"
+    assert links.index(f"cycle?cluster=lab&at=2026-11-21T08%3A{24 + ACTING}%3A23.371000%2B00%3A00") == 4
+    assert LAB_FIRST.minute == 24
+    assert "acme/ns1 has a hole from 0x40000000 to 0x60000000" in reader.text
+
+
+def test_an_odd_cluster_name_survives_its_link(odd_lake: Path) -> None:
+    from urllib.parse import parse_qs, urlsplit
+
+    reader = Reader(render_listing(read_cycles(odd_lake), lake="lake"))
+    (link,) = [str(attrs["href"]) for tag, attrs in reader.tags if tag == "a"]
+    assert parse_qs(urlsplit(link).query)["cluster"] == [ODD]
+
+
+def test_a_notice_says_why_and_what_to_do() -> None:
+    text = Reader(render_notice("No cycles yet", "Nothing is <b>there</b>.", ("Run `make demo`.",), back="./")).text
+    assert "Nothing is <b>there</b>." in text
+    assert "Run make demo." in text

@@ -1,0 +1,30 @@
+"""Airflow as a library, at home in a folder of its own, and the plugins folder on the path as Airflow puts it there."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PLUGINS = Path(__file__).resolve().parents[2] / "plugins"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def airflow_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Airflow reads these when it is first imported; where another test did so before, its home stays."""
+    os.environ.setdefault("AIRFLOW_HOME", str(tmp_path_factory.mktemp("airflow")))
+    os.environ.setdefault("AIRFLOW__CORE__LOAD_EXAMPLES", "False")
+    sys.path.insert(0, str(PLUGINS))
+    yield
+    sys.path.remove(str(PLUGINS))
+
+
+@pytest.fixture(scope="session")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The plausible lake of the report's tests."""
+    from tests.audit.plausible import plausible_lake
+
+    return plausible_lake(tmp_path_factory.mktemp("lakes") / "plausible")

@@ -1,0 +1,228 @@
+"""The page's routes, in process. A whole API server with its logins is under test in tests/dags."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from evenkeel.handover import ClusterCycle, Handover, Run, Snapshot
+from tests.audit.plausible import ACTING, LAB, LAB_FIRST, SPREAD, fill_odd
+from tests.audit.small_lake import SmallLake, moment
+from tests.plugins.conftest import PLUGINS
+
+if TYPE_CHECKING:
+    from fastapi.testclient import TestClient
+
+pytestmark = pytest.mark.airflow
+
+
+@pytest.fixture
+def page(lake: Path, monkeypatch: pytest.MonkeyPatch) -> TestClient:
+    return client(lake, monkeypatch)
+
+
+def client(lake: Path, monkeypatch: pytest.MonkeyPatch, *, guarded: bool = False) -> TestClient:
+    from evenkeel_page.app import make_app
+    from fastapi.testclient import TestClient
+
+    monkeypatch.setenv("EVENKEEL_LAKE", str(lake))
+    return TestClient(make_app(guarded=guarded), raise_server_exceptions=False)
+
+
+def handing_on(monkeypatch: pytest.MonkeyPatch, *cycles: tuple[str, Any]) -> None:
+    """Stands in for the XCom table of an Airflow database, which only an API server has."""
+    from evenkeel_page import airflow_side
+
+    monkeypatch.setattr(airflow_side, "cycles_of_run", lambda dag_id, run_id: frozenset(cycles))
+
+
+@pytest.mark.parametrize("path", ["/", "/cycle?cluster=lab&at=2026-11-21T08:30:23", "/run?dag_id=rebalance&run_id=1"])
+def test_without_a_login_every_route_answers_401(lake: Path, monkeypatch: pytest.MonkeyPatch, path: str) -> None:
+    assert client(lake, monkeypatch, guarded=True).get(path).status_code == 401
+
+
+def test_there_is_no_route_beyond_the_three_and_none_that_changes_anything(page: TestClient) -> None:
+    routes = {(route.path, tuple(sorted(route.methods))) for route in page.app.routes}  # type: ignore[attr-defined]
+    assert routes == {("/", ("GET",)), ("/cycle", ("GET",)), ("/run", ("GET",))}
+
+
+def test_the_list_shows_every_cycle_with_its_state(page: TestClient) -> None:
+    answer = page.get("/")
+
+    assert answer.status_code == 200
+    assert answer.text.count('href="cycle?') == 11
+    assert "skipped" in answer.text
+    assert "acme/ns1 has a hole from 0x40000000 to 0x60000000" in answer.text
+
+
+def test_each_link_of_the_list_leads_to_a_report(page: TestClient) -> None:
+    import html
+    import re
+
+    links = re.findall(r'href="(cycle\?[^"]+)"', page.get("/").text)
+    answer = page.get("/" + html.unescape(links[4]))
+    assert answer.status_code == 200
+    assert "Evenkeel would unload 2 bundles from 127.0.0.1:19080 and split 1 bundle." in answer.text
+    assert 'href="./">All cycles' in answer.text
+
+
+def test_every_page_carries_a_policy_that_lets_only_airflow_frame_it(page: TestClient) -> None:
+    for path in ("/", "/cycle?cluster=nobody&at=latest"):
+        policy = page.get(path).headers["content-security-policy"]
+        assert policy.startswith("default-src 'none'")
+        assert policy.endswith("frame-ancestors 'self'")
+
+
+def test_an_unknown_cluster_or_time_is_a_404_that_names_the_nearest(page: TestClient) -> None:
+    cluster = page.get("/cycle", params={"cluster": "spreed", "at": "latest"})
+    time = page.get("/cycle", params={"cluster": LAB, "at": "2026-11-21T08:40:00"})
+
+    assert (cluster.status_code, time.status_code) == (404, 404)
+    assert "Did you mean" in cluster.text
+    assert "2026-11-21T08:31:23.371000+00:00" in time.text
+
+
+def test_text_that_is_no_time_is_answered_with_an_example(page: TestClient) -> None:
+    answer = page.get("/cycle", params={"cluster": LAB, "at": "<b>yesterday</b>"})
+    assert "is no time of a cycle" in answer.text
+    assert "<b>yesterday" not in answer.text
+
+
+def test_a_cluster_with_an_odd_name_has_a_report_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = "a/b?c=d&e #ü<i>"
+    fill_odd(SmallLake(tmp_path), name)
+    answer = client(tmp_path, monkeypatch).get("/cycle", params={"cluster": name, "at": "2026-11-21T10:00:00"})
+    assert answer.status_code == 200
+    assert "a/b?c=d&amp;e #ü&lt;i&gt;" in answer.text
+
+
+def test_a_lake_that_is_not_there_yet_gives_a_page_with_the_first_steps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = client(tmp_path / "none", monkeypatch).get("/")
+    assert answer.status_code == 200
+    assert "there is no lake at" in answer.text
+    assert "EVENKEEL_LAKE" in answer.text
+
+
+def test_a_lake_without_a_cycle_gives_the_first_steps_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    SmallLake(tmp_path).append("cycles", [])
+    answer = client(tmp_path, monkeypatch).get("/")
+    assert (answer.status_code, "Trigger the DAG" in answer.text) == (200, True)
+
+
+def test_a_damaged_lake_says_which_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    SmallLake(tmp_path).add(LAB, moment("2026-11-21T08:00:00"), {})
+    for file in (tmp_path / "cycles").rglob("*.parquet"):
+        file.write_bytes(b"not parquet")
+    answer = client(tmp_path, monkeypatch).get("/")
+    assert answer.status_code == 500
+    assert "table cycles of the lake" in answer.text
+    assert "Traceback" not in answer.text
+
+
+def test_a_run_with_one_cycle_leads_straight_to_its_report(page: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    at = moment((LAB_FIRST.replace(minute=24 + ACTING, tzinfo=None)).isoformat())
+    handing_on(monkeypatch, (LAB, at))
+    answer = page.get("/run", params={"dag_id": "rebalance", "run_id": "again"}, follow_redirects=False)
+
+    assert answer.status_code == 303
+    assert answer.headers["location"] == "cycle?cluster=lab&at=2026-11-21T08%3A30%3A23.371000%2B00%3A00"
+    assert page.get(f"/{answer.headers['location']}").status_code == 200
+
+
+def test_a_run_with_several_clusters_lists_its_cycles(page: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    handing_on(monkeypatch, (LAB, LAB_FIRST), (SPREAD, moment("2026-11-21T09:10:05.120")))
+    answer = page.get("/run", params={"dag_id": "rebalance", "run_id": "<both>"})
+    assert answer.text.count('href="cycle?') == 2
+    assert "Cycles of run &lt;both&gt;" in answer.text
+
+
+def test_a_run_that_left_no_hand_over_is_found_by_the_manifests(
+    page: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    handing_on(monkeypatch)
+    run_id = f"manual__{LAB_FIRST.isoformat()}"
+    answer = page.get("/run", params={"dag_id": "rebalance", "run_id": run_id}, follow_redirects=False)
+    assert answer.headers["location"].startswith("cycle?cluster=lab&at=2026-11-21T08%3A24%3A23")
+
+
+def test_a_run_without_a_cycle_says_when_there_will_be_one(page: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    handing_on(monkeypatch)
+    answer = page.get("/run", params={"dag_id": "rebalance", "run_id": "new"})
+    assert answer.status_code == 404
+    assert "has put no cycle on record yet" in answer.text
+
+
+def test_hand_overs_are_read_from_xcom_however_they_are_wrapped() -> None:
+    from evenkeel_page.airflow_side import _cycles
+
+    cycle = ClusterCycle(LAB, "2026-11-21T08:24:23.371000+00:00", Snapshot("s", "t"), {})
+    text = Handover("lake", Run("rebalance", "r"), (cycle, replace(cycle, cluster="ü"))).to_json()
+    expected = [(LAB, LAB_FIRST), ("ü", LAB_FIRST)]
+
+    assert _cycles(text) == expected
+    assert _cycles(json.dumps(text)) == expected
+    assert _cycles(json.loads(text)) == expected
+    for other in ("no json", json.dumps({"lake": 1}), json.dumps([1]), None, 7):
+        assert _cycles(other) == []
+
+
+def test_the_link_leads_from_a_task_of_the_pipeline_to_its_runs_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    from evenkeel_page.link import CycleReportLink
+
+    monkeypatch.setenv("AIRFLOW__API__BASE_URL", "https://ops.example/airflow/")
+    link = CycleReportLink()
+    key = SimpleNamespace(dag_id="rebalance", run_id="manual__2026-11-21T08:24:23+00:00&x")
+    assert link.get_link(None, ti_key=key) == (
+        "/airflow/evenkeel/run?dag_id=rebalance&run_id=manual__2026-11-21T08%3A24%3A23%2B00%3A00%26x"
+    )
+    assert link.get_link(None, ti_key=SimpleNamespace(dag_id="someone_elses", run_id="1")) == ""
+
+
+def test_the_link_is_offered_on_tasks_of_the_pyspark_decorator() -> None:
+    from airflow.sdk import task
+    from evenkeel_page.link import CycleReportLink
+
+    (operator,) = CycleReportLink.operators
+    assert issubclass(operator, task.pyspark(lambda: None).operator_class)  # type: ignore[attr-defined]
+
+
+def test_the_plugin_offers_the_page_its_entry_and_the_link() -> None:
+    from evenkeel_plugin import EvenkeelPlugin
+
+    plugin = EvenkeelPlugin()
+    assert [(app["name"], app["url_prefix"]) for app in plugin.fastapi_apps] == [("Evenkeel", "/evenkeel")]
+    assert [(view["name"], view["href"]) for view in plugin.external_views] == [("Evenkeel", "/evenkeel/")]
+    assert [link.name for link in plugin.operator_extra_links] == ["Evenkeel report"]
+
+
+def test_a_page_that_cannot_be_loaded_leaves_airflow_without_it_and_one_line_in_the_log(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    from evenkeel_plugin import EvenkeelPlugin
+
+    for module in ("evenkeel_page.app", "evenkeel_page.link"):
+        monkeypatch.setitem(sys.modules, module, None)
+    plugin = EvenkeelPlugin()
+
+    assert (plugin.fastapi_apps, plugin.external_views, plugin.operator_extra_links) == ([], [], [])
+    ours = [record.getMessage() for record in caplog.records if record.name == "evenkeel_plugin"]
+    assert len(ours) == 2
+    assert all("Evenkeel's page is left out" in line and "\n" not in line for line in ours)
+
+
+def test_loading_the_plugin_loads_neither_the_page_nor_anything_of_the_lake() -> None:
+    code = (
+        "import sys; import airflow.plugins_manager; before = set(sys.modules); import evenkeel_plugin;"
+        "print(sorted({m.split('.')[0] for m in set(sys.modules) - before} - set(sys.stdlib_module_names)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=PLUGINS, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "['evenkeel_plugin']"
