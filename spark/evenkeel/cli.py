@@ -8,8 +8,8 @@ import sys
 from collections.abc import Sequence
 
 from evenkeel.commands import engine, rebalance, reports, settings
-from evenkeel.errors import EvenkeelError
 from evenkeel.engine.code import code_version
+from evenkeel.errors import EvenkeelError
 
 BAD_USAGE = 2
 

@@ -72,9 +72,9 @@ class ClusterCycle:
     """One cluster's part of a run.
 
     `cycle_at` is ISO-8601 UTC with microseconds. `settings` is the JSON text of the effective settings once ingest has
-    resolved them, `overrides` the operator's values. `unreadable` are snapshot files (file, place, reason) that
-    stand between the cycle before and this one and cannot be read: ingest puts them on record. `status` is open, skipped or failed; a cluster that is not open
-    is passed over by the deciding tasks, and `reason` goes into its manifest.
+    resolved them, `overrides` the operator's values. `unreadable` are snapshot files (file, place, reason) that stand
+    between the cycle before and this one and cannot be read: ingest puts them on record. `status` is open, skipped or
+    failed; a cluster that is not open is passed over by the deciding tasks, and `reason` goes into its manifest.
     """
 
     cluster: str

@@ -17,7 +17,15 @@ from evenkeel.lake.store import Lake
 
 pytestmark = pytest.mark.spark
 
-GIVEN_BY_THE_CHAIN = {"sequence", "attempt", "previous_digest", "manifest_digest", "body_digest", "cycle_date", "write_id"}
+GIVEN_BY_THE_CHAIN = {
+    "sequence",
+    "attempt",
+    "previous_digest",
+    "manifest_digest",
+    "body_digest",
+    "cycle_date",
+    "write_id",
+}
 
 
 def manifest(cluster: str, second: int, attempt_id: str, **more) -> dict:

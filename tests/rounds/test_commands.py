@@ -24,7 +24,9 @@ def placement(bundle: str = BUNDLE, cause: str = "shed", outcome: str = "placed"
 
 
 rows = st.lists(
-    st.fixed_dictionaries({"subject": st.text(max_size=5), "measured": st.none() | st.floats(), "rule": st.text(max_size=3)}),
+    st.fixed_dictionaries(
+        {"subject": st.text(max_size=5), "measured": st.none() | st.floats(), "rule": st.text(max_size=3)}
+    ),
     max_size=6,
 )
 

@@ -24,10 +24,10 @@ def add_source(parser: argparse.ArgumentParser) -> None:
     source.add_argument("--recording", metavar="DIR", help="a folder of snapshots of one cluster")
     source.add_argument("--config", metavar="FILE", help="a TOML file with clusters, their sources and settings")
     parser.add_argument(
-        "--cluster", action="append", metavar="NAME", help="only this cluster (repeat for several); renames a recording's"
+        "--cluster", action="append", metavar="NAME", help="only this cluster (repeatable); renames a recording's"
     )
     parser.add_argument("--settings", metavar="FILE", help="a TOML file of settings under Pulsar's own keys")
-    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="one setting; wins over --settings")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="wins over --settings")
 
 
 def overrides_of(given: argparse.Namespace) -> dict[str, Any]:

@@ -11,9 +11,9 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     parser = commands.add_parser("report", help="write a cycle as one self-contained HTML page")
     parser.add_argument("--lake", required=True, metavar="DIR", help="where the tables are")
     parser.add_argument("--cluster", metavar="NAME", help="of this cluster (default: of all)")
-    parser.add_argument("--cycle", metavar="TIME", default="latest", help="the cycle of this moment (default: the latest)")
-    parser.add_argument("--out", metavar="FILE", default="report.html", help="where to write it (default: report.html)")
-    parser.add_argument("--recording", metavar="DIR", help="compare with what Pulsar's own shedder did in this recording")
+    parser.add_argument("--cycle", metavar="TIME", default="latest", help="of this moment (default: the latest)")
+    parser.add_argument("--out", metavar="FILE", default="report.html", help="default: report.html")
+    parser.add_argument("--recording", metavar="DIR", help="compare with Pulsar's own shedder there")
     parser.set_defaults(run=run)
 
 

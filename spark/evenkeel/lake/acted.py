@@ -34,7 +34,7 @@ OUTCOMES = cycle_table(
     ("command_id", "outcome"),
     ("publish", "ingest"),
     Column("command_id", "string", "command observed", nullable=False),
-    Column("outcome", "string", "dry_run, done, stale, refused, overridden, lost, timed_out or unknown", nullable=False),
+    Column("outcome", "string", "dry_run, done, stale, refused, overridden, lost, timed_out, unknown", nullable=False),
     Column("seen_at", "timestamp", "when it was seen; the cycle's time in a dry run", nullable=False),
     Column("detail", "string", "what was seen, in words", nullable=False),
 )
@@ -55,7 +55,7 @@ SETTINGS = cycle_table(
 CYCLES = Table(
     "cycles",
     "acted",
-    "The manifest chain, one per cluster: two rows (planned, closed) per attempt at a cycle; readers trust only what it lists.",
+    "The manifest chain, one per cluster: two rows (planned, closed) per attempt; readers trust only what it lists.",
     ("sequence",),
     ("publish",),
     (
@@ -84,7 +84,7 @@ CYCLES = Table(
         Column("predecessor_cycle_at", "timestamp", "cycle whose state was taken over"),
         Column("predecessor_attempt_id", "string", "attempt whose state was taken over"),
         Column("predecessor_expected_at", "timestamp", "cycle that should have come before, by the source"),
-        Column("predecessor_status", "string", "used, none (first cycle), missing (the expected one is not on record) or older"),
+        Column("predecessor_status", "string", "used, none (first cycle), missing (not on record) or older"),
         Column("source", "string", "where the snapshot came from"),
         Column("snapshot", "string", "the landed snapshot"),
         Column("writes", _WRITES, "every write of this attempt: write id, table version, rows, digest", nullable=False),
@@ -95,7 +95,7 @@ CYCLES = Table(
         Column("code_digest", "string", "digest of the deciding code"),
         Column("recorded_at", "timestamp", "clock of the publisher", nullable=False),
         Column("body_digest", "string", "digest of this row's content", nullable=False),
-        Column("previous_digest", "string", "manifest_digest of the row before it in the chain; empty for the first", nullable=False),
+        Column("previous_digest", "string", "manifest_digest of the row before; empty for the first", nullable=False),
         Column("manifest_digest", "string", "digest of previous_digest and body_digest", nullable=False),
     ),
     partition=("cluster",),

@@ -37,7 +37,7 @@ REJECTED = cycle_table(
     Column("rule", "string", "rule that refused it", nullable=False),
     Column("reason", "string", "what is wrong and what to do", nullable=False),
     Column("record", "string", "the record as it came"),
-    Column("record_key", "string", "JSON list of the record's key in `rejected_from`; NULL where it never became a row"),
+    Column("record_key", "string", "JSON list of the record's key in `rejected_from`; NULL if it never was a row"),
 )
 
 _AVERAGES = tuple(
@@ -83,7 +83,7 @@ BUNDLE_LOAD = cycle_table(
     *_figures("measured_", "sum over its topics; NULL if not known"),
     *_figures("used_", "what decisions use: measured, else the last trusted figures"),
     Column("used_reason", "string", "measured, carried (last trusted figures) or unknown", nullable=False),
-    Column("measured_gap", "string", "why nothing was measured: not_owned, no_topic_figures, topics_rejected, just_moved"),
+    Column("measured_gap", "string", "why not measured: not_owned, no_topic_figures, topics_rejected, just_moved"),
     Column("trusted_at", "timestamp", "cycle of the figures in use"),
     Column("short_samples", "int", "samples in the short-term average, at most 10", "count", nullable=False),
     Column("long_samples", "int", "samples in the long-term average, at most 1000", "count", nullable=False),

@@ -67,11 +67,15 @@ def append_manifests(spark: SparkSession, lake: Lake, rows: Sequence[dict[str, A
 def _append_on_head(spark: SparkSession, lake: Lake, rows: Sequence[dict[str, Any]]) -> None:
     from pyspark.sql import functions as F
 
-    chain = spark.read.format("delta").load(lake.path("cycles")).select(
-        F.col("cluster"),
-        F.col("cycle_at").alias("its_cycle_at"),
-        F.col("attempt_id").alias("its_attempt_id"),
-        F.struct("sequence", "attempt", "manifest_digest").alias("link"),
+    chain = (
+        spark.read.format("delta")
+        .load(lake.path("cycles"))
+        .select(
+            F.col("cluster"),
+            F.col("cycle_at").alias("its_cycle_at"),
+            F.col("attempt_id").alias("its_attempt_id"),
+            F.struct("sequence", "attempt", "manifest_digest").alias("link"),
+        )
     )
     chain = chain.where(F.col("cluster").isin([row["cluster"] for row in rows]))
     same_cycle = F.col("its_cycle_at") == F.col("new.cycle_at")

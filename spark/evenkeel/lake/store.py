@@ -14,10 +14,10 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from evenkeel.engine.code import code_digest, code_version
+from evenkeel.handover import Handover, Write
 from evenkeel.lake.commits import committed_version, newest_version, table_exists
 from evenkeel.lake.schema import STAMP_NAMES, Table
 from evenkeel.lake.tables import TABLES
-from evenkeel.handover import Handover, Write
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -70,9 +70,9 @@ class Lake:
     ) -> tuple[Write, ...]:
         """Appends each frame to its table under a write id of its own and says what was written.
 
-        Gives one `Write` per table and cluster of the hand-over. A frame holds the table's `body_columns`, in any order. `reads` are the writes that the rows rest on, beyond
-        those of the hand-over; all of them go into the commit's `userMetadata`. A frame without rows may leave no
-        commit; then its table has no write.
+        Gives one `Write` per table and cluster of the hand-over. A frame holds the table's `body_columns`, in any
+        order. `reads` are the writes that the rows rest on, beyond those of the hand-over; all of
+        them go into the commit's `userMetadata`. A frame without rows may leave no commit; then its table has no write.
         """
         read = [*handover.writes, *reads]
 

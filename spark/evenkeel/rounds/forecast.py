@@ -43,11 +43,12 @@ def forecast(usage: Mapping[str, float], throughput: Mapping[str, float], moves:
     moved = 0.0
     for move in sorted(moves, key=lambda move: move.bundle):
         moved += move.throughput
-        whole = throughput.get(move.source or "", 0.0)
-        if move.source not in usage or move.destination not in usage or whole <= 0.0:
+        source = move.source or ""
+        whole = throughput.get(source, 0.0)
+        if source not in usage or move.destination not in usage or whole <= 0.0:
             continue
-        part = usage[move.source] * min(move.throughput / whole, 1.0)
-        after[move.source] -= part
+        part = usage[source] * min(move.throughput / whole, 1.0)
+        after[source] -= part
         after[move.destination] += part
     total = sum(throughput[broker] for broker in sorted(throughput))
     return Forecast(dict(usage), after, moved / total if total > 0 else 0.0)

@@ -20,7 +20,7 @@ UNOWNED = "unowned"
 
 
 def decide(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
-    """Rows of `placement_decisions` (and `strategy_state`): shed bundles first, then those without owner, each in name order.
+    """Rows of `placement_decisions` (and `strategy_state`): shed bundles, then those without owner, each in name order.
 
     Shed bundles all see the same candidates, as in Pulsar; a bundle without owner counts for those placed after it.
     A bundle that nobody has owned yet, as far as is known, waits for its first client and is only noted.
@@ -28,10 +28,8 @@ def decide(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
     settings, cycle = reading.settings_of(rows), reading.the_cycle(rows)
     load, policies = load_of(rows), reading.policies(rows)
     strategy = settings.loadBalancerLoadPlacementStrategy
-    placed = [
-        _row(placement, cause, strategy, without)
-        for placement, cause, without in (*_shed(rows, load, policies, settings), *_ownerless(rows, load, policies, settings))
-    ]
+    found = [*_shed(rows, load, policies, settings), *_ownerless(rows, load, policies, settings)]
+    placed = [_row(placement, cause, strategy, without) for placement, cause, without in found]
     noted = [_waiting(row, strategy) for row in rows["bundle_load"] if _never_owned(row)]
     stamp = {"cluster": cycle["cluster"], "cycle_at": cycle["cycle_at"]}
     decided = [{**row, **stamp} for row in (*placed, *noted)]

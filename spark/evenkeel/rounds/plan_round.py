@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from evenkeel.rounds import reading
@@ -32,7 +31,7 @@ def plan_type() -> StructType:
 
 
 def decide(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
-    """One row of `plan` with its figures, and the rows of `commands` and (for a dry run) `outcomes`."""
+    """One row of `plan` with its figures, and the rows of `commands`."""
     settings, cycle = reading.settings_of(rows), reading.the_cycle(rows)
     decided = {table: [_decision(row) for row in rows[table]] for table in DECIDED_TABLES}
     splits, placements = decided["split_decisions"], decided["placement_decisions"]
@@ -51,7 +50,7 @@ def decide(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
         "after_max_over_mean": change.after_max_over_mean,
         "moved_traffic_share": change.moved_share,
     }
-    return {"plan": [figures], "commands": asked, "outcomes": [_not_sent(command) for command in asked]}
+    return {"plan": [figures], "commands": asked}
 
 
 def forecast_of(rows: Rows, placements: list[dict[str, Any]]) -> Forecast:
@@ -74,14 +73,3 @@ def _throughput(row: Row, prefix: str) -> float:
 
 def _decision(row: Row) -> dict[str, Any]:
     return {name: value for name, value in row.items() if name not in _NOT_DECIDED}
-
-
-def _not_sent(command: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "cluster": command["cluster"],
-        "cycle_at": command["cycle_at"],
-        "command_id": command["command_id"],
-        "outcome": "dry_run",
-        "seen_at": command["cycle_at"],
-        "detail": "dry run: recorded and not sent",
-    }

@@ -128,9 +128,7 @@ def _averages(row: Row, term: str, most: int) -> MessageAverages:
     )
 
 
-def averages_of(
-    brokers: Mapping[str, BrokerReport], known: Mapping[str, BundleHistory]
-) -> dict[str, BrokerAverages]:
+def averages_of(brokers: Mapping[str, BrokerReport], known: Mapping[str, BundleHistory]) -> dict[str, BrokerAverages]:
     """Each broker's sums over the bundles in its report (Pulsar: TimeAverageBrokerData)."""
     return {name: broker_averages(sorted(report.bundles), known) for name, report in brokers.items()}
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from evenkeel.decisions.bundles import namespace_of, range_of
-from evenkeel.decisions.placement.pipeline import PlacementRound
 from evenkeel.decisions.load import LoadData
+from evenkeel.decisions.placement.pipeline import PlacementRound
 from evenkeel.decisions.splitting.execute import PlannedSplit, carry_out
 from evenkeel.decisions.splitting.when import SplitPlan, decide_splits
 from evenkeel.handover import ClusterCycle
@@ -49,7 +49,12 @@ def chosen_type() -> StructType:
 
     texts = [StructField(name, StringType()) for name in ("cluster", "namespace", "bundle")]
     return StructType(
-        [*texts, StructField("lower", LongType()), StructField("upper", LongType()), StructField("is_last", BooleanType())]
+        [
+            *texts,
+            StructField("lower", LongType()),
+            StructField("upper", LongType()),
+            StructField("is_last", BooleanType()),
+        ]
     )
 
 
@@ -94,5 +99,3 @@ def _where(split: PlannedSplit | None, algorithm: str) -> dict[str, Any]:
 
 def _stamp(cycle: Row) -> dict[str, Any]:
     return {"cluster": cycle["cluster"], "cycle_at": cycle["cycle_at"]}
-
-

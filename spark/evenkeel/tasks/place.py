@@ -2,8 +2,8 @@
 
 Reads: `unload_decisions` (shed), `split_decisions` (plan_splits), `bundle_load`, `broker_load` (aggregate),
 `broker_reports`, `cluster_policies`. Writes: `placement_decisions`, a row per bundle that needs a broker, with every
-candidate and the filter that removed it; with
-evenkeelAssumeUnloadsSucceed also `strategy_state`. Skips: clusters that are not open. Fails: never for what it finds in the data.
+candidate and the filter that removed it; with evenkeelAssumeUnloadsSucceed also `strategy_state`. Skips: clusters that
+are not open. Fails: never for what it finds in the data.
 """
 
 from __future__ import annotations

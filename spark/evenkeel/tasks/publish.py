@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ from evenkeel.lake.manifest import append_manifests, write_rows, writes_of
 from evenkeel.lake.store import Lake
 from evenkeel.lake.tables import TABLES
 from evenkeel.rounds import plan_round
+from evenkeel.sinks.dry_run import DryRun
 from evenkeel.tasks.inputs import decide_rounds, round_inputs
 from evenkeel.tasks.manifests import attempt_id, manifest_row, own_writes
 
@@ -35,28 +37,27 @@ def run(spark: SparkSession, handover: Handover) -> Handover:
     if handover.run.mode not in MODES:
         raise BadInput(f"mode {handover.run.mode!r} is not available: this version decides and records ({MODES[0]})")
     lake = Lake(handover.lake)
-    plans, acted = _plan(spark, lake, handover)
+    plans, commands = _plan(spark, lake, handover)
     known = _attempts_so_far(spark, lake, handover)
     rows = {c.cluster: manifest_row(handover, c, plans.get(c.cluster, {}), _now()) for c in handover.cycles}
     rows = {cluster: _as_recorded(row, known) for cluster, row in rows.items()}
     append_manifests(spark, lake, [row for row in rows.values() if not _has(known, row, "planned")])
     unclosed = {cluster: row for cluster, row in rows.items() if row["plan_id"] and not _has(known, row, "closed")}
-    writes = _act(spark, lake, handover, acted, sorted(unclosed)) if unclosed else ()
+    writes = _act(spark, lake, handover, commands, sorted(unclosed)) if commands is not None and unclosed else ()
     append_manifests(spark, lake, [_closed(row, own_writes(writes, cluster)) for cluster, row in unclosed.items()])
     for cluster, row in sorted(rows.items()):
         log.info("%s at %s: %s%s", cluster, row["cycle_at"].isoformat(), row["status"], _why(row))
     return handover.with_writes(writes)
 
 
-def _plan(spark: SparkSession, lake: Lake, handover: Handover) -> tuple[Plans, dict[str, DataFrame]]:
-    """Each open cluster's plan row, and the frames of commands and outcomes."""
+def _plan(spark: SparkSession, lake: Lake, handover: Handover) -> tuple[Plans, DataFrame | None]:
+    """Each open cluster's plan row, and the commands of all of them."""
     if not handover.open_cycles():
-        return {}, {}
+        return {}, None
     inputs = round_inputs(spark, lake, handover, *plan_round.DECIDED_TABLES, "broker_load", "bundle_load")
-    types = {name: TABLES[name].body_type() for name in ("commands", "outcomes")}
-    made = decide_rounds(inputs, plan_round.decide, {"plan": plan_round.plan_type(), **types})
-    plans = {row["cluster"]: row.asDict() for row in made["plan"].collect()}
-    return plans, {name: made[name] for name in types}
+    types = {"plan": plan_round.plan_type(), "commands": TABLES["commands"].body_type()}
+    made = decide_rounds(inputs, plan_round.decide, types)
+    return {row["cluster"]: row.asDict() for row in made["plan"].collect()}, made["commands"]
 
 
 def _attempts_so_far(spark: SparkSession, lake: Lake, handover: Handover) -> list[Mapping[str, Any]]:
@@ -92,24 +93,37 @@ def _has(known: Sequence[Mapping[str, Any]], row: Mapping[str, Any], row_kind: s
 
 
 def _act(
-    spark: SparkSession, lake: Lake, handover: Handover, acted: Mapping[str, DataFrame], clusters: Sequence[str]
+    spark: SparkSession, lake: Lake, handover: Handover, commands: DataFrame, clusters: Sequence[str]
 ) -> tuple[Write, ...]:
-    """Appends the commands, and what is known of them, that are not in the outbox yet.
+    """Puts the commands on record, gives them to the sink, and puts on record what was seen of them.
 
-    Commands come first: an outcome must never be on record without its command.
+    What a try that was killed has put on record already is not repeated.
     """
     from pyspark.sql import functions as F
 
-    writes: tuple[Write, ...] = ()
-    for table in ("commands", "outcomes"):
-        frame = acted[table].where(F.col("cluster").isin(list(clusters)))
-        if frame.isEmpty():
-            return writes
-        key = list(TABLES[table].key)
-        there = spark.read.format("delta").load(lake.path(table)).where(F.col("cluster").isin(list(clusters)))
-        missing = frame.join(there.select(*key).distinct(), on=key, how="left_anti")
-        writes += lake.append(spark, {table: missing}, handover=handover, task="publish")
-    return writes
+    asked = commands.where(F.col("cluster").isin(list(clusters))).orderBy("cluster", "step")
+    rows = [row.asDict(recursive=True) for row in asked.collect()]
+    if not rows:
+        return ()
+    missing = asked.where(~F.col("command_id").isin(_on_record(spark, lake, "commands", rows)))
+    writes = lake.append(spark, {"commands": missing}, handover=handover, task="publish")
+    told = set(_on_record(spark, lake, "outcomes", rows))
+    seen = DryRun().send([row for row in rows if row["command_id"] not in told])
+    of = {row["command_id"]: {"cluster": row["cluster"], "cycle_at": row["cycle_at"]} for row in rows}
+    outcomes = spark.createDataFrame(
+        [{**of[one.command_id], **asdict(one)} for one in seen], TABLES["outcomes"].body_type()
+    )
+    return writes + lake.append(spark, {"outcomes": outcomes}, handover=handover, task="publish")
+
+
+def _on_record(spark: SparkSession, lake: Lake, table: str, rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Which of the commands the table knows already."""
+    from pyspark.sql import functions as F
+
+    clusters, ids = sorted({row["cluster"] for row in rows}), [row["command_id"] for row in rows]
+    known = spark.read.format("delta").load(lake.path(table)).where(F.col("cluster").isin(clusters))
+    found = known.where(F.col("command_id").isin(ids)).select("command_id").distinct().collect()
+    return sorted(row["command_id"] for row in found)
 
 
 def _closed(row: dict[str, Any], writes: Sequence[Write]) -> dict[str, Any]:
@@ -119,12 +133,11 @@ def _closed(row: dict[str, Any], writes: Sequence[Write]) -> dict[str, Any]:
 
 def _why(row: Mapping[str, Any]) -> str:
     if row["plan_id"]:
-        return f", plan {row['plan_id'][:12]}: {row['splits']} splits, {row['unloads']} unloads, {row['refusals']} refused"
+        counts = f"{row['splits']} splits, {row['unloads']} unloads, {row['refusals']} refused"
+        return f", plan {row['plan_id'][:12]}: {counts}"
     return f": {row['reason']}"
 
 
 def _now() -> datetime:
     """The publisher's clock: the only one in a cycle, and no decision rests on it."""
     return datetime.now(UTC)
-
-
