@@ -44,8 +44,8 @@ class Cluster:
 
 @st.composite
 def clusters(draw: st.DrawFn) -> Cluster:
-    brokers = [f"b{i}.eu:8080" for i in range(1, draw(st.integers(1, 5)) + 1)]
-    counts = {f"t/n{i}": draw(st.integers(1, 5)) for i in range(draw(st.integers(1, 3)))}
+    brokers = [f"b{i}.eu:8080" for i in range(1, draw(st.sampled_from([4, 3, 2, 5, 1])) + 1)]
+    counts = {f"t/n{i}": draw(st.sampled_from([3, 5, 4, 2, 1])) for i in range(draw(st.sampled_from([2, 3, 1])))}
     boundaries = {namespace: initial_boundaries(count) for namespace, count in counts.items()}
     bundles = [bundle_name(ns, found) for ns, bounds in boundaries.items() for found in ranges_of(bounds)]
     owners = {bundle: draw(st.sampled_from([*brokers, None])) for bundle in bundles}
@@ -113,7 +113,7 @@ def _policies(draw: st.DrawFn, brokers: list[str], namespaces: list[str]) -> Pol
     groups = {namespace: "g" for namespace in namespaces if draw(st.booleans())}
     domains = {f"d{i}": tuple(b for n, b in enumerate(brokers) if n % 2 == i) for i in range(2)}
     isolation = {}
-    if draw(st.integers(0, 2)) == 0:
+    if draw(st.booleans()):
         isolation["p"] = IsolationPolicy(("t/n0",), ("b1.*", "b2.*"), ("b3.*",), draw(st.integers(1, 3)))
     return Policies(groups=groups, domains=domains, isolation=isolation)
 

@@ -52,7 +52,10 @@ def strategies(cluster: Cluster) -> list[Shed]:
 
 
 def placements(cluster: Cluster) -> list[Placement]:
-    moved = [placing(cluster).place_shed(bundle, broker) for bundle, broker in shed(cluster).unloads]
+    """Of every owned bundle as if it were shed, and of every bundle without owner."""
+    around = placing(cluster)
+    owned = [(bundle, report.broker) for report in cluster.load.brokers.values() for bundle in report.bundles]
+    moved = [around.place_shed(bundle, broker) for bundle, broker in sorted(owned)]
     return [*moved, *placing(cluster).place_ownerless(cluster.ownerless)]
 
 
