@@ -223,6 +223,7 @@ class ClusterBuilder:
             "brokers": sorted(name for name, row in self._brokers.items() if row.get("is_listed", True)),
             "failure_domains": {},
             "anti_affinity_groups": {},
+            "configuration": {},
             "snapshot": f"{self.name}/0000.json.gz",
             "snapshot_started_at": self.at - timedelta(seconds=1),
             "snapshot_finished_at": self.at,
