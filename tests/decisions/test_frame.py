@@ -144,3 +144,27 @@ def test_old_heartbeat_names_are_protected_where_a_broker_is_old() -> None:
 def test_a_shedder_that_is_missing_says_which_there_are() -> None:
     with pytest.raises(NotImplementedStrategy, match="OverloadShedder or ThresholdShedder"):
         shedder_named("AvgShedder")
+
+
+def test_the_busiest_broker_feeds_an_idle_one_and_is_spoken_of_once() -> None:
+    stats = {f"t/n{i}/0x00000000_0xffffffff": BundleStats(topics=2, msg_throughput_in=40 * MIB) for i in range(10)}
+    reports = {f"b{i}:8080": BrokerReport(f"b{i}:8080", cpu=ResourceUsage(45.0, 100.0)) for i in (1, 2, 3)}
+    reports["b1:8080"] = BrokerReport(
+        "b1:8080",
+        cpu=ResourceUsage(45.0, 100.0),
+        msg_throughput_in=400 * MIB,
+        bundles=frozenset(stats),
+        stats=stats,
+    )
+    reports["b4:8080"] = BrokerReport("b4:8080", cpu=ResourceUsage(10.0, 100.0))
+    found = LoadData(reports, {b: updated(None, s) for b, s in stats.items()})
+    assert shed(found).unloads == ()
+    fed = shed(found, Settings().with_values({"lowerBoundarySheddingEnabled": True}))
+    assert fed.unloads == (("t/n0/0x00000000_0xffffffff", "b1:8080"),)
+    brokers = [row.subject for row in fed.considered if row.subject_kind == "broker"]
+    assert sorted(brokers) == sorted(reports)
+    (row,) = (row for row in fed.considered if row.subject == "b1:8080")
+    assert sentence(row) == (
+        "The idlest broker at 10.0 % is below the lower boundary of 26.3 %: "
+        "b1:8080, the busiest at 45.0 %, gives 1 bundle."
+    )
