@@ -291,6 +291,12 @@ _FRAME: dict[tuple[str, str], Template] = {
         f"Nothing is decided here: it takes {_threshold(row)} brokers, and {_measured(row)} "
         f"{'is' if row.measured == 1 else 'are'} known."
     ),
+    ("skipped", "no_report"): lambda row: (
+        f"{row.subject} told nothing of its load: it counts neither as idle nor towards the average, and gets no bundle."
+    ),
+    ("skipped", "never_owned"): lambda row: (
+        f"{row.subject} has had no owner as far as is known: Pulsar assigns it when a client first asks for it."
+    ),
     ("skipped", "not_due"): lambda row: (
         f"Shedding is not due: the last round was {_measured(row)} ago, and the interval is {_threshold(row)}."
     ),

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from evenkeel.decisions.load import LoadData
 from evenkeel.rounds import reading
-from evenkeel.rounds.reading import Rows
+from evenkeel.rounds.reading import Row, Rows
+
+# Pulsar asked for the split and got none: by then the history was gone.
+_FORGOTTEN_THOUGH_REFUSED = frozenset({"nothing_to_cut", "cut_outside_bundle"})
 
 
 def load_of(rows: Rows) -> LoadData:
-    """Reports, histories and averages; a bundle that was chosen for a split has lost its history, as in Pulsar 4.x."""
+    """Reports, histories and averages; a bundle that a split was asked for has lost its history, as in Pulsar 4.x."""
     brokers = reading.broker_reports(rows)
-    gone = {row["subject"] for row in rows["split_decisions"] if row["outcome"] == "split"}
+    gone = {row["subject"] for row in rows["split_decisions"] if _is_forgotten(row)}
     known = {bundle: history for bundle, history in reading.histories(rows).items() if bundle not in gone}
     return LoadData(brokers=brokers, histories=known, averages=reading.averages_of(brokers, known))
+
+
+def _is_forgotten(row: Row) -> bool:
+    return bool(row["outcome"] == "split" or row["rule"] in _FORGOTTEN_THOUGH_REFUSED)
