@@ -17,6 +17,13 @@ from evenkeel.engine.session import close, connect, ship_code
 CHECKOUT = Path(__file__).resolve().parents[2]
 
 
+# `make setup` links the package into the environment; this takes it off the path of the server's workers again.
+WITHOUT_THE_PACKAGE = """
+import os, sys
+sys.path[:] = [path for path in sys.path if not os.path.isdir(os.path.join(path, "evenkeel"))]
+"""
+
+
 def has_full_jdk() -> bool:
     try:
         classic_java()
@@ -81,6 +88,7 @@ def test_shipped_code_decides_where_the_server_knows_nothing_of_the_package(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("evenkeel.engine.command.source_root", lambda: tmp_path)
+    (tmp_path / "sitecustomize.py").write_text(WITHOUT_THE_PACKAGE)
     with engine_for(tmp_path, settings=ServerSettings(memory="512m")) as bare:
         spark = connect(bare.url)
         given = spark.createDataFrame([("c", "x")], "cluster string, body string")

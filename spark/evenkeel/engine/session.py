@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import sys
 import tempfile
@@ -17,8 +18,10 @@ from evenkeel.engine.java import classic_java
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from pyspark.sql.connect.client.retries import RetryPolicy
 
 CONNECT_SCHEMES = ("sc://", "spark-connect://")
+LOCAL_ENDPOINTS = ("sc://127.0.0.1", "sc://localhost")
 
 
 def connect(url: str, app_name: str = "evenkeel") -> SparkSession:
@@ -41,7 +44,19 @@ def _connect_endpoint(url: str, app_name: str) -> SparkSession:
     from pyspark.sql import SparkSession
 
     session: SparkSession = SparkSession.builder.remote(url).appName(app_name).create()
+    # pyspark asks the server, as the process ends, to forget machine learning models. There are none, and where the
+    # server went first, the process would stay for ten minutes and more to try again.
+    atexit.unregister(session.client._cleanup_ml_cache)
+    if url.startswith(LOCAL_ENDPOINTS):
+        session.client.set_retry_policies([_impatient()])
     return session
+
+
+def _impatient() -> RetryPolicy:
+    """Gives up after some seconds, not after ten minutes: a local server that is gone does not come back by itself."""
+    from pyspark.sql.connect.client.retries import DefaultPolicy
+
+    return DefaultPolicy(max_retries=6, max_backoff=2000)
 
 
 def _connect_classic(master: str, app_name: str) -> SparkSession:
