@@ -17,14 +17,22 @@ _LANES = 4
 _HEX_PER_LANE = 15
 
 
-def digest_metrics(columns: Sequence[str], clusters: Sequence[str]) -> list[Column]:
-    """Aggregates to observe over rows with these columns: per cluster, the rows and the lanes of their digest.
+ROW_DIGEST = "_row_digest"
+
+
+def row_digest(columns: Sequence[str]) -> Column:
+    """SHA-256 of a row's canonical JSON. Give it a column (`ROW_DIGEST`) before the metrics use it: inside them it would
+    be computed anew for each lane, eight times over a million topics."""
+    return F.sha2(F.to_json(F.struct(*sorted(columns)), {"ignoreNullFields": "false"}), 256)
+
+
+def digest_metrics(clusters: Sequence[str]) -> list[Column]:
+    """Aggregates to observe over rows with `ROW_DIGEST`: per cluster, the rows and the lanes of their digest.
 
     `clusters` may be named by their position only, since a metric's name cannot hold every name.
     """
-    row = F.sha2(F.to_json(F.struct(*sorted(columns)), {"ignoreNullFields": "false"}), 256)
     lanes = [
-        F.conv(F.substring(row, 1 + lane * _HEX_PER_LANE, _HEX_PER_LANE), 16, 10).cast("decimal(38,0)")
+        F.conv(F.substring(ROW_DIGEST, 1 + lane * _HEX_PER_LANE, _HEX_PER_LANE), 16, 10).cast("decimal(38,0)")
         for lane in range(_LANES)
     ]
     metrics = []

@@ -87,7 +87,7 @@ class Lake:
     ) -> list[Write]:
         from pyspark.sql import Observation
 
-        from evenkeel.lake.digest import digest_metrics, rows_and_digest
+        from evenkeel.lake.digest import ROW_DIGEST, digest_metrics, row_digest, rows_and_digest
 
         table, write_id = TABLES[name], uuid.uuid4().hex
         stamped = stamp(frame, table, write_id)
@@ -96,7 +96,9 @@ class Lake:
         covered = [column for column in table.column_names() if column not in STAMP_NAMES]
         clusters = [cycle.cluster for cycle in handover.cycles]
         (
-            stamped.observe(observation, *digest_metrics(covered, clusters))
+            stamped.withColumn(ROW_DIGEST, row_digest(covered))
+            .observe(observation, *digest_metrics(clusters))
+            .drop(ROW_DIGEST)
             .write.format("delta")
             .mode("append")
             .option("userMetadata", commit_metadata(handover, task, write_id, reads))

@@ -16,7 +16,8 @@ REDIRECTS = frozenset({301, 302, 303, 307, 308})
 class Answer:
     """One request and what came back. `status` 0: no HTTP answer came, and `body` says why.
 
-    `n` is the position in the snapshot. `body` is None where the text was left where it is (figures of topics).
+    `n` is the position in the snapshot. `body` is cut short where the text is left where it is (figures of topics), and
+    `size` is the length of the whole.
     """
 
     n: int
@@ -27,6 +28,7 @@ class Answer:
     at: datetime | None = None
     location: str | None = None
     method: str = "GET"
+    size: int = 0
 
     @property
     def is_redirect(self) -> bool:

@@ -22,7 +22,7 @@ class Observed:
     """Rows per table (without cluster and cycle), what was set aside, and why the cluster is left out, if it is.
 
     `topic_figures` and `topic_lists` are the positions of the answers that count, for Spark to read; the lists stand in
-    the lending snapshot where `lists_are_lent`.
+    the lending snapshot where `lists_are_lent`. `topic_characters` is how much text the figures are.
     """
 
     rows: dict[str, list[Row]]
@@ -31,6 +31,7 @@ class Observed:
     topic_figures: tuple[int, ...]
     topic_lists: tuple[int, ...]
     lists_are_lent: bool
+    topic_characters: int
 
     @property
     def policies(self) -> dict[str, Any]:
@@ -51,13 +52,15 @@ def observe(view: View) -> Observed:
     }
     left_out = _left_out(view, listed, brokers)
     lists = view.topic_list_source()[0]
+    figures = [answer for _, answer in view.own.each(Kind.TOPIC_FIGURES) if answer.status == 200]
     return Observed(
         rows,
         tuple(dict.fromkeys([*view.rejections, *([left_out] if left_out else [])])),
         left_out,
-        tuple(sorted(answer.n for _, answer in view.own.each(Kind.TOPIC_FIGURES) if answer.status == 200)),
+        tuple(sorted(answer.n for answer in figures)),
         tuple(sorted(answer.n for _, answer in lists.each(Kind.TOPIC_LIST) if answer.status == 200)),
         lists is view.lent,
+        sum(answer.size for answer in figures),
     )
 
 

@@ -33,7 +33,10 @@ def collect_answers(requests: DataFrame) -> tuple[dict[tuple[str, str], Answers]
     is_large = F.col("path").rlike("|".join(_LEFT_WHERE_THEY_ARE))
     body = F.when(is_large, F.substring("body", 1, RECORD_CHARACTERS)).otherwise(F.col("body"))
     columns = ("cluster", "source", "n", "broker", "method", "path", "status", "at", "location")
-    rows = requests.select(*columns, body.alias("body"), F.substring("unread", 1, RECORD_CHARACTERS).alias("unread"))
+    size = F.length("body").alias("size")
+    rows = requests.select(
+        *columns, size, body.alias("body"), F.substring("unread", 1, RECORD_CHARACTERS).alias("unread")
+    )
     answers: dict[tuple[str, str], list[Answer]] = defaultdict(list)
     unread: dict[str, list[Any]] = defaultdict(list)
     for row in rows.collect():
@@ -54,4 +57,5 @@ def _answer(row: Any) -> Answer:
         at=utc_or_none(row["at"]),
         location=row["location"],
         method=row["method"],
+        size=row["size"] or 0,
     )

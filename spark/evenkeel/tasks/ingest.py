@@ -30,8 +30,10 @@ def run(spark: SparkSession, handover: Handover) -> Handover:
     """Takes in the snapshots of all open cycles and hands on what was written; see the module's text."""
     intakes = [opened(cycle) for cycle in handover.open_cycles()]
     frames = _frames(spark, [intake for intake in intakes if intake.own is not None])
-    rejected = body_frame(spark, "rejected", [row for intake in intakes for row in _rejected_rows(intake)])
-    frames["rejected"] = frames["rejected"].unionByName(rejected) if "rejected" in frames else rejected
+    rejected = [row for intake in intakes for row in _rejected_rows(intake)]
+    if rejected:
+        small = body_frame(spark, "rejected", rejected)
+        frames["rejected"] = frames["rejected"].unionByName(small) if "rejected" in frames else small
     settled = _settled(handover, intakes)
     return settled.with_writes(Lake(handover.lake).append(spark, frames, handover=settled, task="ingest"))
 
@@ -45,18 +47,21 @@ def _frames(spark: SparkSession, intakes: list[Intake]) -> dict[str, DataFrame]:
     for intake in intakes:
         look_at(intake, answers, unread.get(intake.cluster, []))
     observed = {intake.cluster: intake.observed for intake in intakes if intake.observed is not None}
-    topics, refused, unreadable = topic_frames(requests, observed)
+    topics = topic_frames(requests, observed)
     for intake in intakes:
-        mark_unreadable_figures(intake, {broker for cluster, _, broker in unreadable if cluster == intake.cluster})
-    files = {(intake.cluster, source): intake.file(source) for intake in intakes for source in (OWN, LENT)}
-    small = {table: body_frame(spark, table, _rows(intakes, table)) for table in _SMALL_TABLES}
-    return {
-        "topic_stats": topics,
-        "raw_answers": raw_answers(requests, [(cluster, n) for cluster, n, _ in unreadable]),
-        "rejected": refused_topics(refused, files),
+        mark_unreadable_figures(
+            intake, {broker for cluster, _, broker in topics.unreadable if cluster == intake.cluster}
+        )
+    frames = {
+        "topic_stats": topics.topic_stats,
+        "raw_answers": raw_answers(requests, [(cluster, n) for cluster, n, _ in topics.unreadable]),
         "settings": body_frame(spark, "settings", [row for intake in intakes for row in _settings_rows(intake)]),
-        **small,
     }
+    frames |= {table: body_frame(spark, table, _rows(intakes, table)) for table in _SMALL_TABLES}
+    if topics.refused is not None:
+        files = {(intake.cluster, source): intake.file(source) for intake in intakes for source in (OWN, LENT)}
+        frames["rejected"] = refused_topics(topics.refused, files)
+    return frames
 
 
 def _rows(intakes: list[Intake], table: str) -> list[dict[str, Any]]:

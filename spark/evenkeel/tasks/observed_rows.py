@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from evenkeel.lake.tables import TABLES
@@ -15,6 +16,8 @@ from evenkeel.sources.small_answers import holds_topic_figures
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
+_REFUSED = ("cluster", "cycle_at", "n", "broker", "path", "topic", "refused", "rest")
+_ONE_FILE_CHARACTERS = 32 << 20
 _REASONS = {
     HTML_PAGE: "it is an HTML page in place of JSON",
     UNREADABLE_JSON: "it is no JSON of the shape due, or ends too early",
@@ -23,10 +26,10 @@ _REASONS = {
 
 
 def body_frame(spark: SparkSession, table: str, rows: Sequence[Mapping[str, Any]]) -> DataFrame:
-    """Rows of a table as a frame; a column that a row lacks is NULL."""
+    """Rows of a table as a frame of one partition, hence one file; a column that a row lacks is NULL."""
     schema = TABLES[table].body_type()
     names = schema.fieldNames()
-    return spark.createDataFrame([tuple(_plain(row.get(name)) for name in names) for row in rows], schema)
+    return spark.createDataFrame([tuple(_plain(row.get(name)) for name in names) for row in rows], schema).coalesce(1)
 
 
 def topic_answers(requests: DataFrame, observed: Mapping[str, Observed]) -> tuple[DataFrame, DataFrame | None]:
@@ -37,19 +40,26 @@ def topic_answers(requests: DataFrame, observed: Mapping[str, Observed]) -> tupl
     return requests.where(_is_one_of(figures)), listed
 
 
-def topic_frames(
-    requests: DataFrame, observed: Mapping[str, Observed]
-) -> tuple[DataFrame, DataFrame, list[tuple[str, int, str]]]:
-    """Rows of topic_stats; refused topics and answers; and of each answer that cannot be read cluster, n and broker.
+@dataclass(frozen=True, slots=True)
+class TopicFrames:
+    """Rows of topic_stats; topics and answers that are refused, if any; the answers refused as a whole."""
 
-    The topics are read once and kept on the server's disk until the frames are gone: they are needed for the table,
-    for what is refused, and to see which topic shows twice or nowhere.
+    topic_stats: DataFrame
+    refused: DataFrame | None
+    unreadable: tuple[tuple[str, int, str], ...]
+    """cluster, n and broker of each."""
+
+
+def topic_frames(requests: DataFrame, observed: Mapping[str, Observed]) -> TopicFrames:
+    """Reads the topics once; they stay with the server until the frames are gone.
+
+    They are needed three times: for the table, for what is refused, and to see which topic shows twice or nowhere.
     """
     from pyspark import StorageLevel
     from pyspark.sql import functions as F
 
     figures, lists = topic_answers(requests, observed)
-    loaded = loaded_topics(figures).localCheckpoint(eager=True, storageLevel=StorageLevel.MEMORY_AND_DISK)
+    loaded = loaded_topics(figures).localCheckpoint(eager=True, storageLevel=StorageLevel.DISK_ONLY)
     listed = listed_topics(lists) if lists is not None else None
     odd = sightings(loaded, listed).localCheckpoint(eager=True)
     refused = loaded.where("refused is not null").select(*_REFUSED, F.lit(OWN).alias("source"))
@@ -57,11 +67,14 @@ def topic_frames(
         lent = [cluster for cluster, found in observed.items() if found.lists_are_lent]
         source = F.when(F.col("cluster").isin(lent), F.lit(LENT)).otherwise(F.lit(OWN))
         refused = refused.unionByName(listed.where("refused is not null").select(*_REFUSED, source.alias("source")))
-    unreadable = loaded.where("refused is not null and topic is null").select("cluster", "n", "broker").collect()
-    return topic_stats(loaded, listed, odd), refused, [(row[0], row[1], row[2]) for row in unreadable]
-
-
-_REFUSED = ("cluster", "cycle_at", "broker", "path", "topic", "refused", "rest")
+    where = ("cluster", "n", "broker", "source", "is_figures", F.col("topic").isNull().alias("as_a_whole"))
+    is_figures = F.col("path").rlike("/broker-stats/topics").alias("is_figures")
+    marks = refused.select("*", is_figures).select(*where).distinct().collect()
+    unreadable = tuple(sorted((row[0], row[1], row[2]) for row in marks if row["as_a_whole"] and row["is_figures"]))
+    topics = topic_stats(loaded, listed, odd)
+    if sum(found.topic_characters for found in observed.values()) < _ONE_FILE_CHARACTERS:
+        topics = topics.coalesce(1)
+    return TopicFrames(topics, refused if marks else None, unreadable)
 
 
 def refused_topics(refused: DataFrame, files: Mapping[tuple[str, str], str]) -> DataFrame:
