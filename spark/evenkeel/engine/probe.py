@@ -6,23 +6,30 @@ gRPC out of the caller, who may fork later.
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 
 import psutil
+
+from evenkeel.engine.processes import identity
+from evenkeel.engine.session import close, connect
 
 TICK_SECONDS = 0.1
 
 
 def main(port: int, pid: int) -> int:
     """Waits until the process itself listens on the port (not somebody else who took it), then runs one query."""
-    from pyspark.sql.connect.session import SparkSession
+    import pyspark.sql.connect.session  # noqa: F401 - imported while the server starts, which takes as long
 
+    asker = os.getppid()
     while not listens(port, pid):
+        if identity(pid) is None or os.getppid() != asker:
+            return 1  # nobody will answer, or nobody wants to know any more
         time.sleep(TICK_SECONDS)
-    spark = SparkSession.builder.remote(f"sc://127.0.0.1:{port}").create()
+    spark = connect(f"sc://127.0.0.1:{port}", "first question")
     answered = spark.range(1).count() == 1
-    spark.stop()
+    close(spark)
     return 0 if answered else 1
 
 

@@ -8,7 +8,7 @@ import sys
 import tempfile
 import zipfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from evenkeel.engine.code import code_digest, source_root, sources
 from evenkeel.engine.command import SQL_SETTINGS
@@ -44,7 +44,7 @@ def _connect_endpoint(url: str, app_name: str) -> SparkSession:
     from pyspark.sql import SparkSession
 
     session: SparkSession = SparkSession.builder.remote(url).appName(app_name).create()
-    client: Any = session.client  # pyspark's stubs take it for a method
+    client = cast(Any, session).client  # the stubs take it for something that is called
     # pyspark asks the server, as the process ends, to forget machine learning models. There are none, and where the
     # server went first, the process would stay for ten minutes and more to try again.
     atexit.unregister(client._cleanup_ml_cache)
