@@ -9,6 +9,7 @@ bundle's owner, and the brokers' own figures are the sums of their topics'. What
 
 from __future__ import annotations
 
+import math
 import zlib
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -192,7 +193,7 @@ class ClusterBuilder:
             inside = [t for t in topics if (t["broker"], t["namespace"], t["bundle_range"]) == (owner, namespace, part)]
             claim: Row = {"bundle": bundle, "namespace": namespace, "broker": owner, "is_owned": True}
             claim |= {"is_active": True, "is_reported": True, "topics": len(inside)}
-            claim |= {name: sum(t[name] or 0 for t in inside) for name in (*RATES, "consumers", "producers")}
+            claim |= {name: sum(map(_sane, (t[name] for t in inside))) for name in (*RATES, "consumers", "producers")}
             claims.append(claim)
         return claims + self._claims
 
@@ -282,6 +283,11 @@ def _complete(table: str, row: Row) -> Row:
 
 def _ranges(texts: Sequence[str]) -> list[str]:
     return [f"{lower}_{upper}" for lower, upper in pairwise(texts)]
+
+
+def _sane(figure: float | None) -> float:
+    """What a topic adds to the broker's own sums: a figure that is none adds nothing."""
+    return figure if figure is not None and math.isfinite(figure) and figure > 0 else 0
 
 
 def _hex(edge: int) -> str:

@@ -33,6 +33,7 @@ def freeze_package() -> None:
     ignored = shutil.ignore_patterns("__pycache__")
     shutil.copytree(CHECKOUT / "spark" / "evenkeel", Path(folder) / "evenkeel", ignore=ignored)
     sys.path.insert(0, folder)
+    os.environ.setdefault("EVENKEEL_EXPECTATIONS", str(CHECKOUT / "expectations"))
 
 
 if os.environ.get(FROZEN_VARIABLE) == "1":
