@@ -7,7 +7,6 @@ import math
 from collections import Counter
 from dataclasses import dataclass
 from datetime import timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest

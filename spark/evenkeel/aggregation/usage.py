@@ -32,7 +32,9 @@ def weighted_usage(is_extensible: Column) -> Column:
 
 
 def _largest(resources: tuple[str, ...]) -> Column:
-    weighted = [F.col(f"{name}_percent") * F.col(f"{name}_weight") for name in resources]
+    # Pulsar compares with `>`, so not-a-number (0 of a limit too small for 32 bits) never wins; in Spark it would.
+    least = F.lit(float("-inf"))
+    weighted = [F.nanvl(F.col(f"{name}_percent") * F.col(f"{name}_weight"), least) for name in resources]
     is_unknown = [(F.col(f"{name}_percent").isNull() & (F.col(f"{name}_weight") > 0)).cast("int") for name in resources]
     unknown = is_unknown[0]
     for flag in is_unknown[1:]:
