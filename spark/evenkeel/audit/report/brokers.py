@@ -82,6 +82,14 @@ def broker_lines(tables: Mapping[str, Sequence[Row]]) -> tuple[BrokerLine, ...]:
     )
 
 
+def foremost(lines: Sequence[BrokerLine]) -> list[BrokerLine]:
+    """The lines that say most first: what the plan changes, then the busiest; a broker of unknown load before all."""
+    return sorted(
+        lines,
+        key=lambda line: (line.usage_before is not None, not line.changes, -(line.usage_before or 0.0), line.broker),
+    )
+
+
 def _throughput(bundle: Row) -> float:
     return float((bundle["used_msg_throughput_in"] or 0.0) + (bundle["used_msg_throughput_out"] or 0.0))
 

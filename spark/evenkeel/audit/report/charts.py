@@ -15,7 +15,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from evenkeel.audit import wording
-from evenkeel.audit.report.brokers import BrokerLine
+from evenkeel.audit.report.brokers import BrokerLine, foremost
 from evenkeel.audit.report.course import CourseModel, Point
 
 if TYPE_CHECKING:
@@ -63,13 +63,14 @@ def course_picture(course: CourseModel) -> Picture | None:
 
 def broker_picture(lines: Sequence[BrokerLine], what: str) -> Picture | None:
     """Before and after the plan, broker by broker: `what` is `usage` or `share` (of traffic)."""
-    known = [line for line in lines if getattr(line, f"{what}_before") is not None]
+    known = [line for line in foremost(lines) if getattr(line, f"{what}_before") is not None]
     if not known:
         return None
     words = "weighted usage" if what == "usage" else "share of the traffic"
     label = f"{words.capitalize()} per broker before and after the plan. The table below has the numbers."
-    shown = sorted(known, key=lambda line: (not line.changes, -getattr(line, f"{what}_before"), line.broker))
-    return _picture(lambda width: _brokers(shown[:MOST_BROKERS], what, width), label, _HALF)
+    values = [value for line in lines if (value := getattr(line, f"{what}_before")) is not None]
+    mean = sum(values) / len(values)
+    return _picture(lambda width: _brokers(known[:MOST_BROKERS], what, mean, width), label, _HALF)
 
 
 def _picture(chart: Callable[[int], alt.TopLevelMixin], label: str, wide: int) -> Picture:
@@ -107,7 +108,8 @@ def _course(course: CourseModel, width: int) -> alt.TopLevelMixin:
     joined = alt.vconcat(*parts, spacing=14).resolve_scale(
         x="shared", y="independent", color="independent", shape="independent"
     )
-    return _configured(joined, narrow=narrow)
+    longest = max((len(names[broker]) for broker in series), default=1)
+    return _configured(joined, columns=max(1, round(plot // (7.6 * longest + 60))))
 
 
 def _usage(course: CourseModel, series: Sequence[str], names: dict[str, str], x: alt.X) -> alt.LayerChart:
@@ -124,12 +126,12 @@ def _usage(course: CourseModel, series: Sequence[str], names: dict[str, str], x:
     if any(p.limit is not None for p in course.points):
         band = alt.Chart(alt.Data(values=bands)).mark_area(color=_BAND, line=False)
         layers.append(band.encode(x=x, y=alt.Y("mean:Q"), y2="limit:Q"))
-    mean = alt.Chart(alt.Data(values=bands)).mark_line(color=_INK, strokeDash=[5, 4], strokeWidth=1.2)
-    layers.append(mean.encode(x=x, y=alt.Y("mean:Q")))
     rest = [row for row in rows if row["broker"] not in named]
     if rest:
         others = alt.Chart(alt.Data(values=rest)).mark_line(color=_REST, strokeWidth=1)
         layers.append(others.encode(x=x, y=y, detail="broker:N"))
+    mean = alt.Chart(alt.Data(values=bands)).mark_line(color=_INK, strokeDash=[5, 4], strokeWidth=1.2)
+    layers.append(mean.encode(x=x, y=alt.Y("mean:Q")))
     if course.is_remembered:
         seen = [
             {"at": _stamp(p), "broker": names[b], "value": p.usage[b]}
@@ -198,7 +200,7 @@ def _happened(point: Point) -> list[tuple[str, int]]:
     ]
 
 
-def _brokers(lines: Sequence[BrokerLine], what: str, width: int) -> alt.TopLevelMixin:
+def _brokers(lines: Sequence[BrokerLine], what: str, mean: float, width: int) -> alt.TopLevelMixin:
     import altair as alt
 
     names = labels([line.broker for line in lines])
@@ -210,8 +212,7 @@ def _brokers(lines: Sequence[BrokerLine], what: str, width: int) -> alt.TopLevel
         }
         for line in lines
     ]
-    top = max(max(row["before"], row["after"]) for row in rows)
-    mean = sum(row["before"] for row in rows) / len(rows)
+    top = max(mean, *(max(row["before"], row["after"]) for row in rows))
     # The page's font may be wider than the one that vl-convert measures with.
     room = 8 + round(7.6 * max(len(str(row["broker"])) for row in rows))
     axis = _axis(grid=False, ticks=False, labelLimit=room, minExtent=room)
@@ -229,7 +230,7 @@ def _brokers(lines: Sequence[BrokerLine], what: str, width: int) -> alt.TopLevel
     middle = alt.Chart(alt.Data(values=[{"mean": mean}])).mark_rule(color=_INK, strokeDash=[5, 4], strokeWidth=1.2)
     layered = alt.layer(middle.encode(x=alt.X("mean:Q")), way, before, after)
     layered = layered.properties(width=width - room - 16, height=max(60, 30 * len(rows)))
-    return _configured(layered, narrow=width == NARROW)
+    return _configured(layered, columns=1)
 
 
 def labels(names: Sequence[str]) -> dict[str, str]:
@@ -268,7 +269,7 @@ def _axis(**more: Any) -> alt.Axis:
     return alt.Axis(**more)
 
 
-def _configured(chart: Any, *, narrow: bool) -> alt.TopLevelMixin:
+def _configured(chart: Any, *, columns: int) -> alt.TopLevelMixin:
     configured: alt.TopLevelMixin = (
         chart.configure(background="transparent", aria=False, padding=4)
         .configure_view(stroke=None)
@@ -288,7 +289,7 @@ def _configured(chart: Any, *, narrow: bool) -> alt.TopLevelMixin:
             labelColor=_INK,
             labelFontSize=12,
             orient="top",
-            columns=2 if narrow else MOST_SERIES,
+            columns=columns,
             columnPadding=36,
             symbolSize=70,
             labelLimit=200,

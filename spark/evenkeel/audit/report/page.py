@@ -13,6 +13,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from evenkeel.audit import wording
+from evenkeel.audit.report.brokers import foremost
 from evenkeel.audit.report.charts import Picture, broker_picture, course_picture
 from evenkeel.audit.report.model import Report
 
@@ -67,6 +68,7 @@ def environment() -> Environment:
         "shortened": wording.shortened,
         "name": name_html,
         "prose": prose_html,
+        "foremost": foremost,
         "pairs": lambda values: list(enumerate(values)),
     }
     made.globals |= {
