@@ -20,6 +20,7 @@ from evenkeel.aggregation.topic_to_bundle import bundles_in_force, is_broker_nam
 from evenkeel.aggregation.usage import RESOURCES, percent, weighted_usage
 from evenkeel.decisions.averages import updated
 from evenkeel.decisions.load import BundleHistory, BundleStats, MessageAverages
+from evenkeel.settings import resolve
 from tests.builders import NOON, cluster, frame
 
 if TYPE_CHECKING:
@@ -97,25 +98,25 @@ def test_brokers_own_namespaces_are_told_by_their_name(spark: SparkSession, name
 def test_usage_is_pulsars_to_the_bit(spark: SparkSession) -> None:
     from pyspark.sql import functions as F
 
-    keys = {
-        "cpu": ("cpu", "loadBalancerCPUResourceWeight", 1.0),
-        "memory": ("memory", "loadBalancerMemoryResourceWeight", 0.0),
-        "direct_memory": ("directMemory", "loadBalancerDirectMemoryResourceWeight", 0.0),
-        "bandwidth_in": ("bandwidthIn", "loadBalancerBandwidthInResourceWeight", 1.0),
-        "bandwidth_out": ("bandwidthOut", "loadBalancerBandwidthOutResourceWeight", 1.0),
-    }
+    theirs = dict(zip(RESOURCES, ("cpu", "memory", "directMemory", "bandwidthIn", "bandwidthOut"), strict=True))
     rows, expected = [], {}
     for case in golden("usage"):
-        config = case["input"].get("config", {})
+        settings = resolve(observed=None, overrides=case["input"].get("config", {})).settings
+        weights = (
+            settings.loadBalancerCPUResourceWeight,
+            settings.loadBalancerMemoryResourceWeight,
+            settings.loadBalancerDirectMemoryResourceWeight,
+            settings.bandwidth_in_weight,
+            settings.bandwidth_out_weight,
+        )
         for n, (sample, answer) in enumerate(zip(case["input"]["samples"], case["output"]["samples"], strict=True)):
             if sample.get("clear"):
                 continue
-            figures = [float(x) for theirs, *_ in keys.values() for x in sample.get(theirs, (0.0, 0.0))]
-            weights = [float(config.get(key, default)) for _, key, default in keys.values()]
+            figures = [float(x) for key in theirs.values() for x in sample.get(key, (0.0, 0.0))]
             rows.append((case["id"], n, *figures, *weights))
             expected[case["id"], n] = answer
-    columns = [f"{name}_{part} double" for name in keys for part in ("usage", "limit")]
-    columns += [f"{name}_weight double" for name in keys]
+    columns = [f"{name}_{part} double" for name in theirs for part in ("usage", "limit")]
+    columns += [f"{name}_weight double" for name in theirs]
     samples = spark.createDataFrame(rows, ", ".join(["id string", "n int", *columns]))
     samples = samples.withColumns(
         {f"{name}_percent": percent(F.col(f"{name}_usage"), F.col(f"{name}_limit")) for name in RESOURCES}
@@ -124,8 +125,8 @@ def test_usage_is_pulsars_to_the_bit(spark: SparkSession) -> None:
     assert len(found) == len(expected) > 100
     for row in found:
         answer = expected[row.id, row.n]
-        for name, (theirs, *_) in keys.items():
-            assert bits(row[f"{name}_percent"]) == bits(float(answer["percent"][theirs])), (row.id, name)
+        for name, key in theirs.items():
+            assert bits(row[f"{name}_percent"]) == bits(float(answer["percent"][key])), (row.id, name)
         assert bits(row.weighted) == bits(float(answer["modularWeightedMax"])), row.id
 
 
