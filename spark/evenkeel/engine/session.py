@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import shutil
 import sys
 import tempfile
 import zipfile
@@ -82,7 +83,9 @@ def close(spark: SparkSession) -> None:
 
 def ship_code(spark: SparkSession) -> None:
     """Sends this package to the workers of a remote endpoint; the local server already sees it on its path."""
-    spark.addArtifacts(str(package_zip(Path(tempfile.mkdtemp(prefix="evenkeel-")))), pyfile=True)
+    folder = Path(tempfile.mkdtemp(prefix="evenkeel-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)  # a classic master may read it until the end
+    spark.addArtifacts(str(package_zip(folder)), pyfile=True)
 
 
 def package_zip(folder: Path) -> Path:
