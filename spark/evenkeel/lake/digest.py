@@ -21,8 +21,10 @@ ROW_DIGEST = "_row_digest"
 
 
 def row_digest(columns: Sequence[str]) -> Column:
-    """SHA-256 of a row's canonical JSON. Give it a column (`ROW_DIGEST`) before the metrics use it: inside them it would
-    be computed anew for each lane, eight times over a million topics."""
+    """SHA-256 of a row's canonical JSON.
+
+    Give it a column (`ROW_DIGEST`) before the metrics use it: inside them it was computed anew for each lane, twice.
+    """
     return F.sha2(F.to_json(F.struct(*sorted(columns)), {"ignoreNullFields": "false"}), 256)
 
 

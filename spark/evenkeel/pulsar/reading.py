@@ -15,6 +15,7 @@ HTML_PAGE = "html_page"
 UNREADABLE_JSON = "unreadable_json"
 
 _REASON_CHARACTERS = 300
+_PAGE_STARTS = ("<!doctype", "<html", "<?xml")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,7 @@ def read_json(answer: Answer | None, expected: type, *, nothing_at: tuple[int, .
 
 def read_text(answer: Answer | None) -> Reading:
     """The plain text of an answer, unaltered (quotes around it belong to it); an empty one says that there is none."""
-    refused = _refused(answer, ())
+    refused = _refused(answer, (), is_text=True)
     if refused is not None or answer is None:
         return refused or not_asked()
     return Reading("read", answer.body) if answer.body else Reading("nothing")
@@ -94,20 +95,26 @@ def _sentence(reading: Reading, answer: Answer) -> str:
     return f"{place_of(answer)}: {reading.reason}; what it would have told is unknown in this cycle"
 
 
-def _refused(answer: Answer | None, nothing_at: tuple[int, ...]) -> Reading | None:
+def _refused(answer: Answer | None, nothing_at: tuple[int, ...], *, is_text: bool = False) -> Reading | None:
     if answer is None:
         return not_asked()
     if answer.status == 0:
         return Reading("no_answer", reason=f"no HTTP answer ({_first_line(answer.body)})")
     if answer.is_redirect:
         return Reading("no_answer", reason=f"redirected to {answer.location}, which did not answer")
-    if (answer.body or "").lstrip()[:1] == "<":
+    if _is_page(answer.body or "", is_text=is_text):
         return Reading("no_answer", reason=f"answered {answer.status} with an HTML page", rule=HTML_PAGE)
     if answer.status == 204 or answer.status in nothing_at:
         return Reading("nothing")
     if not 200 <= answer.status < 300:
         return Reading("no_answer", reason=f"answered {answer.status}: {server_reason(answer.body)}")
     return None
+
+
+def _is_page(body: str, *, is_text: bool) -> bool:
+    """No JSON starts with `<`; a name may, but not as a page does."""
+    start = body.lstrip()[:20].lower()
+    return start.startswith(_PAGE_STARTS if is_text else "<")
 
 
 def server_reason(body: str | None) -> str:
