@@ -335,3 +335,27 @@ def test_a_recording_with_logs_is_compared_with_the_cycles_of_its_snapshots(tmp_
     assert verdict.agrees
     assert verdict.sentences[1] == f"Both take {HOT} from {A} to {B}."
     assert replace(shown.comparison, verdicts=()).alone == ()
+
+
+def test_what_the_plan_changes_comes_first_after_brokers_of_unknown_load(lake: Path) -> None:
+    from evenkeel.audit.report.brokers import foremost
+
+    (line, *_) = chapter(lake).brokers
+    same = {"usage_after": 0.9, "traffic_after": line.traffic_before, "bundles_after": line.bundles_before}
+    busiest = replace(line, broker="busiest", usage_before=0.9, **same)
+    quiet = replace(line, broker="quiet", usage_before=0.1, **same)
+    changed = replace(line, broker="changed", usage_before=0.2)
+    silent = replace(quiet, broker="silent", usage_before=None)
+
+    assert [each.broker for each in foremost([quiet, busiest, changed, silent])] == [
+        "silent", "changed", "busiest", "quiet",
+    ]  # fmt: skip
+
+
+def test_of_bundles_without_owner_those_that_anti_affinity_moved_come_first(tmp_path: Path) -> None:
+    bundles = [f"acme/ns{n}/0x00000000_0xffffffff" for n in range(3)]
+    rows = [placement(bundle, A, "no_owner", "To A.", [candidate(A, 1.0)]) for bundle in bundles]
+    rows[2] |= {"changed_by_anti_affinity": True, "without_anti_affinity": B}
+    found = small(tmp_path, {"placement_decisions": rows}).decisions.ownerless
+
+    assert [each.bundle for each in found] == [bundles[2], bundles[0], bundles[1]]

@@ -14,7 +14,21 @@ from evenkeel.audit.report.charts import labels
 from evenkeel.audit.report.listing import render_listing, render_notice
 from evenkeel.audit.report.page import name_html, prose_html
 from evenkeel.errors import NoLake
-from tests.audit.plausible import ACTING, HOT, LAB_FIRST, LONG, ODD, A
+from tests.audit.plausible import (
+    ACTING,
+    HOT,
+    LAB_FIRST,
+    LONG,
+    MIB,
+    ODD,
+    A,
+    broker_load,
+    bundle_load,
+    candidate,
+    decision,
+    placement,
+)
+from tests.audit.small_lake import SmallLake, moment
 
 VOID = {"meta", "link", "br", "img", "input", "hr"}
 
@@ -178,3 +192,24 @@ def test_a_notice_says_why_and_what_to_do() -> None:
     text = Reader(render_notice("No cycles yet", "Nothing is <b>there</b>.", ("Run `make demo`.",), back="./")).text
     assert "Nothing is <b>there</b>." in text
     assert "Run make demo." in text
+
+
+def test_a_large_cluster_shows_what_changes_and_folds_the_rest(tmp_path: Path) -> None:
+    brokers = [f"broker-{n:02d}:8080" for n in range(40)]
+    bundle = "acme/ns/0x00000000_0xffffffff"
+    tables = {
+        "broker_load": [broker_load(broker, 0.2 + n / 100) for n, broker in enumerate(brokers)],
+        "bundle_load": [bundle_load(bundle, brokers[3], MIB)],
+        "unload_decisions": [decision(bundle, "bundle", "unload", "heaviest_first", "It leaves.", broker=brokers[3])],
+        "placement_decisions": [
+            placement(bundle, brokers[5], "shed", "To 5.", [candidate(b, 1.0) for b in brokers], broker=brokers[3])
+        ],
+    }
+    SmallLake(tmp_path).add("lab", moment("2026-11-21T08:00:00"), tables, unloads=1)
+    page = render(build_model(gather(tmp_path)))
+    table = page[page.index('aria-label="Load per broker, cluster 1"') :]
+
+    order = re.findall(r"broker-\d\d:8080", table[: table.index("16 more brokers")])
+    assert order[:3] == [brokers[5], brokers[3], brokers[39]]
+    assert len(order) == 24
+    assert "and 28 more." in page

@@ -119,7 +119,8 @@ def _usage(course: CourseModel, series: Sequence[str], names: dict[str, str], x:
         {"at": _stamp(p), "broker": names[b], "value": p.compared.get(b)} for p in course.points for b in course.brokers
     ]
     named = {names[broker] for broker in series}
-    top = max([p.limit or 0.0 for p in course.points] + [value for p in course.points for value in p.compared.values()])
+    values = [value for p in course.points for value in (*p.compared.values(), *p.usage.values(), p.limit or 0.0)]
+    top = max(values, default=0.0) or 0.01
     y = alt.Y("value:Q", title="usage", axis=_axis(format="%", tickCount=5), scale=alt.Scale(domain=[0, top * 1.05]))
     layers: list[Any] = []
     bands = [{"at": _stamp(p), "mean": p.mean, "limit": p.limit} for p in course.points]

@@ -134,7 +134,7 @@ def decisions(tables: Mapping[str, Sequence[Row]]) -> Decisions:
     let_be.sort(key=lambda pair: _distance(*pair))
     return Decisions(
         sheddings=_sheddings(tables["unload_decisions"], by_bundle, traffic),
-        ownerless=tuple(by_bundle[row["subject"]] for row in placed if row["cause"] == "no_owner" and _is_placed(row)),
+        ownerless=_ownerless(placed, by_bundle),
         splits=tuple(_split(row) for row in tables["split_decisions"] if row["outcome"] == "split"),
         refusals=tuple(sorted(refused, key=lambda verdict: (verdict.kind, verdict.subject))),
         considered=tuple(_verdict(kind, row) for kind, row in let_be[:MOST_CONSIDERED]),
@@ -142,8 +142,10 @@ def decisions(tables: Mapping[str, Sequence[Row]]) -> Decisions:
     )
 
 
-def _is_placed(row: Row) -> bool:
-    return bool(row["outcome"] == "placed")
+def _ownerless(rows: Sequence[Row], placements: Mapping[str, Placement]) -> tuple[Placement, ...]:
+    """Bundles without owner that found one: first where anti-affinity had a say, then by name."""
+    found = [placements[row["subject"]] for row in rows if row["cause"] == "no_owner" and row["outcome"] == "placed"]
+    return tuple(sorted(found, key=lambda placement: (not placement.changed_by_anti_affinity, placement.bundle)))
 
 
 def _sheddings(
