@@ -57,8 +57,7 @@ def previous_load(spark: SparkSession, lake: Lake, handover: Handover) -> DataFr
         cycle.cluster: [write for write in cycle.predecessor.writes if write.table == "bundle_load"]
         for cycle in handover.open_cycles()
     }
-    writes = {write.write_id: write for found in of_cluster.values() for write in found}
-    rows = lake.read(spark, "bundle_load", writes.values())
+    rows = lake.read(spark, "bundle_load", [write for found in of_cluster.values() for write in found])
     is_own = F.lit(False)
     for cluster, found in of_cluster.items():
         ids = [write.write_id for write in found]
