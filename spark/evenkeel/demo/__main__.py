@@ -11,10 +11,11 @@ from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
+from evenkeel.audit.report import build_report
 from evenkeel.demo.course import Leg, course
 from evenkeel.demo.folder import DemoFolder, taken
 from evenkeel.demo.progress import Console, run_leg
-from evenkeel.demo.summary import bullet, outcome, totals, unload_lines
+from evenkeel.demo.summary import bullet, comparison_lines, outcome, totals, unload_lines
 from evenkeel.engine.code import source_root
 from evenkeel.engine.server import engine_for
 from evenkeel.errors import EvenkeelError
@@ -67,15 +68,9 @@ def _demo(asked: argparse.Namespace, folder: DemoFolder, console: Console) -> in
                     raise AirflowError(f"{ran.failure}\nAirflow's logs lie in {folder.airflow / 'logs'}.")
                 console.say(f"{'':8}{outcome(folder.lake, leg)}")
     console.say("Airflow and the Spark Connect server have been stopped; writing the report")
-    _report(asked, folder)
+    build_report(folder.lake, out=folder.report)
     _tell(asked, folder, legs, console)
     return 0
-
-
-def _report(asked: argparse.Namespace, folder: DemoFolder) -> None:
-    from evenkeel.audit.report import build_report
-
-    build_report(folder.lake, out=folder.report)
 
 
 def _tell(asked: argparse.Namespace, folder: DemoFolder, legs: Sequence[Leg], console: Console) -> None:
@@ -86,6 +81,9 @@ def _tell(asked: argparse.Namespace, folder: DemoFolder, legs: Sequence[Leg], co
         f"{found.cycles} cycles: {found.splits} splits, {found.unloads} unloads, {found.placements} placements, "
         f"{found.refusals} refusals. A dry run: nothing was sent to any cluster.",
         *bullet(unload_lines(folder.lake)),
+        "",
+        f"Beside Pulsar's own shedder, which was at work in {COMPARED}:",
+        *bullet(comparison_lines(folder.lake, COMPARED, recordings / COMPARED)),
         "",
         f"report   {_short(folder.report)}  (open it in a browser; it needs no network)",
         f"tables   {_short(folder.lake)}  (Delta)",

@@ -6,7 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from evenkeel.audit.compare import Verdict, compare, read_rounds
 from evenkeel.audit.read import Attempt, find_cycles, read_cycles, read_rows
+from evenkeel.audit.report.gather import comparable
 from evenkeel.demo.course import Leg
 
 COUNTED = ("splits", "unloads", "placements", "refusals")
@@ -53,6 +55,24 @@ def unload_lines(lake: Path, limit: int = 4) -> list[str]:
         if row["outcome"] == "unload"
     ]
     return _first(sentences, limit)
+
+
+def comparison_lines(lake: Path, cluster: str, recording: Path) -> list[str]:
+    """Each round of Pulsar's own shedder beside the nearest cycle: what Pulsar did, and where Evenkeel differs."""
+    rounds = read_rounds(recording)
+    if rounds is None:
+        return []
+    attempts = [attempt for attempt in read_cycles(lake, cluster=cluster) if attempt.decided]
+    verdicts = compare(recording.name, rounds, comparable(lake, attempts, rounds)).verdicts
+    return [_verdict(verdict) for verdict in verdicts]
+
+
+def _verdict(verdict: Verdict) -> str:
+    moves = ", ".join(f"{move.bundle} from {move.source} to {move.destination}" for move in verdict.round.moves)
+    judged = "Evenkeel decided the same." if verdict.agrees else "Evenkeel decided otherwise."
+    return f"{verdict.round.at:%H:%M:%S}: Pulsar's {verdict.round.shedder} moved {moves}. {judged} " + " ".join(
+        verdict.sentences
+    )
 
 
 def _first(lines: list[str], limit: int) -> list[str]:

@@ -8,11 +8,12 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Protocol
 
 from evenkeel.errors import BadInput, EvenkeelError, SettingsError
 from evenkeel.handover import FAILED, Handover
+from evenkeel.on_airflow.liveness import server_watched
 from evenkeel.tasks.begin import CycleRequest, open_cycles
 from evenkeel.tasks.pipeline import DECIDING, PUBLISH, task
 
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+CONNECTION = "evenkeel_spark"
+CONNECT_TYPE = "spark_connect"
+DEFAULT_PORT = 15002
 REASON = "reason"
 # Trying again changes nothing about these.
 HOPELESS = (BadInput, SettingsError)
@@ -109,8 +113,19 @@ def _progress(ti: TaskInstance) -> tuple[str | None, Handover | None]:
 
 
 def _carried_out(work: Callable[[], Handover], ti: TaskInstance) -> str:
-    with _told_to_operators(ti):
+    with _told_to_operators(ti), _spark_watched(ti):
         return work().to_json()
+
+
+def _spark_watched(ti: TaskInstance) -> AbstractContextManager[None]:
+    """The watch over a Spark Connect server; a classic master lives in the task itself."""
+    from airflow.sdk import BaseHook
+
+    connection = BaseHook.get_connection(CONNECTION)
+    if connection.conn_type != CONNECT_TYPE or not connection.host:
+        return nullcontext()
+    host = str(connection.host).rpartition("://")[2]
+    return server_watched(host, connection.port or DEFAULT_PORT, lambda reason: ti.xcom_push(REASON, reason))
 
 
 @contextmanager
