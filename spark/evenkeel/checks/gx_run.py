@@ -41,11 +41,17 @@ def run_suite(suite: Suite, rows: pa.Table | DataFrame) -> tuple[Verdict, ...]:
     return tuple(_verdict(rule, found[rule.name]) for rule in suite.rules)
 
 
+def load_great_expectations() -> Any:
+    """The package, imported when it is first needed (seconds), with its telemetry off."""
+    os.environ["GX_ANALYTICS_ENABLED"] = "false"
+    import great_expectations
+
+    return great_expectations
+
+
 def run_expectations(suite: Suite, rows: pa.Table | DataFrame) -> Any:
     """The suite's result as Great Expectations gives it, in the form SUMMARY."""
-    os.environ["GX_ANALYTICS_ENABLED"] = "false"
-    import great_expectations as gx
-
+    gx = load_great_expectations()
     logging.getLogger("great_expectations").setLevel(logging.WARNING)
     # A context of its own for each run: a shared one gets slower with every suite that was added to it.
     context = gx.get_context(mode="ephemeral")

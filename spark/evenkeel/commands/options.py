@@ -47,8 +47,8 @@ def _plain(value: Any) -> Any:
 
 
 def engine_home() -> Path:
-    """Where the local server keeps its state: `$EVENKEEL_HOME`, else `.evenkeel` here."""
-    return Path(os.environ.get("EVENKEEL_HOME", ".evenkeel"))
+    """Where the local server keeps its state, in a folder `.evenkeel`: under `$EVENKEEL_HOME`, else here."""
+    return Path(os.environ.get("EVENKEEL_HOME", "."))
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from evenkeel.audit.read import Attempt, find_cycles
+from evenkeel.checks.gx_run import load_great_expectations
 from evenkeel.commands.options import add_source, overrides_of, session
 from evenkeel.errors import BadInput, EvenkeelError
 from evenkeel.handover import Handover
@@ -67,13 +68,7 @@ def _every_snapshot(request: CycleRequest) -> Iterator[CycleRequest]:
 
 def _import_ahead() -> None:
     """Great Expectations takes seconds to import: that happens while the first task waits for Spark."""
-
-    def load() -> None:
-        from evenkeel.checks.suites import import_gx
-
-        import_gx()
-
-    Thread(target=load, daemon=True).start()
+    Thread(target=load_great_expectations, daemon=True).start()
 
 
 def _run_one(spark: SparkSession, request: CycleRequest, number: int, total: int, *, as_json: bool) -> bool:

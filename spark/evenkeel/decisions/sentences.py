@@ -292,7 +292,7 @@ _FRAME: dict[tuple[str, str], Template] = {
         f"{'is' if row.measured == 1 else 'are'} known."
     ),
     ("skipped", "no_report"): lambda row: (
-        f"{row.subject} told nothing of its load: it counts neither as idle nor towards the average, and gets no bundle."
+        f"{row.subject} told nothing of its load: it is neither idle nor part of the average, and gets no bundle."
     ),
     ("skipped", "never_owned"): lambda row: (
         f"{row.subject} has had no owner as far as is known: Pulsar assigns it when a client first asks for it."
