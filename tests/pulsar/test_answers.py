@@ -49,7 +49,7 @@ def test_answers_to_commands_are_no_observation() -> None:
     ("path", "subject"),
     [
         ("/admin/v2/brokers", Subject(Kind.BROKERS)),
-        ("/admin/v2/brokers/lab", Subject(Kind.BROKERS)),
+        ("/admin/v2/brokers/lab", Subject(Kind.BROKERS, "lab")),
         ("/admin/v2/brokers/health", Subject(Kind.OTHER, "/admin/v2/brokers/health")),
         ("/admin/v2/brokers/configuration", Subject(Kind.OTHER, "/admin/v2/brokers/configuration")),
         ("/admin/v2/brokers/configuration/runtime", Subject(Kind.CONFIGURATION)),

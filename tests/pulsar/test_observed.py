@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -212,3 +213,17 @@ def test_a_snapshot_that_finished_before_it_started_does_not_fit() -> None:
 
 def test_times_inside_the_tolerance_fit() -> None:
     assert times_that_do_not_fit(shifted(started_at=200, finished_at=200), 300.0) is None
+
+
+def test_a_configuration_asked_for_in_vain_is_lent_by_the_earlier_snapshot() -> None:
+    cluster, earlier = SmallCluster(1).reply(RUNTIME, "refused", 0), SmallCluster(1)
+    view = replace(cluster.view(), lent=earlier.view().own, lent_age_seconds=60.0)
+    policies = observe(view).policies
+    assert (policies["configuration_age_seconds"], policies["configuration"]["clusterName"]) == (60.0, "lab")
+
+
+def test_the_brokers_of_a_peer_cluster_are_none_of_ours() -> None:
+    cluster = SmallCluster(1).reply("/admin/v2/brokers/peer", ["far:8080"])
+    assert observe(cluster.view()).policies["brokers"] == ["b1:8080"]
+    cluster.reply("/admin/v2/brokers/lab", ["b1:8080", "b9:8080"]).never_asked("/admin/v2/brokers")
+    assert observe(cluster.view()).policies["brokers"] == ["b1:8080", "b9:8080"]

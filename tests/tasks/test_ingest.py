@@ -1,4 +1,4 @@
-"""Ingest over real and broken snapshots: thirteen clusters in one run, each with a trouble of its own.
+"""Ingest over real and broken snapshots: many clusters in one run, each with a trouble of its own.
 
 Test plan: every kind of bad input is one cluster, so that one run of the task shows that none of them stops another.
 What each answer becomes row by row is tested without Spark in `tests/pulsar`.
@@ -16,9 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from evenkeel.errors import BadInput
 from evenkeel.handover import ClusterCycle, Handover, Run, Snapshot
 from evenkeel.lake.store import Lake
 from evenkeel.lake.tables import TABLES
+from evenkeel.sources.landed import open_landed, requests_of_cycles
 from evenkeel.sources.recordings import Recording, requests_of
 from evenkeel.tasks import ingest
 from tests.pulsar.small_cluster import SmallCluster, pulsar_hash, topic
@@ -114,6 +116,8 @@ def left_out(folder: Path) -> list[ClusterCycle]:
         request["at"] = "2026-03-01T12:00:05Z"
     page = folder / "page.json"
     page.write_text(HTML)
+    middle = SmallCluster(cluster="middle").land(folder / "middle")
+    middle.write_text(middle.read_text().replace('"requests": [', '"requests": [}, ', 1))
     silent = SmallCluster(cluster="silent")
     brokers = silent.answers["b1:8080", "/admin/v2/brokers"]
     silent.silent("b1:8080").silent("b2:8080").answers["b1:8080", "/admin/v2/brokers"] = brokers
@@ -121,6 +125,7 @@ def left_out(folder: Path) -> list[ClusterCycle]:
         cycle("empty", SmallCluster(0, cluster="empty").land(folder / "empty")),
         cycle("future", future.land(folder / "future")),
         cycle("page", page),
+        cycle("middle", middle),
         cycle("silent", silent.land(folder / "silent")),
         replace(
             cycle("misset", SmallCluster(cluster="misset").land(folder / "misset")), overrides={"minUnloadMesage": 5}
@@ -174,6 +179,7 @@ def test_only_clusters_that_cannot_be_decided_on_are_left_out_and_each_says_why(
         "empty": ("skipped", "list of brokers is empty"),
         "future": ("skipped", "requests lie outside the snapshot's time"),
         "page": ("skipped", "cannot be read: it is an HTML"),
+        "middle": ("skipped", "the JSON is malformed inside"),
         "silent": ("skipped", "none of 2 brokers told its figures"),
         "misset": ("failed", "minUnloadMessage"),
     }
@@ -324,6 +330,14 @@ def test_a_snapshot_in_parts_gives_the_rows_of_the_document(ingested: Ingested) 
 def test_one_broker_only_is_taken_in(ingested: Ingested) -> None:
     assert ingested.cycle("single").status == "open"
     assert len(ingested.rows("broker_reports", "single")) == 1
+
+
+def test_a_snapshot_that_the_server_does_not_see_is_told_in_plain_words(spark: SparkSession, tmp_path: Path) -> None:
+    path = SmallCluster().land(tmp_path)
+    landed = open_landed(str(path))
+    path.unlink()
+    with pytest.raises(BadInput, match="the Spark server does not see the snapshot"):
+        ingest.collected(requests_of_cycles(spark, [(cycle("lab", path), landed, None)]))
 
 
 def test_the_same_snapshot_gives_the_same_rows_again(ingested: Ingested) -> None:

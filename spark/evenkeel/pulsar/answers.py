@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cached_property
 
 from evenkeel.pulsar.paths import BROKER_SCOPED, Kind, Subject, subject_of
 
@@ -67,13 +66,13 @@ class Answers:
         found = [(subject.name, answer) for subject, answer in self._final.items() if subject.kind == kind]
         yield from sorted(found, key=lambda item: item[0])
 
+    def answered(self, kind: Kind) -> bool:
+        """Whether any question of this kind was answered with success."""
+        return any(answer.status == 200 for _, answer in self.each(kind))
+
     def times(self) -> Iterator[tuple[Answer, datetime]]:
         """All requests with the time at which they were sent, where that is known."""
         return ((answer, answer.at) for answer in self._all if answer.at is not None)
-
-    @cached_property
-    def anybody_answered(self) -> bool:
-        return any(answer.status for answer in self._all)
 
     def __len__(self) -> int:
         return len(self._all)

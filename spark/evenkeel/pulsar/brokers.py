@@ -12,6 +12,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from evenkeel.pulsar.answers import Answer
 from evenkeel.pulsar.load_report import report_figures
 from evenkeel.pulsar.managers import EXTENSIBLE, MODULAR, UNKNOWN, manager_of_class, refuses_load_reports
 from evenkeel.pulsar.metrics import metrics_figures
@@ -43,9 +44,14 @@ class Broker:
     report: dict[str, Any] | None
 
 
+def brokers_answer(view: View) -> Answer | None:
+    """The answer with the list of available brokers, asked for with or without the cluster's name."""
+    return view.own.about(Kind.BROKERS) or view.own.about(Kind.BROKERS, view.cluster)
+
+
 def listed_brokers(view: View) -> list[str] | None:
     """The available brokers, sorted, each once; None where the list did not come. Repeated names are set aside."""
-    answer = view.own.about(Kind.BROKERS)
+    answer = brokers_answer(view)
     reading = view.json(answer, list, "cluster_policies")
     if not reading.is_read:
         return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from evenkeel.pulsar.brokers import REPORTED, Broker, brokers_of, listed_brokers
+from evenkeel.pulsar.brokers import REPORTED, Broker, brokers_answer, brokers_of, listed_brokers
 from evenkeel.pulsar.namespaces import namespaces_of
 from evenkeel.pulsar.ownership import ownership_of
 from evenkeel.pulsar.paths import Kind
@@ -65,7 +65,7 @@ def observe(view: View) -> Observed:
 
 
 def _left_out(view: View, listed: list[str] | None, brokers: list[Broker]) -> Rejection | None:
-    answer = view.own.about(Kind.BROKERS)
+    answer = brokers_answer(view)
     if not listed:
         told = "its list of brokers is empty" if listed is not None else "no list of its brokers could be read"
         reason = f"{told}: nothing is known of the cluster; check that a broker answers and take a new snapshot"

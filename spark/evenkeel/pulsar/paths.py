@@ -12,7 +12,7 @@ PREFIX = "/admin/v2/"
 class Kind(StrEnum):
     """What an answer is about; the name that goes with it stands behind the colon."""
 
-    BROKERS = "available brokers"
+    BROKERS = "available brokers: cluster, or nothing for the own one"
     LEADER = "leader of the load manager"
     CLUSTERS = "clusters"
     LOAD_REPORT = "load report: broker asked"
@@ -78,7 +78,7 @@ def owned_by(cluster: str, broker: str) -> str:
 def _of_parts(parts: list[str], query: str) -> Subject | None:
     match parts:
         case ["brokers", cluster] if cluster not in _NO_CLUSTER:
-            return Subject(Kind.BROKERS)
+            return Subject(Kind.BROKERS, cluster)
         case ["brokers", cluster, broker, "ownedNamespaces"]:
             return Subject(Kind.OWNED, owned_by(cluster, broker))
         case ["clusters", cluster, what] if what in _OF_CLUSTER:

@@ -34,20 +34,20 @@ class View:
         return self.noted(read_json(answer, expected, nothing_at=nothing_at), answer, table)
 
     def noted(self, reading: Reading, answer: Answer | None, table: str) -> Reading:
-        """The reading, after a record at fault was set aside, once each."""
+        """The reading, after a record at fault was set aside."""
         found = rejection(reading, answer, table) if answer is not None else None
-        if found is not None and found not in self.rejections:
+        if found is not None:
             self.rejections.append(found)
         return reading
 
     def configuration_source(self) -> tuple[Answers, float | None]:
         """The answers that hold the configuration, and their age against the snapshot in seconds."""
-        if any(True for _ in self.own.each(Kind.CONFIGURATION)):
+        if self.own.answered(Kind.CONFIGURATION):
             return self.own, 0.0
         return self.lent, self.lent_age_seconds
 
     def topic_list_source(self) -> tuple[Answers, float | None]:
         """The answers that hold the topic lists, and their age against the snapshot in seconds."""
-        if any(True for _ in self.own.each(Kind.TOPIC_LIST)):
+        if self.own.answered(Kind.TOPIC_LIST):
             return self.own, 0.0
         return self.lent, self.lent_age_seconds

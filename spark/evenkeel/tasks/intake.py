@@ -55,9 +55,7 @@ class Intake:
         return str(landed.path) if landed is not None else self.cycle.snapshot.path
 
     def refuse(self, rejection: Rejection, file: str | None = None) -> None:
-        found = (file or self.cycle.snapshot.path, rejection)
-        if found not in self.rejections:
-            self.rejections.append(found)
+        self.rejections.append((file or self.cycle.snapshot.path, rejection))
 
     def leave_out(self, reason: str, *, failed: bool = False) -> None:
         """Of several reasons the first counts."""
@@ -92,6 +90,10 @@ def look_at(intake: Intake, answers: dict[tuple[str, str], Answers], unread: lis
     """Reads the small answers, resolves the settings and judges whether the snapshot can be decided on."""
     for row in unread:
         _refuse_request(intake, row)
+    if (intake.cluster, OWN) not in answers:
+        reason = "it holds no request that can be read: `requests` is empty, or the JSON is malformed inside"
+        intake.refuse(_unreadable(reason))
+        intake.leave_out(f"the snapshot {intake.cycle.snapshot.path} cannot be read: {reason}")
     view = _view(intake, answers)
     intake.observed = observe(view)
     for rejection in intake.observed.rejections:
