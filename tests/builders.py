@@ -111,7 +111,8 @@ class ClusterBuilder:
     def follows(self, earlier: Handover) -> ClusterBuilder:
         """Takes its state from a cycle that was aggregated before."""
         before = next(cycle for cycle in earlier.cycles if cycle.cluster == self.name)
-        self.predecessor = Predecessor("used", before.cycle_at, "attempt", before.cycle_at, earlier.writes)
+        own = tuple(write for write in earlier.writes if write.cluster == self.name)
+        self.predecessor = Predecessor("used", before.cycle_at, "attempt", before.cycle_at, own)
         return self
 
     def cycle(self) -> ClusterCycle:

@@ -6,8 +6,9 @@ from datetime import timedelta
 
 import pytest
 
-from evenkeel.checks.cross_table import CROSS_RULES, check_cluster, refused_records, unknown_namespaces
+from evenkeel.checks.cross_table import CROSS_RULES, check_cluster, refused_records
 from evenkeel.checks.rules import SEVERITIES, Finding
+from evenkeel.checks.topic_rules import unknown_namespaces
 from evenkeel.lake.tables import TABLES
 from tests.builders import NOON, ClusterBuilder, cluster
 from tests.checks.seen import seen

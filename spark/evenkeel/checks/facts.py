@@ -1,7 +1,7 @@
 """What the rules look at, fetched once: the small tables as rows, the topics summed by bundle range and broker.
 
-One Spark job per table, all at the same time. The job that fetches a small table also marks which rules each row breaks,
-and the one over the topics counts the offenders, so that no rule needs a job of its own.
+One Spark job per table, all at the same time. The job that fetches a small table also marks which rules each row
+breaks, and the one over the topics counts the offenders, so that no rule needs a job of its own.
 """
 
 from __future__ import annotations

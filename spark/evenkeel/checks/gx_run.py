@@ -95,9 +95,9 @@ def _to_pandas(rows: pa.Table) -> Any:
 def _verdict(rule: Rule, each: Any) -> Verdict:
     raised = [info for info in _exceptions(each.exception_info) if info.get("raised_exception")]
     if raised:
+        why = raised[0].get("exception_message") or "no message"
         raise SuiteError(
-            f"rule {rule.name} on {rule.table} could not be checked: {raised[0].get('exception_message') or 'no message'}; "
-            f"look at expectations/{rule.table}.json"
+            f"rule {rule.name} on {rule.table} could not be checked: {why}; look at expectations/{rule.table}.json"
         )
     result: Mapping[str, Any] = each.result
     offenders = tuple(_text(value) for value in result.get("partial_unexpected_list", ()))

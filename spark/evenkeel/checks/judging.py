@@ -6,11 +6,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from evenkeel.checks.cross_table import check_cluster, refused_records, unknown_namespaces
+from evenkeel.checks.cross_table import check_cluster, refused_records
 from evenkeel.checks.facts import BROKEN, KEY, PLACE, RECORD, ClusterFacts, Facts, Row
 from evenkeel.checks.gx_run import Verdict, run_suite
 from evenkeel.checks.rules import QUARANTINE, REJECT, Finding, Found, Rule, listing
 from evenkeel.checks.suites import FILTERED, Suite
+from evenkeel.checks.topic_rules import unknown_namespaces
 from evenkeel.settings import Settings
 
 if TYPE_CHECKING:

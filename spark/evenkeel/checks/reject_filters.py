@@ -1,7 +1,7 @@
 """Our own filters for what an expectation calls unexpected, as Spark expressions.
 
 Great Expectations says how many rows break a rule; these say which, so that they can be set aside. Both agree on the
-counts. As there, NULL breaks no rule but `not_be_null`. NaN is above every number and therefore breaks every upper bound.
+counts. As there, NULL breaks no rule but `not_be_null`. NaN is above every number and so breaks every upper bound.
 """
 
 from __future__ import annotations

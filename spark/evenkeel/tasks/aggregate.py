@@ -14,6 +14,7 @@ from evenkeel.handover import Handover
 from evenkeel.lake.store import Lake
 from evenkeel.settings import EffectiveSettings, Settings
 from evenkeel.tasks.checked import read_checked
+from evenkeel.tasks.inputs import predecessor_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -24,12 +25,12 @@ def run(spark: SparkSession, handover: Handover) -> Handover:
     if not handover.open_cycles():
         return handover
     lake = Lake(handover.lake)
-    load = load_of(observed(spark, lake, handover), weights(spark, handover))
-    before = [write for cycle in handover.open_cycles() for write in cycle.predecessor.writes]
+    previous, before = predecessor_rows(spark, lake, handover, "bundle_load")
+    load = load_of(observed(spark, lake, handover, previous), weights(spark, handover))
     return handover.with_writes(lake.append(spark, load, handover=handover, task="aggregate", reads=before))
 
 
-def observed(spark: SparkSession, lake: Lake, handover: Handover) -> Observed:
+def observed(spark: SparkSession, lake: Lake, handover: Handover, previous: DataFrame) -> Observed:
     """What was observed of the open clusters, without the records that were set aside."""
 
     def checked(table: str) -> DataFrame:
@@ -44,25 +45,9 @@ def observed(spark: SparkSession, lake: Lake, handover: Handover) -> Observed:
         namespace_bundles=checked("namespace_bundles"),
         bundle_ownership=checked("bundle_ownership"),
         broker_reports=all_rows("broker_reports"),
-        previous=previous_load(spark, lake, handover),
+        previous=previous,
         rejected=all_rows("rejected") if handover.writes_of("rejected") else None,
     )
-
-
-def previous_load(spark: SparkSession, lake: Lake, handover: Handover) -> DataFrame:
-    """The rows of bundle_load that each open cluster carries on from; a write may hold other clusters' rows too."""
-    from pyspark.sql import functions as F
-
-    of_cluster = {
-        cycle.cluster: [write for write in cycle.predecessor.writes if write.table == "bundle_load"]
-        for cycle in handover.open_cycles()
-    }
-    rows = lake.read(spark, "bundle_load", [write for found in of_cluster.values() for write in found])
-    is_own = F.lit(False)
-    for cluster, found in of_cluster.items():
-        ids = [write.write_id for write in found]
-        is_own = is_own | ((F.col("cluster") == cluster) & F.col("write_id").isin(ids)) if ids else is_own
-    return rows.where(is_own)
 
 
 def weights(spark: SparkSession, handover: Handover) -> DataFrame:
