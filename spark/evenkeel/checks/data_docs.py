@@ -1,0 +1,163 @@
+"""Great Expectations' Data Docs pages of a validation, as a local site that asks for nothing over the network.
+
+The pages come from the rows of validation_results, so those of any cycle on record can be rendered, without Spark.
+Great Expectations renders the results of each suite; the front page lists the rules across tables, which it does not
+know. Its pages refer to style sheets and scripts of others; those references are replaced by a small sheet of our own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from html import escape
+from pathlib import Path
+from typing import Any
+
+Row = Mapping[str, Any]
+
+_EXTERNAL = re.compile(
+    r"""<script\b[^>]*\bsrc=["']https?:[^>]*>\s*</script>|<link\b[^>]*>|<img\b[^>]*\bsrc=["']https?:[^>]*>""", re.S
+)
+_INLINE_SCRIPT = re.compile(r"<script\b.*?</script>", re.S)
+_LINK = re.compile(r"""<a\b[^>]*\bhref=["'](?!#)[^>]*>(.*?)</a>""", re.S)
+_STYLE = """<style>
+:root { color-scheme: light dark; }
+body { font: 16px/1.5 system-ui, sans-serif; margin: 2rem auto; padding: 0 1rem; max-width: 70rem; }
+table { border-collapse: collapse; width: 100%; margin: .5rem 0 1.5rem; }
+td, th { border-bottom: 1px solid #8886; padding: .3rem .6rem; text-align: left; vertical-align: top; }
+td:last-child { overflow-wrap: anywhere; min-width: 12rem; }
+.failed { font-weight: 600; }
+ul, ol { padding-left: 1.2rem; }
+.fa-check-circle::before { content: "passed"; }
+.fa-times::before { content: "failed"; font-weight: 600; }
+nav, footer, input, label, .navbar, .navbar-collapse, .modal, button, .ge-walkthrough-modal { display: none; }
+</style>"""
+
+
+def render(rows: Iterable[Row], directory: Path) -> Path:
+    """Writes the site for these rows of validation_results under `directory` and returns its front page.
+
+    One page per cluster and suite (`<cluster>/<table>.html`) and `index.html`. Existing pages are replaced.
+    """
+    results = sorted(rows, key=lambda row: (row["cluster"], row["checked_table"], row["rule"]))
+    pages: dict[tuple[str, str], str] = {}
+    for cluster, table in sorted({(row["cluster"], row["checked_table"]) for row in results}):
+        own = [row for row in results if (row["cluster"], row["checked_table"]) == (cluster, table)]
+        of_suite = [row for row in own if row["kind"] == "expectation"]
+        if of_suite:
+            name = f"{_folder_name(cluster)}/{table}.html"
+            _write(directory / name, _suite_page(cluster, table, of_suite))
+            pages[cluster, table] = name
+    front = directory / "index.html"
+    _write(front, _front_page(results, pages))
+    return front
+
+
+def _suite_page(cluster: str, table: str, rows: list[Row]) -> str:
+    os.environ["GX_ANALYTICS_ENABLED"] = "false"
+    from great_expectations.render.renderer import ValidationResultsPageRenderer
+    from great_expectations.render.view import DefaultJinjaPageView
+
+    document = ValidationResultsPageRenderer(run_info_at_end=True).render(_suite_result(cluster, table, rows))
+    page = DefaultJinjaPageView().render(document)
+    # Its links lead to pages of a larger site that is not here.
+    return _LINK.sub(r"\1", offline(page))
+
+
+def _suite_result(cluster: str, table: str, rows: list[Row]) -> Any:
+    from great_expectations.core import ExpectationSuiteValidationResult
+
+    passed = sum(bool(row["passed"]) for row in rows)
+    return ExpectationSuiteValidationResult(
+        success=passed == len(rows),
+        results=[_result(row) for row in rows],
+        suite_name=f"{escape(cluster)} {table}",
+        suite_parameters={},
+        statistics={
+            "evaluated_expectations": len(rows),
+            "successful_expectations": passed,
+            "unsuccessful_expectations": len(rows) - passed,
+            "success_percent": 100.0 * passed / len(rows),
+        },
+        meta={"run_id": {"run_name": "evenkeel", "run_time": str(rows[0]["cycle_at"])}},
+    )
+
+
+def _result(row: Row) -> Any:
+    """One expectation's result. Its renderer escapes nothing, so names from the cluster are escaped here."""
+    from great_expectations.core import ExpectationValidationResult
+    from great_expectations.expectations.expectation_configuration import ExpectationConfiguration
+
+    definition = json.loads(row["definition"])
+    checked, failed = row["checked_rows"] or 0, row["failed_rows"] or 0
+    meta = {"rule": row["rule"], "severity": row["severity"]}
+    return ExpectationValidationResult(
+        success=bool(row["passed"]),
+        expectation_config=ExpectationConfiguration(type=definition["type"], kwargs=definition["kwargs"], meta=meta),
+        result={
+            "element_count": checked,
+            "unexpected_count": failed,
+            "unexpected_percent": 100.0 * failed / checked if checked else 0.0,
+            "partial_unexpected_list": [escape(name) for name in row["sample"] or ()],
+        },
+        exception_info={"raised_exception": False, "exception_message": None, "exception_traceback": None},
+        meta={},
+    )
+
+
+def offline(page: str) -> str:
+    """The page without anything fetched from elsewhere and without scripts, styled by a sheet of its own."""
+    bare = _INLINE_SCRIPT.sub("", _EXTERNAL.sub("", page))
+    head = '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
+    return bare.replace("</head>", f"{head}{_STYLE}</head>", 1)
+
+
+def _front_page(results: list[Row], pages: Mapping[tuple[str, str], str]) -> str:
+    parts = ["<h1>Validation</h1>"]
+    for cluster in sorted({row["cluster"] for row in results}):
+        own = [row for row in results if row["cluster"] == cluster]
+        failed = sum(not row["passed"] for row in own)
+        parts.append(
+            f"<h2>{escape(cluster)}</h2><p>{len(own)} rules, {failed} failed, as of {_moment(own[0]['cycle_at'])}</p>"
+        )
+        links = [
+            f'<li><a href="{page}">{table}</a></li>' for (name, table), page in sorted(pages.items()) if name == cluster
+        ]
+        parts.append(f"<ul>{''.join(links)}</ul>" if links else "")
+        ordered = sorted(own, key=lambda row: (row["passed"], row["kind"], row["checked_table"], row["rule"]))
+        lines = [_line(row) for row in ordered if row["kind"] != "expectation" or not row["passed"]]
+        header = "<tr><th>Rule</th><th>Table</th><th>Severity</th><th>Result</th><th>Detail</th></tr>"
+        parts.append(f"<table><thead>{header}</thead><tbody>{''.join(lines)}</tbody></table>")
+    return offline(
+        f'<!doctype html><html lang="en"><head><title>Validation</title></head><body>{"".join(parts)}</body></html>'
+    )
+
+
+def _line(row: Row) -> str:
+    verdict = "passed" if row["passed"] else '<span class="failed">failed</span>'
+    cells = [row["rule"], row["checked_table"], row["severity"]]
+    return (
+        "<tr>"
+        + "".join(f"<td>{escape(cell)}</td>" for cell in cells)
+        + (f"<td>{verdict}</td><td>{escape(row['detail'])}</td></tr>")
+    )
+
+
+def _moment(at: datetime) -> str:
+    """UTC; a time without a zone, as Spark hands it over, is UTC already."""
+    return f"{at:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def _folder_name(cluster: str) -> str:
+    """A folder for a cluster whatever its name: its plain characters, with a digest where others were left out."""
+    plain = re.sub(r"[^A-Za-z0-9_-]", "_", cluster)[:60]
+    return plain if plain == cluster else f"{plain}-{hashlib.sha256(cluster.encode()).hexdigest()[:8]}"
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
