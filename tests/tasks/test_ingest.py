@@ -88,6 +88,12 @@ def moving(folder: Path) -> ClusterCycle:
     small.topics("b2:8080", {odd("twice"): topic(9.0)})
     small.reply("/admin/v2/persistent/shop/orders", [odd("twice"), odd("once"), odd("nowhere"), "not a topic"])
     small.reply("/admin/v2/persistent/shop/returns", HTML)
+    # The same question once more, and the answer before it has to stay on record.
+    first = {"shop/orders": {"0x00000000_0xffffffff": {"persistent": {odd("once"): topic(note="n" * 3_000)}}}}
+    small.answers = {
+        ("b1:8080", "first"): {**small.answers["b1:8080", TOPICS], "body": json.dumps(first)},
+        **small.answers,
+    }
     return cycle("moving", small.land(folder / "moving"))
 
 
@@ -316,6 +322,13 @@ def test_a_topic_seen_twice_has_a_row_for_each_broker_and_says_so(ingested: Inge
     assert rules == ["html_page", "unreadable_topic"]
 
 
+def test_an_answer_that_a_later_one_supersedes_keeps_its_text(ingested: Ingested) -> None:
+    rows = [r for r in ingested.rows("raw_answers", "moving") if (r["broker"], r["path"]) == ("b1:8080", TOPICS)]
+    bodies = {row["n"]: row["body"] for row in rows}
+    assert len(bodies[0]) > 3_000
+    assert list(bodies.values()).count(None) == 1
+
+
 def test_a_snapshot_in_parts_gives_the_rows_of_the_document(ingested: Ingested) -> None:
     assert len(ingested.rows("topic_stats", "parts")) == 309
     assert {row["seen_on"] for row in ingested.rows("topic_stats", "parts")} == {1}
@@ -337,7 +350,7 @@ def test_a_snapshot_that_the_server_does_not_see_is_told_in_plain_words(spark: S
     landed = open_landed(str(path))
     path.unlink()
     with pytest.raises(BadInput, match="the Spark server does not see the snapshot"):
-        ingest.collected(requests_of_cycles(spark, [(cycle("lab", path), landed, None)]))
+        ingest.seen_by_the_server(requests_of_cycles(spark, [(cycle("lab", path), landed, None)]))
 
 
 def test_the_same_snapshot_gives_the_same_rows_again(ingested: Ingested) -> None:

@@ -66,6 +66,10 @@ class Answers:
         found = [(subject.name, answer) for subject, answer in self._final.items() if subject.kind == kind]
         yield from sorted(found, key=lambda item: item[0])
 
+    def every(self, kind: Kind) -> list[Answer]:
+        """All answers of one kind, also those that do not count."""
+        return [answer for answer in self._all if subject_of(answer.path).kind == kind]
+
     def answered(self, kind: Kind) -> bool:
         """Whether any question of this kind was answered with success."""
         return any(answer.status == 200 for _, answer in self.each(kind))

@@ -10,7 +10,7 @@ from evenkeel.pulsar.namespaces import namespaces_of
 from evenkeel.pulsar.ownership import ownership_of
 from evenkeel.pulsar.paths import Kind
 from evenkeel.pulsar.policies import policies_of
-from evenkeel.pulsar.reading import Rejection
+from evenkeel.pulsar.reading import RECORD_CHARACTERS, Rejection
 from evenkeel.pulsar.view import Row, View
 
 NO_BROKERS = "no_brokers"
@@ -22,13 +22,15 @@ class Observed:
     """Rows per table (without cluster and cycle), what was set aside, and why the cluster is left out, if it is.
 
     `topic_figures` and `topic_lists` are the positions of the answers that count, for Spark to read; the lists stand in
-    the lending snapshot where `lists_are_lent`. `topic_characters` is how much text the figures are.
+    the lending snapshot where `lists_are_lent`. `superseded_figures` are long answers with topic figures that do not
+    count. `topic_characters` is how much text the figures are.
     """
 
     rows: dict[str, list[Row]]
     rejections: tuple[Rejection, ...]
     left_out: Rejection | None
     topic_figures: tuple[int, ...]
+    superseded_figures: tuple[int, ...]
     topic_lists: tuple[int, ...]
     lists_are_lent: bool
     topic_characters: int
@@ -52,12 +54,14 @@ def observe(view: View) -> Observed:
     }
     left_out = _left_out(view, listed, brokers)
     lists = view.topic_list_source()[0]
+    long = [answer for answer in view.own.every(Kind.TOPIC_FIGURES) if answer.size > RECORD_CHARACTERS]
     figures = [answer for _, answer in view.own.each(Kind.TOPIC_FIGURES) if answer.status == 200]
     return Observed(
         rows,
         tuple(dict.fromkeys([*view.rejections, *([left_out] if left_out else [])])),
         left_out,
         tuple(sorted(answer.n for answer in figures)),
+        tuple(sorted(answer.n for answer in long if answer not in figures)),
         tuple(sorted(answer.n for _, answer in lists.each(Kind.TOPIC_LIST) if answer.status == 200)),
         lists is view.lent,
         sum(answer.size for answer in figures),

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 _FIGURES_PATH = r"/broker-stats/topics/?(\?.*)?$"
-_LEFT_WHERE_THEY_ARE = (_FIGURES_PATH, r"^/admin/v2/(persistent|non-persistent)/", r"^/metrics")
+_NOT_NEEDED_WHOLE = rf"{_FIGURES_PATH}|^/admin/v2/(persistent|non-persistent)/|^/metrics"
 
 
 def holds_topic_figures() -> Column:
@@ -26,17 +26,28 @@ def holds_topic_figures() -> Column:
     return F.coalesce(F.col("path").rlike(_FIGURES_PATH), F.lit(False))
 
 
-def collect_answers(requests: DataFrame) -> tuple[dict[tuple[str, str], Answers], dict[str, list[Any]]]:
+def set_apart(requests: DataFrame) -> DataFrame:
+    """The requests with the figures of topics cut to 2,000 characters, and the `size` of every body.
+
+    They are read from the snapshot here and stay with the server: with a million topics each reading costs seconds.
+    """
+    from pyspark import StorageLevel
+    from pyspark.sql import functions as F
+
+    body = F.when(holds_topic_figures(), F.substring("body", 1, RECORD_CHARACTERS)).otherwise(F.col("body"))
+    sized = requests.withColumn("size", F.length("body")).withColumn("body", body)
+    return sized.localCheckpoint(eager=True, storageLevel=StorageLevel.DISK_ONLY)
+
+
+def collect_answers(apart: DataFrame) -> tuple[dict[tuple[str, str], Answers], dict[str, list[Any]]]:
     """(cluster, source) → answers, and per cluster the rows whose request cannot be read (`unread`, n, source)."""
     from pyspark.sql import functions as F
 
-    is_large = F.col("path").rlike("|".join(_LEFT_WHERE_THEY_ARE))
+    is_large = F.col("path").rlike(_NOT_NEEDED_WHOLE)
     body = F.when(is_large, F.substring("body", 1, RECORD_CHARACTERS)).otherwise(F.col("body"))
-    columns = ("cluster", "source", "n", "broker", "method", "path", "status", "at", "location")
-    size = F.length("body").alias("size")
-    rows = requests.select(
-        *columns, size, body.alias("body"), F.substring("unread", 1, RECORD_CHARACTERS).alias("unread")
-    )
+    columns = ("cluster", "source", "n", "broker", "method", "path", "status", "at", "location", "size")
+    unread_text = F.substring("unread", 1, RECORD_CHARACTERS)
+    rows = apart.select(*columns, body.alias("body"), unread_text.alias("unread"))
     answers: dict[tuple[str, str], list[Answer]] = defaultdict(list)
     unread: dict[str, list[Any]] = defaultdict(list)
     for row in rows.collect():

@@ -5,7 +5,9 @@ Writes: broker_reports, topic_stats, namespace_bundles, bundle_ownership, cluste
 rejected. The hand-over gets each cluster's settings and load manager.
 Skips: a cluster whose snapshot cannot be read, contradicts itself, or in which no broker told its figures; what can be
 read of it is written all the same, and the reason stands in `rejected`.
-Fails when: the lake cannot be written.
+Fails when: the lake cannot be written, or the Spark server does not see the snapshots.
+
+Small answers are collected and read in this process: warm, 0.4 s where a grouped map that does nothing took 1.1 s.
 """
 
 from __future__ import annotations
@@ -16,9 +18,8 @@ from typing import TYPE_CHECKING, Any
 from evenkeel.errors import BadInput
 from evenkeel.handover import FAILED, SKIPPED, Handover
 from evenkeel.lake.store import Lake
-from evenkeel.pulsar.answers import Answers
 from evenkeel.sources.landed import LENT, OWN, requests_of_cycles
-from evenkeel.sources.small_answers import collect_answers
+from evenkeel.sources.small_answers import collect_answers, set_apart
 from evenkeel.tasks.intake import Intake, look_at, mark_unreadable_figures, opened
 from evenkeel.tasks.observed_rows import body_frame, raw_answers, refused_topics, topic_frames
 
@@ -45,18 +46,19 @@ def _frames(spark: SparkSession, intakes: list[Intake]) -> dict[str, DataFrame]:
     if not intakes:
         return {}
     requests = requests_of_cycles(spark, [(i.cycle, i.own, i.lent) for i in intakes if i.own is not None])
-    answers, unread = collected(requests)
+    apart = seen_by_the_server(requests)
+    answers, unread = collect_answers(apart)
     for intake in intakes:
         look_at(intake, answers, unread.get(intake.cluster, []))
     observed = {intake.cluster: intake.observed for intake in intakes if intake.observed is not None}
-    topics = topic_frames(requests, observed)
+    topics = topic_frames(requests, apart, observed)
     for intake in intakes:
         mark_unreadable_figures(
             intake, {broker for cluster, _, broker in topics.unreadable if cluster == intake.cluster}
         )
     frames = {
         "topic_stats": topics.topic_stats,
-        "raw_answers": raw_answers(requests, [(cluster, n) for cluster, n, _ in topics.unreadable]),
+        "raw_answers": raw_answers(requests, apart, observed, topics.unreadable),
         "settings": body_frame(spark, "settings", [row for intake in intakes for row in _settings_rows(intake)]),
     }
     frames |= {table: body_frame(spark, table, _rows(intakes, table)) for table in _SMALL_TABLES}
@@ -66,12 +68,12 @@ def _frames(spark: SparkSession, intakes: list[Intake]) -> dict[str, DataFrame]:
     return frames
 
 
-def collected(requests: DataFrame) -> tuple[dict[tuple[str, str], Answers], dict[str, list[Any]]]:
-    """The small answers, parsed in this process: warm, 0.4 s where a grouped map that does nothing took 1.1 s."""
+def seen_by_the_server(requests: DataFrame) -> DataFrame:
+    """The requests as Spark read them, topic figures set apart."""
     from pyspark.errors import AnalysisException
 
     try:
-        return collect_answers(requests)
+        return set_apart(requests)
     except AnalysisException as error:
         if "PATH_NOT_FOUND" not in str(error):
             raise

@@ -11,7 +11,6 @@ from evenkeel.pulsar.observed import Observed
 from evenkeel.pulsar.reading import HTML_PAGE, UNREADABLE_JSON
 from evenkeel.pulsar.topic_figures import UNREADABLE_TOPIC, listed_topics, loaded_topics, sightings, topic_stats
 from evenkeel.sources.landed import LENT, OWN
-from evenkeel.sources.small_answers import holds_topic_figures
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -32,14 +31,6 @@ def body_frame(spark: SparkSession, table: str, rows: Sequence[Mapping[str, Any]
     return spark.createDataFrame([tuple(_plain(row.get(name)) for name in names) for row in rows], schema).coalesce(1)
 
 
-def topic_answers(requests: DataFrame, observed: Mapping[str, Observed]) -> tuple[DataFrame, DataFrame | None]:
-    """The requests with topic figures, and those with topic lists, that count."""
-    figures = [(cluster, OWN, found.topic_figures) for cluster, found in observed.items()]
-    lists = [(c, LENT if found.lists_are_lent else OWN, found.topic_lists) for c, found in observed.items()]
-    listed = requests.where(_is_one_of(lists)) if any(positions for _, _, positions in lists) else None
-    return requests.where(_is_one_of(figures)), listed
-
-
 @dataclass(frozen=True, slots=True)
 class TopicFrames:
     """Rows of topic_stats; topics and answers that are refused, if any; the answers refused as a whole."""
@@ -50,7 +41,7 @@ class TopicFrames:
     """cluster, n and broker of each."""
 
 
-def topic_frames(requests: DataFrame, observed: Mapping[str, Observed]) -> TopicFrames:
+def topic_frames(requests: DataFrame, apart: DataFrame, observed: Mapping[str, Observed]) -> TopicFrames:
     """Reads the topics once; they stay with the server until the frames are gone.
 
     They are needed three times: for the table, for what is refused, and to see which topic shows twice or nowhere.
@@ -58,9 +49,12 @@ def topic_frames(requests: DataFrame, observed: Mapping[str, Observed]) -> Topic
     from pyspark import StorageLevel
     from pyspark.sql import functions as F
 
-    figures, lists = topic_answers(requests, observed)
-    loaded = loaded_topics(figures).localCheckpoint(eager=True, storageLevel=StorageLevel.DISK_ONLY)
-    listed = listed_topics(lists) if lists is not None else None
+    figures = [(cluster, OWN, found.topic_figures) for cluster, found in observed.items()]
+    lists = [(c, LENT if found.lists_are_lent else OWN, found.topic_lists) for c, found in observed.items()]
+    loaded = loaded_topics(requests.where(_is_one_of(figures))).localCheckpoint(
+        eager=True, storageLevel=StorageLevel.DISK_ONLY
+    )
+    listed = listed_topics(apart.where(_is_one_of(lists))) if any(found for _, _, found in lists) else None
     odd = sightings(loaded, listed).localCheckpoint(eager=True)
     refused = loaded.where("refused is not null").select(*_REFUSED, F.lit(OWN).alias("source"))
     if listed is not None:
@@ -100,17 +94,34 @@ def refused_topics(refused: DataFrame, files: Mapping[tuple[str, str], str]) -> 
     )
 
 
-def raw_answers(requests: DataFrame, unreadable: Iterable[tuple[str, int]]) -> DataFrame:
-    """Rows of raw_answers: every request of the snapshots; topic figures that could not be read keep their text."""
+def raw_answers(
+    requests: DataFrame,
+    apart: DataFrame,
+    observed: Mapping[str, Observed],
+    unreadable: Iterable[tuple[str, int, str]],
+) -> DataFrame:
+    """Rows of raw_answers: every request of the snapshots.
+
+    Only figures that went into topic_stats leave their text out; those that cannot be read, or that another answer
+    supersedes, keep it.
+    """
     from pyspark.sql import functions as F
 
-    kept = _is_one_of([(cluster, OWN, [n]) for cluster, n in unreadable])
-    is_in_topics = holds_topic_figures() & (F.col("status") == 200) & ~kept
-    return requests.where(F.col("source") == OWN).select(
+    refused = {(cluster, n) for cluster, n, _ in unreadable}
+    kept: list[tuple[str, str, list[int]]] = []
+    read: list[tuple[str, str, list[int]]] = []
+    for cluster, found in observed.items():
+        lost = [n for n in found.topic_figures if (cluster, n) in refused]
+        kept.append((cluster, OWN, [*lost, *found.superseded_figures]))
+        read.append((cluster, OWN, [n for n in found.topic_figures if n not in lost]))
+    rows = apart.where((F.col("source") == OWN) & ~_is_one_of(kept)).drop("size")
+    rows = rows.withColumn("body", F.when(~_is_one_of(read), F.coalesce("body", "unread")))
+    if any(positions for _, _, positions in kept):
+        rows = rows.unionByName(requests.where(_is_one_of(kept)))
+    return rows.select(
         *("cluster", "cycle_at", "n", "broker", "method", "path", "status"),
         F.try_to_timestamp("at").alias("at"),
-        *("elapsed_ms", "location"),
-        F.when(~is_in_topics, F.coalesce("body", "unread")).alias("body"),
+        *("elapsed_ms", "location", "body"),
     )
 
 
