@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from evenkeel.errors import SettingsError
+from evenkeel.errors import BadInput, SettingsError
 from evenkeel.on_airflow.steps import request_from
 
 LOGICAL = datetime(2026, 11, 21, 8, 27, 23, 596000, tzinfo=UTC)
@@ -45,7 +45,16 @@ def test_a_run_without_a_logical_date_decides_at_the_moment_it_was_due() -> None
 
 
 def test_the_param_at_wins_over_the_runs_dates() -> None:
-    assert request_from({"at": "2026-11-21T08:28:00Z"}, DagRun()).at == "2026-11-21T08:28:00Z"
+    assert request_from({"at": "2026-11-21T08:28:00Z"}, DagRun()).at == "2026-11-21T08:28:00+00:00"
+
+
+def test_a_param_at_without_a_zone_is_utc() -> None:
+    assert request_from({"at": "2026-11-21T08:28"}, DagRun()).at == "2026-11-21T08:28:00+00:00"
+
+
+def test_a_param_at_that_is_no_time_is_refused_in_plain_words() -> None:
+    with pytest.raises(BadInput, match="the param `at` is no time"):
+        request_from({"at": "2026-13-21T08:28Z"}, DagRun())
 
 
 def test_params_reach_the_request() -> None:

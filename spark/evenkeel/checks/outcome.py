@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import reduce
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
@@ -83,4 +83,10 @@ def _frame(spark: SparkSession, table: str, rows: Iterable[Row]) -> DataFrame:
     from pyspark.sql.types import StructType
 
     body = StructType([field for field in TABLES[table].struct_type().fields if field.name not in STAMP_NAMES])
-    return spark.createDataFrame([tuple(row.get(name) for name in body.names) for row in rows], body)
+    # Unlike a Connect server, a classic master takes no integer for a double.
+    doubles = {field.name for field in body.fields if field.dataType.typeName() == "double"}
+
+    def plain(name: str, value: Any) -> Any:
+        return float(value) if name in doubles and value is not None else value
+
+    return spark.createDataFrame([tuple(plain(name, row.get(name)) for name in body.names) for row in rows], body)

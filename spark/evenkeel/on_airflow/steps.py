@@ -9,6 +9,7 @@ import logging
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
 from evenkeel.errors import BadInput, EvenkeelError, SettingsError
@@ -74,19 +75,30 @@ def close(spark: SparkSession, params: Mapping[str, Any], dag_run: Any, ti: Task
 
 def request_from(params: Mapping[str, Any], dag_run: Any) -> CycleRequest:
     """The request that a run's params and date make."""
-    moment = params.get("at") or dag_run.logical_date or dag_run.run_after
+    moment = _moment(params.get("at")) or dag_run.logical_date or dag_run.run_after
     return CycleRequest(
         lake=lake_root(),
         source=params.get("source") or "",
         configuration=os.environ.get("EVENKEEL_CONFIG"),
         clusters=tuple(params.get("clusters") or ()),
-        at=moment if isinstance(moment, str) else moment.isoformat(),
+        at=moment.isoformat(),
         mode=params.get("mode") or "dry_run",
         overrides=dict(params.get("settings") or {}),
         dag_id=dag_run.dag_id,
         run_id=dag_run.run_id,
         kind="backfill" if str(getattr(dag_run.run_type, "value", dag_run.run_type)) == "backfill" else "live",
     )
+
+
+def _moment(text: str | None) -> datetime | None:
+    """The param `at`; a time without a zone is UTC, as everywhere in Airflow's forms."""
+    if not text:
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise BadInput(f"the param `at` is no time: {error}; give UTC, as in 2026-01-31T09:15:00Z") from None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def lake_root() -> str:
