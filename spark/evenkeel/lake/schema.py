@@ -7,10 +7,11 @@ declarations. Nothing here needs Spark until a `StructType` is asked for.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pyspark.sql.types import StructType
+    from pyspark.sql.types import DataType, StructType
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +50,9 @@ class Table:
 
     def struct_type(self) -> StructType:
         """The Spark schema, in column order."""
-        from pyspark.sql.types import StructField, StructType, _parse_datatype_string
+        from pyspark.sql.types import StructField, StructType
 
-        fields = [StructField(c.name, _parse_datatype_string(c.type), c.nullable) for c in self.columns]
-        return StructType(fields)
+        return StructType([StructField(c.name, _parsed(c.type), c.nullable) for c in self.columns])
 
     def body_type(self) -> StructType:
         """The Spark schema of what a task fills in."""
@@ -63,6 +63,14 @@ class Table:
     def body_columns(self) -> tuple[Column, ...]:
         """Columns that a task fills; the stamp of the write is added by the lake."""
         return tuple(column for column in self.columns if column.name not in STAMP_NAMES)
+
+
+@cache
+def _parsed(text: str) -> DataType:
+    """The type that a DDL text names; kept, since parsing is a question to the server."""
+    from pyspark.sql.types import _parse_datatype_string
+
+    return _parse_datatype_string(text)
 
 
 CYCLE_COLUMNS = (

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from evenkeel.engine.codegen import compile_queries
 from evenkeel.errors import BadInput
 from evenkeel.handover import ClusterCycle, Handover, Run, Snapshot
 from evenkeel.lake.attempts import find_predecessors
@@ -61,6 +62,7 @@ def open_cycles(spark: SparkSession, request: CycleRequest) -> Handover:
 
     `BadInput` says which folder or moment is wrong, and names the nearest snapshot.
     """
+    compile_queries(spark, compiled=False)
     lake = Lake(request.lake)
     lake.ensure_tables(spark)
     cycles = [_cycle(source, request.at) for source in request.sources()]

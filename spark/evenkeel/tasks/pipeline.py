@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from evenkeel.engine.codegen import compile_queries
 from evenkeel.errors import EvenkeelError
 from evenkeel.handover import FAILED, Handover
 from evenkeel.tasks.begin import CycleRequest, open_cycles
@@ -16,13 +19,35 @@ if TYPE_CHECKING:
 
 DECIDING = ("ingest", "validate", "aggregate", "plan_splits", "shed", "place")
 PUBLISH = "publish"
+# Tasks that read topics; the others see bundles and brokers.
+TOPIC_SIZED = frozenset({"ingest", "validate", "aggregate"})
+# Some ten thousand topics, compressed.
+LARGE_SNAPSHOT_BYTES = 4_000_000
 Progress = Callable[[str, float], None]
 
 
 def task(name: str) -> Callable[[SparkSession, Handover], Handover]:
     """The function of a task; imported when it is needed, since Great Expectations alone takes seconds."""
     run: Callable[[SparkSession, Handover], Handover] = import_module(f"evenkeel.tasks.{name}").run
-    return run
+
+    def with_queries_to_size(spark: SparkSession, handover: Handover) -> Handover:
+        compile_queries(spark, compiled=name in TOPIC_SIZED and is_large(handover))
+        return run(spark, handover)
+
+    return with_queries_to_size
+
+
+def is_large(handover: Handover) -> bool:
+    """Whether any snapshot of the run is so large that compiled queries pay; unknown sizes count as large."""
+    return any(landed_bytes(cycle.snapshot.path) > LARGE_SNAPSHOT_BYTES for cycle in handover.open_cycles())
+
+
+def landed_bytes(path: str) -> float:
+    """Size of a landed snapshot as it lies there, infinite where it cannot be seen from here."""
+    landed = Path(path.removeprefix("file://"))
+    if landed.is_dir():
+        return sum(part.stat().st_size for part in landed.iterdir())
+    return landed.stat().st_size if landed.exists() else math.inf
 
 
 def run_cycle(spark: SparkSession, request: CycleRequest, progress: Progress) -> Handover:
