@@ -47,7 +47,12 @@ def first() -> list[ClusterBuilder]:
     heart = "pulsar/b1:8080"
     odd.bundle(single(heart), "b1:8080", is_owned=True, is_reported=True)
     odd.topic(f"persistent://{heart}/healthcheck", broker="b1:8080", bundle_range=FULL)
-    return [busy(), odd, cluster("bare", brokers=1)]
+    bare = cluster("bare", brokers=2).broker("b2:8080", bundles=[single("t/gone")])
+    free = cluster("free", brokers=1).policies(manager="extensible").namespace("t/n")
+    free.topic("persistent://t/n/a", msg_rate_in=3.0).broker("b1:8080", bundles=None, memory_usage=90.0)
+    free.settings(loadBalancerMemoryResourceWeight=1.0)
+    asked_again = free.rows()["broker_reports"][0] | {"asked_at": NOON + timedelta(seconds=1), "cpu_usage": 50.0}
+    return [busy(), odd, bare, free.row("broker_reports", **asked_again)]
 
 
 def second(before: Handover) -> ClusterBuilder:
@@ -112,6 +117,7 @@ def brokers_later(done: Aggregated) -> Rows:
 
 def test_every_bundle_of_the_boundaries_has_a_row_and_brokers_own_ones_too(bundles: Rows) -> None:
     expected = {("busy", single(f"acme/n{n}")) for n in range(4)}
+    expected |= {("free", single("t/n"))}
     expected |= {("odd", single(name)) for name in ("t/ok", "t/bad", "pulsar/b1:8080")}
     assert set(bundles) == expected
     assert [key[1] for key, row in bundles.items() if row["is_system"]] == [single("pulsar/b1:8080")]
@@ -166,6 +172,22 @@ def test_heartbeat_bundle_counts_with_its_own_figures_not_with_the_defaults(brok
 def test_broker_without_bundles_carries_nothing_and_that_is_known(brokers: Rows) -> None:
     row = brokers["bare", "b1:8080"]
     assert (row["bundles"], row["msg_rate_in"], row["long_msg_rate_in"], row["topics"]) == (0, 0.0, 0.0, 0)
+
+
+def test_bundle_named_in_a_report_that_is_not_known_counts_with_pulsars_defaults(brokers: Rows) -> None:
+    row = brokers["bare", "b2:8080"]
+    assert (row["bundles"], row["msg_rate_in"]) == (0, 0.0)
+    assert (row["long_msg_rate_in"], row["short_msg_throughput_out"]) == (50.0, 50_000.0)
+
+
+def test_broker_without_a_list_in_its_report_averages_what_it_owns_and_its_heap_counts(brokers: Rows) -> None:
+    row = brokers["free", "b1:8080"]
+    assert (row["long_msg_rate_in"], row["memory_weight"]) == (3.0, 1.0)
+    assert row["weighted_usage"] == row["memory_percent"] / 100 == 0.9
+
+
+def test_broker_asked_twice_has_one_row_with_its_last_answer(brokers: Rows) -> None:
+    assert brokers["free", "b1:8080"]["cpu_percent"] == 50.0
 
 
 def test_bundle_that_just_moved_and_shows_nothing_carries_its_last_figures(bundles_later: Rows) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from evenkeel.aggregation.bundle_averages import AVERAGES, default_average
@@ -28,10 +28,9 @@ def broker_load(reports: DataFrame, rejected: DataFrame | None, bundles: DataFra
             for name in RESOURCES
         }
     )
-    summed = (
-        measured.withColumn("weighted_usage", weighted_usage(F.col("is_extensible")))
-        .join(owned_sums(bundles), [*CYCLE, "broker"], how="left")
-        .join(time_averages(judged, bundles), [*CYCLE, "broker"], how="left")
+    weighted = measured.withColumn("weighted_usage", weighted_usage(F.col("is_extensible")))
+    summed = weighted.withColumnRenamed("bundles", "named").join(
+        bundle_sums_of_brokers(judged, bundles), [*CYCLE, "broker"], how="left"
     )
     return summed.select(
         *CYCLE,
@@ -44,43 +43,48 @@ def broker_load(reports: DataFrame, rejected: DataFrame | None, bundles: DataFra
         F.expr("coalesce(sum_topics, 0)").alias("topics"),
         F.expr("if(has_report, topics, null)").alias("reported_topics"),
         F.expr("coalesce(bundles_owned, 0)").alias("bundles"),
-        *[F.expr(f"if(has_report, coalesce({name}, 0.0D), null)").alias(name) for name in AVERAGES],
+        *[_time_average(name) for name in AVERAGES],
     )
 
 
-def owned_sums(bundles: DataFrame) -> DataFrame:
-    """Per owner: `sum_*` over the used figures of its bundles as far as known, `sum_topics`, `bundles_owned`."""
+def bundle_sums_of_brokers(reports: DataFrame, bundles: DataFrame) -> DataFrame:
+    """Per broker sums over the bundles that it owns and over those that its report names.
+
+    `bundles_owned`, `sum_topics` and `sum_*` (used figures, as far as they are known) go over the owned ones;
+    `owned_*` and `named_*` are the short- and long-term averages (TimeAverageBrokerData). A named bundle that is not
+    known counts with Pulsar's default figures, as it does there. `reports` have has_report and bundles.
+    """
+    named = reports.where("has_report").select(
+        *CYCLE, "broker", F.explode(F.array_distinct("bundles")).alias("bundle"), F.lit(True).alias("is_named")
+    )
+    owned = bundles.where("owner is not null").select(
+        *CYCLE, F.col("owner").alias("broker"), "bundle", F.lit(False).alias("is_named")
+    )
+    known = bundles.select(*CYCLE, "bundle", "topics", *[f"used_{figure}" for figure in FIGURES], *AVERAGES)
+    is_named, is_owned = F.col("is_named"), ~F.col("is_named")
     return (
-        bundles.where("owner is not null")
-        .groupBy(*CYCLE, F.col("owner").alias("broker"))
+        named.unionByName(owned)
+        .join(known, [*CYCLE, "bundle"], how="left")
+        .groupBy(*CYCLE, "broker")
         .agg(
-            *[exact_sum(f"used_{figure}").alias(f"sum_{figure}") for figure in FIGURES],
-            F.sum("topics").alias("sum_topics"),
-            F.count(F.lit(1)).alias("bundles_owned"),
+            F.count_if(is_owned).alias("bundles_owned"),
+            F.sum(F.when(is_owned, F.col("topics"))).alias("sum_topics"),
+            *[exact_sum(F.when(is_owned, F.col(f"used_{name}"))).alias(f"sum_{name}") for name in FIGURES],
+            *[exact_sum(F.when(is_owned, F.col(name))).alias(f"owned_{name}") for name in AVERAGES],
+            *[
+                exact_sum(F.when(is_named, F.coalesce(F.col(name), F.lit(default_average(name))))).alias(
+                    f"named_{name}"
+                )
+                for name in AVERAGES
+            ],
         )
     )
 
 
-def time_averages(reports: DataFrame, bundles: DataFrame) -> DataFrame:
-    """Per broker the sums of the short- and long-term averages of the bundles in its report (TimeAverageBrokerData).
-
-    A bundle that is not known counts with Pulsar's default figures, as it does there. A broker whose report names no
-    bundles (the extensible manager's has no such list) counts those that it owns. Without a report: NULL.
-    `reports` have has_report and bundles.
-    """
-    named = reports.where("has_report and bundles is not null").select(
-        *CYCLE, "broker", F.explode(F.array_distinct("bundles")).alias("bundle")
-    )
-    owning = reports.where("has_report and bundles is null").select(*CYCLE, "broker")
-    owned = bundles.select(*CYCLE, F.col("owner").alias("broker"), "bundle").join(
-        F.broadcast(owning), [*CYCLE, "broker"], how="left_semi"
-    )
-    counted = (
-        named.unionByName(owned)
-        .join(bundles.select(*CYCLE, "bundle", *AVERAGES), [*CYCLE, "bundle"], how="left")
-        .withColumns({name: F.coalesce(F.col(name), F.lit(default_average(name))) for name in AVERAGES})
-    )
-    return counted.groupBy(*CYCLE, "broker").agg(*[exact_sum(name).alias(name) for name in AVERAGES])
+def _time_average(name: str) -> Column:
+    """Over the bundles of the report; over those it owns where it names none (the extensible manager's do not)."""
+    summed = f"coalesce(if(named is null, owned_{name}, named_{name}), 0.0D)"
+    return F.expr(f"if(has_report, {summed}, null)").alias(name)
 
 
 def _once(reports: DataFrame) -> DataFrame:

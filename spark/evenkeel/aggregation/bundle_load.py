@@ -7,7 +7,7 @@ from pyspark.sql import functions as F
 
 from evenkeel.aggregation.bundle_averages import AVERAGES, SAMPLES, with_averages
 from evenkeel.aggregation.bundle_sums import FIGURES
-from evenkeel.aggregation.ownership import BUNDLE_COLUMNS
+from evenkeel.aggregation.ownership import BUNDLE_COLUMNS, SAID
 from evenkeel.aggregation.topic_to_bundle import CYCLE, is_system_namespace
 
 COUNTS = ("topics", "consumers", "producers")
@@ -15,30 +15,22 @@ _MEASURED = tuple(f"measured_{figure}" for figure in FIGURES)
 _USED = tuple(f"used_{figure}" for figure in FIGURES)
 
 
-def bundle_load(
-    owned: DataFrame,
-    sums: DataFrame,
-    brokers: DataFrame,
-    cut_short: DataFrame | None,
-    claims: DataFrame,
-    previous: DataFrame,
-) -> DataFrame:
+def bundle_load(owned: DataFrame, sums: DataFrame, cut_short: DataFrame | None, previous: DataFrame) -> DataFrame:
     """Rows of bundle_load, one for each bundle of `owned`.
 
-    `owned` are the bundles in force with their owners, `sums` the figures of `bundle_sums`, `brokers` rows of
-    broker_reports, `cut_short` the bundles that lost a topic to a rejection (None if none did), `claims` the rows of
-    bundle_ownership, `previous` the predecessor's rows of bundle_load. A bundle that a split made has no predecessor
-    and starts anew.
+    `owned` are the bundles in force with their owners (`owners`), `sums` the figures of `bundle_sums`, `cut_short` the
+    bundles that lost a topic to a rejection (None if none did), `previous` the predecessor's rows of bundle_load. A
+    bundle that a split made has no predecessor and starts anew.
     """
     gathered = _with_previous(_with_sums(owned, sums, cut_short), previous)
-    loaded = with_averages(_with_used(_with_measured(_with_gap(gathered, brokers))))
-    return loaded.join(_reported(claims), [*CYCLE, "bundle", "owner"], how="left").select(
+    loaded = with_averages(_with_used(_with_measured(_with_gap(gathered))))
+    return loaded.select(
         *CYCLE,
         *["bundle", "namespace", "lower", "upper", "owner", "ownership", "last_owner"],
         is_system_namespace(F.col("namespace")).alias("is_system"),
         *["has_non_persistent", "topics", "listed_topics", "consumers", "producers"],
         *[*_MEASURED, *_USED, "used_reason", "measured_gap", "trusted_at", *SAMPLES, *AVERAGES],
-        *[f"reported_{figure}" for figure in (*FIGURES, "topics")],
+        *[f"reported_{name}" for name in SAID],
     )
 
 
@@ -51,7 +43,8 @@ def _with_sums(owned: DataFrame, sums: DataFrame, cut_short: DataFrame | None) -
         joined = joined.join(lost, [*CYCLE, "bundle"], how="left")
     complete = " and ".join(f"{figure} is not null" for figure in FIGURES)
     return joined.selectExpr(
-        *[*BUNDLE_COLUMNS, "owner", "ownership", "claimants"],
+        *[*BUNDLE_COLUMNS, "owner", "ownership", "claimants", "answered"],
+        *[f"reported_{name}" for name in SAID],
         *[f"coalesce({count}, 0) as {count}" for count in (*COUNTS, "listed_topics")],
         "coalesce(has_non_persistent, false) as has_non_persistent",
         f"coalesce(lost_topics, false) or not coalesce(all_known and (topics = 0 or {complete}), true) as is_cut_short",
@@ -68,20 +61,18 @@ def _with_previous(gathered: DataFrame, previous: DataFrame) -> DataFrame:
     return gathered.join(before, ["cluster", "bundle"], how="left")
 
 
-def _with_gap(gathered: DataFrame, brokers: DataFrame) -> DataFrame:
+def _with_gap(gathered: DataFrame) -> DataFrame:
     """Adds `measured_gap`, the reason why a bundle's sums are not its load; NULL where they are.
 
     not_owned: nobody says that he owns it. no_topic_figures: an owner's topic figures did not come.
     topics_rejected: one of its topics was set aside. just_moved: it has an owner new since the last cycle and shows no
     topic yet though it had some; for up to one stats period after a move they are in no broker's figures.
     """
-    came = brokers.where("has_topic_figures").groupBy(*CYCLE).agg(F.collect_set("broker").alias("answered"))
     gap = """case when size(claimants) = 0 then 'not_owned'
-                  when size(array_except(claimants, coalesce(answered, array()))) > 0 then 'no_topic_figures'
+                  when size(array_except(claimants, answered)) > 0 then 'no_topic_figures'
                   when is_cut_short then 'topics_rejected'
                   when topics = 0 and topics_before > 0 and not (owner <=> owner_before) then 'just_moved' end"""
-    known = gathered.join(F.broadcast(came), list(CYCLE), how="left")
-    return known.withColumn("measured_gap", F.expr(gap)).drop("answered", "topics_before")
+    return gathered.withColumn("measured_gap", F.expr(gap)).drop("answered", "topics_before")
 
 
 def _with_measured(gathered: DataFrame) -> DataFrame:
@@ -108,12 +99,3 @@ def _with_used(measured: DataFrame) -> DataFrame:
             "last_owner": F.coalesce(F.col("owner"), F.col("owner_before")),
         }
     ).drop("trusted_before", "owner_before", *[f"{figure}_before" for figure in FIGURES])
-
-
-def _reported(claims: DataFrame) -> DataFrame:
-    """What each broker says of a bundle, once per broker; a doubled row counts once, the larger one."""
-    figures = (*FIGURES, "topics")
-    said = claims.groupBy(*CYCLE, "bundle", F.col("broker").alias("owner")).agg(F.max(F.struct(*figures)).alias("said"))
-    return said.select(
-        *CYCLE, "bundle", "owner", *[F.col(f"said.{name}").alias(f"reported_{name}") for name in figures]
-    )

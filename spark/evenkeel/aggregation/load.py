@@ -53,7 +53,7 @@ def bundle_rows(seen: Observed) -> DataFrame:
         topics = topics_once(topics, owned)
     sums = local(bundle_sums(topics))
     cut_short = bundles_with_rejected_topics(seen.rejected, bundles) if seen.rejected is not None else None
-    return bundle_load(owned, sums, seen.broker_reports, cut_short, seen.bundle_ownership, seen.previous)
+    return bundle_load(owned, sums, cut_short, seen.previous)
 
 
 def local(frame: DataFrame) -> DataFrame:
