@@ -7,6 +7,7 @@ import math
 from collections import Counter
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -183,3 +184,12 @@ def test_checking_again_gives_the_same_rows(checked: Checked) -> None:
     assert [write.digest for write in again.writes_of("rejected")] == [
         write.digest for write in checked.after.writes_of("rejected")
     ]
+
+
+def test_empty_cluster_alone_is_left_out_with_a_plain_reason(spark: SparkSession, tmp_path: Path) -> None:
+    before = observed(spark, str(tmp_path / "lake"), cluster("empty", brokers=0))
+    after = validate.run(spark, before)
+    assert after.open_clusters() == []
+    assert after.cycles[0].reason is not None
+    assert "The cluster lists no broker." in after.cycles[0].reason
+    assert after.writes_of("rejected") == ()
