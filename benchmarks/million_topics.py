@@ -1,9 +1,9 @@
 """One whole cycle over a large cluster: seconds per task, memory of all processes, and growth with the topics.
 
 `python -m benchmarks million_topics [--topics 100000 1000000] [--bundles 10000] [--brokers 100]`. Snapshots are
-generated, seeded. Goals: at a million topics in 10,000 bundles on 100 brokers one cycle takes at most 180 s and 6 GB, and
-from the first size to the last no task grows faster than the topics do. The server is warmed by a cycle of the first
-size that is not counted.
+generated, seeded. Goals: at a million topics in 10,000 bundles on 100 brokers one cycle takes at most 180 s and 6 GB,
+and from the first size to the last no task grows faster than the topics do. The server is warmed by a cycle of the
+first size that is not counted.
 """
 
 from __future__ import annotations

@@ -103,7 +103,7 @@ def server_command(port: int, folder: Path, settings: ServerSettings, address: s
         str(server_java()),
         *("-cp", os.pathsep.join(jars)),
         *(f"-Xmx{settings.memory}", "-Xss4m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
-        # With one compiler tier Java keeps 48 MB of compiled code; Spark needs more, and sweeping took a fifth of all CPU.
+        # One compiler tier keeps 48 MB of compiled code by default: too little, and sweeping took a fifth of the CPU.
         "-XX:ReservedCodeCacheSize=256m",
         *(f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in OPENED_PACKAGES),
         "--add-opens=java.security.jgss/sun.security.krb5=ALL-UNNAMED",
