@@ -15,7 +15,7 @@ from evenkeel.audit.report import build_report
 from evenkeel.demo.course import Leg, course
 from evenkeel.demo.folder import DemoFolder, taken
 from evenkeel.demo.progress import Console, run_leg
-from evenkeel.demo.summary import bullet, comparison_lines, outcome, totals, unload_lines
+from evenkeel.demo.summary import bullet, comparison_lines, decision_lines, outcome, totals
 from evenkeel.engine.code import source_root
 from evenkeel.engine.server import engine_for
 from evenkeel.errors import EvenkeelError
@@ -80,10 +80,8 @@ def _tell(asked: argparse.Namespace, folder: DemoFolder, legs: Sequence[Leg], co
         "",
         f"{found.cycles} cycles: {found.splits} splits, {found.unloads} unloads, {found.placements} placements, "
         f"{found.refusals} refusals. A dry run: nothing was sent to any cluster.",
-        *bullet(unload_lines(folder.lake)),
-        "",
-        f"Beside Pulsar's own shedder, which was at work in {COMPARED}:",
-        *bullet(comparison_lines(folder.lake, COMPARED, recordings / COMPARED)),
+        *bullet(decision_lines(folder.lake)),
+        *_beside_pulsar(folder, recordings / COMPARED),
         "",
         f"report   {_short(folder.report)}  (open it in a browser; it needs no network)",
         f"tables   {_short(folder.lake)}  (Delta)",
@@ -93,6 +91,11 @@ def _tell(asked: argparse.Namespace, folder: DemoFolder, legs: Sequence[Leg], co
         "--lake build/my-lake --all",
     ):
         console.end(line)
+
+
+def _beside_pulsar(folder: DemoFolder, recording: Path) -> list[str]:
+    lines = comparison_lines(folder.lake, COMPARED, recording) if recording.is_dir() else []
+    return ["", f"Beside Pulsar's own shedder, which was at work in {COMPARED}:", *bullet(lines)] if lines else []
 
 
 def _short(path: Path) -> str:

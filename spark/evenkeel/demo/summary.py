@@ -45,26 +45,27 @@ def totals(lake: Path) -> Totals:
     return Totals(len(attempts), *sums)
 
 
-def unload_lines(lake: Path, limit: int = 4) -> list[str]:
-    """The unloads that were decided, each as its own sentence; the first few."""
-    sentences = [
-        f"{attempt.cluster} {attempt.cycle_at:%H:%M:%S}: {row['sentence']}"
-        for attempt in read_cycles(lake)
-        if attempt.decided
-        for row in read_rows(lake, attempt, "unload_decisions")
-        if row["outcome"] == "unload"
-    ]
-    return _first(sentences, limit)
+def decision_lines(lake: Path) -> list[str]:
+    """A line for each cycle and kind of decision: the first one as its own sentence, and how many more there are."""
+    lines = []
+    for attempt in read_cycles(lake):
+        for table, outcome in (("split_decisions", "split"), ("placement_decisions", "placed")):
+            rows = read_rows(lake, attempt, table) if attempt.decided else []
+            sentences = [str(row["sentence"]) for row in rows if row["outcome"] == outcome]
+            if sentences:
+                more = f" (and {len(sentences) - 1} more)" if len(sentences) > 1 else ""
+                lines.append(f"{attempt.cluster} {attempt.cycle_at:%H:%M:%S}: {sentences[0]}{more}")
+    return lines
 
 
 def comparison_lines(lake: Path, cluster: str, recording: Path) -> list[str]:
-    """Each round of Pulsar's own shedder beside the nearest cycle: what Pulsar did, and where Evenkeel differs."""
+    """Each round of Pulsar's own shedder beside the cycle nearest to it: what Pulsar did, and where Evenkeel differs."""
     rounds = read_rounds(recording)
     if rounds is None:
         return []
     attempts = [attempt for attempt in read_cycles(lake, cluster=cluster) if attempt.decided]
     verdicts = compare(recording.name, rounds, comparable(lake, attempts, rounds)).verdicts
-    return [_verdict(verdict) for verdict in verdicts]
+    return [_verdict(verdict) for verdict in verdicts if verdict.cycle is not None]
 
 
 def _verdict(verdict: Verdict) -> str:
@@ -73,11 +74,6 @@ def _verdict(verdict: Verdict) -> str:
     return f"{verdict.round.at:%H:%M:%S}: Pulsar's {verdict.round.shedder} moved {moves}. {judged} " + " ".join(
         verdict.sentences
     )
-
-
-def _first(lines: list[str], limit: int) -> list[str]:
-    more = len(lines) - limit
-    return [*lines[:limit], *([f"… and {more} more, in the report"] if more > 0 else [])]
 
 
 def _count(number: int, name: str) -> str:
