@@ -17,11 +17,11 @@ REJECTED_STATE = "rejected"
 def broker_load(reports: DataFrame, rejected: DataFrame | None, bundles: DataFrame, weights: DataFrame) -> DataFrame:
     """Rows of broker_load, one for each broker of `reports`.
 
-    `reports` are all rows of broker_reports; `rejected` the rows of `rejected`, None if there are none; `bundles` rows
-    of bundle_load; `weights` has cluster, is_extensible and one `<resource>_weight` per resource. A broker whose report
-    was set aside keeps its row, with state `rejected` and nothing known of its usage.
+    `reports` are the rows of broker_reports, one per broker (`reports_once`); `rejected` the rows of `rejected`, None if
+    there are none; `bundles` rows of bundle_load; `weights` has cluster, is_extensible and one `<resource>_weight` per
+    resource. A broker whose report was set aside keeps its row, with state `rejected` and nothing known of its usage.
     """
-    judged = _judged(_once(reports), rejected)
+    judged = _judged(reports, rejected)
     measured = judged.join(F.broadcast(weights), "cluster", how="inner").withColumns(
         {
             f"{name}_percent": F.when(F.col("has_report"), percent(F.col(f"{name}_usage"), F.col(f"{name}_limit")))
@@ -87,7 +87,7 @@ def _time_average(name: str) -> Column:
     return F.expr(f"if(has_report, {summed}, null)").alias(name)
 
 
-def _once(reports: DataFrame) -> DataFrame:
+def reports_once(reports: DataFrame) -> DataFrame:
     """One report per broker: the one asked for last where a broker answered twice."""
     last = Window.partitionBy(*CYCLE, "broker").orderBy(
         F.col("asked_at").desc_nulls_last(), F.col("report_at").desc_nulls_last(), F.to_json(F.struct("*"))

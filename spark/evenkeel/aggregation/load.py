@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from evenkeel.aggregation.broker_sums import broker_load
+from evenkeel.aggregation.broker_sums import broker_load, reports_once
 from evenkeel.aggregation.bundle_load import bundle_load
 from evenkeel.aggregation.bundle_sums import FIGURES, bundle_sums, bundles_with_rejected_topics, topics_once
 from evenkeel.aggregation.ownership import owners
@@ -67,7 +67,7 @@ def _fetched(seen: Observed) -> Observed:
     small: Mapping[str, DataFrame | None] = {
         "namespace_bundles": seen.namespace_bundles.select(*CYCLE, "namespace", "boundaries"),
         "bundle_ownership": seen.bundle_ownership,
-        "broker_reports": seen.broker_reports.drop("rest", "state_reason"),
+        "broker_reports": reports_once(seen.broker_reports.drop("rest", "state_reason")),
         "previous": seen.previous,
         "rejected": seen.rejected,
     }
