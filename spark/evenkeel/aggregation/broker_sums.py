@@ -17,9 +17,9 @@ REJECTED_STATE = "rejected"
 def broker_load(reports: DataFrame, rejected: DataFrame | None, bundles: DataFrame, weights: DataFrame) -> DataFrame:
     """Rows of broker_load, one for each broker of `reports`.
 
-    `reports` are the rows of broker_reports, one per broker (`reports_once`); `rejected` the rows of `rejected`, None if
-    there are none; `bundles` rows of bundle_load; `weights` has cluster, is_extensible and one `<resource>_weight` per
-    resource. A broker whose report was set aside keeps its row, with state `rejected` and nothing known of its usage.
+    `reports` are the rows of broker_reports, one per broker (`reports_once`); `rejected` the rows of `rejected`, None
+    if there are none; `bundles` rows of bundle_load; `weights` has cluster, is_extensible and one `<resource>_weight`
+    per resource. A broker whose report was set aside keeps its row, with state `rejected` and its usage not known.
     """
     judged = _judged(reports, rejected)
     measured = judged.join(F.broadcast(weights), "cluster", how="inner").withColumns(
