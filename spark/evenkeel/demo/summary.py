@@ -59,7 +59,7 @@ def decision_lines(lake: Path) -> list[str]:
 
 
 def comparison_lines(lake: Path, cluster: str, recording: Path) -> list[str]:
-    """Each round of Pulsar's own shedder beside the cycle nearest to it: what Pulsar did, and where Evenkeel differs."""
+    """Each round of Pulsar's own shedder beside the cycle nearest to it: what Pulsar did, and how Evenkeel differs."""
     rounds = read_rounds(recording)
     if rounds is None:
         return []

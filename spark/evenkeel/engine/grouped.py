@@ -19,6 +19,7 @@ from pyspark.sql.types import StructField, StructType
 from evenkeel.engine.bodies import FROM_JSON_OPTIONS, TO_JSON_OPTIONS, refuse_inexact
 from evenkeel.engine.code import code_digest
 from evenkeel.engine.errors import DecideFailed, EngineError, StaleCode
+from evenkeel.engine.keeping import keep
 from evenkeel.engine.worker import MARK, RESULT_SCHEMA, Job, group_function
 
 RAISED = re.compile(r"[A-Za-z_.]+(Error|Exception): ")  # the last line of a Python traceback
@@ -107,7 +108,7 @@ def _run(decided: DataFrame) -> DataFrame:
     from pyspark.errors import PySparkException
 
     try:
-        return decided.localCheckpoint(eager=True)
+        return keep(decided)
     except PySparkException as error:
         raise _translated(str(error)) from None
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
+from evenkeel.engine.keeping import keep
 from evenkeel.pulsar.answers import Answer, Answers
 from evenkeel.pulsar.reading import RECORD_CHARACTERS
 from evenkeel.sources.landed import utc_or_none
@@ -36,7 +37,7 @@ def set_apart(requests: DataFrame) -> DataFrame:
 
     body = F.when(holds_topic_figures(), F.substring("body", 1, RECORD_CHARACTERS)).otherwise(F.col("body"))
     sized = requests.withColumn("size", F.length("body")).withColumn("body", body)
-    return sized.localCheckpoint(eager=True, storageLevel=StorageLevel.DISK_ONLY)
+    return keep(sized, StorageLevel.DISK_ONLY)
 
 
 def collect_answers(apart: DataFrame) -> tuple[dict[tuple[str, str], Answers], dict[str, list[Any]]]:

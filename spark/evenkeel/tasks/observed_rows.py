@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from evenkeel.engine.keeping import keep
 from evenkeel.lake.tables import TABLES
 from evenkeel.pulsar.observed import Observed
 from evenkeel.pulsar.reading import HTML_PAGE, UNREADABLE_JSON
@@ -51,11 +52,9 @@ def topic_frames(requests: DataFrame, apart: DataFrame, observed: Mapping[str, O
 
     figures = [(cluster, OWN, found.topic_figures) for cluster, found in observed.items()]
     lists = [(c, LENT if found.lists_are_lent else OWN, found.topic_lists) for c, found in observed.items()]
-    loaded = loaded_topics(requests.where(_is_one_of(figures))).localCheckpoint(
-        eager=True, storageLevel=StorageLevel.DISK_ONLY
-    )
+    loaded = keep(loaded_topics(requests.where(_is_one_of(figures))), StorageLevel.DISK_ONLY)
     listed = listed_topics(apart.where(_is_one_of(lists))) if any(found for _, _, found in lists) else None
-    odd = sightings(loaded, listed).localCheckpoint(eager=True)
+    odd = keep(sightings(loaded, listed))
     refused = loaded.where("refused is not null").select(*_REFUSED, F.lit(OWN).alias("source"))
     if listed is not None:
         lent = [cluster for cluster, found in observed.items() if found.lists_are_lent]
