@@ -16,7 +16,8 @@ from evenkeel.engine.jars import delta_jars
 def classic_connection(master: str) -> str:
     """The connection, as JSON for `AIRFLOW_CONN_EVENKEEL_SPARK`, to `local[*]`, `spark://…`, `yarn` or `k8s://…`.
 
-    Tasks then need a full JDK (JAVA_HOME) on the machine that they run on.
+    Tasks then need a full JDK (JAVA_HOME) on the machine that they run on, and PYSPARK_PYTHON in their environment: the
+    Python that workers run, with the packages of `requirements.txt`.
     """
     extra = {
         **SQL_SETTINGS,

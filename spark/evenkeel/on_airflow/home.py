@@ -114,6 +114,7 @@ class AirflowHome:
             "EVENKEEL_LAKE": wiring.lake,
             "EVENKEEL_SCHEDULE": wiring.schedule,
             "PYTHONPATH": str(source_root()),
+            "PYSPARK_PYTHON": sys.executable,  # a classic master's workers would take whatever python3 is on the path
             "PYTHONUNBUFFERED": "1",
             "GX_ANALYTICS_ENABLED": "false",
             "NO_COLOR": "1",
