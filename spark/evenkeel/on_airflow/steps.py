@@ -27,6 +27,7 @@ CONNECTION = "evenkeel_spark"
 CONNECT_TYPE = "spark_connect"
 DEFAULT_PORT = 15002
 REASON = "reason"
+ENDED_BADLY = frozenset({"failed", "upstream_failed"})
 # Trying again changes nothing about these.
 HOPELESS = (BadInput, SettingsError)
 
@@ -39,6 +40,8 @@ class TaskInstance(Protocol):
     def xcom_push(self, key: str, value: Any) -> None: ...
 
     def xcom_pull(self, task_ids: str, key: str = ..., *, map_indexes: Any = ...) -> Any: ...
+
+    def get_task_states(self, dag_id: str, *, task_ids: list[str], run_ids: list[str]) -> dict[str, Any]: ...
 
 
 def begin(spark: SparkSession, params: Mapping[str, Any], dag_run: Any, ti: TaskInstance) -> str:
@@ -57,7 +60,7 @@ def carry_on(name: str, spark: SparkSession, handover: str, ti: TaskInstance) ->
 
 def close(spark: SparkSession, params: Mapping[str, Any], dag_run: Any, ti: TaskInstance) -> str:
     """Publishes what there is, and fails where a task before it failed: data first, failure second."""
-    failure, handover = _progress(ti)
+    failure, handover = _progress(ti, dag_run)
 
     def publish() -> Handover:
         opened = handover or open_cycles(spark, request_from(params, dag_run))
@@ -112,12 +115,17 @@ def lake_root() -> str:
     return root
 
 
-def _progress(ti: TaskInstance) -> tuple[str | None, Handover | None]:
-    """Which task failed and why (None: none did), and the newest hand-over that there is."""
+def _progress(ti: TaskInstance, dag_run: Any) -> tuple[str | None, Handover | None]:
+    """Which task failed and why (None: none did), and the newest hand-over of those before it.
+
+    A task that was ended from outside in its last moment may have left a hand-over, so its state is asked as well.
+    """
+    known = ti.get_task_states(dag_run.dag_id, task_ids=list(DECIDING), run_ids=[dag_run.run_id])
+    states = known.get(dag_run.run_id, {})
     handover: Handover | None = None
     for name in DECIDING:
         text = ti.xcom_pull(name, map_indexes=None)
-        if text is None:
+        if text is None or states.get(name) in ENDED_BADLY:
             said = ti.xcom_pull(name, key=REASON, map_indexes=None)
             return f"{name} failed: {said or 'it was ended from outside (killed, or out of time)'}", handover
         handover = Handover.from_json(text)
