@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from evenkeel.errors import LakeError
 from evenkeel.handover import ClusterCycle, Handover, Run, Snapshot
-from evenkeel.lake.commits import committed_version, local_log
+from evenkeel.lake.commits import added_files, committed_version, local_log
 from evenkeel.lake.store import Lake, create_statement
 from evenkeel.lake.tables import TABLES
 
@@ -58,6 +58,41 @@ def test_the_digest_depends_on_the_rows_alone_not_on_order_or_partitions(spark, 
     changed = [("east", "b0", 5e-324), *rows[1:]]
     (other,) = lake.append(spark, {"strategy_state": states(spark, *changed)}, handover=one, task="shed")
     assert other.digest not in written
+
+
+@pytest.mark.parametrize("name", ["east", 'o\'Brien "x" 100%/a=b #1?[0]{*}:\\', "Zürich 🐦 <script>"])
+def test_files_of_a_commit_hold_what_delta_shows_of_it(spark, lake, name: str) -> None:
+    one = handover(lake.root, name)
+    frame = states(spark, *[(name, f"b{n}", n / 7) for n in range(5)]).repartition(3)
+    writes = lake.append(spark, {"strategy_state": frame}, handover=one, task="shed")
+    files = added_files(lake.path("strategy_state"), {write.version for write in writes})
+    assert files
+    by_files = lake.read(spark, "strategy_state", writes)
+    delta = spark.read.format("delta").load(lake.path("strategy_state"))
+    by_delta = delta.where(F.col("write_id") == writes[0].write_id)
+    assert by_files.dtypes == by_delta.dtypes
+    assert sorted(by_files.collect()) == sorted(by_delta.collect())
+    assert {row["cluster"] for row in by_files.select("cluster").collect()} == {name}
+
+
+def test_where_the_files_cannot_be_named_delta_is_asked(spark, tmp_path) -> None:
+    lake = Lake(str(tmp_path / "lake [1]"))
+    lake.ensure_tables(spark, ["strategy_state"])
+    one = handover(lake.root, "east")
+    writes = lake.append(spark, {"strategy_state": states(spark, ("east", "b", 1.0))}, handover=one, task="shed")
+    assert added_files(lake.path("strategy_state"), {write.version for write in writes}) is None
+    assert [row["value"] for row in lake.read(spark, "strategy_state", writes).collect()] == [1.0]
+
+
+def test_a_file_that_is_gone_is_not_named(tmp_path) -> None:
+    log = tmp_path / "_delta_log"
+    log.mkdir()
+    (log / f"{3:020d}.json").write_text('{"add": {"path": "cluster=a%2520b/part.parquet"}}\n{"commitInfo": {}}\n')
+    assert added_files(str(tmp_path), [3]) is None
+    (tmp_path / "cluster=a%20b").mkdir()
+    (tmp_path / "cluster=a%20b" / "part.parquet").touch()
+    assert added_files(str(tmp_path), [3]) == [str(tmp_path / "cluster=a%20b" / "part.parquet")]
+    assert added_files(str(tmp_path), [3, 4]) is None
 
 
 def test_a_commit_names_its_run_its_write_and_what_it_read(spark, lake) -> None:

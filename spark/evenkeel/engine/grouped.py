@@ -35,32 +35,35 @@ def grouped_map(
     decide: Callable[..., Mapping[str, list[dict[str, Any]]]],
     outputs: Mapping[str, StructType],
     parameters: Mapping[str, Any] | None = None,
+    schemas: Mapping[str, StructType] | None = None,
 ) -> dict[str, DataFrame]:
     """Calls `decide(key, {kind: rows})` for each value of the `by` columns and returns one DataFrame for each output.
 
     `decide` is a function at module level of a module that the workers can import; it is sent as its import path. Given
     `parameters` (what JSON can hold), it is called with `parameters=` as well. Values are as `bodies` says. A `by`
     column that an output has and a returned row lacks is filled from the key. A key that only some inputs have gets
-    empty lists for the others.
+    empty lists for the others. `schemas` are those of inputs whose columns and types are known already: asking the
+    server for them takes as long as a small query.
 
     The functions run before this returns, once, and the result stays with the server for as long as the DataFrames (or
     anything derived from them) are in use. Raises DecideFailed with the first line of an error in `decide`, StaleCode
     where a worker has other code, EngineError where a value does not fit its column.
     """
-    by_schema = _common_key(inputs, by)
+    types = {kind: (schemas or {}).get(kind) or rows.schema for kind, rows in sorted(inputs.items())}
+    by_schema = _common_key(types, by)
     for name, schema in outputs.items():
         refuse_inexact(schema, f"output {name}")
     job = Job(
         decide=import_path(decide),
         code=code_digest(),
         by=by_schema.json(),
-        inputs=tuple((kind, rows.schema.json()) for kind, rows in sorted(inputs.items())),
+        inputs=tuple((kind, schema.json()) for kind, schema in types.items()),
         outputs=tuple((name, schema.json()) for name, schema in sorted(outputs.items())),
         parameters=None if parameters is None else json.dumps(dict(parameters), sort_keys=True),
     )
-    bodies = [_as_bodies(kind, rows, by) for kind, rows in sorted(inputs.items())]
+    bodies = [_as_bodies(kind, inputs[kind], by, schema.names) for kind, schema in types.items()]
     united = reduce(lambda left, right: left.unionByName(right), bodies)
-    decided = united.groupBy("key").applyInArrow(group_function(job), RESULT_SCHEMA)
+    decided = united.groupBy(F.col("key")).applyInArrow(group_function(job), RESULT_SCHEMA)
     kept = _run(decided)
     return {name: _as_rows(kept, name, schema) for name, schema in outputs.items()}
 
@@ -76,26 +79,26 @@ def import_path(function: Callable[..., Any]) -> str:
     return f"{module}:{name}"
 
 
-def _common_key(inputs: Mapping[str, DataFrame], by: Sequence[str]) -> StructType:
-    if not inputs or not by:
+def _common_key(types: Mapping[str, StructType], by: Sequence[str]) -> StructType:
+    if not types or not by:
         raise EngineError("grouped_map needs at least one input and at least one column to group by.")
     keys = set()
-    for kind, rows in inputs.items():
-        refuse_inexact(rows.schema, f"input {kind}")
-        missing = [column for column in by if column not in rows.columns]
+    for kind, schema in types.items():
+        refuse_inexact(schema, f"input {kind}")
+        missing = [column for column in by if column not in schema.names]
         if missing:
             raise EngineError(f"Input {kind} has no column {', '.join(missing)}, by which rows are to be grouped.")
-        keys.add(StructType([StructField(column, rows.schema[column].dataType) for column in by]).json())
+        keys.add(StructType([StructField(column, schema[column].dataType) for column in by]).json())
     if len(keys) > 1:
-        raise EngineError(f"The columns {', '.join(by)} have different types in {', '.join(sorted(inputs))}.")
+        raise EngineError(f"The columns {', '.join(by)} have different types in {', '.join(types)}.")
     return StructType.fromJson(json.loads(keys.pop()))
 
 
-def _as_bodies(kind: str, rows: DataFrame, by: Sequence[str]) -> DataFrame:
+def _as_bodies(kind: str, rows: DataFrame, by: Sequence[str], columns: Sequence[str]) -> DataFrame:
     return rows.select(
         F.to_json(F.struct(*by), TO_JSON_OPTIONS).alias("key"),
         F.lit(kind).alias("kind"),
-        F.to_json(F.struct(*rows.columns), TO_JSON_OPTIONS).alias("body"),
+        F.to_json(F.struct(*columns), TO_JSON_OPTIONS).alias("body"),
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING, Any
 
 from evenkeel.handover import Predecessor
@@ -46,25 +48,25 @@ def find_predecessors(
     predecessor, else from the live one. If the expected cycle is not on record the newest older one serves, and the
     status says so.
     """
-    from pyspark.sql import Window
     from pyspark.sql import functions as F
 
     if not cycles:
         return {}
-    wanted = spark.createDataFrame(
-        [(cluster, cycle_at) for cluster, cycle_at, _ in cycles], "cluster string, before string"
-    ).withColumn("before", F.to_timestamp("before"))
     decided = planned_attempts(spark, lake).where(F.col("status").isin(*DECIDED_STATUSES))
     if kind != "backfill":
         decided = decided.where(F.col("kind") != "backfill")
-    backfills_first = F.when(F.col("kind") == "backfill", 0).otherwise(1)
-    newest = Window.partitionBy("cluster").orderBy(F.col("cycle_at").desc(), backfills_first, F.col("attempt").desc())
+    earlier = [(F.col("cluster") == cluster) & (F.col("cycle_at") < moment(at)) for cluster, at, _ in cycles]
+    is_backfill = (F.col("kind") == "backfill").cast("int")
     rows = (
-        decided.join(F.broadcast(wanted), on="cluster", how="inner")
-        .where(F.col("cycle_at") < F.col("before"))
-        .withColumn("rank", F.row_number().over(newest))
-        .where(F.col("rank") == 1)
-        .select("cluster", iso("cycle_at").alias("cycle_at"), "attempt_id", "writes")
+        decided.where(reduce(or_, earlier))
+        .groupBy(F.col("cluster"))
+        .agg(
+            F.max_by(
+                F.struct(iso("cycle_at").alias("cycle_at"), "attempt_id", "writes"),
+                F.struct("cycle_at", is_backfill, "attempt"),
+            ).alias("newest")
+        )
+        .select("cluster", "newest.*")
         .collect()
     )
     found = {row["cluster"]: row for row in rows}
@@ -77,6 +79,13 @@ def _predecessor(row: Any, expected: str | None) -> Predecessor:
     cycle_at = row["cycle_at"]
     status = "used" if expected in (None, cycle_at) else "older"
     return Predecessor(status, cycle_at, row["attempt_id"], expected, writes_of(row["cluster"], row["writes"]))
+
+
+def moment(text: str) -> Column:
+    """A timestamp given as ISO-8601 text, such as a hand-over's `cycle_at`."""
+    from pyspark.sql import functions as F
+
+    return F.to_timestamp(F.lit(text))
 
 
 def iso(column: str) -> Column:

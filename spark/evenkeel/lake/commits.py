@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import unquote
 
 from evenkeel.errors import LakeError
 
@@ -11,6 +14,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _LOOK_BACK = 200
+# Spark would take a path with these for a pattern. (In names of partitions they are escaped.)
+_GLOB = frozenset("*?[]{}\\")
 
 
 def local_log(path: str) -> Path | None:
@@ -55,6 +60,26 @@ def committed_version(spark: SparkSession, path: str, write_id: str, *, after: i
             "repeated a commit that had succeeded. Nothing lists these rows; run the task again."
         )
     return versions[0] if versions else None
+
+
+def added_files(path: str, versions: Iterable[int]) -> list[str] | None:
+    """The data files that these commits added, or None where the log or one of the files cannot be read from here.
+
+    A commit of ours only adds, and files never change. That they were compacted into others later does not matter as
+    long as they are there.
+    """
+    log = local_log(path)
+    if log is None or _GLOB & set(path):
+        return None
+    found: list[str] = []
+    for version in sorted(versions):
+        try:
+            text = (log / f"{version:020d}.json").read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return None
+        actions = (json.loads(line) for line in text.splitlines() if '"add"' in line)
+        found += [str(log.parent / unquote(action["add"]["path"])) for action in actions if "add" in action]
+    return found if found and all(Path(file).is_file() for file in found) else None
 
 
 def _versions_carrying(spark: SparkSession, path: str, write_id: str, after: int | None) -> list[int]:

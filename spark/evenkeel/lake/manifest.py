@@ -14,6 +14,8 @@ import random
 import time
 from collections.abc import Sequence
 from datetime import datetime
+from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING, Any
 
 from evenkeel.errors import LakeError
@@ -67,31 +69,21 @@ def append_manifests(spark: SparkSession, lake: Lake, rows: Sequence[dict[str, A
 def _append_on_head(spark: SparkSession, lake: Lake, rows: Sequence[dict[str, Any]]) -> None:
     from pyspark.sql import functions as F
 
-    chain = (
+    its_cycle = [(F.col("cluster") == row["cluster"]) & (F.col("cycle_at") == F.lit(row["cycle_at"])) for row in rows]
+    its_attempt = F.col("attempt_id").isin([row["attempt_id"] for row in rows])
+    same_cycle = reduce(or_, its_cycle)
+    heads = (
         spark.read.format("delta")
         .load(lake.path("cycles"))
-        .select(
-            F.col("cluster"),
-            F.col("cycle_at").alias("its_cycle_at"),
-            F.col("attempt_id").alias("its_attempt_id"),
-            F.struct("sequence", "attempt", "manifest_digest").alias("link"),
-        )
-    )
-    chain = chain.where(F.col("cluster").isin([row["cluster"] for row in rows]))
-    same_cycle = F.col("its_cycle_at") == F.col("new.cycle_at")
-    same_attempt = same_cycle & (F.col("its_attempt_id") == F.col("new.attempt_id"))
-    new = _frame(spark, rows).select("cluster", F.struct("*").alias("new"))
-    linked = (
-        new.join(chain, on="cluster", how="left")
-        .groupBy("cluster")
+        .where(F.col("cluster").isin([row["cluster"] for row in rows]))
+        .groupBy(F.col("cluster"))
         .agg(
-            F.first("new").alias("new"),
-            F.max_by("link", "link.sequence").alias("head"),
-            F.max(F.when(same_cycle, F.col("link.attempt"))).alias("attempts"),
-            F.max(F.when(same_attempt, F.col("link.attempt"))).alias("number"),
+            F.max_by(F.struct("sequence", "manifest_digest"), "sequence").alias("head"),
+            F.max(F.when(same_cycle, F.col("attempt"))).alias("attempts"),
+            F.max(F.when(same_cycle & its_attempt, F.col("attempt"))).alias("number"),
         )
-        .select("new.*", "head", "attempts", "number")
     )
+    linked = _frame(spark, rows).join(F.broadcast(heads), on="cluster", how="left")
     previous = F.coalesce("head.manifest_digest", F.lit(""))
     linked = linked.withColumns(
         {

@@ -52,7 +52,7 @@ class Table:
         """The Spark schema, in column order."""
         from pyspark.sql.types import StructField, StructType
 
-        return StructType([StructField(c.name, _parsed(c.type), c.nullable) for c in self.columns])
+        return StructType([StructField(c.name, _column_type(c.type), c.nullable) for c in self.columns])
 
     def body_type(self) -> StructType:
         """The Spark schema of what a task fills in."""
@@ -65,12 +65,22 @@ class Table:
         return tuple(column for column in self.columns if column.name not in STAMP_NAMES)
 
 
-@cache
-def _parsed(text: str) -> DataType:
-    """The type that a DDL text names; kept, since parsing is a question to the server."""
-    from pyspark.sql.types import _parse_datatype_string
+def _column_type(text: str) -> DataType:
+    from pyspark.sql import types as T
 
-    return _parse_datatype_string(text)
+    plain = {"string": T.StringType, "boolean": T.BooleanType, "int": T.IntegerType, "bigint": T.LongType}
+    plain |= {"double": T.DoubleType, "timestamp": T.TimestampType, "date": T.DateType}
+    return plain[text]() if text in plain else ddl_type(f"x {text}")["x"].dataType
+
+
+@cache
+def ddl_type(text: str) -> StructType:
+    """The schema that a list of columns in SQL names; kept, since parsing is a question to the server."""
+    from pyspark.sql.types import DataType, StructType
+
+    parsed = DataType.fromDDL(text)
+    assert isinstance(parsed, StructType)
+    return parsed
 
 
 CYCLE_COLUMNS = (

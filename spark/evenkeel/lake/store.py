@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from evenkeel.engine.code import code_digest, code_version
 from evenkeel.handover import Handover, Write
-from evenkeel.lake.commits import committed_version, newest_version, table_exists
+from evenkeel.lake.commits import added_files, committed_version, newest_version, table_exists
+from evenkeel.lake.observing import observed
 from evenkeel.lake.schema import STAMP_NAMES, Table
 from evenkeel.lake.tables import TABLES
 
@@ -24,8 +25,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# A checkpoint costs as much as a dozen appends, so it is rare; retention is bound by the audit periods.
+# A checkpoint costs as much as a dozen appends, so it is rare; retention is bound by the audit periods. Readers find
+# their files by partition, cycle and write: statistics of all other columns took half the time of a small append.
 _PROPERTIES = {
+    "delta.dataSkippingStatsColumns": "cycle_at,write_id",
     "delta.checkpointInterval": "100",
     "delta.logRetentionDuration": "interval 90 days",
     "delta.deletedFileRetentionDuration": "interval 90 days",
@@ -85,49 +88,48 @@ class Lake:
     def _append_one(
         self, name: str, frame: DataFrame, handover: Handover, task: str, reads: Sequence[Write]
     ) -> list[Write]:
-        from pyspark.sql import Observation
-
         from evenkeel.lake.digest import ROW_DIGEST, digest_metrics, row_digest, rows_and_digest
 
         table, write_id = TABLES[name], uuid.uuid4().hex
         stamped = stamp(frame, table, write_id)
-        observation = Observation(f"digest_{write_id}")
         before = newest_version(self.path(name))
         covered = [column for column in table.column_names() if column not in STAMP_NAMES]
         clusters = [cycle.cluster for cycle in handover.cycles]
-        (
-            stamped.withColumn(ROW_DIGEST, row_digest(covered))
-            .observe(observation, *digest_metrics(clusters))
-            .drop(ROW_DIGEST)
-            .write.format("delta")
-            .mode("append")
-            .option("userMetadata", commit_metadata(handover, task, write_id, reads))
-            .save(self.path(name))
-        )
-        metrics = observation.get
+        digested = stamped.withColumn(ROW_DIGEST, row_digest(covered))
+        watched, told = observed(digested, digest_metrics(clusters), f"digest_{write_id}")
+        rows = watched.drop(ROW_DIGEST)
+        said = commit_metadata(handover, task, write_id, reads)
+        rows.write.format("delta").mode("append").option("userMetadata", said).save(self.path(name))
+        metrics = told(rows)
         version = committed_version(frame.sparkSession, self.path(name), write_id, after=before)
         if version is None:
             return []
         writes = []
         for n, cluster in enumerate(clusters):
-            rows, digest = rows_and_digest(metrics, n)
-            writes.append(Write(name, write_id, version, rows, digest, cluster))
+            count, digest = rows_and_digest(metrics, n)
+            writes.append(Write(name, write_id, version, count, digest, cluster))
         log.info("%s wrote %d rows to %s (version %d)", task, sum(w.rows for w in writes), name, version)
         return writes
 
     def read(self, spark: SparkSession, table: str, writes: Iterable[Write]) -> DataFrame:
-        """Exactly the rows of these writes, at the table versions that they were committed in.
+        """Exactly the rows of these writes, as they were committed.
 
-        Without any write of `table` the frame is empty and has the table's columns.
+        Without any write of `table` the frame is empty and has the table's columns. Rows are read from the very files
+        that the writes' commits added, where the log can be read from here and the files are still there: that takes a
+        third of the time of asking Delta for the table's state. Else Delta finds them by write id.
         """
         from pyspark.sql import functions as F
 
         listed = [write for write in writes if write.table == table and write.rows]
         if not listed:
             return spark.createDataFrame([], TABLES[table].struct_type())
-        version = max(write.version for write in listed)
-        frame = spark.read.format("delta").option("versionAsOf", version).load(self.path(table))
-        return frame.where(F.col("write_id").isin(sorted({write.write_id for write in listed})))
+        ids, path = sorted({write.write_id for write in listed}), self.path(table)
+        files = added_files(path, {write.version for write in listed})
+        if files is None:
+            frame = spark.read.format("delta").option("versionAsOf", max(write.version for write in listed)).load(path)
+        else:
+            frame = spark.read.schema(TABLES[table].struct_type()).option("basePath", path).parquet(*files)
+        return frame.where(F.col("write_id").isin(ids)).select(*TABLES[table].column_names())
 
 
 def create_statement(table: Table, path: str) -> str:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from evenkeel.engine.grouped import grouped_map
 from evenkeel.handover import Handover, Write
-from evenkeel.lake.schema import Table
+from evenkeel.lake.schema import Table, ddl_type
 from evenkeel.lake.store import Lake
+from evenkeel.lake.tables import TABLES
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -80,4 +81,13 @@ def decide_rounds(
 ) -> dict[str, DataFrame]:
     """Runs a round for every cluster of `inputs`, in parallel, and returns its rows per table."""
     types = outputs if isinstance(outputs, Mapping) else {table.name: table.body_type() for table in outputs}
-    return grouped_map(inputs, by=["cluster"], decide=decide, outputs=types)
+    known = {name: schema for name in inputs if (schema := _known_type(name)) is not None}
+    return grouped_map(inputs, by=["cluster"], decide=decide, outputs=types, schemas=known)
+
+
+def _known_type(name: str) -> StructType | None:
+    """The schema of an input, which need not be asked for."""
+    if name == "cycle":
+        return ddl_type(CYCLE_TYPE)
+    table = TABLES.get("strategy_state" if name == "state" else name)
+    return None if table is None else table.struct_type()

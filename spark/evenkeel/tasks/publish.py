@@ -9,13 +9,16 @@ half-way. Fails: never for what it finds in the data. Nothing is sent: this vers
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
+from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING, Any
 
 from evenkeel.errors import BadInput
 from evenkeel.handover import Handover, Write
+from evenkeel.lake.attempts import moment
 from evenkeel.lake.manifest import append_manifests, write_rows, writes_of
 from evenkeel.lake.store import Lake
 from evenkeel.lake.tables import TABLES
@@ -43,7 +46,8 @@ def run(spark: SparkSession, handover: Handover) -> Handover:
     rows = {cluster: _as_recorded(row, known) for cluster, row in rows.items()}
     append_manifests(spark, lake, [row for row in rows.values() if not _has(known, row, "planned")])
     unclosed = {cluster: row for cluster, row in rows.items() if row["plan_id"] and not _has(known, row, "closed")}
-    writes = _act(spark, lake, handover, commands, sorted(unclosed)) if commands is not None and unclosed else ()
+    begun = {cluster for cluster, row in unclosed.items() if _has(known, row, "planned")}
+    writes = _act(spark, lake, handover, commands, sorted(unclosed), begun) if commands is not None and unclosed else ()
     append_manifests(spark, lake, [_closed(row, own_writes(writes, cluster)) for cluster, row in unclosed.items()])
     for cluster, row in sorted(rows.items()):
         log.info("%s at %s: %s%s", cluster, row["cycle_at"].isoformat(), row["status"], _why(row))
@@ -64,11 +68,11 @@ def _attempts_so_far(spark: SparkSession, lake: Lake, handover: Handover) -> lis
     """Manifest rows of these very cycles, oldest first."""
     from pyspark.sql import functions as F
 
-    wanted = spark.createDataFrame([(c.cluster, c.cycle_at) for c in handover.cycles], "cluster string, at string")
-    chain = spark.read.format("delta").load(lake.path("cycles"))
-    chain = chain.join(F.broadcast(wanted.withColumn("cycle_at", F.to_timestamp("at"))), on=["cluster", "cycle_at"])
+    these = [(F.col("cluster") == c.cluster) & (F.col("cycle_at") == moment(c.cycle_at)) for c in handover.cycles]
+    chain = spark.read.format("delta").load(lake.path("cycles")).where(reduce(or_, these, F.lit(False)))
     columns = ("cluster", "sequence", "attempt_id", "row_kind", "kind", "status", "reason", "plan_id", "writes")
-    return [row.asDict(recursive=True) for row in chain.select(*columns).orderBy("cluster", "sequence").collect()]
+    rows = [row.asDict(recursive=True) for row in chain.select(*columns).collect()]
+    return sorted(rows, key=lambda row: (row["cluster"], row["sequence"]))
 
 
 def _as_recorded(row: dict[str, Any], known: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -93,11 +97,17 @@ def _has(known: Sequence[Mapping[str, Any]], row: Mapping[str, Any], row_kind: s
 
 
 def _act(
-    spark: SparkSession, lake: Lake, handover: Handover, commands: DataFrame, clusters: Sequence[str]
+    spark: SparkSession,
+    lake: Lake,
+    handover: Handover,
+    commands: DataFrame,
+    clusters: Sequence[str],
+    begun: Collection[str],
 ) -> tuple[Write, ...]:
     """Puts the commands on record, gives them to the sink, and puts on record what was seen of them.
 
-    What a try that was killed has put on record already is not repeated.
+    What a try that was killed has put on record already is not repeated; only clusters whose attempt has `begun`, its
+    plan being on record, can have any.
     """
     from pyspark.sql import functions as F
 
@@ -105,9 +115,10 @@ def _act(
     rows = [row.asDict(recursive=True) for row in asked.collect()]
     if not rows:
         return ()
-    missing = asked.where(~F.col("command_id").isin(_on_record(spark, lake, "commands", rows)))
+    tried = [row for row in rows if row["cluster"] in begun]
+    missing = asked.where(~F.col("command_id").isin(_on_record(spark, lake, "commands", tried)))
     writes = lake.append(spark, {"commands": missing}, handover=handover, task="publish")
-    told = set(_on_record(spark, lake, "outcomes", rows))
+    told = set(_on_record(spark, lake, "outcomes", tried))
     seen = DryRun().send([row for row in rows if row["command_id"] not in told])
     of = {row["command_id"]: {"cluster": row["cluster"], "cycle_at": row["cycle_at"]} for row in rows}
     outcomes = spark.createDataFrame(
@@ -118,6 +129,8 @@ def _act(
 
 def _on_record(spark: SparkSession, lake: Lake, table: str, rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """Which of the commands the table knows already."""
+    if not rows:
+        return []
     from pyspark.sql import functions as F
 
     clusters, ids = sorted({row["cluster"] for row in rows}), [row["command_id"] for row in rows]
