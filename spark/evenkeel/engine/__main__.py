@@ -1,4 +1,4 @@
-"""`python -m evenkeel.engine`: becomes the Connect server, in the foreground, for containers and process managers.
+"""`python -m evenkeel.engine`: the Connect server in the foreground, for containers and process managers.
 
 The server that commands on one machine share is started by `server.ensure` instead.
 """
@@ -6,19 +6,22 @@ The server that commands on one machine share is started by `server.ensure` inst
 from __future__ import annotations
 
 import argparse
-import os
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NoReturn
 
+from evenkeel.engine import gateway
 from evenkeel.engine.command import ServerSettings, server_command, server_environment
 from evenkeel.engine.home import Home
 from evenkeel.errors import EvenkeelError
 
 
-def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """Replaces this process by the JVM; memory and cores come from EVENKEEL_SERVER_MEMORY and EVENKEEL_SERVER_CORES."""
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Serves until SIGTERM or Ctrl-C, then 0; else the JVM's exit code.
+
+    Memory and cores come from EVENKEEL_SERVER_MEMORY and EVENKEEL_SERVER_CORES.
+    """
     parser = argparse.ArgumentParser(prog="python -m evenkeel.engine", description=__doc__)
     parser.add_argument("--home", type=Path, default=Path.cwd(), help="folder for its scratch files (default: here)")
     parser.add_argument("--port", type=int, default=15002)
@@ -31,8 +34,12 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         command = server_command(given.port, place.folder, settings, given.address)
     except EvenkeelError as error:
         sys.exit(str(error))
-    os.execve(command[0], command, server_environment(settings))
+    server = gateway.start(command, server_environment(settings), place.folder, sys.stdout)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda _number, _frame: server.terminate())
+    exit_code = server.wait()
+    return 0 if exit_code in (-signal.SIGTERM, 128 + signal.SIGTERM) else exit_code
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -1,6 +1,7 @@
 """The command line and environment of the Connect server: which settings, and why.
 
-Started as plain `java`, not through spark-submit: that one demands a module that the JVM from PyPI lacks.
+Started as plain `java`, not through spark-submit: that one demands a module that the JVM from PyPI lacks. The command
+needs `engine.gateway` beside it, which makes the JVM serve.
 """
 
 from __future__ import annotations
@@ -11,13 +12,13 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from evenkeel.engine import gateway
 from evenkeel.engine.code import source_root
 from evenkeel.engine.jars import delta_jars, spark_home
 from evenkeel.engine.java import server_java
 
 MEMORY_VARIABLE = "EVENKEEL_SERVER_MEMORY"
 CORES_VARIABLE = "EVENKEEL_SERVER_CORES"
-MAIN_CLASS = "org.apache.spark.sql.connect.service.SparkConnectServer"
 HOST = "127.0.0.1"
 
 OPENED_PACKAGES = (
@@ -53,8 +54,6 @@ appender.console.name = console
 appender.console.target = SYSTEM_ERR
 appender.console.layout.type = PatternLayout
 appender.console.layout.pattern = %d{yyyy-MM-dd'T'HH:mm:ss'Z'}{UTC} %p %c{1}: %m%n%ex
-logger.connect.name = org.apache.spark.sql.connect.service.SparkConnectServer
-logger.connect.level = info
 logger.errors.name = org.apache.spark.sql.connect.utils.ErrorUtils
 logger.errors.level = off
 """
@@ -97,6 +96,10 @@ def server_command(port: int, folder: Path, settings: ServerSettings, address: s
         "spark.connect.grpc.binding.port": str(port),
         "spark.local.dir": str(scratch),
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.python.daemon.module": "evenkeel.engine.daemon",
+        # Else each session has Python workers of its own (`gateway`). Nobody sends this server files that other
+        # sessions must not see, and workers check that their code is the caller's.
+        "spark.sql.artifact.isolation.enabled": "false",
         **dict(settings.spark),
     }
     return [
@@ -111,7 +114,7 @@ def server_command(port: int, folder: Path, settings: ServerSettings, address: s
         f"-Dlog4j2.configurationFile={log_settings}",
         *(f"-Djava.io.tmpdir={scratch}", "-XX:-UsePerfData"),
         *(f"-D{key}={value}" for key, value in sorted(spark.items())),
-        MAIN_CLASS,
+        gateway.MAIN_CLASS,
     ]
 
 

@@ -15,6 +15,7 @@ import time
 from pathlib import Path
 from types import FrameType
 
+from evenkeel.engine import gateway
 from evenkeel.engine.home import Home, State
 from evenkeel.engine.processes import identity, kill_session
 
@@ -31,9 +32,7 @@ def main(home: Home) -> int:
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, _ask_to_end)
     order = json.loads(sys.stdin.read())
-    server = subprocess.Popen(
-        order["command"], env=order["environment"], cwd=home.folder, stdin=subprocess.DEVNULL, stdout=sys.stderr
-    )
+    server = gateway.start(order["command"], order["environment"], home.folder, sys.stderr)
     try:
         home.write(
             State(

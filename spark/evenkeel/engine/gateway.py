@@ -1,0 +1,67 @@
+"""Starts Spark's JVM with Spark Connect in it, the way pyspark starts its own: as a gateway that is told what to do.
+
+Connect's own main class gives every session Python workers of its own. Starting them cost each task a second, and they
+stay until the server ends: 40 MB for every session that ever ran a grouped map. Here all sessions share the workers.
+The JVM ends when its standard input does, hence also where the process that started it is killed.
+"""
+
+from __future__ import annotations
+
+import logging
+import struct
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import IO
+
+MAIN_CLASS = "org.apache.spark.api.python.PythonGatewayServer"
+_TOLD = "_PYSPARK_DRIVER_CONN_INFO_PATH"
+_TICK_SECONDS = 0.05
+
+
+def start(
+    command: Sequence[str], environment: Mapping[str, str], folder: Path, output: IO[str]
+) -> subprocess.Popen[bytes]:
+    """The JVM, which serves some seconds later, or ends and says why on its standard error."""
+    told = folder / "gateway"
+    told.unlink(missing_ok=True)
+    server = subprocess.Popen(
+        command, env={**environment, _TOLD: str(told)}, cwd=folder, stdin=subprocess.PIPE, stdout=output
+    )
+    threading.Thread(target=_serve, args=(server, told), name="gateway", daemon=True).start()
+    return server
+
+
+def _serve(server: subprocess.Popen[bytes], told: Path) -> None:
+    """Has the JVM make a Spark session and serve it; ends the JVM where that fails."""
+    try:
+        while not told.exists():
+            if server.poll() is not None:
+                return
+            time.sleep(_TICK_SECONDS)
+        port, secret = _read(told)
+        told.unlink()
+        _open_to_clients(port, secret)
+    except Exception as error:  # whatever it is, a JVM without a session is of no use
+        sys.stderr.write(f"{error}\n")
+        sys.stderr.flush()
+        server.terminate()
+
+
+def _read(told: Path) -> tuple[int, str]:
+    content = told.read_bytes()
+    port, length = struct.unpack("!ii", content[:8])
+    return port, content[8 : 8 + length].decode()
+
+
+def _open_to_clients(port: int, secret: str) -> None:
+    from py4j.java_gateway import GatewayParameters, JavaGateway
+
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)  # it complains when the JVM ends before its objects
+    gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port, auth_token=secret))
+    session = gateway.jvm.org.apache.spark.sql.classic.SparkSession.builder().getOrCreate()
+    gateway.jvm.org.apache.spark.sql.connect.service.SparkConnectService.start(session.sparkContext())
+    gateway.close()
