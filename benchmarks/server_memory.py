@@ -1,8 +1,8 @@
-"""Does the Connect server grow? Its memory after 50 and after 200 small cycles.
+"""Does the Connect server grow? Its memory, with its Python workers, after 50 and after 200 small cycles.
 
-`python -m benchmarks server_memory [--cycles N] [--cycle package.module:function]`. A cycle is a function
-`(spark, lake, number) -> None`, called with a session of its own each time, as Airflow's tasks are; without one, each
-cycle appends a few rows to seven tables. The server is level when the last figure is within 5 % of that after 50.
+`python -m benchmarks server_memory [--cycles N] [--appends]`. A cycle is a whole one over a recorded snapshot, in a
+session of its own, as Airflow's tasks have; with `--appends` it is seven small appends, which takes minutes instead of
+half an hour. The server is level when the last figure is within 5 % of that after 50.
 """
 
 from __future__ import annotations
@@ -11,14 +11,16 @@ import argparse
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import psutil
-
+from benchmarks.machine import description, resident_megabytes
+from benchmarks.warm_cycle import RECORDING
 from evenkeel.engine.server import engine_for
 from evenkeel.engine.session import close, connect
+from evenkeel.sources.recordings import Recording
+from evenkeel.tasks.begin import CycleRequest
+from evenkeel.tasks.pipeline import run_cycle
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,6 +31,15 @@ ROWS = 200
 LOOKS_AT = (1, 10, 20, 50, 100, 150, 200)
 LEVEL_FROM = 50
 LEVEL_WITHIN = 0.05
+
+
+def whole_cycle(spark: SparkSession, lake: Path, number: int) -> None:
+    """A cycle over the next recorded snapshot; each pass over the recording is a lake of its own."""
+    snapshots = Recording(RECORDING).snapshots
+    lap, place = divmod(number - 1, len(snapshots))
+    at = snapshots[place].cycle_at
+    request = CycleRequest(lake=f"{lake}-{lap}", source=f"recording:{RECORDING}", at=at, run_id=f"cycle {number}")
+    run_cycle(spark, request, lambda _task, _seconds: None)
 
 
 def append_cycle(spark: SparkSession, lake: Path, number: int) -> None:
@@ -45,7 +56,6 @@ def measure(cycle: Cycle, cycles: int, home: Path) -> dict[int, tuple[float, flo
     """Resident megabytes of the server and seconds per cycle so far, by number of cycles."""
     seen: dict[int, tuple[float, float]] = {}
     with engine_for(home) as engine:
-        server = psutil.Process(engine.pid)
         started = time.monotonic()
         for number in range(1, cycles + 1):
             spark = connect(engine.url, f"cycle {number}")
@@ -53,7 +63,7 @@ def measure(cycle: Cycle, cycles: int, home: Path) -> dict[int, tuple[float, flo
             close(spark)
             if number in LOOKS_AT or number == cycles:
                 seconds = (time.monotonic() - started) / number
-                seen[number] = (server.memory_info().rss / 2**20, seconds)
+                seen[number] = (resident_megabytes(engine.pid), seconds)
                 print(
                     f"after {number:4d} cycles: {seen[number][0]:6.0f} MB resident, {seconds:.2f} s a cycle", flush=True
                 )
@@ -64,9 +74,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Prints the course; 1 where the server grew between cycle 50 and the last."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks server_memory", description=__doc__)
     parser.add_argument("--cycles", type=int, default=200)
-    parser.add_argument("--cycle", help="package.module:function to call instead of the appends")
+    parser.add_argument("--appends", action="store_true", help="seven appends instead of whole cycles")
     given = parser.parse_args(arguments)
-    cycle = _by_path(given.cycle) if given.cycle else append_cycle
+    cycle = append_cycle if given.appends else whole_cycle
+    print(description(), flush=True)
     with tempfile.TemporaryDirectory(prefix="evenkeel-bench-") as home:
         seen = measure(cycle, given.cycles, Path(home))
     if LEVEL_FROM not in seen or max(seen) == LEVEL_FROM:
@@ -74,9 +85,3 @@ def main(arguments: Sequence[str] | None = None) -> int:
     growth = seen[max(seen)][0] / seen[LEVEL_FROM][0] - 1
     print(f"cycle {LEVEL_FROM} to {max(seen)}: {growth:+.1%} ({'level' if growth <= LEVEL_WITHIN else 'it grows'})")
     return 0 if growth <= LEVEL_WITHIN else 1
-
-
-def _by_path(path: str) -> Cycle:
-    module, _, name = path.partition(":")
-    cycle: Cycle = getattr(import_module(module), name)
-    return cycle

@@ -1,12 +1,14 @@
 """`evenkeel rebalance` over a recorded snapshot with the server running: whole commands, and the tasks within.
 
-`python -m benchmarks warm_cycle [--recording DIR] [--runs 7]`. Goal: at most 10 s, the median of whole commands, each a
-process of its own that imports all it needs.
+`python -m benchmarks warm_cycle [--recording DIR] [--runs 8]`. Goal: a cycle takes at most 10 s, the median. Each
+command is a process of its own, which imports all it needs; that is told apart. Every cycle is decided for the first
+time: each pass over the snapshots fills a lake of its own, and the first pass only warms up.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import re
 import statistics
@@ -30,34 +32,35 @@ def main(arguments: Sequence[str] = ()) -> int:
     """Prints a line per command and a median per task; 0 if the goal was met."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks warm_cycle")
     parser.add_argument("--recording", type=Path, default=RECORDING)
-    parser.add_argument("--runs", type=int, default=7)
+    parser.add_argument("--runs", type=int, default=8)
     given = parser.parse_args(list(arguments))
     print(description(), flush=True)
     snapshots = Recording(given.recording).snapshots
-    whole: list[float] = []
-    tasks: dict[str, list[float]] = {}
+    seen: dict[str, list[float]] = {}
     with tempfile.TemporaryDirectory(prefix="evenkeel-bench-") as folder, engine_for(Path(folder) / "engine") as engine:
-        for run in range(given.runs + 2):
-            at = snapshots[run % len(snapshots)].cycle_at
-            seconds, parts = _command(engine.url, Path(folder) / "lake", given.recording, at)
-            warm = run >= 2
-            print(f"    {'warm' if warm else 'cold'} {seconds:6.2f} s  {parts}", flush=True)
-            if warm:
-                whole.append(seconds)
-                for name, value in parts.items():
-                    tasks.setdefault(name, []).append(value)
-    for name, values in tasks.items():
-        print(f"    {name:<12}{statistics.median(values):6.2f} s median")
-    median = statistics.median(whole)
-    print(f"    whole command: {min(whole):.2f} / {median:.2f} / {max(whole):.2f} s (min, median, max)")
-    return 0 if median <= MOST_SECONDS else 1
+        for run in range(-len(snapshots), given.runs):
+            lap, place = divmod(run, len(snapshots))
+            lake = Path(folder) / f"lake{lap + 1}"
+            figures = _command(engine.url, lake, given.recording, snapshots[place].cycle_at)
+            kind = "warm" if run >= 0 else "cold"
+            print(f"    {kind} " + "  ".join(f"{name} {value:.1f}" for name, value in figures.items()), flush=True)
+            if run >= 0:
+                for name, value in figures.items():
+                    seen.setdefault(name, []).append(value)
+    for name, values in seen.items():
+        low, middle, high = min(values), statistics.median(values), max(values)
+        print(f"    {name:<12}{low:6.2f} / {middle:.2f} / {high:.2f} s (min, median, max)")
+    return 0 if statistics.median(seen["cycle"]) <= MOST_SECONDS else 1
 
 
-def _command(url: str, lake: Path, recording: Path, at: str) -> tuple[float, dict[str, float]]:
-    command = [sys.executable, "-m", "evenkeel.cli", "rebalance", "--recording", str(recording), "--lake", str(lake)]
+def _command(url: str, lake: Path, recording: Path, at: str) -> dict[str, float]:
+    """Seconds of each task, of the cycle and of the whole command."""
+    words = ["rebalance", "--recording", str(recording), "--lake", str(lake), "--at", at, "--json"]
+    environment = {**os.environ, "EVENKEEL_SPARK": url}
     begin = time.perf_counter()
     done = subprocess.run(
-        [*command, "--at", at], env={**os.environ, "EVENKEEL_SPARK": url}, capture_output=True, text=True, check=True
+        [sys.executable, "-m", "evenkeel.cli", *words], env=environment, capture_output=True, text=True, check=True
     )
     seconds = time.perf_counter() - begin
-    return seconds, {m.group(1): float(m.group(2)) for line in done.stderr.splitlines() if (m := _TASK.search(line))}
+    tasks = {m.group(1): float(m.group(2)) for line in done.stderr.splitlines() if (m := _TASK.search(line))}
+    return {**tasks, "cycle": float(json.loads(done.stdout)["seconds"]), "command": seconds}

@@ -11,20 +11,26 @@ MODULAR = "modular"
 
 
 def why_undecidable(settings: Settings, manager: str | None) -> str | None:
-    """None if all strategies in force are at hand; else what is missing and which setting to change."""
+    """None if all strategies in force are at hand; else what is missing and which settings to change."""
+    missing = _missing(settings)
     if settings.evenkeelManager == "auto" and manager != MODULAR:
+        others = "".join(f", and {key} to {known}" for key, _, known in missing)
         return (
-            f"the cluster runs the {manager} load manager, whose own strategies are not available: set evenkeelManager "
-            "to modular to decide by the modular manager's rules"
+            f"the cluster runs the {manager} load manager, whose own strategies are not available: to decide by the "
+            f"modular manager's rules, set evenkeelManager to modular{others}"
         )
     if settings.evenkeelManager == "extensible":
         return "the extensible manager's strategies are not available: set evenkeelManager to modular"
+    for key, value, known in missing:
+        return f"{key} is {value}, which is not available: set it to {known}"
+    return None
+
+
+def _missing(settings: Settings) -> list[tuple[str, str, str]]:
+    """Key, value in force and what is available instead, of each strategy that is not at hand."""
     named = (
         ("loadBalancerLoadSheddingStrategy", settings.loadBalancerLoadSheddingStrategy, shedders.IMPLEMENTED),
         ("loadBalancerLoadPlacementStrategy", settings.loadBalancerLoadPlacementStrategy, pipeline.IMPLEMENTED),
         ("defaultNamespaceBundleSplitAlgorithm", settings.defaultNamespaceBundleSplitAlgorithm, algorithms.IMPLEMENTED),
     )
-    for key, value, known in named:
-        if value not in known:
-            return f"{key} is {value}, which is not available: set it to {' or '.join(known)}"
-    return None
+    return [(key, value, " or ".join(known)) for key, value, known in named if value not in known]
