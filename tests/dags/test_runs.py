@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -196,6 +198,35 @@ def test_a_scheduled_run_is_live_and_decides_the_newest_snapshot_before_its_date
     assert (attempt.kind, attempt.status) == ("live", "closed")
 
 
+@contextmanager
+def scheduler_at_rest(airflow: Airflow) -> Iterator[None]:
+    """Holds the scheduler still between two of its transactions.
+
+    Under SQLite, `airflow backfill create` and the scheduler may refuse each other at once ("database is locked"), and
+    the scheduler ends when a run that it has seen is taken back. Other databases do not have that problem.
+    """
+    (scheduler,) = [
+        child for child in psutil.Process(airflow.supervisor.pid).children() if "scheduler" in child.cmdline()
+    ]
+    database = sqlite3.connect(airflow.home.folder / "airflow.db", timeout=0.2, isolation_level=None)
+    until = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        scheduler.suspend()
+        try:
+            database.execute("BEGIN EXCLUSIVE")
+            database.execute("ROLLBACK")
+            break
+        except sqlite3.OperationalError:
+            scheduler.resume()
+            assert time.monotonic() < until
+            time.sleep(0.05)
+    database.close()
+    try:
+        yield
+    finally:
+        scheduler.resume()
+
+
 def test_a_backfill_decides_past_cycles_in_order_and_says_that_it_is_one(
     airflow: Airflow, engine: Any, lake: Path, clusters: Path
 ) -> None:
@@ -204,7 +235,8 @@ def test_a_backfill_decides_past_cycles_in_order_and_says_that_it_is_one(
     conf = ["--dag-run-conf", '{"clusters": ["good"]}']
     wiring = Wiring(CHECKOUT, engine.airflow_connection(), str(lake), clusters)
     environment = airflow.home.environment(wiring, int(airflow.url.rpartition(":")[2]))
-    subprocess.run([sys.executable, "-m", "airflow", *command, *dates, *conf], env=environment, check=True)
+    with scheduler_at_rest(airflow):
+        subprocess.run([sys.executable, "-m", "airflow", *command, *dates, *conf], env=environment, check=True)
     until = time.monotonic() + PATIENCE_SECONDS
     while time.monotonic() < until:
         runs = airflow.rest.get(f"/api/v2/dags/{DAG_ID}/dagRuns", run_type="backfill")["dag_runs"]

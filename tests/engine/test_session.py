@@ -89,7 +89,8 @@ def test_shipped_code_decides_where_the_server_knows_nothing_of_the_package(
 ) -> None:
     monkeypatch.setattr("evenkeel.engine.command.source_root", lambda: tmp_path)
     (tmp_path / "sitecustomize.py").write_text(WITHOUT_THE_PACKAGE)
-    with engine_for(tmp_path, settings=ServerSettings(memory="512m")) as bare:
+    stock = (("spark.python.daemon.module", "pyspark.daemon"), ("spark.sql.artifact.isolation.enabled", "true"))
+    with engine_for(tmp_path, settings=ServerSettings(memory="512m", spark=stock)) as bare:
         spark = connect(bare.url)
         given = spark.createDataFrame([("c", "x")], "cluster string, body string")
         arguments = {"by": ["cluster"], "outputs": {"cluster": given.schema}}

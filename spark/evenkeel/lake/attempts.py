@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 from evenkeel.handover import Predecessor
 from evenkeel.lake.manifest import writes_of
 from evenkeel.lake.store import Lake
+from evenkeel.lake.times import iso, moment
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 # Statuses of an attempt that decided; a skipped or failed one has no state to hand on.
 DECIDED_STATUSES = ("planned", "closed", "withheld")
@@ -79,17 +80,3 @@ def _predecessor(row: Any, expected: str | None) -> Predecessor:
     cycle_at = row["cycle_at"]
     status = "used" if expected in (None, cycle_at) else "older"
     return Predecessor(status, cycle_at, row["attempt_id"], expected, writes_of(row["cluster"], row["writes"]))
-
-
-def moment(text: str) -> Column:
-    """A timestamp given as ISO-8601 text, such as a hand-over's `cycle_at`."""
-    from pyspark.sql import functions as F
-
-    return F.to_timestamp(F.lit(text))
-
-
-def iso(column: str) -> Column:
-    """A timestamp column as ISO-8601 UTC text with microseconds, the form that hand-overs use."""
-    from pyspark.sql import functions as F
-
-    return F.date_format(column, "yyyy-MM-dd'T'HH:mm:ss.SSSSSS'+00:00'")

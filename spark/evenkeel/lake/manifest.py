@@ -22,6 +22,7 @@ from evenkeel.errors import LakeError
 from evenkeel.handover import Write
 from evenkeel.lake.store import Lake
 from evenkeel.lake.tables import TABLES
+from evenkeel.lake.times import moment
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -69,7 +70,8 @@ def append_manifests(spark: SparkSession, lake: Lake, rows: Sequence[dict[str, A
 def _append_on_head(spark: SparkSession, lake: Lake, rows: Sequence[dict[str, Any]]) -> None:
     from pyspark.sql import functions as F
 
-    its_cycle = [(F.col("cluster") == row["cluster"]) & (F.col("cycle_at") == F.lit(row["cycle_at"])) for row in rows]
+    at = {row["cluster"]: moment(row["cycle_at"].isoformat()) for row in rows}
+    its_cycle = [(F.col("cluster") == cluster) & (F.col("cycle_at") == of) for cluster, of in at.items()]
     its_attempt = F.col("attempt_id").isin([row["attempt_id"] for row in rows])
     same_cycle = reduce(or_, its_cycle)
     heads = (

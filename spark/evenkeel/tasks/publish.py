@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 
 from evenkeel.errors import BadInput
 from evenkeel.handover import Handover, Write
-from evenkeel.lake.attempts import moment
 from evenkeel.lake.manifest import append_manifests, write_rows, writes_of
 from evenkeel.lake.store import Lake
 from evenkeel.lake.tables import TABLES
+from evenkeel.lake.times import moment
 from evenkeel.rounds import plan_round
 from evenkeel.sinks.dry_run import DryRun
 from evenkeel.tasks.inputs import decide_rounds, round_inputs

@@ -1,0 +1,22 @@
+"""Moments as text and as timestamps of Spark; a datetime as literal would be converted by the thread's first session."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+
+def moment(text: str) -> Column:
+    """A timestamp given as ISO-8601 text, such as a hand-over's `cycle_at`."""
+    from pyspark.sql import functions as F
+
+    return F.to_timestamp(F.lit(text))
+
+
+def iso(column: str) -> Column:
+    """A timestamp column as ISO-8601 UTC text with microseconds, the form that hand-overs use."""
+    from pyspark.sql import functions as F
+
+    return F.date_format(column, "yyyy-MM-dd'T'HH:mm:ss.SSSSSS'+00:00'")
