@@ -1,4 +1,4 @@
-"""Moments as text and as timestamps of Spark. (A datetime as literal would be converted by the thread's first session.)"""
+"""Moments as text and as timestamps of Spark. A datetime literal would ask the thread's first session for its rules."""
 
 from __future__ import annotations
 
