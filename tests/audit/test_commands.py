@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
 
 from evenkeel.cli import main
 from tests.audit.small_lake import SmallLake, moment
@@ -43,3 +44,12 @@ def test_a_cycle_in_which_nothing_was_checked_is_named(tmp_path: Path, capsys: p
     said = capsys.readouterr().err
     assert "nothing was checked in lab at 2026-11-21T08:00:00" in said
     assert not (tmp_path / "docs").exists()
+
+
+def test_a_lake_on_this_machine_is_read_without_python_in_arrows_threads(lake: Path) -> None:
+    """deltalake's own file system is Python; called while the process ends, it aborted one process in two."""
+    from evenkeel.audit.read import _dataset
+
+    files = _dataset(lake, "cycles").filesystem
+    assert isinstance(files, SubTreeFileSystem)
+    assert isinstance(files.base_fs, LocalFileSystem)

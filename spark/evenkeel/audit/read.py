@@ -257,7 +257,7 @@ def _dataset(lake: str | Path, table: str) -> Any:
 
     path = f"{str(lake).rstrip('/')}/{table}"
     try:
-        return DeltaTable(path).to_pyarrow_dataset()
+        return DeltaTable(path).to_pyarrow_dataset(filesystem=_own_files(path))
     except TableNotFoundError as error:
         if table == "cycles":
             raise NoLake(
@@ -269,6 +269,19 @@ def _dataset(lake: str | Path, table: str) -> Any:
         ) from error
     except (DeltaError, OSError, ValueError) as error:
         raise _damaged(lake, table, error) from error
+
+
+def _own_files(path: str) -> Any:
+    """The table's folder as Arrow's own file system; None, hence deltalake's, for an object store.
+
+    deltalake's is written in Python, and Arrow's reading threads call it even while the process ends: every other
+    process that had read a lake was aborted then.
+    """
+    from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
+
+    if "://" in path and not path.startswith("file://"):
+        return None
+    return SubTreeFileSystem(str(Path(path.removeprefix("file://")).resolve()), LocalFileSystem())
 
 
 def _damaged(lake: str | Path, table: str, error: Exception) -> LakeError:
