@@ -6,8 +6,6 @@ for the first time: each pass over the snapshots is a cluster of its own name, a
 
 from __future__ import annotations
 
-import argparse
-import statistics
 import tempfile
 import time
 from collections.abc import Sequence
@@ -16,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.machine import description, resident_megabytes
-from benchmarks.warm_cycle import RECORDING
+from benchmarks.repeated import Figures, options
 from evenkeel.engine.server import engine_for
 from evenkeel.on_airflow.home import Wiring
 from evenkeel.on_airflow.service import DAG_ID, Airflow, airflow_for
@@ -30,41 +28,26 @@ TICK_SECONDS = 0.1
 
 def main(arguments: Sequence[str] = ()) -> int:
     """Prints a line per run and a median per task; 0 if the goal was met."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks airflow_cycle")
-    parser.add_argument("--recording", type=Path, default=RECORDING)
-    parser.add_argument("--runs", type=int, default=8)
-    given = parser.parse_args(list(arguments))
+    given = options("airflow_cycle", arguments)
     print(description(), flush=True)
     with tempfile.TemporaryDirectory(prefix="evenkeel-bench-") as folder:
-        seen = _measure(Path(folder), given.recording, given.runs)
-    for name, values in seen.items():
-        low, middle, high = min(values), statistics.median(values), max(values)
-        print(f"    {name:<12}{low:6.2f} / {middle:.2f} / {high:.2f} s (min, median, max)")
-    return 0 if statistics.median(seen["cycle"]) <= MOST_SECONDS else 1
+        return _measure(Path(folder), given.recording, given.runs).verdict(MOST_SECONDS)
 
 
-def _measure(folder: Path, recording: Path, runs: int) -> dict[str, list[float]]:
+def _measure(folder: Path, recording: Path, runs: int) -> Figures:
     snapshots = Recording(recording).snapshots
     passes = 1 + -(-runs // len(snapshots))
     configuration = folder / "evenkeel.toml"
     clusters = [f"pass-{lap}" for lap in range(passes)]
     entries = (f'[clusters.{name}]\nrecording = "{recording.resolve()}"\n' for name in clusters)
     configuration.write_text("\n".join(entries))
-    seen: dict[str, list[float]] = {}
+    seen = Figures()
     with engine_for(folder / "engine") as engine:
         wiring = Wiring(CHECKOUT, engine.airflow_connection(), str(folder / "lake"), configuration)
         with airflow_for(folder / "airflow", wiring) as airflow:
             for run in range(-len(snapshots), runs):
                 lap, place = divmod(run, len(snapshots))
-                figures = _run(airflow, clusters[lap + 1], snapshots[place].cycle_at)
-                print(
-                    f"    {'warm' if run >= 0 else 'cold'} "
-                    + "  ".join(f"{name} {value:.1f}" for name, value in figures.items()),
-                    flush=True,
-                )
-                if run >= 0:
-                    for name, value in figures.items():
-                        seen.setdefault(name, []).append(value)
+                seen.add(_run(airflow, clusters[lap + 1], snapshots[place].cycle_at), warm=run >= 0)
             memory = resident_megabytes(engine.pid, airflow.supervisor.pid)
             print(f"    server, workers and Airflow at the end: at most {memory:,.0f} MB")
     return seen

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchmarks.machine import description, resident_megabytes
-from benchmarks.warm_cycle import RECORDING
+from benchmarks.repeated import RECORDING
 from evenkeel.engine.server import engine_for
 from evenkeel.engine.session import close, connect
 from evenkeel.sources.recordings import Recording

@@ -7,11 +7,9 @@ time: each pass over the snapshots is a cluster of its own name. Two passes warm
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import re
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -20,39 +18,29 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.machine import description
+from benchmarks.repeated import Figures, options
 from evenkeel.engine.server import engine_for
 from evenkeel.sources.recordings import Recording
 
 MOST_SECONDS = 10.0
 WARM_PASSES = 2
-RECORDING = Path(__file__).parent.parent / "demo" / "recordings" / "own-threshold"
 _TASK = re.compile(r"  (\w+)\s+([\d.]+) s$")
 
 
 def main(arguments: Sequence[str] = ()) -> int:
     """Prints a line per command and a median per task; 0 if the goal was met."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks warm_cycle")
-    parser.add_argument("--recording", type=Path, default=RECORDING)
-    parser.add_argument("--runs", type=int, default=8)
-    given = parser.parse_args(list(arguments))
+    given = options("warm_cycle", arguments)
     print(description(), flush=True)
     snapshots = Recording(given.recording).snapshots
-    seen: dict[str, list[float]] = {}
+    seen = Figures()
     with tempfile.TemporaryDirectory(prefix="evenkeel-bench-") as folder, engine_for(Path(folder) / "engine") as engine:
         for run in range(-WARM_PASSES * len(snapshots), given.runs):
             lap, place = divmod(run, len(snapshots))
             configuration = Path(folder) / "evenkeel.toml"
             configuration.write_text(f'[clusters.pass{lap + WARM_PASSES}]\nrecording = "{given.recording.resolve()}"\n')
             figures = _command(engine.url, Path(folder) / "lake", configuration, snapshots[place].cycle_at)
-            kind = "warm" if run >= 0 else "cold"
-            print(f"    {kind} " + "  ".join(f"{name} {value:.1f}" for name, value in figures.items()), flush=True)
-            if run >= 0:
-                for name, value in figures.items():
-                    seen.setdefault(name, []).append(value)
-    for name, values in seen.items():
-        low, middle, high = min(values), statistics.median(values), max(values)
-        print(f"    {name:<12}{low:6.2f} / {middle:.2f} / {high:.2f} s (min, median, max)")
-    return 0 if statistics.median(seen["cycle"]) <= MOST_SECONDS else 1
+            seen.add(figures, warm=run >= 0)
+    return seen.verdict(MOST_SECONDS)
 
 
 def _command(url: str, lake: Path, configuration: Path, at: str) -> dict[str, float]:
