@@ -279,9 +279,10 @@ def _own_files(path: str) -> Any:
     """
     from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
 
-    if "://" in path and not path.startswith("file://"):
-        return None
-    return SubTreeFileSystem(str(Path(path.removeprefix("file://")).resolve()), LocalFileSystem())
+    from evenkeel.lake.commits import local_log
+
+    log = local_log(path)
+    return None if log is None else SubTreeFileSystem(str(log.parent.resolve()), LocalFileSystem())
 
 
 def _damaged(lake: str | Path, table: str, error: Exception) -> LakeError:
