@@ -14,15 +14,13 @@ import random
 import time
 from collections.abc import Sequence
 from datetime import datetime
-from functools import reduce
-from operator import or_
 from typing import TYPE_CHECKING, Any
 
 from evenkeel.errors import LakeError
 from evenkeel.handover import Write
 from evenkeel.lake.store import Lake
 from evenkeel.lake.tables import TABLES
-from evenkeel.lake.times import moment
+from evenkeel.lake.times import is_one_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -70,10 +68,8 @@ def append_manifests(spark: SparkSession, lake: Lake, rows: Sequence[dict[str, A
 def _append_on_head(spark: SparkSession, lake: Lake, rows: Sequence[dict[str, Any]]) -> None:
     from pyspark.sql import functions as F
 
-    at = {row["cluster"]: moment(row["cycle_at"].isoformat()) for row in rows}
-    its_cycle = [(F.col("cluster") == cluster) & (F.col("cycle_at") == of) for cluster, of in at.items()]
+    same_cycle = is_one_of((row["cluster"], row["cycle_at"].isoformat()) for row in rows)
     its_attempt = F.col("attempt_id").isin([row["attempt_id"] for row in rows])
-    same_cycle = reduce(or_, its_cycle)
     heads = (
         spark.read.format("delta")
         .load(lake.path("cycles"))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -20,3 +23,11 @@ def iso(column: str) -> Column:
     from pyspark.sql import functions as F
 
     return F.date_format(column, "yyyy-MM-dd'T'HH:mm:ss.SSSSSS'+00:00'")
+
+
+def is_one_of(cycles: Iterable[tuple[str, str]]) -> Column:
+    """Whether a row belongs to one of these cycles, each a cluster and its `cycle_at` as text."""
+    from pyspark.sql import functions as F
+
+    these = [(F.col("cluster") == cluster) & (F.col("cycle_at") == moment(at)) for cluster, at in cycles]
+    return reduce(or_, these, F.lit(False))

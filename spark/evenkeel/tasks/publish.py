@@ -12,8 +12,6 @@ import logging
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
-from functools import reduce
-from operator import or_
 from typing import TYPE_CHECKING, Any
 
 from evenkeel.errors import BadInput
@@ -21,7 +19,7 @@ from evenkeel.handover import Handover, Write
 from evenkeel.lake.manifest import append_manifests, write_rows, writes_of
 from evenkeel.lake.store import Lake
 from evenkeel.lake.tables import TABLES
-from evenkeel.lake.times import moment
+from evenkeel.lake.times import is_one_of
 from evenkeel.rounds import plan_round
 from evenkeel.sinks.dry_run import DryRun
 from evenkeel.tasks.inputs import decide_rounds, round_inputs
@@ -66,10 +64,8 @@ def _plan(spark: SparkSession, lake: Lake, handover: Handover) -> tuple[Plans, D
 
 def _attempts_so_far(spark: SparkSession, lake: Lake, handover: Handover) -> list[Mapping[str, Any]]:
     """Manifest rows of these very cycles, oldest first."""
-    from pyspark.sql import functions as F
-
-    these = [(F.col("cluster") == c.cluster) & (F.col("cycle_at") == moment(c.cycle_at)) for c in handover.cycles]
-    chain = spark.read.format("delta").load(lake.path("cycles")).where(reduce(or_, these, F.lit(False)))
+    chain = spark.read.format("delta").load(lake.path("cycles"))
+    chain = chain.where(is_one_of((cycle.cluster, cycle.cycle_at) for cycle in handover.cycles))
     columns = ("cluster", "sequence", "attempt_id", "row_kind", "kind", "status", "reason", "plan_id", "writes")
     rows = [row.asDict(recursive=True) for row in chain.select(*columns).collect()]
     return sorted(rows, key=lambda row: (row["cluster"], row["sequence"]))
