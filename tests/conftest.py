@@ -16,11 +16,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from evenkeel.engine.server import Engine
+
+# Properties are tried on the same examples in every run, however slow the machine is.
+settings.register_profile(
+    "evenkeel", deadline=None, derandomize=True, max_examples=60, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("evenkeel")
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 FROZEN_VARIABLE = "EVENKEEL_TESTS_FROZEN"

@@ -110,6 +110,34 @@ def test_the_digest_covers_every_value_but_the_recording_clock() -> None:
         assert body_digest({**row, name: "changed"}) != body_digest(row), name
 
 
-def test_two_rows_for_one_cluster_at_once_are_refused(spark, lake) -> None:
-    with pytest.raises(LakeError, match="two manifest rows"):
-        append_manifests(spark, lake, [manifest("lab", 1, "a"), manifest("lab", 2, "b")])
+def test_both_rows_of_an_attempt_in_one_append_are_chained_like_two_appends(spark, lake) -> None:
+    append_manifests(spark, lake, [manifest("lab", 1, "a")])
+    closed = {"row_kind": "closed", "status": "closed"}
+    append_manifests(
+        spark,
+        lake,
+        [manifest("lab", 2, "b"), manifest("lab", 2, "b", **closed), manifest("other", 2, "c")],
+    )
+    append_manifests(spark, lake, [manifest("lab", 3, "d")])
+    rows = chain(spark, lake, "lab")
+    assert [(r.attempt_id, r.row_kind, r.attempt) for r in rows] == [
+        ("a", "planned", 1),
+        ("b", "planned", 1),
+        ("b", "closed", 1),
+        ("d", "planned", 1),
+    ]
+    assert_unbroken(rows)
+    assert_unbroken(chain(spark, lake, "other"))
+
+
+@pytest.mark.parametrize(
+    "second",
+    [
+        manifest("lab", 2, "b"),
+        manifest("lab", 1, "b", row_kind="closed"),
+        manifest("lab", 1, "a"),
+    ],
+)
+def test_rows_of_two_attempts_for_one_cluster_at_once_are_refused(spark, lake, second) -> None:
+    with pytest.raises(LakeError, match="two attempts for one cluster"):
+        append_manifests(spark, lake, [manifest("lab", 1, "a"), second])

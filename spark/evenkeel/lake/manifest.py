@@ -44,16 +44,14 @@ def body_digest(row: dict[str, Any]) -> str:
 
 
 def append_manifests(spark: SparkSession, lake: Lake, rows: Sequence[dict[str, Any]]) -> None:
-    """Appends at most one row per cluster to the chains.
+    """Appends rows of at most one attempt per cluster to the chains: one row, or its `planned` and then its `closed`.
 
     A row holds all columns of `cycles` but `sequence`, `attempt`, the digests, `cycle_date` and `write_id`. The first
     row of an attempt gets the next attempt number of its cycle, later rows of the same `attempt_id` keep it.
     """
     if not rows:
         return
-    clusters = [row["cluster"] for row in rows]
-    if len(set(clusters)) != len(clusters):
-        raise LakeError(f"two manifest rows for one cluster in one append: {sorted(clusters)}")
+    _demand_one_attempt_each(rows)
     for attempt in range(1, _TRIES + 1):
         try:
             _append_on_head(spark, lake, rows)
@@ -63,6 +61,16 @@ def append_manifests(spark: SparkSession, lake: Lake, rows: Sequence[dict[str, A
                 raise
             log.info("another publisher extended the chain first; trying again (%d of %d)", attempt, _TRIES)
             time.sleep(random.uniform(0.0, 0.2 * attempt))
+
+
+def _demand_one_attempt_each(rows: Sequence[dict[str, Any]]) -> None:
+    kinds: dict[str, list[str]] = {}
+    for row in rows:
+        kinds.setdefault(row["cluster"], []).append(row["row_kind"])
+    attempts = {(row["cluster"], row["cycle_at"], row["attempt_id"]) for row in rows}
+    wrong = sorted(cluster for cluster, seen in kinds.items() if len(seen) > 1 and seen != ["planned", "closed"])
+    if wrong or len(attempts) > len(kinds):
+        raise LakeError(f"manifest rows of two attempts for one cluster in one append: {wrong or sorted(kinds)}")
 
 
 def _append_on_head(spark: SparkSession, lake: Lake, rows: Sequence[dict[str, Any]]) -> None:
@@ -82,10 +90,12 @@ def _append_on_head(spark: SparkSession, lake: Lake, rows: Sequence[dict[str, An
         )
     )
     linked = _frame(spark, rows).join(F.broadcast(heads), on="cluster", how="left")
-    previous = F.coalesce("head.manifest_digest", F.lit(""))
+    head = F.coalesce("head.manifest_digest", F.lit(""))
+    # The second row of two stands on the first, whose digest follows from the head like any other.
+    previous = F.when(F.col("after").isNull(), head).otherwise(F.sha2(F.concat(head, F.col("after")), 256))
     linked = linked.withColumns(
         {
-            "sequence": F.coalesce(F.col("head.sequence"), F.lit(0)) + 1,
+            "sequence": F.coalesce(F.col("head.sequence"), F.lit(0)) + F.when(F.col("after").isNull(), 1).otherwise(2),
             "attempt": F.coalesce(F.col("number"), F.col("attempts") + 1, F.lit(1)),
             "previous_digest": previous,
             "manifest_digest": F.sha2(F.concat(previous, F.col("body_digest")), 256),
@@ -98,10 +108,17 @@ def _append_on_head(spark: SparkSession, lake: Lake, rows: Sequence[dict[str, An
 
 
 def _frame(spark: SparkSession, rows: Sequence[dict[str, Any]]) -> DataFrame:
-    from pyspark.sql.types import StructType
+    """The rows with their digests, and in `after` that of the row before it in this append, if there is one."""
+    from pyspark.sql.types import StringType, StructField, StructType
 
     given = [field for field in CYCLES.struct_type().fields if field.name not in _CHAINED | {"cycle_date", "write_id"}]
-    complete = [{**row, "body_digest": body_digest(row)} for row in rows]
+    given.append(StructField("after", StringType()))
+    complete: list[dict[str, Any]] = []
+    last: dict[str, str] = {}
+    for row in rows:
+        digest = body_digest(row)
+        complete.append({**row, "body_digest": digest, "after": last.get(row["cluster"])})
+        last[row["cluster"]] = digest
     return spark.createDataFrame([tuple(row[f.name] for f in given) for row in complete], StructType(given))
 
 

@@ -17,7 +17,7 @@ DECIDED_TABLES = ("split_decisions", "unload_decisions", "placement_decisions")
 _NOT_DECIDED = frozenset({"cluster", "cycle_at", "cycle_date", "write_id", "sentence"})
 PLAN_TYPE = (
     "cluster string, plan_id string, shedder string, placement string, splits int, unloads int, placements int, "
-    "refusals int, before_max_over_mean double, after_max_over_mean double, moved_traffic_share double"
+    "refusals int, commands int, before_max_over_mean double, after_max_over_mean double, moved_traffic_share double"
 )
 
 
@@ -46,6 +46,7 @@ def decide(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
         "unloads": sum(command["kind"] == "unload" for command in asked),
         "placements": sum(row["outcome"] == "placed" for row in placements),
         "refusals": sum(row["outcome"] == "refused" for table in DECIDED_TABLES for row in decided[table]),
+        "commands": len(asked),
         "before_max_over_mean": change.before_max_over_mean,
         "after_max_over_mean": change.after_max_over_mean,
         "moved_traffic_share": change.moved_share,

@@ -42,11 +42,15 @@ def run(spark: SparkSession, handover: Handover) -> Handover:
     known = _attempts_so_far(spark, lake, handover)
     rows = {c.cluster: manifest_row(handover, c, plans.get(c.cluster, {}), _now()) for c in handover.cycles}
     rows = {cluster: _as_recorded(row, known) for cluster, row in rows.items()}
-    append_manifests(spark, lake, [row for row in rows.values() if not _has(known, row, "planned")])
+    unlisted = [row for row in rows.values() if not _has(known, row, "planned")]
     unclosed = {cluster: row for cluster, row in rows.items() if row["plan_id"] and not _has(known, row, "closed")}
-    begun = {cluster for cluster, row in unclosed.items() if _has(known, row, "planned")}
-    writes = _act(spark, lake, handover, commands, sorted(unclosed), begun) if commands is not None and unclosed else ()
-    append_manifests(spark, lake, [_closed(row, own_writes(writes, cluster)) for cluster, row in unclosed.items()])
+    # Without a command nothing happens between the two rows of an attempt: one append holds both.
+    idle = [row for cluster, row in unclosed.items() if not plans[cluster]["commands"]]
+    append_manifests(spark, lake, [*unlisted, *(_closed(row, ()) for row in idle)])
+    acting = {cluster: row for cluster, row in unclosed.items() if plans[cluster]["commands"]}
+    begun = {cluster for cluster, row in acting.items() if _has(known, row, "planned")}
+    writes = _act(spark, lake, handover, commands, sorted(acting), begun) if commands is not None and acting else ()
+    append_manifests(spark, lake, [_closed(row, own_writes(writes, cluster)) for cluster, row in acting.items()])
     for cluster, row in sorted(rows.items()):
         log.info("%s at %s: %s%s", cluster, row["cycle_at"].isoformat(), row["status"], _why(row))
     return handover.with_writes(writes)
