@@ -10,7 +10,6 @@ from evenkeel.conformance.reading import Json, policies_of, rounds_of, settings_
 from evenkeel.decisions.extensible_load import ExtensibleLoad, TopBundle
 from evenkeel.decisions.load import BrokerReport
 from evenkeel.decisions.placement.extensible.filters import BrokerFilters
-from evenkeel.decisions.placement.ownership import Ownership
 from evenkeel.decisions.placement.policies_present import PoliciesPresent
 from evenkeel.decisions.shedding.transfer_policies import TransferPolicies
 from evenkeel.decisions.shedding.transfer_shedder import Transfers, TransferState, find_bundles_for_unloading
@@ -26,7 +25,7 @@ def transfer_shed(case: dict[str, Any]) -> dict[str, Any]:
         settings = settings_of(case.get("config"), given.get("config"))
         load = _load_of(given, settings)
         policies = policies_of(case)
-        filters = BrokerFilters(load, policies, Ownership(one_owner_each(case.get("ownership") or {})), settings)
+        filters = BrokerFilters(load, policies, one_owner_each(case.get("ownership") or {}), settings)
         unloaded = {broker: NOW - int(ago) for broker, ago in (given.get("recentlyUnloadedBrokers") or {}).items()}
         found = find_bundles_for_unloading(
             load,

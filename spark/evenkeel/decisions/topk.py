@@ -37,12 +37,12 @@ def top_bundles(
     """The `k` busiest of a broker's bundles that may be shed at all, lightest first.
 
     Left out: bundles without traffic, of Pulsar's own namespaces, of excluded namespaces, and of namespaces under a
-    policy. `BadInput` for a `k` below 1 with which Pulsar fails too, `BadName` for a namespace that is not two parts.
+    policy. `BadInput` for a `k` below 1 and two bundles or more, `BadName` for a namespace that is not two parts.
     """
     eligible = Eligible(present, settings)
     busy = [(busyness(one), bundle) for bundle, one in sorted(stats.items()) if eligible.is_listed(bundle, one)]
-    if not busy:
-        return ()
+    if k < 1:
+        return _none_of(busy, k)
     return tuple(TopBundle(bundle, stats[bundle]) for _, bundle in reversed(_busiest(busy, min(k, len(busy)))))
 
 
@@ -92,15 +92,20 @@ class Eligible:
         return self._settings.loadBalancerSheddingBundlesWithPoliciesEnabled or self._present.policy(namespace) is None
 
 
+def _none_of(busy: list[tuple[Busyness, str]], k: int) -> tuple[TopBundle, ...]:
+    """No list; with two bundles or more Pulsar's sort fails on such a K, if not with all orders of the bundles."""
+    if len(busy) > 1:
+        raise BadInput(f"no top list of {k} bundles: set loadBalancerMaxNumberOfBundlesInBundleLoadReport to 1 or more")
+    return ()
+
+
 def _busiest(busy: list[tuple[Busyness, str]], k: int) -> list[tuple[Busyness, str]]:
     """The first `k` after Pulsar's partial sort, busiest first; changes `busy`.
 
     The sorted part ends where partitioning ended, which may be before `k`: what follows is as busy as the k-th.
     """
     end = _partitioned(busy, k)
-    if end < 0:
-        raise BadInput(f"a top list of {k} bundles cannot be made: set K to 1 or more")
-    return (sorted(busy[:end], key=lambda one: one[0], reverse=True) + busy[end:])[: max(k, 0)]
+    return (sorted(busy[:end], key=lambda one: one[0], reverse=True) + busy[end:])[:k]
 
 
 def _partitioned(busy: list[tuple[Busyness, str]], k: int) -> int:

@@ -170,7 +170,8 @@ def _bundle_rows(attempt: Attempt, settings: Settings) -> Iterable[Considered]:
     wanted = pair.wanted if math.isfinite(pair.wanted) else None
     for rank, one in enumerate(pair.looked, start=1):
         gone = one.outcome == "unload"
-        destinations = to_receiver if one.source == pair.giver else to_giver
+        compared = _compared(one)
+        others = to_receiver if one.source == pair.giver else to_giver
         yield considered(
             one.bundle,
             "bundle",
@@ -178,12 +179,19 @@ def _bundle_rows(attempt: Attempt, settings: Settings) -> Iterable[Considered]:
             one.outcome,
             one.rule,
             setting=_SETTINGS_OF_RULES.get(one.rule),
-            measured=_compared(one),
-            threshold=wanted if _compared(one) is not None else None,
-            unit="byte/s" if _compared(one) is not None else "",
-            alternatives=destinations if gone and settings.loadBalancerTransferEnabled else (),
+            measured=compared,
+            threshold=None if compared is None else wanted,
+            unit="" if compared is None else "byte/s",
+            alternatives=others if gone and settings.loadBalancerTransferEnabled else _removed(one, pair),
             numbers={"bundle_throughput": one.throughput, "rank": rank},
         )
+
+
+def _removed(one: Looked, pair: Pair) -> tuple[Alternative, ...]:
+    """The receiver, where a filter keeps the bundle from it."""
+    if one.outcome != "skipped" or one.rule in _SETTINGS_OF_RULES or one.rule in ("not_owned", "unreadable_version"):
+        return ()
+    return (Alternative(pair.receiver, "removed", one.rule, pair.receiver_load),)
 
 
 def _compared(one: Looked) -> float | None:

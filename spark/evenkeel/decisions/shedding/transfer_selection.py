@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from evenkeel.decisions.bundles import namespace_of
 from evenkeel.decisions.considered import Outcome
@@ -22,8 +23,7 @@ SWAP_LIMIT = 0.75
 """After a swap the giving broker must be below this share of its throughput."""
 
 
-@dataclass(frozen=True, slots=True)
-class Looked:
+class Looked(NamedTuple):
     """What became of one bundle of a pair: it left for the other broker, stayed, or was passed over.
 
     `before`: throughput marked to leave before it, less what was gained (byte/s).

@@ -37,12 +37,15 @@ class BrokerFilters:
 
     Bundles given away in the round count at once for their anti-affinity group: ownership is what the leader itself
     wrote down, not what brokers report. `unreadable_version`: the version filter failed, as a broker's version cannot
-    be read. Placement goes on without it; a transfer is not made.
+    be read. Placement goes on without it; a transfer is not made. `owners`: broker -> the bundles it owns.
     """
 
-    def __init__(self, load: ExtensibleLoad, policies: Policies, ownership: Ownership, settings: Settings) -> None:
+    def __init__(
+        self, load: ExtensibleLoad, policies: Policies, owners: Mapping[str, Iterable[str]], settings: Settings
+    ) -> None:
         self._load = load
         self._settings = settings
+        ownership = _ownership_of_groups(owners, policies)
         self._anti_affinity = AntiAffinity(policies, ownership, settings, counts_bundles=True)
         self._isolation = Isolation(policies, load.brokers, settings)
         self.unreadable_version = False
@@ -98,6 +101,16 @@ class BrokerFilters:
         found = newest({broker: self._load.brokers[broker].version for broker in brokers})
         self.unreadable_version = found is None
         return set() if found is None else set(brokers) - found
+
+
+def _ownership_of_groups(owners: Mapping[str, Iterable[str]], policies: Policies) -> Ownership:
+    """Who owns what of the namespaces in anti-affinity groups; the filters ask for no others."""
+    if not policies.groups:
+        return Ownership()
+    grouped = policies.groups.keys()
+    return Ownership(
+        {broker: [b for b in bundles if b.rpartition("/")[0] in grouped] for broker, bundles in owners.items()}
+    )
 
 
 def _without(brokers: Iterable[str], removed: dict[str, str], rule: str, out: set[str]) -> list[str]:
