@@ -436,6 +436,7 @@ _TRANSFERS: dict[tuple[str, str], Template] = {
     ),
     ("skipped", "reserved_by_policy"): _cannot_have_it("is reserved for other namespaces by an isolation policy"),
     ("skipped", "topic_domain_not_served"): _cannot_have_it("does not take topics of its kind"),
+    ("placed", "transferred"): _placed("that is the broker that load is moved to"),
     ("placed", "well_below_mean_load"): _by_load,
     ("placed", "none_well_below_mean_load"): _by_load,
 }
