@@ -330,7 +330,7 @@ def _not_paired(row: Considered) -> str:
 def _receives(row: Considered) -> str:
     back = row.numbers.get("swapped_back", 0)
     swap = f" and gives {_plural(back, 'bundle')} in exchange" if back else ""
-    return f"{row.subject} at {_measured(row)}, the least loaded, takes {_number(row, 'received', 'byte/s')}{swap}."
+    return f"{row.subject} at {_measured(row)}, the least loaded, takes {_number(row, 'offloaded', 'byte/s')}{swap}."
 
 
 def _transferred(row: Considered) -> str:
@@ -398,6 +398,10 @@ _TRANSFERS: dict[tuple[str, str], Template] = {
     ("refused", "sole_top_bundle"): _should_give("it has a single bundle to give, and that would move the trouble"),
     ("refused", "no_movable_bundle"): _should_give("none of its bundles can go there"),
     ("kept", "receives"): _receives,
+    ("kept", "least_loaded"): lambda row: (
+        f"{row.subject} at {_measured(row)} is the least loaded: {_number(row, 'offloaded', 'byte/s')} are freed "
+        "elsewhere and go to whom look-ups find."
+    ),
     ("kept", "not_paired"): _not_paired,
     ("kept", "not_compared"): lambda row: (
         f"{row.subject} is at {_measured(row)}; loads are not compared in this round."

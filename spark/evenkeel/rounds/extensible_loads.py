@@ -6,7 +6,7 @@ left, as if the latest report had held since then: a broker itself updates them 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -20,6 +20,7 @@ from evenkeel.rounds import reading, state
 from evenkeel.rounds.reading import Row, Rows
 from evenkeel.settings import Settings
 
+SHEDDER = "TransferShedder"
 LOAD_AVERAGE = "weighted_max_ema"
 THROUGHPUT_AVERAGE = "msg_throughput_ema"
 AVERAGED_AT = "averaged_at"
@@ -35,6 +36,15 @@ class Seen:
     load: ExtensibleLoad
     owners: Mapping[str, tuple[str, ...]]
     averages: Remembered
+
+
+def remembered(rows: Iterable[Row]) -> dict[str, dict[str, float]]:
+    """What TransferShedder left: name -> subject -> value."""
+    found: dict[str, dict[str, float]] = {}
+    for row in rows:
+        if row["strategy"] == SHEDDER:
+            found.setdefault(row["name"], {})[row["subject"]] = row["value"]
+    return found
 
 
 def see(rows: Rows, remembered: Remembered, settings: Settings) -> Seen:

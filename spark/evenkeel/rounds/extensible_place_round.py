@@ -11,8 +11,7 @@ from evenkeel.decisions.load import Policies
 from evenkeel.decisions.placement.extensible.pipeline import ExtensiblePlacementRound
 from evenkeel.decisions.placement.pipeline import Placement
 from evenkeel.rounds import reading
-from evenkeel.rounds.extensible_loads import Seen, see
-from evenkeel.rounds.extensible_shed_round import SHEDDER, remembered
+from evenkeel.rounds.extensible_loads import SHEDDER, Seen, remembered, see
 from evenkeel.rounds.placement_rows import (
     assumed_rows,
     is_unload,

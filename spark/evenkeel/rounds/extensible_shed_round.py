@@ -6,7 +6,7 @@ other shedder: Pulsar takes TransferShedder whatever modular class the settings 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -15,12 +15,11 @@ from evenkeel.decisions.considered import Considered, considered
 from evenkeel.decisions.shedding.extensible_frame import TransferRound, run_transfers
 from evenkeel.decisions.shedding.transfer_shedder import TransferState
 from evenkeel.rounds import reading, state
-from evenkeel.rounds.extensible_loads import Remembered, see
+from evenkeel.rounds.extensible_loads import SHEDDER, Remembered, remembered, see
 from evenkeel.rounds.reading import Row, Rows
 from evenkeel.rounds.reasons import reason_row
 from evenkeel.settings import Settings
 
-SHEDDER = "TransferShedder"
 HITS = "hits"
 UNLOADED_AT = "unloaded_at"
 
@@ -52,15 +51,6 @@ def decide(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
         "unload_decisions": [{**reason_row(verdict, SHEDDER), **stamp} for verdict in verdicts],
         "strategy_state": [{**row, **stamp} for row in kept],
     }
-
-
-def remembered(rows: Iterable[Row]) -> dict[str, dict[str, float]]:
-    """What TransferShedder left: name -> subject -> value."""
-    found: dict[str, dict[str, float]] = {}
-    for row in rows:
-        if row["strategy"] == SHEDDER:
-            found.setdefault(row["name"], {})[row["subject"]] = row["value"]
-    return found
 
 
 def _state_of(before: Remembered) -> TransferState:

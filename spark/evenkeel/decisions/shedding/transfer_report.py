@@ -71,7 +71,8 @@ def report(
     shown = {attempt.pair.giver: _giver_row(attempt, compared.mean) for attempt in attempts}
     for attempt in attempts:
         if not attempt.refusal:
-            shown[attempt.pair.receiver] = _receiver_row(attempt.pair, compared.mean)
+            rule = "receives" if settings.loadBalancerTransferEnabled else "least_loaded"
+            shown[attempt.pair.receiver] = _receiver_row(attempt.pair, rule, compared.mean)
     bundles = (row for attempt in attempts for row in _bundle_rows(attempt, settings))
     cluster = _cluster_of(stats, compared, attempts, settings)
     return (cluster, *_broker_rows(load, shown, compared.mean, settings, now), *bundles)
@@ -148,18 +149,18 @@ def _giver_row(attempt: Attempt, mean: float) -> Considered:
     )
 
 
-def _receiver_row(pair: Pair, mean: float) -> Considered:
+def _receiver_row(pair: Pair, rule: str, mean: float) -> Considered:
     back = sum(one.outcome == "unload" and one.source == pair.receiver for one in pair.looked)
     return considered(
         pair.receiver,
         "broker",
         pair.receiver,
         "kept",
-        "receives",
+        rule,
         measured=pair.receiver_load,
         unit="fraction",
         alternatives=(Alternative(pair.giver, "candidate", "gives", pair.giver_load),),
-        numbers=_finite({"mean_load": mean, "received": pair.marked, "swapped_back": back}),
+        numbers=_finite({"mean_load": mean, "offloaded": pair.marked, "swapped_back": back}),
     )
 
 
