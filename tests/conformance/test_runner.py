@@ -42,12 +42,12 @@ def wrong(number: int) -> dict[str, Any]:
 def test_agreeing_cases_give_one_line_per_operation_and_exit_0(tmp_path: Path) -> None:
     written(tmp_path / "b.jsonl", right())
     with gzip.open(tmp_path / "a.jsonl.gz", "wt") as file:
-        file.write(json.dumps({"id": "t", "op": "topk", "input": {}, "output": {}}) + "\n")
+        file.write(json.dumps({"id": "t", "op": "no_such_operation", "input": {}, "output": {}}) + "\n")
     code, out, err = run(tmp_path)
     assert (code, err) == (0, "")
     assert out.splitlines() == [
         "hash: 1 of 1 agree (0 not implemented)",
-        "topk: 0 of 0 agree (1 not implemented)",
+        "no_such_operation: 0 of 0 agree (1 not implemented)",
     ]
 
 

@@ -21,11 +21,13 @@ FEWEST = {
     "cycle": 50,
     "hash": 118,
     "long_short_term": 73,
-    "select": 49,
+    "select": 80,
     "shed_overload": 95,
     "shed_threshold": 130,
     "split_algo": 54,
     "split_decide": 109,
+    "topk": 203,
+    "transfer_shed": 303,
     "usage": 111,
 }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from evenkeel.conformance import extensible_placement
 from evenkeel.conformance.reading import Json, load_of, policies_of, rounds_of, settings_of
 from evenkeel.decisions.bundles import namespace_of
 from evenkeel.decisions.placement import candidates, least_long_term_message_rate, round_robin
@@ -20,7 +21,9 @@ NOT_YET = ("LeastResourceUsageWithWeight",)
 def select(case: dict[str, Any]) -> dict[str, Any]:
     """`select`"""
     strategy = case["strategy"]
-    if case["manager"] != "modular" or strategy in NOT_YET:
+    if case["manager"] == "extensible":
+        return extensible_placement.select(case)
+    if strategy in NOT_YET:
         raise NotImplementedStrategy(f"{case['manager']} {strategy} is not implemented")
     turn = round_robin.Turn()
     answers: list[dict[str, Any]] = []
@@ -45,7 +48,7 @@ def anti_affinity(case: dict[str, Any]) -> dict[str, Any]:
     namespace = namespace_of(case["bundle"])
     owned = case.get("ownership") or {}
     modular = AntiAffinity(policies, Ownership(owned), settings)
-    extensible = AntiAffinity(policies, Ownership(_one_owner_each(owned)), settings, counts_bundles=True)
+    extensible = AntiAffinity(policies, Ownership(one_owner_each(owned)), settings, counts_bundles=True)
     answer = {
         "modular": list(modular.keep_least(namespace, case["candidates"]).brokers),
         "extensible": list(extensible.keep_least(namespace, case["candidates"]).brokers),
@@ -85,7 +88,8 @@ def candidate_filters(case: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _one_owner_each(owned: Json) -> dict[str, list[str]]:
+def one_owner_each(owned: Json) -> dict[str, list[str]]:
+    """Each bundle with its last owner by name: the extensible manager knows one owner only."""
     owner = {bundle: broker for broker, bundles in sorted(owned.items()) for bundle in bundles}
     found: dict[str, list[str]] = {}
     for bundle, broker in owner.items():

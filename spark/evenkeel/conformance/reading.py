@@ -60,10 +60,10 @@ def stats_of(body: Json | None) -> BundleStats:
         topics=int(body.get("topics", 0)),
         consumers=int(body.get("consumerCount", 0)),
         producers=int(body.get("producerCount", 0)),
-        msg_rate_in=_double(body, "msgRateIn"),
-        msg_rate_out=_double(body, "msgRateOut"),
-        msg_throughput_in=_double(body, "msgThroughputIn"),
-        msg_throughput_out=_double(body, "msgThroughputOut"),
+        msg_rate_in=double(body, "msgRateIn"),
+        msg_rate_out=double(body, "msgRateOut"),
+        msg_throughput_in=double(body, "msgThroughputIn"),
+        msg_throughput_out=double(body, "msgThroughputOut"),
         cache_size_bytes=int(body.get("cacheSize", 0)),
     )
 
@@ -86,10 +86,10 @@ def report_of(name: str, body: Json) -> BrokerReport:
         direct_memory=_usage(body, "directMemory"),
         bandwidth_in=_usage(body, "bandwidthIn"),
         bandwidth_out=_usage(body, "bandwidthOut"),
-        msg_rate_in=_double(body, "msgRateIn"),
-        msg_rate_out=_double(body, "msgRateOut"),
-        msg_throughput_in=_double(body, "msgThroughputIn"),
-        msg_throughput_out=_double(body, "msgThroughputOut"),
+        msg_rate_in=double(body, "msgRateIn"),
+        msg_rate_out=double(body, "msgRateOut"),
+        msg_throughput_in=double(body, "msgThroughputIn"),
+        msg_throughput_out=double(body, "msgThroughputOut"),
         topics=int(body.get("numTopics", 0)),
         bundles=frozenset(body.get("bundles") or ()),
         stats={bundle: stats_of(stats) for bundle, stats in (body.get("lastStats") or {}).items()},
@@ -113,8 +113,8 @@ def load_of(brokers: Json | None, bundles: Json | None, recently_unloaded: list[
         },
         averages={
             name: BrokerAverages(
-                long_term_rate_in=_double(body, "longTermMsgRateIn"),
-                long_term_rate_out=_double(body, "longTermMsgRateOut"),
+                long_term_rate_in=double(body, "longTermMsgRateIn"),
+                long_term_rate_out=double(body, "longTermMsgRateOut"),
             )
             for name, body in brokers.items()
         },
@@ -151,13 +151,14 @@ def _averages(body: Json | None, samples: int) -> MessageAverages:
     return MessageAverages(
         max_samples=most,
         samples=int(body.get("numSamples", most)),
-        msg_throughput_in=_double(body, "msgThroughputIn"),
-        msg_throughput_out=_double(body, "msgThroughputOut"),
-        msg_rate_in=_double(body, "msgRateIn"),
-        msg_rate_out=_double(body, "msgRateOut"),
+        msg_throughput_in=double(body, "msgThroughputIn"),
+        msg_throughput_out=double(body, "msgThroughputOut"),
+        msg_rate_in=double(body, "msgRateIn"),
+        msg_rate_out=double(body, "msgRateOut"),
     )
 
 
-def _double(body: Json, name: str) -> float:
+def double(body: Json, name: str) -> float:
+    """A number of a case; missing ones are 0."""
     value = body.get(name)
     return 0.0 if value is None else float(value)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
 
-from evenkeel.conformance import leader_round, load, names, placement, shedding, splitting
+from evenkeel.conformance import extensible, leader_round, load, names, placement, shedding, splitting
 from evenkeel.conformance.cases import Case, case_files, read_cases
 from evenkeel.conformance.comparing import canonical, same
 from evenkeel.errors import BadInput, EvenkeelError, NotImplementedStrategy
@@ -22,6 +22,7 @@ OPERATIONS: Mapping[str, Operation] = {
     **splitting.OPERATIONS,
     **shedding.OPERATIONS,
     **placement.OPERATIONS,
+    **extensible.OPERATIONS,
     **leader_round.OPERATIONS,
 }
 """Every operation that Evenkeel decides, by its name in the cases."""

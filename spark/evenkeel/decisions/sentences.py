@@ -1,7 +1,7 @@
 """One plain English sentence, with its numbers, for every verdict.
 
-Templates are grouped by what decided: splitting, shedding, placement, and the frame around all. A rule that has none
-(rows of another version) still gets a sentence, from its columns alone.
+Templates are grouped by what decided: splitting, shedding, placement, transfers, and the frame around all. A rule that
+has none (rows of another version) still gets a sentence, from its columns alone.
 """
 
 from __future__ import annotations
@@ -285,6 +285,167 @@ _PLACEMENT: dict[tuple[str, str], Template] = {
 }
 
 
+# Transfers and placement of the extensible manager
+
+
+def _cause(row: Considered, least: str | None, most: str | None) -> str:
+    """What called for a transfer, in words."""
+    mean = _number(row, "mean_load", "fraction")
+    if row.rule == "std_over_target":
+        return f"loads deviate by {_measured(row)} from their mean of {mean}, and the target is {_threshold(row)}"
+    if row.rule == "throughput_under_highest":
+        return f"{least} carries {_measured(row)}, less than {_threshold(row)}, a share of what the busiest carries"
+    if row.rule == "load_under_mean":
+        return f"{least} at {_measured(row)} is below {_threshold(row)}, a share of the mean load of {mean}"
+    return f"{most} at {_measured(row)} is above {_threshold(row)}, far over the mean load of {mean}"
+
+
+def _transfers(row: Considered) -> str:
+    if row.subject_kind == "cluster":
+        pairs = _plural(row.numbers["pairs"], "pair")
+        return f"Load is evened out between {pairs} of brokers: {_cause(row, row.broker, row.broker)}."
+    receiver = destination_of(row)
+    wanted = f" of {_number(row, 'to_offload', 'byte/s')}" if "to_offload" in row.numbers else ""
+    amounts = f"{_plural(row.numbers['selected'], 'bundle')} with {_number(row, 'offloaded', 'byte/s')}{wanted}"
+    at = _number(row, "load", "fraction")
+    return f"{row.subject} at {at} gives {amounts} for {receiver}: {_cause(row, receiver, row.subject)}."
+
+
+def _should_give(but: str) -> Template:
+    return lambda row: (
+        f"{row.subject} at {_number(row, 'load', 'fraction')} should give load to {destination_of(row)} at "
+        f"{_number(row, 'receiver_load', 'fraction')}, but {but}."
+    )
+
+
+def _not_paired(row: Considered) -> str:
+    load, mean = row.measured or 0.0, row.numbers["mean_load"]
+    side = "over" if load >= mean else "under"
+    return (
+        f"{row.subject} at {_measured(row)} is {abs(load - mean) * 100:.1f} points {side} the mean load of "
+        f"{amount(mean, 'fraction')}: nothing moves from or to it."
+    )
+
+
+def _receives(row: Considered) -> str:
+    back = row.numbers.get("swapped_back", 0)
+    swap = f" and gives {_plural(back, 'bundle')} in exchange" if back else ""
+    return f"{row.subject} at {_measured(row)}, the least loaded, takes {_number(row, 'offloaded', 'byte/s')}{swap}."
+
+
+def _transferred(row: Considered) -> str:
+    destination = destination_of(row)
+    goes = (
+        f"goes from {row.broker} to {destination}" if destination else f"leaves {row.broker} for whom a look-up finds"
+    )
+    start = f"{row.subject} ({_number(row, 'bundle_throughput', 'byte/s')}) {goes}"
+    if row.rule == "swapped_back":
+        return f"{start}: it makes room for heavier bundles."
+    with_it = f"with it {_measured(row)} leave"
+    if row.threshold is None:
+        return f"{start}: {with_it}."
+    if row.rule == "with_swap":
+        return f"{start}: {with_it} where {_threshold(row)} are wanted, and lighter bundles come back for it."
+    return f"{start}: {with_it} of the {_threshold(row)} wanted."
+
+
+def _cannot_have_it(why: str) -> Template:
+    return lambda row: (
+        f"{row.subject} stays on {row.broker}: "
+        f"{next((a.name for a in row.alternatives if a.verdict == 'removed'), 'the other broker')} {why}."
+    )
+
+
+def _by_load(row: Considered) -> str:
+    words = _placement_words(row)
+    start = f"{row.subject} goes from {row.broker}" if row.broker else f"{row.subject} goes"
+    start = f"{start} to {destination_of(row)}: of {words['others']}{words['filters']}"
+    if "mean_load" not in row.numbers:
+        return f"{start} none has load data{words['tie']}."
+    mean = f"their mean load of {_number(row, 'mean_load', 'fraction')}"
+    if row.rule == "well_below_mean_load":
+        return f"{start} it is well below {mean}, at {_number(row, 'load', 'fraction')}{words['tie']}."
+    return f"{start} none is well below {mean}{words['tie']}."
+
+
+_TRANSFERS: dict[tuple[str, str], Template] = {
+    ("skipped", "cool_down"): lambda row: (
+        f"Nothing is transferred: {row.broker} gave bundles away, and its load data is from {_measured(row)} after "
+        f"that; it takes {_threshold(row)}."
+    ),
+    ("skipped", "all_outdated"): lambda row: (
+        f"Nothing is transferred: the youngest load data is {_measured(row)} old and may be {_threshold(row)} old."
+    ),
+    ("skipped", "load_data_missing"): lambda row: (
+        f"Nothing is transferred: {_plural(row.measured, 'available broker')} without load data, first {row.broker}."
+    ),
+    ("skipped", "no_load_data_at_all"): lambda row: "Nothing is transferred: no broker has published load data.",
+    ("kept", "evenly_loaded"): lambda row: (
+        f"Nothing is transferred: loads deviate by {_measured(row)} from their mean of "
+        f"{_number(row, 'mean_load', 'fraction')}, within the target of {_threshold(row)}, and no broker stands out."
+    ),
+    ("refused", "hit_count"): lambda row: (
+        f"Loads have been uneven for {_plural(row.measured, 'round')} in a row; it takes more than {_threshold(row)}."
+    ),
+    ("refused", "nothing_to_transfer"): lambda row: (
+        f"Loads call for a transfer ({_measured(row)} against {_threshold(row)}), but no bundle can be moved."
+    ),
+    ("unload", "std_over_target"): _transfers,
+    ("unload", "load_under_mean"): _transfers,
+    ("unload", "throughput_under_highest"): _transfers,
+    ("unload", "load_over_mean"): _transfers,
+    ("refused", "no_top_bundles"): _should_give("nothing is known of bundles that it could give"),
+    ("refused", "sole_top_bundle"): _should_give("it has a single bundle to give, and that would move the trouble"),
+    ("refused", "no_movable_bundle"): _should_give("none of its bundles can go there"),
+    ("kept", "receives"): _receives,
+    ("kept", "least_loaded"): lambda row: (
+        f"{row.subject} at {_measured(row)} is the least loaded: {_number(row, 'offloaded', 'byte/s')} are freed "
+        "elsewhere and go to whom look-ups find."
+    ),
+    ("kept", "not_paired"): _not_paired,
+    ("kept", "not_compared"): lambda row: (
+        f"{row.subject} is at {_measured(row)}; loads are not compared in this round."
+    ),
+    ("skipped", "outdated"): lambda row: (
+        f"{row.subject}'s load data is {_measured(row)} old and may be {_threshold(row)} old: it is not in the mean."
+    ),
+    ("skipped", "no_load_data"): lambda row: f"{row.subject} is available and has published no load data.",
+    ("unload", "lightest_first"): _transferred,
+    ("unload", "with_swap"): _transferred,
+    ("unload", "swapped_back"): _transferred,
+    ("kept", "too_heavy"): lambda row: (
+        f"{row.subject} stays on {row.broker}: with it {_measured(row)} would leave, and "
+        f"{'less' if row.threshold is None else _threshold(row)} is wanted."
+    ),
+    ("kept", "not_reached"): _bundle_stays("lighter bundles were looked at before it, and nothing more may go"),
+    ("kept", "last_of_top_bundles"): _bundle_stays("it is the last one left of its broker's busiest bundles"),
+    ("kept", "no_traffic"): _bundle_stays("it has no traffic"),
+    ("skipped", "not_owned"): _bundle_stays("that broker owns it no longer"),
+    ("skipped", "excluded_namespace"): _bundle_stays("its namespace is excluded from shedding"),
+    ("skipped", "isolation_policy"): _bundle_stays("bundles under an isolation policy are not transferred"),
+    ("skipped", "anti_affinity_group"): _bundle_stays("bundles of an anti-affinity group are not transferred"),
+    ("skipped", "unreadable_version"): _bundle_stays(
+        "a broker's version cannot be read, so none is known as the newest"
+    ),
+    ("skipped", "not_available"): _cannot_have_it("is not available"),
+    ("skipped", "other_load_manager"): _cannot_have_it("runs another load manager"),
+    ("skipped", "topics_over_limit"): _cannot_have_it("has as many topics as a broker may have"),
+    ("skipped", "older_version"): _cannot_have_it("runs an older version than others"),
+    ("skipped", "anti_affinity_domain"): _cannot_have_it("is in a failure domain with more of its anti-affinity group"),
+    ("skipped", "anti_affinity"): _cannot_have_it("has more of its anti-affinity group than others"),
+    ("skipped", "unreadable_name"): _cannot_have_it("has a name that no policy can be applied to"),
+    ("skipped", "outside_policy"): _cannot_have_it("is not among the brokers of its isolation policy"),
+    ("skipped", "secondary"): _cannot_have_it(
+        "is a secondary broker of its isolation policy, and enough primaries are there"
+    ),
+    ("skipped", "reserved_by_policy"): _cannot_have_it("is reserved for other namespaces by an isolation policy"),
+    ("skipped", "topic_domain_not_served"): _cannot_have_it("does not take topics of its kind"),
+    ("placed", "transferred"): _placed("that is the broker that load is moved to"),
+    ("placed", "well_below_mean_load"): _by_load,
+    ("placed", "none_well_below_mean_load"): _by_load,
+}
+
+
 _FRAME: dict[tuple[str, str], Template] = {
     ("skipped", "switched_off"): lambda row: f"Nothing is decided here: {row.setting} is off.",
     ("skipped", "too_few_brokers"): lambda row: (
@@ -302,5 +463,12 @@ _FRAME: dict[tuple[str, str], Template] = {
     ),
 }
 
-TEMPLATES: Mapping[tuple[str, str], Template] = {**_SPLITTING, **_BROKERS, **_BUNDLES, **_PLACEMENT, **_FRAME}
+TEMPLATES: Mapping[tuple[str, str], Template] = {
+    **_SPLITTING,
+    **_BROKERS,
+    **_BUNDLES,
+    **_PLACEMENT,
+    **_TRANSFERS,
+    **_FRAME,
+}
 """Every (outcome, rule) that decisions give, with its sentence."""

@@ -16,6 +16,9 @@ from dataclasses import dataclass
 from evenkeel.decisions.load import BrokerReport, ResourceUsage
 from evenkeel.settings import Settings
 
+TICK_S = 5.0
+"""Seconds between two updates of a broker's own averages (loadBalancerReportUpdateMinIntervalMillis at its default)."""
+
 _FLOAT = struct.Struct("<f")
 
 
@@ -83,6 +86,27 @@ class ExtensibleAverages:
             self.msg_throughput * past + (1 - past) * throughput,
             True,
         )
+
+    def advanced(self, report: BrokerReport, elapsed_s: float, settings: Settings) -> ExtensibleAverages:
+        """The averages after `elapsed_s` seconds of ticks that all found what this report says."""
+        now, throughput = weighted_maximum_extensible(report, settings), report.throughput
+        past = settings.loadBalancerHistoryResourcePercentage
+        history = (self.weighted_maximum, self.msg_throughput) if self.started else (None, None)
+        return ExtensibleAverages(
+            advanced(history[0], now, elapsed_s, past), advanced(history[1], throughput, elapsed_s, past), True
+        )
+
+
+def advanced(history: float | None, sample: float, elapsed_s: float, weight: float) -> float:
+    """A moving average that a broker moves on every 5 s, after `elapsed_s` seconds in which the sample was the same.
+
+    `weight` is that of the past per tick (loadBalancerHistoryResourcePercentage). Without a history the sample is its
+    start; where no time has passed it stays as it was. One tick is exactly what a broker computes.
+    """
+    if history is None:
+        return sample
+    past = math.pow(weight, max(0.0, elapsed_s) / TICK_S)
+    return history * past + (1 - past) * sample
 
 
 def _modular(report: BrokerReport) -> tuple[ResourceUsage, ...]:

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime
 from typing import Any
 
-from evenkeel.decisions.considered import considered
 from evenkeel.decisions.load import LoadData, Policies
 from evenkeel.decisions.placement.pipeline import Placement, PlacementRound
 from evenkeel.handover import ClusterCycle
-from evenkeel.rounds import reading, state
+from evenkeel.rounds import reading
 from evenkeel.rounds.loads import load_of
+from evenkeel.rounds.placement_rows import (
+    assumed_rows,
+    is_unload,
+    lost_its_owner,
+    never_owned,
+    placement_row,
+    waiting_row,
+)
 from evenkeel.rounds.reading import Row, Rows
-from evenkeel.rounds.reasons import reason_row
 from evenkeel.settings import EffectiveSettings, Settings
-
-UNOWNED = "unowned"
 
 
 def decide(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
@@ -29,21 +32,11 @@ def decide(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
     load, policies = load_of(rows), reading.policies(rows)
     strategy = settings.loadBalancerLoadPlacementStrategy
     found = [*_shed(rows, load, policies, settings), *_ownerless(rows, load, policies, settings)]
-    placed = [_row(placement, cause, strategy, without) for placement, cause, without in found]
-    noted = [_waiting(row, strategy) for row in rows["bundle_load"] if _never_owned(row)]
+    placed = [placement_row(placement, cause, strategy, without) for placement, cause, without in found]
+    noted = [waiting_row(row, strategy) for row in rows["bundle_load"] if never_owned(row)]
     stamp = {"cluster": cycle["cluster"], "cycle_at": cycle["cycle_at"]}
     decided = [{**row, **stamp} for row in (*placed, *noted)]
-    return {"placement_decisions": decided, "strategy_state": _assumed(decided, cycle, settings)}
-
-
-def _assumed(decided: list[dict[str, Any]], cycle: Row, settings: Settings) -> list[dict[str, Any]]:
-    """With evenkeelAssumeUnloadsSucceed, what a dry run would otherwise not remember: the unloads of this cycle."""
-    if not settings.evenkeelAssumeUnloadsSucceed:
-        return []
-    at = datetime.fromisoformat(cycle["cycle_at"])
-    gone = [row["subject"] for row in decided if row["cause"] == "shed" and row["outcome"] == "placed"]
-    stamp = {"cluster": cycle["cluster"], "cycle_at": cycle["cycle_at"]}
-    return [{**state.state_row(state.FRAME, bundle, state.ASSUMED_UNLOADED, at=at), **stamp} for bundle in gone]
+    return {"placement_decisions": decided, "strategy_state": assumed_rows(decided, cycle, settings)}
 
 
 _Placed = tuple[Placement, str, Placement]
@@ -51,50 +44,17 @@ _Placed = tuple[Placement, str, Placement]
 
 def _shed(rows: Rows, load: LoadData, policies: Policies, settings: Settings) -> list[_Placed]:
     """Each shed bundle with its placement, and what it would have been without anti-affinity groups."""
-    proposed = sorted((row["subject"], row["broker"]) for row in rows["unload_decisions"] if _is_unload(row))
+    proposed = sorted((row["subject"], row["broker"]) for row in rows["unload_decisions"] if is_unload(row))
     actual = PlacementRound(load, policies, settings)
     freely = PlacementRound(load, replace(policies, groups={}), settings)
     return [(actual.place_shed(b, owner), "shed", freely.place_shed(b, owner)) for b, owner in proposed]
 
 
 def _ownerless(rows: Rows, load: LoadData, policies: Policies, settings: Settings) -> list[_Placed]:
-    bundles = [row["bundle"] for row in rows["bundle_load"] if _lost_its_owner(row)]
+    bundles = [row["bundle"] for row in rows["bundle_load"] if lost_its_owner(row)]
     actual = PlacementRound(load, policies, settings).place_ownerless(bundles)
     freely = PlacementRound(load, replace(policies, groups={}), settings).place_ownerless(bundles)
     return [(one, "no_owner", other) for one, other in zip(actual, freely, strict=True)]
-
-
-def _is_unload(row: Row) -> bool:
-    return bool(row["subject_kind"] == "bundle" and row["outcome"] == "unload")
-
-
-def _lost_its_owner(row: Row) -> bool:
-    return bool(row["ownership"] == UNOWNED and row["last_owner"] is not None)
-
-
-def _never_owned(row: Row) -> bool:
-    return bool(row["ownership"] == UNOWNED and row["last_owner"] is None)
-
-
-def _row(placement: Placement, cause: str, strategy: str, without: Placement) -> dict[str, Any]:
-    return {
-        **reason_row(placement.considered, strategy),
-        "cause": cause,
-        "destination": placement.destination,
-        "best": list(placement.best),
-        "candidates": [
-            {"broker": c.name, "removed_by": c.rule if c.verdict == "removed" else None, "score": c.measured}
-            for c in placement.candidates
-        ],
-        "without_anti_affinity": without.destination,
-        "changed_by_anti_affinity": placement.destination != without.destination,
-    }
-
-
-def _waiting(row: Row, strategy: str) -> dict[str, Any]:
-    verdict = considered(row["bundle"], "bundle", None, "skipped", "never_owned")
-    nothing = Placement(row["bundle"], None, (), (), verdict)
-    return _row(nothing, "no_owner", strategy, nothing)
 
 
 def assumes_success(cycle: ClusterCycle) -> bool:

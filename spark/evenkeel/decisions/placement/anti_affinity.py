@@ -48,6 +48,10 @@ class AntiAffinity:
         """Whether the namespace is in a group."""
         return namespace in self._group_of
 
+    def group_of(self, namespace: str) -> str | None:
+        """The group of the namespace, in lower case; None without one."""
+        return self._group_of.get(namespace)
+
     def give(self, bundle: str, broker: str) -> None:
         """Note that the broker will have the bundle; later answers count it."""
         namespace = namespace_of(bundle)

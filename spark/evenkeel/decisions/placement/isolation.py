@@ -9,7 +9,7 @@ its topic domain. Regular expressions match the host part of a broker's name; fr
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from evenkeel.decisions.bundles import namespace_of
@@ -38,37 +38,58 @@ class _Compiled:
 
 
 class Isolation:
-    """The isolation policies over the brokers of one cycle; answers are remembered per namespace and topic domain."""
+    """The isolation policies over the brokers of one cycle.
+
+    Answers depend on the policy that a namespace is under and, without one, on the topic domain: they are remembered
+    by these two.
+    """
 
     def __init__(self, policies: Policies, brokers: Mapping[str, BrokerReport], settings: Settings) -> None:
-        self._policies = [_compile(name, policy) for name, policy in sorted(policies.isolation.items())]
+        self._policies = _compiled(policies)
         self._non_persistent = policies.non_persistent_bundles
         self._names = {broker: _names(broker, settings) for broker in sorted(brokers)}
         self._brokers = brokers
-        self._answers: dict[tuple[str, bool], Allowed] = {}
+        self._policy_of: dict[str, _Compiled | None] = {}
+        self._reasons: dict[tuple[str | None, bool], Mapping[str, str]] = {}
+        self._answers: dict[tuple[str | None, bool], Allowed] = {}
 
     def allowed(self, bundle: str) -> Allowed:
         """Who may own the bundle."""
-        asked = namespace_of(bundle), bundle in self._non_persistent
+        policy, asked = self._asked(bundle)
         if asked not in self._answers:
-            self._answers[asked] = self._decide(*asked)
+            self._answers[asked] = _settled(policy, self._reasons_for(policy, asked))
         return self._answers[asked]
 
-    def _decide(self, namespace: str, non_persistent: bool) -> Allowed:
-        policy = next((p for p in self._policies if _any(p.namespaces, (namespace,))), None)
-        reasons = {}
-        for broker, names in self._names.items():
-            if not names:
-                reasons[broker] = "unreadable_name"
-            elif policy is not None:
-                reasons[broker] = _place_under(policy, names)
-            else:
-                reasons[broker] = self._place_without_policy(broker, names, non_persistent)
-        primaries = sum(reason == _ALLOWED for reason in reasons.values())
-        if policy is not None and primaries < policy.min_available:
-            reasons = {broker: _ALLOWED if r == "secondary" else r for broker, r in reasons.items()}
-        brokers = tuple(broker for broker, reason in reasons.items() if reason == _ALLOWED)
-        return Allowed(brokers, {broker: reason for broker, reason in reasons.items() if reason != _ALLOWED})
+    def allowed_among(self, bundle: str, candidates: Iterable[str]) -> Allowed:
+        """Who of the candidates may own the bundle; only primaries among them count towards `min_available`."""
+        policy, asked = self._asked(bundle)
+        reasons = self._reasons_for(policy, asked)
+        return _settled(policy, {broker: reasons[broker] for broker in sorted(candidates)})
+
+    def kind(self, bundle: str) -> tuple[str | None, bool]:
+        """The policy it is under, and whether its brokers must serve non-persistent topics: alike bundles go alike."""
+        return self._asked(bundle)[1]
+
+    def _asked(self, bundle: str) -> tuple[_Compiled | None, tuple[str | None, bool]]:
+        namespace = namespace_of(bundle)
+        if namespace not in self._policy_of:
+            self._policy_of[namespace] = _policy_for(self._policies, namespace)
+        policy = self._policy_of[namespace]
+        return policy, (policy.name, False) if policy else (None, bundle in self._non_persistent)
+
+    def _reasons_for(self, policy: _Compiled | None, asked: tuple[str | None, bool]) -> Mapping[str, str]:
+        """For each broker "allowed", "secondary", or why it may not own such a bundle."""
+        if asked not in self._reasons:
+            reasons = {}
+            for broker, names in self._names.items():
+                if not names:
+                    reasons[broker] = "unreadable_name"
+                elif policy is not None:
+                    reasons[broker] = _place_under(policy, names)
+                else:
+                    reasons[broker] = self._place_without_policy(broker, names, asked[1])
+            self._reasons[asked] = reasons
+        return self._reasons[asked]
 
     def _place_without_policy(self, broker: str, names: tuple[str, ...], non_persistent: bool) -> str:
         report = self._brokers[broker]
@@ -76,6 +97,34 @@ class Isolation:
         if not serves:
             return "topic_domain_not_served"
         return "reserved_by_policy" if any(_any(p.primary, names) for p in self._policies) else _ALLOWED
+
+
+def policy_finder(policies: Policies) -> Callable[[str], str | None]:
+    """Finds the name of the policy that a namespace is under: the first by name that matches, None if none does."""
+    compiled = _compiled(policies)
+
+    def find(namespace: str) -> str | None:
+        found = _policy_for(compiled, namespace)
+        return found.name if found else None
+
+    return find
+
+
+def _compiled(policies: Policies) -> list[_Compiled]:
+    return [_compile(name, policy) for name, policy in sorted(policies.isolation.items())]
+
+
+def _policy_for(policies: list[_Compiled], namespace: str) -> _Compiled | None:
+    return next((policy for policy in policies if _any(policy.namespaces, (namespace,))), None)
+
+
+def _settled(policy: _Compiled | None, reasons: Mapping[str, str]) -> Allowed:
+    """Secondary brokers are allowed only where too few primaries are."""
+    primaries = sum(reason == _ALLOWED for reason in reasons.values())
+    fails_over = policy is not None and primaries < policy.min_available
+    allowed = {_ALLOWED, "secondary"} if fails_over else {_ALLOWED}
+    brokers = tuple(broker for broker, reason in reasons.items() if reason in allowed)
+    return Allowed(brokers, {broker: reason for broker, reason in reasons.items() if reason not in allowed})
 
 
 def _place_under(policy: _Compiled, names: tuple[str, ...]) -> str:

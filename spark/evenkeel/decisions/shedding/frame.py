@@ -80,7 +80,7 @@ def run_shedding(
     """Decide what to shed in this cycle. A round that does not run leaves the state as it was."""
     last = None if last_shed_at is None else milliseconds(last_shed_at)
     recent = within_grace(load.recently_unloaded, now, settings)
-    stopped = _stopped(load, now, last, settings)
+    stopped = why_not_now(len(load.brokers), now, last, settings)
     if stopped is not None:
         return SheddingRound(stopped.rule, (), (stopped,), state, last, recent)
     shedder = shedder_named(settings.loadBalancerLoadSheddingStrategy)
@@ -116,17 +116,21 @@ def _refusal(bundle: str, broker: str, gates: UnloadGates, settings: Settings) -
     return gates.refusal(bundle, broker)
 
 
-def _stopped(load: LoadData, now: Moment, last: int | None, settings: Settings) -> Considered | None:
+def why_not_now(brokers: int, now: Moment, last: int | None, settings: Settings) -> Considered | None:
+    """The row that says why no shedding takes place now ("switched_off", "too_few_brokers", "not_due"), else None.
+
+    `brokers`: how many are available. `last`: when the strategy last ran, epoch ms.
+    """
     if not settings.evenkeelSheddingEnabled:
         return considered("cluster", "cluster", None, "skipped", "switched_off", setting="evenkeelSheddingEnabled")
-    if len(load.brokers) < FEWEST_BROKERS:
+    if brokers < FEWEST_BROKERS:
         return considered(
             "cluster",
             "cluster",
             None,
             "skipped",
             "too_few_brokers",
-            measured=len(load.brokers),
+            measured=brokers,
             threshold=FEWEST_BROKERS,
             unit="count",
         )

@@ -18,16 +18,24 @@ class ExtensibleKeys:
         0.25, lowest=0.0, unit="fraction", manager="extensible", meaning="Standard deviation of load that is aimed at."
     )
     loadBalancerSheddingConditionHitCountThreshold: int = key(
-        3, lowest=0, unit="rounds", manager="extensible", meaning="Rounds in a row before TransferShedder acts."
+        3,
+        lowest=0,
+        unit="rounds",
+        manager="extensible",
+        meaning="TransferShedder acts in the round after so many in a row that called for it.",
     )
     loadBalancerTransferEnabled: bool = key(
         True, unit="switch", manager="extensible", meaning="Whether a shed bundle goes straight to a named broker."
     )
     loadBalancerMaxNumberOfBrokerSheddingPerCycle: int = key(
-        3, lowest=0, unit="brokers", manager="extensible", meaning="Most pairs of brokers TransferShedder evens out."
+        3, lowest=0, unit="brokers", manager="extensible", meaning="Most pairs of brokers evened out in one round."
     )
     loadBalanceSheddingDelayInSeconds: int = key(
-        180, lowest=0, unit="s", manager="extensible", meaning="Time a broker is left alone after it was unloaded."
+        180,
+        lowest=0,
+        unit="s",
+        manager="extensible",
+        meaning="Nothing is transferred until a broker that gave bundles has load data so much younger.",
     )
     loadBalancerBrokerLoadDataTTLInSeconds: int = key(
         1_800, lowest=0, unit="s", manager="extensible", meaning="Load data older than this does not count."

@@ -30,7 +30,10 @@ class PlacementKeys:
         meaning="Whether only brokers with the fewest bundles of the namespace are candidates.",
     )
     loadBalancerBrokerMaxTopics: int = key(
-        50_000, lowest=0, unit="topics", meaning="A broker with more topics is no candidate while another one is."
+        50_000,
+        lowest=0,
+        unit="topics",
+        meaning="A broker with more is no candidate while another one is; extensible: one with as many never is.",
     )
     preferLaterVersions: bool = key(
         False, unit="switch", meaning="Whether only brokers of the newest version are candidates."

@@ -1,0 +1,119 @@
+"""The load of a cluster as the extensible manager's leader sees it.
+
+Load averages are those the brokers published where a report has them. Else they are moved on from what the last cycle
+left, as if the latest report had held since then: a broker itself updates them every 5 s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from evenkeel.decisions.extensible_load import BrokerLoadData, ExtensibleLoad, TopBundle
+from evenkeel.decisions.load import BrokerReport
+from evenkeel.decisions.placement.policies_present import PoliciesPresent
+from evenkeel.decisions.shedding.frame import milliseconds
+from evenkeel.decisions.topk import top_bundles
+from evenkeel.decisions.usage import ExtensibleAverages
+from evenkeel.rounds import reading, state
+from evenkeel.rounds.reading import Row, Rows
+from evenkeel.settings import Settings
+
+SHEDDER = "TransferShedder"
+LOAD_AVERAGE = "weighted_max_ema"
+THROUGHPUT_AVERAGE = "msg_throughput_ema"
+AVERAGED_AT = "averaged_at"
+
+Remembered = Mapping[str, Mapping[str, float]]
+"""Name of what is remembered -> broker (or the cluster) -> value; times are epoch milliseconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """Everything read of one cluster: the load, who owns what, and the averages to be remembered."""
+
+    load: ExtensibleLoad
+    owners: Mapping[str, tuple[str, ...]]
+    averages: Remembered
+
+
+def remembered(rows: Iterable[Row]) -> dict[str, dict[str, float]]:
+    """What TransferShedder left: name -> subject -> value."""
+    found: dict[str, dict[str, float]] = {}
+    for row in rows:
+        if row["strategy"] == SHEDDER:
+            found.setdefault(row["name"], {})[row["subject"]] = row["value"]
+    return found
+
+
+def see(rows: Rows, remembered: Remembered, settings: Settings) -> Seen:
+    """The load of this cycle. Brokers that cannot be decided on are available and have no load data."""
+    reports = reading.broker_reports(rows)
+    given = {row["broker"]: row for row in rows["broker_reports"]}
+    at = milliseconds(datetime.fromisoformat(reading.the_cycle(rows)["cycle_at"]))
+    loads = {broker: _load_data(report, given[broker], at, remembered, settings) for broker, report in reports.items()}
+    listed = [
+        row["broker"] for row in rows["broker_load"] if given.get(row["broker"], {}).get("is_listed") is not False
+    ]
+    load = ExtensibleLoad(
+        brokers={broker: reports.get(broker, BrokerReport(broker)) for broker in sorted(listed)},
+        loads=loads,
+        top_bundles=_top_bundles(rows, reports, settings),
+        not_owned=frozenset(row["subject"] for row in rows["split_decisions"] if row["outcome"] == "split"),
+        recently_unloaded=state.assumed_unloaded(rows.get("state", ())),
+    )
+    return Seen(load, _owners(rows), _averages(loads))
+
+
+def _load_data(report: BrokerReport, row: Row, at: int, remembered: Remembered, settings: Settings) -> BrokerLoadData:
+    measured_at = at if row.get("report_at") is None else milliseconds(datetime.fromisoformat(row["report_at"]))
+    moved = _advanced(report, measured_at, remembered, settings)
+    published, flow = row.get(LOAD_AVERAGE), row.get(THROUGHPUT_AVERAGE)
+    return BrokerLoadData(
+        weighted_max_ema=moved.weighted_maximum if published is None else published,
+        msg_throughput_ema=moved.msg_throughput if flow is None else flow,
+        msg_throughput_in=report.msg_throughput_in,
+        msg_throughput_out=report.msg_throughput_out,
+        topics=report.topics,
+        updated_at=measured_at,
+    )
+
+
+def _advanced(report: BrokerReport, measured_at: int, remembered: Remembered, settings: Settings) -> ExtensibleAverages:
+    """What the broker's averages will be by now; a broker without remembered ones starts with what it reports."""
+    name = report.broker
+    before = remembered.get(AVERAGED_AT, {}).get(name)
+    past = ExtensibleAverages()
+    if before is not None:
+        load, flow = remembered[LOAD_AVERAGE][name], remembered[THROUGHPUT_AVERAGE][name]
+        past = ExtensibleAverages(load, flow, started=True)
+    elapsed_s = (measured_at - (before or 0.0)) / 1_000
+    return past.advanced(report, elapsed_s, settings)
+
+
+def _averages(loads: Mapping[str, BrokerLoadData]) -> Remembered:
+    return {
+        LOAD_AVERAGE: {broker: data.weighted_max_ema for broker, data in loads.items()},
+        THROUGHPUT_AVERAGE: {broker: data.msg_throughput_ema for broker, data in loads.items()},
+        AVERAGED_AT: {broker: float(data.updated_at) for broker, data in loads.items()},
+    }
+
+
+def _top_bundles(
+    rows: Rows, reports: Mapping[str, BrokerReport], settings: Settings
+) -> dict[str, tuple[TopBundle, ...]]:
+    """Each broker's list as it would publish it; none at all where K is below 1, on which Pulsar's brokers fail."""
+    k = settings.loadBalancerMaxNumberOfBundlesInBundleLoadReport
+    if k < 1:
+        return {}
+    present = PoliciesPresent(reading.policies(rows))
+    return {broker: top_bundles(report.stats, k, present, settings) for broker, report in reports.items()}
+
+
+def _owners(rows: Rows) -> dict[str, tuple[str, ...]]:
+    owned: dict[str, list[str]] = {}
+    for row in rows["bundle_load"]:
+        if row["owner"] is not None:
+            owned.setdefault(row["owner"], []).append(row["bundle"])
+    return {broker: tuple(sorted(bundles)) for broker, bundles in sorted(owned.items())}

@@ -1,0 +1,87 @@
+"""Transfers of one cluster in one cycle (Pulsar: UnloadScheduler, TransferShedder).
+
+A bundle's destination, where the shedder names one, is the "best" alternative of its row. The extensible manager has no
+other shedder: Pulsar takes TransferShedder whatever modular class the settings name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from evenkeel.decisions.considered import Considered, considered
+from evenkeel.decisions.shedding.extensible_frame import TransferRound, run_transfers
+from evenkeel.decisions.shedding.transfer_shedder import TransferState
+from evenkeel.rounds import reading, state
+from evenkeel.rounds.extensible_loads import SHEDDER, Remembered, remembered, see
+from evenkeel.rounds.reading import Row, Rows
+from evenkeel.rounds.reasons import reason_row
+from evenkeel.settings import Settings
+
+HITS = "hits"
+UNLOADED_AT = "unloaded_at"
+
+
+def decide(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
+    """Rows of `unload_decisions`, for the cluster, every broker and the bundles looked at, and of `strategy_state`.
+
+    `state` holds the predecessor's rows. A cycle inside the shedding interval is `not_due`: hits and unloads are handed
+    on as they were, while load averages move on all the same.
+    """
+    settings, cycle = reading.settings_of(rows), reading.the_cycle(rows)
+    before = remembered(rows["state"])
+    seen = see(rows, before, settings)
+    now = datetime.fromisoformat(cycle["cycle_at"])
+    made = run_transfers(
+        seen.load,
+        _state_of(before),
+        reading.policies(rows),
+        seen.owners,
+        settings,
+        now=now,
+        last_shed_at=state.shed_at(rows["state"]),
+    )
+    after = {**seen.averages, **_remember(made, settings, now)}
+    stamp = {"cluster": cycle["cluster"], "cycle_at": cycle["cycle_at"]}
+    verdicts = [_named(verdict, cycle["cluster"]) for verdict in (*made.considered, *_silent(rows, made))]
+    kept = [*_rows_of(after), *state.state_rows(SHEDDER, {}, made.shed_at, made.recently_unloaded)]
+    return {
+        "unload_decisions": [{**reason_row(verdict, SHEDDER), **stamp} for verdict in verdicts],
+        "strategy_state": [{**row, **stamp} for row in kept],
+    }
+
+
+def _state_of(before: Remembered) -> TransferState:
+    unloaded = {broker: int(at) for broker, at in before.get(UNLOADED_AT, {}).items()}
+    return TransferState(int(before.get(HITS, {}).get(state.THE_CLUSTER, 0)), unloaded)
+
+
+def _remember(made: TransferRound, settings: Settings, now: datetime) -> dict[str, Mapping[str, float]]:
+    """Hits and brokers that gave bundles away, with evenkeelAssumeUnloadsSucceed also those of this cycle."""
+    unloaded = {broker: float(at) for broker, at in made.state.recently_unloaded.items()}
+    if settings.evenkeelAssumeUnloadsSucceed:
+        unloaded |= {transfer.source: now.timestamp() * 1_000 for transfer in made.transfers}
+    return {HITS: {state.THE_CLUSTER: float(made.state.hits)}, UNLOADED_AT: unloaded}
+
+
+def _rows_of(after: Remembered) -> list[Row]:
+    return [
+        state.state_row(SHEDDER, subject, name, value=value)
+        for name, values in sorted(after.items())
+        for subject, value in sorted(values.items())
+    ]
+
+
+def _named(verdict: Considered, cluster: str) -> Considered:
+    return replace(verdict, subject=cluster) if verdict.subject_kind == "cluster" else verdict
+
+
+def _silent(rows: Rows, made: TransferRound) -> list[Considered]:
+    """Brokers that cannot be decided on; a round that ran has its own rows about them."""
+    if made.status == "ran":
+        return []
+    usable = {row["broker"] for row in reading.usable_reports(rows)}
+    silent = sorted(row["broker"] for row in rows["broker_load"] if row["broker"] not in usable)
+    return [considered(broker, "broker", broker, "skipped", "no_report") for broker in silent]
