@@ -5,7 +5,6 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from evenkeel.aggregation import broker_averages
 from evenkeel.aggregation.bundle_averages import AVERAGES, default_average
 from evenkeel.aggregation.bundle_sums import FIGURES
 from evenkeel.aggregation.exact import exact_sum
@@ -15,19 +14,12 @@ from evenkeel.aggregation.usage import RESOURCES, percent, weighted_usage
 REJECTED_STATE = "rejected"
 
 
-def broker_load(
-    reports: DataFrame,
-    rejected: DataFrame | None,
-    bundles: DataFrame,
-    weights: DataFrame,
-    before: DataFrame | None = None,
-) -> DataFrame:
+def broker_load(reports: DataFrame, rejected: DataFrame | None, bundles: DataFrame, weights: DataFrame) -> DataFrame:
     """Rows of broker_load, one for each broker of `reports`.
 
     `reports` are the rows of broker_reports, one per broker (`reports_once`); `rejected` the rows of `rejected`, None
-    if there are none; `bundles` rows of bundle_load; `weights` has cluster, is_extensible, history and one
-    `<resource>_weight` per resource; `before` rows of the predecessor's broker_load, None if no cluster is under the
-    extensible manager. A broker whose report was set aside keeps its row, with state `rejected` and usage not known.
+    if there are none; `bundles` rows of bundle_load; `weights` has cluster, is_extensible and one `<resource>_weight`
+    per resource. A broker whose report was set aside keeps its row, with state `rejected` and its usage not known.
     """
     judged = _judged(reports, rejected)
     measured = judged.join(F.broadcast(weights), "cluster", how="inner").withColumns(
@@ -37,23 +29,21 @@ def broker_load(
         }
     )
     weighted = measured.withColumn("weighted_usage", weighted_usage(F.col("is_extensible")))
-    summed = weighted.withColumnsRenamed({"bundles": "named", "weighted_max_ema": "published_ema"}).join(
+    summed = weighted.withColumnRenamed("bundles", "named").join(
         bundle_sums_of_brokers(judged, bundles), [*CYCLE, "broker"], how="left"
     )
-    said = summed.withColumns({f"reported_{name}": F.expr(f"if(has_report, {name}, null)") for name in FIGURES})
-    return broker_averages.with_averages(said, before).select(
+    return summed.select(
         *CYCLE,
         *["broker", "state", "is_leader", "pulsar_version", "load_manager_class"],
         *[f"{name}_percent" for name in RESOURCES],
         *[f"{name}_weight" for name in RESOURCES],
         "weighted_usage",
         *[F.expr(f"coalesce(sum_{name}, if(owned_bundles = 0, 0.0D, null))").alias(name) for name in FIGURES],
-        *[f"reported_{name}" for name in FIGURES],
+        *[F.expr(f"if(has_report, {name}, null)").alias(f"reported_{name}") for name in FIGURES],
         F.expr("coalesce(sum_topics, 0)").alias("topics"),
         F.expr("if(has_report, topics, null)").alias("reported_topics"),
         F.expr("coalesce(bundles_owned, 0)").alias("bundles"),
         *[_time_average(name) for name in AVERAGES],
-        *broker_averages.AVERAGES,
     )
 
 

@@ -26,7 +26,7 @@ _TOPIC_COLUMNS = ("namespace", "topic", "hash", "broker", "seen_on", "observatio
 @dataclass(frozen=True, slots=True)
 class Observed:
     """What aggregation rests on: the checked rows of three tables, all broker reports, the rejections if there are any,
-    the predecessor's rows of bundle_load, and those of broker_load where a cluster is under the extensible manager."""
+    and the predecessor's rows of bundle_load."""
 
     topic_stats: DataFrame
     namespace_bundles: DataFrame
@@ -34,15 +34,13 @@ class Observed:
     broker_reports: DataFrame
     previous: DataFrame
     rejected: DataFrame | None
-    brokers_before: DataFrame | None = None
 
 
 def load_of(seen: Observed, weights: DataFrame) -> dict[str, DataFrame]:
     """The rows of `bundle_load` and `broker_load`, computed."""
     near = _fetched(seen)
     bundles = local(bundle_rows(near))
-    brokers = broker_load(near.broker_reports, near.rejected, bundles, weights, near.brokers_before)
-    return {"bundle_load": bundles, "broker_load": brokers}
+    return {"bundle_load": bundles, "broker_load": broker_load(near.broker_reports, near.rejected, bundles, weights)}
 
 
 def bundle_rows(seen: Observed) -> DataFrame:
@@ -72,7 +70,6 @@ def _fetched(seen: Observed) -> Observed:
         "broker_reports": reports_once(seen.broker_reports.drop("rest", "state_reason")),
         "previous": seen.previous,
         "rejected": seen.rejected,
-        "brokers_before": seen.brokers_before,
     }
     asked = {name: frame for name, frame in small.items() if frame is not None}
     with ThreadPoolExecutor(len(asked)) as pool:

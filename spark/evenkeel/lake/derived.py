@@ -120,9 +120,6 @@ BROKER_LOAD = cycle_table(
     Column("reported_topics", "bigint", "loaded topics by its own report", "count"),
     Column("bundles", "bigint", "bundles that it owns", "count", nullable=False),
     *_AVERAGES,
-    Column("weighted_max_ema", "double", "average of weighted usage (extensible manager only)", "fraction"),
-    Column("ema_origin", "string", "published by the broker, averaged over cycles, or first seen"),
-    Column("msg_throughput_ema", "double", "average of bytes in and out (extensible manager only)", "byte/s"),
 )
 
 STRATEGY_STATE = cycle_table(

@@ -1,7 +1,6 @@
 """Topic figures become the load of bundles and brokers.
 
-Reads: the observed tables without rejected records, `rejected`, and the predecessor's `bundle_load`; its `broker_load`
-too where a cluster is under the extensible manager, whose brokers average their load.
+Reads: the observed tables without rejected records, `rejected`, and the predecessor's `bundle_load`.
 Writes: `bundle_load`, a row per bundle of the boundaries in force, and `broker_load`, a row per broker.
 Skips: clusters that are not open. Fails: never for what it finds in the data; what is not known stays NULL.
 """
@@ -13,7 +12,6 @@ from typing import TYPE_CHECKING
 from evenkeel.aggregation.load import Observed, load_of
 from evenkeel.handover import Handover
 from evenkeel.lake.store import Lake
-from evenkeel.pulsar.managers import EXTENSIBLE
 from evenkeel.settings import EffectiveSettings, Settings
 from evenkeel.tasks.checked import read_checked
 from evenkeel.tasks.inputs import predecessor_rows
@@ -27,19 +25,12 @@ def run(spark: SparkSession, handover: Handover) -> Handover:
     if not handover.open_cycles():
         return handover
     lake = Lake(handover.lake)
-    previous, reads = predecessor_rows(spark, lake, handover, "bundle_load")
-    brokers_before = None
-    if any(cycle.manager == EXTENSIBLE for cycle in handover.open_cycles()):
-        brokers_before, more = predecessor_rows(spark, lake, handover, "broker_load")
-        reads += more
-    seen = observed(spark, lake, handover, previous, brokers_before)
-    load = load_of(seen, weights(spark, handover))
-    return handover.with_writes(lake.append(spark, load, handover=handover, task="aggregate", reads=reads))
+    previous, before = predecessor_rows(spark, lake, handover, "bundle_load")
+    load = load_of(observed(spark, lake, handover, previous), weights(spark, handover))
+    return handover.with_writes(lake.append(spark, load, handover=handover, task="aggregate", reads=before))
 
 
-def observed(
-    spark: SparkSession, lake: Lake, handover: Handover, previous: DataFrame, brokers_before: DataFrame | None
-) -> Observed:
+def observed(spark: SparkSession, lake: Lake, handover: Handover, previous: DataFrame) -> Observed:
     """What was observed of the open clusters, without the records that were set aside."""
 
     def checked(table: str) -> DataFrame:
@@ -56,13 +47,12 @@ def observed(
         broker_reports=all_rows("broker_reports"),
         previous=previous,
         rejected=all_rows("rejected") if handover.writes_of("rejected") else None,
-        brokers_before=brokers_before,
     )
 
 
 def weights(spark: SparkSession, handover: Handover) -> DataFrame:
     """Per open cluster the weight of each resource in force and whether the extensible manager's rules hold."""
-    columns = "cluster string, is_extensible boolean, history double, cpu_weight double, memory_weight double, "
+    columns = "cluster string, is_extensible boolean, cpu_weight double, memory_weight double, "
     columns += "direct_memory_weight double, bandwidth_in_weight double, bandwidth_out_weight double"
     rows = []
     for cycle in handover.open_cycles():
@@ -70,8 +60,7 @@ def weights(spark: SparkSession, handover: Handover) -> DataFrame:
         rows.append(
             (
                 cycle.cluster,
-                cycle.manager == EXTENSIBLE,
-                settings.loadBalancerHistoryResourcePercentage,
+                cycle.manager == "extensible",
                 settings.loadBalancerCPUResourceWeight,
                 settings.loadBalancerMemoryResourceWeight,
                 settings.loadBalancerDirectMemoryResourceWeight,

@@ -11,10 +11,9 @@ from typing import Any
 from evenkeel.engine.code import code_digest, code_version
 from evenkeel.handover import OPEN, ClusterCycle, Handover, Write
 from evenkeel.lake.manifest import write_rows
-from evenkeel.pulsar.managers import EXTENSIBLE
 
 # Of the cycle before, a cycle reads the averages and the strategies' state.
-_STATE_TABLES = frozenset({"bundle_load", "strategy_state"})
+STATE_TABLES = ("bundle_load", "strategy_state")
 _FIGURES = ("shedder", "placement", "splits", "unloads", "placements", "refusals")
 _RATIOS = ("before_max_over_mean", "after_max_over_mean", "moved_traffic_share")
 
@@ -43,7 +42,7 @@ def manifest_row(handover: Handover, cycle: ClusterCycle, plan: Mapping[str, Any
         "source": "recording",
         "snapshot": cycle.snapshot.path,
         "writes": write_rows(writes),
-        "reads": write_rows([write for write in before.writes if write.table in _read_before(cycle)]),
+        "reads": write_rows([write for write in before.writes if write.table in STATE_TABLES]),
         "dag_id": handover.run.dag_id,
         "run_id": handover.run.run_id,
         "code_version": code_version(),
@@ -58,11 +57,6 @@ def attempt_id(row: Mapping[str, Any]) -> str:
     parts = [row["cluster"], row["cycle_at"].isoformat(), row["kind"], row["plan_id"], row["status"], row["reason"]]
     parts += [row["run_id"], [write["write_id"] for write in row["writes"]]]
     return hashlib.sha256(json.dumps(parts, ensure_ascii=False).encode()).hexdigest()
-
-
-def _read_before(cycle: ClusterCycle) -> frozenset[str]:
-    """Under the extensible manager brokers average their load, too."""
-    return _STATE_TABLES | {"broker_load"} if cycle.manager == EXTENSIBLE else _STATE_TABLES
 
 
 def own_writes(writes: Sequence[Write], cluster: str) -> list[Write]:
