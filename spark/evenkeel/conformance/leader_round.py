@@ -13,6 +13,7 @@ from evenkeel.decisions.load import BrokerReport, BundleHistory, LoadData, Polic
 from evenkeel.decisions.placement.pipeline import PlacementRound
 from evenkeel.decisions.placement.round_robin import FIRST_TURN, Turn
 from evenkeel.decisions.shedding.frame import run_shedding
+from evenkeel.decisions.shedding.shed import ShedderState
 from evenkeel.decisions.splitting.execute import histories_after_splits, refusal, unloads_children
 from evenkeel.decisions.splitting.when import decide_splits
 from evenkeel.settings import Settings
@@ -29,7 +30,7 @@ class _Leader:
     boundaries: Mapping[str, tuple[int, ...]]
     histories: dict[str, BundleHistory] = field(default_factory=dict)
     unloaded: dict[str, int] = field(default_factory=dict)
-    usage: dict[str, float] = field(default_factory=dict)
+    state: ShedderState = field(default_factory=dict)
     turn: Turn = FIRST_TURN
     now: int = NOW
 
@@ -92,8 +93,9 @@ def _split(leader: _Leader, load: LoadData, placing: PlacementRound) -> dict[str
 
 
 def _shed(leader: _Leader, load: LoadData, placing: PlacementRound) -> dict[str, str]:
-    done = run_shedding(load, leader.usage, placing.gates, leader.settings, now=leader.now, last_shed_at=None)
-    leader.usage, leader.unloaded = dict(done.state), dict(done.recently_unloaded)
+    done = run_shedding(load, leader.state, placing.gates, leader.settings, now=leader.now, last_shed_at=None)
+    leader.state, leader.unloaded = done.state, dict(done.recently_unloaded)
+    placing.plan(done.destinations)
     unloaded = {}
     for bundle, broker in done.unloads:
         destination = placing.place_shed(bundle, broker).destination

@@ -8,16 +8,16 @@ Times are aware datetimes or epoch milliseconds.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from evenkeel.decisions.bundles import namespace_of
 from evenkeel.decisions.considered import Considered, considered
 from evenkeel.decisions.load import LoadData
 from evenkeel.decisions.placement.gates import UnloadGates
+from evenkeel.decisions.shedding.fitting import PLANNED
 from evenkeel.decisions.shedding.shed import Shed, ShedderState
-from evenkeel.decisions.shedding.shedders import shedder_named
-from evenkeel.decisions.shedding.threshold_shedder import without_gone
+from evenkeel.decisions.shedding.shedders import on_active_brokers_change, shedder_named
 from evenkeel.errors import BadInput
 from evenkeel.settings import Settings
 
@@ -26,6 +26,7 @@ Moment = datetime | int
 FEWEST_BROKERS = 2
 INTERVAL = "loadBalancerSheddingIntervalMinutes"
 EXCLUDED = "loadBalancerSheddingExcludedNamespaces"
+TWICE = "reported_by_two_brokers"
 _MINUTE_MS = 60_000
 
 
@@ -33,7 +34,8 @@ _MINUTE_MS = 60_000
 class SheddingRound:
     """One cycle's shedding. `status`: "ran", "not_due", "switched_off" or "too_few_brokers".
 
-    `unloads`: bundles that may leave, with the broker they leave; their destination is placement's business.
+    `unloads`: bundles that may leave, with the broker they leave; their destination is placement's business, and
+    `destinations` are those that the strategy has planned, for all that it proposed.
     `shed_at`: when the strategy last ran, epoch ms (this cycle's time if it ran, else as before).
     `recently_unloaded`: what is still within the grace period.
     """
@@ -44,6 +46,7 @@ class SheddingRound:
     state: ShedderState
     shed_at: int | None
     recently_unloaded: Mapping[str, int]
+    destinations: Mapping[str, str] = field(default_factory=dict)
 
 
 def milliseconds(moment: Moment) -> int:
@@ -83,10 +86,11 @@ def run_shedding(
     stopped = _stopped(load, now, last, settings)
     if stopped is not None:
         return SheddingRound(stopped.rule, (), (stopped,), state, last, recent)
-    shedder = shedder_named(settings.loadBalancerLoadSheddingStrategy)
-    shed = shedder(replace(load, recently_unloaded=recent), without_gone(state, load.brokers), settings)
+    name = settings.loadBalancerLoadSheddingStrategy
+    shedder, remembered = shedder_named(name), on_active_brokers_change(name, state, load.brokers.keys())
+    shed = shedder(replace(load, recently_unloaded=recent), remembered, settings)
     unloads, rows = through_gates(shed, gates, settings)
-    return SheddingRound("ran", unloads, rows, shed.state, milliseconds(now), recent)
+    return SheddingRound("ran", unloads, rows, shed.state, milliseconds(now), recent, shed.destinations)
 
 
 def through_gates(
@@ -94,20 +98,32 @@ def through_gates(
 ) -> tuple[tuple[tuple[str, str], ...], tuple[Considered, ...]]:
     """What of a strategy's proposals may leave, and all its rows, those of refused bundles with the gate's rule.
 
-    A refused proposal is not replaced by another bundle.
+    A refused proposal is not replaced by another bundle. A bundle that two brokers report leaves the first of them.
     """
-    refusals = {bundle: _refusal(bundle, broker, gates, settings) for bundle, broker in shed.unloads}
-    rows = []
-    for row in shed.considered:
-        refusal = refusals.get(row.subject) if row.subject_kind == "bundle" and row.outcome == "unload" else None
-        if refusal is None:
-            rows.append(row)
-        else:
-            setting = EXCLUDED if refusal == "excluded_namespace" else None
-            rows.append(
-                considered(row.subject, "bundle", row.broker, "refused", refusal, setting=setting, numbers=row.numbers)
-            )
-    return tuple((bundle, broker) for bundle, broker in shed.unloads if refusals[bundle] is None), tuple(rows)
+    refusals = {proposal: _refusal(*proposal, gates, settings) for proposal in shed.unloads}
+    leaving: dict[str, str] = {}
+    for bundle, broker in shed.unloads:
+        if refusals[bundle, broker] is None:
+            refusals[bundle, broker] = None if leaving.setdefault(bundle, broker) == broker else TWICE
+    rows = [_through_gate(row, refusals) if row.outcome == "unload" else row for row in shed.considered]
+    return tuple(leaving.items()), tuple(rows)
+
+
+def _through_gate(row: Considered, refusals: Mapping[tuple[str, str], str | None]) -> Considered:
+    """The row of a proposal; of a plan for a refused one there may still be need (see AvgShedder's placement)."""
+    refusal = refusals.get((row.subject, row.broker or "")) if row.subject_kind == "bundle" else None
+    if refusal is None:
+        return row
+    return considered(
+        row.subject,
+        "bundle",
+        row.broker,
+        "skipped" if refusal == TWICE else "refused",
+        refusal,
+        setting=EXCLUDED if refusal == "excluded_namespace" else None,
+        alternatives=tuple(other for other in row.alternatives if other.rule == PLANNED),
+        numbers=row.numbers,
+    )
 
 
 def _refusal(bundle: str, broker: str, gates: UnloadGates, settings: Settings) -> str | None:

@@ -1,0 +1,32 @@
+"""The two measures of traffic that UniformLoadShedder and AvgShedder compare brokers and move bundles by."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from operator import attrgetter
+
+from evenkeel.decisions.considered import Unit
+from evenkeel.decisions.load import BrokerReport, MessageAverages
+from evenkeel.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """One of them: msg/s or byte/s, in and out together. `minimum_setting` is the key of the least worth moving."""
+
+    name: str
+    unit: Unit
+    of_broker: Callable[[BrokerReport], float]
+    of_bundle: Callable[[MessageAverages], float]
+    minimum_setting: str
+
+    def minimum(self, settings: Settings) -> int:
+        """The least that is worth moving, in the measure's unit."""
+        return int(getattr(settings, self.minimum_setting))
+
+
+RATE = Measure("rate", "msg/s", attrgetter("rate"), attrgetter("rate"), "minUnloadMessage")
+THROUGHPUT = Measure(
+    "throughput", "byte/s", attrgetter("throughput"), attrgetter("throughput"), "minUnloadMessageThroughput"
+)
