@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -124,16 +123,6 @@ def test_avg_shedder_goes_on_counting_for_a_broker_that_is_gone() -> None:
     assert shed(load(), settings, state=hits).state["low_hits"] == {HOT: 1.0, COLD: 1.0, "gone:8080": 3.0}
     calm = settings.with_values({"loadBalancerAvgShedderLowThreshold": 91})
     assert shed(load(), calm, state=hits).state == {"low_hits": {}, "high_hits": {}}
-
-
-def test_a_bundle_that_two_brokers_report_leaves_once() -> None:
-    found = load()
-    also = replace(found.brokers[HOT], broker=COLD)
-    settings = Settings().with_values({"loadBalancerLoadSheddingStrategy": "OverloadShedder"})
-    made = shed(replace(found, brokers={HOT: found.brokers[HOT], COLD: also}), settings)
-    assert made.unloads == ((BUNDLES[0], HOT),)
-    (row,) = (row for row in made.considered if (row.subject, row.broker) == (BUNDLES[0], COLD))
-    assert (row.outcome, row.rule) == ("skipped", "reported_by_two_brokers")
 
 
 def test_a_refused_proposal_keeps_its_numbers_and_is_not_replaced() -> None:

@@ -147,6 +147,23 @@ def test_pairs_count_over_cycles_and_a_shed_bundle_goes_to_the_planned_broker() 
     }
 
 
+def test_a_bundle_that_two_brokers_report_is_unloaded_once() -> None:
+    twice = [bundle(n, "b1:8080", 40 * MIB) for n in range(2)]
+    names = [row["bundle"] for row in twice]
+    traffic = {"msg_throughput_in": 80 * MIB, "bundles": names}
+    reports = [report("b1:8080", 95.0, **traffic), report("b2:8080", 96.0, **traffic), report("b3:8080", 5.0)]
+    known = rows(reports, twice, cycle=[cycle(loadBalancerLoadSheddingStrategy="OverloadShedder")])
+    unloads = shed_round.decide({}, known)["unload_decisions"]
+    proposed = [r["broker"] for r in unloads if (r["subject"], r["outcome"]) == (names[0], "unload")]
+    assert proposed == ["b1:8080", "b2:8080"]
+    placed = place_round.decide({}, known | {"unload_decisions": unloads})["placement_decisions"]
+    found = [(r["broker"], r["outcome"], r["rule"], r["destination"]) for r in placed if r["subject"] == names[0]]
+    assert found == [
+        ("b1:8080", "skipped", "reported_by_two_brokers", None),
+        ("b2:8080", "placed", "least_long_term_rate", "b3:8080"),
+    ]
+
+
 def test_a_bundle_to_be_split_is_not_unloaded_in_the_same_cycle() -> None:
     full = bundle(0, "b1:8080", 90 * MIB, topics=2000)
     known = rows(HOT, [full, *BUNDLES[1:]])

@@ -56,7 +56,18 @@ def _shed(rows: Rows, load: LoadData, policies: Policies, settings: Settings) ->
     proposed = sorted((row["subject"], row["broker"]) for row in rows["unload_decisions"] if _is_unload(row))
     actual = _round(rows, load, policies, settings)
     freely = _round(rows, load, replace(policies, groups={}), settings)
-    return [(actual.place_shed(b, owner), "shed", freely.place_shed(b, owner)) for b, owner in proposed]
+    found = [(actual.place_shed(b, owner), "shed", freely.place_shed(b, owner)) for b, owner in proposed]
+    last = {one.bundle: one.considered.broker for one, _, _ in found if one.considered.outcome == "placed"}
+    return [(_once(one, last.get(one.bundle)), cause, other) for one, cause, other in found]
+
+
+def _once(placement: Placement, acted_on: str | None) -> Placement:
+    """A bundle that two brokers shed is unloaded once: as Pulsar, which asks twice, leaves it in the end."""
+    verdict = placement.considered
+    if verdict.outcome != "placed" or verdict.broker == acted_on:
+        return placement
+    row = replace(verdict, outcome="skipped", rule="reported_by_two_brokers")
+    return replace(placement, destination=None, considered=row)
 
 
 def _ownerless(rows: Rows, load: LoadData, policies: Policies, settings: Settings) -> list[_Placed]:
@@ -82,7 +93,8 @@ def planned_destinations(unloads: Sequence[Row]) -> dict[str, str]:
         for other in row["alternatives"]
         if other["rule"] == PLANNED
     ]
-    return {bundle: broker for _, _, bundle, broker in sorted(plans)}
+    last = {bundle: (pair, rank, bundle, broker) for pair, rank, bundle, broker in sorted(plans)}
+    return {bundle: broker for _, _, bundle, broker in sorted(last.values())}
 
 
 def _is_unload(row: Row) -> bool:

@@ -105,7 +105,9 @@ def shed(load: LoadData, state: ShedderState, settings: Settings) -> Shed:
             selection = Selection((), (_calm(pair, settings),))
         rows += (*selection.considered, *_about_idle(pair))
         unloads += [(bundle, pair.busy) for bundle in selection.bundles]
-        destinations |= dict.fromkeys(selection.bundles, pair.idle)
+        for bundle in selection.bundles:
+            destinations.pop(bundle, None)  # in two reports: the later plan also comes later
+            destinations[bundle] = pair.idle
     return Shed(tuple(unloads), tuple(rows), hits.state(), destinations)
 
 

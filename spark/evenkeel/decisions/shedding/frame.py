@@ -26,7 +26,6 @@ Moment = datetime | int
 FEWEST_BROKERS = 2
 INTERVAL = "loadBalancerSheddingIntervalMinutes"
 EXCLUDED = "loadBalancerSheddingExcludedNamespaces"
-TWICE = "reported_by_two_brokers"
 _MINUTE_MS = 60_000
 
 
@@ -98,15 +97,11 @@ def through_gates(
 ) -> tuple[tuple[tuple[str, str], ...], tuple[Considered, ...]]:
     """What of a strategy's proposals may leave, and all its rows, those of refused bundles with the gate's rule.
 
-    A refused proposal is not replaced by another bundle. A bundle that two brokers report leaves the first of them.
+    A refused proposal is not replaced by another bundle. A bundle that two brokers report may be proposed for both.
     """
     refusals = {proposal: _refusal(*proposal, gates, settings) for proposal in shed.unloads}
-    leaving: dict[str, str] = {}
-    for bundle, broker in shed.unloads:
-        if refusals[bundle, broker] is None:
-            refusals[bundle, broker] = None if leaving.setdefault(bundle, broker) == broker else TWICE
     rows = [_through_gate(row, refusals) if row.outcome == "unload" else row for row in shed.considered]
-    return tuple(leaving.items()), tuple(rows)
+    return tuple(proposal for proposal in shed.unloads if refusals[proposal] is None), tuple(rows)
 
 
 def _through_gate(row: Considered, refusals: Mapping[tuple[str, str], str | None]) -> Considered:
@@ -118,7 +113,7 @@ def _through_gate(row: Considered, refusals: Mapping[tuple[str, str], str | None
         row.subject,
         "bundle",
         row.broker,
-        "skipped" if refusal == TWICE else "refused",
+        "refused",
         refusal,
         setting=EXCLUDED if refusal == "excluded_namespace" else None,
         alternatives=tuple(other for other in row.alternatives if other.rule == PLANNED),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from operator import attrgetter
 
 from evenkeel.decisions.considered import Unit
 from evenkeel.decisions.load import BrokerReport, MessageAverages
@@ -26,7 +25,11 @@ class Measure:
         return int(getattr(settings, self.minimum_setting))
 
 
-RATE = Measure("rate", "msg/s", attrgetter("rate"), attrgetter("rate"), "minUnloadMessage")
+RATE = Measure("rate", "msg/s", lambda report: report.rate, lambda averages: averages.rate, "minUnloadMessage")
 THROUGHPUT = Measure(
-    "throughput", "byte/s", attrgetter("throughput"), attrgetter("throughput"), "minUnloadMessageThroughput"
+    "throughput",
+    "byte/s",
+    lambda report: report.throughput,
+    lambda averages: averages.throughput,
+    "minUnloadMessageThroughput",
 )

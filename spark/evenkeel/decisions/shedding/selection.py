@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from operator import attrgetter
 
 from evenkeel.decisions.bundles import is_heartbeat_or_sla, namespace_of
 from evenkeel.decisions.considered import Alternative, Considered, considered
@@ -70,7 +69,7 @@ def select_bundles(
     report: BrokerReport, load: LoadData, eligible: Eligible, wanted: float, numbers: Mapping[str, float]
 ) -> Selection:
     """Take bundles of one broker until `wanted` byte/s are reached. `numbers` go into every row."""
-    ordered, throughputs, skipped = heaviest_first(report, load, eligible, attrgetter("throughput"))
+    ordered, throughputs, skipped = heaviest_first(report, load, eligible, lambda averages: averages.throughput)
     before = _taken_before(ordered, throughputs, wanted)
     next_in_line = tuple(
         Alternative(bundle, "next", "wanted_reached", throughputs[bundle])
