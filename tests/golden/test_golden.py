@@ -18,7 +18,7 @@ FEWEST = {
     "bundle_of": 73,
     "bundle_split_apply": 95,
     "candidates": 82,
-    "cycle": 66,
+    "cycle": 72,
     "hash": 118,
     "long_short_term": 73,
     "select": 49,

@@ -13,7 +13,7 @@ shed too.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from evenkeel.decisions.considered import Alternative, Considered, Outcome, considered
@@ -88,10 +88,20 @@ class Hits:
         return {LOW_HITS: dict(sorted(self._low.items())), HIGH_HITS: dict(sorted(self._high.items()))}
 
 
-def shed(load: LoadData, state: ShedderState, settings: Settings) -> Shed:
-    """What to unload now and where to, and the hits after this round."""
+def shed(
+    load: LoadData,
+    state: ShedderState,
+    settings: Settings,
+    *,
+    ties: Callable[[Iterable[str]], Iterable[str]] = sorted,
+) -> Shed:
+    """What to unload now and where to, and the hits after this round.
+
+    `ties`: the order of brokers with equal scores. In Pulsar a hash map's, here by name.
+    """
     eligible, hits = Eligible(load), Hits(state)
-    pairs = pairs_of(scores(load, settings))
+    found = scores(load, settings)
+    pairs = pairs_of({broker: found[broker] for broker in ties(found)})
     active = {pair.number for pair in pairs if hits.count(pair, settings)}
     if not active:
         hits = Hits({})
@@ -117,8 +127,8 @@ def scores(load: LoadData, settings: Settings) -> dict[str, float]:
 
 
 def pairs_of(found: Mapping[str, float]) -> list[Pair]:
-    """Idlest and busiest, next idlest and next busiest, and so on; equal scores in name order."""
-    ordered = sorted(sorted(found), key=found.__getitem__)
+    """Idlest and busiest, next idlest and next busiest, and so on; equal scores in the order given."""
+    ordered = sorted(found, key=found.__getitem__)
     half = (len(ordered) + 1) // 2
     couples = zip(ordered[:half], reversed(ordered), strict=False)
     return [Pair(n, idle, busy, found[idle], found[busy]) for n, (idle, busy) in enumerate(couples, start=1)]

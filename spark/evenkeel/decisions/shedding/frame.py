@@ -17,7 +17,7 @@ from evenkeel.decisions.load import LoadData
 from evenkeel.decisions.placement.gates import UnloadGates
 from evenkeel.decisions.shedding.fitting import PLANNED
 from evenkeel.decisions.shedding.shed import Shed, ShedderState
-from evenkeel.decisions.shedding.shedders import on_active_brokers_change, shedder_named
+from evenkeel.decisions.shedding.shedders import Shedder, on_active_brokers_change, shedder_named
 from evenkeel.errors import BadInput
 from evenkeel.settings import Settings
 
@@ -78,16 +78,20 @@ def run_shedding(
     *,
     now: Moment,
     last_shed_at: Moment | None,
+    shedder: Shedder | None = None,
 ) -> SheddingRound:
-    """Decide what to shed in this cycle. A round that does not run leaves the state as it was."""
+    """Decide what to shed in this cycle. A round that does not run leaves the state as it was.
+
+    `shedder`: to decide with instead of the one that the settings name.
+    """
     last = None if last_shed_at is None else milliseconds(last_shed_at)
     recent = within_grace(load.recently_unloaded, now, settings)
     stopped = _stopped(load, now, last, settings)
     if stopped is not None:
         return SheddingRound(stopped.rule, (), (stopped,), state, last, recent)
     name = settings.loadBalancerLoadSheddingStrategy
-    shedder, remembered = shedder_named(name), on_active_brokers_change(name, state, load.brokers.keys())
-    shed = shedder(replace(load, recently_unloaded=recent), remembered, settings)
+    remembered = on_active_brokers_change(name, state, load.brokers.keys())
+    shed = (shedder or shedder_named(name))(replace(load, recently_unloaded=recent), remembered, settings)
     unloads, rows = through_gates(shed, gates, settings)
     return SheddingRound("ran", unloads, rows, shed.state, milliseconds(now), recent, shed.destinations)
 
