@@ -17,6 +17,7 @@ T = TypeVar("T")
 
 NOW = 1_700_000_000_000
 MIB = 1_048_576.0
+SHEDDERS = ["ThresholdShedder", "OverloadShedder", "UniformLoadShedder", "AvgShedder"]
 
 throughputs = st.sampled_from([0.0, 1.0 * MIB, 20.0 * MIB, 20.0 * MIB + 1, 60.0 * MIB])
 stats = st.builds(
@@ -99,6 +100,8 @@ def _report(draw: st.DrawFn, broker: str, figures: dict[str, BundleStats]) -> Br
         broker=broker,
         cpu=ResourceUsage(draw(st.sampled_from([0.0, 10.0, 30.0, 60.0, 85.0, 95.0])), 100.0),
         bandwidth_in=ResourceUsage(draw(st.sampled_from([0.0, 40.0])), 100.0),
+        msg_rate_in=sum(s.msg_rate_in for s in figures.values()),
+        msg_rate_out=sum(s.msg_rate_out for s in figures.values()),
         msg_throughput_in=sum(s.msg_throughput_in for s in figures.values()),
         msg_throughput_out=sum(s.msg_throughput_out for s in figures.values()),
         topics=draw(st.sampled_from([10, 50_000, 50_001])),
@@ -127,7 +130,15 @@ def _settings(draw: st.DrawFn) -> Settings:
             "loadBalancerDistributeBundlesEvenlyEnabled": draw(st.booleans()),
             "loadBalancerBundleUnloadMinThroughputThreshold": draw(st.sampled_from([0.0, 10.0])),
             "loadBalancerNamespaceMaximumBundles": draw(st.sampled_from([3, 128])),
-            "loadBalancerLoadSheddingStrategy": draw(st.sampled_from(["ThresholdShedder", "OverloadShedder"])),
+            "loadBalancerLoadSheddingStrategy": draw(st.sampled_from(SHEDDERS)),
+            "loadBalancerLoadPlacementStrategy": draw(st.sampled_from(["LeastLongTermMessageRate", "AvgShedder"])),
+            "evenkeelPulsarVersion": draw(st.sampled_from(["4.x", "5.0"])),
+            "loadBalancerAvgShedderHitCountHighThreshold": draw(st.sampled_from([1, 2])),
+            "loadBalancerAvgShedderHitCountLowThreshold": draw(st.sampled_from([1, 8])),
+            "maxUnloadPercentage": draw(st.sampled_from([1.0, 0.2])),
+            "maxUnloadBundleNumPerShedding": draw(st.sampled_from([-1, 1])),
+            "minUnloadMessage": draw(st.sampled_from([0, 1_000, 100_000])),
+            "minUnloadMessageThroughput": draw(st.sampled_from([0, 1_048_576])),
             "loadBalancerSheddingExcludedNamespaces": draw(st.sampled_from([frozenset(), frozenset(["t/n1"])])),
         }
     )

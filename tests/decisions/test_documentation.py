@@ -139,8 +139,8 @@ def test_concepts_threshold_shedder_does_nothing_for_little_traffic() -> None:
 
 
 def test_article_usage_moves_by_a_tenth_towards_the_latest_figure() -> None:
-    shed = threshold_shedder.shed(three_brokers(100.0), {"broker1:8080": 0.2}, Settings())
-    assert abs(shed.state["broker1:8080"] - (0.2 * 0.9 + 0.4 * 0.1)) < 1e-12
+    shed = threshold_shedder.shed(three_brokers(100.0), {"usage_average": {"broker1:8080": 0.2}}, Settings())
+    assert abs(shed.state["usage_average"]["broker1:8080"] - (0.2 * 0.9 + 0.4 * 0.1)) < 1e-12
 
 
 def test_article_short_and_long_term_averages() -> None:

@@ -11,6 +11,7 @@ from evenkeel.decisions.load import BrokerReport, BundleStats, IsolationPolicy, 
 from evenkeel.decisions.placement.pipeline import PlacementRound
 from evenkeel.decisions.sentences import sentence
 from evenkeel.decisions.shedding.frame import SheddingRound, due, run_shedding, within_grace
+from evenkeel.decisions.shedding.shed import ShedderState
 from evenkeel.decisions.shedding.shedders import shedder_named
 from evenkeel.errors import BadInput, NotImplementedStrategy
 from evenkeel.settings import Settings
@@ -45,7 +46,7 @@ def shed(
     *,
     policies: Policies = Policies(),  # noqa: B008 (frozen)
     last: datetime | None = None,
-    state: dict[str, float] | None = None,
+    state: ShedderState | None = None,
 ) -> SheddingRound:
     gates = PlacementRound(found, policies, settings).gates
     return run_shedding(found, state or {}, gates, settings, now=NOON, last_shed_at=last)
@@ -56,11 +57,12 @@ def test_the_heaviest_bundle_leaves_a_broker_far_above_the_mean() -> None:
     assert found.unloads == ((BUNDLES[0], HOT),)
     assert found.status == "ran"
     assert found.shed_at == int(NOON.timestamp() * 1000)
-    assert found.state == pytest.approx({HOT: 0.95, COLD: 0.05})
+    assert found.state.keys() == {"usage_average"}
+    assert found.state["usage_average"] == pytest.approx({HOT: 0.95, COLD: 0.05})
 
 
 def test_a_round_inside_the_interval_is_not_due_and_leaves_the_state() -> None:
-    state = {HOT: 0.5, "gone:8080": 0.7}
+    state = {"usage_average": {HOT: 0.5, "gone:8080": 0.7}}
     last = NOON - timedelta(seconds=59)
     found = shed(load(), last=last, state=state)
     assert (found.status, found.unloads) == ("not_due", ())
@@ -111,7 +113,16 @@ def test_the_grace_period_forgets_what_is_older() -> None:
 
 
 def test_averages_of_brokers_that_are_gone_are_forgotten() -> None:
-    assert set(shed(load(), state={"gone:8080": 0.9}).state) == {HOT, COLD}
+    assert set(shed(load(), state={"usage_average": {"gone:8080": 0.9}}).state["usage_average"]) == {HOT, COLD}
+
+
+def test_avg_shedder_goes_on_counting_for_a_broker_that_is_gone() -> None:
+    """Pulsar does not tell it; only a round without any differing pair forgets."""
+    settings = Settings().with_values({"loadBalancerLoadSheddingStrategy": "AvgShedder"})
+    hits = {"low_hits": {"gone:8080": 3.0}, "high_hits": {}}
+    assert shed(load(), settings, state=hits).state["low_hits"] == {HOT: 1.0, COLD: 1.0, "gone:8080": 3.0}
+    calm = settings.with_values({"loadBalancerAvgShedderLowThreshold": 91})
+    assert shed(load(), calm, state=hits).state == {"low_hits": {}, "high_hits": {}}
 
 
 def test_a_refused_proposal_keeps_its_numbers_and_is_not_replaced() -> None:
@@ -142,8 +153,8 @@ def test_old_heartbeat_names_are_protected_where_a_broker_is_old() -> None:
 
 
 def test_a_shedder_that_is_missing_says_which_there_are() -> None:
-    with pytest.raises(NotImplementedStrategy, match="OverloadShedder or ThresholdShedder"):
-        shedder_named("AvgShedder")
+    with pytest.raises(NotImplementedStrategy, match="OverloadShedder or ThresholdShedder or"):
+        shedder_named("TransferShedder")
 
 
 def test_the_busiest_broker_feeds_an_idle_one_and_is_spoken_of_once() -> None:

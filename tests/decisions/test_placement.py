@@ -168,7 +168,7 @@ def test_turns_run_over_a_remembered_list_until_it_no_longer_fits() -> None:
 
 def test_a_missing_placement_strategy_says_which_there_are() -> None:
     with pytest.raises(NotImplementedStrategy, match="LeastLongTermMessageRate"):
-        place(rated([report("b1:1")], [0.0]), loadBalancerLoadPlacementStrategy="AvgShedder")
+        place(rated([report("b1:1")], [0.0]), loadBalancerLoadPlacementStrategy="NoSuchStrategy")
 
 
 def test_versions_order_as_semantic_versions_do() -> None:

@@ -3,20 +3,31 @@ itself (the golden cases)."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from evenkeel.decisions.considered import Considered
 from evenkeel.decisions.placement.pipeline import Placement, PlacementRound
 from evenkeel.decisions.sentences import TEMPLATES, sentence
-from evenkeel.decisions.shedding import overload_shedder, threshold_shedder
+from evenkeel.decisions.shedding import avg_shedder, overload_shedder, threshold_shedder, uniform_load_shedder
 from evenkeel.decisions.shedding.frame import SheddingRound, run_shedding
 from evenkeel.decisions.shedding.shed import Shed
 from evenkeel.decisions.splitting.execute import SplitRound, carry_out, histories_after_splits
 from evenkeel.decisions.splitting.when import SplitPlan, decide_splits
 from tests.decisions.clusters import NOW, Cluster, clusters, owner_of, shuffled
 
-AT_LEAST = {"above_threshold", "wanted_reached", "maximum_bundles", "nobody_below_lower_boundary"}
+AT_LEAST = {
+    "above_threshold",
+    "wanted_reached",
+    "maximum_bundles",
+    "nobody_below_lower_boundary",
+    "lasting_difference_in_rate",
+    "lasting_difference_in_throughput",
+    "nothing_fits_partner",
+    "most_bundles_taken",
+}
 BELOW = {
     "below_threshold",
     "below_minimum_throughput",
@@ -25,8 +36,28 @@ BELOW = {
     "too_few_topics",
     "too_few_brokers",
     "not_due",
+    "below_minimum_unload",
+    "difference_below_low_threshold",
+    "too_few_hits",
+}
+AT_MOST = {
+    "below_limits",
+    "fits",
+    "no_traffic",
+    "not_above_minimum_unload",
+    "idle_partner",
+    "not_the_busiest",
+    "rate_difference_within",
+    "throughput_difference_within",
 }
 ABOVE = {"topics_over_limit", "sessions_over_limit", "rate_over_limit", "throughput_over_limit"}
+ALWAYS_ABOVE = {
+    "rate_difference_exceeded",
+    "throughput_difference_exceeded",
+    "nothing_fits",
+    "sole_bundle_of_busiest",
+    "too_large_to_fit",
+}
 
 
 def split_plan(cluster: Cluster) -> SplitPlan:
@@ -47,7 +78,18 @@ def shed(cluster: Cluster) -> SheddingRound:
 
 
 def strategies(cluster: Cluster) -> list[Shed]:
-    shedders = (threshold_shedder.shed, overload_shedder.shed)
+    return [*sparing_sole_bundles(cluster), avg_shedder.shed(cluster.load, {}, cluster.settings)]
+
+
+def eager(cluster: Cluster, **more: int | float | str) -> Cluster:
+    """The same cluster with settings that let AvgShedder and UniformLoadShedder act wherever they can."""
+    least = {"minUnloadMessage": 0, "minUnloadMessageThroughput": 0, "maxUnloadPercentage": 1.0}
+    hits = {"loadBalancerAvgShedderHitCountHighThreshold": 1, "loadBalancerAvgShedderHitCountLowThreshold": 1}
+    return replace(cluster, settings=cluster.settings.with_values({**least, **hits, **more}))
+
+
+def sparing_sole_bundles(cluster: Cluster) -> list[Shed]:
+    shedders = (threshold_shedder.shed, overload_shedder.shed, uniform_load_shedder.shed)
     return [shedder(cluster.load, {}, cluster.settings) for shedder in shedders]
 
 
@@ -61,7 +103,7 @@ def placements(cluster: Cluster) -> list[Placement]:
 
 def all_rows(cluster: Cluster) -> list[Considered]:
     rows = [*split_round(cluster).considered, *shed(cluster).considered]
-    rows += [row for found in strategies(cluster) for row in found.considered]
+    rows += [row for found in (*strategies(cluster), *strategies(eager(cluster))) for row in found.considered]
     return rows + [placement.considered for placement in placements(cluster)]
 
 
@@ -71,24 +113,73 @@ def test_the_order_of_the_input_changes_nothing(cluster: Cluster, data: st.DataO
     assert split_round(other) == split_round(cluster)
     assert shed(other) == shed(cluster)
     assert strategies(other) == strategies(cluster)
+    assert strategies(eager(other)) == strategies(eager(cluster))
     assert placements(other) == placements(cluster)
 
 
 @given(cluster=clusters())
 def test_a_recently_unloaded_bundle_is_never_shed(cluster: Cluster) -> None:
-    for found in (shed(cluster), *strategies(cluster)):
+    for found in (shed(cluster), *strategies(cluster), *strategies(eager(cluster))):
         assert not {bundle for bundle, _ in found.unloads} & cluster.load.recently_unloaded.keys()
 
 
 @given(cluster=clusters())
 def test_a_sole_bundle_is_never_shed(cluster: Cluster) -> None:
-    for found in strategies(cluster):
+    for found in (*sparing_sole_bundles(cluster), *sparing_sole_bundles(eager(cluster))):
         assert all(len(cluster.load.brokers[broker].bundles) > 1 for _, broker in found.unloads)
 
 
 @given(cluster=clusters())
+def test_pairs_move_no_more_than_the_share_of_their_difference_and_from_busy_to_idle(cluster: Cluster) -> None:
+    cluster = eager(cluster, maxUnloadPercentage=0.7)
+    found, load = avg_shedder.shed(cluster.load, {}, cluster.settings), cluster.load
+    score = avg_shedder.scores(load, cluster.settings)
+    assert found.destinations.keys() == {bundle for bundle, _ in found.unloads}
+    moved: dict[tuple[str, str], list[str]] = {}
+    for bundle, broker in found.unloads:
+        moved.setdefault((broker, found.destinations[bundle]), []).append(bundle)
+    assert len({broker for pair in moved for broker in pair}) == 2 * len(moved)
+    for (busy, idle), bundles in moved.items():
+        assert score[busy] - score[idle] >= cluster.settings.loadBalancerAvgShedderLowThreshold
+        (row,) = (row for row in found.considered if row.subject == busy)
+        measure = row.rule.removeprefix("lasting_difference_in_")
+        traffic = [getattr(load.histories[bundle].short_term, measure) for bundle in bundles]
+        difference = getattr(load.brokers[busy], measure) - getattr(load.brokers[idle], measure)
+        assert min(traffic) > 0
+        assert sum(traffic) <= difference * cluster.settings.maxUnloadPercentage * (1 + 1e-12)
+
+
+@given(cluster=clusters())
+def test_only_the_busiest_broker_of_all_sheds_uniformly_and_within_its_bounds(cluster: Cluster) -> None:
+    cluster = eager(cluster)
+    found, settings = uniform_load_shedder.shed(cluster.load, {}, cluster.settings), cluster.settings
+    assert len({broker for _, broker in found.unloads}) <= 1
+    assert settings.maxUnloadBundleNumPerShedding in (-1, len(found.unloads)) or not found.unloads
+    for _, broker in found.unloads:
+        report, others = cluster.load.brokers[broker], cluster.load.brokers.values()
+        assert report.rate == max(r.rate for r in others) or report.throughput == max(r.throughput for r in others)
+
+
+@given(cluster=clusters(), generation=st.sampled_from(["4.x", "5.0"]))
+def test_a_plan_is_kept_while_the_planned_broker_is_a_candidate(cluster: Cluster, generation: str) -> None:
+    """With different averages for every bundle, so that no plan stands for two of them."""
+    names = {"loadBalancerLoadPlacementStrategy": "AvgShedder", "loadBalancerLoadSheddingStrategy": "AvgShedder"}
+    limits = {"loadBalancerBrokerOverloadedThresholdPercentage": 100, "evenkeelPulsarVersion": generation}
+    settings = eager(cluster, **names, **limits).settings
+    histories = {b: replace(h, topics=n) for n, (b, h) in enumerate(sorted(cluster.load.histories.items()))}
+    load = replace(cluster.load, histories=histories)
+    found = avg_shedder.shed(load, {}, settings)
+    placing = PlacementRound(load, cluster.policies, settings)
+    placing.plan(found.destinations)
+    for bundle, broker in found.unloads:
+        placed, planned = placing.place_shed(bundle, broker), found.destinations[bundle]
+        removed = {a.name for a in placed.candidates if a.verdict == "removed"}
+        assert (placed.destination == planned) == (planned not in removed)
+
+
+@given(cluster=clusters())
 def test_only_bundles_of_the_broker_they_leave_are_shed_and_each_once(cluster: Cluster) -> None:
-    for found in (shed(cluster), *strategies(cluster)):
+    for found in (shed(cluster), *strategies(cluster), *strategies(eager(cluster))):
         assert all(owner_of(cluster, bundle) == broker for bundle, broker in found.unloads)
         assert len({bundle for bundle, _ in found.unloads}) == len(found.unloads)
 
@@ -140,9 +231,9 @@ def test_measured_against_threshold_reproduces_the_outcome(cluster: Cluster) -> 
             assert row.measured >= row.threshold, row
         elif row.rule in BELOW:
             assert row.measured < row.threshold, row
-        elif row.rule in ABOVE and row.outcome in ("split", "refused"):
+        elif (row.rule in ABOVE and row.outcome in ("split", "refused")) or row.rule in ALWAYS_ABOVE:
             assert row.measured > row.threshold, row
-        elif row.rule == "below_limits":
+        elif row.rule in AT_MOST:
             assert row.measured <= row.threshold, row
         elif row.rule == "heaviest_first":
             assert row.measured < row.threshold or row.numbers["rank"] == 1, row

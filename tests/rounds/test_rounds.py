@@ -122,6 +122,48 @@ def test_anti_affinity_changes_the_destination_and_the_row_names_the_other_one()
     assert {c["broker"]: c["removed_by"] for c in row["candidates"]} == {"b2:8080": "anti_affinity", "b3:8080": None}
 
 
+def test_pairs_count_over_cycles_and_a_shed_bundle_goes_to_the_planned_broker() -> None:
+    avg: dict[str, Any] = dict.fromkeys(
+        ("loadBalancerLoadSheddingStrategy", "loadBalancerLoadPlacementStrategy"), "AvgShedder"
+    )
+    avg |= {"loadBalancerDistributeBundlesEvenlyEnabled": False, "maxUnloadPercentage": 0.5}
+    reports = [report("b1:8080", 80.0), report("b2:8080", 30.0), report("b3:8080", 10.0)]
+    known = rows(reports, BUNDLES, cycle=[cycle(**avg)])
+    first = shed_round.decide({}, known)
+    remembered = {(row["name"], row["subject"]): row["value"] for row in first["strategy_state"] if row["value"]}
+    assert remembered == {(name, b): 1.0 for name in ("low_hits", "high_hits") for b in ("b1:8080", "b3:8080")}
+    assert not [row for row in first["unload_decisions"] if row["outcome"] == "unload"]
+    state = [{**row, "at": row["at"].isoformat() if row["at"] else None} for row in first["strategy_state"]]
+    later = known | {"cycle": [cycle("2026-11-21T08:29:04.000000+00:00", **avg)], "state": state}
+    second = shed_round.decide({}, later)
+    leaving = [
+        r["subject"] for r in second["unload_decisions"] if (r["outcome"], r["subject_kind"]) == ("unload", "bundle")
+    ]
+    assert leaving
+    assert {row["name"] for row in second["strategy_state"]} == {"shed_at"}
+    placed = place_round.decide({}, later | {"unload_decisions": second["unload_decisions"]})["placement_decisions"]
+    assert {(row["subject"], row["rule"], row["destination"], row["strategy"]) for row in placed} == {
+        (name, "planned_destination", "b3:8080", "AvgShedder") for name in leaving
+    }
+
+
+def test_a_bundle_that_two_brokers_report_is_unloaded_once() -> None:
+    twice = [bundle(n, "b1:8080", 40 * MIB) for n in range(2)]
+    names = [row["bundle"] for row in twice]
+    traffic = {"msg_throughput_in": 80 * MIB, "bundles": names}
+    reports = [report("b1:8080", 95.0, **traffic), report("b2:8080", 96.0, **traffic), report("b3:8080", 5.0)]
+    known = rows(reports, twice, cycle=[cycle(loadBalancerLoadSheddingStrategy="OverloadShedder")])
+    unloads = shed_round.decide({}, known)["unload_decisions"]
+    proposed = [r["broker"] for r in unloads if (r["subject"], r["outcome"]) == (names[0], "unload")]
+    assert proposed == ["b1:8080", "b2:8080"]
+    placed = place_round.decide({}, known | {"unload_decisions": unloads})["placement_decisions"]
+    found = [(r["broker"], r["outcome"], r["rule"], r["destination"]) for r in placed if r["subject"] == names[0]]
+    assert found == [
+        ("b1:8080", "skipped", "reported_by_two_brokers", None),
+        ("b2:8080", "placed", "least_long_term_rate", "b3:8080"),
+    ]
+
+
 def test_a_bundle_to_be_split_is_not_unloaded_in_the_same_cycle() -> None:
     full = bundle(0, "b1:8080", 90 * MIB, topics=2000)
     known = rows(HOT, [full, *BUNDLES[1:]])

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
+from evenkeel.conformance.hash_order import hash_order
 from evenkeel.conformance.reading import Json, load_of, policies_of, rounds_of, settings_of
 from evenkeel.decisions.averages import broker_averages, first_history, update_histories
 from evenkeel.decisions.bundles import parse_boundaries
 from evenkeel.decisions.load import BrokerReport, BundleHistory, LoadData, Policies
 from evenkeel.decisions.placement.pipeline import PlacementRound
 from evenkeel.decisions.placement.round_robin import FIRST_TURN, Turn
+from evenkeel.decisions.shedding import avg_shedder
 from evenkeel.decisions.shedding.frame import run_shedding
+from evenkeel.decisions.shedding.shed import ShedderState
+from evenkeel.decisions.shedding.shedders import Shedder, shedder_named
 from evenkeel.decisions.splitting.execute import histories_after_splits, refusal, unloads_children
 from evenkeel.decisions.splitting.when import decide_splits
 from evenkeel.settings import Settings
@@ -29,7 +34,8 @@ class _Leader:
     boundaries: Mapping[str, tuple[int, ...]]
     histories: dict[str, BundleHistory] = field(default_factory=dict)
     unloaded: dict[str, int] = field(default_factory=dict)
-    usage: dict[str, float] = field(default_factory=dict)
+    state: ShedderState = field(default_factory=dict)
+    most_brokers: int = 0
     turn: Turn = FIRST_TURN
     now: int = NOW
 
@@ -92,8 +98,18 @@ def _split(leader: _Leader, load: LoadData, placing: PlacementRound) -> dict[str
 
 
 def _shed(leader: _Leader, load: LoadData, placing: PlacementRound) -> dict[str, str]:
-    done = run_shedding(load, leader.usage, placing.gates, leader.settings, now=leader.now, last_shed_at=None)
-    leader.usage, leader.unloaded = dict(done.state), dict(done.recently_unloaded)
+    leader.most_brokers = max(leader.most_brokers, len(load.brokers))
+    done = run_shedding(
+        load,
+        leader.state,
+        placing.gates,
+        leader.settings,
+        now=leader.now,
+        last_shed_at=None,
+        shedder=_shedder(leader),
+    )
+    leader.state, leader.unloaded = done.state, dict(done.recently_unloaded)
+    placing.plan(done.destinations)
     unloaded = {}
     for bundle, broker in done.unloads:
         destination = placing.place_shed(bundle, broker).destination
@@ -101,6 +117,13 @@ def _shed(leader: _Leader, load: LoadData, placing: PlacementRound) -> dict[str,
             unloaded[bundle] = destination
             leader.unloaded[bundle] = leader.now
     return unloaded
+
+
+def _shedder(leader: _Leader) -> Shedder:
+    """The one of the settings; for AvgShedder with ties broken as where the answers come from."""
+    if leader.settings.loadBalancerLoadSheddingStrategy == "AvgShedder":
+        return partial(avg_shedder.shed, ties=partial(hash_order, most=leader.most_brokers))
+    return shedder_named(leader.settings.loadBalancerLoadSheddingStrategy)
 
 
 def _with_totals(report: BrokerReport) -> BrokerReport:

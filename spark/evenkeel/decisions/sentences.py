@@ -210,6 +210,92 @@ _BROKERS: dict[tuple[str, str], Template] = {
 }
 
 
+# Shedding, busiest against idlest broker and pair by pair
+
+
+def _far_apart(row: Considered) -> str:
+    """How far the busiest broker is above the idlest, by rate or by throughput."""
+    if row.setting == "loadBalancerMsgRateDifferenceShedderThreshold":
+        highest, lowest, by = _number(row, "highest", "msg/s"), _number(row, "lowest", "msg/s"), "more than"
+        return f"{row.subject}, the busiest with {highest}, has {_measured(row)} {by} the idlest with {lowest}"
+    highest, lowest = _number(row, "highest", "byte/s"), _number(row, "lowest", "byte/s")
+    return f"{row.subject}, the busiest with {highest}, has {_measured(row)} times the traffic of the idlest, {lowest}"
+
+
+def _apart_but(why: str) -> Template:
+    return lambda row: f"{_far_apart(row)}; the limit is {_threshold(row)}, but {why}."
+
+
+def _apart(unit: str) -> Template:
+    return lambda row: (
+        f"{_far_apart(row)}; the limit is {_threshold(row)}: {_plural(row.numbers.get('selected'), 'bundle')} to go, "
+        f"for {_number(row, 'wanted', unit)} to move."
+    )
+
+
+def _partner(row: Considered) -> str:
+    return row.alternatives[0].name if row.alternatives else "another broker"
+
+
+def _over_partner(row: Considered) -> str:
+    score, other = row.numbers.get("score", 0.0), row.numbers.get("partner_score", 0.0)
+    return (
+        f"{row.subject} at {amount(score, 'percent')} is {amount(score - other, 'count')} points over its partner "
+        f"{_partner(row)}"
+    )
+
+
+def _lasting(measure: str, unit: str) -> Template:
+    return lambda row: (
+        f"{_over_partner(row)}, and the limit of {amount(row.threshold, 'count')} has been reached for long enough: "
+        f"{_plural(row.numbers.get('selected'), 'bundle')} to go there, for "
+        f"{_number(row, f'wanted_{measure}', unit)} to move."
+    )
+
+
+_DIFFERENCES: dict[tuple[str, str], Template] = {
+    ("kept", "no_traffic_at_all"): lambda row: "No broker has told of any traffic, so nothing is shed.",
+    ("skipped", "no_difference_looked_at"): lambda row: (
+        "Nothing is shed: the limits of both differences, in rate and in throughput, are switched off."
+    ),
+    ("kept", "rate_difference_within"): lambda row: f"{_far_apart(row)}; the limit is {_threshold(row)}.",
+    ("kept", "throughput_difference_within"): lambda row: f"{_far_apart(row)}; the limit is {_threshold(row)}.",
+    ("unload", "rate_difference_exceeded"): _apart("msg/s"),
+    ("unload", "throughput_difference_exceeded"): _apart("byte/s"),
+    ("refused", "sole_bundle_of_busiest"): _apart_but("it has no second bundle"),
+    ("refused", "nothing_fits"): _apart_but("none of its bundles may be unloaded now and is small enough"),
+    ("refused", "below_minimum_unload"): lambda row: (
+        f"{row.subject} is far busier than the idlest broker, but the {_measured(row)} to move is less than the "
+        f"{_threshold(row)} worth moving."
+    ),
+    ("kept", "not_the_busiest"): lambda row: (
+        f"{row.subject} with {_measured(row)} is not shed from: only the busiest broker is, with {_threshold(row)}."
+    ),
+}
+
+_PAIRS: dict[tuple[str, str], Template] = {
+    ("kept", "no_partner"): lambda row: f"{row.subject} at {_measured(row)} is in the middle and has no partner.",
+    ("kept", "difference_below_low_threshold"): lambda row: (
+        f"{_over_partner(row)}; the limit is {amount(row.threshold, 'count')}."
+    ),
+    ("kept", "too_few_hits"): lambda row: (
+        f"{_over_partner(row)}, for {_plural(row.measured, 'round')} so far; it takes {_threshold(row)}."
+    ),
+    ("kept", "idle_partner"): lambda row: (
+        f"{row.subject} at {_measured(row)} is the idler partner of {_partner(row)} at {_threshold(row)}."
+    ),
+    ("refused", "not_above_minimum_unload"): lambda row: (
+        f"{_over_partner(row)}, but neither {_number(row, 'wanted_rate', 'msg/s')} nor {_measured(row)} is more than "
+        f"the {_number(row, 'minimum_rate', 'msg/s')} or {_threshold(row)} worth moving."
+    ),
+    ("refused", "nothing_fits_partner"): lambda row: (
+        f"{_over_partner(row)}, but none of its bundles may be unloaded now and is small enough."
+    ),
+    ("unload", "lasting_difference_in_rate"): _lasting("rate", "msg/s"),
+    ("unload", "lasting_difference_in_throughput"): _lasting("throughput", "byte/s"),
+}
+
+
 # Shedding, bundle by bundle
 
 
@@ -225,6 +311,17 @@ _BUNDLES: dict[tuple[str, str], Template] = {
     ("kept", "wanted_reached"): lambda row: (
         f"{row.subject} ({_number(row, 'bundle_throughput', 'byte/s')}) stays on {row.broker}: heavier bundles with "
         f"{_measured(row)} already cover the {_threshold(row)} to offload."
+    ),
+    ("unload", "fits"): lambda row: (
+        f"{row.subject} ({_measured(row)}) leaves {row.broker}"
+        f"{f' for {_partner(row)}' if row.alternatives else ''}: it fits into the {_threshold(row)} left to move."
+    ),
+    ("kept", "too_large_to_fit"): lambda row: (
+        f"{row.subject} ({_measured(row)}) stays on {row.broker}: it is larger than the {_threshold(row)} left to move."
+    ),
+    ("kept", "no_traffic"): _bundle_stays("it has no traffic"),
+    ("kept", "most_bundles_taken"): lambda row: (
+        f"{row.subject} stays on {row.broker}: {_threshold(row)} is the most that may go at once."
     ),
     ("skipped", "no_history"): _bundle_stays("nothing is known of its traffic yet"),
     ("skipped", "brokers_own_namespace"): lambda row: (
@@ -267,11 +364,25 @@ def _rate_words(rate: float) -> str:
     return f"has the least long-term message rate, {amount(rate, 'msg/s')}"
 
 
+def _planned_templates() -> dict[tuple[str, str], Template]:
+    """Of AvgShedder's placement, also for the second look without filters."""
+    texts = {
+        "planned_destination": "the shedder has planned it so",
+        "no_plan": "nothing is planned for it, and of {others}{filters} it is the first by name",
+        "planned_is_no_candidate": "the planned broker is no candidate, and of the others it is the first by name",
+        "planned_is_overloaded": "the planned broker is overloaded, and of the healthy ones it is the first by name",
+    }
+    first = {("placed", rule): _placed(text) for rule, text in texts.items()}
+    again = "all candidates left by the filters are overloaded; without filters "
+    return first | {("placed", f"{rule}_of_all_allowed"): _placed(again + text) for rule, text in texts.items()}
+
+
 _PLACEMENT: dict[tuple[str, str], Template] = {
     ("placed", "least_long_term_rate"): _placed("of {others}{filters}, it {score}{tie}"),
     ("placed", "least_long_term_rate_of_all_allowed"): _placed(
         "all candidates left by the filters are overloaded, and of {others} without filters it {score}{tie}"
     ),
+    **_planned_templates(),
     ("placed", "in_turns"): _placed("it is its turn among {others}{filters}"),
     ("placed", "preallocated"): _placed("it was given to that broker before"),
     ("placed", "brokers_own_namespace"): _placed("it is that broker's own"),
@@ -466,6 +577,8 @@ _FRAME: dict[tuple[str, str], Template] = {
 TEMPLATES: Mapping[tuple[str, str], Template] = {
     **_SPLITTING,
     **_BROKERS,
+    **_DIFFERENCES,
+    **_PAIRS,
     **_BUNDLES,
     **_PLACEMENT,
     **_TRANSFERS,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from evenkeel.decisions.load import LoadData, Policies
-from evenkeel.decisions.placement.pipeline import Placement, PlacementRound
+from evenkeel.decisions.placement.pipeline import Placement, PlacementRound, strategy_in_force
+from evenkeel.decisions.shedding.fitting import PLANNED
 from evenkeel.handover import ClusterCycle
 from evenkeel.rounds import reading
 from evenkeel.rounds.loads import load_of
@@ -30,7 +32,7 @@ def decide(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
     """
     settings, cycle = reading.settings_of(rows), reading.the_cycle(rows)
     load, policies = load_of(rows), reading.policies(rows)
-    strategy = settings.loadBalancerLoadPlacementStrategy
+    strategy = strategy_in_force(settings)
     found = [*_shed(rows, load, policies, settings), *_ownerless(rows, load, policies, settings)]
     placed = [placement_row(placement, cause, strategy, without) for placement, cause, without in found]
     noted = [waiting_row(row, strategy) for row in rows["bundle_load"] if never_owned(row)]
@@ -45,16 +47,47 @@ _Placed = tuple[Placement, str, Placement]
 def _shed(rows: Rows, load: LoadData, policies: Policies, settings: Settings) -> list[_Placed]:
     """Each shed bundle with its placement, and what it would have been without anti-affinity groups."""
     proposed = sorted((row["subject"], row["broker"]) for row in rows["unload_decisions"] if is_unload(row))
-    actual = PlacementRound(load, policies, settings)
-    freely = PlacementRound(load, replace(policies, groups={}), settings)
-    return [(actual.place_shed(b, owner), "shed", freely.place_shed(b, owner)) for b, owner in proposed]
+    actual = _round(rows, load, policies, settings)
+    freely = _round(rows, load, replace(policies, groups={}), settings)
+    found = [(actual.place_shed(b, owner), "shed", freely.place_shed(b, owner)) for b, owner in proposed]
+    last = {one.bundle: one.considered.broker for one, _, _ in found if one.considered.outcome == "placed"}
+    return [(_once(one, last.get(one.bundle)), cause, other) for one, cause, other in found]
+
+
+def _once(placement: Placement, acted_on: str | None) -> Placement:
+    """A bundle that two brokers shed is unloaded once: as Pulsar, which asks twice, leaves it in the end."""
+    verdict = placement.considered
+    if verdict.outcome != "placed" or verdict.broker == acted_on:
+        return placement
+    row = replace(verdict, outcome="skipped", rule="reported_by_two_brokers")
+    return replace(placement, destination=None, considered=row)
 
 
 def _ownerless(rows: Rows, load: LoadData, policies: Policies, settings: Settings) -> list[_Placed]:
     bundles = [row["bundle"] for row in rows["bundle_load"] if lost_its_owner(row)]
-    actual = PlacementRound(load, policies, settings).place_ownerless(bundles)
-    freely = PlacementRound(load, replace(policies, groups={}), settings).place_ownerless(bundles)
+    actual = _round(rows, load, policies, settings).place_ownerless(bundles)
+    freely = _round(rows, load, replace(policies, groups={}), settings).place_ownerless(bundles)
     return [(one, "no_owner", other) for one, other in zip(actual, freely, strict=True)]
+
+
+def _round(rows: Rows, load: LoadData, policies: Policies, settings: Settings) -> PlacementRound:
+    """A round of placing that knows what the shedder has planned."""
+    placing = PlacementRound(load, policies, settings)
+    placing.plan(planned_destinations(rows["unload_decisions"]))
+    return placing
+
+
+def planned_destinations(unloads: Sequence[Row]) -> dict[str, str]:
+    """Bundle -> broker, in the order in which the shedder chose, also for bundles that a gate then kept."""
+    plans = [
+        (row["numbers"].get("pair", 0.0), row["numbers"].get("rank", 0.0), row["subject"], other["name"])
+        for row in unloads
+        if row["subject_kind"] == "bundle"
+        for other in row["alternatives"]
+        if other["rule"] == PLANNED
+    ]
+    last = {bundle: (pair, rank, bundle, broker) for pair, rank, bundle, broker in sorted(plans)}
+    return {bundle: broker for _, _, bundle, broker in sorted(last.values())}
 
 
 def assumes_success(cycle: ClusterCycle) -> bool:

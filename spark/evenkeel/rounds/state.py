@@ -6,13 +6,14 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from evenkeel.decisions.shedding.shed import ShedderState
+from evenkeel.decisions.shedding.threshold_shedder import USAGE_AVERAGE
 from evenkeel.rounds.reading import Row
 
 FRAME = "frame"
 THE_CLUSTER = "cluster"
 SHED_AT = "shed_at"
 ASSUMED_UNLOADED = "assumed_unloaded"
-USAGE_AVERAGE = "usage_average"
 
 
 def state_row(strategy: str, subject: str, name: str, *, value: float | None = None, at: datetime | None = None) -> Row:
@@ -20,9 +21,18 @@ def state_row(strategy: str, subject: str, name: str, *, value: float | None = N
     return {"strategy": strategy, "subject": subject, "name": name, "value": value, "at": at}
 
 
-def shedder_state(rows: Iterable[Row], shedder: str) -> dict[str, float]:
-    """Broker to what the shedder remembers of it; what another shedder left behind does not count."""
-    return {row["subject"]: row["value"] for row in rows if row["strategy"] == shedder and row["name"] == USAGE_AVERAGE}
+def shedder_state(rows: Iterable[Row], shedder: str) -> dict[str, dict[str, float]]:
+    """What the shedder remembers: name -> broker -> value. What another shedder left behind does not count."""
+    found: dict[str, dict[str, float]] = {}
+    for row in rows:
+        if row["strategy"] == shedder:
+            found.setdefault(row["name"], {})[row["subject"]] = row["value"]
+    return found
+
+
+def usage_averages(rows: Iterable[Row], shedder: str) -> dict[str, float]:
+    """Broker to its moving average of usage, a fraction; empty if the shedder keeps none."""
+    return shedder_state(rows, shedder).get(USAGE_AVERAGE, {})
 
 
 def shed_at(rows: Iterable[Row]) -> int | None:
@@ -38,10 +48,14 @@ def assumed_unloaded(rows: Iterable[Row]) -> dict[str, int]:
 
 
 def state_rows(
-    shedder: str, usage: Mapping[str, float], last: int | None, recent: Mapping[str, int]
+    shedder: str, remembered: ShedderState, last: int | None, recent: Mapping[str, int]
 ) -> list[dict[str, Any]]:
     """The state after a shedding round, to be read by the next cycle."""
-    rows = [state_row(shedder, broker, USAGE_AVERAGE, value=value) for broker, value in sorted(usage.items())]
+    rows = [
+        state_row(shedder, broker, name, value=value)
+        for name, values in sorted(remembered.items())
+        for broker, value in sorted(values.items())
+    ]
     if last is not None:
         rows.append(state_row(FRAME, THE_CLUSTER, SHED_AT, at=_moment(last)))
     rows += [state_row(FRAME, bundle, ASSUMED_UNLOADED, at=_moment(at)) for bundle, at in sorted(recent.items())]

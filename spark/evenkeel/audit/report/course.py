@@ -9,7 +9,7 @@ from datetime import datetime
 
 from evenkeel.audit.read import Attempt, Row
 from evenkeel.audit.report.gather import THRESHOLD_KEY, Course
-from evenkeel.rounds.state import shedder_state
+from evenkeel.rounds.state import usage_averages
 
 _KINDS = {"split_decisions": "split", "unload_decisions": "unload", "placement_decisions": "placement"}
 
@@ -79,7 +79,7 @@ def course_model(course: Course, settings: Sequence[Row], shown: Attempt) -> Cou
     threshold = json.loads(values[THRESHOLD_KEY]) / 100.0 if THRESHOLD_KEY in values else None
     if shedder != "ThresholdShedder":
         threshold = None
-    remembered = any(shedder_state(rows, shedder) for rows in course.state.values())
+    remembered = any(usage_averages(rows, shedder) for rows in course.state.values())
     points = tuple(_point(course, attempt, shown, shedder, threshold) for attempt in course.attempts)
     peaks: dict[str, float] = {}
     for point in points:
@@ -93,7 +93,7 @@ def _point(course: Course, attempt: Attempt, shown: Attempt, shedder: str, thres
     name, row = attempt.attempt_id, attempt.planned
     loads = course.broker_load[name] if attempt.decided else []
     usage = {load["broker"]: float(load["weighted_usage"]) for load in loads if load["weighted_usage"] is not None}
-    remembered = {b: value for b, value in shedder_state(course.state[name], shedder).items() if b in usage}
+    remembered = {b: value for b, value in usage_averages(course.state[name], shedder).items() if b in usage}
     compared = remembered or usage
     mean = sum(compared.values()) / len(compared) if compared else None
     return Point(

@@ -81,8 +81,9 @@ def _why_nothing(made: Decisions, unload_rows: Sequence[Row]) -> str:
     if made.refusals:
         return made.refusals[0].sentence
     brokers = [row for row in unload_rows if row["subject_kind"] == "broker" and row["margin"] is not None]
+    limited = [row for row in brokers if row["setting"] is not None]  # the others were compared with another broker
     if brokers:
-        return str(max(brokers, key=lambda row: (row["margin"], row["subject"]))["sentence"])
+        return str(max(limited or brokers, key=lambda row: (row["margin"], row["subject"]))["sentence"])
     return "No bundle and no broker is over a limit."
 
 

@@ -8,14 +8,14 @@ loadBalancerSheddingExcludedNamespaces. Where Pulsar draws among equally good br
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 from evenkeel.decisions.averages import first_history
 from evenkeel.decisions.bundles import broker_of, namespace_of
 from evenkeel.decisions.considered import Alternative, Considered, considered
 from evenkeel.decisions.load import BundleHistory, LoadData, Policies
-from evenkeel.decisions.placement import least_long_term_message_rate, round_robin
+from evenkeel.decisions.placement import avg_shedder, least_long_term_message_rate, round_robin
 from evenkeel.decisions.placement.anti_affinity import AntiAffinity
 from evenkeel.decisions.placement.candidates import Candidates, Surroundings, candidates_for
 from evenkeel.decisions.placement.gates import UnloadGates
@@ -26,7 +26,8 @@ from evenkeel.decisions.placement.standing import standings
 from evenkeel.errors import NotImplementedStrategy
 from evenkeel.settings import Settings
 
-IMPLEMENTED = ("LeastLongTermMessageRate",)
+AVG_SHEDDER = "AvgShedder"
+IMPLEMENTED = ("LeastLongTermMessageRate", AVG_SHEDDER)
 _OVERLOADED = "loadBalancerBrokerOverloadedThresholdPercentage"
 
 
@@ -44,6 +45,24 @@ class Placement:
     considered: Considered
 
 
+@dataclass(frozen=True, slots=True)
+class _Picked:
+    """The best candidates and, where the strategy scores, the score of each; rules of the best and of the others."""
+
+    best: tuple[str, ...]
+    rule: str
+    rule_of_others: str
+    scores: Mapping[str, float] = field(default_factory=dict)
+
+
+def strategy_in_force(settings: Settings) -> str:
+    """The placement strategy; Pulsar 5.0 replaces AvgShedder where another class sheds."""
+    asked = settings.loadBalancerLoadPlacementStrategy
+    if asked == AVG_SHEDDER != settings.loadBalancerLoadSheddingStrategy and settings.generation == "5.0":
+        return "LeastLongTermMessageRate"
+    return asked
+
+
 class PlacementRound:
     """One round of placing: what was given away in it counts for what comes after.
 
@@ -52,9 +71,10 @@ class PlacementRound:
     """
 
     def __init__(self, load: LoadData, policies: Policies, settings: Settings, *, turn: Turn = FIRST_TURN) -> None:
-        if settings.loadBalancerLoadPlacementStrategy not in IMPLEMENTED:
+        self._strategy = strategy_in_force(settings)
+        if self._strategy not in IMPLEMENTED:
             raise NotImplementedStrategy(
-                f"placement strategy {settings.loadBalancerLoadPlacementStrategy} is not implemented: "
+                f"placement strategy {self._strategy} is not implemented: "
                 f"set loadBalancerLoadPlacementStrategy to {' or '.join(IMPLEMENTED)}"
             )
         reported = {name: report.bundles.union(report.stats) for name, report in load.brokers.items()}
@@ -71,12 +91,18 @@ class PlacementRound:
         self._histories = load.histories
         self._stranger = first_history()
         self._preallocated = {bundle: broker for broker in sorted(given) for bundle in given[broker]}
+        self._avg_shedder = avg_shedder.placement_of("5" if settings.generation == "5.0" else "4")
         self.turn = turn
 
     @property
     def gates(self) -> UnloadGates:
         """The unload gates over the same policies and ownership."""
         return UnloadGates(self._around.isolation, self._around.anti_affinity)
+
+    def plan(self, destinations: Mapping[str, str]) -> None:
+        """Note where the shedder wants bundles to go, in its order; AvgShedder alone looks at it."""
+        for bundle, destination in destinations.items():
+            self._avg_shedder.plan(bundle, self._history(bundle), destination)
 
     def place_shed(self, bundle: str, broker: str) -> Placement:
         """A destination for a bundle that `broker` sheds; nothing is remembered, so all shed bundles see the same.
@@ -123,35 +149,29 @@ class PlacementRound:
         settings = self._around.settings
         excluded = namespace_of(bundle) in settings.loadBalancerSheddingExcludedNamespaces
         found = candidates_for(bundle, self._around)
-        best, scores = self._pick(found.brokers, excluded)
-        rule = "least_long_term_rate" if scores else "in_turns"
+        asked = avg_shedder.Asked(bundle, self._history(bundle), owner)
+        picked = self._pick(asked, found.brokers, excluded)
         limit = settings.loadBalancerBrokerOverloadedThresholdPercentage / 100.0
-        if best and self._around.standing[best[0]].usage > limit:
+        if picked.best and self._around.standing[picked.best[0]].usage > limit:
             found = Candidates(found.allowed, self._around.isolation.allowed(bundle).removed, found.allowed, True)
-            best, scores = self._pick(found.brokers, False)
-            rule = "least_long_term_rate_of_all_allowed"
-        return self._placement(bundle, owner, found, best, scores, rule)
+            picked = self._pick(asked, found.brokers, False)
+            picked = replace(picked, rule=f"{picked.rule}_of_all_allowed")
+        return self._placement(bundle, owner, found, picked)
 
-    def _pick(self, candidates: tuple[str, ...], excluded: bool) -> tuple[tuple[str, ...], dict[str, float]]:
-        """The best candidates and, unless taken in turns, the score of each."""
+    def _pick(self, asked: avg_shedder.Asked, candidates: tuple[str, ...], excluded: bool) -> _Picked:
+        standing, settings = self._around.standing, self._around.settings
         if excluded:
             taken, self.turn = round_robin.select(candidates, self.turn)
-            return ((taken,) if taken else ()), {}
-        found = least_long_term_message_rate.select(candidates, self._around.standing, self._around.settings)
-        return found.brokers, dict(found.scores)
+            return _Picked((taken,) if taken else (), "in_turns", "not_its_turn")
+        if self._strategy == AVG_SHEDDER:
+            choice = self._avg_shedder.select(asked, candidates, standing, settings)
+            return _Picked(choice.brokers, choice.rule, "not_planned")
+        found = least_long_term_message_rate.select(candidates, standing, settings)
+        return _Picked(found.brokers, "least_long_term_rate", "higher_long_term_rate", found.scores)
 
-    def _placement(
-        self,
-        bundle: str,
-        owner: str | None,
-        found: Candidates,
-        best: tuple[str, ...],
-        scores: dict[str, float],
-        rule: str,
-    ) -> Placement:
-        alternatives = tuple(
-            _alternative(broker, found, best, scores) for broker in sorted((*found.brokers, *found.removed))
-        )
+    def _placement(self, bundle: str, owner: str | None, found: Candidates, picked: _Picked) -> Placement:
+        best, scores = picked.best, picked.scores
+        alternatives = tuple(_alternative(broker, found, picked) for broker in sorted((*found.brokers, *found.removed)))
         if not best:
             row = considered(bundle, "bundle", owner, "refused", "no_candidate", alternatives=alternatives)
             return Placement(bundle, None, (), alternatives, row)
@@ -161,7 +181,7 @@ class PlacementRound:
             "bundle",
             owner,
             "placed",
-            rule,
+            picked.rule,
             setting=_OVERLOADED,
             measured=self._around.standing[destination].usage,
             threshold=self._around.settings.loadBalancerBrokerOverloadedThresholdPercentage / 100.0,
@@ -178,15 +198,15 @@ class PlacementRound:
         return Placement(bundle, destination, best, alternatives, row)
 
 
-def _alternative(broker: str, found: Candidates, best: tuple[str, ...], scores: dict[str, float]) -> Alternative:
+def _alternative(broker: str, found: Candidates, picked: _Picked) -> Alternative:
     if broker in found.removed:
         return Alternative(broker, "removed", found.removed[broker])
-    score = scores.get(broker)
+    score, is_best = picked.scores.get(broker), broker in picked.best
     if score is not None and math.isinf(score):
-        return Alternative(broker, "best" if broker in best else "candidate", "overloaded")
-    if broker in best:
-        return Alternative(broker, "best", "least_long_term_rate" if scores else "in_turns", score)
-    return Alternative(broker, "candidate", "higher_long_term_rate" if scores else "not_its_turn", score)
+        return Alternative(broker, "best" if is_best else "candidate", "overloaded")
+    if is_best:
+        return Alternative(broker, "best", picked.rule.removesuffix("_of_all_allowed"), score)
+    return Alternative(broker, "candidate", picked.rule_of_others, score)
 
 
 def _settled(bundle: str, broker: str, rule: str) -> Placement:

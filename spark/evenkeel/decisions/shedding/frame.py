@@ -8,16 +8,16 @@ Times are aware datetimes or epoch milliseconds.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from evenkeel.decisions.bundles import namespace_of
 from evenkeel.decisions.considered import Considered, considered
 from evenkeel.decisions.load import LoadData
 from evenkeel.decisions.placement.gates import UnloadGates
+from evenkeel.decisions.shedding.fitting import PLANNED
 from evenkeel.decisions.shedding.shed import Shed, ShedderState
-from evenkeel.decisions.shedding.shedders import shedder_named
-from evenkeel.decisions.shedding.threshold_shedder import without_gone
+from evenkeel.decisions.shedding.shedders import Shedder, on_active_brokers_change, shedder_named
 from evenkeel.errors import BadInput
 from evenkeel.settings import Settings
 
@@ -33,7 +33,8 @@ _MINUTE_MS = 60_000
 class SheddingRound:
     """One cycle's shedding. `status`: "ran", "not_due", "switched_off" or "too_few_brokers".
 
-    `unloads`: bundles that may leave, with the broker they leave; their destination is placement's business.
+    `unloads`: bundles that may leave, with the broker they leave; their destination is placement's business, and
+    `destinations` are those that the strategy has planned, for all that it proposed.
     `shed_at`: when the strategy last ran, epoch ms (this cycle's time if it ran, else as before).
     `recently_unloaded`: what is still within the grace period.
     """
@@ -44,6 +45,7 @@ class SheddingRound:
     state: ShedderState
     shed_at: int | None
     recently_unloaded: Mapping[str, int]
+    destinations: Mapping[str, str] = field(default_factory=dict)
 
 
 def milliseconds(moment: Moment) -> int:
@@ -76,17 +78,22 @@ def run_shedding(
     *,
     now: Moment,
     last_shed_at: Moment | None,
+    shedder: Shedder | None = None,
 ) -> SheddingRound:
-    """Decide what to shed in this cycle. A round that does not run leaves the state as it was."""
+    """Decide what to shed in this cycle. A round that does not run leaves the state as it was.
+
+    `shedder`: to decide with instead of the one that the settings name.
+    """
     last = None if last_shed_at is None else milliseconds(last_shed_at)
     recent = within_grace(load.recently_unloaded, now, settings)
     stopped = why_not_now(len(load.brokers), now, last, settings)
     if stopped is not None:
         return SheddingRound(stopped.rule, (), (stopped,), state, last, recent)
-    shedder = shedder_named(settings.loadBalancerLoadSheddingStrategy)
-    shed = shedder(replace(load, recently_unloaded=recent), without_gone(state, load.brokers), settings)
+    name = settings.loadBalancerLoadSheddingStrategy
+    remembered = on_active_brokers_change(name, state, load.brokers.keys())
+    shed = (shedder or shedder_named(name))(replace(load, recently_unloaded=recent), remembered, settings)
     unloads, rows = through_gates(shed, gates, settings)
-    return SheddingRound("ran", unloads, rows, shed.state, milliseconds(now), recent)
+    return SheddingRound("ran", unloads, rows, shed.state, milliseconds(now), recent, shed.destinations)
 
 
 def through_gates(
@@ -94,20 +101,28 @@ def through_gates(
 ) -> tuple[tuple[tuple[str, str], ...], tuple[Considered, ...]]:
     """What of a strategy's proposals may leave, and all its rows, those of refused bundles with the gate's rule.
 
-    A refused proposal is not replaced by another bundle.
+    A refused proposal is not replaced by another bundle. A bundle that two brokers report may be proposed for both.
     """
-    refusals = {bundle: _refusal(bundle, broker, gates, settings) for bundle, broker in shed.unloads}
-    rows = []
-    for row in shed.considered:
-        refusal = refusals.get(row.subject) if row.subject_kind == "bundle" and row.outcome == "unload" else None
-        if refusal is None:
-            rows.append(row)
-        else:
-            setting = EXCLUDED if refusal == "excluded_namespace" else None
-            rows.append(
-                considered(row.subject, "bundle", row.broker, "refused", refusal, setting=setting, numbers=row.numbers)
-            )
-    return tuple((bundle, broker) for bundle, broker in shed.unloads if refusals[bundle] is None), tuple(rows)
+    refusals = {proposal: _refusal(*proposal, gates, settings) for proposal in shed.unloads}
+    rows = [_through_gate(row, refusals) if row.outcome == "unload" else row for row in shed.considered]
+    return tuple(proposal for proposal in shed.unloads if refusals[proposal] is None), tuple(rows)
+
+
+def _through_gate(row: Considered, refusals: Mapping[tuple[str, str], str | None]) -> Considered:
+    """The row of a proposal; of a plan for a refused one there may still be need (see AvgShedder's placement)."""
+    refusal = refusals.get((row.subject, row.broker or "")) if row.subject_kind == "bundle" else None
+    if refusal is None:
+        return row
+    return considered(
+        row.subject,
+        "bundle",
+        row.broker,
+        "refused",
+        refusal,
+        setting=EXCLUDED if refusal == "excluded_namespace" else None,
+        alternatives=tuple(other for other in row.alternatives if other.rule == PLANNED),
+        numbers=row.numbers,
+    )
 
 
 def _refusal(bundle: str, broker: str, gates: UnloadGates, settings: Settings) -> str | None:

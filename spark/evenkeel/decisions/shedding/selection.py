@@ -1,20 +1,21 @@
-"""Which bundles of a broker are taken to reach a wanted throughput, for OverloadShedder and ThresholdShedder alike.
+"""Which bundles of a broker may be shed, and which are taken to reach a wanted throughput.
 
-By short-term throughput, heaviest first, until the wanted throughput is reached, but at least one; the last one may
-overshoot. Equal throughputs are taken in name order.
+The latter for OverloadShedder and ThresholdShedder alike: by short-term throughput, heaviest first, until the wanted
+throughput is reached, but at least one; the last one may overshoot. Equal throughputs are taken in name order.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from evenkeel.decisions.bundles import is_heartbeat_or_sla, namespace_of
 from evenkeel.decisions.considered import Alternative, Considered, considered
-from evenkeel.decisions.load import BrokerReport, LoadData
+from evenkeel.decisions.load import BrokerReport, LoadData, MessageAverages
 from evenkeel.decisions.namespaces import uses_three_part_names
 
 SHOWN_NEXT = 3
+GRACE = "loadBalancerSheddingGracePeriodMinutes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,20 +48,28 @@ class Eligible:
         return self._brokers_own[namespace]
 
 
-def select_bundles(
-    report: BrokerReport, load: LoadData, eligible: Eligible, wanted: float, numbers: Mapping[str, float]
-) -> Selection:
-    """Take bundles of one broker until `wanted` byte/s are reached. `numbers` go into every row."""
-    throughputs: dict[str, float] = {}
+def heaviest_first(
+    report: BrokerReport, load: LoadData, eligible: Eligible, of_bundle: Callable[[MessageAverages], float]
+) -> tuple[list[str], dict[str, float], list[Considered]]:
+    """A broker's bundles that may be shed, heaviest first and equal ones by name; the traffic of each; a row for each
+    of the others."""
+    values: dict[str, float] = {}
     skipped: list[Considered] = []
     for bundle in sorted(report.bundles):
         refusal = eligible.refusal(bundle)
         if refusal is None:
-            throughputs[bundle] = load.histories[bundle].short_term.throughput
+            values[bundle] = of_bundle(load.histories[bundle].short_term)
         else:
-            setting = "loadBalancerSheddingGracePeriodMinutes" if refusal == "recently_unloaded" else None
+            setting = GRACE if refusal == "recently_unloaded" else None
             skipped.append(considered(bundle, "bundle", report.broker, "skipped", refusal, setting=setting))
-    ordered = sorted(throughputs, key=lambda bundle: -throughputs[bundle])
+    return sorted(values, key=values.__getitem__, reverse=True), values, skipped
+
+
+def select_bundles(
+    report: BrokerReport, load: LoadData, eligible: Eligible, wanted: float, numbers: Mapping[str, float]
+) -> Selection:
+    """Take bundles of one broker until `wanted` byte/s are reached. `numbers` go into every row."""
+    ordered, throughputs, skipped = heaviest_first(report, load, eligible, lambda averages: averages.throughput)
     before = _taken_before(ordered, throughputs, wanted)
     next_in_line = tuple(
         Alternative(bundle, "next", "wanted_reached", throughputs[bundle])

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from evenkeel.decisions.load import LoadData
-from evenkeel.decisions.shedding import overload_shedder, threshold_shedder
-from evenkeel.decisions.shedding.shed import Shed, ShedderState
+from evenkeel.decisions.shedding import avg_shedder, overload_shedder, threshold_shedder, uniform_load_shedder
+from evenkeel.decisions.shedding.shed import Shed, ShedderState, without_gone
 from evenkeel.errors import NotImplementedStrategy
 from evenkeel.settings import Settings
 
@@ -15,7 +15,12 @@ Shedder = Callable[[LoadData, ShedderState, Settings], Shed]
 IMPLEMENTED: Mapping[str, Shedder] = {
     "OverloadShedder": overload_shedder.shed,
     "ThresholdShedder": threshold_shedder.shed,
+    "UniformLoadShedder": uniform_load_shedder.shed,
+    "AvgShedder": avg_shedder.shed,
 }
+
+# AvgShedder goes on counting where a broker comes back: Pulsar does not tell it that one has gone.
+FORGETS_GONE_BROKERS = frozenset({"ThresholdShedder"})
 
 
 def shedder_named(name: str) -> Shedder:
@@ -26,3 +31,8 @@ def shedder_named(name: str) -> Shedder:
             f"shedder {name} is not implemented: set loadBalancerLoadSheddingStrategy to {' or '.join(IMPLEMENTED)}"
         )
     return found
+
+
+def on_active_brokers_change(name: str, state: ShedderState, brokers: Collection[str]) -> ShedderState:
+    """What the shedder of that name still remembers when these brokers are there (Pulsar: onActiveBrokersChange)."""
+    return without_gone(state, brokers) if name in FORGETS_GONE_BROKERS else state

@@ -1,8 +1,8 @@
 """Shed from brokers whose moving average of usage is far above the mean of all (Pulsar: ThresholdShedder).
 
 Keys: loadBalancerBrokerThresholdShedderPercentage (reaching it sheds), loadBalancerHistoryResourcePercentage,
-loadBalancerBundleUnloadMinThroughputThreshold, lowerBoundarySheddingEnabled. State: the moving average per broker,
-forgotten for brokers that are gone.
+loadBalancerBundleUnloadMinThroughputThreshold, lowerBoundarySheddingEnabled. State: the moving average per broker
+("usage_average"), forgotten for brokers that are gone.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from evenkeel.decisions.shedding.shed import Shed, ShedderState
 from evenkeel.decisions.usage import weighted_maximum
 from evenkeel.settings import Settings
 
+USAGE_AVERAGE = "usage_average"
 MARGIN = 0.05
 LOWER_BOUNDARY_SHARE = 0.5
 SETTING = "loadBalancerBrokerThresholdShedderPercentage"
@@ -35,10 +36,10 @@ class Averages:
 def shed(load: LoadData, state: ShedderState, settings: Settings) -> Shed:
     """What to unload now, and the moving averages after this round."""
     eligible = Eligible(load)
-    averages = _advance(load, state, settings)
+    averages = _advance(load, state.get(USAGE_AVERAGE, {}), settings)
     if averages.mean == 0:
         row = considered("cluster", "cluster", None, "kept", "no_usage", measured=0.0, unit="fraction")
-        return Shed((), (row,), averages.by_broker)
+        return Shed((), (row,), {USAGE_AVERAGE: averages.by_broker})
     unloads: list[tuple[str, str]] = []
     rows: list[Considered] = []
     for broker, report in sorted(load.brokers.items()):
@@ -50,17 +51,12 @@ def shed(load: LoadData, state: ShedderState, settings: Settings) -> Shed:
         busiest, selection = _shed_for_lower_boundary(load, eligible, averages, settings)
         rows = [row for row in rows if row.broker != busiest] + list(selection.considered)
         unloads += [(bundle, busiest) for bundle in selection.bundles if busiest is not None]
-    return Shed(tuple(unloads), tuple(rows), averages.by_broker)
+    return Shed(tuple(unloads), tuple(rows), {USAGE_AVERAGE: averages.by_broker})
 
 
-def without_gone(state: ShedderState, brokers: Mapping[str, object] | frozenset[str]) -> dict[str, float]:
-    """The state without brokers that are no longer there (Pulsar: onActiveBrokersChange)."""
-    return {broker: average for broker, average in sorted(state.items()) if broker in brokers}
-
-
-def _advance(load: LoadData, state: ShedderState, settings: Settings) -> Averages:
+def _advance(load: LoadData, usage: Mapping[str, float], settings: Settings) -> Averages:
     past = settings.loadBalancerHistoryResourcePercentage
-    moved = dict(state)
+    moved = dict(usage)
     total = 0.0
     for broker, report in sorted(load.brokers.items()):
         now = weighted_maximum(report, settings)
