@@ -10,8 +10,8 @@ from evenkeel.conformance.reading import Json, load_of, policies_of, rounds_of, 
 from evenkeel.decisions.averages import broker_averages, first_history, update_histories
 from evenkeel.decisions.bundles import parse_boundaries
 from evenkeel.decisions.load import BrokerReport, BundleHistory, LoadData, Policies
+from evenkeel.decisions.placement.choice import PlacementState
 from evenkeel.decisions.placement.pipeline import PlacementRound
-from evenkeel.decisions.placement.round_robin import FIRST_TURN, Turn
 from evenkeel.decisions.shedding.frame import run_shedding
 from evenkeel.decisions.splitting.execute import histories_after_splits, refusal, unloads_children
 from evenkeel.decisions.splitting.when import decide_splits
@@ -30,7 +30,7 @@ class _Leader:
     histories: dict[str, BundleHistory] = field(default_factory=dict)
     unloaded: dict[str, int] = field(default_factory=dict)
     usage: dict[str, float] = field(default_factory=dict)
-    turn: Turn = FIRST_TURN
+    placed: PlacementState = field(default_factory=dict)
     now: int = NOW
 
 
@@ -58,18 +58,18 @@ def _round(leader: _Leader, given: Json) -> dict[str, Any]:
         averages={name: broker_averages(report.stats, leader.histories) for name, report in reports.items()},
     )
     answer: dict[str, Any] = {}
-    placing = PlacementRound(load, leader.policies, leader.settings, turn=leader.turn)
+    placing = PlacementRound(load, leader.policies, leader.settings, state=leader.placed)
     if given.get("split", True):
         answer["split"] = _split(leader, load, placing)
         load = replace(load, histories=leader.histories)
-    placing = PlacementRound(load, leader.policies, leader.settings, turn=leader.turn)
+    placing = PlacementRound(load, leader.policies, leader.settings, state=leader.placed)
     if given.get("shed", True):
         answer["unload"] = _shed(leader, load, placing)
     if "place" in given:
         answer["place"] = {bundle: placing.assign(bundle).destination for bundle in given["place"]}
         for bundle in given["place"]:
             leader.histories.setdefault(bundle, first_history())
-    leader.turn = placing.turn
+    leader.placed = placing.state
     return {
         **answer,
         "recentlyUnloaded": sorted(leader.unloaded),

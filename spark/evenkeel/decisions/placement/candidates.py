@@ -87,10 +87,9 @@ def least_of_group(bundle: str, candidates: Iterable[str], around: Surroundings)
 def fewest_bundles(bundle: str, candidates: Iterable[str], around: Surroundings) -> Step:
     """Keep the brokers with the fewest bundles of the bundle's namespace."""
     candidates = tuple(candidates)
-    namespace = namespace_of(bundle)
-    owned = {broker: around.ownership.bundles_of(namespace, broker) for broker in candidates}
-    least = min(owned.values(), default=0)
-    return _step("more_bundles_of_namespace", candidates, tuple(b for b in candidates if owned[b] == least))
+    owned = around.ownership.owners_of(namespace_of(bundle))
+    least = min((owned.get(broker, 0) for broker in candidates), default=0)
+    return _step("more_bundles_of_namespace", candidates, tuple(b for b in candidates if owned.get(b, 0) == least))
 
 
 def same_load_manager(bundle: str, candidates: Iterable[str], around: Surroundings) -> Step:
@@ -106,12 +105,15 @@ def newest_version(bundle: str, candidates: Iterable[str], around: Surroundings)
     candidates = tuple(candidates)
     if not around.settings.preferLaterVersions or not candidates:
         return Step("older_version", candidates, {})
-    found = newest({broker: around.brokers[broker].version for broker in candidates})
+    found = newest({broker: around.standing[broker].rank for broker in candidates})
     if found is None:
         return Step("older_version", candidates, {}, given_up=True)
     return _step("older_version", candidates, tuple(broker for broker in candidates if broker in found))
 
 
 def _step(rule: str, before: Iterable[str], kept: tuple[str, ...]) -> Step:
-    left = set(kept)
+    before = tuple(before)
+    if len(kept) == len(before):
+        return Step(rule, kept, {})
+    left = frozenset(kept)
     return Step(rule, kept, {broker: rule for broker in before if broker not in left})

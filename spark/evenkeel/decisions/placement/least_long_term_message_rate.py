@@ -25,9 +25,9 @@ class Best:
 def select(candidates: Iterable[str], standing: Mapping[str, Standing], settings: Settings) -> Best:
     """All candidates with the least score, compared exactly; all candidates if every one is overloaded."""
     overloaded_at = settings.loadBalancerBrokerOverloadedThresholdPercentage / 100.0
-    scores = {}
-    for broker in sorted(candidates):
-        found = standing[broker]
-        scores[broker] = math.inf if found.usage > overloaded_at else found.preallocated_rate + found.long_term_rate
-    least = min(scores.values(), default=math.inf)
-    return Best(tuple(broker for broker, score in scores.items() if score == least), scores)
+    ordered = sorted(candidates)
+    stands = [standing[broker] for broker in ordered]
+    scores = [math.inf if s.usage > overloaded_at else s.preallocated_rate + s.long_term_rate for s in stands]
+    least = min(scores, default=math.inf)
+    best = tuple(broker for broker, score in zip(ordered, scores, strict=True) if score == least)
+    return Best(best, dict(zip(ordered, scores, strict=True)))

@@ -7,26 +7,25 @@ loadBalancerSheddingExcludedNamespaces. Where Pulsar draws among equally good br
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from evenkeel.decisions.averages import first_history
 from evenkeel.decisions.bundles import broker_of, namespace_of
 from evenkeel.decisions.considered import Alternative, Considered, considered
 from evenkeel.decisions.load import BundleHistory, LoadData, Policies
-from evenkeel.decisions.placement import least_long_term_message_rate, round_robin
 from evenkeel.decisions.placement.anti_affinity import AntiAffinity
 from evenkeel.decisions.placement.candidates import Candidates, Surroundings, candidates_for
+from evenkeel.decisions.placement.choice import Alternatives, Choice, PlacementState
+from evenkeel.decisions.placement.chooser import Chooser
 from evenkeel.decisions.placement.gates import UnloadGates
 from evenkeel.decisions.placement.isolation import Isolation
 from evenkeel.decisions.placement.ownership import Ownership
-from evenkeel.decisions.placement.round_robin import FIRST_TURN, Turn
 from evenkeel.decisions.placement.standing import standings
 from evenkeel.errors import NotImplementedStrategy
 from evenkeel.settings import Settings
 
-IMPLEMENTED = ("LeastLongTermMessageRate",)
+IMPLEMENTED = ("LeastLongTermMessageRate", "LeastResourceUsageWithWeight", "RoundRobinBrokerSelector")
 _OVERLOADED = "loadBalancerBrokerOverloadedThresholdPercentage"
 
 
@@ -40,18 +39,20 @@ class Placement:
     bundle: str
     destination: str | None
     best: tuple[str, ...]
-    candidates: tuple[Alternative, ...]
+    candidates: Sequence[Alternative]
     considered: Considered
 
 
 class PlacementRound:
     """One round of placing: what was given away in it counts for what comes after.
 
-    Bundles are placed one by one; `place_ownerless` does so in name order. `turn` is whose turn it is among
-    brokers for shedding-excluded namespaces; read it afterwards to go on in a later round.
+    Bundles are placed one by one; `place_ownerless` does so in name order. `state` is what an earlier round remembered
+    (usage averages, whose turn it is); read it afterwards to go on in a later round.
     """
 
-    def __init__(self, load: LoadData, policies: Policies, settings: Settings, *, turn: Turn = FIRST_TURN) -> None:
+    def __init__(
+        self, load: LoadData, policies: Policies, settings: Settings, *, state: PlacementState | None = None
+    ) -> None:
         if settings.loadBalancerLoadPlacementStrategy not in IMPLEMENTED:
             raise NotImplementedStrategy(
                 f"placement strategy {settings.loadBalancerLoadPlacementStrategy} is not implemented: "
@@ -71,7 +72,12 @@ class PlacementRound:
         self._histories = load.histories
         self._stranger = first_history()
         self._preallocated = {bundle: broker for broker in sorted(given) for bundle in given[broker]}
-        self.turn = turn
+        self._chooser = Chooser(settings, self._around.standing, state or {})
+
+    @property
+    def state(self) -> PlacementState:
+        """What the placements so far leave to be remembered."""
+        return self._chooser.state
 
     @property
     def gates(self) -> UnloadGates:
@@ -123,39 +129,21 @@ class PlacementRound:
         settings = self._around.settings
         excluded = namespace_of(bundle) in settings.loadBalancerSheddingExcludedNamespaces
         found = candidates_for(bundle, self._around)
-        best, scores = self._pick(found.brokers, excluded)
-        rule = "least_long_term_rate" if scores else "in_turns"
+        choice = (self._chooser.choose_excluded if excluded else self._chooser.choose)(found.brokers)
+        rule = choice.rule
         limit = settings.loadBalancerBrokerOverloadedThresholdPercentage / 100.0
-        if best and self._around.standing[best[0]].usage > limit:
+        if choice.brokers and self._around.standing[choice.brokers[0]].usage > limit:
             found = Candidates(found.allowed, self._around.isolation.allowed(bundle).removed, found.allowed, True)
-            best, scores = self._pick(found.brokers, False)
-            rule = "least_long_term_rate_of_all_allowed"
-        return self._placement(bundle, owner, found, best, scores, rule)
+            choice = self._chooser.choose(found.brokers)
+            rule = f"{choice.rule}_of_all_allowed"
+        return self._placement(bundle, owner, found, choice, rule)
 
-    def _pick(self, candidates: tuple[str, ...], excluded: bool) -> tuple[tuple[str, ...], dict[str, float]]:
-        """The best candidates and, unless taken in turns, the score of each."""
-        if excluded:
-            taken, self.turn = round_robin.select(candidates, self.turn)
-            return ((taken,) if taken else ()), {}
-        found = least_long_term_message_rate.select(candidates, self._around.standing, self._around.settings)
-        return found.brokers, dict(found.scores)
-
-    def _placement(
-        self,
-        bundle: str,
-        owner: str | None,
-        found: Candidates,
-        best: tuple[str, ...],
-        scores: dict[str, float],
-        rule: str,
-    ) -> Placement:
-        alternatives = tuple(
-            _alternative(broker, found, best, scores) for broker in sorted((*found.brokers, *found.removed))
-        )
-        if not best:
+    def _placement(self, bundle: str, owner: str | None, found: Candidates, choice: Choice, rule: str) -> Placement:
+        alternatives = Alternatives(choice, found.removed)
+        if not choice.brokers:
             row = considered(bundle, "bundle", owner, "refused", "no_candidate", alternatives=alternatives)
             return Placement(bundle, None, (), alternatives, row)
-        destination = best[0]
+        destination = choice.brokers[0]
         row = considered(
             bundle,
             "bundle",
@@ -167,26 +155,21 @@ class PlacementRound:
             threshold=self._around.settings.loadBalancerBrokerOverloadedThresholdPercentage / 100.0,
             unit="fraction",
             alternatives=alternatives,
-            numbers={
-                "candidates": len(found.brokers),
-                "best": len(best),
-                "restored": int(found.restored),
-                "bundle_rate": self._history(bundle).long_term.rate,
-                **({"score": scores[destination]} if math.isfinite(scores.get(destination, math.inf)) else {}),
-            },
+            numbers=self._numbers(bundle, found, choice),
         )
-        return Placement(bundle, destination, best, alternatives, row)
+        return Placement(bundle, destination, choice.brokers, alternatives, row)
 
-
-def _alternative(broker: str, found: Candidates, best: tuple[str, ...], scores: dict[str, float]) -> Alternative:
-    if broker in found.removed:
-        return Alternative(broker, "removed", found.removed[broker])
-    score = scores.get(broker)
-    if score is not None and math.isinf(score):
-        return Alternative(broker, "best" if broker in best else "candidate", "overloaded")
-    if broker in best:
-        return Alternative(broker, "best", "least_long_term_rate" if scores else "in_turns", score)
-    return Alternative(broker, "candidate", "higher_long_term_rate" if scores else "not_its_turn", score)
+    def _numbers(self, bundle: str, found: Candidates, choice: Choice) -> Mapping[str, float]:
+        score = choice.score(choice.brokers[0])
+        return {
+            "candidates": len(found.brokers),
+            "best": len(choice.brokers),
+            "removed": len(found.removed),
+            "restored": int(found.restored),
+            "bundle_rate": self._history(bundle).long_term.rate,
+            **choice.numbers,
+            **({} if score is None else {"score": score}),
+        }
 
 
 def _settled(bundle: str, broker: str, rule: str) -> Placement:
