@@ -8,10 +8,12 @@ from typing import Any
 
 from evenkeel.decisions.considered import considered
 from evenkeel.decisions.load import LoadData, Policies
+from evenkeel.decisions.placement.choice import PlacementState
 from evenkeel.decisions.placement.pipeline import Placement, PlacementRound
 from evenkeel.handover import ClusterCycle
 from evenkeel.rounds import reading, state
 from evenkeel.rounds.loads import load_of
+from evenkeel.rounds.placement_state import placement_rows, placement_state, remembers
 from evenkeel.rounds.reading import Row, Rows
 from evenkeel.rounds.reasons import reason_row
 from evenkeel.settings import EffectiveSettings, Settings
@@ -23,17 +25,20 @@ def decide(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
     """Rows of `placement_decisions` (and `strategy_state`): shed bundles, then those without owner, each in name order.
 
     Shed bundles all see the same candidates, as in Pulsar; a bundle without owner counts for those placed after it.
-    A bundle that nobody has owned yet, as far as is known, waits for its first client and is only noted.
+    A bundle that nobody has owned yet, as far as is known, waits for its first client and is only noted. `state` holds
+    the predecessor's rows; what placement remembers of them is moved on, or handed on where nothing was placed.
     """
     settings, cycle = reading.settings_of(rows), reading.the_cycle(rows)
     load, policies = load_of(rows), reading.policies(rows)
     strategy = settings.loadBalancerLoadPlacementStrategy
-    found = [*_shed(rows, load, policies, settings), *_ownerless(rows, load, policies, settings)]
-    placed = [_row(placement, cause, strategy, without) for placement, cause, without in found]
+    shed, before = _shed(rows, load, policies, settings)
+    ownerless, after = _ownerless(rows, load, policies, settings, before)
+    placed = [_row(placement, cause, strategy, without) for placement, cause, without in (*shed, *ownerless)]
     noted = [_waiting(row, strategy) for row in rows["bundle_load"] if _never_owned(row)]
     stamp = {"cluster": cycle["cluster"], "cycle_at": cycle["cycle_at"]}
     decided = [{**row, **stamp} for row in (*placed, *noted)]
-    return {"placement_decisions": decided, "strategy_state": _assumed(decided, cycle, settings)}
+    kept = [*_assumed(decided, cycle, settings), *({**row, **stamp} for row in placement_rows(after))]
+    return {"placement_decisions": decided, "strategy_state": kept}
 
 
 def _assumed(decided: list[dict[str, Any]], cycle: Row, settings: Settings) -> list[dict[str, Any]]:
@@ -49,19 +54,30 @@ def _assumed(decided: list[dict[str, Any]], cycle: Row, settings: Settings) -> l
 _Placed = tuple[Placement, str, Placement]
 
 
-def _shed(rows: Rows, load: LoadData, policies: Policies, settings: Settings) -> list[_Placed]:
+def _shed(rows: Rows, load: LoadData, policies: Policies, settings: Settings) -> tuple[list[_Placed], PlacementState]:
     """Each shed bundle with its placement, and what it would have been without anti-affinity groups."""
     proposed = sorted((row["subject"], row["broker"]) for row in rows["unload_decisions"] if _is_unload(row))
-    actual = PlacementRound(load, policies, settings)
-    freely = PlacementRound(load, replace(policies, groups={}), settings)
-    return [(actual.place_shed(b, owner), "shed", freely.place_shed(b, owner)) for b, owner in proposed]
+    remembered = placement_state(rows["state"])
+    actual = PlacementRound(load, policies, settings, state=remembered)
+    found = [actual.place_shed(bundle, owner) for bundle, owner in proposed]
+    if not policies.groups:
+        return [(placed, "shed", placed) for placed in found], actual.state
+    freely = PlacementRound(load, replace(policies, groups={}), settings, state=remembered)
+    others = [freely.place_shed(bundle, owner) for bundle, owner in proposed]
+    return [(placed, "shed", other) for placed, other in zip(found, others, strict=True)], actual.state
 
 
-def _ownerless(rows: Rows, load: LoadData, policies: Policies, settings: Settings) -> list[_Placed]:
+def _ownerless(
+    rows: Rows, load: LoadData, policies: Policies, settings: Settings, remembered: PlacementState
+) -> tuple[list[_Placed], PlacementState]:
     bundles = [row["bundle"] for row in rows["bundle_load"] if _lost_its_owner(row)]
-    actual = PlacementRound(load, policies, settings).place_ownerless(bundles)
-    freely = PlacementRound(load, replace(policies, groups={}), settings).place_ownerless(bundles)
-    return [(one, "no_owner", other) for one, other in zip(actual, freely, strict=True)]
+    actual = PlacementRound(load, policies, settings, state=remembered)
+    found = actual.place_ownerless(bundles)
+    if not policies.groups:
+        return [(placed, "no_owner", placed) for placed in found], actual.state
+    freely = PlacementRound(load, replace(policies, groups={}), settings, state=remembered)
+    others = freely.place_ownerless(bundles)
+    return [(placed, "no_owner", other) for placed, other in zip(found, others, strict=True)], actual.state
 
 
 def _is_unload(row: Row) -> bool:
@@ -97,6 +113,7 @@ def _waiting(row: Row, strategy: str) -> dict[str, Any]:
     return _row(nothing, "no_owner", strategy, nothing)
 
 
-def assumes_success(cycle: ClusterCycle) -> bool:
-    """Whether this cycle's unloads are to be remembered although nothing is sent."""
-    return EffectiveSettings.from_json(cycle.settings or "").settings.evenkeelAssumeUnloadsSucceed
+def keeps_state(cycle: ClusterCycle) -> bool:
+    """Whether placing in this cycle leaves anything to remember: assumed unloads, or what a strategy keeps."""
+    settings = EffectiveSettings.from_json(cycle.settings or "").settings
+    return settings.evenkeelAssumeUnloadsSucceed or remembers(settings)

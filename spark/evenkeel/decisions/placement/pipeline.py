@@ -18,6 +18,7 @@ from evenkeel.decisions.placement.anti_affinity import AntiAffinity
 from evenkeel.decisions.placement.candidates import Candidates, Surroundings, candidates_for
 from evenkeel.decisions.placement.choice import Alternatives, Choice, PlacementState
 from evenkeel.decisions.placement.chooser import Chooser
+from evenkeel.decisions.placement.draining import draining
 from evenkeel.decisions.placement.gates import UnloadGates
 from evenkeel.decisions.placement.isolation import Isolation
 from evenkeel.decisions.placement.ownership import Ownership
@@ -60,6 +61,7 @@ class PlacementRound:
             )
         reported = {name: report.bundles.union(report.stats) for name, report in load.brokers.items()}
         given = {name: load.preallocated.get(name, {}).keys() for name in load.brokers}
+        leaving = draining(load.brokers, settings)
         ownership = Ownership({name: reported[name] | given[name] for name in reported})
         self._around = Surroundings(
             brokers=load.brokers,
@@ -71,7 +73,7 @@ class PlacementRound:
         )
         self._histories = load.histories
         self._stranger = first_history()
-        self._preallocated = {bundle: broker for broker in sorted(given) for bundle in given[broker]}
+        self._preallocated = {bundle: broker for broker in sorted(given.keys() - leaving) for bundle in given[broker]}
         self._chooser = Chooser(settings, self._around.standing, state or {})
 
     @property

@@ -26,6 +26,11 @@ class OwnKeys:
         unit="generation",
         meaning="Whose defaults and details hold; auto follows the brokers' version (4.x where it is not known).",
     )
+    evenkeelDrainingBrokers: frozenset[str] = key(
+        frozenset(),
+        unit="broker ids (host:port)",
+        meaning="Brokers that are being emptied: they get no bundles, whatever the filters and policies say.",
+    )
     evenkeelMaxReportAgeSeconds: float = key(
         1_200.0, lowest=0.0, unit="s", meaning="A broker report older than this is not trusted (Pulsar: one in 15 min)."
     )
