@@ -13,6 +13,7 @@ from evenkeel.decisions.load import BrokerReport, BundleHistory, LoadData, Polic
 from evenkeel.decisions.placement.choice import PlacementState
 from evenkeel.decisions.placement.pipeline import PlacementRound
 from evenkeel.decisions.shedding.frame import run_shedding
+from evenkeel.decisions.shedding.order import in_pulsars_order
 from evenkeel.decisions.splitting.execute import histories_after_splits, refusal, unloads_children
 from evenkeel.decisions.splitting.when import decide_splits
 from evenkeel.settings import Settings
@@ -95,7 +96,7 @@ def _shed(leader: _Leader, load: LoadData, placing: PlacementRound) -> dict[str,
     done = run_shedding(load, leader.usage, placing.gates, leader.settings, now=leader.now, last_shed_at=None)
     leader.usage, leader.unloaded = dict(done.state), dict(done.recently_unloaded)
     unloaded = {}
-    for bundle, broker in done.unloads:
+    for bundle, broker in in_pulsars_order(done.unloads):
         destination = placing.place_shed(bundle, broker).destination
         if destination is not None and destination != broker:
             unloaded[bundle] = destination

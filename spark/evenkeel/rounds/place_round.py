@@ -10,6 +10,7 @@ from evenkeel.decisions.considered import considered
 from evenkeel.decisions.load import LoadData, Policies
 from evenkeel.decisions.placement.choice import PlacementState
 from evenkeel.decisions.placement.pipeline import Placement, PlacementRound
+from evenkeel.decisions.shedding.order import in_pulsars_order
 from evenkeel.handover import ClusterCycle
 from evenkeel.rounds import reading, state
 from evenkeel.rounds.loads import load_of
@@ -22,7 +23,7 @@ UNOWNED = "unowned"
 
 
 def decide(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
-    """Rows of `placement_decisions` (and `strategy_state`): shed bundles, then those without owner, each in name order.
+    """Rows of `placement_decisions` (and `strategy_state`): shed bundles in Pulsar's order, ownerless ones by name.
 
     Shed bundles all see the same candidates, as in Pulsar; a bundle without owner counts for those placed after it.
     A bundle that nobody has owned yet, as far as is known, waits for its first client and is only noted. `state` holds
@@ -56,7 +57,8 @@ _Placed = tuple[Placement, str, Placement]
 
 def _shed(rows: Rows, load: LoadData, policies: Policies, settings: Settings) -> tuple[list[_Placed], PlacementState]:
     """Each shed bundle with its placement, and what it would have been without anti-affinity groups."""
-    proposed = sorted((row["subject"], row["broker"]) for row in rows["unload_decisions"] if _is_unload(row))
+    chosen = sorted((row for row in rows["unload_decisions"] if _is_unload(row)), key=_selection)
+    proposed = in_pulsars_order((row["subject"], row["broker"]) for row in chosen)
     remembered = placement_state(rows["state"])
     actual = PlacementRound(load, policies, settings, state=remembered)
     found = [actual.place_shed(bundle, owner) for bundle, owner in proposed]
@@ -78,6 +80,11 @@ def _ownerless(
     freely = PlacementRound(load, replace(policies, groups={}), settings, state=remembered)
     others = freely.place_ownerless(bundles)
     return [(placed, "no_owner", other) for placed, other in zip(found, others, strict=True)], actual.state
+
+
+def _selection(row: Row) -> tuple[float, str]:
+    """A bundle's place among those that its broker sheds."""
+    return row["numbers"].get("rank", 0.0), row["subject"]
 
 
 def _is_unload(row: Row) -> bool:

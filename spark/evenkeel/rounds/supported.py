@@ -1,4 +1,4 @@
-"""Whether a cluster's settings name strategies that this version decides with."""
+"""Whether a cluster's settings name strategies that this version decides with, and that Pulsar lets go together."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from evenkeel.decisions.placement import pipeline
 from evenkeel.decisions.shedding import shedders
 from evenkeel.decisions.splitting import algorithms
 from evenkeel.settings import Settings
+from evenkeel.settings.pairs import Pair, refusal
 
 MODULAR = "modular"
 
 
 def why_undecidable(settings: Settings, manager: str | None) -> str | None:
-    """None if all strategies in force are at hand; else what is missing and which settings to change."""
+    """None if all strategies in force are at hand and go together; else what is wrong and which settings to change."""
     missing = _missing(settings)
     if settings.evenkeelManager == "auto" and manager != MODULAR:
         others = "".join(f", and {key} to {known}" for key, _, known in missing)
@@ -23,7 +24,12 @@ def why_undecidable(settings: Settings, manager: str | None) -> str | None:
         return "the extensible manager's strategies are not available: set evenkeelManager to modular"
     for key, value, known in missing:
         return f"{key} is {value}, which is not available: set it to {known}"
-    return None
+    refused = refusal(_pair(settings), settings.manager)
+    return None if refused is None else f"Pulsar refuses these settings: {refused.text}"
+
+
+def _pair(settings: Settings) -> Pair:
+    return Pair(settings.loadBalancerLoadSheddingStrategy, settings.loadBalancerLoadPlacementStrategy)
 
 
 def _missing(settings: Settings) -> list[tuple[str, str, str]]:

@@ -14,7 +14,7 @@ from evenkeel.pulsar.observed import Observed, observe
 from evenkeel.pulsar.paths import Kind
 from evenkeel.pulsar.reading import Rejection
 from evenkeel.pulsar.view import View
-from evenkeel.settings import EffectiveSettings, resolve
+from evenkeel.settings import Detected, EffectiveSettings, resolve
 from evenkeel.sources.landed import LENT, OWN, Landed, open_landed
 
 UNREADABLE_SNAPSHOT = "unreadable_snapshot"
@@ -145,11 +145,12 @@ def _settle(intake: Intake) -> None:
     """Settings in force: an override over the leader's runtime configuration over the defaults."""
     assert intake.observed is not None
     policies = intake.observed.policies
+    versions = [row.get("pulsar_version") for row in intake.observed.rows["broker_reports"]]
     try:
         settings = resolve(
             observed=policies["configuration"],
             overrides=intake.cycle.overrides,
-            generation=policies["generation"],
+            generation=Detected(policies["generation"], tuple(versions)),
         )
     except SettingsError as error:
         intake.refuse(Rejection("settings", "overrides", REFUSED_SETTINGS, str(error), None))

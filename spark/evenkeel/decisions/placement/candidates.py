@@ -15,7 +15,7 @@ from evenkeel.decisions.placement.anti_affinity import AntiAffinity
 from evenkeel.decisions.placement.isolation import Isolation
 from evenkeel.decisions.placement.ownership import Ownership
 from evenkeel.decisions.placement.standing import Standing
-from evenkeel.decisions.placement.versions import newest
+from evenkeel.decisions.placement.versions import highest
 from evenkeel.settings import Settings
 
 
@@ -105,7 +105,7 @@ def newest_version(bundle: str, candidates: Iterable[str], around: Surroundings)
     candidates = tuple(candidates)
     if not around.settings.preferLaterVersions or not candidates:
         return Step("older_version", candidates, {})
-    found = newest({broker: around.standing[broker].rank for broker in candidates})
+    found = highest({broker: around.standing[broker].rank for broker in candidates})
     if found is None:
         return Step("older_version", candidates, {}, given_up=True)
     return _step("older_version", candidates, tuple(broker for broker in candidates if broker in found))

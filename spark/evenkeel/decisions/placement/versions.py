@@ -25,8 +25,13 @@ def version_rank(version: str | None) -> Rank | None:
     return (int(major), int(minor), int(patch)), ranked
 
 
-def newest(ranks: Mapping[str, Rank | None]) -> frozenset[str] | None:
-    """The brokers of the newest rank; None if any version is missing or unreadable, and so nothing can be said."""
+def newest(versions: Mapping[str, str | None]) -> frozenset[str] | None:
+    """The brokers on the newest version; None if any version is missing or unreadable, and so nothing can be said."""
+    return highest({broker: version_rank(version) for broker, version in versions.items()})
+
+
+def highest(ranks: Mapping[str, Rank | None]) -> frozenset[str] | None:
+    """As `newest`, for versions that were ranked before."""
     known = [rank for rank in ranks.values() if rank is not None]
     if len(known) < len(ranks) or not known:
         return None
