@@ -50,8 +50,8 @@ def _least_usage(
     wanted: list[str], standing: Mapping[str, Standing], state: PlacementState, settings: Settings
 ) -> Answered:
     best = least_usage.select(wanted, standing, state, settings)
-    usage = dict(best.state.get(least_usage.USAGE_AVERAGE, {}))
-    return {"best": list(best.brokers), "state": {"usage": usage}}, best.state
+    after = best.after(state)
+    return {"best": list(best.brokers), "state": {"usage": dict(after[least_usage.USAGE_AVERAGE])}}, after
 
 
 def _in_turns(

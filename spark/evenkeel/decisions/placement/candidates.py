@@ -7,10 +7,11 @@ loadBalancerBrokerMaxTopics, loadBalancerDistributeBundlesEvenlyEnabled, loadMan
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import compress, repeat
 
 from evenkeel.decisions.bundles import is_system, namespace_of
-from evenkeel.decisions.load import BrokerReport
+from evenkeel.decisions.load import BrokerReport, BundleHistory
 from evenkeel.decisions.placement.anti_affinity import AntiAffinity
 from evenkeel.decisions.placement.isolation import Isolation
 from evenkeel.decisions.placement.ownership import Ownership
@@ -41,7 +42,11 @@ class Candidates:
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What the filters look at, shared by all placements of a round."""
+    """What the filters look at, shared by all placements of a round.
+
+    Worked out from it once, so that a filter that can remove nobody need not look at every broker for every bundle:
+    `crowded`, the brokers above loadBalancerBrokerMaxTopics, and whether versions and load managers differ at all.
+    """
 
     brokers: Mapping[str, BrokerReport]
     isolation: Isolation
@@ -49,6 +54,24 @@ class Surroundings:
     ownership: Ownership
     standing: Mapping[str, Standing]
     settings: Settings
+    crowded: set[str] = field(init=False)
+    managers_differ: bool = field(init=False)
+    versions_differ: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        limit, leaders = self.settings.loadBalancerBrokerMaxTopics, self.settings.loadManagerClassName
+        ranks = {stand.rank for stand in self.standing.values()}
+        differ = any(report.load_manager != leaders for report in self.brokers.values())
+        object.__setattr__(self, "crowded", {name for name, stand in self.standing.items() if stand.topics > limit})
+        object.__setattr__(self, "managers_differ", differ)
+        object.__setattr__(self, "versions_differ", len(ranks) > 1 or None in ranks)
+
+    def give(self, bundle: str, broker: str, history: BundleHistory) -> None:
+        """The broker was given the bundle; what is asked from now on counts it."""
+        self.anti_affinity.give(bundle, broker)
+        self.standing[broker].give(history)
+        if self.standing[broker].topics > self.settings.loadBalancerBrokerMaxTopics:
+            self.crowded.add(broker)
 
 
 def candidates_for(bundle: str, around: Surroundings) -> Candidates:
@@ -71,10 +94,12 @@ def candidates_for(bundle: str, around: Surroundings) -> Candidates:
 
 def few_topics(bundle: str, candidates: Iterable[str], around: Surroundings) -> Step:
     """Drop brokers with more topics (reported and assigned) than allowed; if nobody remains, drop nobody."""
-    limit = around.settings.loadBalancerBrokerMaxTopics
-    kept = tuple(broker for broker in candidates if around.standing[broker].topics <= limit)
+    candidates = tuple(candidates)
+    if not around.crowded:
+        return Step("topics_over_limit", candidates, {})
+    kept = tuple(broker for broker in candidates if broker not in around.crowded)
     if not kept:
-        return Step("topics_over_limit", tuple(candidates), {}, given_up=True)
+        return Step("topics_over_limit", candidates, {}, given_up=True)
     return _step("topics_over_limit", candidates, kept)
 
 
@@ -88,13 +113,16 @@ def fewest_bundles(bundle: str, candidates: Iterable[str], around: Surroundings)
     """Keep the brokers with the fewest bundles of the bundle's namespace."""
     candidates = tuple(candidates)
     owned = around.ownership.owners_of(namespace_of(bundle))
-    least = min((owned.get(broker, 0) for broker in candidates), default=0)
-    return _step("more_bundles_of_namespace", candidates, tuple(b for b in candidates if owned.get(b, 0) == least))
+    counts = list(map(owned.get, candidates, repeat(0)))
+    least = min(counts, default=0)
+    return _step("more_bundles_of_namespace", candidates, tuple(compress(candidates, map(least.__eq__, counts))))
 
 
 def same_load_manager(bundle: str, candidates: Iterable[str], around: Surroundings) -> Step:
     """Drop brokers that run another load manager than the leader."""
     candidates = tuple(candidates)
+    if not around.managers_differ:
+        return Step("other_load_manager", candidates, {})
     leaders = around.settings.loadManagerClassName
     kept = tuple(broker for broker in candidates if around.brokers[broker].load_manager == leaders)
     return _step("other_load_manager", candidates, kept)
@@ -103,7 +131,7 @@ def same_load_manager(bundle: str, candidates: Iterable[str], around: Surroundin
 def newest_version(bundle: str, candidates: Iterable[str], around: Surroundings) -> Step:
     """If asked to, keep the brokers on the newest version; given up where a version cannot be read."""
     candidates = tuple(candidates)
-    if not around.settings.preferLaterVersions or not candidates:
+    if not around.settings.preferLaterVersions or not candidates or not around.versions_differ:
         return Step("older_version", candidates, {})
     found = highest({broker: around.standing[broker].rank for broker in candidates})
     if found is None:

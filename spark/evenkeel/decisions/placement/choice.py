@@ -30,10 +30,10 @@ class Choice:
 
     def score(self, broker: str) -> float | None:
         """What the broker measures; None if it has no figure or an infinite one."""
-        for candidate, score in zip(self.candidates, self.scores, strict=False):
-            if candidate == broker:
-                return score if math.isfinite(score) else None
-        return None
+        if not self.scores:
+            return None
+        score = self.scores[self.candidates.index(broker)]
+        return score if math.isfinite(score) else None
 
 
 class Alternatives(Sequence[Alternative]):

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from evenkeel.decisions.placement import least_long_term_message_rate, least_resource_usage_with_weight, round_robin
 from evenkeel.decisions.placement.choice import Choice, PlacementState
+from evenkeel.decisions.placement.least_resource_usage_with_weight import USAGE_AVERAGE
 from evenkeel.decisions.placement.standing import Standing
 from evenkeel.settings import Settings
 
@@ -23,7 +24,11 @@ class Chooser:
         self._strategy = settings.loadBalancerLoadPlacementStrategy
         self._settings = settings
         self._standing = standing
-        self._usage = least_resource_usage_with_weight.without_gone(state, standing)
+        self._rates = {
+            broker: least_long_term_message_rate.score(stand, settings) for broker, stand in standing.items()
+        }
+        remembered = least_resource_usage_with_weight.without_gone(state, standing)
+        self._usage = {name: dict(averages) for name, averages in remembered.items()}
         self._turn = round_robin.turn_of(state)
         self._excluded_turn = round_robin.turn_of(state, EXCLUDED)
 
@@ -41,6 +46,10 @@ class Chooser:
         choice, self._excluded_turn = _in_turns(candidates, self._excluded_turn)
         return choice
 
+    def given(self, broker: str) -> None:
+        """The broker was given a bundle: its standing has changed."""
+        self._rates[broker] = least_long_term_message_rate.score(self._standing[broker], self._settings)
+
     @property
     def state(self) -> PlacementState:
         """What the strategy in force and the turns of excluded namespaces remember; nothing where nothing was placed
@@ -49,20 +58,20 @@ class Chooser:
         if self._strategy == "RoundRobinBrokerSelector":
             found |= round_robin.state_of(self._turn)
         if self._strategy == "LeastResourceUsageWithWeight":
-            found |= self._usage
+            found |= {name: dict(averages) for name, averages in self._usage.items()}
         return {name: values for name, values in found.items() if values}
 
     def _least_rate(self, candidates: tuple[str, ...]) -> Choice:
-        best = least_long_term_message_rate.select(candidates, self._standing, self._settings)
+        best = least_long_term_message_rate.least(candidates, self._rates)
         rules = "least_long_term_rate", "higher_long_term_rate"
-        return Choice(tuple(best.scores), best.brokers, tuple(best.scores.values()), *rules)
+        return Choice(best.candidates, best.brokers, best.scores, *rules)
 
     def _least_usage(self, candidates: tuple[str, ...]) -> Choice:
         best = least_resource_usage_with_weight.select(candidates, self._standing, self._usage, self._settings)
-        self._usage = best.state
+        self._usage[USAGE_AVERAGE].update(zip(best.candidates, best.usage, strict=True))
         rule = "below_mean_usage" if best.below_mean else "near_mean_usage"
-        scores = tuple(best.usage.values())
-        return Choice(tuple(best.usage), best.brokers, scores, rule, "not_below_mean_usage", {"mean_usage": best.mean})
+        numbers = {"mean_usage": best.mean}
+        return Choice(best.candidates, best.brokers, best.usage, rule, "not_below_mean_usage", numbers)
 
 
 def _in_turns(candidates: tuple[str, ...], turn: round_robin.Turn) -> tuple[Choice, round_robin.Turn]:

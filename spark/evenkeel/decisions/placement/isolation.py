@@ -41,7 +41,7 @@ class _Compiled:
 
 
 class Isolation:
-    """The isolation policies over the brokers of one cycle; answers are remembered per namespace and topic domain."""
+    """The isolation policies over the brokers of one cycle; answers are remembered per policy and topic domain."""
 
     def __init__(self, policies: Policies, brokers: Mapping[str, BrokerReport], settings: Settings) -> None:
         self._policies = [_compile(name, policy) for name, policy in sorted(policies.isolation.items())]
@@ -49,17 +49,22 @@ class Isolation:
         self._names = {broker: _names(broker, settings) for broker in sorted(brokers)}
         self._draining = draining(brokers, settings)
         self._brokers = brokers
-        self._answers: dict[tuple[str, bool], Allowed] = {}
+        self._policy_of: dict[str, _Compiled | None] = {}
+        self._answers: dict[tuple[str | None, bool], Allowed] = {}
 
     def allowed(self, bundle: str) -> Allowed:
         """Who may own the bundle."""
-        asked = namespace_of(bundle), bundle in self._non_persistent
+        namespace, non_persistent = namespace_of(bundle), bundle in self._non_persistent
+        if namespace not in self._policy_of:
+            matching = (policy for policy in self._policies if _any(policy.namespaces, (namespace,)))
+            self._policy_of[namespace] = next(matching, None)
+        policy = self._policy_of[namespace]
+        asked = None if policy is None else policy.name, non_persistent
         if asked not in self._answers:
-            self._answers[asked] = self._decide(*asked)
+            self._answers[asked] = self._decide(policy, non_persistent)
         return self._answers[asked]
 
-    def _decide(self, namespace: str, non_persistent: bool) -> Allowed:
-        policy = next((p for p in self._policies if _any(p.namespaces, (namespace,))), None)
+    def _decide(self, policy: _Compiled | None, non_persistent: bool) -> Allowed:
         reasons = {}
         for broker, names in self._names.items():
             if not names:

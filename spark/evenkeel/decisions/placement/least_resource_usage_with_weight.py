@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import compress
 
 from evenkeel.decisions.placement.choice import PlacementState
 from evenkeel.decisions.placement.standing import Standing
@@ -22,39 +22,47 @@ USAGE_AVERAGE = "usage_average"
 class Best:
     """The brokers Pulsar draws one from at random (here: the first by name).
 
-    `usage`: every candidate's moving average, `mean` of them all; fractions. `below_mean` is False where no broker is
+    `usage`: each candidate's moving average, and their `mean`; fractions. `below_mean` is False where no broker is
     far enough below the mean, and so all candidates are equally good.
     """
 
     brokers: tuple[str, ...]
-    usage: Mapping[str, float]
+    candidates: tuple[str, ...]
+    usage: tuple[float, ...]
     mean: float
     below_mean: bool
-    state: PlacementState
+
+    def after(self, state: PlacementState) -> PlacementState:
+        """The state that the choice was made with, moved on by it."""
+        moved = dict(zip(self.candidates, self.usage, strict=True))
+        return {**state, USAGE_AVERAGE: {**state.get(USAGE_AVERAGE, {}), **moved}}
 
 
 def select(
     candidates: Iterable[str], standing: Mapping[str, Standing], state: PlacementState, settings: Settings
 ) -> Best:
-    """The candidates below the mean by the difference asked for, or all of them if none is; moves their averages on.
+    """The candidates below the mean by the difference asked for, or all of them if none is.
 
+    `Best.after` gives the state for the next choice, with the candidates' averages moved on.
     A broker that reports no bundles, or no messages in and out, is taken to have been restarted: its past is dropped.
     """
     past = settings.loadBalancerHistoryResourcePercentage
     difference = settings.loadBalancerAverageResourceUsageDifferenceThresholdPercentage / 100.0
     history = state.get(USAGE_AVERAGE, {})
-    usage = {}
-    for broker in sorted(candidates):
-        found, before = standing[broker], history.get(broker)
-        moved = before is not None and not found.idle
-        usage[broker] = before * past + (1 - past) * found.usage if moved else found.usage  # type: ignore[operator]
-    if not usage:
-        return Best((), {}, 0.0, below_mean=False, state=state)
-    *_, total = accumulate(usage.values(), initial=0.0)
+    ordered = tuple(sorted(candidates))
+    if not ordered:
+        return Best((), (), (), 0.0, below_mean=False)
+    new = 1 - past
+    usage = [
+        stand.usage if before is None or stand.idle else before * past + new * stand.usage
+        for before, stand in zip(map(history.get, ordered), map(standing.__getitem__, ordered), strict=True)
+    ]
+    total = 0.0  # one after the other in name order, as the bits of the mean depend on it
+    for average in usage:
+        total += average
     mean = total / len(usage)
-    best = tuple(broker for broker, average in usage.items() if average + difference <= mean)
-    after = {USAGE_AVERAGE: {**history, **usage}}
-    return Best(best or tuple(usage), usage, mean, below_mean=bool(best), state=after)
+    best = tuple(compress(ordered, [average + difference <= mean for average in usage]))
+    return Best(best or ordered, ordered, tuple(usage), mean, below_mean=bool(best))
 
 
 def without_gone(state: PlacementState, brokers: Iterable[str]) -> PlacementState:

@@ -113,8 +113,8 @@ class PlacementRound:
         placement = self._select(bundle, None)
         if placement.destination is not None:
             self._preallocated[bundle] = placement.destination
-            self._around.anti_affinity.give(bundle, placement.destination)
-            self._around.standing[placement.destination].give(self._history(bundle))
+            self._around.give(bundle, placement.destination, self._history(bundle))
+            self._chooser.given(placement.destination)
         return placement
 
     def _own(self, bundle: str, broker: str) -> Placement:
