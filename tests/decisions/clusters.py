@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from evenkeel.decisions.averages import broker_averages, updated
 from evenkeel.decisions.bundles import bundle_name, initial_boundaries, namespace_of, ranges_of
 from evenkeel.decisions.load import BrokerReport, BundleStats, IsolationPolicy, LoadData, Policies, ResourceUsage
+from evenkeel.decisions.placement.pipeline import IMPLEMENTED
 from evenkeel.settings import Settings
 
 T = TypeVar("T")
@@ -128,6 +129,8 @@ def _settings(draw: st.DrawFn) -> Settings:
             "loadBalancerBundleUnloadMinThroughputThreshold": draw(st.sampled_from([0.0, 10.0])),
             "loadBalancerNamespaceMaximumBundles": draw(st.sampled_from([3, 128])),
             "loadBalancerLoadSheddingStrategy": draw(st.sampled_from(["ThresholdShedder", "OverloadShedder"])),
+            "loadBalancerLoadPlacementStrategy": draw(st.sampled_from(IMPLEMENTED)),
+            "evenkeelDrainingBrokers": draw(st.sampled_from([frozenset(), frozenset(["b2.eu:8080", "gone:8080"])])),
             "loadBalancerSheddingExcludedNamespaces": draw(st.sampled_from([frozenset(), frozenset(["t/n1"])])),
         }
     )

@@ -25,3 +25,11 @@ def test_a_strategy_that_is_not_at_hand_is_named_with_those_that_are() -> None:
     said = why_undecidable(Settings(defaultNamespaceBundleSplitAlgorithm="flow_or_qps_equally_divide"), "modular")
     assert said is not None
     assert "range_equally_divide or topic_count_equally_divide" in said
+
+
+def test_a_pair_that_pulsar_refuses_is_named_with_what_goes_together() -> None:
+    moving = Settings(loadManagerClassName="ExtensibleLoadManagerImpl")
+    said = why_undecidable(moving, "modular")
+    assert said is not None
+    assert said.startswith("Pulsar refuses these settings: loadBalancerLoadSheddingStrategy = ThresholdShedder")
+    assert said.endswith("set loadBalancerLoadSheddingStrategy to TransferShedder")

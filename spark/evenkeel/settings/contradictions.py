@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from evenkeel.settings.pairs import Pair, refusal
@@ -28,6 +29,7 @@ def contradictions(settings: Settings) -> list[Contradiction]:
         _default_algorithm(settings),
         _reported_bundles(settings),
         _pair(settings),
+        _draining(settings),
     ]
     return [x for x in found if x is not None]
 
@@ -79,3 +81,13 @@ def _reported_bundles(s: Settings) -> Contradiction | None:
 def _pair(s: Settings) -> Contradiction | None:
     found = refusal(Pair(s.loadBalancerLoadSheddingStrategy, s.loadBalancerLoadPlacementStrategy), s.manager)
     return None if found is None else Contradiction(found.keys, found.text)
+
+
+def _draining(s: Settings) -> Contradiction | None:
+    """Brokers are known by their ids alone, and one that is misspelt would not be drained."""
+    odd = sorted(name for name in s.evenkeelDrainingBrokers if not re.fullmatch(r"[^\s/]+:\d+", name))
+    if not odd:
+        return None
+    return Contradiction(
+        ("evenkeelDrainingBrokers",), f"evenkeelDrainingBrokers: {odd[0]!r} is no broker id: write host:port"
+    )
