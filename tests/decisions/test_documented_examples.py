@@ -1,22 +1,43 @@
 """The worked examples of Pulsar's own pages, with what Pulsar really answers.
 
-Pages: "Load balance across brokers" (administration-load-balance), "Concepts" of broker load balancing
-(concepts-broker-load-balancing-concepts), and the article "Achieving Broker Load Balancing with Apache Pulsar". Where a
-page and Pulsar's classes differ, the test holds to the classes and says so.
+The name of a test begins with the page: `administration` is "Load balance across brokers"
+(administration-load-balance), `concepts` is "Concepts" of broker load balancing
+(concepts-broker-load-balancing-concepts), `article` is "Achieving Broker Load Balancing with Apache Pulsar",
+`configuration` is the text beside a key in broker.conf. Where a page and Pulsar's classes differ, the test holds to the
+classes and says so. The end of the file is the place for strategies that are not here yet.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
+import pytest
+
 from evenkeel.decisions.averages import first_averages, updated, with_sample
-from evenkeel.decisions.bundles import FULL_RANGE, apply_split, parse_range, topic_hash
-from evenkeel.decisions.load import BrokerReport, BundleHistory, BundleStats, LoadData, Policies, ResourceUsage
+from evenkeel.decisions.bundles import (
+    FULL_RANGE,
+    apply_split,
+    bundle_of,
+    initial_boundaries,
+    parse_range,
+    parse_topic,
+    topic_hash,
+)
+from evenkeel.decisions.load import (
+    BrokerAverages,
+    BrokerReport,
+    BundleHistory,
+    BundleStats,
+    LoadData,
+    Policies,
+    ResourceUsage,
+)
 from evenkeel.decisions.placement.pipeline import PlacementRound
 from evenkeel.decisions.sentences import sentence
 from evenkeel.decisions.shedding import overload_shedder, threshold_shedder
 from evenkeel.decisions.splitting import range_equally_divide, topic_count_equally_divide
-from evenkeel.settings import Settings
+from evenkeel.decisions.splitting.when import find_bundles_to_split
+from evenkeel.settings import Settings, resolve
 
 MIB = 1_048_576.0
 
@@ -186,3 +207,200 @@ def candidates_of(bundle: str, owned: dict[str, list[str]], *, domains: bool) ->
 def _reports(owned: dict[str, list[str]]) -> Iterable[tuple[str, BrokerReport]]:
     for name, bundles in owned.items():
         yield name, BrokerReport(name, bundles=frozenset(bundles))
+
+
+# Bundles and hashes
+
+
+def test_article_an_administrator_chooses_four_bundles_by_default() -> None:
+    """The pages' four bundles are 4.x's default; Pulsar 5 makes 32."""
+    four = Settings.for_generation("4.x").defaultNumberOfNamespaceBundles
+    assert [f"{x:08x}" for x in initial_boundaries(four)] == [
+        "00000000",
+        "40000000",
+        "80000000",
+        "c0000000",
+        "ffffffff",
+    ]
+    assert Settings.for_generation("5.0").defaultNumberOfNamespaceBundles == 32
+
+
+@pytest.mark.parametrize(
+    ("topic", "found"),
+    [
+        ("my-topic", 0x2BAD45F7),
+        ("public/default/my-topic", 0x2BAD45F7),
+        ("non-persistent://public/default/my-topic", 0x831E214A),
+        ("persistent://public/default/my-topic-partition-0", 0x3D4B4235),
+        ("persistent://public/default/my-topic-partition-1", 0x4A4C72A3),
+        ("persistent://my-tenant/my-namespace/orders", 0x20124DDE),
+    ],
+)
+def test_concepts_a_topic_is_hashed_by_its_full_name(topic: str, found: int) -> None:
+    """The pages hash "the topic name"; domain, tenant, namespace and partition are part of it."""
+    assert parse_topic(topic).hash == found
+
+
+def test_article_the_last_bundle_is_closed_and_pulsar_cannot_look_up_its_last_hash() -> None:
+    """The article includes 0xffffffff in the last bundle; Pulsar's look-up raises, and Evenkeel follows the page."""
+    last = topic_hash("persistent://t/n/SO0aSc")
+    assert last == 0xFFFFFFFF
+    assert str(bundle_of((0, 0x80000000, 0xFFFFFFFF), last)) == "0x80000000_0xffffffff"
+
+
+# When a bundle is split
+
+
+def hot(topics: int, rate: float = 0.0) -> dict[str, BundleStats]:
+    return {"t/n/0x00000000_0x80000000": BundleStats(topics=topics, msg_rate_in=rate)}
+
+
+def to_split(latest: dict[str, BundleStats], past: dict[str, BundleStats], count: int = 2, **values: int) -> list[str]:
+    brokers = {
+        "b1:8080": BrokerReport("b1:8080", stats=latest, bundles=frozenset(latest)),
+        "b2:8080": BrokerReport("b2:8080"),
+    }
+    histories = {bundle: updated(None, stats) for bundle, stats in past.items()}
+    return list(find_bundles_to_split(brokers, histories, {"t/n": count}, Settings().with_values(values)).splits)
+
+
+def test_administration_a_bundle_is_split_above_each_limit_and_not_at_it() -> None:
+    assert to_split(hot(1_000), {}) == []
+    assert to_split(hot(1_001), {}) == list(hot(0))
+
+
+def test_article_topics_count_as_they_are_now_and_rates_as_they_have_long_been() -> None:
+    """The article judges all by "load"; Pulsar takes topics and sessions as last reported, and rates from averages."""
+    assert to_split(hot(5, rate=90_000.0), hot(5, rate=10.0)) == []
+    assert to_split(hot(5, rate=10.0), hot(5, rate=30_001.0)) == list(hot(0))
+
+
+def test_article_a_namespace_at_its_maximum_of_bundles_is_left_alone() -> None:
+    """Bundles chosen in the same round count too, which the article leaves out."""
+    assert to_split(hot(2_000), {}, count=127) != []
+    assert to_split(hot(2_000), {}, count=128) == []
+    two = {**hot(2_000), "t/n/0x80000000_0xffffffff": BundleStats(topics=2_000)}
+    assert len(to_split(two, {}, count=127)) == 1
+
+
+# Shedding
+
+
+def test_administration_threshold_shedder_aims_at_the_limit_and_not_below_the_average() -> None:
+    """The page brings a broker 5 % below the average; it is 5 points below average and threshold together."""
+    shed = threshold_shedder.shed(three_brokers(100.0), {}, Settings())
+    (row,) = (row for row in shed.considered if row.subject == "broker1:8080")
+    share = row.numbers["to_offload"] / (100 * MIB)
+    assert abs((0.40 - share) - (0.20 + 0.10 - 0.05)) < 1e-6
+
+
+def test_article_threshold_shedder_sheds_at_the_limit_already() -> None:
+    """ "Bigger than" the average and the threshold, says the article; equal is enough, and 32 bits decide at 30 %."""
+    even = cluster(
+        broker("b1:8080", 30.0, 10, 1000.0), broker("b2:8080", 15.0, 2, 10.0), broker("b3:8080", 15.0, 2, 10.0)
+    )
+    assert {from_ for _, from_ in threshold_shedder.shed(even, {}, Settings()).unloads} == {"b1:8080"}
+
+
+def test_administration_memory_has_weight_0_by_default() -> None:
+    """The page lists 1.0 for memory and direct memory."""
+    settings = Settings()
+    assert settings.loadBalancerMemoryResourceWeight == settings.loadBalancerDirectMemoryResourceWeight == 0.0
+    assert (
+        settings.loadBalancerCPUResourceWeight == settings.bandwidth_in_weight == settings.bandwidth_out_weight == 1.0
+    )
+
+
+def test_administration_the_old_spelling_of_bandwidth_still_counts() -> None:
+    found = resolve(observed=None, overrides={"loadBalancerBandwithInResourceWeight": 0.5})
+    assert found.settings.bandwidth_in_weight == 0.5
+
+
+def test_administration_defaults_of_4_and_of_5() -> None:
+    """The page's figures are 4.x's; it names ThresholdShedder, which Pulsar 5 replaces by AvgShedder."""
+    four, five = Settings.for_generation("4.x"), Settings.for_generation("5.0")
+    assert (four.loadBalancerLoadSheddingStrategy, five.loadBalancerLoadSheddingStrategy) == (
+        "ThresholdShedder",
+        "AvgShedder",
+    )
+    for settings in (four, five):
+        assert settings.loadBalancerSheddingIntervalMinutes == 1
+        assert settings.loadBalancerSheddingGracePeriodMinutes == 30
+        assert settings.loadBalancerBrokerOverloadedThresholdPercentage == 85
+        assert settings.loadBalancerNamespaceBundleMaxTopics == settings.loadBalancerNamespaceBundleMaxSessions == 1_000
+        assert settings.loadBalancerNamespaceBundleMaxMsgRate == 30_000
+        assert settings.loadBalancerNamespaceBundleMaxBandwidthMbytes == 100
+        assert settings.loadBalancerNamespaceMaximumBundles == 128
+
+
+# Placement
+
+
+def standing(usages: dict[str, float], rates: dict[str, float]) -> LoadData:
+    reports = {
+        name: BrokerReport(
+            name, cpu=ResourceUsage(cpu, 100.0), msg_rate_in=1.0, bundles=frozenset(["t/own/0x00000000_0xffffffff"])
+        )
+        for name, cpu in usages.items()
+    }
+    return LoadData(reports, averages={name: BrokerAverages(long_term_rate_in=rate) for name, rate in rates.items()})
+
+
+def best(load: LoadData, bundle: str = "t/new/0x00000000_0xffffffff", **values: str | int | bool) -> tuple[str, ...]:
+    return PlacementRound(load, Policies(), Settings().with_values(values)).assign(bundle).best
+
+
+def test_article_least_long_term_message_rate_scores_by_long_term_rates() -> None:
+    load = standing({"b1:1": 10.0, "b2:1": 10.0, "b3:1": 10.0}, {"b1:1": 300.0, "b2:1": 100.0, "b3:1": 200.0})
+    assert best(load) == ("b2:1",)
+
+
+def test_article_a_broker_is_overloaded_above_the_threshold_only() -> None:
+    """The article's INF score needs more than 85 %; exactly 85 % is not overloaded."""
+    rates = {"b1:1": 1.0, "b2:1": 100.0}
+    assert best(standing({"b1:1": 85.0, "b2:1": 10.0}, rates)) == ("b1:1",)
+    assert best(standing({"b1:1": 86.0, "b2:1": 10.0}, rates)) == ("b2:1",)
+
+
+def test_article_bundles_given_away_count_before_they_are_reported() -> None:
+    """Not in the article: what was assigned and is in no report yet counts with its long-term rate."""
+    load = standing({"b1:1": 10.0, "b2:1": 10.0}, {"b1:1": 100.0, "b2:1": 50.0})
+    given = {"b2:1": {"t/x/0x00000000_0xffffffff": updated(None, BundleStats(msg_rate_in=60.0))}}
+    assert best(LoadData(load.brokers, averages=load.averages, preallocated=given)) == ("b1:1",)
+
+
+def test_article_bundles_of_a_namespace_are_spread_before_any_load_is_looked_at() -> None:
+    """Not in the article: with even distribution, as 4.x has by default and 5.0 has not, the strategy breaks ties."""
+    load = standing({"b1:1": 10.0, "b2:1": 10.0}, {"b1:1": 1.0, "b2:1": 1e6})
+    owned = {**load.brokers, "b1:1": BrokerReport("b1:1", bundles=frozenset(["t/new/0x00000000_0x80000000"]))}
+    crowded = LoadData(owned, averages=load.averages)
+    second = "t/new/0x80000000_0xffffffff"
+    assert best(crowded, second) == ("b2:1",)
+    assert best(crowded, second, loadBalancerDistributeBundlesEvenlyEnabled=False) == ("b1:1",)
+
+
+def test_administration_the_overload_threshold_is_not_overload_shedders_alone() -> None:
+    """The page keeps it to OverloadShedder; placement asks it too, and then looks past its own filters."""
+    load = standing({"b1:1": 60.0, "b2:1": 10.0}, {"b1:1": 1.0, "b2:1": 100.0})
+    assert best(load) == ("b1:1",)
+    assert best(load, loadBalancerBrokerOverloadedThresholdPercentage=50) == ("b2:1",)
+
+
+def test_configuration_least_resource_usage_at_10_30_80_percent() -> None:
+    """The text beside loadBalancerAverageResourceUsageDifferenceThresholdPercentage: mean 40 %, so brokers 1 and 2.
+
+    In 32 bits 30 % is 0.30000001, which with 0.1 is above the mean: only broker 1 is left.
+    """
+    load = standing({"broker1:1": 10.0, "broker2:1": 30.0, "broker3:1": 80.0}, {})
+    assert best(load, loadBalancerLoadPlacementStrategy="LeastResourceUsageWithWeight") == ("broker1:1",)
+
+
+def test_concepts_the_destination_of_a_shed_bundle_is_chosen_before_it_is_unloaded() -> None:
+    """The page leaves it to the look-up after unloading; the leader chooses first, and sends the unload there."""
+    load = standing({"b1:1": 90.0, "b2:1": 10.0}, {"b1:1": 300.0, "b2:1": 100.0})
+    placed = PlacementRound(load, Policies(), Settings()).place_shed("t/own/0x00000000_0xffffffff", "b1:1")
+    assert placed.destination == "b2:1"
+
+
+# Examples of UniformLoadShedder, AvgShedder, TransferShedder, specified_positions_divide and
+# flow_or_qps_equally_divide belong below this line, one heading per strategy.
