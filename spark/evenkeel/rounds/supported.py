@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Final
+
 from evenkeel.decisions.placement import pipeline
 from evenkeel.decisions.shedding import shedders
 from evenkeel.decisions.splitting import algorithms
 from evenkeel.settings import Settings
 from evenkeel.settings.pairs import Pair, refusal
 
-MODULAR = "modular"
+MODULAR: Final = "modular"
 
 
 def why_undecidable(settings: Settings, manager: str | None) -> str | None:
@@ -34,9 +37,16 @@ def _pair(settings: Settings) -> Pair:
 
 def _missing(settings: Settings) -> list[tuple[str, str, str]]:
     """Key, value in force and what is available instead, of each strategy that is not at hand."""
+    beside = [
+        name for name in pipeline.IMPLEMENTED if refusal(replace(_pair(settings), placement=name), MODULAR) is None
+    ]
     named = (
         ("loadBalancerLoadSheddingStrategy", settings.loadBalancerLoadSheddingStrategy, shedders.IMPLEMENTED),
-        ("loadBalancerLoadPlacementStrategy", settings.loadBalancerLoadPlacementStrategy, pipeline.IMPLEMENTED),
+        (
+            "loadBalancerLoadPlacementStrategy",
+            settings.loadBalancerLoadPlacementStrategy,
+            beside or pipeline.IMPLEMENTED,
+        ),
         ("defaultNamespaceBundleSplitAlgorithm", settings.defaultNamespaceBundleSplitAlgorithm, algorithms.IMPLEMENTED),
     )
     return [(key, value, " or ".join(known)) for key, value, known in named if value not in known]
