@@ -89,7 +89,7 @@ class AntiAffinity:
         served = list(map(counts.get, kept, repeat(0)))
         least = min(served)
         removed |= {broker: "anti_affinity" for broker, count in zip(kept, served, strict=True) if count != least}
-        return Spread(tuple(compress(kept, map(least.__eq__, served))), removed)
+        return Spread(tuple(compress(kept, [count == least for count in served])), removed)
 
     def should_unload(self, namespace: str, current: str, candidates: Iterable[str]) -> bool:
         """Whether moving a bundle of the namespace away can help its group: no only where all candidates are even.

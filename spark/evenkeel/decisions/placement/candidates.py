@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from itertools import compress, repeat
+from itertools import filterfalse
 
 from evenkeel.decisions.bundles import is_system, namespace_of
 from evenkeel.decisions.load import BrokerReport, BundleHistory
@@ -112,10 +112,13 @@ def least_of_group(bundle: str, candidates: Iterable[str], around: Surroundings)
 def fewest_bundles(bundle: str, candidates: Iterable[str], around: Surroundings) -> Step:
     """Keep the brokers with the fewest bundles of the bundle's namespace."""
     candidates = tuple(candidates)
+    rule = "more_bundles_of_namespace"
     owned = around.ownership.owners_of(namespace_of(bundle))
-    counts = list(map(owned.get, candidates, repeat(0)))
-    least = min(counts, default=0)
-    return _step("more_bundles_of_namespace", candidates, tuple(compress(candidates, map(least.__eq__, counts))))
+    without = tuple(filterfalse(owned.__contains__, candidates))
+    if without:
+        return Step(rule, without, dict.fromkeys(filter(owned.__contains__, candidates), rule))
+    least = min((owned[broker] for broker in candidates), default=0)
+    return _step(rule, candidates, tuple(broker for broker in candidates if owned[broker] == least))
 
 
 def same_load_manager(bundle: str, candidates: Iterable[str], around: Surroundings) -> Step:

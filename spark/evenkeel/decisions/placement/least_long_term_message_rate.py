@@ -42,4 +42,4 @@ def least(candidates: Iterable[str], scores: Mapping[str, float]) -> Best:
     ordered = tuple(sorted(candidates))
     found = tuple(map(scores.__getitem__, ordered))
     lowest = min(found, default=math.inf)
-    return Best(tuple(compress(ordered, map(lowest.__eq__, found))), ordered, found)
+    return Best(tuple(compress(ordered, [figure == lowest for figure in found])), ordered, found)

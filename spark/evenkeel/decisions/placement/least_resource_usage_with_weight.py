@@ -61,8 +61,10 @@ def select(
     for average in usage:
         total += average
     mean = total / len(usage)
+    if min(usage) + difference > mean:
+        return Best(ordered, ordered, tuple(usage), mean, below_mean=False)
     best = tuple(compress(ordered, [average + difference <= mean for average in usage]))
-    return Best(best or ordered, ordered, tuple(usage), mean, below_mean=bool(best))
+    return Best(best, ordered, tuple(usage), mean, below_mean=True)
 
 
 def without_gone(state: PlacementState, brokers: Iterable[str]) -> PlacementState:
