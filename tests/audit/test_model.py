@@ -145,6 +145,7 @@ def test_unloads_come_with_their_broker_their_reason_and_their_candidates(lake: 
     placed = by_bundle[HOT].placement
     assert placed is not None
     assert (placed.destination, by_bundle[HOT].traffic) == (C, pytest.approx(0.31 * MIB))
+    assert (placed.scored, placed.unit) == ("Long-term rate", "msg/s")
     assert [(c.broker, c.verdict, c.score) for c in placed.candidates] == [
         (C, "chosen", 412.7),
         (B, "possible, busier", 655.2),

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from evenkeel.audit import wording
+from evenkeel.audit.report.decisions import _placement as placement_of
 
 
 @pytest.mark.parametrize(
@@ -42,3 +43,17 @@ def test_a_long_text_keeps_both_ends() -> None:
 
 def test_a_list_reads_as_a_sentence() -> None:
     assert [wording.listed(list(parts)) for parts in ("", "a", "ab", "abc")] == ["", "a", "a and b", "a, b and c"]
+
+
+def test_scores_of_a_placement_are_shown_in_the_strategys_own_unit() -> None:
+    row = {"strategy": "LeastResourceUsageWithWeight", "subject": "t/n/0x00000000_0xffffffff", "destination": "b1:1",
+           "broker": None, "sentence": "", "best": ["b1:1"], "changed_by_anti_affinity": False,
+           "without_anti_affinity": "b1:1", "candidates": [
+               {"broker": "b1:1", "removed_by": None, "score": 0.31},
+               {"broker": "b2:1", "removed_by": "draining", "score": None},
+           ]}  # fmt: skip
+    placed = placement_of(row)
+    assert (placed.scored, wording.quantity(placed.candidates[0].score, placed.unit)) == ("Average usage", "31.0 %")
+    assert placed.candidates[1].verdict == "ruled out: being emptied"
+    turns = placement_of({**row, "strategy": "RoundRobinBrokerSelector", "destination": None, "best": []})
+    assert {c.verdict for c in turns.candidates} == {"possible, not its turn", "ruled out: being emptied"}

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from evenkeel.decisions.averages import broker_averages, updated
 from evenkeel.decisions.bundles import bundle_name, initial_boundaries, namespace_of, ranges_of
 from evenkeel.decisions.load import BrokerReport, BundleStats, IsolationPolicy, LoadData, Policies, ResourceUsage
+from evenkeel.decisions.placement.pipeline import IMPLEMENTED
 from evenkeel.settings import Settings
 
 T = TypeVar("T")
@@ -131,7 +132,7 @@ def _settings(draw: st.DrawFn) -> Settings:
             "loadBalancerBundleUnloadMinThroughputThreshold": draw(st.sampled_from([0.0, 10.0])),
             "loadBalancerNamespaceMaximumBundles": draw(st.sampled_from([3, 128])),
             "loadBalancerLoadSheddingStrategy": draw(st.sampled_from(SHEDDERS)),
-            "loadBalancerLoadPlacementStrategy": draw(st.sampled_from(["LeastLongTermMessageRate", "AvgShedder"])),
+            "loadBalancerLoadPlacementStrategy": draw(st.sampled_from(IMPLEMENTED)),
             "evenkeelPulsarVersion": draw(st.sampled_from(["4.x", "5.0"])),
             "loadBalancerAvgShedderHitCountHighThreshold": draw(st.sampled_from([1, 2])),
             "loadBalancerAvgShedderHitCountLowThreshold": draw(st.sampled_from([1, 8])),
@@ -139,6 +140,7 @@ def _settings(draw: st.DrawFn) -> Settings:
             "maxUnloadBundleNumPerShedding": draw(st.sampled_from([-1, 1])),
             "minUnloadMessage": draw(st.sampled_from([0, 1_000, 100_000])),
             "minUnloadMessageThroughput": draw(st.sampled_from([0, 1_048_576])),
+            "evenkeelDrainingBrokers": draw(st.sampled_from([frozenset(), frozenset(["b2.eu:8080", "gone:8080"])])),
             "loadBalancerSheddingExcludedNamespaces": draw(st.sampled_from([frozenset(), frozenset(["t/n1"])])),
         }
     )

@@ -6,12 +6,17 @@ from typing import Any
 
 import pytest
 
+from evenkeel.decisions.averages import first_history
 from evenkeel.decisions.load import BrokerAverages, BrokerReport, IsolationPolicy, LoadData, Policies, ResourceUsage
+from evenkeel.decisions.placement import least_resource_usage_with_weight as least_usage_strategy
+from evenkeel.decisions.placement.choice import PlacementState
 from evenkeel.decisions.placement.pipeline import Placement, PlacementRound
 from evenkeel.decisions.placement.round_robin import Turn
 from evenkeel.decisions.placement.round_robin import select as select_in_turns
+from evenkeel.decisions.placement.standing import standings
 from evenkeel.decisions.placement.versions import newest, version_rank
 from evenkeel.decisions.sentences import destination_of, sentence
+from evenkeel.decisions.shedding.order import in_pulsars_order
 from evenkeel.errors import BadInput, NotImplementedStrategy
 from evenkeel.settings import Settings
 
@@ -164,6 +169,117 @@ def test_turns_run_over_a_remembered_list_until_it_no_longer_fits() -> None:
     assert taken == ["b1", "b2", "b3", "b2", "b3", None, "b1"]
     kept, _ = select_in_turns(["b2", "b3", "b9"], Turn(1, ("b1", "b2", "b3")))
     assert kept == "b2"
+
+
+def used(usages: dict[str, float], **values: Any) -> dict[str, BrokerReport]:
+    """Brokers with that CPU usage in percent, a bundle each, and traffic."""
+    values = {"bundles": frozenset(["t/n/0x00000000_0xffffffff"]), "msg_rate_in": 10.0} | values
+    return {name: report(name, cpu, **values) for name, cpu in usages.items()}
+
+
+def least_usage(reports: dict[str, BrokerReport], state: PlacementState, **values: Any) -> least_usage_strategy.Best:
+    settings = Settings().with_values(values)
+    return least_usage_strategy.select(reports, standings(LoadData(reports), settings), state, settings)
+
+
+def test_usage_that_lies_exactly_the_difference_below_the_mean_is_enough() -> None:
+    assert least_usage(used({"b1:1": 50.0, "b2:1": 70.0}), {}).brokers == ("b1:1",)
+    assert least_usage(used({"b1:1": 50.0, "b2:1": 69.5}), {}).brokers == ("b1:1", "b2:1")
+    kept = "loadBalancerAverageResourceUsageDifferenceThresholdPercentage"
+    assert not least_usage(used({"b1:1": 50.0, "b2:1": 70.0}), {}, **{kept: 11}).below_mean
+
+
+def test_average_usage_moves_with_every_choice_and_drops_the_past_of_a_restarted_broker() -> None:
+    before = {"usage_average": {"b1:1": 0.5, "gone:1": 0.9}}
+    busy = least_usage(used({"b1:1": 10.0, "b2:1": 20.0}), before)
+    assert dict(zip(busy.candidates, busy.usage, strict=True)) == {"b1:1": 0.5 * 0.9 + (1 - 0.9) * 0.1, "b2:1": 0.2}
+    assert busy.after(before)["usage_average"]["gone:1"] == 0.9
+    assert least_usage_strategy.without_gone(before, ["b1:1"]) == {"usage_average": {"b1:1": 0.5}}
+    assert least_usage(used({"b1:1": 10.0}, bundles=frozenset()), before).usage == (0.1,)
+    assert least_usage(used({"b1:1": 10.0}, msg_rate_in=0.0), before).usage == (0.1,)
+    assert least_usage(used({"b1:1": 10.0}, msg_rate_in=0.0, msg_rate_out=1.0), before).usage != (0.1,)
+
+
+def test_nobody_is_best_among_no_candidates() -> None:
+    assert least_usage({}, {}).brokers == ()
+
+
+def test_least_usage_says_where_the_chosen_broker_stands_and_goes_on_from_round_to_round() -> None:
+    load = LoadData(used({"b1:1": 10.0, "b2:1": 30.0, "b3:1": 80.0}))
+    settings = Settings(loadBalancerLoadPlacementStrategy="LeastResourceUsageWithWeight")
+    placing = PlacementRound(load, Policies(), settings)
+    found = placing.assign(NEW)
+    assert sentence(found.considered) == (
+        f"{NEW} goes to b1:1: of 3 candidates, its average usage of 10.0 % is well below the candidates' mean of "
+        "40.0 %."
+    )
+    assert {a.name: a.rule for a in found.candidates} == {
+        "b1:1": "below_mean_usage", "b2:1": "not_below_mean_usage", "b3:1": "not_below_mean_usage",
+    }  # fmt: skip
+    later = LoadData(used({"b1:1": 80.0, "b2:1": 30.0}))
+    again = PlacementRound(later, Policies(), settings, state=placing.state)
+    assert again.place_shed(NEW, "x:1").considered.rule == "near_mean_usage"
+    assert again.state["usage_average"] == {"b1:1": 0.1 * 0.9 + (1 - 0.9) * 0.8, "b2:1": pytest.approx(0.3)}
+
+
+def test_turns_of_the_strategy_and_of_excluded_namespaces_are_counted_apart() -> None:
+    load = rated([report("b1:1"), report("b2:1"), report("b3:1")], [0.0] * 3)
+    values: dict[str, Any] = {
+        "loadBalancerLoadPlacementStrategy": "RoundRobinBrokerSelector",
+        "loadBalancerSheddingExcludedNamespaces": frozenset(["t/kept"]),
+    }
+    settings = Settings().with_values(values)
+    bundles = ["t/a/0x0_0x1", "t/kept/0x0_0x1", "t/b/0x0_0x1", "t/kept2/0x0_0x1"]
+    placing = PlacementRound(load, Policies(), settings)
+    assert [placing.place_shed(bundle, "x:1").destination for bundle in bundles[:3]] == ["b1:1", "b1:1", "b2:1"]
+    assert placing.state["turn"] == {"cluster": 2.0}
+    assert placing.state["excluded_turn"] == {"cluster": 1.0}
+    again = PlacementRound(load, Policies(), settings, state=placing.state)
+    assert again.place_shed(bundles[3], "x:1").destination == "b3:1"
+
+
+def test_the_count_of_turns_starts_again_where_java_s_int_ends() -> None:
+    last = 2_147_483_647
+    taken, after = select_in_turns(["b1", "b2"], Turn(last, ("b1", "b2")))
+    assert (taken, after) == ("b2", Turn(0, ("b1", "b2")))
+
+
+def test_a_draining_broker_stays_out_where_the_filters_are_undone_and_for_an_isolation_policy() -> None:
+    hot = [report("b1:1", 90.0), report("b2:1", 10.0, load_manager="SimpleLoadManagerImpl")]
+    found = place(rated(hot, [0.0, 0.0]), evenkeelDrainingBrokers=frozenset(["b2:1"]))
+    assert (found.destination, removed(found)) == ("b1:1", {"b2:1": "draining"})
+    policies = Policies(isolation={"p": IsolationPolicy(("t/new",), ("b1",), ("b2",), 1)})
+    cool = rated([report("b1:1"), report("b2:1"), report("b3:1")], [0.0] * 3)
+    assert place(cool, policies).destination == "b1:1"
+    failed_over = place(cool, policies, evenkeelDrainingBrokers=frozenset(["b1:1"]))
+    assert (failed_over.destination, removed(failed_over)["b1:1"]) == ("b2:1", "draining")
+    nobody = place(cool, evenkeelDrainingBrokers=frozenset(["b1:1", "b2:1", "b3:1"]))
+    assert (nobody.destination, nobody.considered.rule) == (None, "no_candidate")
+
+
+def test_a_bundle_given_to_a_broker_that_drains_since_is_given_anew() -> None:
+    reports = {name: report(name) for name in ("b1:1", "b2:1")}
+    load = LoadData(reports, preallocated={"b1:1": {NEW: first_history()}})
+    assert place(load).destination == "b1:1"
+    assert place(load, evenkeelDrainingBrokers=frozenset(["b1:1"])).destination == "b2:1"
+
+
+def test_unloads_are_gone_through_in_the_order_of_javas_hash_map() -> None:
+    unloads = [("t/a/1", "b1:8080"), ("t/b/9", "10.0.0.1:8080"), ("t/b/2", "10.0.0.1:8080"), ("t/c/3", "10.0.0.8:8080")]
+    order = in_pulsars_order(unloads)
+    assert [bundle for bundle, broker in order if broker == "10.0.0.1:8080"] == ["t/b/9", "t/b/2"]
+    assert [broker for _, broker in order].index("10.0.0.8:8080") < [b for _, b in order].index("10.0.0.1:8080")
+    assert sorted(order) == sorted(unloads)
+    assert in_pulsars_order([]) == ()
+
+
+def test_a_larger_hash_map_has_another_order() -> None:
+    """Up to twelve keys Java's table has 16 places, and 32 after that: b1 then comes behind b3."""
+    few = [("x", "b1:8080"), ("x", "b3:8080")]
+    many = [*few, *(("x", f"other-{n}:8080") for n in range(11))]
+    assert [broker for _, broker in in_pulsars_order(few)] == ["b1:8080", "b3:8080"]
+    assert [b for _, b in in_pulsars_order(many) if b.startswith("b")] == ["b3:8080", "b1:8080"]
+    assert [b for _, b in in_pulsars_order(many[:-1]) if b.startswith("b")] == ["b1:8080", "b3:8080"]
 
 
 def test_a_missing_placement_strategy_says_which_there_are() -> None:

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenkeel.decisions.considered import Considered
+from evenkeel.decisions.placement.choice import PlacementState
 from evenkeel.decisions.placement.pipeline import Placement, PlacementRound
 from evenkeel.decisions.sentences import TEMPLATES, sentence
 from evenkeel.decisions.shedding import avg_shedder, overload_shedder, threshold_shedder, uniform_load_shedder
@@ -207,6 +208,28 @@ def test_isolation_holds_whatever_other_filters_were_undone(cluster: Cluster) ->
             continue
         inside = placement.destination.split(".")[0] in ("b1", "b2", "b3")
         assert inside if placement.bundle.startswith("t/n0/") else placement.destination[:2] not in ("b1", "b2")
+
+
+@given(cluster=clusters())
+def test_a_draining_broker_gets_no_bundle_and_is_named_as_draining(cluster: Cluster) -> None:
+    draining = cluster.settings.evenkeelDrainingBrokers & cluster.load.brokers.keys()
+    for placement in placements(cluster):
+        assert placement.destination not in draining
+        assert {a.name for a in placement.candidates if a.rule == "draining"} == draining
+
+
+@given(cluster=clusters())
+def test_what_placement_remembers_can_be_handed_on_at_any_point(cluster: Cluster) -> None:
+    whole = placing(cluster)
+    bundles = sorted(cluster.ownerless)
+    for bundle in bundles:
+        whole.place_shed(bundle, "nobody:1")
+    state: PlacementState = {}
+    for bundle in bundles:
+        once = PlacementRound(cluster.load, cluster.policies, cluster.settings, state=state)
+        once.place_shed(bundle, "nobody:1")
+        state = once.state
+    assert {name: dict(values) for name, values in whole.state.items()} == state
 
 
 @given(cluster=clusters())

@@ -68,7 +68,7 @@ def test_pulsar_5_0_differs_in_six_defaults() -> None:
         "maxUnloadPercentage": 0.5,
         "loadBalancerDistributeBundlesEvenlyEnabled": False,
         "defaultNumberOfNamespaceBundles": 32,
-        "evenkeelPulsarVersion": "5.0",
+        "evenkeelPulsarVersion": "5",
     }
     assert Settings.for_generation("4.x") == Settings()
 

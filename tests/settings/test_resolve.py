@@ -179,7 +179,7 @@ def test_the_generation_is_the_operators_word_or_the_callers() -> None:
     told = effective(None, {"evenkeelPulsarVersion": "5.0"})
     assert (told.settings.maxUnloadPercentage, told.origins["evenkeelPulsarVersion"]) == (0.5, "override")
     assert effective(None, {"evenkeelPulsarVersion": "4.x"}, generation="5.0").settings.maxUnloadPercentage == 0.2
-    assert effective().settings.evenkeelPulsarVersion == "4.x"
+    assert effective().settings.evenkeelPulsarVersion == "4"
     with pytest.raises(SettingsError, match="unknown Pulsar generation"):
         effective(generation="6")
 

@@ -12,10 +12,11 @@ from evenkeel.conformance.reading import Json, load_of, policies_of, rounds_of, 
 from evenkeel.decisions.averages import broker_averages, first_history, update_histories
 from evenkeel.decisions.bundles import parse_boundaries
 from evenkeel.decisions.load import BrokerReport, BundleHistory, LoadData, Policies
+from evenkeel.decisions.placement.choice import PlacementState
 from evenkeel.decisions.placement.pipeline import PlacementRound
-from evenkeel.decisions.placement.round_robin import FIRST_TURN, Turn
 from evenkeel.decisions.shedding import avg_shedder
 from evenkeel.decisions.shedding.frame import run_shedding
+from evenkeel.decisions.shedding.order import in_pulsars_order
 from evenkeel.decisions.shedding.shed import ShedderState
 from evenkeel.decisions.shedding.shedders import Shedder, shedder_named
 from evenkeel.decisions.splitting.execute import histories_after_splits, refusal, unloads_children
@@ -36,7 +37,7 @@ class _Leader:
     unloaded: dict[str, int] = field(default_factory=dict)
     state: ShedderState = field(default_factory=dict)
     most_brokers: int = 0
-    turn: Turn = FIRST_TURN
+    placed: PlacementState = field(default_factory=dict)
     now: int = NOW
 
 
@@ -64,18 +65,18 @@ def _round(leader: _Leader, given: Json) -> dict[str, Any]:
         averages={name: broker_averages(report.stats, leader.histories) for name, report in reports.items()},
     )
     answer: dict[str, Any] = {}
-    placing = PlacementRound(load, leader.policies, leader.settings, turn=leader.turn)
+    placing = PlacementRound(load, leader.policies, leader.settings, state=leader.placed)
     if given.get("split", True):
         answer["split"] = _split(leader, load, placing)
         load = replace(load, histories=leader.histories)
-    placing = PlacementRound(load, leader.policies, leader.settings, turn=leader.turn)
+    placing = PlacementRound(load, leader.policies, leader.settings, state=leader.placed)
     if given.get("shed", True):
         answer["unload"] = _shed(leader, load, placing)
     if "place" in given:
         answer["place"] = {bundle: placing.assign(bundle).destination for bundle in given["place"]}
         for bundle in given["place"]:
             leader.histories.setdefault(bundle, first_history())
-    leader.turn = placing.turn
+    leader.placed = placing.state
     return {
         **answer,
         "recentlyUnloaded": sorted(leader.unloaded),
@@ -111,7 +112,7 @@ def _shed(leader: _Leader, load: LoadData, placing: PlacementRound) -> dict[str,
     leader.state, leader.unloaded = done.state, dict(done.recently_unloaded)
     placing.plan(done.destinations)
     unloaded = {}
-    for bundle, broker in done.unloads:
+    for bundle, broker in in_pulsars_order(done.unloads):
         destination = placing.place_shed(bundle, broker).destination
         if destination is not None and destination != broker:
             unloaded[bundle] = destination

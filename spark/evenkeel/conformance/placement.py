@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -9,37 +10,63 @@ from evenkeel.conformance import extensible_placement
 from evenkeel.conformance.reading import Json, load_of, policies_of, rounds_of, settings_of
 from evenkeel.decisions.bundles import namespace_of
 from evenkeel.decisions.placement import candidates, least_long_term_message_rate, round_robin
+from evenkeel.decisions.placement import least_resource_usage_with_weight as least_usage
 from evenkeel.decisions.placement.anti_affinity import AntiAffinity
+from evenkeel.decisions.placement.choice import PlacementState
 from evenkeel.decisions.placement.isolation import Isolation
 from evenkeel.decisions.placement.ownership import Ownership
-from evenkeel.decisions.placement.standing import standings
-from evenkeel.errors import BadInput, NotImplementedStrategy
+from evenkeel.decisions.placement.standing import Standing, standings
+from evenkeel.errors import BadInput
+from evenkeel.settings import Settings
 
-NOT_YET = ("LeastResourceUsageWithWeight",)
+Answered = tuple[dict[str, Any], PlacementState]
 
 
 def select(case: dict[str, Any]) -> dict[str, Any]:
     """`select`"""
-    strategy = case["strategy"]
     if case["manager"] == "extensible":
         return extensible_placement.select(case)
-    if strategy in NOT_YET:
-        raise NotImplementedStrategy(f"{case['manager']} {strategy} is not implemented")
-    turn = round_robin.Turn()
+    if case["strategy"] not in MODULAR:
+        raise BadInput(f"unknown placement strategy {case['strategy']!r}")
+    state: PlacementState = {}
     answers: list[dict[str, Any]] = []
     for call in rounds_of(case["calls"], "brokers"):
+        settings = settings_of(case.get("config"), call.get("config"))
+        if "activeBrokers" in call:
+            state = least_usage.without_gone(state, call["activeBrokers"])
+        standing = standings(load_of(call.get("brokers"), None), settings)
         wanted = sorted(call.get("candidates") or ())
-        if strategy == "LeastLongTermMessageRate":
-            settings = settings_of(case.get("config"), call.get("config"))
-            standing = standings(load_of(call.get("brokers"), None), settings)
-            best = list(least_long_term_message_rate.select(wanted, standing, settings).brokers)
-        elif strategy == "RoundRobinBrokerSelector":
-            taken, turn = round_robin.select(wanted, turn)
-            best = [taken] if taken else []
-        else:
-            raise BadInput(f"unknown placement strategy {strategy!r}")
-        answers.append({"best": best})
+        answer, state = MODULAR[case["strategy"]](wanted, standing, state, settings)
+        answers.append(answer)
     return {"calls": answers}
+
+
+def _least_rate(
+    wanted: list[str], standing: Mapping[str, Standing], state: PlacementState, settings: Settings
+) -> Answered:
+    return {"best": list(least_long_term_message_rate.select(wanted, standing, settings).brokers)}, state
+
+
+def _least_usage(
+    wanted: list[str], standing: Mapping[str, Standing], state: PlacementState, settings: Settings
+) -> Answered:
+    best = least_usage.select(wanted, standing, state, settings)
+    after = best.after(state)
+    return {"best": list(best.brokers), "state": {"usage": dict(after[least_usage.USAGE_AVERAGE])}}, after
+
+
+def _in_turns(
+    wanted: list[str], standing: Mapping[str, Standing], state: PlacementState, settings: Settings
+) -> Answered:
+    taken, turn = round_robin.select(wanted, round_robin.turn_of(state))
+    return {"best": [taken] if taken else []}, round_robin.state_of(turn)
+
+
+MODULAR: Mapping[str, Callable[..., Answered]] = {
+    "LeastLongTermMessageRate": _least_rate,
+    "LeastResourceUsageWithWeight": _least_usage,
+    "RoundRobinBrokerSelector": _in_turns,
+}
 
 
 def anti_affinity(case: dict[str, Any]) -> dict[str, Any]:

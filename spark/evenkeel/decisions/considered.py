@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -46,7 +46,7 @@ class Considered:
     threshold: float | None = None
     margin: float | None = None
     unit: Unit = ""
-    alternatives: tuple[Alternative, ...] = ()
+    alternatives: Sequence[Alternative] = ()
     numbers: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -61,7 +61,7 @@ def considered(
     measured: float | None = None,
     threshold: float | None = None,
     unit: Unit = "",
-    alternatives: tuple[Alternative, ...] = (),
+    alternatives: Sequence[Alternative] = (),
     numbers: Mapping[str, float] | None = None,
 ) -> Considered:
     """A `Considered` whose margin is worked out from measured and threshold."""

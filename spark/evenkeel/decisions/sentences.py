@@ -350,14 +350,16 @@ def _placed(how: str) -> Template:
 
 
 def _placement_words(row: Considered) -> dict[str, str]:
-    best = next((a for a in row.alternatives if a.verdict == "best"), None)
-    score = "is overloaded like all others" if best is None or best.measured is None else _rate_words(best.measured)
-    removed = sum(a.verdict == "removed" for a in row.alternatives)
+    score = row.numbers.get("score")
+    removed = int(row.numbers.get("removed", 0))
     others = _plural(row.numbers.get("candidates", 1), "candidate")
     filters = f", {_plural(removed, 'broker')} filtered out" if removed else ""
     ties = row.numbers.get("best", 1)
     tie = f" (first by name of {amount(ties, 'count')} equal ones)" if ties > 1 else ""
-    return {"score": score, "others": others, "filters": filters, "tie": tie}
+    rate = "is overloaded like all others" if score is None else _rate_words(score)
+    usage = f"its average usage of {amount(score, 'fraction')}"
+    mean = f"the candidates' mean of {amount(row.numbers.get('mean_usage'), 'fraction')}"
+    return {"rate": rate, "usage": usage, "mean": mean, "others": others, "filters": filters, "tie": tie}
 
 
 def _rate_words(rate: float) -> str:
@@ -377,13 +379,18 @@ def _planned_templates() -> dict[tuple[str, str], Template]:
     return first | {("placed", f"{rule}_of_all_allowed"): _placed(again + text) for rule, text in texts.items()}
 
 
+_UNFILTERED = "all candidates left by the filters are overloaded, and of {others} without filters "
+
 _PLACEMENT: dict[tuple[str, str], Template] = {
-    ("placed", "least_long_term_rate"): _placed("of {others}{filters}, it {score}{tie}"),
-    ("placed", "least_long_term_rate_of_all_allowed"): _placed(
-        "all candidates left by the filters are overloaded, and of {others} without filters it {score}{tie}"
-    ),
+    ("placed", "least_long_term_rate"): _placed("of {others}{filters}, it {rate}{tie}"),
+    ("placed", "least_long_term_rate_of_all_allowed"): _placed(f"{_UNFILTERED}it {{rate}}{{tie}}"),
+    ("placed", "below_mean_usage"): _placed("of {others}{filters}, {usage} is well below {mean}{tie}"),
+    ("placed", "below_mean_usage_of_all_allowed"): _placed(f"{_UNFILTERED}{{usage}} is well below {{mean}}{{tie}}"),
+    ("placed", "near_mean_usage"): _placed("of {others}{filters}, none is well below {mean}{tie}"),
+    ("placed", "near_mean_usage_of_all_allowed"): _placed(f"{_UNFILTERED}none is well below {{mean}}{{tie}}"),
     **_planned_templates(),
     ("placed", "in_turns"): _placed("it is its turn among {others}{filters}"),
+    ("placed", "in_turns_of_all_allowed"): _placed(f"{_UNFILTERED}it is its turn"),
     ("placed", "preallocated"): _placed("it was given to that broker before"),
     ("placed", "brokers_own_namespace"): _placed("it is that broker's own"),
     ("kept", "already_best"): lambda row: (

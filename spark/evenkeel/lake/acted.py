@@ -48,7 +48,9 @@ SETTINGS = cycle_table(
     Column("settings_digest", "string", "digest of all keys and values", nullable=False),
     Column("key", "string", "Pulsar's configuration key, or one of Evenkeel's own", nullable=False),
     Column("value", "string", "JSON of the value in force", nullable=False),
-    Column("origin", "string", "default, observed or override", nullable=False),
+    Column(
+        "origin", "string", "default, observed or override as the first word; what follows says more", nullable=False
+    ),
     Column("unit", "string", "unit of the value"),
 )
 

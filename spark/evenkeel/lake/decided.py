@@ -62,7 +62,8 @@ PLACEMENT_DECISIONS = cycle_table(
     Column(
         "candidates",
         "array<struct<broker:string,removed_by:string,score:double>>",
-        "every available broker, the filter that removed it (NULL if it stayed) and its score",
+        "every available broker, the filter that removed it (NULL if it stayed) and its score: msg/s, a fraction for "
+        "LeastResourceUsageWithWeight, NULL if nothing is measured",
         nullable=False,
     ),
     Column("without_anti_affinity", "string", "destination had the anti-affinity filter been off"),

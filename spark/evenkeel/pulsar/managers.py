@@ -11,12 +11,13 @@ EXTENSIBLE = "extensible"
 MIXED = "mixed"
 UNKNOWN = "unknown"
 
-_CLASSES = {"ModularLoadManagerImpl": MODULAR, "ExtensibleLoadManagerImpl": EXTENSIBLE}
+CLASSES = {MODULAR: "ModularLoadManagerImpl", EXTENSIBLE: "ExtensibleLoadManagerImpl"}
+_MANAGERS = {name: manager for manager, name in CLASSES.items()}
 
 
 def manager_of_class(name: object) -> str:
     """The manager of a `loadManagerClassName`, full or simple; unknown for any other class."""
-    return _CLASSES.get(name.rpartition(".")[2], UNKNOWN) if isinstance(name, str) else UNKNOWN
+    return _MANAGERS.get(name.rpartition(".")[2], UNKNOWN) if isinstance(name, str) else UNKNOWN
 
 
 def refuses_load_reports(answer: Answer | None) -> bool:

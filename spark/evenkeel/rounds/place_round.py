@@ -7,8 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 from evenkeel.decisions.load import LoadData, Policies
+from evenkeel.decisions.placement.choice import PlacementState
 from evenkeel.decisions.placement.pipeline import Placement, PlacementRound, strategy_in_force
 from evenkeel.decisions.shedding.fitting import PLANNED
+from evenkeel.decisions.shedding.order import in_pulsars_order
 from evenkeel.handover import ClusterCycle
 from evenkeel.rounds import reading
 from evenkeel.rounds.loads import load_of
@@ -20,38 +22,48 @@ from evenkeel.rounds.placement_rows import (
     placement_row,
     waiting_row,
 )
+from evenkeel.rounds.placement_state import placement_rows, placement_state, remembers
 from evenkeel.rounds.reading import Row, Rows
 from evenkeel.settings import EffectiveSettings, Settings
 
 
 def decide(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
-    """Rows of `placement_decisions` (and `strategy_state`): shed bundles, then those without owner, each in name order.
+    """Rows of `placement_decisions` (and `strategy_state`): shed bundles in Pulsar's order, ownerless ones by name.
 
     Shed bundles all see the same candidates, as in Pulsar; a bundle without owner counts for those placed after it.
-    A bundle that nobody has owned yet, as far as is known, waits for its first client and is only noted.
+    A bundle that nobody has owned yet, as far as is known, waits for its first client and is only noted. `state` holds
+    the predecessor's rows; what placement remembers of them is moved on, or handed on where nothing was placed.
     """
     settings, cycle = reading.settings_of(rows), reading.the_cycle(rows)
     load, policies = load_of(rows), reading.policies(rows)
     strategy = strategy_in_force(settings)
-    found = [*_shed(rows, load, policies, settings), *_ownerless(rows, load, policies, settings)]
-    placed = [placement_row(placement, cause, strategy, without) for placement, cause, without in found]
+    shed, before = _shed(rows, load, policies, settings)
+    ownerless, after = _ownerless(rows, load, policies, settings, before)
+    placed = [placement_row(placement, cause, strategy, without) for placement, cause, without in (*shed, *ownerless)]
     noted = [waiting_row(row, strategy) for row in rows["bundle_load"] if never_owned(row)]
     stamp = {"cluster": cycle["cluster"], "cycle_at": cycle["cycle_at"]}
     decided = [{**row, **stamp} for row in (*placed, *noted)]
-    return {"placement_decisions": decided, "strategy_state": assumed_rows(decided, cycle, settings)}
+    kept = [*assumed_rows(decided, cycle, settings), *({**row, **stamp} for row in placement_rows(after))]
+    return {"placement_decisions": decided, "strategy_state": kept}
 
 
 _Placed = tuple[Placement, str, Placement]
 
 
-def _shed(rows: Rows, load: LoadData, policies: Policies, settings: Settings) -> list[_Placed]:
+def _shed(rows: Rows, load: LoadData, policies: Policies, settings: Settings) -> tuple[list[_Placed], PlacementState]:
     """Each shed bundle with its placement, and what it would have been without anti-affinity groups."""
-    proposed = sorted((row["subject"], row["broker"]) for row in rows["unload_decisions"] if is_unload(row))
-    actual = _round(rows, load, policies, settings)
-    freely = _round(rows, load, replace(policies, groups={}), settings)
-    found = [(actual.place_shed(b, owner), "shed", freely.place_shed(b, owner)) for b, owner in proposed]
-    last = {one.bundle: one.considered.broker for one, _, _ in found if one.considered.outcome == "placed"}
-    return [(_once(one, last.get(one.bundle)), cause, other) for one, cause, other in found]
+    chosen = sorted((row for row in rows["unload_decisions"] if is_unload(row)), key=_selection)
+    proposed = in_pulsars_order((row["subject"], row["broker"]) for row in chosen)
+    remembered = placement_state(rows["state"])
+    actual = _round(rows, load, policies, settings, remembered)
+    found = [actual.place_shed(bundle, owner) for bundle, owner in proposed]
+    last = {one.bundle: one.considered.broker for one in found if one.considered.outcome == "placed"}
+    found = [_once(one, last.get(one.bundle)) for one in found]
+    if not policies.groups:
+        return [(placed, "shed", placed) for placed in found], actual.state
+    freely = _round(rows, load, replace(policies, groups={}), settings, remembered)
+    others = [freely.place_shed(bundle, owner) for bundle, owner in proposed]
+    return [(placed, "shed", other) for placed, other in zip(found, others, strict=True)], actual.state
 
 
 def _once(placement: Placement, acted_on: str | None) -> Placement:
@@ -63,18 +75,31 @@ def _once(placement: Placement, acted_on: str | None) -> Placement:
     return replace(placement, destination=None, considered=row)
 
 
-def _ownerless(rows: Rows, load: LoadData, policies: Policies, settings: Settings) -> list[_Placed]:
+def _ownerless(
+    rows: Rows, load: LoadData, policies: Policies, settings: Settings, remembered: PlacementState
+) -> tuple[list[_Placed], PlacementState]:
     bundles = [row["bundle"] for row in rows["bundle_load"] if lost_its_owner(row)]
-    actual = _round(rows, load, policies, settings).place_ownerless(bundles)
-    freely = _round(rows, load, replace(policies, groups={}), settings).place_ownerless(bundles)
-    return [(one, "no_owner", other) for one, other in zip(actual, freely, strict=True)]
+    actual = _round(rows, load, policies, settings, remembered)
+    found = actual.place_ownerless(bundles)
+    if not policies.groups:
+        return [(placed, "no_owner", placed) for placed in found], actual.state
+    freely = _round(rows, load, replace(policies, groups={}), settings, remembered)
+    others = freely.place_ownerless(bundles)
+    return [(placed, "no_owner", other) for placed, other in zip(found, others, strict=True)], actual.state
 
 
-def _round(rows: Rows, load: LoadData, policies: Policies, settings: Settings) -> PlacementRound:
+def _round(
+    rows: Rows, load: LoadData, policies: Policies, settings: Settings, remembered: PlacementState
+) -> PlacementRound:
     """A round of placing that knows what the shedder has planned."""
-    placing = PlacementRound(load, policies, settings)
+    placing = PlacementRound(load, policies, settings, state=remembered)
     placing.plan(planned_destinations(rows["unload_decisions"]))
     return placing
+
+
+def _selection(row: Row) -> tuple[float, str]:
+    """A bundle's place among those that its broker sheds."""
+    return row["numbers"].get("rank", 0.0), row["subject"]
 
 
 def planned_destinations(unloads: Sequence[Row]) -> dict[str, str]:
@@ -90,6 +115,7 @@ def planned_destinations(unloads: Sequence[Row]) -> dict[str, str]:
     return {bundle: broker for _, _, bundle, broker in sorted(last.values())}
 
 
-def assumes_success(cycle: ClusterCycle) -> bool:
-    """Whether this cycle's unloads are to be remembered although nothing is sent."""
-    return EffectiveSettings.from_json(cycle.settings or "").settings.evenkeelAssumeUnloadsSucceed
+def keeps_state(cycle: ClusterCycle) -> bool:
+    """Whether placing in this cycle leaves anything to remember: assumed unloads, or what a strategy keeps."""
+    settings = EffectiveSettings.from_json(cycle.settings or "").settings
+    return settings.evenkeelAssumeUnloadsSucceed or remembers(settings)

@@ -1,36 +1,19 @@
-"""Whether a cluster's settings name strategies that this version decides with."""
+"""Whether a cluster can be decided on with its settings: whose rules hold, and which strategies go together."""
 
 from __future__ import annotations
 
-from evenkeel.decisions.placement import pipeline
-from evenkeel.decisions.shedding import shedders
-from evenkeel.decisions.splitting import algorithms
 from evenkeel.settings import Settings
-
-MODULAR = "modular"
+from evenkeel.settings.pairs import SHEDDERS_OF, Pair, refusal
 
 
 def why_undecidable(settings: Settings, manager: str | None) -> str | None:
-    """None if all strategies in force are at hand; else what is missing and which settings to change."""
-    missing = _missing(settings)
-    if settings.evenkeelManager == "auto" and manager != MODULAR:
-        others = "".join(f", and {key} to {known}" for key, _, known in missing)
-        return (
-            f"the cluster runs the {manager} load manager, whose own strategies are not available: to decide by the "
-            f"modular manager's rules, set evenkeelManager to modular{others}"
-        )
-    if settings.evenkeelManager == "extensible":
-        return "the extensible manager's strategies are not available: set evenkeelManager to modular"
-    for key, value, known in missing:
-        return f"{key} is {value}, which is not available: set it to {known}"
-    return None
+    """None if the strategies in force go together; else what is wrong and which settings to change.
 
-
-def _missing(settings: Settings) -> list[tuple[str, str, str]]:
-    """Key, value in force and what is available instead, of each strategy that is not at hand."""
-    named = (
-        ("loadBalancerLoadSheddingStrategy", settings.loadBalancerLoadSheddingStrategy, shedders.IMPLEMENTED),
-        ("loadBalancerLoadPlacementStrategy", settings.loadBalancerLoadPlacementStrategy, pipeline.IMPLEMENTED),
-        ("defaultNamespaceBundleSplitAlgorithm", settings.defaultNamespaceBundleSplitAlgorithm, algorithms.IMPLEMENTED),
-    )
-    return [(key, value, " or ".join(known)) for key, value, known in named if value not in known]
+    `manager`: the operator's word, else what the brokers run: modular, extensible, mixed or unknown.
+    """
+    if manager not in SHEDDERS_OF:
+        seen = "brokers run different load managers" if manager == "mixed" else "no broker says which load manager runs"
+        return f"{seen}: set evenkeelManager to {' or '.join(SHEDDERS_OF)}, whose rules are then used"
+    pair = Pair(settings.loadBalancerLoadSheddingStrategy, settings.loadBalancerLoadPlacementStrategy)
+    refused = refusal(pair, settings.manager)
+    return None if refused is None else f"Pulsar refuses these settings: {refused.text}"

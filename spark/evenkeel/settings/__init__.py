@@ -7,6 +7,7 @@ from typing import Any
 from evenkeel.settings.contradictions import Contradiction, contradictions
 from evenkeel.settings.effective import EffectiveSettings, Origin
 from evenkeel.settings.files import read_overrides
+from evenkeel.settings.generations import Detected
 from evenkeel.settings.key import Generation, Key, Value
 from evenkeel.settings.reading import simple_class_name
 from evenkeel.settings.resolving import OwnHands, own_hands, resolve
@@ -14,6 +15,7 @@ from evenkeel.settings.settings import Settings, registry
 
 __all__ = [
     "Contradiction",
+    "Detected",
     "EffectiveSettings",
     "Generation",
     "Key",

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
+from evenkeel.settings.pairs import Pair, refusal
 from evenkeel.settings.settings import Settings
 
 
@@ -22,10 +24,12 @@ def contradictions(settings: Settings) -> list[Contradiction]:
     """Everything in these settings that does not go together, with the keys and values at odds."""
     found = [
         _avg_shedder_thresholds(settings),
+        _avg_shedder_hits(settings),
         _report_interval(settings),
         _default_algorithm(settings),
-        _avg_shedder_pair(settings),
-        _manager_pair(settings),
+        _reported_bundles(settings),
+        _pair(settings),
+        _draining(settings),
     ]
     return [x for x in found if x is not None]
 
@@ -56,19 +60,34 @@ def _default_algorithm(s: Settings) -> Contradiction | None:
     )
 
 
-def _avg_shedder_pair(s: Settings) -> Contradiction | None:
-    """Pulsar 4.x does not start with AvgShedder placing and another class shedding; 5.0 falls back by itself."""
-    shedder, placement = s.loadBalancerLoadSheddingStrategy, s.loadBalancerLoadPlacementStrategy
-    if s.generation == "5.0" or placement != "AvgShedder" or shedder == "AvgShedder":
+def _avg_shedder_hits(s: Settings) -> Contradiction | None:
+    """A round above the high difference counts for both, so a higher count for it could never be reached first."""
+    low, high = s.loadBalancerAvgShedderHitCountLowThreshold, s.loadBalancerAvgShedderHitCountHighThreshold
+    if high <= low:
         return None
-    names = ("loadBalancerLoadPlacementStrategy", "loadBalancerLoadSheddingStrategy")
-    return Contradiction(names, f"{names[0]} = AvgShedder needs {names[1]} = AvgShedder, but it is {shedder}")
+    names = ("loadBalancerAvgShedderHitCountHighThreshold", "loadBalancerAvgShedderHitCountLowThreshold")
+    return Contradiction(names, f"{names[0]} = {high} is above {names[1]} = {low}: lower the first or raise the second")
 
 
-def _manager_pair(s: Settings) -> Contradiction | None:
-    """TransferShedder is the extensible manager's only shedder, and the modular manager cannot run it."""
-    shedder = s.loadBalancerLoadSheddingStrategy
-    if s.manager == "extensible" or shedder != "TransferShedder":
+def _reported_bundles(s: Settings) -> Contradiction | None:
+    """The modular manager reads 0 and less as "all"; the extensible one then reports none, and never sheds."""
+    if s.manager == "modular" or s.loadBalancerMaxNumberOfBundlesInBundleLoadReport > 0:
         return None
-    names = ("loadBalancerLoadSheddingStrategy", "evenkeelManager", "loadManagerClassName")
-    return Contradiction(names, f"{names[0]} = TransferShedder needs the extensible load manager, but it is modular")
+    names = ("loadBalancerMaxNumberOfBundlesInBundleLoadReport", "evenkeelManager", "loadManagerClassName")
+    value = s.loadBalancerMaxNumberOfBundlesInBundleLoadReport
+    return Contradiction(names, f"{names[0]} = {value} leaves the extensible manager nothing to shed: set 1 or more")
+
+
+def _pair(s: Settings) -> Contradiction | None:
+    found = refusal(Pair(s.loadBalancerLoadSheddingStrategy, s.loadBalancerLoadPlacementStrategy), s.manager)
+    return None if found is None else Contradiction(found.keys, found.text)
+
+
+def _draining(s: Settings) -> Contradiction | None:
+    """Brokers are known by their ids alone, and one that is misspelt would not be drained."""
+    odd = sorted(name for name in s.evenkeelDrainingBrokers if not re.fullmatch(r"[^\s/]+:\d+", name))
+    if not odd:
+        return None
+    return Contradiction(
+        ("evenkeelDrainingBrokers",), f"evenkeelDrainingBrokers: {odd[0]!r} is no broker id: write host:port"
+    )

@@ -7,14 +7,18 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 from evenkeel.errors import SettingsError
 from evenkeel.settings.key import Value
 from evenkeel.settings.reading import coerce, known_key
 from evenkeel.settings.settings import Settings, registry
 
-Origin = Literal["default", "observed", "override"]
+Origin = str
+"""Where a value came from. Its first word is default, observed or override; what follows says more, e.g. "default of
+Pulsar 5" for a key whose default differs between generations."""
+
+KINDS = ("override", "observed", "default")
 
 
 @dataclass(frozen=True)
@@ -63,10 +67,9 @@ class EffectiveSettings:
 
 
 def _origin(text: object) -> Origin:
-    for origin in ("default", "observed", "override"):
-        if text == origin:
-            return origin
-    raise SettingsError(f"unknown origin {text!r} in a settings text: known are default, observed, override")
+    if isinstance(text, str) and text.replace(":", " ").replace(",", " ").split(" ")[0] in KINDS:
+        return text
+    raise SettingsError(f"unknown origin {text!r} in a settings text: it begins with {', '.join(KINDS)}")
 
 
 def _plain(value: Value) -> Any:

@@ -79,8 +79,9 @@ def check_allowed(key: Key, value: Value) -> None:
     spelled = [value] if isinstance(value, str) else list(value) if isinstance(value, tuple | frozenset) else []
     for text in spelled:
         if key.choices and text not in key.choices:
-            close = difflib.get_close_matches(text, key.choices, n=1)
-            hint = f"; did you mean {close[0]!r}?" if close else ""
+            lower = {choice.lower(): choice for choice in key.choices}
+            close = difflib.get_close_matches(text.lower(), lower, n=1)
+            hint = f"; did you mean {lower[close[0]]!r}?" if close else ""
             raise SettingsError(f"{key.name} = {text!r} is not known: allowed is {key.allowed}{hint}")
 
 

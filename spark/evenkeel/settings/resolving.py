@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from evenkeel.errors import SettingsError
 from evenkeel.settings.contradictions import contradictions
 from evenkeel.settings.effective import EffectiveSettings, Origin
-from evenkeel.settings.key import Value
+from evenkeel.settings.generations import Detected, generation_named, short_name
+from evenkeel.settings.key import Key, Value
+from evenkeel.settings.pairs import PLACEMENT, SHEDDING, Pair, in_force
 from evenkeel.settings.reading import check_allowed, coerce, known_key, parse
-from evenkeel.settings.settings import Settings, generation_named, registry
+from evenkeel.settings.settings import Settings, registry
 
 SWITCHES = {
     "loadBalancerSheddingEnabled": "evenkeelSheddingEnabled",
@@ -23,7 +25,7 @@ def resolve(
     *,
     observed: Mapping[str, str] | None,
     overrides: Mapping[str, object] | None,
-    generation: str = "4.x",
+    generation: str | Detected = "4.x",
     explicit_switches: bool = False,
 ) -> EffectiveSettings:
     """Put default, observed and override together, the later over the earlier.
@@ -33,13 +35,16 @@ def resolve(
     `problems`; one out of range is taken, as the cluster runs with it, and listed. The cluster's shedding and split
     switches are not taken unless `explicit_switches`, and then they switch Evenkeel too.
     `overrides` are an operator's: unknown keys, wrong types, values out of range and contradictions raise
-    `SettingsError`. An override of `evenkeelPulsarVersion` other than "auto" wins over `generation`.
+    `SettingsError`. An override of `evenkeelPulsarVersion` other than "auto" wins over `generation`, which may also be
+    what the brokers' versions say. Where Pulsar itself runs another strategy than the one configured, that one is in
+    force (see `pairs`).
     """
     chosen = {name: _override(name, given, explicit_switches) for name, given in (overrides or {}).items()}
-    version = chosen.get("evenkeelPulsarVersion", "auto")
-    held = generation_named(generation if version == "auto" else str(version))
-    values: dict[str, Value] = Settings.for_generation(held).values()
-    origins: dict[str, Origin] = dict.fromkeys(values, "default")
+    told = str(chosen.get("evenkeelPulsarVersion", "auto"))
+    found = generation if isinstance(generation, Detected) else Detected(generation_named(generation))
+    held = found if told == "auto" else Detected(generation_named(told))
+    values: dict[str, Value] = Settings.for_generation(held.generation).values()
+    origins: dict[str, Origin] = {name: _default_origin(key, held) for name, key in registry().items()}
     problems: list[str] = []
     seen, odd = _read_observed(observed or {}, explicit_switches)
     problems += odd
@@ -47,12 +52,41 @@ def resolve(
         values[name], origins[name] = value, "observed"
     for name, value in chosen.items():
         values[name], origins[name] = value, "override"
-    values["evenkeelPulsarVersion"] = held
+    values["evenkeelPulsarVersion"] = short_name(held.generation)
+    if told == "auto" and held.known:
+        origins["evenkeelPulsarVersion"] = f"observed{held.note}"
     if explicit_switches:
         _follow_switches(values, origins)
+    _fall_back(values, origins, problems)
     settings = Settings().with_values(values)
     _judge(settings, origins, problems)
     return EffectiveSettings(settings, origins, tuple(problems))
+
+
+def _default_origin(key: Key, held: Detected) -> Origin:
+    if key.name.startswith("evenkeel") or key.default == key.default_5_0:
+        return "default"
+    return f"default of Pulsar {short_name(held.generation)}{held.note}"
+
+
+def _fall_back(values: dict[str, Value], origins: dict[str, Origin], problems: list[str]) -> None:
+    """The strategies that a broker runs in place of configured ones. An operator's own word is never changed."""
+    settings = Settings().with_values(values)
+    configured = Pair(settings.loadBalancerLoadSheddingStrategy, settings.loadBalancerLoadPlacementStrategy)
+    run = in_force(configured, settings.manager, settings.generation)
+    for key, was, now in (
+        (SHEDDING, configured.shedder, run.shedder),
+        (PLACEMENT, configured.placement, run.placement),
+    ):
+        if was == now or origins[key] == "override":
+            continue
+        values[key] = now
+        # The extensible manager never reads the placement key: what stands there is nothing odd.
+        if not (settings.manager == "extensible" and key == PLACEMENT) and origins[key] == "observed":
+            problems.append(
+                f"{key} = {was} does not run beside the rest of the configuration: Pulsar runs {now} instead"
+            )
+        origins[key] += f", where Pulsar falls back from {was}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from dataclasses import dataclass, fields
 from functools import cache
 from typing import Literal
 
-from evenkeel.errors import SettingsError
-from evenkeel.settings.key import GENERATIONS, METADATA, Generation, Key, Value
+from evenkeel.settings.generations import generation_named
+from evenkeel.settings.key import METADATA, Generation, Key, Value
 from evenkeel.settings.keys.extensible import ExtensibleKeys
 from evenkeel.settings.keys.general import GeneralKeys
 from evenkeel.settings.keys.own import OwnKeys
@@ -36,7 +36,7 @@ class Settings(OwnKeys, ExtensibleKeys, PlacementKeys, SheddingKeys, SplittingKe
     @property
     def generation(self) -> Generation:
         """Whose details hold where 4.x and 5.0 differ; "auto" that nobody resolved reads as 4.x."""
-        return "5.0" if self.evenkeelPulsarVersion == "5.0" else "4.x"
+        return "4.x" if self.evenkeelPulsarVersion == "auto" else generation_named(self.evenkeelPulsarVersion)
 
     @property
     def manager(self) -> Literal["modular", "extensible"]:
@@ -73,11 +73,3 @@ def registry() -> Mapping[str, Key]:
     """What is known of every key, by name, in alphabetical order."""
     found = {f.name: dataclasses.replace(f.metadata[METADATA], name=f.name) for f in fields(Settings)}
     return dict(sorted(found.items()))
-
-
-def generation_named(text: str) -> Generation:
-    """The generation of that name, or a `SettingsError` that lists the known ones."""
-    for generation in GENERATIONS:
-        if text == generation:
-            return generation
-    raise SettingsError(f"unknown Pulsar generation {text!r}: known are {', '.join(GENERATIONS)}")

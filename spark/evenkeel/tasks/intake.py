@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,11 +11,12 @@ from evenkeel.handover import ClusterCycle
 from evenkeel.pulsar.answers import Answers
 from evenkeel.pulsar.clusters import own_cluster
 from evenkeel.pulsar.consistency import times_that_do_not_fit
+from evenkeel.pulsar.managers import CLASSES
 from evenkeel.pulsar.observed import Observed, observe
 from evenkeel.pulsar.paths import Kind
 from evenkeel.pulsar.reading import Rejection
 from evenkeel.pulsar.view import View
-from evenkeel.settings import EffectiveSettings, resolve
+from evenkeel.settings import Detected, EffectiveSettings, resolve
 from evenkeel.sources.landed import LENT, OWN, Landed, open_landed
 
 UNREADABLE_SNAPSHOT = "unreadable_snapshot"
@@ -145,11 +147,12 @@ def _settle(intake: Intake) -> None:
     """Settings in force: an override over the leader's runtime configuration over the defaults."""
     assert intake.observed is not None
     policies = intake.observed.policies
+    versions = [row.get("pulsar_version") for row in intake.observed.rows["broker_reports"]]
     try:
         settings = resolve(
-            observed=policies["configuration"],
+            observed=_with_manager(policies),
             overrides=intake.cycle.overrides,
-            generation=policies["generation"],
+            generation=Detected(policies["generation"], tuple(versions)),
         )
     except SettingsError as error:
         intake.refuse(Rejection("settings", "overrides", REFUSED_SETTINGS, str(error), None))
@@ -159,6 +162,12 @@ def _settle(intake: Intake) -> None:
     for n, problem in enumerate(settings.problems):
         place = f"configuration of {policies['configuration_broker']}, problem {n + 1}"
         intake.refuse(Rejection("settings", place, ODD_SETTING, problem, None))
+
+
+def _with_manager(policies: Mapping[str, Any]) -> dict[str, str]:
+    """The configuration; where none came it still shows in the brokers' answers which load manager they run."""
+    shown = {"loadManagerClassName": CLASSES[policies["manager"]]} if policies["manager"] in CLASSES else {}
+    return shown | dict(policies["configuration"] or {})
 
 
 def _refuse_request(intake: Intake, row: Any) -> None:

@@ -1,9 +1,10 @@
 """Where shed bundles, and bundles without owner, go.
 
 Reads: `unload_decisions` (shed), `split_decisions` (plan_splits), `bundle_load`, `broker_load` (aggregate),
-`broker_reports`, `cluster_policies`. Writes: `placement_decisions`, a row per bundle that needs a broker, with every
-candidate and the filter that removed it; with evenkeelAssumeUnloadsSucceed also `strategy_state`. Skips: clusters that
-are not open. Fails: never for what it finds in the data.
+`broker_reports`, `cluster_policies`, and the predecessor's `strategy_state`. Writes: `placement_decisions`, a row per
+bundle that needs a broker, with every candidate and the filter that removed it; `strategy_state` where a placement
+strategy remembers anything, and with evenkeelAssumeUnloadsSucceed. Skips: clusters that are not open. Fails: never for
+what it finds in the data.
 """
 
 from __future__ import annotations
@@ -13,9 +14,9 @@ from typing import TYPE_CHECKING
 from evenkeel.handover import Handover
 from evenkeel.lake.store import Lake
 from evenkeel.lake.tables import TABLES
-from evenkeel.rounds import place_round
-from evenkeel.rounds.place_round import assumes_success
-from evenkeel.tasks.inputs import decide_rounds, round_inputs
+from evenkeel.rounds import by_manager
+from evenkeel.rounds.place_round import keeps_state
+from evenkeel.tasks.inputs import decide_rounds, predecessor_rows, round_inputs
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,7 +29,8 @@ def run(spark: SparkSession, handover: Handover) -> Handover:
     """Places the bundles of every open cluster."""
     lake = Lake(handover.lake)
     inputs = round_inputs(spark, lake, handover, *INPUTS)
-    decided = decide_rounds(inputs, place_round.decide, [TABLES[name] for name in OUTPUTS])
-    if not any(assumes_success(cycle) for cycle in handover.open_cycles()):
+    inputs["state"], reads = predecessor_rows(spark, lake, handover, "strategy_state")
+    decided = decide_rounds(inputs, by_manager.place, [TABLES[name] for name in OUTPUTS])
+    if not any(keeps_state(cycle) for cycle in handover.open_cycles()):
         del decided["strategy_state"]  # nothing to remember: no empty commit
-    return handover.with_writes(lake.append(spark, decided, handover=handover, task="place"))
+    return handover.with_writes(lake.append(spark, decided, handover=handover, task="place", reads=reads))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from evenkeel.handover import Handover
 from evenkeel.lake.store import Lake
 from evenkeel.lake.tables import TABLES
-from evenkeel.rounds import shed_round
+from evenkeel.rounds import by_manager
 from evenkeel.tasks.inputs import decide_rounds, predecessor_rows, round_inputs
 
 if TYPE_CHECKING:
@@ -27,5 +27,5 @@ def run(spark: SparkSession, handover: Handover) -> Handover:
     lake = Lake(handover.lake)
     inputs = round_inputs(spark, lake, handover, *INPUTS)
     inputs["state"], reads = predecessor_rows(spark, lake, handover, "strategy_state")
-    decided = decide_rounds(inputs, shed_round.decide, [TABLES[name] for name in OUTPUTS])
+    decided = decide_rounds(inputs, by_manager.shed, [TABLES[name] for name in OUTPUTS])
     return handover.with_writes(lake.append(spark, decided, handover=handover, task="shed", reads=reads))

@@ -20,12 +20,15 @@ _FILTERS = {
     "more_bundles_of_namespace": "more bundles of its namespace there",
     "other_load_manager": "other load manager than the leader",
     "older_version": "older version of Pulsar",
+    "draining": "being emptied",
 }
+# What the scores of a placement strategy are; any other one's is a rate in msg/s.
+_SCORED = {"LeastResourceUsageWithWeight": ("Average usage", "fraction")}
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A broker that was looked at for a bundle, with what became of it in words; `score` in msg/s, if it got so far."""
+    """A broker that was looked at for a bundle, with what became of it in words; `score` if it got so far."""
 
     broker: str
     verdict: str
@@ -35,7 +38,10 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Where a bundle goes and why; `destination` None: nowhere. `others` counts candidates that are not listed."""
+    """Where a bundle goes and why; `destination` None: nowhere. `others` counts candidates that are not listed.
+
+    `scored` says what a candidate's score is, and `unit` in which unit.
+    """
 
     bundle: str
     destination: str | None
@@ -45,6 +51,8 @@ class Placement:
     others: int
     changed_by_anti_affinity: bool
     without_anti_affinity: str | None
+    scored: str
+    unit: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +186,7 @@ def _placement(row: Row) -> Placement:
         (_candidate(candidate, row) for candidate in row["candidates"]),
         key=lambda c: (not c.is_chosen, c.score is None, c.score if c.score is not None else 0.0, c.broker),
     )
+    scored, unit = _SCORED.get(row["strategy"], ("Long-term rate", "msg/s"))
     return Placement(
         bundle=row["subject"],
         destination=row["destination"],
@@ -187,6 +196,8 @@ def _placement(row: Row) -> Placement:
         others=max(0, len(candidates) - MOST_CANDIDATES),
         changed_by_anti_affinity=bool(row["changed_by_anti_affinity"]),
         without_anti_affinity=row["without_anti_affinity"],
+        scored=scored,
+        unit=unit,
     )
 
 
@@ -198,6 +209,8 @@ def _candidate(candidate: Row, row: Row) -> Candidate:
         verdict = f"ruled out: {_FILTERS.get(removed_by, removed_by.replace('_', ' '))}"
     elif broker in row["best"]:
         verdict = "as good, later by name"
+    elif row["strategy"] == "RoundRobinBrokerSelector":
+        verdict = "possible, not its turn"
     else:
         verdict = "possible, busier"
     return Candidate(broker, verdict, broker == row["destination"], candidate["score"])

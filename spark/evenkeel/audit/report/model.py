@@ -28,7 +28,7 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class SettingLine:
-    """A setting in force: value as JSON text; origin is override, observed or default."""
+    """A setting in force: value as JSON text; origin begins with override, observed or default."""
 
     key: str
     value: str
@@ -196,7 +196,8 @@ def _policy_facts(policies: Row, loads: Sequence[Row]) -> list[Fact]:
 def _settings(rows: Sequence[Row]) -> Mapping[str, tuple[SettingLine, ...]]:
     lines = [SettingLine(row["key"], row["value"], row["unit"] or "", row["origin"]) for row in rows]
     return {
-        origin: tuple(line for line in lines if line.origin == origin) for origin in ("override", "observed", "default")
+        kind: tuple(line for line in lines if line.origin.startswith(kind))
+        for kind in ("override", "observed", "default")
     }
 
 

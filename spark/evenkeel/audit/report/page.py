@@ -63,6 +63,7 @@ def environment() -> Environment:
         "count": wording.count,
         "throughput": wording.throughput,
         "rate": wording.rate,
+        "quantity": wording.quantity,
         "time": wording.time,
         "visible": wording.visible,
         "shortened": wording.shortened,

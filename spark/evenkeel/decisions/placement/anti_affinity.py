@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import compress, repeat
 
 from evenkeel.decisions.bundles import namespace_of
 from evenkeel.decisions.load import Policies
@@ -87,11 +88,12 @@ class AntiAffinity:
         removed: dict[str, str] = {}
         if self._domains:
             near = self._in_least_domains(kept, counts)
-            removed |= {broker: "anti_affinity_domain" for broker in kept if broker not in near}
-            kept = tuple(broker for broker in kept if broker in near)
-        least = min(counts.get(broker, 0) for broker in kept)
-        removed |= {broker: "anti_affinity" for broker in kept if counts.get(broker, 0) != least}
-        return Spread(tuple(broker for broker in kept if counts.get(broker, 0) == least), removed)
+            removed = {broker: "anti_affinity_domain" for broker in kept if broker not in near}
+            kept = tuple(filter(near.__contains__, kept)) if removed else kept
+        served = list(map(counts.get, kept, repeat(0)))
+        least = min(served)
+        removed |= {broker: "anti_affinity" for broker, count in zip(kept, served, strict=True) if count != least}
+        return Spread(tuple(compress(kept, [count == least for count in served])), removed)
 
     def should_unload(self, namespace: str, current: str, candidates: Iterable[str]) -> bool:
         """Whether moving a bundle of the namespace away can help its group: no only where all candidates are even.
@@ -110,12 +112,12 @@ class AntiAffinity:
         return any(count != least for count in served.values())
 
     def _in_least_domains(self, candidates: tuple[str, ...], counts: Mapping[str, int]) -> set[str]:
-        totals: dict[str, int] = {}
-        for broker in candidates:
-            domain = self._domains.get(broker, DEFAULT_DOMAIN)
-            totals[domain] = totals.get(domain, 0) + counts.get(broker, 0)
+        homes = list(map(self._domains.get, candidates, repeat(DEFAULT_DOMAIN)))
+        totals = dict.fromkeys(homes, 0)
+        for domain, served in zip(homes, map(counts.get, candidates, repeat(0)), strict=True):
+            totals[domain] += served
         least = min(totals.values())
-        return {broker for broker in candidates if totals[self._domains.get(broker, DEFAULT_DOMAIN)] == least}
+        return set(compress(candidates, [totals[domain] == least for domain in homes]))
 
 
 def domains_of_brokers(policies: Policies, settings: Settings) -> dict[str, str]:

@@ -7,15 +7,16 @@ loadBalancerBrokerMaxTopics, loadBalancerDistributeBundlesEvenlyEnabled, loadMan
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import filterfalse
 
 from evenkeel.decisions.bundles import is_system, namespace_of
-from evenkeel.decisions.load import BrokerReport
+from evenkeel.decisions.load import BrokerReport, BundleHistory
 from evenkeel.decisions.placement.anti_affinity import AntiAffinity
 from evenkeel.decisions.placement.isolation import Isolation
 from evenkeel.decisions.placement.ownership import Ownership
 from evenkeel.decisions.placement.standing import Standing
-from evenkeel.decisions.placement.versions import newest
+from evenkeel.decisions.placement.versions import highest
 from evenkeel.settings import Settings
 
 
@@ -41,7 +42,11 @@ class Candidates:
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What the filters look at, shared by all placements of a round."""
+    """What the filters look at, shared by all placements of a round.
+
+    Worked out from it once, so that a filter that can remove nobody need not look at every broker for every bundle:
+    `crowded`, the brokers above loadBalancerBrokerMaxTopics, and whether versions and load managers differ at all.
+    """
 
     brokers: Mapping[str, BrokerReport]
     isolation: Isolation
@@ -49,6 +54,24 @@ class Surroundings:
     ownership: Ownership
     standing: Mapping[str, Standing]
     settings: Settings
+    crowded: set[str] = field(init=False)
+    managers_differ: bool = field(init=False)
+    versions_differ: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        limit, leaders = self.settings.loadBalancerBrokerMaxTopics, self.settings.loadManagerClassName
+        ranks = {stand.rank for stand in self.standing.values()}
+        differ = any(report.load_manager != leaders for report in self.brokers.values())
+        object.__setattr__(self, "crowded", {name for name, stand in self.standing.items() if stand.topics > limit})
+        object.__setattr__(self, "managers_differ", differ)
+        object.__setattr__(self, "versions_differ", len(ranks) > 1 or None in ranks)
+
+    def give(self, bundle: str, broker: str, history: BundleHistory) -> None:
+        """The broker was given the bundle; what is asked from now on counts it."""
+        self.anti_affinity.give(bundle, broker)
+        self.standing[broker].give(history)
+        if self.standing[broker].topics > self.settings.loadBalancerBrokerMaxTopics:
+            self.crowded.add(broker)
 
 
 def candidates_for(bundle: str, around: Surroundings) -> Candidates:
@@ -71,10 +94,12 @@ def candidates_for(bundle: str, around: Surroundings) -> Candidates:
 
 def few_topics(bundle: str, candidates: Iterable[str], around: Surroundings) -> Step:
     """Drop brokers with more topics (reported and assigned) than allowed; if nobody remains, drop nobody."""
-    limit = around.settings.loadBalancerBrokerMaxTopics
-    kept = tuple(broker for broker in candidates if around.standing[broker].topics <= limit)
+    candidates = tuple(candidates)
+    if not around.crowded:
+        return Step("topics_over_limit", candidates, {})
+    kept = tuple(broker for broker in candidates if broker not in around.crowded)
     if not kept:
-        return Step("topics_over_limit", tuple(candidates), {}, given_up=True)
+        return Step("topics_over_limit", candidates, {}, given_up=True)
     return _step("topics_over_limit", candidates, kept)
 
 
@@ -87,15 +112,20 @@ def least_of_group(bundle: str, candidates: Iterable[str], around: Surroundings)
 def fewest_bundles(bundle: str, candidates: Iterable[str], around: Surroundings) -> Step:
     """Keep the brokers with the fewest bundles of the bundle's namespace."""
     candidates = tuple(candidates)
-    namespace = namespace_of(bundle)
-    owned = {broker: around.ownership.bundles_of(namespace, broker) for broker in candidates}
-    least = min(owned.values(), default=0)
-    return _step("more_bundles_of_namespace", candidates, tuple(b for b in candidates if owned[b] == least))
+    rule = "more_bundles_of_namespace"
+    owned = around.ownership.owners_of(namespace_of(bundle))
+    without = tuple(filterfalse(owned.__contains__, candidates))
+    if without:
+        return Step(rule, without, dict.fromkeys(filter(owned.__contains__, candidates), rule))
+    least = min((owned[broker] for broker in candidates), default=0)
+    return _step(rule, candidates, tuple(broker for broker in candidates if owned[broker] == least))
 
 
 def same_load_manager(bundle: str, candidates: Iterable[str], around: Surroundings) -> Step:
     """Drop brokers that run another load manager than the leader."""
     candidates = tuple(candidates)
+    if not around.managers_differ:
+        return Step("other_load_manager", candidates, {})
     leaders = around.settings.loadManagerClassName
     kept = tuple(broker for broker in candidates if around.brokers[broker].load_manager == leaders)
     return _step("other_load_manager", candidates, kept)
@@ -104,14 +134,17 @@ def same_load_manager(bundle: str, candidates: Iterable[str], around: Surroundin
 def newest_version(bundle: str, candidates: Iterable[str], around: Surroundings) -> Step:
     """If asked to, keep the brokers on the newest version; given up where a version cannot be read."""
     candidates = tuple(candidates)
-    if not around.settings.preferLaterVersions or not candidates:
+    if not around.settings.preferLaterVersions or not candidates or not around.versions_differ:
         return Step("older_version", candidates, {})
-    found = newest({broker: around.brokers[broker].version for broker in candidates})
+    found = highest({broker: around.standing[broker].rank for broker in candidates})
     if found is None:
         return Step("older_version", candidates, {}, given_up=True)
     return _step("older_version", candidates, tuple(broker for broker in candidates if broker in found))
 
 
 def _step(rule: str, before: Iterable[str], kept: tuple[str, ...]) -> Step:
-    left = set(kept)
+    before = tuple(before)
+    if len(kept) == len(before):
+        return Step(rule, kept, {})
+    left = frozenset(kept)
     return Step(rule, kept, {broker: rule for broker in before if broker not in left})

@@ -3,7 +3,8 @@
 Pulsar: LoadManagerShared.applyNamespacePolicies, SimpleResourceAllocationPolicies, NamespaceIsolationPolicyImpl.
 A namespace under a policy goes to the policy's primary brokers, and to its secondary ones too where fewer than
 `min_available` primaries are there. A namespace without one goes to brokers that are primary for no policy and serve
-its topic domain. Regular expressions match the host part of a broker's name; from 5.0 on also the whole name.
+its topic domain. Regular expressions match the host part of a broker's name; from 5.0 on also the whole name. Brokers
+that are being emptied may own nothing (evenkeelDrainingBrokers).
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from dataclasses import dataclass
 
 from evenkeel.decisions.bundles import namespace_of
 from evenkeel.decisions.load import BrokerReport, IsolationPolicy, Policies
+from evenkeel.decisions.placement.draining import RULE as DRAINING
+from evenkeel.decisions.placement.draining import draining
 from evenkeel.errors import BadInput
 from evenkeel.settings import Settings
 
@@ -48,6 +51,7 @@ class Isolation:
         self._policies = _compiled(policies)
         self._non_persistent = policies.non_persistent_bundles
         self._names = {broker: _names(broker, settings) for broker in sorted(brokers)}
+        self._draining = draining(brokers, settings)
         self._brokers = brokers
         self._policy_of: dict[str, _Compiled | None] = {}
         self._reasons: dict[tuple[str | None, bool], Mapping[str, str]] = {}
@@ -84,6 +88,8 @@ class Isolation:
             for broker, names in self._names.items():
                 if not names:
                     reasons[broker] = "unreadable_name"
+                elif broker in self._draining:
+                    reasons[broker] = DRAINING
                 elif policy is not None:
                     reasons[broker] = _place_under(policy, names)
                 else:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import compress
 
 from evenkeel.decisions.placement.standing import Standing
 from evenkeel.settings import Settings
@@ -19,15 +20,26 @@ class Best:
     """The brokers Pulsar draws one from at random (here: the first by name), and every candidate's score in msg/s."""
 
     brokers: tuple[str, ...]
-    scores: Mapping[str, float]
+    candidates: tuple[str, ...]
+    scores: tuple[float, ...]
 
 
 def select(candidates: Iterable[str], standing: Mapping[str, Standing], settings: Settings) -> Best:
     """All candidates with the least score, compared exactly; all candidates if every one is overloaded."""
-    overloaded_at = settings.loadBalancerBrokerOverloadedThresholdPercentage / 100.0
-    scores = {}
-    for broker in sorted(candidates):
-        found = standing[broker]
-        scores[broker] = math.inf if found.usage > overloaded_at else found.preallocated_rate + found.long_term_rate
-    least = min(scores.values(), default=math.inf)
-    return Best(tuple(broker for broker, score in scores.items() if score == least), scores)
+    wanted = tuple(candidates)
+    return least(wanted, {broker: score(standing[broker], settings) for broker in wanted})
+
+
+def score(stand: Standing, settings: Settings) -> float:
+    """What one broker scores: its long-term rate in msg/s, bundles given to it included; infinite if overloaded."""
+    if stand.usage > settings.loadBalancerBrokerOverloadedThresholdPercentage / 100.0:
+        return math.inf
+    return stand.preallocated_rate + stand.long_term_rate
+
+
+def least(candidates: Iterable[str], scores: Mapping[str, float]) -> Best:
+    """As `select`, where every broker's score is known already."""
+    ordered = tuple(sorted(candidates))
+    found = tuple(map(scores.__getitem__, ordered))
+    lowest = min(found, default=math.inf)
+    return Best(tuple(compress(ordered, [figure == lowest for figure in found])), ordered, found)

@@ -7,27 +7,29 @@ loadBalancerSheddingExcludedNamespaces. Where Pulsar draws among equally good br
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from evenkeel.decisions.averages import first_history
 from evenkeel.decisions.bundles import broker_of, namespace_of
 from evenkeel.decisions.considered import Alternative, Considered, considered
 from evenkeel.decisions.load import BundleHistory, LoadData, Policies
-from evenkeel.decisions.placement import avg_shedder, least_long_term_message_rate, round_robin
+from evenkeel.decisions.placement import avg_shedder
 from evenkeel.decisions.placement.anti_affinity import AntiAffinity
 from evenkeel.decisions.placement.candidates import Candidates, Surroundings, candidates_for
+from evenkeel.decisions.placement.choice import Alternatives, Choice, PlacementState
+from evenkeel.decisions.placement.chooser import Chooser
+from evenkeel.decisions.placement.draining import draining
 from evenkeel.decisions.placement.gates import UnloadGates
 from evenkeel.decisions.placement.isolation import Isolation
 from evenkeel.decisions.placement.ownership import Ownership
-from evenkeel.decisions.placement.round_robin import FIRST_TURN, Turn
 from evenkeel.decisions.placement.standing import standings
 from evenkeel.errors import NotImplementedStrategy
 from evenkeel.settings import Settings
+from evenkeel.settings.pairs import PLACEMENTS_OF, Pair, in_force
 
+IMPLEMENTED = PLACEMENTS_OF["modular"]
 AVG_SHEDDER = "AvgShedder"
-IMPLEMENTED = ("LeastLongTermMessageRate", AVG_SHEDDER)
 _OVERLOADED = "loadBalancerBrokerOverloadedThresholdPercentage"
 
 
@@ -41,36 +43,26 @@ class Placement:
     bundle: str
     destination: str | None
     best: tuple[str, ...]
-    candidates: tuple[Alternative, ...]
+    candidates: Sequence[Alternative]
     considered: Considered
-
-
-@dataclass(frozen=True, slots=True)
-class _Picked:
-    """The best candidates and, where the strategy scores, the score of each; rules of the best and of the others."""
-
-    best: tuple[str, ...]
-    rule: str
-    rule_of_others: str
-    scores: Mapping[str, float] = field(default_factory=dict)
 
 
 def strategy_in_force(settings: Settings) -> str:
     """The placement strategy; Pulsar 5.0 replaces AvgShedder where another class sheds."""
-    asked = settings.loadBalancerLoadPlacementStrategy
-    if asked == AVG_SHEDDER != settings.loadBalancerLoadSheddingStrategy and settings.generation == "5.0":
-        return "LeastLongTermMessageRate"
-    return asked
+    asked = Pair(settings.loadBalancerLoadSheddingStrategy, settings.loadBalancerLoadPlacementStrategy)
+    return in_force(asked, "modular", settings.generation).placement
 
 
 class PlacementRound:
     """One round of placing: what was given away in it counts for what comes after.
 
-    Bundles are placed one by one; `place_ownerless` does so in name order. `turn` is whose turn it is among
-    brokers for shedding-excluded namespaces; read it afterwards to go on in a later round.
+    Bundles are placed one by one; `place_ownerless` does so in name order. `state` is what an earlier round remembered
+    (usage averages, whose turn it is); read it afterwards to go on in a later round.
     """
 
-    def __init__(self, load: LoadData, policies: Policies, settings: Settings, *, turn: Turn = FIRST_TURN) -> None:
+    def __init__(
+        self, load: LoadData, policies: Policies, settings: Settings, *, state: PlacementState | None = None
+    ) -> None:
         self._strategy = strategy_in_force(settings)
         if self._strategy not in IMPLEMENTED:
             raise NotImplementedStrategy(
@@ -79,6 +71,7 @@ class PlacementRound:
             )
         reported = {name: report.bundles.union(report.stats) for name, report in load.brokers.items()}
         given = {name: load.preallocated.get(name, {}).keys() for name in load.brokers}
+        leaving = draining(load.brokers, settings)
         ownership = Ownership({name: reported[name] | given[name] for name in reported})
         self._around = Surroundings(
             brokers=load.brokers,
@@ -90,9 +83,14 @@ class PlacementRound:
         )
         self._histories = load.histories
         self._stranger = first_history()
-        self._preallocated = {bundle: broker for broker in sorted(given) for bundle in given[broker]}
+        self._preallocated = {bundle: broker for broker in sorted(given.keys() - leaving) for bundle in given[broker]}
+        self._chooser = Chooser(settings, self._around.standing, state or {})
         self._avg_shedder = avg_shedder.placement_of("5" if settings.generation == "5.0" else "4")
-        self.turn = turn
+
+    @property
+    def state(self) -> PlacementState:
+        """What the placements so far leave to be remembered."""
+        return self._chooser.state
 
     @property
     def gates(self) -> UnloadGates:
@@ -131,8 +129,8 @@ class PlacementRound:
         placement = self._select(bundle, None)
         if placement.destination is not None:
             self._preallocated[bundle] = placement.destination
-            self._around.anti_affinity.give(bundle, placement.destination)
-            self._around.standing[placement.destination].give(self._history(bundle))
+            self._around.give(bundle, placement.destination, self._history(bundle))
+            self._chooser.given(placement.destination)
         return placement
 
     def _own(self, bundle: str, broker: str) -> Placement:
@@ -150,63 +148,53 @@ class PlacementRound:
         excluded = namespace_of(bundle) in settings.loadBalancerSheddingExcludedNamespaces
         found = candidates_for(bundle, self._around)
         asked = avg_shedder.Asked(bundle, self._history(bundle), owner)
-        picked = self._pick(asked, found.brokers, excluded)
+        choice = self._chooser.choose_excluded(found.brokers) if excluded else self._choose(asked, found.brokers)
+        rule = choice.rule
         limit = settings.loadBalancerBrokerOverloadedThresholdPercentage / 100.0
-        if picked.best and self._around.standing[picked.best[0]].usage > limit:
+        if choice.brokers and self._around.standing[choice.brokers[0]].usage > limit:
             found = Candidates(found.allowed, self._around.isolation.allowed(bundle).removed, found.allowed, True)
-            picked = self._pick(asked, found.brokers, False)
-            picked = replace(picked, rule=f"{picked.rule}_of_all_allowed")
-        return self._placement(bundle, owner, found, picked)
+            choice = self._choose(asked, found.brokers)
+            rule = f"{choice.rule}_of_all_allowed"
+        return self._placement(bundle, owner, found, choice, rule)
 
-    def _pick(self, asked: avg_shedder.Asked, candidates: tuple[str, ...], excluded: bool) -> _Picked:
-        standing, settings = self._around.standing, self._around.settings
-        if excluded:
-            taken, self.turn = round_robin.select(candidates, self.turn)
-            return _Picked((taken,) if taken else (), "in_turns", "not_its_turn")
-        if self._strategy == AVG_SHEDDER:
-            choice = self._avg_shedder.select(asked, candidates, standing, settings)
-            return _Picked(choice.brokers, choice.rule, "not_planned")
-        found = least_long_term_message_rate.select(candidates, standing, settings)
-        return _Picked(found.brokers, "least_long_term_rate", "higher_long_term_rate", found.scores)
+    def _choose(self, asked: avg_shedder.Asked, candidates: tuple[str, ...]) -> Choice:
+        if self._strategy != AVG_SHEDDER:
+            return self._chooser.choose(candidates)
+        planned = self._avg_shedder.select(asked, candidates, self._around.standing, self._around.settings)
+        return Choice(candidates, planned.brokers, (), planned.rule, "not_planned")
 
-    def _placement(self, bundle: str, owner: str | None, found: Candidates, picked: _Picked) -> Placement:
-        best, scores = picked.best, picked.scores
-        alternatives = tuple(_alternative(broker, found, picked) for broker in sorted((*found.brokers, *found.removed)))
-        if not best:
+    def _placement(self, bundle: str, owner: str | None, found: Candidates, choice: Choice, rule: str) -> Placement:
+        alternatives = Alternatives(choice, found.removed)
+        if not choice.brokers:
             row = considered(bundle, "bundle", owner, "refused", "no_candidate", alternatives=alternatives)
             return Placement(bundle, None, (), alternatives, row)
-        destination = best[0]
+        destination = choice.brokers[0]
         row = considered(
             bundle,
             "bundle",
             owner,
             "placed",
-            picked.rule,
+            rule,
             setting=_OVERLOADED,
             measured=self._around.standing[destination].usage,
             threshold=self._around.settings.loadBalancerBrokerOverloadedThresholdPercentage / 100.0,
             unit="fraction",
             alternatives=alternatives,
-            numbers={
-                "candidates": len(found.brokers),
-                "best": len(best),
-                "restored": int(found.restored),
-                "bundle_rate": self._history(bundle).long_term.rate,
-                **({"score": scores[destination]} if math.isfinite(scores.get(destination, math.inf)) else {}),
-            },
+            numbers=self._numbers(bundle, found, choice),
         )
-        return Placement(bundle, destination, best, alternatives, row)
+        return Placement(bundle, destination, choice.brokers, alternatives, row)
 
-
-def _alternative(broker: str, found: Candidates, picked: _Picked) -> Alternative:
-    if broker in found.removed:
-        return Alternative(broker, "removed", found.removed[broker])
-    score, is_best = picked.scores.get(broker), broker in picked.best
-    if score is not None and math.isinf(score):
-        return Alternative(broker, "best" if is_best else "candidate", "overloaded")
-    if is_best:
-        return Alternative(broker, "best", picked.rule.removesuffix("_of_all_allowed"), score)
-    return Alternative(broker, "candidate", picked.rule_of_others, score)
+    def _numbers(self, bundle: str, found: Candidates, choice: Choice) -> Mapping[str, float]:
+        score = choice.score(choice.brokers[0])
+        return {
+            "candidates": len(found.brokers),
+            "best": len(choice.brokers),
+            "removed": len(found.removed),
+            "restored": int(found.restored),
+            "bundle_rate": self._history(bundle).long_term.rate,
+            **choice.numbers,
+            **({} if score is None else {"score": score}),
+        }
 
 
 def _settled(bundle: str, broker: str, rule: str) -> Placement:

@@ -9,6 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from evenkeel.decisions.placement.choice import PlacementState
+
+TURN = "turn"
+PLACE_IN_TURNS = "place_in_turns"
+THE_CLUSTER = "cluster"
+_MOST = 2_147_483_647
+
 
 @dataclass(frozen=True, slots=True)
 class Turn:
@@ -29,4 +36,19 @@ def select(candidates: Iterable[str], turn: Turn) -> tuple[str | None, Turn]:
     index = turn.count % len(ordered)
     stale = len(turn.remembered) != len(ordered) or turn.remembered[index] not in ordered
     remembered = ordered if stale else turn.remembered
-    return remembered[index], Turn(turn.count + 1, remembered)
+    return remembered[index], Turn(0 if turn.count == _MOST else turn.count + 1, remembered)
+
+
+def turn_of(state: PlacementState, prefix: str = "") -> Turn:
+    """The turn that `state_of` wrote down under names with that prefix; the first one where nothing was."""
+    count = state.get(prefix + TURN, {}).get(THE_CLUSTER, 0)
+    places = state.get(prefix + PLACE_IN_TURNS, {})
+    return Turn(int(count), tuple(sorted(places, key=places.__getitem__)))
+
+
+def state_of(turn: Turn, prefix: str = "") -> PlacementState:
+    """The turn as figures: the count under "cluster", and each remembered broker's place; none before the first."""
+    if turn == FIRST_TURN:
+        return {}
+    places = {broker: float(place) for place, broker in enumerate(turn.remembered)}
+    return {prefix + TURN: {THE_CLUSTER: float(turn.count)}, prefix + PLACE_IN_TURNS: places}

@@ -27,8 +27,13 @@ def version_rank(version: str | None) -> Rank | None:
 
 def newest(versions: Mapping[str, str | None]) -> frozenset[str] | None:
     """The brokers on the newest version; None if any version is missing or unreadable, and so nothing can be said."""
-    ranks = {broker: version_rank(version) for broker, version in versions.items()}
+    return highest({broker: version_rank(version) for broker, version in versions.items()})
+
+
+def highest(ranks: Mapping[str, Rank | None]) -> frozenset[str] | None:
+    """As `newest`, for versions that were ranked before."""
     known = [rank for rank in ranks.values() if rank is not None]
     if len(known) < len(ranks) or not known:
         return None
-    return frozenset(broker for broker, rank in ranks.items() if rank == max(known))
+    latest = max(known)
+    return frozenset(broker for broker, rank in ranks.items() if rank == latest)

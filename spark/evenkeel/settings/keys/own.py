@@ -21,10 +21,16 @@ class OwnKeys:
     )
     evenkeelPulsarVersion: str = key(
         "auto",
-        default_5_0="5.0",
-        choices=("auto", "4.x", "5.0"),
+        default_5_0="5",
+        choices=("auto", "4", "5", "4.x", "5.0"),
         unit="generation",
-        meaning="Whose defaults and details hold; auto follows the brokers' version (4.x where it is not known).",
+        meaning="Whose defaults and details hold; auto follows the oldest broker's version (4 where none is known). "
+        "4.x and 5.0 are other spellings of 4 and 5.",
+    )
+    evenkeelDrainingBrokers: frozenset[str] = key(
+        frozenset(),
+        unit="broker ids (host:port)",
+        meaning="Brokers that are being emptied: they get no bundles, whatever the filters and policies say.",
     )
     evenkeelMaxReportAgeSeconds: float = key(
         1_200.0, lowest=0.0, unit="s", meaning="A broker report older than this is not trusted (Pulsar: one in 15 min)."

@@ -1,0 +1,38 @@
+"""The order in which Pulsar's leader goes through what a shedder proposes.
+
+A shedder answers with a Java hash map from broker to bundles, and `doLoadShedding` walks it as it is. Where each
+placement counts for the next one (in turns, by average usage), that order decides who goes where, so it is followed
+here: it depends on nothing but the names. Bundles of one broker stay in the order in which they were selected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+_FIRST_TABLE = 16
+_MOST_FILLED = 0.75
+
+
+def in_pulsars_order(unloads: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
+    """(bundle, broker) pairs by broker in the order of Java's HashMap, else in the order given."""
+    given = tuple(unloads)
+    place = {broker: n for n, broker in enumerate(_hash_order(broker for _, broker in given))}
+    return tuple(sorted(given, key=lambda unload: place[unload[1]]))
+
+
+def _hash_order(names: Iterable[str]) -> list[str]:
+    """Names as a HashMap lists them that they were put into in ascending order."""
+    ordered = sorted(set(names))
+    size = _FIRST_TABLE
+    while len(ordered) > size * _MOST_FILLED:
+        size *= 2
+    return sorted(ordered, key=lambda name: _spread_hash(name) % size)
+
+
+def _spread_hash(name: str) -> int:
+    """Java's String.hashCode, with its upper half mixed into the lower one as HashMap does."""
+    found = 0
+    units = name.encode("utf-16-be")
+    for high, low in zip(units[::2], units[1::2], strict=True):
+        found = (31 * found + (high << 8 | low)) & 0xFFFFFFFF
+    return found ^ found >> 16

@@ -1,0 +1,60 @@
+"""Pulsar 4 or 5: whose defaults hold, and what the origin of a value says about it."""
+
+from __future__ import annotations
+
+import pytest
+
+from evenkeel.errors import SettingsError
+from evenkeel.settings import Detected, EffectiveSettings, Settings, resolve
+
+DIFFERS = "maxUnloadPercentage"
+SAME = "minUnloadMessage"
+
+
+def test_a_default_that_differs_says_whose_it_is() -> None:
+    five = resolve(observed=None, overrides=None, generation=Detected("5.0", ("5.0.1", "5.0.1")))
+    assert (five.settings.maxUnloadPercentage, five.origins[DIFFERS]) == (0.5, "default of Pulsar 5")
+    assert (five.origins[SAME], five.origins["evenkeelPulsarVersion"]) == ("default", "observed")
+    four = resolve(observed=None, overrides=None, generation=Detected("4.x"))
+    assert (four.settings.maxUnloadPercentage, four.origins[DIFFERS]) == (0.2, "default of Pulsar 4")
+    assert four.origins["evenkeelPulsarVersion"] == "default"
+
+
+def test_a_rolling_upgrade_is_named_with_its_versions() -> None:
+    found = resolve(observed=None, overrides=None, generation=Detected("4.x", ("5.0.1", "4.10.0", "4.2.4", None)))
+    said = "by the oldest of the brokers' versions 4.2.4 and 4.10.0 and 5.0.1"
+    assert found.origins[DIFFERS] == f"default of Pulsar 4, {said}"
+    assert found.origins["evenkeelPulsarVersion"] == f"observed, {said}"
+    assert found.settings.evenkeelPulsarVersion == "4"
+
+
+def test_a_value_seen_in_the_cluster_wins_over_a_default_and_an_override_over_both() -> None:
+    observed = {DIFFERS: "0.3", "defaultNumberOfNamespaceBundles": "4"}
+    found = resolve(observed=observed, overrides={DIFFERS: 0.4}, generation="5.0")
+    assert (found.settings.maxUnloadPercentage, found.origins[DIFFERS]) == (0.4, "override")
+    assert (found.settings.defaultNumberOfNamespaceBundles, found.origins["defaultNumberOfNamespaceBundles"]) == (
+        4,
+        "observed",
+    )
+
+
+@pytest.mark.parametrize(
+    ("written", "generation"), [("4", "4.x"), ("4.x", "4.x"), ("5", "5.0"), ("5.0", "5.0"), ("auto", "5.0")]
+)
+def test_the_operators_word_wins_over_what_was_detected(written: str, generation: str) -> None:
+    found = resolve(observed=None, overrides={"evenkeelPulsarVersion": written}, generation=Detected("5.0", ("5.0.1",)))
+    assert found.settings.generation == generation
+    assert found.settings.maxUnloadPercentage == Settings.for_generation(generation).maxUnloadPercentage
+    assert found.origins["evenkeelPulsarVersion"] == ("observed" if written == "auto" else "override")
+
+
+def test_another_version_is_refused_with_those_there_are() -> None:
+    with pytest.raises(SettingsError, match="one of auto, 4, 5"):
+        resolve(observed=None, overrides={"evenkeelPulsarVersion": "3"})
+
+
+def test_origins_travel_as_text() -> None:
+    found = resolve(observed=None, overrides=None, generation=Detected("4.x", ("4.2.4", "5.0.1")))
+    assert EffectiveSettings.from_json(found.to_json()) == found
+    with pytest.raises(SettingsError, match="unknown origin"):
+        EffectiveSettings.from_json(found.to_json().replace('"default of Pulsar 4', '"made up'))
