@@ -95,3 +95,14 @@ def test_an_operator_is_told_which_key_and_what_is_allowed(
     with pytest.raises(SettingsError, match=said) as caught:
         resolve(observed=observed, overrides=overrides)
     assert next(reversed(overrides)) in str(caught.value) or "Strategy" in str(caught.value)
+
+
+def test_until_the_manager_is_known_a_strategy_of_either_may_be_set() -> None:
+    override = {SHEDDING: "TransferShedder"}
+    early = resolve(observed=None, overrides=override)
+    assert (early.settings.loadBalancerLoadSheddingStrategy, early.problems) == ("TransferShedder", ())
+    assert resolve(observed=EXTENSIBLE, overrides=override).settings.manager == "extensible"
+    with pytest.raises(SettingsError, match="TransferShedder is the extensible load manager's"):
+        resolve(observed={"loadManagerClassName": "ModularLoadManagerImpl"}, overrides=override)
+    with pytest.raises(SettingsError, match="TransferShedder is the extensible load manager's"):
+        resolve(observed=None, overrides={**override, "evenkeelManager": "modular"})

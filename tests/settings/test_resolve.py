@@ -191,7 +191,7 @@ def test_the_generation_is_the_operators_word_or_the_callers() -> None:
         {"loadBalancerReportUpdateMinIntervalMillis": 900_001},
         {"supportedNamespaceBundleSplitAlgorithms": ["topic_count_equally_divide"]},
         {"loadBalancerLoadPlacementStrategy": "AvgShedder"},
-        {"loadBalancerLoadSheddingStrategy": "TransferShedder"},
+        {"loadBalancerLoadSheddingStrategy": "TransferShedder", "evenkeelManager": "modular"},
     ],
     ids=lambda overrides: next(iter(overrides)),
 )

@@ -102,7 +102,7 @@ BROKER_LOAD = cycle_table(
     Column("state", "string", "as in broker_reports, or rejected if validate set its report aside", nullable=False),
     Column("is_leader", "boolean", "leader of the load manager", nullable=False),
     Column("pulsar_version", "string", "version that the broker reported"),
-    Column("load_manager_class", "string", "loadManagerClassName of the report"),
+    Column("load_manager_class", "string", "loadManagerClassName of the report, or of what it shows to run"),
     Column("cpu_percent", "double", "32-bit arithmetic as Pulsar's", "percent"),
     Column("memory_percent", "double", "JVM heap; 32-bit arithmetic as Pulsar's", "percent"),
     Column("direct_memory_percent", "double", "32-bit arithmetic as Pulsar's", "percent"),

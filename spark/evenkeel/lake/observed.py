@@ -34,7 +34,7 @@ BROKER_REPORTS = cycle_table(
     Column("is_leader", "boolean", "named as leader of the load manager", nullable=False),
     Column("manager", "string", "load manager that runs there: modular, extensible or unknown", nullable=False),
     Column("pulsar_version", "string", "version that the broker reported"),
-    Column("load_manager_class", "string", "loadManagerClassName of the report"),
+    Column("load_manager_class", "string", "loadManagerClassName of the report, or of what it shows to run"),
     Column("report_at", "timestamp", "when the broker computed its report"),
     Column("asked_at", "timestamp", "when the broker was asked"),
     Column("started_at", "timestamp", "when the broker started"),

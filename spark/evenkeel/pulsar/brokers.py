@@ -14,7 +14,7 @@ from typing import Any
 
 from evenkeel.pulsar.answers import Answer
 from evenkeel.pulsar.load_report import report_figures
-from evenkeel.pulsar.managers import EXTENSIBLE, MODULAR, UNKNOWN, manager_of_class, refuses_load_reports
+from evenkeel.pulsar.managers import CLASSES, EXTENSIBLE, MODULAR, UNKNOWN, manager_of_class, refuses_load_reports
 from evenkeel.pulsar.metrics import metrics_figures
 from evenkeel.pulsar.paths import Kind, owned_by
 from evenkeel.pulsar.reading import Reading, Rejection, read_text
@@ -99,6 +99,8 @@ def _broker(view: View, name: str, is_listed: bool, is_leader: bool) -> Broker:
         "has_topic_figures": figures and state != NOT_READY,
         "owned_bundles": len(owned.value) if owned.is_read and state != NOT_READY else None,
     }
+    if certain and manager == EXTENSIBLE:
+        row["load_manager_class"] = CLASSES[EXTENSIBLE]  # it answers no report that would name it
     if version.is_read:
         row["pulsar_version"] = version.value.strip()
     return Broker(name, manager, state, row, _if(owned, state != NOT_READY), report if certain else None)

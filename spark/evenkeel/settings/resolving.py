@@ -59,7 +59,9 @@ def resolve(
         _follow_switches(values, origins)
     _fall_back(values, origins, problems)
     settings = Settings().with_values(values)
-    _judge(settings, origins, problems)
+    # Before a snapshot is seen nobody knows which load manager runs, unless the operator says so.
+    is_told = observed is not None or settings.evenkeelManager != "auto" or "loadManagerClassName" in chosen
+    _judge(settings, origins, problems, manager_is_known=is_told)
     return EffectiveSettings(settings, origins, tuple(problems))
 
 
@@ -160,8 +162,10 @@ def _follow_switches(values: dict[str, Value], origins: dict[str, Origin]) -> No
             origins[own] = next((origins[name] for name in asked if origins[name] != "default"), "default")
 
 
-def _judge(settings: Settings, origins: Mapping[str, Origin], problems: list[str]) -> None:
+def _judge(settings: Settings, origins: Mapping[str, Origin], problems: list[str], *, manager_is_known: bool) -> None:
     for contradiction in contradictions(settings):
+        if "loadManagerClassName" in contradiction.keys and not manager_is_known:
+            continue
         if any(origins[name] == "override" for name in contradiction.keys):
             raise SettingsError(contradiction.text)
         problems.append(contradiction.text)
