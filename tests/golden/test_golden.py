@@ -24,8 +24,9 @@ FEWEST = {
     "select": 49,
     "shed_overload": 95,
     "shed_threshold": 130,
-    "split_algo": 54,
+    "split_algo": 177,
     "split_decide": 109,
+    "split_decide_ext": 76,
     "usage": 111,
 }
 

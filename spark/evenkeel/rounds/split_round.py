@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from evenkeel.decisions.bundles import namespace_of, range_of
 from evenkeel.decisions.load import LoadData
 from evenkeel.decisions.placement.pipeline import PlacementRound
+from evenkeel.decisions.splitting.cut import BundleTopics, TopicLoads
 from evenkeel.decisions.splitting.execute import PlannedSplit, carry_out
 from evenkeel.decisions.splitting.when import SplitPlan, decide_splits
 from evenkeel.handover import ClusterCycle
@@ -26,8 +27,7 @@ def decide(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
     """Rows of `split_decisions`: every bundle considered, the chosen ones with cuts and children."""
     settings, cycle = reading.settings_of(rows), reading.the_cycle(rows)
     gates = PlacementRound(_load(rows), reading.policies(rows), settings).gates
-    hashes = {row["bundle"]: row["hashes"] for row in rows["topic_hashes"]}
-    made = carry_out(plan(rows), reading.boundaries(rows), hashes, gates, settings)
+    made = carry_out(plan(rows), reading.boundaries(rows), topics_of(rows), gates, settings)
     splits = {split.bundle: split for split in made.splits}
     algorithm = settings.defaultNamespaceBundleSplitAlgorithm
     return {
@@ -40,14 +40,14 @@ def decide(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
 
 def choose(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
     """The bundles that are over a limit, with their ranges: those whose topics the algorithm has to see."""
-    return {"chosen": [_range_row(bundle) for bundle in sorted(plan(rows).splits)]}
+    return {"chosen": [_range_row(bundle, owner) for bundle, owner in sorted(plan(rows).splits.items())]}
 
 
 def chosen_type() -> StructType:
     """The schema of what `choose` gives."""
     from pyspark.sql.types import BooleanType, LongType, StringType, StructField, StructType
 
-    texts = [StructField(name, StringType()) for name in ("cluster", "namespace", "bundle")]
+    texts = [StructField(name, StringType()) for name in ("cluster", "namespace", "bundle", "owner")]
     return StructType(
         [
             *texts,
@@ -64,6 +64,16 @@ def cuts_by_topics(cycle: ClusterCycle) -> bool:
     return settings.defaultNamespaceBundleSplitAlgorithm != "range_equally_divide"
 
 
+def topics_of(rows: Rows) -> dict[str, BundleTopics]:
+    """Bundle to its topics, of those bundles whose topics were asked for."""
+    return {
+        row["bundle"]: BundleTopics(
+            row["hashes"], TopicLoads(row["loaded_hashes"], row["loaded_rates"], row["loaded_throughputs"])
+        )
+        for row in rows["topic_hashes"]
+    }
+
+
 def plan(rows: Rows) -> SplitPlan:
     """Which bundles are over a limit."""
     settings = reading.settings_of(rows)
@@ -75,11 +85,12 @@ def _load(rows: Rows) -> LoadData:
     return LoadData(brokers=reading.broker_reports(rows), histories=reading.histories(rows))
 
 
-def _range_row(bundle: str) -> dict[str, Any]:
+def _range_row(bundle: str, owner: str | None) -> dict[str, Any]:
     found = range_of(bundle)
     return {
         "namespace": namespace_of(bundle),
         "bundle": bundle,
+        "owner": owner,
         "lower": found.lower,
         "upper": found.upper,
         "is_last": found.upper == _LAST,

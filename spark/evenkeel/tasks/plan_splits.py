@@ -1,7 +1,7 @@
 """Which bundles to split, and where to cut them.
 
 Reads: `bundle_load`, `broker_load` (aggregate), `broker_reports`, `namespace_bundles`, `cluster_policies`, and of
-`topic_stats` the hashes of the chosen bundles where the algorithm asks for them. Writes: `split_decisions`, a row per
+`topic_stats` the topics of the chosen bundles where the algorithm asks for them. Writes: `split_decisions`, a row per
 bundle considered. Skips: clusters that are not open, and those whose
 strategies are not available. Fails: never for what it finds in the data.
 """
@@ -20,9 +20,14 @@ from evenkeel.tasks.checked import read_checked
 from evenkeel.tasks.inputs import decide_rounds, round_inputs
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 SPLIT_DECISIONS = TABLES["split_decisions"]
+TOPICS_TYPE = (
+    "cluster string, bundle string, hashes array<bigint>, "
+    "loaded_hashes array<bigint>, loaded_rates array<double>, loaded_throughputs array<double>"
+)
+_LOADED = {"hash": "hashes", "rate": "rates", "throughput": "throughputs"}
 
 
 def run(spark: SparkSession, handover: Handover) -> Handover:
@@ -46,22 +51,41 @@ def undecidable(handover: Handover) -> dict[str, str]:
 
 
 def topic_hashes(spark: SparkSession, lake: Lake, handover: Handover, inputs: dict[str, DataFrame]) -> DataFrame:
-    """cluster, bundle, ascending hashes of all its topics: only for bundles chosen, and only where they are needed."""
+    """The topics of each bundle chosen, only where its algorithm looks at topics: see `TOPICS_TYPE`.
+
+    `hashes` are those of all its topics, ascending. The `loaded_…` arrays go together: hash, msg/s and byte/s of the
+    topics that its owner has loaded, in the order of their names.
+    """
     from pyspark.sql import functions as F
 
-    empty = spark.createDataFrame([], "cluster string, bundle string, hashes array<bigint>")
+    empty = spark.createDataFrame([], TOPICS_TYPE)
     if not any(split_round.cuts_by_topics(cycle) for cycle in handover.open_cycles()):
         return empty
     rounds = {**inputs, "topic_hashes": empty}
     chosen = decide_rounds(rounds, split_round.choose, {"chosen": split_round.chosen_type()})["chosen"]
     if chosen.isEmpty():
         return empty
-    topics = read_checked(lake, spark, handover, "topic_stats").select("cluster", "namespace", "topic", "hash")
     inside = (F.col("hash") >= F.col("lower")) & ((F.col("hash") < F.col("upper")) | F.col("is_last"))
-    return (
-        topics.distinct()
-        .join(F.broadcast(chosen), on=["cluster", "namespace"], how="inner")
-        .where(inside)
-        .groupBy("cluster", "bundle")
-        .agg(F.sort_array(F.collect_list("hash")).alias("hashes"))
+    topics = read_checked(lake, spark, handover, "topic_stats").join(
+        F.broadcast(chosen), on=["cluster", "namespace"], how="inner"
     )
+    # A topic that moves is shown twice: it counts once, with what the bundle's owner shows of it.
+    shown = F.when((F.col("observation") == "loaded") & (F.col("broker") == F.col("owner")), _load())
+    one_each = topics.where(inside).groupBy("cluster", "bundle", "topic", "hash").agg(F.max(shown).alias("load"))
+    loaded = F.sort_array(F.collect_list(F.when(F.col("load").isNotNull(), F.struct("topic", "hash", "load.*"))))
+    gathered = one_each.groupBy("cluster", "bundle").agg(
+        F.sort_array(F.collect_list("hash")).alias("hashes"), loaded.alias("loaded")
+    )
+    arrays = [F.col(f"loaded.{name}").alias(f"loaded_{plural}") for name, plural in _LOADED.items()]
+    return gathered.select("cluster", "bundle", "hashes", *arrays)
+
+
+def _load() -> Column:
+    """A loaded topic's rate and throughput, in and out; a figure that is missing counts for nothing."""
+    from pyspark.sql import functions as F
+
+    def total(figure: str) -> Column:
+        ins, outs = (F.coalesce(F.col(f"msg_{figure}_{end}"), F.lit(0.0)) for end in ("in", "out"))
+        return ins + outs
+
+    return F.struct(total("rate").alias("rate"), total("throughput").alias("throughput"))
