@@ -54,7 +54,7 @@ def topic_hashes(spark: SparkSession, lake: Lake, handover: Handover, inputs: di
     """The topics of each bundle chosen, only where its algorithm looks at topics: see `TOPICS_TYPE`.
 
     `hashes` are those of all its topics, ascending. The `loaded_…` arrays go together: hash, msg/s and byte/s of the
-    topics that its owner has loaded, in the order of their names.
+    topics that its owner has loaded, by hash and name.
     """
     from pyspark.sql import functions as F
 
@@ -72,7 +72,7 @@ def topic_hashes(spark: SparkSession, lake: Lake, handover: Handover, inputs: di
     # A topic that moves is shown twice: it counts once, with what the bundle's owner shows of it.
     shown = F.when((F.col("observation") == "loaded") & (F.col("broker") == F.col("owner")), _load())
     one_each = topics.where(inside).groupBy("cluster", "bundle", "topic", "hash").agg(F.max(shown).alias("load"))
-    loaded = F.sort_array(F.collect_list(F.when(F.col("load").isNotNull(), F.struct("topic", "hash", "load.*"))))
+    loaded = F.sort_array(F.collect_list(F.when(F.col("load").isNotNull(), F.struct("hash", "topic", "load.*"))))
     gathered = one_each.groupBy("cluster", "bundle").agg(
         F.sort_array(F.collect_list("hash")).alias("hashes"), loaded.alias("loaded")
     )
