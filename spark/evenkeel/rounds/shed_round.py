@@ -9,14 +9,14 @@ from typing import Any
 from evenkeel.decisions.considered import Considered, considered
 from evenkeel.decisions.placement.pipeline import PlacementRound
 from evenkeel.decisions.shedding.frame import run_shedding
-from evenkeel.rounds import reading, state
+from evenkeel.rounds import reading, state, wishes
 from evenkeel.rounds.loads import load_of
 from evenkeel.rounds.reading import Row, Rows
 from evenkeel.rounds.reasons import reason_row
 
 
 def decide(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
-    """Rows of `unload_decisions`, for every broker and bundle considered, and of `strategy_state`.
+    """Rows of `unload_decisions`, for every broker and bundle considered and every wish, and of `strategy_state`.
 
     `state` holds the predecessor's rows. A cycle inside the shedding interval is `not_due` and hands the state on as
     it was.
@@ -33,10 +33,14 @@ def decide(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
         last_shed_at=state.shed_at(rows["state"]),
     )
     stamp = {"cluster": cycle["cluster"], "cycle_at": cycle["cycle_at"]}
-    verdicts = [_named(verdict, cycle["cluster"]) for verdict in (*made.considered, *_silent_brokers(rows))]
+    wished = wishes.granted_unloads(rows)
+    taken = {one.verdict.subject for _, one in wished if one.accepted}
+    verdicts = wishes.left_to_wishes([*made.considered, *_silent_brokers(rows)], taken)
+    found = [reason_row(_named(verdict, cycle["cluster"]), shedder) for verdict in verdicts]
+    found += [reason_row(one.verdict, wishes.STRATEGY, wish["wish_id"]) for wish, one in wished]
     kept = state.state_rows(shedder, made.state, made.shed_at, made.recently_unloaded)
     return {
-        "unload_decisions": [{**reason_row(verdict, shedder), **stamp} for verdict in verdicts],
+        "unload_decisions": [{**row, **stamp} for row in found],
         "strategy_state": [{**row, **stamp} for row in kept],
     }
 

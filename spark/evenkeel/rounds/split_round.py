@@ -11,7 +11,7 @@ from evenkeel.decisions.splitting.cut import BundleTopics, TopicLoads
 from evenkeel.decisions.splitting.execute import PlannedSplit, carry_out
 from evenkeel.decisions.splitting.when import SplitPlan, decide_splits
 from evenkeel.handover import ClusterCycle
-from evenkeel.rounds import reading
+from evenkeel.rounds import reading, wishes
 from evenkeel.rounds.reading import Row, Rows
 from evenkeel.rounds.reasons import reason_row
 from evenkeel.settings import EffectiveSettings
@@ -20,27 +20,38 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 STRATEGY = "BundleSplitterTask"
+BY_RANGE = "range_equally_divide"
 _LAST = 0xFFFFFFFF
 
 
 def decide(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
-    """Rows of `split_decisions`: every bundle considered, the chosen ones with cuts and children."""
+    """Rows of `split_decisions`: every bundle considered, the chosen ones with cuts and children, and every wish.
+
+    A bundle that a wish is granted for is left to the wish.
+    """
     settings, cycle = reading.settings_of(rows), reading.the_cycle(rows)
     gates = PlacementRound(_load(rows), reading.policies(rows), settings).gates
-    made = carry_out(plan(rows), reading.boundaries(rows), topics_of(rows), gates, settings)
+    topics = topics_of(rows)
+    made = carry_out(plan(rows), reading.boundaries(rows), topics, gates, settings)
     splits = {split.bundle: split for split in made.splits}
-    algorithm = settings.defaultNamespaceBundleSplitAlgorithm
-    return {
-        "split_decisions": [
-            {**reason_row(verdict, STRATEGY), **_where(splits.get(verdict.subject), algorithm), **_stamp(cycle)}
-            for verdict in made.considered
-        ]
-    }
+    wished = wishes.granted_splits(rows, topics)
+    taken = {one.verdict.subject for _, one in wished if one.accepted}
+    found = [
+        {**reason_row(row, STRATEGY), **_where(splits.get(row.subject) if row.outcome == "split" else None)}
+        for row in wishes.left_to_wishes([*made.considered], taken)
+    ]
+    found += [
+        {**reason_row(one.verdict, wishes.STRATEGY, wish["wish_id"]), **_where(one.split)} for wish, one in wished
+    ]
+    return {"split_decisions": [{**row, **_stamp(cycle)} for row in found]}
 
 
 def choose(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
-    """The bundles that are over a limit, with their ranges: those whose topics the algorithm has to see."""
-    return {"chosen": [_range_row(bundle, owner) for bundle, owner in sorted(plan(rows).splits.items())]}
+    """The bundles that are over a limit or wished to be split, with their ranges, whose topics have to be looked at."""
+    settings = reading.settings_of(rows)
+    over = plan(rows).splits if settings.defaultNamespaceBundleSplitAlgorithm != BY_RANGE else {}
+    chosen: dict[str, str | None] = {**over, **dict(wishes.bundles_to_look_into(rows, settings))}
+    return {"chosen": [_range_row(bundle, owner) for bundle, owner in sorted(chosen.items())]}
 
 
 def chosen_type() -> StructType:
@@ -59,9 +70,10 @@ def chosen_type() -> StructType:
 
 
 def cuts_by_topics(cycle: ClusterCycle) -> bool:
-    """Whether the split algorithm in force looks at the topics of a bundle."""
+    """Whether the split algorithm in force, or that of a wish, looks at the topics of a bundle."""
     settings = EffectiveSettings.from_json(cycle.settings or "").settings
-    return settings.defaultNamespaceBundleSplitAlgorithm != "range_equally_divide"
+    wished = any(wish["kind"] == wishes.SPLIT and wishes.looks_at_topics(wish, settings) for wish in cycle.wishes)
+    return wished or settings.defaultNamespaceBundleSplitAlgorithm != BY_RANGE
 
 
 def topics_of(rows: Rows) -> dict[str, BundleTopics]:
@@ -97,11 +109,11 @@ def _range_row(bundle: str, owner: str | None) -> dict[str, Any]:
     }
 
 
-def _where(split: PlannedSplit | None, algorithm: str) -> dict[str, Any]:
+def _where(split: PlannedSplit | None) -> dict[str, Any]:
     if split is None:
         return {"algorithm": None, "cuts": None, "children": None, "unload_children": None}
     return {
-        "algorithm": algorithm,
+        "algorithm": split.algorithm,
         "cuts": list(split.cuts),
         "children": list(split.children),
         "unload_children": split.unload,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from operator import or_
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
 
 CYCLE_TYPE = (
     "cluster string, cycle_at timestamp, settings string, settings_digest string, manager string, mode string, "
-    "kind string, snapshot_at timestamp, predecessor_cycle_at timestamp, predecessor_status string"
+    "kind string, snapshot_at timestamp, predecessor_cycle_at timestamp, predecessor_status string, "
+    "wishes string"
 )
 
 
@@ -41,6 +43,7 @@ def cycle_rows(spark: SparkSession, handover: Handover) -> DataFrame:
             cycle.snapshot.cycle_at,
             cycle.predecessor.cycle_at,
             cycle.predecessor.status,
+            json.dumps(cycle.wishes),
         )
         for cycle in handover.open_cycles()
     ]

@@ -1,4 +1,4 @@
-"""Which bundles to split, and where to cut them.
+"""Which bundles to split, by Pulsar's rule or an operator's wish, and where to cut them.
 
 Reads: `bundle_load`, `broker_load` (aggregate), `broker_reports`, `namespace_bundles`, `cluster_policies`, and of
 `topic_stats` the topics of the chosen bundles where the algorithm asks for them. Writes: `split_decisions`, a row per
@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from evenkeel.decisions.bundles import HIGHEST_HASH
+from evenkeel.decisions.wishes.wish import HOT, LARGEST
 from evenkeel.handover import Handover
 from evenkeel.lake.store import Lake
 from evenkeel.lake.tables import TABLES
@@ -27,6 +29,7 @@ TOPICS_TYPE = (
     "cluster string, bundle string, hashes array<bigint>, "
     "loaded_hashes array<bigint>, loaded_rates array<double>, loaded_throughputs array<double>"
 )
+PERSISTENT_TYPE = "cluster string, bundle string, topics bigint"
 _LOADED = {"hash": "hashes", "rate": "rates", "throughput": "throughputs"}
 
 
@@ -36,6 +39,7 @@ def run(spark: SparkSession, handover: Handover) -> Handover:
     lake = Lake(handover.lake)
     inputs = round_inputs(spark, lake, handover, "bundle_load", "broker_load", "broker_reports")
     inputs |= round_inputs(spark, lake, handover, "namespace_bundles", "cluster_policies")
+    inputs["persistent_topics"] = persistent_topics(spark, lake, handover, inputs["bundle_load"])
     inputs["topic_hashes"] = topic_hashes(spark, lake, handover, inputs)
     decided = decide_rounds(inputs, split_round.decide, [SPLIT_DECISIONS])
     return handover.with_writes(lake.append(spark, decided, handover=handover, task="plan_splits"))
@@ -78,6 +82,29 @@ def topic_hashes(spark: SparkSession, lake: Lake, handover: Handover, inputs: di
     )
     arrays = [F.col(f"loaded.{name}").alias(f"loaded_{plural}") for name, plural in _LOADED.items()]
     return gathered.select("cluster", "bundle", "hashes", *arrays)
+
+
+def persistent_topics(spark: SparkSession, lake: Lake, handover: Handover, bundles: DataFrame) -> DataFrame:
+    """cluster, bundle, persistent topics: of the namespaces whose LARGEST or HOT bundle is wished to be split."""
+    from pyspark.sql import functions as F
+
+    wished = {
+        (cycle.cluster, wish["namespace"])
+        for cycle in handover.open_cycles()
+        for wish in cycle.wishes
+        if wish["bundle"] in (LARGEST, HOT)
+    }
+    if not wished:
+        return spark.createDataFrame([], PERSISTENT_TYPE)
+    asked = F.broadcast(spark.createDataFrame(sorted(wished), "cluster string, namespace string"))
+    topics = read_checked(lake, spark, handover, "topic_stats").where(F.col("domain") == "persistent")
+    topics = topics.select("cluster", "namespace", "topic", "hash").distinct().join(asked, on=["cluster", "namespace"])
+    ranges = bundles.select("cluster", "namespace", "bundle", "lower", "upper")
+    inside = (F.col("hash") >= F.col("lower")) & (
+        (F.col("hash") < F.col("upper")) | (F.col("upper") == F.lit(HIGHEST_HASH))
+    )
+    placed = topics.join(F.broadcast(ranges), on=["cluster", "namespace"]).where(inside)
+    return placed.groupBy("cluster", "bundle").agg(F.count("*").alias("topics"))
 
 
 def _load() -> Column:

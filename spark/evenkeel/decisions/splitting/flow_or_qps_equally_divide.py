@@ -8,9 +8,7 @@ totals at (1 + difference) times its limit nothing is cut.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import reduce
 from itertools import compress
-from operator import add, eq, itemgetter
 
 from evenkeel.decisions.splitting.cut import Cut, SplitOption, TopicLoads
 
@@ -43,19 +41,24 @@ def _with_traffic(loads: TopicLoads) -> TopicLoads:
     ]
     if all(busy):
         return loads
-    return TopicLoads(*(list(compress(column, busy)) for column in (loads.hashes, loads.rates, loads.throughputs)))
+    rates, throughputs = (list(compress(column, busy)) for column in (loads.rates, loads.throughputs))
+    return TopicLoads(list(compress(loads.hashes, busy)), rates, throughputs)
 
 
 def _total(figures: Sequence[float]) -> float:
     """One after the other as Pulsar adds; Python's own sum makes up for rounding."""
-    return reduce(add, figures, 0.0)
+    total = 0.0
+    for figure in figures:
+        total += figure
+    return total
 
 
 def _ordered(busy: TopicLoads) -> TopicLoads:
     """By hash; where several topics share one, each has the figures of the last of them."""
     order = sorted(range(len(busy.hashes)), key=busy.hashes.__getitem__)
-    hashes, rates, throughputs = map(itemgetter(*order), (busy.hashes, busy.rates, busy.throughputs))
-    if any(map(eq, hashes, hashes[1:])):
+    hashes = list(map(busy.hashes.__getitem__, order))
+    rates, throughputs = (list(map(column.__getitem__, order)) for column in (busy.rates, busy.throughputs))
+    if len(set(hashes)) < len(hashes):
         last_rate, last_throughput = dict(zip(hashes, rates, strict=True)), dict(zip(hashes, throughputs, strict=True))
         return TopicLoads(hashes, [last_rate[found] for found in hashes], [last_throughput[found] for found in hashes])
     return TopicLoads(hashes, rates, throughputs)

@@ -38,6 +38,8 @@ def grant_unload(wish: UnloadWish, view: ClusterView) -> Granted:
         return refused(bundle, None, "wish_unowned", NO_CONTENT)
     if bundle in view.splitting:
         return refused(bundle, owner, "wish_split_already", SERVER_ERROR)
+    if bundle in view.unloading:
+        return refused(bundle, owner, "wish_unloaded_already", SERVER_ERROR)
     if view.manager == "extensible":
         if is_heartbeat_or_sla(wish.namespace):
             return refused(bundle, owner, "wish_brokers_own_namespace", NO_CONTENT)

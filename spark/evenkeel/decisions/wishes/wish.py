@@ -53,7 +53,8 @@ class ClusterView:
     `boundaries`: namespace -> its boundaries; a namespace not in it does not exist. `owners`: bundle -> broker, without
     bundles that nobody owns. `brokers`: the available ones, by broker id. `histories` decide which bundle is HOT,
     `persistent_topics` (bundle -> topics, loaded or not) which is LARGEST. `topics`: bundle -> its topics, for
-    algorithms that look at them. `splitting`: bundles that are split in this cycle already.
+    algorithms that look at them. `splitting`, `unloading`: bundles that are split, or
+    unloaded for another wish, in this cycle already.
     """
 
     manager: Manager
@@ -65,6 +66,7 @@ class ClusterView:
     persistent_topics: Mapping[str, int] = field(default_factory=dict)
     topics: Mapping[str, BundleTopics] = field(default_factory=dict)
     splitting: Collection[str] = frozenset()
+    unloading: Collection[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
