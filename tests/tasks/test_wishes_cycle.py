@@ -44,9 +44,9 @@ def make(lake: Path, *words: str, at: int = 0) -> None:
 
 @pytest.fixture(scope="module")
 def some_bundle(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """The bundle of the recording with most topics that have traffic."""
+    """The bundle with most topics that have traffic in the second snapshot; in the first one there is none."""
     lake = tmp_path_factory.mktemp("look")
-    run(spark, lake, 0)
+    run(spark, lake, 1)
     (attempt,) = read_attempts(lake)
     topics = read_rows(lake, attempt, "topic_stats")
     loads = [row for row in read_rows(lake, attempt, "bundle_load") if row["owner"] and not row["is_system"]]
@@ -138,7 +138,7 @@ def test_traffic_cuts_a_wished_bundle_by_what_its_owner_has_loaded(
             "loadBalancerNamespaceBundleMaxMsgRate": 1}  # fmt: skip
     asked = ({"kind": "split", "namespace": some_bundle["namespace"],
               "bundle": some_bundle["bundle"].rpartition("/")[2]},)  # fmt: skip
-    run(spark, tmp_path, 0, wishes=asked, overrides=CALM | flow)
+    run(spark, tmp_path, 1, wishes=asked, overrides=CALM | flow)
     (attempt,) = read_attempts(tmp_path)
     (row,) = wished(tmp_path, attempt).values()
     assert (row["rule"], row["algorithm"]) == ("wish", "flow_or_qps_equally_divide"), row["sentence"]

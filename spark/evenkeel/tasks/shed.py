@@ -2,7 +2,8 @@
 
 Reads: `bundle_load`, `broker_load` (aggregate), `split_decisions` (plan_splits), `broker_reports`, `cluster_policies`,
 the predecessor's `strategy_state`, and `namespace_bundles` where an unload is wished for. Writes: `unload_decisions`, a
-row per broker and bundle considered and per wish, and `strategy_state`. Skips: clusters that are not open. Fails: never for what it finds in the data.
+row per broker and bundle considered and per wish, and `strategy_state`. Skips: clusters that are not open. Fails: never
+for what it finds in the data.
 """
 
 from __future__ import annotations
