@@ -29,7 +29,6 @@ TOPICS_TYPE = (
     "cluster string, bundle string, hashes array<bigint>, "
     "loaded_hashes array<bigint>, loaded_rates array<double>, loaded_throughputs array<double>"
 )
-PERSISTENT_TYPE = "cluster string, bundle string, topics bigint"
 _LOADED = {"hash": "hashes", "rate": "rates", "throughput": "throughputs"}
 
 
@@ -39,7 +38,7 @@ def run(spark: SparkSession, handover: Handover) -> Handover:
     lake = Lake(handover.lake)
     inputs = round_inputs(spark, lake, handover, "bundle_load", "broker_load", "broker_reports")
     inputs |= round_inputs(spark, lake, handover, "namespace_bundles", "cluster_policies")
-    inputs["persistent_topics"] = persistent_topics(spark, lake, handover, inputs["bundle_load"])
+    inputs |= persistent_topics(spark, lake, handover, inputs["bundle_load"])
     inputs["topic_hashes"] = topic_hashes(spark, lake, handover, inputs)
     decided = decide_rounds(inputs, split_round.decide, [SPLIT_DECISIONS])
     return handover.with_writes(lake.append(spark, decided, handover=handover, task="plan_splits"))
@@ -84,8 +83,8 @@ def topic_hashes(spark: SparkSession, lake: Lake, handover: Handover, inputs: di
     return gathered.select("cluster", "bundle", "hashes", *arrays)
 
 
-def persistent_topics(spark: SparkSession, lake: Lake, handover: Handover, bundles: DataFrame) -> DataFrame:
-    """cluster, bundle, persistent topics: of the namespaces whose LARGEST or HOT bundle is wished to be split."""
+def persistent_topics(spark: SparkSession, lake: Lake, handover: Handover, bundles: DataFrame) -> dict[str, DataFrame]:
+    """cluster, bundle, persistent topics: of the namespaces whose LARGEST or HOT bundle is to be split, if any."""
     from pyspark.sql import functions as F
 
     wished = {
@@ -95,7 +94,7 @@ def persistent_topics(spark: SparkSession, lake: Lake, handover: Handover, bundl
         if wish["bundle"] in (LARGEST, HOT)
     }
     if not wished:
-        return spark.createDataFrame([], PERSISTENT_TYPE)
+        return {}
     asked = F.broadcast(spark.createDataFrame(sorted(wished), "cluster string, namespace string"))
     topics = read_checked(lake, spark, handover, "topic_stats").where(F.col("domain") == "persistent")
     topics = topics.select("cluster", "namespace", "topic", "hash").distinct().join(asked, on=["cluster", "namespace"])
@@ -104,7 +103,7 @@ def persistent_topics(spark: SparkSession, lake: Lake, handover: Handover, bundl
         (F.col("hash") < F.col("upper")) | (F.col("upper") == F.lit(HIGHEST_HASH))
     )
     placed = topics.join(F.broadcast(ranges), on=["cluster", "namespace"]).where(inside)
-    return placed.groupBy("cluster", "bundle").agg(F.count("*").alias("topics"))
+    return {"persistent_topics": placed.groupBy("cluster", "bundle").agg(F.count("*").alias("topics"))}
 
 
 def _load() -> Column:
