@@ -17,6 +17,7 @@ from evenkeel.decisions.splitting.default_namespace_bundle_split_strategy import
     ExtensibleSplits,
     View,
     decide_splits,
+    without_gone,
 )
 from evenkeel.settings import Settings
 from tests.decisions.clusters import Cluster, clusters, shuffled
@@ -124,6 +125,15 @@ def test_a_cut_on_the_edge_is_refused_and_does_not_end_the_round() -> None:
 def test_a_threshold_below_0_splits_bundles_over_no_limit() -> None:
     made = decide({BUNDLES[0]: CALM}, loadBalancerNamespaceBundleSplitConditionHitCountThreshold=-1)
     assert rule(made) == ("split", "no_condition")
+
+
+def test_a_bundle_that_is_gone_is_chosen_as_in_pulsar_and_not_split() -> None:
+    chosen = decide(dict.fromkeys(BUNDLES[:2], BUSY))
+    made = without_gone(chosen, {"t/n": (0, 0x40000000, 0xFFFFFFFF)})
+    assert [one.bundle for one in made.splits] == BUNDLES[:1]
+    assert [row.rule for row in made.considered] == ["topics_over_limit", "bundle_gone"]
+    assert made.state == chosen.state
+    assert without_gone(chosen, {"t/n": initial_boundaries(4)}) == chosen
 
 
 def test_with_the_switch_off_the_state_stays() -> None:

@@ -109,6 +109,7 @@ def test_the_extensible_manager_ignores_the_wish_to_unload_and_says_so() -> None
         (unload(UnloadWish("t/n", "0x00000000_0x20000000")), "wish_no_bundle", 412),
         (unload(UnloadWish("t/n", FIRST, "b3:8080")), "wish_no_such_broker", 409),
         (unload(UnloadWish("t/n", FIRST, "b2")), "wish_no_such_broker", 409),
+        (unload(UnloadWish("t/n", FIRST, "b2:8080"), view(silent={"b2:8080"})), "wish_broker_silent", 204),
         (unload(UnloadWish("t/n", THIRD)), "wish_unowned", 204),
         (unload(UnloadWish("t/n", THIRD, "b2:8080")), "wish_unowned", 204),
         (unload(UnloadWish("t/n", FIRST), view(splitting={named(FIRST)})), "wish_split_already", 500),

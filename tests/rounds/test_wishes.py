@@ -130,3 +130,13 @@ def test_topics_are_looked_at_for_wishes_that_cut_by_them_only() -> None:
     by_topics = wish(1, NAMES[4], algorithm="topic_count_equally_divide")
     chosen = split_round.choose({}, known(by_topics, wish(2, NAMES[5])))["chosen"]
     assert [(row["bundle"], row["owner"]) for row in chosen] == [(NAMES[4], "b2:8080")]
+
+
+def test_the_manager_that_the_brokers_run_judges_a_wish_and_a_silent_broker_is_no_destination() -> None:
+    policies = {"manager": "extensible", "brokers": ["b1:8080", "b2:8080", "b3:8080", "b4:8080"],
+                "anti_affinity_groups": {}, "failure_domains": {}, "isolation_policies": None}  # fmt: skip
+    asked = [wish(1, NAMES[4], unload_children=True), wish(2, NAMES[5], "unload", destination="b4:8080")]
+    given = known(*asked, cluster_policies=[policies])
+    found, _ = whole_cycle(given)
+    assert by_wish(found["split_decisions"])["w1"]["unload_children"] is False
+    assert by_wish(found["unload_decisions"])["w2"]["rule"] == "wish_broker_silent"

@@ -393,6 +393,9 @@ _WISHES: dict[tuple[str, str], Template] = {
     ),
     ("refused", "wish_one_piece"): _wish_refused("the traffic of the bundle's loaded topics fits into one bundle"),
     ("refused", "wish_no_such_broker"): _no_such_broker,
+    ("refused", "wish_broker_silent"): _wish_refused(
+        "its destination is listed but gave no report; Pulsar itself would send clients there until it is found gone"
+    ),
     ("refused", "wish_unowned"): _wish_refused("nobody owns the bundle, so there is nothing to unload"),
     ("refused", "wish_brokers_own_namespace"): _wish_refused("the bundle belongs to one broker alone"),
     ("refused", "wish_there_already"): _wish_refused("the destination has the bundle already"),

@@ -75,15 +75,25 @@ def view_of(
     splitting: Collection[str] = frozenset(),
     unloading: Collection[str] = frozenset(),
 ) -> ClusterView:
-    """The cluster as wishes are held against it. Brokers that may be named are those that reported."""
+    """The cluster as wishes are held against it.
+
+    It is the brokers that carry a wish out, so the manager is the one that they run, whichever one's rules decide the
+    rest of the cycle.
+    """
     settings = reading.settings_of(rows)
+    observed = rows["cluster_policies"][0] if rows["cluster_policies"] else {}
+    reported = frozenset(row["broker"] for row in rows["broker_reports"] if row["state"] == reading.REPORTED)
+    listed = frozenset(observed.get("brokers") or reported)
+    runs = observed.get("manager")
+    manager = runs if runs in ("modular", "extensible") else reading.the_cycle(rows)["manager"]
     owned = {row["bundle"]: row["owner"] for row in rows["bundle_load"] if row["owner"] is not None}
     return ClusterView(
-        manager="extensible" if reading.the_cycle(rows)["manager"] == "extensible" else "modular",
+        manager="extensible" if manager == "extensible" else "modular",
         generation="5" if settings.generation == "5.0" else "4",
         boundaries=reading.boundaries(rows),
         owners=owned,
-        brokers=frozenset(row["broker"] for row in reading.usable_reports(rows)),
+        brokers=listed,
+        silent=listed - reported,
         histories=reading.histories(rows),
         persistent_topics={row["bundle"]: row["topics"] for row in rows.get("persistent_topics", ())},
         topics=topics,

@@ -10,7 +10,7 @@ single cut is carried out: an algorithm that wants several is refused. Children 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from evenkeel.decisions.bundles import BundleRange, boundary_text, bundle_name, namespace_of, range_of
@@ -18,7 +18,7 @@ from evenkeel.decisions.considered import Considered, considered
 from evenkeel.decisions.load import BrokerReport, BundleStats
 from evenkeel.decisions.splitting.algorithms import cut_by_broker, name_in_force, option_of
 from evenkeel.decisions.splitting.cut import NO_TOPICS, BundleTopics, Cut
-from evenkeel.decisions.splitting.execute import NO_CUT, PlannedSplit, cut_numbers, why_no_cut
+from evenkeel.decisions.splitting.execute import NO_CUT, PlannedSplit, cut_numbers, refusal, why_no_cut
 from evenkeel.decisions.splitting.when import FEWEST_TOPICS, Limit, figures_of, limit_row, limits_of, switched_off
 from evenkeel.settings import Settings
 
@@ -76,6 +76,16 @@ def decide_splits(
     for broker, report in sorted(brokers.items()):
         round_.decide(broker, report.stats)
     return round_.result()
+
+
+def without_gone(made: ExtensibleSplits, boundaries: Mapping[str, Sequence[int]]) -> ExtensibleSplits:
+    """The same without splits of bundles that their namespace no longer has: Pulsar decides on them, and then fails.
+
+    `boundaries`: namespace -> its boundaries. The hits stay forgotten, as in Pulsar.
+    """
+    gone = {split.bundle for split in made.splits if refusal(split.bundle, boundaries) is not None}
+    rows = tuple(_refused(row, "bundle_gone") if row.subject in gone else row for row in made.considered)
+    return ExtensibleSplits(tuple(split for split in made.splits if split.bundle not in gone), rows, made.state)
 
 
 class _Round:

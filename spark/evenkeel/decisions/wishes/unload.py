@@ -1,6 +1,8 @@
 """An unload that an operator asks for (Pulsar: NamespacesBase.internalUnloadNamespaceBundleAsync).
 
-Whether the bundle is over any limit, was unloaded lately, or is spread evenly by its anti-affinity group is not asked.
+A destination that is listed and does not answer is refused, where Pulsar sends look-ups there until the broker's
+session ends. Whether the bundle is over any limit, was unloaded lately, or is spread evenly by its anti-affinity group
+is not asked.
 """
 
 from __future__ import annotations
@@ -34,6 +36,8 @@ def grant_unload(wish: UnloadWish, view: ClusterView) -> Granted:
     destination = broker_id(wish.destination or "") or None
     if destination is not None and destination not in view.brokers:
         return _no_such_broker(bundle, owner, destination, view)
+    if destination in view.silent:
+        return refused(bundle, owner, "wish_broker_silent", NO_CONTENT)
     if owner is None:
         return refused(bundle, None, "wish_unowned", NO_CONTENT)
     if bundle in view.splitting:

@@ -51,10 +51,10 @@ class ClusterView:
     """What is known of a cluster when wishes are looked at.
 
     `boundaries`: namespace -> its boundaries; a namespace not in it does not exist. `owners`: bundle -> broker, without
-    bundles that nobody owns. `brokers`: the available ones, by broker id. `histories` decide which bundle is HOT,
-    `persistent_topics` (bundle -> topics, loaded or not) which is LARGEST. `topics`: bundle -> its topics, for
-    algorithms that look at them. `splitting`, `unloading`: bundles that are split, or
-    unloaded for another wish, in this cycle already.
+    bundles that nobody owns. `brokers`: the available ones, by broker id; `silent`: those of them that did not answer.
+    `histories` decide which bundle is HOT, `persistent_topics` (bundle -> topics, loaded or not) which is LARGEST.
+    `topics`: bundle -> its topics, for algorithms that look at them. `splitting`, `unloading`: bundles that are split,
+    or unloaded for another wish, in this cycle already.
     """
 
     manager: Manager
@@ -62,6 +62,7 @@ class ClusterView:
     boundaries: Mapping[str, Sequence[int]]
     owners: Mapping[str, str]
     brokers: Collection[str]
+    silent: Collection[str] = frozenset()
     histories: Mapping[str, BundleHistory] = field(default_factory=dict)
     persistent_topics: Mapping[str, int] = field(default_factory=dict)
     topics: Mapping[str, BundleTopics] = field(default_factory=dict)
