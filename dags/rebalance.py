@@ -20,10 +20,18 @@ split, which to unload, and where each of them should go. Every decision is a ro
 | `mode` | `dry_run`: decide and record, send nothing. Nothing else is accepted in this version |
 | `settings` | Pulsar's own keys, for this run only; an unknown key or a value out of range is refused by name |
 | `at` | decide the newest snapshot up to this moment; empty: the run's logical date, else now |
+| `wishes` | splits and unloads to carry out beside what the strategies decide, with the names of Pulsar's admin API |
 
 ```json
 {"clusters": ["eu-1"], "settings": {"loadBalancerBrokerThresholdShedderPercentage": 15}}
 ```
+
+**Wishes** are held to Pulsar's own rules, and each of them stands among the decisions, granted or refused with the
+reason. `evenkeel wish` makes them too; such a wish waits until a cycle takes it. A wish is carried out in one cycle
+only, and a re-run of that cycle takes it again. Examples of the param:
+`{"kind": "split", "namespace": "acme/orders", "bundle": "LARGEST", "unload": true}`,
+`{"kind": "unload", "namespace": "acme/orders", "bundle": "0x00000000_0x40000000", "destinationBroker": "b2:8080"}`.
+With more than one cluster in the run each names its `cluster`.
 
 **A cluster whose data cannot be trusted** is left out of its cycle (`skipped`, with the reason) and the others go on:
 that does not make the run red.
@@ -58,6 +66,36 @@ SCHEDULE = os.environ.get("EVENKEEL_SCHEDULE", "*/5 * * * *")
 PUBLISH_DOC = """Writes the outbox and the cycle's row, for skipped and failed cycles too.
 
 Turns red where another task was, after it has written. Clear it freely."""
+RANGE = r"^0[xX][0-9a-fA-F]{1,8}_0[xX][0-9a-fA-F]{1,8}$"
+WISH = {
+    "cluster": {"type": "string", "minLength": 1},
+    "namespace": {"type": "string", "pattern": r"^[-=:.\w]+/[-=:.\w]+$"},
+    "by": {"type": "string", "minLength": 1},
+}
+SPLIT_WISH = {
+    "type": "object",
+    "properties": {
+        **WISH,
+        "kind": {"const": "split"},
+        "bundle": {"type": "string", "pattern": f"{RANGE}|^LARGEST$|^HOT$"},
+        "splitAlgorithmName": {"type": "string"},
+        "splitBoundaries": {"type": "array", "items": {"type": "integer", "minimum": 0, "maximum": 0xFFFFFFFF}},
+        "unload": {"type": "boolean"},
+    },
+    "required": ["kind", "namespace", "bundle"],
+    "additionalProperties": False,
+}
+UNLOAD_WISH = {
+    "type": "object",
+    "properties": {
+        **WISH,
+        "kind": {"const": "unload"},
+        "bundle": {"type": "string", "pattern": RANGE},
+        "destinationBroker": {"type": "string", "minLength": 1},
+    },
+    "required": ["kind", "namespace", "bundle"],
+    "additionalProperties": False,
+}
 
 PARAMS = {
     "clusters": Param(
@@ -91,6 +129,12 @@ PARAMS = {
         format="date-time",
         pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)?$",  # nobody checks the format
         description="Decide the newest snapshot up to this moment. Empty: the run's logical date, else now.",
+    ),
+    "wishes": Param(
+        [],
+        type="array",
+        items={"oneOf": [SPLIT_WISH, UNLOAD_WISH]},
+        description="Splits and unloads to carry out beside what the strategies decide. Not in a backfill.",
     ),
 }
 

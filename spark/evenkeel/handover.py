@@ -75,6 +75,7 @@ class ClusterCycle:
     resolved them, `overrides` the operator's values. `unreadable` are snapshot files (file, place, reason) that stand
     between the cycle before and this one and cannot be read: ingest puts them on record. `status` is open, skipped or
     failed; a cluster that is not open is passed over by the deciding tasks, and `reason` goes into its manifest.
+    `wishes` are the rows of `wishes` that this cycle takes, chosen once when it was opened.
     """
 
     cluster: str
@@ -88,6 +89,7 @@ class ClusterCycle:
     status: str = OPEN
     reason: str | None = None
     unreadable: tuple[tuple[str, str, str], ...] = ()
+    wishes: tuple[dict[str, Any], ...] = ()
 
     @property
     def at(self) -> datetime:
@@ -153,6 +155,7 @@ def _cycle(body: dict[str, Any]) -> ClusterCycle:
             **body,
             "snapshot": Snapshot(**body["snapshot"]),
             "predecessor": Predecessor(**{**predecessor, "writes": writes}),
+            "wishes": tuple(body["wishes"]),
             "unreadable": tuple((file, place, reason) for file, place, reason in body["unreadable"]),
         }
     )

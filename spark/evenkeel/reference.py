@@ -17,6 +17,7 @@ _LAYERS = {
     "observed": "What a snapshot showed",
     "checked": "Verdicts on what was observed",
     "derived": "The loads and the state that decisions use",
+    "wished": "What operators ask for",
     "decided": "Decisions, each with its reason",
     "acted": "Plans, commands and the cycles themselves",
 }

@@ -109,6 +109,15 @@ def test_only_publish_can_reach_a_sink() -> None:
         {"at": "yesterday"},
         {"at": "2026-11-21"},
         {"at": 5},
+        {"wishes": {"kind": "split"}},
+        {"wishes": [{"kind": "merge", "namespace": "t/n", "bundle": "0x00000000_0x40000000"}]},
+        {"wishes": [{"kind": "split", "namespace": "t/n"}]},
+        {"wishes": [{"kind": "split", "namespace": "n", "bundle": "LARGEST"}]},
+        {"wishes": [{"kind": "split", "namespace": "t/n", "bundle": "largest"}]},
+        {"wishes": [{"kind": "split", "namespace": "t/n", "bundle": "HOT", "splitBoundaries": ["5"]}]},
+        {"wishes": [{"kind": "split", "namespace": "t/n", "bundle": "HOT", "destinationBroker": "b1:8080"}]},
+        {"wishes": [{"kind": "unload", "namespace": "t/n", "bundle": "LARGEST"}]},
+        {"wishes": [{"kind": "unload", "namespace": "t/n", "bundle": "0x00000000_0x40000000", "unload": True}]},
     ],
     ids=json.dumps,
 )
@@ -129,6 +138,20 @@ def test_a_bad_param_is_refused(rebalance: Any, conf: dict[str, Any]) -> None:
         {"at": "2026-11-21T08:27:23.596000+00:00"},
         {"at": "2026-11-21T08:27Z"},
         {"at": None},
+        {"wishes": [{"kind": "split", "namespace": "t/n", "bundle": "LARGEST", "unload": True, "by": "ann"}]},
+        {
+            "wishes": [
+                {
+                    "kind": "split",
+                    "namespace": "t/n",
+                    "bundle": "0x00000000_0x40000000",
+                    "cluster": "eu-1",
+                    "splitAlgorithmName": "specified_positions_divide",
+                    "splitBoundaries": [855638016],
+                }
+            ]
+        },
+        {"wishes": [{"kind": "unload", "namespace": "t/n", "bundle": "0x00000000_0x40000000"}]},
     ],
     ids=json.dumps,
 )

@@ -28,6 +28,7 @@ from evenkeel.decisions.bundles import (
 )
 from evenkeel.decisions.namespaces import uses_three_part_names
 from evenkeel.decisions.splitting import range_equally_divide, topic_count_equally_divide
+from evenkeel.decisions.splitting.cut import BundleTopics, SplitOption
 from evenkeel.decisions.topics import partitioned_topic_of
 from evenkeel.errors import BadName, BadRange
 
@@ -51,7 +52,7 @@ def test_a_split_elsewhere_leaves_a_topic_where_it_is(bounds: tuple[int, ...], f
     others = [r for r in ranges_of(bounds) if r != owner and r.width > 1]
     if others:
         target = data.draw(st.sampled_from(others))
-        split = apply_split(bounds, target, range_equally_divide.cut(target.lower, target.upper).positions)
+        split = apply_split(bounds, target, range_equally_divide.cut(SplitOption(target.lower, target.upper)).positions)
         assert split is not None
         assert bundle_of(split.boundaries, found) == owner
 
@@ -81,14 +82,14 @@ def test_initial_boundaries_cover_all_hashes(count: int) -> None:
 @given(found=st.lists(hashes, min_size=2, max_size=30))
 def test_topic_count_cut_leaves_at_most_half_of_the_topics_left_of_it(found: list[int]) -> None:
     ordered = sorted(found)
-    (cut,) = topic_count_equally_divide.cut(0, HIGHEST_HASH, ordered).positions
+    (cut,) = topic_count_equally_divide.cut(SplitOption(0, HIGHEST_HASH, BundleTopics(ordered))).positions
     assert sum(h < cut for h in ordered) <= len(ordered) // 2
     assert ordered[0] <= cut <= ordered[-1]
 
 
 def test_one_topic_or_none_is_not_cut_by_topic_count() -> None:
-    assert topic_count_equally_divide.cut(0, 100, []).positions == ()
-    assert topic_count_equally_divide.cut(0, 100, [7]).positions == ()
+    assert topic_count_equally_divide.cut(SplitOption(0, 100)).positions == ()
+    assert topic_count_equally_divide.cut(SplitOption(0, 100, BundleTopics([7]))).positions == ()
 
 
 def test_the_topic_of_the_highest_hash_lies_in_the_last_bundle() -> None:

@@ -36,6 +36,7 @@ from evenkeel.decisions.placement.pipeline import PlacementRound
 from evenkeel.decisions.sentences import sentence
 from evenkeel.decisions.shedding import overload_shedder, threshold_shedder
 from evenkeel.decisions.splitting import range_equally_divide, topic_count_equally_divide
+from evenkeel.decisions.splitting.cut import BundleTopics, SplitOption
 from evenkeel.decisions.splitting.when import find_bundles_to_split
 from evenkeel.settings import Settings, resolve
 
@@ -59,23 +60,23 @@ def cluster(*brokers: tuple[BrokerReport, dict[str, BundleHistory]]) -> LoadData
 
 
 def test_concepts_range_equally_divide() -> None:
-    assert range_equally_divide.cut(0x00000000, 0x80000000).positions == (0x40000000,)
+    assert range_equally_divide.cut(SplitOption(0x00000000, 0x80000000)).positions == (0x40000000,)
 
 
 def test_article_halves_of_the_full_range_are_not_round() -> None:
     """The pages halve a namespace at 0x80000000; the class cuts the one full bundle at 0x7fffffff."""
-    assert range_equally_divide.cut(0, 0xFFFFFFFF).positions == (0x7FFFFFFF,)
+    assert range_equally_divide.cut(SplitOption(0, 0xFFFFFFFF)).positions == (0x7FFFFFFF,)
 
 
 def test_concepts_topic_count_equally_divide() -> None:
     """The page says 0x50000000; half-way between the two middle topics is 0x4d000000."""
     hashes = [0x10000000, 0x20000000, 0x35000000, 0x65000000, 0x70000000, 0x75000000]
-    assert topic_count_equally_divide.cut(0, 0x80000000, hashes).positions == (0x4D000000,)
+    assert topic_count_equally_divide.cut(SplitOption(0, 0x80000000, BundleTopics(hashes))).positions == (0x4D000000,)
 
 
 def test_article_topic_count_equally_divide() -> None:
     hashes = [0x0000, 0x0005, 0x0010, 0x0015, 0x0020, 0x0025]
-    assert topic_count_equally_divide.cut(0x0000, 0x8000, hashes).positions == (0x0012,)
+    assert topic_count_equally_divide.cut(SplitOption(0x0000, 0x8000, BundleTopics(hashes))).positions == (0x0012,)
 
 
 def test_article_boundaries_after_a_split() -> None:

@@ -9,6 +9,7 @@ from evenkeel.decisions.bundles import initial_boundaries
 from evenkeel.decisions.load import BrokerReport, BundleStats, IsolationPolicy, LoadData, Policies
 from evenkeel.decisions.placement.pipeline import PlacementRound
 from evenkeel.decisions.sentences import sentence
+from evenkeel.decisions.splitting.cut import BundleTopics
 from evenkeel.decisions.splitting.execute import SplitRound, carry_out, cut_texts, histories_after_splits
 from evenkeel.decisions.splitting.when import bandwidth_limit, decide_splits
 from evenkeel.settings import Settings
@@ -36,7 +37,8 @@ def split(
     settings = Settings().with_values(values)
     plan = decide_splits(brokers, {}, {"t/n": 1}, settings)
     gates = PlacementRound(LoadData(brokers), policies, settings).gates
-    return carry_out(plan, BOUNDARIES if boundaries is None else boundaries, hashes or {}, gates, settings)
+    topics = {bundle: BundleTopics(found) for bundle, found in (hashes or {}).items()}
+    return carry_out(plan, BOUNDARIES if boundaries is None else boundaries, topics, gates, settings)
 
 
 def refusals(done: SplitRound) -> list[str]:
@@ -77,6 +79,16 @@ def test_topic_count_cuts_by_the_hashes_of_all_topics() -> None:
     assert found.cuts == (30,)
     assert refusals(split(reports(), hashes={FULL: [10]}, **by_topics)) == ["nothing_to_cut"]
     assert refusals(split(reports(), hashes={FULL: [0, 0, 7]}, **by_topics)) == ["cut_outside_bundle"]
+
+
+def test_a_default_algorithm_that_lacks_what_it_cuts_by_is_refused_by_its_own_reason() -> None:
+    for algorithm, rule in (
+        ("specified_positions_divide", "no_positions"),
+        ("flow_or_qps_equally_divide", "too_few_busy_topics"),
+    ):
+        done = split(reports(), hashes={FULL: [10, 20]}, defaultNamespaceBundleSplitAlgorithm=algorithm)
+        assert refusals(done) == [rule]
+        assert all(sentence(row).endswith(".") for row in done.considered)
 
 
 def test_children_stay_where_switched_off_or_no_other_broker_is_allowed() -> None:

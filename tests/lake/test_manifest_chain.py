@@ -32,6 +32,7 @@ def manifest(cluster: str, second: int, attempt_id: str, **more) -> dict:
     row = {c.name: None for c in CYCLES.columns if c.name not in GIVEN_BY_THE_CHAIN}
     row |= {"cluster": cluster, "cycle_at": datetime(2026, 11, 21, 8, 0, second, tzinfo=UTC), "attempt_id": attempt_id}
     row |= {"row_kind": "planned", "kind": "live", "status": "planned", "mode": "dry_run", "writes": [], "reads": []}
+    row |= {"wishes": []}
     return row | {"recorded_at": datetime.now(UTC)} | more
 
 

@@ -64,8 +64,10 @@ def test_params_reach_the_request() -> None:
         "settings": {"loadBalancerBrokerThresholdShedderPercentage": 15},
         "mode": "dry_run",
         "at": None,
+        "wishes": [{"kind": "split", "namespace": "t/n", "bundle": "LARGEST"}],
     }
     request = request_from(params, DagRun())
+    assert request.wishes == ({"kind": "split", "namespace": "t/n", "bundle": "LARGEST"},)
     assert request.clusters == ("east", "west")
     assert request.source == "recording:/data/monday"
     assert request.overrides == {"loadBalancerBrokerThresholdShedderPercentage": 15}

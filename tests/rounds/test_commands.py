@@ -20,7 +20,8 @@ def split(bundle: str = BUNDLE, outcome: str = "split") -> dict:
 
 
 def placement(bundle: str = BUNDLE, cause: str = "shed", outcome: str = "placed", to: str = "b2:8080") -> dict:
-    return {"subject": bundle, "broker": "b1:8080", "cause": cause, "outcome": outcome, "destination": to}
+    return {"subject": bundle, "broker": "b1:8080", "cause": cause, "outcome": outcome, "destination": to,
+            "rule": "least_long_term_rate"}  # fmt: skip
 
 
 rows = st.lists(
@@ -52,6 +53,13 @@ def test_splits_come_before_unloads_and_each_command_has_an_id_of_its_own() -> N
     assert [one["command_id"] for one in commands("other plan", CYCLE, [], [placement()], Settings())] != [
         one["command_id"] for one in commands("p", CYCLE, [], [placement()], Settings())
     ]
+
+
+def test_an_unload_that_a_wish_left_to_placement_names_no_destination_to_pulsar() -> None:
+    (free,) = commands("p", CYCLE, [], [placement(cause="wish") | {"rule": "wish"}], Settings())
+    (bound,) = commands("p", CYCLE, [], [placement(cause="wish") | {"rule": "wish_with_destination"}], Settings())
+    assert (free["destination"], free["request"].endswith("/unload")) == (None, True)
+    assert bound["destination"] == "b2:8080"
 
 
 def test_what_is_kept_refused_or_has_no_owner_asks_for_nothing() -> None:

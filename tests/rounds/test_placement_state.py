@@ -61,7 +61,7 @@ def test_turns_go_on_over_shed_bundles_and_those_without_owner() -> None:
     turns = {"loadBalancerLoadPlacementStrategy": "RoundRobinBrokerSelector"}
     even = {"loadBalancerDistributeBundlesEvenlyEnabled": False}
     shed = {"subject_kind": "bundle", "outcome": "unload", "subject": BUNDLES[0]["bundle"], "broker": "b1:8080",
-            "numbers": {"rank": 1.0}, "alternatives": []}  # fmt: skip
+            "numbers": {"rank": 1.0}, "alternatives": [], "strategy": "ThresholdShedder"}  # fmt: skip
     lost = [bundle(n, None, MIB, last_owner="dead:8080") for n in (6, 7)]
     known = rows(HOT, [*BUNDLES, *lost], cycle=[cycle(**turns, **even)], unload_decisions=[shed])
     made = place_round.decide({}, known)

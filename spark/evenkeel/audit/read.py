@@ -171,6 +171,11 @@ def _only_one_each(
     return chosen
 
 
+def read_table(lake: str | Path, table: str, *, cluster: str | None = None) -> list[Row]:
+    """All rows of a table that no manifest lists."""
+    return _rows(lake, table, _equals("cluster", cluster))
+
+
 def read_rows(
     lake: str | Path, manifest: Attempt, table: str, *, columns: Sequence[str] | None = None, check: bool = True
 ) -> list[Row]:

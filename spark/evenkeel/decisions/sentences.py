@@ -1,7 +1,7 @@
 """One plain English sentence, with its numbers, for every verdict.
 
-Templates are grouped by what decided: splitting, shedding, placement, transfers, and the frame around all. A rule that
-has none (rows of another version) still gets a sentence, from its columns alone.
+Templates are grouped by what decided: splitting, shedding, placement, transfers, wishes, and the frame around all. A
+rule that has none (rows of another version) still gets a sentence, from its columns alone.
 """
 
 from __future__ import annotations
@@ -127,8 +127,41 @@ _SPLITTING: dict[tuple[str, str], Template] = {
     ("refused", "bundle_gone"): _refused_split("its namespace no longer has a bundle of that range"),
     ("refused", "nothing_to_cut"): _refused_split("the split algorithm finds too few topics to cut between"),
     ("refused", "cut_outside_bundle"): _refused_split("the cut would leave one side without any range"),
+    ("refused", "no_positions"): _refused_split("the split algorithm cuts at given positions, and none are given"),
+    ("refused", "no_position_inside"): _refused_split("none of the given positions lies inside its range"),
+    ("refused", "too_few_busy_topics"): _refused_split("fewer than two of its topics have traffic to cut between"),
+    ("refused", "traffic_below_gate"): _refused_split(
+        "its loaded topics' present traffic is not far enough over the limits of rate and throughput"
+    ),
+    ("refused", "one_piece"): _refused_split("its loaded topics' present traffic fits into one bundle"),
     ("skipped", "reported_by_two_brokers"): lambda row: (
         f"{row.subject} is reported by more than one broker; the report of {row.broker} is not the one acted on."
+    ),
+}
+
+_HITS_KEY = "loadBalancerNamespaceBundleSplitConditionHitCountThreshold"
+
+_SPLITTING_EXTENSIBLE: dict[tuple[str, str], Template] = {
+    ("skipped", "not_the_owner"): lambda row: (
+        f"{row.subject} is not looked at for a split: {row.broker} reports it and does not own it."
+    ),
+    ("skipped", "too_narrow"): lambda row: f"{row.subject} cannot be split: its range cannot be divided any further.",
+    ("skipped", "enough_splits"): lambda row: (
+        f"{row.subject} is left for the next round: {row.broker} has decided on {_plural(row.measured, 'split')}, "
+        "as many as it may in one round."
+    ),
+    ("kept", "over_limit_too_briefly"): lambda row: (
+        f"{row.subject} is not split yet: it is over a limit in {_plural(row.measured, 'round')} in a row, "
+        f"and more than {_threshold(row)} are needed."
+    ),
+    ("split", "no_condition"): lambda row: (
+        f"{row.subject} is split although it is over no limit: {_HITS_KEY} is below 0, so that no round over a limit "
+        "is needed."
+    ),
+    ("refused", "splitting_already"): _refused_split("a bundle that shares one of its edges is being split"),
+    ("refused", "more_than_one_cut"): lambda row: (
+        f"{row.subject} is not split although {_figure(row)} over the limit of {_threshold(row)}: the split algorithm "
+        f"wants {_number(row, 'cuts')} cuts, and the extensible manager makes one at a time."
     ),
 }
 
@@ -537,7 +570,6 @@ _TRANSFERS: dict[tuple[str, str], Template] = {
     ),
     ("kept", "not_reached"): _bundle_stays("lighter bundles were looked at before it, and nothing more may go"),
     ("kept", "last_of_top_bundles"): _bundle_stays("it is the last one left of its broker's busiest bundles"),
-    ("kept", "no_traffic"): _bundle_stays("it has no traffic"),
     ("skipped", "not_owned"): _bundle_stays("that broker owns it no longer"),
     ("skipped", "excluded_namespace"): _bundle_stays("its namespace is excluded from shedding"),
     ("skipped", "isolation_policy"): _bundle_stays("bundles under an isolation policy are not transferred"),
@@ -561,6 +593,90 @@ _TRANSFERS: dict[tuple[str, str], Template] = {
     ("placed", "transferred"): _placed("that is the broker that load is moved to"),
     ("placed", "well_below_mean_load"): _by_load,
     ("placed", "none_well_below_mean_load"): _by_load,
+}
+
+
+# Wishes
+
+
+def _wish_refused(why: str) -> Template:
+    """The HTTP status is the one that Pulsar itself would answer with."""
+    return lambda row: (
+        f"{row.subject}: the wish is not carried out, for {why} (Pulsar's answer: HTTP {_number(row, 'http_status')})."
+    )
+
+
+def _wished_split(row: Considered) -> str:
+    text = f"{row.subject} is split into {_number(row, 'children')} bundles, as wished"
+    if row.numbers.get("unowned"):
+        text += "; nobody owns it, so a broker takes it first"
+    if row.numbers.get("over_maximum"):
+        text += (
+            f"; its namespace then has {_measured(row)} bundles, more than the {_threshold(row)} that automatic splits "
+            "keep to"
+        )
+    if row.numbers.get("unload_ignored"):
+        text += "; the children stay where they are, since the extensible manager does not unload them"
+    elif row.numbers.get("unload_children"):
+        text += "; the children are unloaded at once"
+    return f"{text}."
+
+
+def _wished_unload(row: Considered) -> str:
+    if row.rule == "wish":
+        return f"{row.subject} is unloaded from {row.broker}, as wished; placement says where it goes."
+    back = ", where it is now: it is unloaded and comes back" if row.numbers.get("returns") else ""
+    return f"{row.subject} is unloaded from {row.broker}, as wished, and goes to {destination_of(row)}{back}."
+
+
+def _no_such_broker(row: Considered) -> str:
+    alike = " or ".join(a.name for a in row.alternatives)
+    hint = f"; perhaps {alike} was meant" if alike else ""
+    why = f"its destination is none of the {_plural(row.numbers.get('brokers'), 'broker id')} available{hint}"
+    return _wish_refused(why)(row)
+
+
+_WISHES: dict[tuple[str, str], Template] = {
+    ("split", "wish"): _wished_split,
+    ("unload", "wish"): _wished_unload,
+    ("unload", "wish_with_destination"): _wished_unload,
+    ("placed", "wish"): _placed("as wished it is unloaded, and placement expects it there"),
+    ("placed", "wish_with_destination"): _placed("as wished"),
+    ("skipped", "wished"): lambda row: f"{row.subject} is left to the wish that was made for it.",
+    ("refused", "wish_no_namespace"): _wish_refused("there is no such namespace"),
+    ("refused", "wish_no_range"): _wish_refused("that is no range of a bundle; write it like 0x00000000_0x40000000"),
+    ("refused", "wish_no_bundle"): _wish_refused("its namespace has no bundle of that range"),
+    ("refused", "wish_nothing_hot"): _wish_refused("nothing is known of the traffic of its namespace's bundles"),
+    ("refused", "wish_nothing_large"): _wish_refused("its namespace has no persistent topic"),
+    ("refused", "wish_split_already"): _wish_refused("the bundle is split in this cycle already"),
+    ("refused", "wish_unloaded_already"): _wish_refused("an earlier wish unloads the bundle in this cycle already"),
+    ("refused", "wish_algorithm_unsupported"): _wish_refused(
+        "its split algorithm is not one of supportedNamespaceBundleSplitAlgorithms"
+    ),
+    ("refused", "wish_no_positions"): _wish_refused("specified_positions_divide needs positions, and none are given"),
+    ("refused", "wish_too_narrow"): _wish_refused("the bundle's range cannot be divided any further"),
+    ("refused", "wish_flow_is_not_default"): _wish_refused(
+        "brokers before 5.0 cut by flow_or_qps_equally_divide only where defaultNamespaceBundleSplitAlgorithm names it"
+    ),
+    ("refused", "wish_more_than_one_cut"): _wish_refused(
+        "the extensible manager makes exactly one cut at a time, and this split takes more"
+    ),
+    ("refused", "wish_cut_twice"): _wish_refused("one position is given twice, and a bundle cannot be empty"),
+    ("refused", "wish_cut_outside_bundle"): _wish_refused("the cut would leave one side without any range"),
+    ("refused", "wish_too_few_topics"): _wish_refused("the bundle has fewer than two topics to cut between"),
+    ("refused", "wish_no_position_inside"): _wish_refused("none of the positions lies inside the bundle"),
+    ("refused", "wish_too_few_busy_topics"): _wish_refused("fewer than two of the bundle's topics have traffic"),
+    ("refused", "wish_traffic_below_gate"): _wish_refused(
+        "the traffic of the bundle's loaded topics is not far enough over the limits of rate and throughput"
+    ),
+    ("refused", "wish_one_piece"): _wish_refused("the traffic of the bundle's loaded topics fits into one bundle"),
+    ("refused", "wish_no_such_broker"): _no_such_broker,
+    ("refused", "wish_broker_silent"): _wish_refused(
+        "its destination is listed but gave no report; Pulsar itself would send clients there until it is found gone"
+    ),
+    ("refused", "wish_unowned"): _wish_refused("nobody owns the bundle, so there is nothing to unload"),
+    ("refused", "wish_brokers_own_namespace"): _wish_refused("the bundle belongs to one broker alone"),
+    ("refused", "wish_there_already"): _wish_refused("the destination has the bundle already"),
 }
 
 
@@ -589,6 +705,8 @@ TEMPLATES: Mapping[tuple[str, str], Template] = {
     **_BUNDLES,
     **_PLACEMENT,
     **_TRANSFERS,
+    **_SPLITTING_EXTENSIBLE,
+    **_WISHES,
     **_FRAME,
 }
 """Every (outcome, rule) that decisions give, with its sentence."""

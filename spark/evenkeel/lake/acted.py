@@ -89,6 +89,7 @@ CYCLES = Table(
         Column("predecessor_status", "string", "used, none (first cycle), missing (not on record) or older"),
         Column("source", "string", "where the snapshot came from"),
         Column("snapshot", "string", "the landed snapshot"),
+        Column("wishes", "array<string>", "wishes that the attempt took", nullable=False),
         Column("writes", _WRITES, "every write of this attempt: write id, table version, rows, digest", nullable=False),
         Column("reads", _WRITES, "every write of earlier cycles that was read", nullable=False),
         Column("dag_id", "string", "Airflow DAG, or `cli`"),

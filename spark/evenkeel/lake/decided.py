@@ -9,7 +9,7 @@ _REASON = (
     Column("subject_kind", "string", "bundle, broker or cluster", nullable=False),
     Column("namespace", "string", "namespace of a bundle"),
     Column("broker", "string", "present owner, or the broker considered"),
-    Column("strategy", "string", "Pulsar's name of the strategy", nullable=False),
+    Column("strategy", "string", "Pulsar's name of the strategy, or `wish`", nullable=False),
     Column("outcome", "string", "what was decided", nullable=False),
     Column("rule", "string", "the gate that settled it", nullable=False),
     Column("setting", "string", "configuration key of the threshold"),
@@ -25,13 +25,14 @@ _REASON = (
     ),
     Column("numbers", "map<string,double>", "other figures that the rule used", nullable=False),
     Column("sentence", "string", "the reason in words", nullable=False),
+    Column("wish_id", "string", "wish that was judged; NULL where no wish had a say"),
 )
 
 SPLIT_DECISIONS = cycle_table(
     "split_decisions",
     "decided",
-    "One row per bundle considered for a split.",
-    ("subject",),
+    "One row per bundle considered for a split, and per wish for one.",
+    ("subject", "wish_id"),
     ("plan_splits",),
     *_REASON,
     Column("algorithm", "string", "split algorithm, where a cut was looked for"),
@@ -43,8 +44,8 @@ SPLIT_DECISIONS = cycle_table(
 UNLOAD_DECISIONS = cycle_table(
     "unload_decisions",
     "decided",
-    "One row per broker and bundle considered for shedding.",
-    ("subject_kind", "subject"),
+    "One row per broker and bundle considered for shedding, and per wish for an unload.",
+    ("subject_kind", "subject", "wish_id"),
     ("shed",),
     *_REASON,
 )
@@ -52,11 +53,11 @@ UNLOAD_DECISIONS = cycle_table(
 PLACEMENT_DECISIONS = cycle_table(
     "placement_decisions",
     "decided",
-    "One row per bundle that needs a broker: shed, or without owner.",
+    "One row per bundle that needs a broker: shed, wished away, or without owner.",
     ("subject",),
     ("place",),
     *_REASON,
-    Column("cause", "string", "shed or no_owner", nullable=False),
+    Column("cause", "string", "shed, wish or no_owner", nullable=False),
     Column("destination", "string", "broker chosen; NULL if none"),
     Column("best", "array<string>", "brokers among which the strategy was indifferent, sorted", nullable=False),
     Column(

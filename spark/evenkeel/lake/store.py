@@ -139,6 +139,8 @@ def create_statement(table: Table, path: str) -> str:
         for c in table.columns
     )
     properties = dict(_PROPERTIES)
+    if not {"cycle_at", "write_id"} <= set(table.column_names()):
+        del properties["delta.dataSkippingStatsColumns"]
     if table.serializable:
         properties["delta.isolationLevel"] = "Serializable"
     return (

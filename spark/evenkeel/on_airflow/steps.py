@@ -89,6 +89,7 @@ def request_from(params: Mapping[str, Any], dag_run: Any) -> CycleRequest:
         overrides=dict(params.get("settings") or {}),
         dag_id=dag_run.dag_id,
         run_id=dag_run.run_id,
+        wishes=tuple(params.get("wishes") or ()),
         kind="backfill" if str(getattr(dag_run.run_type, "value", dag_run.run_type)) == "backfill" else "live",
     )
 

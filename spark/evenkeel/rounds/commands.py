@@ -33,7 +33,7 @@ def commands(
     A command's time limit is the age at which the figures it rests on count as old.
     """
     acting = [_split(row) for row in splits if row["outcome"] == "split"]
-    acting += [_unload(row) for row in placements if row["cause"] == "shed" and row["outcome"] == "placed"]
+    acting += [_unload(row) for row in placements if row["cause"] != "no_owner" and row["outcome"] == "placed"]
     acting.sort(key=lambda row: (row["kind"] != "split", row["bundle"]))
     expires = datetime.fromisoformat(cycle["cycle_at"]) + timedelta(seconds=settings.evenkeelMaxReportAgeSeconds)
     return [
@@ -72,15 +72,18 @@ def _split(row: Row) -> dict[str, Any]:
 
 
 def _unload(row: Row) -> dict[str, Any]:
+    """A wish that named no destination names none to Pulsar either: the bundle goes where it is next looked up."""
+    destination = None if row["rule"] == "wish" else row["destination"]
+    query = "" if destination is None else f"?destinationBroker={quote(destination, safe=':')}"
     return {
         "kind": "unload",
         "bundle": row["subject"],
         "from_broker": row["broker"],
-        "destination": row["destination"],
+        "destination": destination,
         "algorithm": None,
         "cuts": None,
         "unload_children": None,
-        "request": f"PUT {_path(row['subject'])}/unload?destinationBroker={quote(row['destination'], safe=':')}",
+        "request": f"PUT {_path(row['subject'])}/unload{query}",
     }
 
 

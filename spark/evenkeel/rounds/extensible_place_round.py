@@ -21,6 +21,7 @@ from evenkeel.rounds.placement_rows import (
     waiting_row,
 )
 from evenkeel.rounds.reading import Row, Rows
+from evenkeel.rounds.wished_places import Place, is_wished, wished_rows
 from evenkeel.settings import Settings
 
 STRATEGY = "LeastResourceUsageWithWeight"
@@ -34,7 +35,11 @@ def decide(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
     on are no candidates.
     """
     settings, cycle = reading.settings_of(rows), reading.the_cycle(rows)
-    shed = {row["subject"]: row for row in sorted(rows["unload_decisions"], key=_subject) if is_unload(row)}
+    shed = {
+        row["subject"]: row
+        for row in sorted(rows["unload_decisions"], key=_subject)
+        if is_unload(row) and not is_wished(row)
+    }
     gone = {bundle: _destination(row) for bundle, row in shed.items()}
     lost = [row["bundle"] for row in rows["bundle_load"] if lost_its_owner(row)]
     leaving = {bundle: str(shed[bundle]["broker"]) for bundle, destination in gone.items() if destination is None}
@@ -48,10 +53,24 @@ def decide(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
         placement_row(one, "shed" if one.bundle in leaving else "no_owner", STRATEGY, other)
         for one, other in zip(actual, freely, strict=True)
     ]
+    placed += _wished(rows, seen, policies, gone, settings)
     noted = [waiting_row(row, STRATEGY) for row in rows["bundle_load"] if never_owned(row)]
     stamp = {"cluster": cycle["cluster"], "cycle_at": cycle["cycle_at"]}
     decided = [{**row, **stamp} for row in (*placed, *noted)]
     return {"placement_decisions": decided, "strategy_state": assumed_rows(decided, cycle, settings)}
+
+
+def _wished(
+    rows: Rows, seen: Seen, policies: Policies, gone: Mapping[str, str | None], settings: Settings
+) -> list[dict[str, Any]]:
+    """Bundles that a wish unloads: each is placed as if it alone left."""
+    if not any(is_wished(row) for row in rows["unload_decisions"]):
+        return []
+
+    def rule(by: Policies) -> Place:
+        return lambda bundle, broker: _around(seen, by, gone, settings).assign(bundle, broker)
+
+    return wished_rows(rows, rule(policies), rule(replace(policies, groups={})))
 
 
 def _place(
@@ -63,10 +82,17 @@ def _place(
     settings: Settings,
 ) -> list[Placement]:
     """Freed bundles, then lost ones, each in name order and each counting for those after it."""
-    load = replace(seen.load, brokers={b: seen.load.brokers[b] for b in seen.load.loads if b in seen.load.brokers})
-    around = ExtensiblePlacementRound(load, policies, _owners_after(seen.owners, gone), settings)
+    around = _around(seen, policies, gone, settings)
     freed = [_unless_back(around.assign(bundle, owner), owner) for bundle, owner in sorted(leaving.items())]
     return [*freed, *around.place(lost)]
+
+
+def _around(
+    seen: Seen, policies: Policies, gone: Mapping[str, str | None], settings: Settings
+) -> ExtensiblePlacementRound:
+    """A round of placing among the brokers that can be decided on, with the transfers done."""
+    load = replace(seen.load, brokers={b: seen.load.brokers[b] for b in seen.load.loads if b in seen.load.brokers})
+    return ExtensiblePlacementRound(load, policies, _owners_after(seen.owners, gone), settings)
 
 
 def _owners_after(owners: Mapping[str, tuple[str, ...]], gone: Mapping[str, str | None]) -> dict[str, list[str]]:

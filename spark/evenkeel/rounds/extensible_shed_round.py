@@ -14,10 +14,9 @@ from typing import Any
 from evenkeel.decisions.considered import Considered, considered
 from evenkeel.decisions.shedding.extensible_frame import TransferRound, run_transfers
 from evenkeel.decisions.shedding.transfer_shedder import TransferState
-from evenkeel.rounds import reading, state
+from evenkeel.rounds import reading, state, wishes
 from evenkeel.rounds.extensible_loads import SHEDDER, Remembered, remembered, see
 from evenkeel.rounds.reading import Row, Rows
-from evenkeel.rounds.reasons import reason_row
 from evenkeel.settings import Settings
 
 HITS = "hits"
@@ -46,9 +45,10 @@ def decide(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
     after = {**seen.averages, **_remember(made, settings, now)}
     stamp = {"cluster": cycle["cluster"], "cycle_at": cycle["cycle_at"]}
     verdicts = [_named(verdict, cycle["cluster"]) for verdict in (*made.considered, *_silent(rows, made))]
+    found = wishes.with_unloads(rows, verdicts, SHEDDER)
     kept = [*_rows_of(after), *state.state_rows(SHEDDER, {}, made.shed_at, made.recently_unloaded)]
     return {
-        "unload_decisions": [{**reason_row(verdict, SHEDDER), **stamp} for verdict in verdicts],
+        "unload_decisions": [{**row, **stamp} for row in found],
         "strategy_state": [{**row, **stamp} for row in kept],
     }
 

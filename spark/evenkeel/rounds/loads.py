@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from evenkeel.decisions.load import LoadData
+from evenkeel.decisions.splitting.execute import NO_CUT
 from evenkeel.rounds import reading
 from evenkeel.rounds.reading import Row, Rows
 
 # Pulsar asked for the split and got none: by then the history was gone.
-_FORGOTTEN_THOUGH_REFUSED = frozenset({"nothing_to_cut", "cut_outside_bundle"})
+_FORGOTTEN_THOUGH_REFUSED = frozenset({"cut_outside_bundle", *NO_CUT})
 
 
 def load_of(rows: Rows) -> LoadData:

@@ -24,11 +24,12 @@ from evenkeel.rounds.placement_rows import (
 )
 from evenkeel.rounds.placement_state import placement_rows, placement_state, remembers
 from evenkeel.rounds.reading import Row, Rows
+from evenkeel.rounds.wished_places import is_wished, wished_rows
 from evenkeel.settings import EffectiveSettings, Settings
 
 
 def decide(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
-    """Rows of `placement_decisions` (and `strategy_state`): shed bundles in Pulsar's order, ownerless ones by name.
+    """Rows of `placement_decisions` (and `strategy_state`): shed bundles in Pulsar's order, others by name.
 
     Shed bundles all see the same candidates, as in Pulsar; a bundle without owner counts for those placed after it.
     A bundle that nobody has owned yet, as far as is known, waits for its first client and is only noted. `state` holds
@@ -42,7 +43,8 @@ def decide(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
     placed = [placement_row(placement, cause, strategy, without) for placement, cause, without in (*shed, *ownerless)]
     noted = [waiting_row(row, strategy) for row in rows["bundle_load"] if never_owned(row)]
     stamp = {"cluster": cycle["cluster"], "cycle_at": cycle["cycle_at"]}
-    decided = [{**row, **stamp} for row in (*placed, *noted)]
+    wished = _wished(rows, load, policies, settings)
+    decided = [{**row, **stamp} for row in (*placed, *wished, *noted)]
     kept = [*assumed_rows(decided, cycle, settings), *({**row, **stamp} for row in placement_rows(after))]
     return {"placement_decisions": decided, "strategy_state": kept}
 
@@ -52,7 +54,7 @@ _Placed = tuple[Placement, str, Placement]
 
 def _shed(rows: Rows, load: LoadData, policies: Policies, settings: Settings) -> tuple[list[_Placed], PlacementState]:
     """Each shed bundle with its placement, and what it would have been without anti-affinity groups."""
-    chosen = sorted((row for row in rows["unload_decisions"] if is_unload(row)), key=_selection)
+    chosen = sorted((row for row in rows["unload_decisions"] if is_unload(row) and not is_wished(row)), key=_selection)
     proposed = in_pulsars_order((row["subject"], row["broker"]) for row in chosen)
     remembered = placement_state(rows["state"])
     actual = _round(rows, load, policies, settings, remembered)
@@ -86,6 +88,15 @@ def _ownerless(
     freely = _round(rows, load, replace(policies, groups={}), settings, remembered)
     others = freely.place_ownerless(bundles)
     return [(placed, "no_owner", other) for placed, other in zip(found, others, strict=True)], actual.state
+
+
+def _wished(rows: Rows, load: LoadData, policies: Policies, settings: Settings) -> list[dict[str, Any]]:
+    if not any(is_wished(row) for row in rows["unload_decisions"]):
+        return []
+    remembered = placement_state(rows["state"])
+    actual = _round(rows, load, policies, settings, remembered)
+    freely = _round(rows, load, replace(policies, groups={}), settings, remembered)
+    return wished_rows(rows, actual.place_shed, freely.place_shed)
 
 
 def _round(

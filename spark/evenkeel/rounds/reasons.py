@@ -9,8 +9,8 @@ from evenkeel.decisions.considered import Considered
 from evenkeel.decisions.sentences import sentence
 
 
-def reason_row(verdict: Considered, strategy: str) -> dict[str, Any]:
-    """The columns that all decided tables share."""
+def reason_row(verdict: Considered, strategy: str, wish_id: str | None = None) -> dict[str, Any]:
+    """The columns that all decided tables share. `wish_id` is that of the wish that was judged, if one was."""
     return {
         "subject": verdict.subject,
         "subject_kind": verdict.subject_kind,
@@ -30,4 +30,5 @@ def reason_row(verdict: Considered, strategy: str) -> dict[str, Any]:
         ],
         "numbers": {name: float(value) for name, value in sorted(verdict.numbers.items())},
         "sentence": sentence(verdict),
+        "wish_id": wish_id,
     }

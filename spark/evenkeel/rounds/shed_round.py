@@ -9,14 +9,13 @@ from typing import Any
 from evenkeel.decisions.considered import Considered, considered
 from evenkeel.decisions.placement.pipeline import PlacementRound
 from evenkeel.decisions.shedding.frame import run_shedding
-from evenkeel.rounds import reading, state
+from evenkeel.rounds import reading, state, wishes
 from evenkeel.rounds.loads import load_of
 from evenkeel.rounds.reading import Row, Rows
-from evenkeel.rounds.reasons import reason_row
 
 
 def decide(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
-    """Rows of `unload_decisions`, for every broker and bundle considered, and of `strategy_state`.
+    """Rows of `unload_decisions`, for every broker and bundle considered and every wish, and of `strategy_state`.
 
     `state` holds the predecessor's rows. A cycle inside the shedding interval is `not_due` and hands the state on as
     it was.
@@ -34,9 +33,10 @@ def decide(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
     )
     stamp = {"cluster": cycle["cluster"], "cycle_at": cycle["cycle_at"]}
     verdicts = [_named(verdict, cycle["cluster"]) for verdict in (*made.considered, *_silent_brokers(rows))]
+    found = wishes.with_unloads(rows, verdicts, shedder)
     kept = state.state_rows(shedder, made.state, made.shed_at, made.recently_unloaded)
     return {
-        "unload_decisions": [{**reason_row(verdict, shedder), **stamp} for verdict in verdicts],
+        "unload_decisions": [{**row, **stamp} for row in found],
         "strategy_state": [{**row, **stamp} for row in kept],
     }
 

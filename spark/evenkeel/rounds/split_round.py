@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from evenkeel.decisions.bundles import namespace_of, range_of
+from evenkeel.decisions.considered import Considered
 from evenkeel.decisions.load import LoadData
 from evenkeel.decisions.placement.pipeline import PlacementRound
+from evenkeel.decisions.splitting.cut import BundleTopics, TopicLoads
 from evenkeel.decisions.splitting.execute import PlannedSplit, carry_out
 from evenkeel.decisions.splitting.when import SplitPlan, decide_splits
 from evenkeel.handover import ClusterCycle
-from evenkeel.rounds import reading
+from evenkeel.rounds import reading, wishes
 from evenkeel.rounds.reading import Row, Rows
 from evenkeel.rounds.reasons import reason_row
 from evenkeel.settings import EffectiveSettings
@@ -19,35 +22,57 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 STRATEGY = "BundleSplitterTask"
+BY_RANGE = "range_equally_divide"
 _LAST = 0xFFFFFFFF
 
 
 def decide(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
-    """Rows of `split_decisions`: every bundle considered, the chosen ones with cuts and children."""
-    settings, cycle = reading.settings_of(rows), reading.the_cycle(rows)
+    """Rows of `split_decisions`: every bundle considered, the chosen ones with cuts and children, and every wish."""
+    settings, topics = reading.settings_of(rows), topics_of(rows)
     gates = PlacementRound(_load(rows), reading.policies(rows), settings).gates
-    hashes = {row["bundle"]: row["hashes"] for row in rows["topic_hashes"]}
-    made = carry_out(plan(rows), reading.boundaries(rows), hashes, gates, settings)
+    made = carry_out(plan(rows), reading.boundaries(rows), topics, gates, settings)
     splits = {split.bundle: split for split in made.splits}
-    algorithm = settings.defaultNamespaceBundleSplitAlgorithm
-    return {
-        "split_decisions": [
-            {**reason_row(verdict, STRATEGY), **_where(splits.get(verdict.subject), algorithm), **_stamp(cycle)}
-            for verdict in made.considered
-        ]
-    }
+    return {"split_decisions": decision_rows(rows, made.considered, splits, topics, STRATEGY)}
+
+
+def decision_rows(
+    rows: Rows,
+    verdicts: Sequence[Considered],
+    splits: Mapping[str, PlannedSplit],
+    topics: dict[str, BundleTopics],
+    strategy: str,
+) -> list[dict[str, Any]]:
+    """The rows of a rule's verdicts, and those of wishes. A bundle that a wish is granted for is left to the wish."""
+    cycle = reading.the_cycle(rows)
+    wished = wishes.granted_splits(rows, topics)
+    taken = {one.verdict.subject for _, one in wished if one.accepted}
+    found = [
+        {**reason_row(row, strategy), **_where(splits.get(row.subject) if row.outcome == "split" else None)}
+        for row in wishes.left_to_wishes([*verdicts], taken)
+    ]
+    found += [
+        {**reason_row(one.verdict, wishes.STRATEGY, wish["wish_id"]), **_where(one.split)} for wish, one in wished
+    ]
+    return [{**row, "cluster": cycle["cluster"], "cycle_at": cycle["cycle_at"]} for row in found]
 
 
 def choose(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
-    """The bundles that are over a limit, with their ranges: those whose topics the algorithm has to see."""
-    return {"chosen": [_range_row(bundle) for bundle in sorted(plan(rows).splits)]}
+    """The bundles that are over a limit or wished to be split, with their ranges, whose topics have to be looked at."""
+    settings = reading.settings_of(rows)
+    over = plan(rows).splits if settings.defaultNamespaceBundleSplitAlgorithm != BY_RANGE else {}
+    return {"chosen": chosen_rows({**over, **dict(wishes.bundles_to_look_into(rows, settings))})}
+
+
+def chosen_rows(chosen: Mapping[str, str | None]) -> list[dict[str, Any]]:
+    """Rows of `chosen_type`, of bundles with their owners."""
+    return [_range_row(bundle, owner) for bundle, owner in sorted(chosen.items())]
 
 
 def chosen_type() -> StructType:
     """The schema of what `choose` gives."""
     from pyspark.sql.types import BooleanType, LongType, StringType, StructField, StructType
 
-    texts = [StructField(name, StringType()) for name in ("cluster", "namespace", "bundle")]
+    texts = [StructField(name, StringType()) for name in ("cluster", "namespace", "bundle", "owner")]
     return StructType(
         [
             *texts,
@@ -59,9 +84,20 @@ def chosen_type() -> StructType:
 
 
 def cuts_by_topics(cycle: ClusterCycle) -> bool:
-    """Whether the split algorithm in force looks at the topics of a bundle."""
+    """Whether the split algorithm in force, or that of a wish, looks at the topics of a bundle."""
     settings = EffectiveSettings.from_json(cycle.settings or "").settings
-    return settings.defaultNamespaceBundleSplitAlgorithm != "range_equally_divide"
+    wished = any(wish["kind"] == wishes.SPLIT and wishes.looks_at_topics(wish, settings) for wish in cycle.wishes)
+    return wished or settings.defaultNamespaceBundleSplitAlgorithm != BY_RANGE
+
+
+def topics_of(rows: Rows) -> dict[str, BundleTopics]:
+    """Bundle to its topics, of those bundles whose topics were asked for."""
+    return {
+        row["bundle"]: BundleTopics(
+            row["hashes"], TopicLoads(row["loaded_hashes"], row["loaded_rates"], row["loaded_throughputs"])
+        )
+        for row in rows["topic_hashes"]
+    }
 
 
 def plan(rows: Rows) -> SplitPlan:
@@ -75,27 +111,24 @@ def _load(rows: Rows) -> LoadData:
     return LoadData(brokers=reading.broker_reports(rows), histories=reading.histories(rows))
 
 
-def _range_row(bundle: str) -> dict[str, Any]:
+def _range_row(bundle: str, owner: str | None) -> dict[str, Any]:
     found = range_of(bundle)
     return {
         "namespace": namespace_of(bundle),
         "bundle": bundle,
+        "owner": owner,
         "lower": found.lower,
         "upper": found.upper,
         "is_last": found.upper == _LAST,
     }
 
 
-def _where(split: PlannedSplit | None, algorithm: str) -> dict[str, Any]:
+def _where(split: PlannedSplit | None) -> dict[str, Any]:
     if split is None:
         return {"algorithm": None, "cuts": None, "children": None, "unload_children": None}
     return {
-        "algorithm": algorithm,
+        "algorithm": split.algorithm,
         "cuts": list(split.cuts),
         "children": list(split.children),
         "unload_children": split.unload,
     }
-
-
-def _stamp(cycle: Row) -> dict[str, Any]:
-    return {"cluster": cycle["cluster"], "cycle_at": cycle["cycle_at"]}

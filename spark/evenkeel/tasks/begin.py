@@ -1,11 +1,12 @@
 """How a run begins: which clusters, which snapshot of each, and which earlier attempts hand their state on.
 
-Reads: the source's listing, `cycles`. Writes: nothing; what it finds becomes the hand-over.
+Reads: the source's listing, `cycles`, `wishes`. Writes: `wishes`, for those that the run brings; the rest of what it
+finds becomes the hand-over.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from evenkeel.lake.store import Lake
 from evenkeel.settings import resolve
 from evenkeel.sources.configuration import ClusterSource, choose, read_configuration, source_of
 from evenkeel.sources.recordings import Recording, cluster_name
+from evenkeel.tasks.wishing import with_wishes
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,7 +30,8 @@ class CycleRequest:
 
     `source` is `recording:FOLDER`, or empty for the clusters of `configuration` (a TOML file). `clusters` are names,
     none for all; with a `source` one name renames its cluster. `at` is the moment to decide (ISO-8601), None for each
-    source's newest snapshot. `overrides` win over the configuration's settings.
+    source's newest snapshot. `overrides` win over the configuration's settings. `wishes` are splits and unloads to
+    carry out beside what the strategies decide (see `wishing.wish_row`).
     """
 
     lake: str
@@ -41,6 +44,7 @@ class CycleRequest:
     dag_id: str = "cli"
     run_id: str = ""
     kind: str = "live"
+    wishes: tuple[Mapping[str, Any], ...] = ()
 
     def sources(self) -> tuple[ClusterSource, ...]:
         """The clusters asked for, with their settings checked."""
@@ -69,6 +73,7 @@ def open_cycles(spark: SparkSession, request: CycleRequest) -> Handover:
     expected = [(cycle.cluster, cycle.cycle_at, cycle.snapshot.previous_at) for cycle in cycles]
     predecessors = find_predecessors(spark, lake, expected, kind=request.kind)
     run = Run(request.dag_id, request.run_id, request.kind, request.mode)
+    cycles = with_wishes(spark, lake, cycles, run, request.wishes)
     return Handover(
         request.lake, run, tuple(replace(cycle, predecessor=predecessors[cycle.cluster]) for cycle in cycles)
     )

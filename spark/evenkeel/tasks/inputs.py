@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from operator import or_
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
 
 CYCLE_TYPE = (
     "cluster string, cycle_at timestamp, settings string, settings_digest string, manager string, mode string, "
-    "kind string, snapshot_at timestamp, predecessor_cycle_at timestamp, predecessor_status string"
+    "kind string, snapshot_at timestamp, predecessor_cycle_at timestamp, predecessor_status string, "
+    "wishes string"
 )
 
 
@@ -41,6 +43,7 @@ def cycle_rows(spark: SparkSession, handover: Handover) -> DataFrame:
             cycle.snapshot.cycle_at,
             cycle.predecessor.cycle_at,
             cycle.predecessor.status,
+            json.dumps(cycle.wishes),
         )
         for cycle in handover.open_cycles()
     ]
@@ -72,6 +75,15 @@ def predecessor_rows(
     own = {(write.cluster, write.write_id) for write in reads}
     mine = [(F.col("cluster") == cluster) & (F.col("write_id") == write_id) for cluster, write_id in sorted(own)]
     return (frame.where(reduce(or_, mine)) if mine else frame), reads
+
+
+def state_before(
+    spark: SparkSession, lake: Lake, handover: Handover, *, needed: bool
+) -> tuple[DataFrame, tuple[Write, ...]]:
+    """What the predecessors' strategies remember; no rows, and nothing read, where no strategy in force asks."""
+    if needed:
+        return predecessor_rows(spark, lake, handover, "strategy_state")
+    return spark.createDataFrame([], TABLES["strategy_state"].struct_type()), ()
 
 
 def decide_rounds(

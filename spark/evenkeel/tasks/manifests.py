@@ -41,6 +41,7 @@ def manifest_row(handover: Handover, cycle: ClusterCycle, plan: Mapping[str, Any
         "predecessor_status": before.status,
         "source": "recording",
         "snapshot": cycle.snapshot.path,
+        "wishes": [wish["wish_id"] for wish in cycle.wishes] if cycle.status == OPEN else [],
         "writes": write_rows(writes),
         "reads": write_rows([write for write in before.writes if write.table in STATE_TABLES]),
         "dag_id": handover.run.dag_id,

@@ -15,8 +15,9 @@ from evenkeel.handover import Handover
 from evenkeel.lake.store import Lake
 from evenkeel.lake.tables import TABLES
 from evenkeel.rounds import by_manager
+from evenkeel.rounds.by_manager import EXTENSIBLE
 from evenkeel.rounds.place_round import keeps_state
-from evenkeel.tasks.inputs import decide_rounds, predecessor_rows, round_inputs
+from evenkeel.tasks.inputs import decide_rounds, round_inputs, state_before
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,8 +30,10 @@ def run(spark: SparkSession, handover: Handover) -> Handover:
     """Places the bundles of every open cluster."""
     lake = Lake(handover.lake)
     inputs = round_inputs(spark, lake, handover, *INPUTS)
-    inputs["state"], reads = predecessor_rows(spark, lake, handover, "strategy_state")
+    keeps = any(keeps_state(cycle) for cycle in handover.open_cycles())
+    averages = any(cycle.manager == EXTENSIBLE for cycle in handover.open_cycles())
+    inputs["state"], reads = state_before(spark, lake, handover, needed=keeps or averages)
     decided = decide_rounds(inputs, by_manager.place, [TABLES[name] for name in OUTPUTS])
-    if not any(keeps_state(cycle) for cycle in handover.open_cycles()):
+    if not keeps:
         del decided["strategy_state"]  # nothing to remember: no empty commit
     return handover.with_writes(lake.append(spark, decided, handover=handover, task="place", reads=reads))

@@ -1,28 +1,37 @@
-"""Which bundles to split, and where to cut them.
+"""Which bundles to split, by Pulsar's rule or an operator's wish, and where to cut them.
 
-Reads: `bundle_load`, `broker_load` (aggregate), `broker_reports`, `namespace_bundles`, `cluster_policies`, and of
-`topic_stats` the hashes of the chosen bundles where the algorithm asks for them. Writes: `split_decisions`, a row per
-bundle considered. Skips: clusters that are not open, and those whose
-strategies are not available. Fails: never for what it finds in the data.
+Reads: `bundle_load`, `broker_load` (aggregate), `broker_reports`, `namespace_bundles`, `cluster_policies`, of
+`topic_stats` the topics of the chosen bundles where the algorithm asks for them, and under the extensible manager the
+predecessor's `strategy_state`. Writes: `split_decisions`, a row per bundle considered, and under the extensible manager
+`strategy_state`. Skips: clusters that are not open, and those whose strategies do not go together. Fails: never for
+what it finds in the data.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from evenkeel.decisions.bundles import HIGHEST_HASH
+from evenkeel.decisions.wishes.wish import HOT, LARGEST
 from evenkeel.handover import Handover
 from evenkeel.lake.store import Lake
 from evenkeel.lake.tables import TABLES
-from evenkeel.rounds import split_round
+from evenkeel.rounds import by_manager, split_round
+from evenkeel.rounds.by_manager import EXTENSIBLE
 from evenkeel.rounds.supported import why_undecidable
 from evenkeel.settings import EffectiveSettings
 from evenkeel.tasks.checked import read_checked
-from evenkeel.tasks.inputs import decide_rounds, round_inputs
+from evenkeel.tasks.inputs import decide_rounds, round_inputs, state_before
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
-SPLIT_DECISIONS = TABLES["split_decisions"]
+OUTPUTS = ("split_decisions", "strategy_state")
+TOPICS_TYPE = (
+    "cluster string, bundle string, hashes array<bigint>, "
+    "loaded_hashes array<bigint>, loaded_rates array<double>, loaded_throughputs array<double>"
+)
+_LOADED = {"hash": "hashes", "rate": "rates", "throughput": "throughputs"}
 
 
 def run(spark: SparkSession, handover: Handover) -> Handover:
@@ -31,9 +40,14 @@ def run(spark: SparkSession, handover: Handover) -> Handover:
     lake = Lake(handover.lake)
     inputs = round_inputs(spark, lake, handover, "bundle_load", "broker_load", "broker_reports")
     inputs |= round_inputs(spark, lake, handover, "namespace_bundles", "cluster_policies")
+    inputs |= persistent_topics(spark, lake, handover, inputs["bundle_load"])
+    remembers = any(cycle.manager == EXTENSIBLE for cycle in handover.open_cycles())
+    inputs["state"], reads = state_before(spark, lake, handover, needed=remembers)
     inputs["topic_hashes"] = topic_hashes(spark, lake, handover, inputs)
-    decided = decide_rounds(inputs, split_round.decide, [SPLIT_DECISIONS])
-    return handover.with_writes(lake.append(spark, decided, handover=handover, task="plan_splits"))
+    decided = decide_rounds(inputs, by_manager.split, [TABLES[name] for name in OUTPUTS])
+    if not remembers:
+        del decided["strategy_state"]  # the modular rule remembers nothing: no empty commit
+    return handover.with_writes(lake.append(spark, decided, handover=handover, task="plan_splits", reads=reads))
 
 
 def undecidable(handover: Handover) -> dict[str, str]:
@@ -46,22 +60,64 @@ def undecidable(handover: Handover) -> dict[str, str]:
 
 
 def topic_hashes(spark: SparkSession, lake: Lake, handover: Handover, inputs: dict[str, DataFrame]) -> DataFrame:
-    """cluster, bundle, ascending hashes of all its topics: only for bundles chosen, and only where they are needed."""
+    """The topics of each bundle chosen, only where its algorithm looks at topics: see `TOPICS_TYPE`.
+
+    `hashes` are those of all its topics, ascending. The `loaded_…` arrays go together: hash, msg/s and byte/s of the
+    topics that its owner has loaded, by hash and name.
+    """
     from pyspark.sql import functions as F
 
-    empty = spark.createDataFrame([], "cluster string, bundle string, hashes array<bigint>")
+    empty = spark.createDataFrame([], TOPICS_TYPE)
     if not any(split_round.cuts_by_topics(cycle) for cycle in handover.open_cycles()):
         return empty
     rounds = {**inputs, "topic_hashes": empty}
-    chosen = decide_rounds(rounds, split_round.choose, {"chosen": split_round.chosen_type()})["chosen"]
+    chosen = decide_rounds(rounds, by_manager.choose_to_split, {"chosen": split_round.chosen_type()})["chosen"]
     if chosen.isEmpty():
         return empty
-    topics = read_checked(lake, spark, handover, "topic_stats").select("cluster", "namespace", "topic", "hash")
     inside = (F.col("hash") >= F.col("lower")) & ((F.col("hash") < F.col("upper")) | F.col("is_last"))
-    return (
-        topics.distinct()
-        .join(F.broadcast(chosen), on=["cluster", "namespace"], how="inner")
-        .where(inside)
-        .groupBy("cluster", "bundle")
-        .agg(F.sort_array(F.collect_list("hash")).alias("hashes"))
+    topics = read_checked(lake, spark, handover, "topic_stats").join(
+        F.broadcast(chosen), on=["cluster", "namespace"], how="inner"
     )
+    # A topic that moves is shown twice: it counts once, with what the bundle's owner shows of it.
+    shown = F.when((F.col("observation") == "loaded") & (F.col("broker") == F.col("owner")), _load())
+    one_each = topics.where(inside).groupBy("cluster", "bundle", "topic", "hash").agg(F.max(shown).alias("load"))
+    loaded = F.sort_array(F.collect_list(F.when(F.col("load").isNotNull(), F.struct("hash", "topic", "load.*"))))
+    gathered = one_each.groupBy("cluster", "bundle").agg(
+        F.sort_array(F.collect_list("hash")).alias("hashes"), loaded.alias("loaded")
+    )
+    arrays = [F.col(f"loaded.{name}").alias(f"loaded_{plural}") for name, plural in _LOADED.items()]
+    return gathered.select("cluster", "bundle", "hashes", *arrays)
+
+
+def persistent_topics(spark: SparkSession, lake: Lake, handover: Handover, bundles: DataFrame) -> dict[str, DataFrame]:
+    """cluster, bundle, persistent topics: of the namespaces whose LARGEST or HOT bundle is to be split, if any."""
+    from pyspark.sql import functions as F
+
+    wished = {
+        (cycle.cluster, wish["namespace"])
+        for cycle in handover.open_cycles()
+        for wish in cycle.wishes
+        if wish["bundle"] in (LARGEST, HOT)
+    }
+    if not wished:
+        return {}
+    asked = F.broadcast(spark.createDataFrame(sorted(wished), "cluster string, namespace string"))
+    topics = read_checked(lake, spark, handover, "topic_stats").where(F.col("domain") == "persistent")
+    topics = topics.select("cluster", "namespace", "topic", "hash").distinct().join(asked, on=["cluster", "namespace"])
+    ranges = bundles.select("cluster", "namespace", "bundle", "lower", "upper")
+    inside = (F.col("hash") >= F.col("lower")) & (
+        (F.col("hash") < F.col("upper")) | (F.col("upper") == F.lit(HIGHEST_HASH))
+    )
+    placed = topics.join(F.broadcast(ranges), on=["cluster", "namespace"]).where(inside)
+    return {"persistent_topics": placed.groupBy("cluster", "bundle").agg(F.count("*").alias("topics"))}
+
+
+def _load() -> Column:
+    """A loaded topic's rate and throughput, in and out; a figure that is missing counts for nothing."""
+    from pyspark.sql import functions as F
+
+    def total(figure: str) -> Column:
+        ins, outs = (F.coalesce(F.col(f"msg_{figure}_{end}"), F.lit(0.0)) for end in ("in", "out"))
+        return ins + outs
+
+    return F.struct(total("rate").alias("rate"), total("throughput").alias("throughput"))

@@ -1,13 +1,65 @@
-"""What a split algorithm answers."""
+"""What a split algorithm is given and what it answers."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """Where to cut a bundle: positions (hashes), or none and the rule that says why not."""
+    """Where to cut a bundle: ascending positions (hashes), or none and the rule that says why not.
+
+    `failed`: Pulsar's algorithm raises here instead of answering that there is nothing to cut.
+    """
 
     positions: tuple[int, ...]
     rule: str
+    failed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TopicLoads:
+    """The loaded topics of a bundle by column: hash, message rate in and out (msg/s), throughput in and out (byte/s).
+
+    Their order is that of the bundle's topic list: totals are summed in it, and of topics that share a hash the last
+    one counts.
+    """
+
+    hashes: Sequence[int] = ()
+    rates: Sequence[float] = ()
+    throughputs: Sequence[float] = ()
+
+    @classmethod
+    def of(cls, topics: Iterable[tuple[int, float, float]]) -> TopicLoads:
+        """The same from hash, rate and throughput of each topic."""
+        columns = tuple(zip(*topics, strict=True))
+        return cls(*columns) if columns else cls()
+
+
+@dataclass(frozen=True, slots=True)
+class BundleTopics:
+    """The topics of one bundle: ascending hashes of all of them, loaded or not, and the loads of the loaded ones."""
+
+    hashes: Sequence[int] = ()
+    loads: TopicLoads = field(default_factory=TopicLoads)
+
+
+NO_TOPICS = BundleTopics()
+
+
+@dataclass(frozen=True, slots=True)
+class SplitOption:
+    """What is to be cut, and by what (Pulsar: BundleSplitOption, FlowOrQpsEquallyDivideBundleSplitOption).
+
+    `positions`: cuts that were asked for, in any order; None if none were. Limits are those of one bundle, in msg/s and
+    byte/s, `difference` is the fraction above a limit from which a bundle counts as too busy.
+    """
+
+    lower: int
+    upper: int
+    topics: BundleTopics = NO_TOPICS
+    positions: Sequence[int] | None = None
+    max_rate: float = 0.0
+    max_throughput: float = 0.0
+    difference: float = 0.0

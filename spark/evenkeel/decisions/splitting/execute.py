@@ -15,12 +15,17 @@ from evenkeel.decisions.bundles import HIGHEST_HASH, apply_split, boundary_text,
 from evenkeel.decisions.considered import Considered
 from evenkeel.decisions.load import BundleHistory
 from evenkeel.decisions.placement.gates import UnloadGates
-from evenkeel.decisions.splitting.algorithms import algorithm_named
+from evenkeel.decisions.splitting.algorithms import cut_by_broker, option_of
+from evenkeel.decisions.splitting.cut import NO_TOPICS, BundleTopics, Cut
 from evenkeel.decisions.splitting.when import SplitPlan
 from evenkeel.errors import BadRange
 from evenkeel.settings import Settings
 
 FULL_BOUNDARIES = (0, HIGHEST_HASH)
+# Why an algorithm that was asked cut nothing.
+NO_CUT = frozenset(
+    {"nothing_to_cut", "no_positions", "no_position_inside", "too_few_busy_topics", "traffic_below_gate", "one_piece"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,14 +83,14 @@ def unloads_children(bundle: str, broker: str, gates: UnloadGates, settings: Set
 def carry_out(
     plan: SplitPlan,
     boundaries: Mapping[str, Sequence[int]],
-    topic_hashes: Mapping[str, Sequence[int]],
+    topics: Mapping[str, BundleTopics],
     gates: UnloadGates,
     settings: Settings,
 ) -> SplitRound:
     """Guard, cut and name the children of every chosen bundle.
 
-    `boundaries`: namespace -> its boundaries. `topic_hashes`: bundle -> ascending hashes of all its topics, needed by
-    topic_count_equally_divide. Cuts are made by defaultNamespaceBundleSplitAlgorithm.
+    `boundaries`: namespace -> its boundaries. `topics`: bundle -> its topics, needed by all algorithms but
+    range_equally_divide. Cuts are made by defaultNamespaceBundleSplitAlgorithm, in whatever generation of Pulsar.
     """
     splits = []
     rows = []
@@ -96,7 +101,7 @@ def carry_out(
         if plan.splits.get(row.subject) != row.broker:
             rows.append(replace(row, outcome="skipped", rule="reported_by_two_brokers"))
             continue
-        made = _carry_out(row, boundaries, topic_hashes, gates, settings)
+        made = _carry_out(row, boundaries, topics, gates, settings)
         if isinstance(made, PlannedSplit):
             splits.append(made)
             rows.append(made.reason)
@@ -108,7 +113,7 @@ def carry_out(
 def _carry_out(
     row: Considered,
     boundaries: Mapping[str, Sequence[int]],
-    topic_hashes: Mapping[str, Sequence[int]],
+    topics: Mapping[str, BundleTopics],
     gates: UnloadGates,
     settings: Settings,
 ) -> PlannedSplit | Considered:
@@ -118,9 +123,9 @@ def _carry_out(
     if refused is not None:
         return replace(row, outcome="refused", rule=refused)
     algorithm = settings.defaultNamespaceBundleSplitAlgorithm
-    cut = algorithm_named(algorithm)(found.lower, found.upper, topic_hashes.get(bundle, ()))
+    cut = cut_by_broker("", option_of(found, settings, topics.get(bundle, NO_TOPICS)), settings)
     if not cut.positions:
-        return replace(row, outcome="refused", rule="nothing_to_cut")
+        return replace(row, outcome="refused", rule=why_no_cut(cut))
     try:
         split = apply_split(boundaries.get(namespace, FULL_BOUNDARIES), found, cut.positions)
     except BadRange:
@@ -128,7 +133,7 @@ def _carry_out(
     if split is None:
         return replace(row, outcome="refused", rule="bundle_gone")
     unload = unloads_children(bundle, broker, gates, settings)
-    numbers = {**row.numbers, "cut": cut.positions[0], "children": len(split.children), "unload_children": int(unload)}
+    numbers = {**row.numbers, **cut_numbers(cut), "unload_children": int(unload)}
     return PlannedSplit(
         bundle=bundle,
         broker=broker,
@@ -138,6 +143,16 @@ def _carry_out(
         unload=unload,
         reason=replace(row, numbers=numbers),
     )
+
+
+def why_no_cut(cut: Cut) -> str:
+    """The rule under which a bundle stays whole that an algorithm did not cut."""
+    return "nothing_to_cut" if cut.rule == "too_few_topics" else cut.rule
+
+
+def cut_numbers(cut: Cut) -> dict[str, float]:
+    """What a verdict tells of a cut: the first position, and how many children there are."""
+    return {"cut": cut.positions[0], "children": len(cut.positions) + 1}
 
 
 def cut_texts(split: PlannedSplit) -> tuple[str, ...]:

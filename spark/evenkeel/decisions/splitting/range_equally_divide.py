@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from evenkeel.decisions.splitting.cut import Cut
+from evenkeel.decisions.splitting.cut import Cut, SplitOption
 
 
-def cut(lower: int, upper: int, sorted_hashes: Sequence[int] = ()) -> Cut:
+def cut(option: SplitOption) -> Cut:
     """One cut at lower + (upper - lower) div 2, whatever topics there are.
 
     The full range is cut at 0x7fffffff, as its upper end is 0xffffffff and not 2^32.
     """
-    return Cut((lower + (upper - lower) // 2,), "middle_of_range")
+    return Cut((option.lower + (option.upper - option.lower) // 2,), "middle_of_range")

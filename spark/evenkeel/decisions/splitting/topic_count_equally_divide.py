@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from evenkeel.decisions.splitting.cut import Cut
+from evenkeel.decisions.splitting.cut import Cut, SplitOption
 
 
-def cut(lower: int, upper: int, sorted_hashes: Sequence[int]) -> Cut:
+def cut(option: SplitOption) -> Cut:
     """One cut half-way between the two middle hashes; none for fewer than two topics.
 
-    `sorted_hashes`: hashes of all topics of the bundle, ascending, not only of the loaded ones. Where the two middle
-    hashes are equal or neighbours the cut lies on the left one, whose topic then goes right. A cut at `lower` is
-    possible and refused later (`execute`).
+    All topics of the bundle count, not only the loaded ones. Where the two middle hashes are equal or neighbours the
+    cut lies on the left one, whose topic then goes right. A cut at `lower` is possible and refused later (`execute`).
     """
-    count = len(sorted_hashes)
+    hashes = option.topics.hashes
+    count = len(hashes)
     if count <= 1:
         return Cut((), "too_few_topics")
-    left, right = sorted_hashes[max(count // 2 - 1, 0)], sorted_hashes[count // 2]
+    left, right = hashes[max(count // 2 - 1, 0)], hashes[count // 2]
     return Cut((left + (right - left) // 2,), "middle_topic")

@@ -9,7 +9,7 @@ follows names: broker, then bundle.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from evenkeel.decisions.bundles import namespace_of
@@ -89,10 +89,11 @@ def find_bundles_to_split(
     return SplitPlan(dict(sorted(splits.items())), tuple(rows))
 
 
-def limits_of(stats: BundleStats, history: BundleHistory | None, settings: Settings) -> tuple[Limit, ...]:
-    """The figures that are held against limits, in the order in which Pulsar names its reason."""
-    rate = history.long_term.rate if history else 0.0
-    throughput = history.long_term.throughput if history else 0.0
+def limits_of(stats: BundleStats, rate: float, throughput: float, settings: Settings) -> tuple[Limit, ...]:
+    """The figures that are held against limits, in the order in which Pulsar names its reason.
+
+    `rate` (msg/s) and `throughput` (byte/s) are those that the load manager looks at.
+    """
     topics = settings.loadBalancerNamespaceBundleMaxTopics
     sessions = settings.loadBalancerNamespaceBundleMaxSessions
     limits = [Limit("topics_over_limit", "loadBalancerNamespaceBundleMaxTopics", stats.topics, topics, "count")]
@@ -124,9 +125,17 @@ def bandwidth_limit(settings: Settings) -> int:
     return (product + (1 << 31)) % (1 << 32) - (1 << 31)
 
 
+def switched_off(settings: Settings) -> Considered | None:
+    """The row about a cluster whose switch for splits is off; None where it is on."""
+    if settings.evenkeelSplitEnabled:
+        return None
+    return considered("cluster", "cluster", None, "skipped", "switched_off", setting="evenkeelSplitEnabled")
+
+
 def _stopped(brokers: Mapping[str, BrokerReport], settings: Settings) -> Considered | None:
-    if not settings.evenkeelSplitEnabled:
-        return considered("cluster", "cluster", None, "skipped", "switched_off", setting="evenkeelSplitEnabled")
+    off = switched_off(settings)
+    if off is not None:
+        return off
     if len(brokers) < FEWEST_BROKERS:
         return considered(
             "cluster",
@@ -161,17 +170,19 @@ def _consider(
             threshold=FEWEST_TOPICS,
             unit="count",
         )
-    limits = limits_of(stats, history, settings)
-    figures = {_figure(limit): limit.measured for limit in limits}
+    rate = history.long_term.rate if history else 0.0
+    throughput = history.long_term.throughput if history else 0.0
+    limits = limits_of(stats, rate, throughput, settings)
+    figures = figures_of(limits)
     exceeded = next((limit for limit in limits if limit.exceeded), None)
     if exceeded is None:
         nearest = max(limits, key=lambda limit: limit.share)
-        return _row(bundle, broker, "kept", "below_limits", nearest, figures)
+        return limit_row(bundle, broker, "kept", "below_limits", nearest, figures)
     namespace = namespace_of(bundle)
     bundles = bundle_counts.get(namespace, 1) + chosen.get(namespace, 0)
     figures["bundles_of_namespace"] = bundles
     if bundles < settings.loadBalancerNamespaceMaximumBundles:
-        return _row(bundle, broker, "split", exceeded.rule, exceeded, figures)
+        return limit_row(bundle, broker, "split", exceeded.rule, exceeded, figures)
     return considered(
         bundle,
         "bundle",
@@ -186,9 +197,10 @@ def _consider(
     )
 
 
-def _row(
+def limit_row(
     bundle: str, broker: str, outcome: Outcome, rule: str, limit: Limit, figures: Mapping[str, float]
 ) -> Considered:
+    """The verdict on a bundle that one of its limits settled."""
     return considered(
         bundle,
         "bundle",
@@ -203,5 +215,6 @@ def _row(
     )
 
 
-def _figure(limit: Limit) -> str:
-    return limit.rule.removesuffix("_over_limit")
+def figures_of(limits: Iterable[Limit]) -> dict[str, float]:
+    """What was measured, by name."""
+    return {limit.rule.removesuffix("_over_limit"): limit.measured for limit in limits}

@@ -65,8 +65,16 @@ class SplittingKeys:
         1, lowest=1, unit="min", manager="extensible", dynamic=False, meaning="Time between two split rounds."
     )
     loadBalancerMaxNumberOfBundlesToSplitPerCycle: int = key(
-        10, lowest=0, unit="bundles", manager="extensible", meaning="Most splits a broker decides in one round."
+        10,
+        lowest=0,
+        unit="bundles",
+        manager="extensible",
+        meaning="Most splits a broker decides in one round; 0 sets no limit.",
     )
     loadBalancerNamespaceBundleSplitConditionHitCountThreshold: int = key(
-        3, lowest=0, unit="rounds", manager="extensible", meaning="Rounds in a row before a split."
+        3,
+        lowest=0,
+        unit="rounds",
+        manager="extensible",
+        meaning="A bundle is split once over a limit in more rounds in a row.",
     )

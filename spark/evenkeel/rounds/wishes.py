@@ -1,0 +1,128 @@
+"""The wishes that a cycle took, judged by what its tables show."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator
+from typing import Any
+
+from evenkeel.decisions.considered import Considered, considered
+from evenkeel.decisions.splitting.algorithms import name_in_force
+from evenkeel.decisions.splitting.cut import BundleTopics
+from evenkeel.decisions.wishes.bundle import bundle_meant
+from evenkeel.decisions.wishes.split import grant_split
+from evenkeel.decisions.wishes.unload import grant_unload
+from evenkeel.decisions.wishes.wish import ClusterView, Granted, SplitWish, UnloadWish, subject_of
+from evenkeel.rounds import reading
+from evenkeel.rounds.reading import Row, Rows
+from evenkeel.rounds.reasons import reason_row
+from evenkeel.settings import Settings
+
+STRATEGY = "wish"
+SPLIT, UNLOAD = "split", "unload"
+
+
+def wishes_of(cycle: Row, kind: str) -> list[Row]:
+    """The wishes of one kind that the cycle took, oldest first."""
+    return [wish for wish in json.loads(cycle.get("wishes") or "[]") if wish["kind"] == kind]
+
+
+def granted_splits(rows: Rows, topics: dict[str, BundleTopics]) -> list[tuple[Row, Granted]]:
+    """Each wish for a split with its verdict; of two for one bundle the older counts."""
+    settings = reading.settings_of(rows)
+    done: set[str] = set()
+    found = []
+    for wish in wishes_of(reading.the_cycle(rows), SPLIT):
+        verdict = grant_split(_split(wish), view_of(rows, topics, splitting=done), settings)
+        if verdict.accepted:
+            done.add(verdict.verdict.subject)
+        found.append((wish, verdict))
+    return found
+
+
+def granted_unloads(rows: Rows) -> list[tuple[Row, Granted]]:
+    """Each wish for an unload with its verdict; a bundle that this cycle splits is not unloaded."""
+    split = {row["subject"] for row in rows["split_decisions"] if row["outcome"] == "split"}
+    done: set[str] = set()
+    found = []
+    for wish in wishes_of(reading.the_cycle(rows), UNLOAD):
+        asked = UnloadWish(wish["namespace"], wish["bundle"], wish["destination"])
+        verdict = grant_unload(asked, view_of(rows, {}, splitting=split, unloading=done))
+        if verdict.accepted:
+            done.add(verdict.verdict.subject)
+        found.append((wish, verdict))
+    return found
+
+
+def bundles_to_look_into(rows: Rows, settings: Settings) -> Iterator[tuple[str, str | None]]:
+    """The bundles, with their owners, whose topics a wished split has to see."""
+    view = view_of(rows, {})
+    for wish in wishes_of(reading.the_cycle(rows), SPLIT):
+        meant = bundle_meant(_split(wish), view)
+        if looks_at_topics(wish, settings) and not isinstance(meant, Granted):
+            bundle = subject_of(SplitWish(wish["namespace"], str(meant)))
+            yield bundle, view.owners.get(bundle)
+
+
+def looks_at_topics(wish: Row, settings: Settings) -> bool:
+    """Whether the algorithm of a wished split looks at the bundle's topics."""
+    return name_in_force(wish["algorithm"] or "", settings) != "range_equally_divide"
+
+
+def view_of(
+    rows: Rows,
+    topics: dict[str, BundleTopics],
+    *,
+    splitting: Collection[str] = frozenset(),
+    unloading: Collection[str] = frozenset(),
+) -> ClusterView:
+    """The cluster as wishes are held against it.
+
+    It is the brokers that carry a wish out, so the manager is the one that they run, whichever one's rules decide the
+    rest of the cycle.
+    """
+    settings = reading.settings_of(rows)
+    observed = rows["cluster_policies"][0] if rows["cluster_policies"] else {}
+    reported = frozenset(row["broker"] for row in rows["broker_reports"] if row["state"] == reading.REPORTED)
+    listed = frozenset(observed.get("brokers") or reported)
+    runs = observed.get("manager")
+    manager = runs if runs in ("modular", "extensible") else reading.the_cycle(rows)["manager"]
+    owned = {row["bundle"]: row["owner"] for row in rows["bundle_load"] if row["owner"] is not None}
+    return ClusterView(
+        manager="extensible" if manager == "extensible" else "modular",
+        generation="5" if settings.generation == "5.0" else "4",
+        boundaries=reading.boundaries(rows),
+        owners=owned,
+        brokers=listed,
+        silent=listed - reported,
+        histories=reading.histories(rows),
+        persistent_topics={row["bundle"]: row["topics"] for row in rows.get("persistent_topics", ())},
+        topics=topics,
+        splitting=splitting,
+        unloading=unloading,
+    )
+
+
+def with_unloads(rows: Rows, verdicts: list[Considered], shedder: str) -> list[dict[str, Any]]:
+    """Rows of a shedder's verdicts and of the wishes for unloads; a bundle wished away is left to the wish."""
+    wished = granted_unloads(rows)
+    left = left_to_wishes(verdicts, {one.verdict.subject for _, one in wished if one.accepted})
+    found = [reason_row(verdict, shedder) for verdict in left]
+    return [*found, *(reason_row(one.verdict, STRATEGY, wish["wish_id"]) for wish, one in wished)]
+
+
+def left_to_wishes(verdicts: list[Considered], wished: Collection[str]) -> list[Considered]:
+    """The verdicts of a strategy, with its acts on bundles that a wish was granted for given up."""
+    return [
+        considered(row.subject, "bundle", row.broker, "skipped", "wished")
+        if row.subject_kind == "bundle" and row.subject in wished and row.outcome in ("split", "unload")
+        else row
+        for row in verdicts
+    ]
+
+
+def _split(wish: Row) -> SplitWish:
+    positions: tuple[Any, ...] = tuple(wish["positions"] or ())
+    return SplitWish(
+        wish["namespace"], wish["bundle"], wish["algorithm"] or "", positions, bool(wish["unload_children"])
+    )
