@@ -4,12 +4,13 @@ The name of a test begins with the page: `administration` is "Load balance acros
 (administration-load-balance), `concepts` is "Concepts" of broker load balancing
 (concepts-broker-load-balancing-concepts), `article` is "Achieving Broker Load Balancing with Apache Pulsar",
 `configuration` is the text beside a key in broker.conf. Where a page and Pulsar's classes differ, the test holds to the
-classes and says so. The end of the file is the place for strategies that are not here yet.
+classes and says so.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import pytest
 
@@ -35,8 +36,13 @@ from evenkeel.decisions.load import (
 from evenkeel.decisions.placement.pipeline import PlacementRound
 from evenkeel.decisions.sentences import sentence
 from evenkeel.decisions.shedding import overload_shedder, threshold_shedder
-from evenkeel.decisions.splitting import range_equally_divide, topic_count_equally_divide
-from evenkeel.decisions.splitting.cut import BundleTopics, SplitOption
+from evenkeel.decisions.splitting import (
+    flow_or_qps_equally_divide,
+    range_equally_divide,
+    specified_positions_divide,
+    topic_count_equally_divide,
+)
+from evenkeel.decisions.splitting.cut import BundleTopics, SplitOption, TopicLoads
 from evenkeel.decisions.splitting.when import find_bundles_to_split
 from evenkeel.settings import Settings, resolve
 
@@ -403,5 +409,42 @@ def test_concepts_the_destination_of_a_shed_bundle_is_chosen_before_it_is_unload
     assert placed.destination == "b2:1"
 
 
-# Examples of UniformLoadShedder, AvgShedder, TransferShedder, specified_positions_divide and
-# flow_or_qps_equally_divide belong below this line, one heading per strategy.
+# specified_positions_divide, flow_or_qps_equally_divide
+
+
+def test_concepts_specified_positions_divide() -> None:
+    """As the page has it; its bundle holds two topics, and with fewer Pulsar cuts nothing."""
+    topics = BundleTopics([0x30000000, 0x35000000])
+    asked = SplitOption(0x00000000, 0x40000000, topics, positions=[0x33000000])
+    assert specified_positions_divide.cut(asked).positions == (0x33000000,)
+    assert specified_positions_divide.cut(replace(asked, topics=BundleTopics([0x30000000]))).positions == ()
+
+
+@pytest.mark.parametrize(
+    ("max_rate", "max_mib", "cuts"),
+    [
+        (450.0, 200, (0x1C800001, 0x2E800001, 0x48800001, 0x67000001)),
+        (1900.0, 90, (0x2E800001, 0x67000001)),
+        (1100.0, 110, (0x48800001,)),
+    ],
+    ids=["case 1, by rate", "case 2, by throughput", "case 3, both"],
+)
+def test_concepts_flow_or_qps_equally_divide(max_rate: float, max_mib: int, cuts: tuple[int, ...]) -> None:
+    """The places are those of the page. Its numbers are not: it takes the mean of hexadecimal digits as if they were
+    decimal (0x19500000, 0x31500000, …), and Pulsar adds 1. Nor are there rounds of splitting: one call gives all cuts.
+    """
+    hashes = [0x10000000, 0x15000000, 0x24000000, 0x39000000, 0x58000000, 0x76000000]
+    loads = TopicLoads(hashes, [100.0 * n for n in range(1, 7)], [10.0 * MIB * n for n in range(1, 7)])
+    option = SplitOption(0, 0xFFFFFFFF, BundleTopics(hashes, loads), None, max_rate, max_mib * MIB, 0.1)
+    assert flow_or_qps_equally_divide.cut(option).positions == cuts
+
+
+def test_concepts_flow_or_qps_leaves_a_bundle_alone_that_is_hardly_too_busy() -> None:
+    """The page knows no tolerance; 1,050 msg/s are within 110 % of a limit of 1,000."""
+    loads = TopicLoads([0x10000000, 0x20000000], [500.0, 550.0], [0.0, 0.0])
+    option = SplitOption(0, 0xFFFFFFFF, BundleTopics(list(loads.hashes), loads), None, 1000.0, 100 * MIB, 0.1)
+    assert flow_or_qps_equally_divide.cut(option).positions == ()
+    assert flow_or_qps_equally_divide.cut(replace(option, max_rate=950.0)).positions == (0x18000001,)
+
+
+# UniformLoadShedder, AvgShedder, TransferShedder: see test_differences.py and test_transfers.py

@@ -135,13 +135,12 @@ def test_a_task_that_fails_leaves_a_failed_cycle_with_its_reason(spark, tmp_path
     assert attempt.reason == "shed failed: RuntimeError: the disk is full"
 
 
-def test_a_strategy_that_is_not_at_hand_skips_the_cluster_and_says_what_to_set(spark, tmp_path) -> None:
-    run_cycle(spark, request(tmp_path, 0, overrides={"loadBalancerLoadSheddingStrategy": "UniformLoadShedder"}), quiet)
+def test_a_strategy_of_the_other_manager_keeps_the_cluster_out_and_says_what_to_set(spark, tmp_path) -> None:
+    run_cycle(spark, request(tmp_path, 0, overrides={"loadBalancerLoadSheddingStrategy": "TransferShedder"}), quiet)
     (attempt,) = read_attempts(tmp_path)
-    assert attempt.status == "skipped"
-    assert "UniformLoadShedder" in attempt.reason
+    assert attempt.status == "failed"
+    assert "TransferShedder is the extensible load manager's" in attempt.reason
     assert "ThresholdShedder" in attempt.reason
-    assert read_rows(tmp_path, attempt, "bundle_load")
 
 
 def test_bad_requests_are_refused_before_anything_is_written(spark, tmp_path) -> None:
