@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 # (Its SQL engine would be as much again, but sqlalchemy breaks when a part of it is imported before the whole.)
 _UNUSED = ("altair", "scipy.stats")
 
+# The second sets a level of its own, and notes a temporary folder for every context.
+_TALKATIVE = ("great_expectations", "great_expectations.data_context.types.base")
+
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
@@ -59,7 +62,8 @@ def load_great_expectations() -> Any:
 def run_expectations(suite: Suite, rows: pa.Table | DataFrame) -> Any:
     """The suite's result as Great Expectations gives it, in the form SUMMARY."""
     gx = load_great_expectations()
-    logging.getLogger("great_expectations").setLevel(logging.WARNING)
+    for name in _TALKATIVE:
+        logging.getLogger(name).setLevel(logging.WARNING)
     # A context of its own for each run: a shared one gets slower with every suite that was added to it.
     context = gx.get_context(mode="ephemeral")
     context.variables.progress_bars = {"globally": False}
