@@ -12,7 +12,7 @@ import bisect
 import json
 import random
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -121,7 +121,7 @@ def _answers(shape: Shape, now: datetime) -> Iterator[tuple[str, str, str | None
     for space in spaces:
         yield from ((entry, path, _text(body)) for path, body in _namespace_answers(space))
         yield entry, f"/admin/v2/namespaces/{space.name}/antiAffinity", ""
-    configuration = _text(_configuration())
+    told = _text(configuration())
     for number, broker in enumerate(brokers):
         topics, report = _broker_figures(shape, broker, [(spaces[s], b) for s, b in owned[number]], now)
         bundles = {f"{spaces[s].name}/{spaces[s].range_of(b)}": _OWNED for s, b in owned[number]}
@@ -129,7 +129,7 @@ def _answers(shape: Shape, now: datetime) -> Iterator[tuple[str, str, str | None
         yield broker, "/admin/v2/broker-stats/topics", topics
         yield broker, "/admin/v2/brokers/version", "4.2.4"
         yield broker, f"/admin/v2/brokers/{CLUSTER}/{broker}/ownedNamespaces", _text(bundles)
-        yield broker, "/admin/v2/brokers/configuration/runtime", configuration
+        yield broker, "/admin/v2/brokers/configuration/runtime", told
 
 
 _OWNED = {"broker_assignment": "shared", "is_controlled": False, "is_active": True}
@@ -248,16 +248,16 @@ def _report(
     }
 
 
-def _configuration() -> dict[str, str]:
-    """Pulsar's compiled defaults as a broker tells them: all values are text."""
-    texts = {"clusterName": CLUSTER}
+def configuration(cluster: str = CLUSTER, set_keys: Mapping[str, Any] | None = None) -> dict[str, str]:
+    """Pulsar's compiled defaults, and over them `set_keys`, as a broker tells them: all values are text."""
+    texts = {"clusterName": cluster}
     for name, key in registry().items():
         if name.startswith("evenkeel"):
             continue
-        value = key.default
+        value = (set_keys or {}).get(name, key.default)
         if isinstance(value, bool):
             texts[name] = str(value).lower()
-        elif isinstance(value, tuple | frozenset):
+        elif isinstance(value, list | tuple | frozenset):
             texts[name] = f"[{', '.join(sorted(value))}]"
         elif value is None:
             texts[name] = "Optional.empty"

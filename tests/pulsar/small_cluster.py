@@ -5,10 +5,10 @@ from __future__ import annotations
 import gzip
 import json
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from evenkeel.pulsar.answers import Answer, Answers
 from evenkeel.pulsar.view import View
@@ -23,28 +23,66 @@ REFUSED_REPORT = json.dumps(
 FULL = "0x00000000_0xffffffff"
 
 
-class SmallCluster:
+class Answering:
+    """What the brokers `names` answer: every answer stands under (broker, path) and can be replaced by `reply`.
+
+    They know their names, their leader (the first), their cluster, no failure domain and no isolation policy.
+    """
+
+    def __init__(self, names: Sequence[str], *, cluster: str = "lab", finished_at: datetime = FINISHED_AT) -> None:
+        self.names, self.cluster = list(names), cluster
+        self.entry = self.names[0] if self.names else "b1:8080"
+        self.started_at, self.finished_at = finished_at - timedelta(seconds=1), finished_at
+        self.answers: dict[tuple[str, str], dict[str, Any]] = {}
+        self.reply("/admin/v2/brokers", self.names)
+        self.reply("/admin/v2/brokers/leaderBroker", {"brokerId": self.entry})
+        self.reply("/admin/v2/clusters", [cluster])
+        self.reply(f"/admin/v2/clusters/{cluster}/failureDomains", {})
+        self.reply(f"/admin/v2/clusters/{cluster}/namespaceIsolationPolicies", {"reason": "none"}, 404)
+
+    def reply(self, path: str, body: Any, status: int = 200, *, broker: str | None = None, **more: Any) -> Self:
+        """`body`: text goes as it is, anything else as JSON. Without a `broker` the first one is asked."""
+        asked = self.entry if broker is None else broker
+        text = body if isinstance(body, str) else json.dumps(body, ensure_ascii=False)
+        request = {"broker": asked, "method": "GET", "path": path, "status": status, "at": _z(self.finished_at)}
+        self.answers[asked, path] = {**request, "elapsed_ms": 1.0, "location": None, "body": text, **more}
+        return self
+
+    def namespace(self, name: str, boundaries: list[str], group: str = "") -> Self:
+        bundles = {"boundaries": boundaries, "numBundles": len(boundaries) - 1}
+        self.reply(f"/admin/v2/namespaces/{name}", {"bundles": bundles})
+        self.reply(f"/admin/v2/namespaces/{name}/bundles", bundles)
+        return self.reply(f"/admin/v2/namespaces/{name}/antiAffinity", group, 200 if group else 204)
+
+    def requests(self) -> list[dict[str, Any]]:
+        return list(self.answers.values())
+
+    def document(self) -> dict[str, Any]:
+        times = {"started_at": _z(self.started_at), "finished_at": _z(self.finished_at)}
+        return {"format": 1, "n": 0, **times, "note": "", "requests": self.requests()}
+
+    def land(self, folder: Path, name: str = "0000.json") -> Path:
+        """Writes the snapshot as one JSON document; packed if the name says so."""
+        folder.mkdir(parents=True, exist_ok=True)
+        data = json.dumps(self.document(), ensure_ascii=False).encode("utf-8", "surrogatepass")
+        (folder / name).write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+        return folder / name
+
+
+class SmallCluster(Answering):
     """Brokers `b1:8080`, …; namespace `shop/orders` of one bundle, owned by the first broker with one topic loaded.
 
-    Every answer stands under (broker, path) and can be replaced (`reply`) or taken away (`silent`, `never_asked`).
+    Answers can also be taken away (`silent`, `never_asked`).
     """
 
     def __init__(self, brokers: int = 2, *, manager: str = MODULAR, cluster: str = "lab") -> None:
-        self.names = [f"b{number + 1}:8080" for number in range(brokers)]
-        self.cluster, self.manager = cluster, manager
-        self.started_at, self.finished_at = STARTED_AT, FINISHED_AT
-        self.answers: dict[tuple[str, str], dict[str, Any]] = {}
-        entry = self.names[0] if self.names else "b1:8080"
-        self.reply("/admin/v2/brokers", self.names, broker=entry)
-        self.reply("/admin/v2/brokers/leaderBroker", {"brokerId": entry}, broker=entry)
-        self.reply("/admin/v2/clusters", [cluster], broker=entry)
-        self.reply(f"/admin/v2/clusters/{cluster}/failureDomains", {}, broker=entry)
-        self.reply(f"/admin/v2/clusters/{cluster}/namespaceIsolationPolicies", {"reason": "none"}, 404, broker=entry)
+        super().__init__([f"b{number + 1}:8080" for number in range(brokers)], cluster=cluster)
+        self.manager = manager
         for name in self.names:
             self._broker(name)
         if self.names:
             self.namespace("shop/orders", ["0x00000000", "0xffffffff"])
-            self.topics(entry, {"persistent://shop/orders/t1": topic()})
+            self.topics(self.entry, {"persistent://shop/orders/t1": topic()})
 
     def _broker(self, name: str) -> None:
         bundles = [f"shop/orders/{FULL}"] if name == self.names[0] else []
@@ -60,24 +98,11 @@ class SmallCluster:
         else:
             self.reply("/admin/v2/broker-stats/load-report", load_report(bundles), broker=name)
 
-    def reply(self, path: str, body: Any, status: int = 200, *, broker: str = "b1:8080", **more: Any) -> SmallCluster:
-        """`body`: text goes as it is, anything else as JSON."""
-        text = body if isinstance(body, str) else json.dumps(body, ensure_ascii=False)
-        request = {"broker": broker, "method": "GET", "path": path, "status": status, "at": _z(self.finished_at)}
-        self.answers[broker, path] = {**request, "elapsed_ms": 1.0, "location": None, "body": text, **more}
-        return self
-
-    def namespace(self, name: str, boundaries: list[str], group: str = "") -> SmallCluster:
-        bundles = {"boundaries": boundaries, "numBundles": len(boundaries) - 1}
-        self.reply(f"/admin/v2/namespaces/{name}", {"bundles": bundles})
-        self.reply(f"/admin/v2/namespaces/{name}/bundles", bundles)
-        return self.reply(f"/admin/v2/namespaces/{name}/antiAffinity", group, 200 if group else 204)
-
-    def topics(self, broker: str, topics: dict[str, Any], namespace: str = "shop/orders") -> SmallCluster:
+    def topics(self, broker: str, topics: dict[str, Any], namespace: str = "shop/orders") -> Self:
         body = {namespace: {FULL: {"persistent": topics}}}
         return self.reply("/admin/v2/broker-stats/topics", body, broker=broker)
 
-    def silent(self, broker: str) -> SmallCluster:
+    def silent(self, broker: str) -> Self:
         """The broker is dead: every question to it stays without an answer."""
         for (asked, path), answer in self.answers.items():
             if asked == broker:
@@ -88,12 +113,9 @@ class SmallCluster:
                 }
         return self
 
-    def never_asked(self, path: str, broker: str = "b1:8080") -> SmallCluster:
+    def never_asked(self, path: str, broker: str = "b1:8080") -> Self:
         del self.answers[broker, path]
         return self
-
-    def requests(self) -> list[dict[str, Any]]:
-        return list(self.answers.values())
 
     def view(self, extra: Iterable[dict[str, Any]] = ()) -> View:
         """The answers as `evenkeel.pulsar` reads them; `extra` requests come after them."""
@@ -102,17 +124,6 @@ class SmallCluster:
             for n, r in enumerate([*self.requests(), *extra])
         )
         return View(self.cluster, "0000.json", self.started_at, self.finished_at, own, Answers(()), None)
-
-    def document(self) -> dict[str, Any]:
-        times = {"started_at": _z(self.started_at), "finished_at": _z(self.finished_at)}
-        return {"format": 1, "n": 0, **times, "note": "", "requests": self.requests()}
-
-    def land(self, folder: Path, name: str = "0000.json") -> Path:
-        """Writes the snapshot as one JSON document; packed if the name says so."""
-        folder.mkdir(parents=True, exist_ok=True)
-        data = json.dumps(self.document(), ensure_ascii=False).encode("utf-8", "surrogatepass")
-        (folder / name).write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
-        return folder / name
 
 
 def topic(rate: float | str = 1.0, **more: Any) -> dict[str, Any]:

@@ -117,7 +117,7 @@ def test_a_cycle_whose_predecessor_is_not_on_record_says_so_and_a_later_one_take
     assert second.planned["predecessor_attempt_id"] == first.attempt_id
     reads = {(read["table"], read["write_id"]) for read in second.planned["reads"]}
     assert reads <= {(write["table"], write["write_id"]) for write in first.planned["writes"]}
-    assert {table for table, _ in reads} == {"bundle_load", "strategy_state"}
+    assert {table for table, _ in reads} == {"bundle_load", "split_decisions", "strategy_state"}
 
 
 def test_a_task_that_fails_leaves_a_failed_cycle_with_its_reason(spark, tmp_path, monkeypatch) -> None:

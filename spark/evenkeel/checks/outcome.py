@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 from evenkeel.checks.facts import LACKS_A_RATE
 from evenkeel.checks.judging import TOPICS, Judgement, broken_words
 from evenkeel.checks.reject_filters import is_broken, rejected_rows
+from evenkeel.engine.flat import first_of
 from evenkeel.lake.schema import STAMP_NAMES
 from evenkeel.lake.tables import TABLES
 
@@ -73,10 +74,7 @@ def _rejected_topics(spark: SparkSession, judgement: Judgement, topic_stats: Dat
 
 
 def _files(paths: dict[str, str]) -> Column:
-    file = F.lit("").cast("string")
-    for cluster, path in sorted(paths.items()):
-        file = F.when(F.col("cluster") == cluster, F.lit(path)).otherwise(file)
-    return file
+    return first_of(((F.col("cluster") == cluster, path) for cluster, path in sorted(paths.items())), F.lit(""))
 
 
 def _frame(spark: SparkSession, table: str, rows: Iterable[Row]) -> DataFrame:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from functools import reduce
-from operator import or_
 from typing import TYPE_CHECKING, Any
 
+from evenkeel.engine.flat import any_of
 from evenkeel.handover import Predecessor
 from evenkeel.lake.manifest import writes_of
 from evenkeel.lake.store import Lake
@@ -59,7 +58,7 @@ def find_predecessors(
     earlier = [(F.col("cluster") == cluster) & (F.col("cycle_at") < moment(at)) for cluster, at, _ in cycles]
     is_backfill = (F.col("kind") == "backfill").cast("int")
     rows = (
-        decided.where(reduce(or_, earlier))
+        decided.where(any_of(earlier))
         .groupBy(F.col("cluster"))
         .agg(
             F.max_by(

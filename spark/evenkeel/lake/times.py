@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import reduce
-from operator import or_
 from typing import TYPE_CHECKING
+
+from evenkeel.engine.flat import any_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -29,5 +29,4 @@ def is_one_of(cycles: Iterable[tuple[str, str]]) -> Column:
     """Whether a row belongs to one of these cycles, each a cluster and its `cycle_at` as text."""
     from pyspark.sql import functions as F
 
-    these = [(F.col("cluster") == cluster) & (F.col("cycle_at") == moment(at)) for cluster, at in cycles]
-    return reduce(or_, these, F.lit(False))
+    return any_of((F.col("cluster") == cluster) & (F.col("cycle_at") == moment(at)) for cluster, at in cycles)

@@ -8,7 +8,7 @@ from evenkeel.rounds import reading
 from evenkeel.rounds.reading import Row, Rows
 
 # Pulsar asked for the split and got none: by then the history was gone.
-_FORGOTTEN_THOUGH_REFUSED = frozenset({"cut_outside_bundle", *NO_CUT})
+FORGOTTEN_THOUGH_REFUSED = frozenset({"cut_outside_bundle", *NO_CUT})
 
 
 def load_of(rows: Rows) -> LoadData:
@@ -20,4 +20,4 @@ def load_of(rows: Rows) -> LoadData:
 
 
 def _is_forgotten(row: Row) -> bool:
-    return bool(row["outcome"] == "split" or row["rule"] in _FORGOTTEN_THOUGH_REFUSED)
+    return bool(row["outcome"] == "split" or row["rule"] in FORGOTTEN_THOUGH_REFUSED)

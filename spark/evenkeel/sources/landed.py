@@ -11,10 +11,10 @@ import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from evenkeel.engine.flat import united
 from evenkeel.errors import BadInput
 from evenkeel.handover import ClusterCycle
 from evenkeel.sources.headers import Header, open_bytes, parts_of, read_header
@@ -68,7 +68,7 @@ def requests_of_cycles(spark: SparkSession, cycles: Iterable[tuple[ClusterCycle,
         frames.append(_of_cycle(_rows(spark, own), cycle, OWN))
         if lent is not None:
             frames.append(_of_cycle(_rows(spark, lent), cycle, LENT))
-    return reduce(lambda left, right: left.unionByName(right), frames)
+    return united(frames)
 
 
 def _of_cycle(rows: DataFrame, cycle: ClusterCycle, source: str) -> DataFrame:

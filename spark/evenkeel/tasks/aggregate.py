@@ -1,6 +1,7 @@
 """Topic figures become the load of bundles and brokers.
 
-Reads: the observed tables without rejected records, `rejected`, and the predecessor's `bundle_load`.
+Reads: the observed tables without rejected records, `rejected`, and the predecessor's `bundle_load` and
+`split_decisions`.
 Writes: `bundle_load`, a row per bundle of the boundaries in force, and `broker_load`, a row per broker.
 Skips: clusters that are not open. Fails: never for what it finds in the data; what is not known stays NULL.
 """
@@ -9,9 +10,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from evenkeel.aggregation.bundle_averages import AVERAGES, SAMPLES
 from evenkeel.aggregation.load import Observed, load_of
-from evenkeel.handover import Handover
+from evenkeel.handover import ClusterCycle, Handover
 from evenkeel.lake.store import Lake
+from evenkeel.rounds.loads import FORGOTTEN_THOUGH_REFUSED
 from evenkeel.settings import EffectiveSettings, Settings
 from evenkeel.tasks.checked import read_checked
 from evenkeel.tasks.inputs import predecessor_rows
@@ -26,8 +29,31 @@ def run(spark: SparkSession, handover: Handover) -> Handover:
         return handover
     lake = Lake(handover.lake)
     previous, before = predecessor_rows(spark, lake, handover, "bundle_load")
-    load = load_of(observed(spark, lake, handover, previous), weights(spark, handover))
-    return handover.with_writes(lake.append(spark, load, handover=handover, task="aggregate", reads=before))
+    splits, decided = predecessor_rows(spark, lake, handover, "split_decisions")
+    known = without_histories(previous, forgotten(splits, handover))
+    load = load_of(observed(spark, lake, handover, known), weights(spark, handover))
+    return handover.with_writes(lake.append(spark, load, handover=handover, task="aggregate", reads=before + decided))
+
+
+def forgotten(splits: DataFrame, handover: Handover) -> DataFrame:
+    """cluster, bundle: those whose split the predecessor asked for. Pulsar forgets their history.
+
+    Up to 4.x whether it is split or not; from 5.0 on only once it is, and then the bundle is not there any more.
+    """
+    from pyspark.sql import functions as F
+
+    clusters = [cycle.cluster for cycle in handover.open_cycles() if _settings_of(cycle).generation == "4.x"]
+    asked = (F.col("outcome") == "split") | F.col("rule").isin(sorted(FORGOTTEN_THOUGH_REFUSED))
+    found = splits.where(F.col("cluster").isin(clusters) & asked)
+    return found.select("cluster", F.col("subject").alias("bundle")).distinct()
+
+
+def without_histories(previous: DataFrame, bundles: DataFrame) -> DataFrame:
+    """Rows of bundle_load, those of `bundles` without averages and number of samples."""
+    from pyspark.sql import functions as F
+
+    marked = previous.join(F.broadcast(bundles.withColumn("is_forgotten", F.lit(True))), ["cluster", "bundle"], "left")
+    return marked.withColumns({name: F.expr(f"if(is_forgotten, null, {name})") for name in (*SAMPLES, *AVERAGES)})
 
 
 def observed(spark: SparkSession, lake: Lake, handover: Handover, previous: DataFrame) -> Observed:
@@ -56,7 +82,7 @@ def weights(spark: SparkSession, handover: Handover) -> DataFrame:
     columns += "direct_memory_weight double, bandwidth_in_weight double, bandwidth_out_weight double"
     rows = []
     for cycle in handover.open_cycles():
-        settings = EffectiveSettings.from_json(cycle.settings).settings if cycle.settings else Settings()
+        settings = _settings_of(cycle)
         rows.append(
             (
                 cycle.cluster,
@@ -69,3 +95,7 @@ def weights(spark: SparkSession, handover: Handover) -> DataFrame:
             )
         )
     return spark.createDataFrame(rows, columns)
+
+
+def _settings_of(cycle: ClusterCycle) -> Settings:
+    return EffectiveSettings.from_json(cycle.settings).settings if cycle.settings else Settings()

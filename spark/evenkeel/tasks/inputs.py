@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from functools import reduce
-from operator import or_
 from typing import TYPE_CHECKING, Any
 
+from evenkeel.engine.flat import any_of
 from evenkeel.engine.grouped import grouped_map
 from evenkeel.handover import Handover, Write
 from evenkeel.lake.schema import Table, ddl_type
@@ -74,7 +73,7 @@ def predecessor_rows(
     # A write may hold rows of several clusters; each cluster has its own predecessor.
     own = {(write.cluster, write.write_id) for write in reads}
     mine = [(F.col("cluster") == cluster) & (F.col("write_id") == write_id) for cluster, write_id in sorted(own)]
-    return (frame.where(reduce(or_, mine)) if mine else frame), reads
+    return (frame.where(any_of(mine)) if mine else frame), reads
 
 
 def state_before(

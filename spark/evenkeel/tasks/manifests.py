@@ -12,8 +12,8 @@ from evenkeel.engine.code import code_digest, code_version
 from evenkeel.handover import OPEN, ClusterCycle, Handover, Write
 from evenkeel.lake.manifest import write_rows
 
-# Of the cycle before, a cycle reads the averages and the strategies' state.
-STATE_TABLES = ("bundle_load", "strategy_state")
+# Of the cycle before, a cycle reads the averages, whose splits end some of them, and the strategies' state.
+STATE_TABLES = ("bundle_load", "split_decisions", "strategy_state")
 _FIGURES = ("shedder", "placement", "splits", "unloads", "placements", "refusals")
 _RATIOS = ("before_max_over_mean", "after_max_over_mean", "moved_traffic_share")
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from evenkeel.engine.flat import any_of, first_of
 from evenkeel.engine.keeping import keep
 from evenkeel.lake.tables import TABLES
 from evenkeel.pulsar.observed import Observed
@@ -74,11 +75,12 @@ def refused_topics(refused: DataFrame, files: Mapping[tuple[str, str], str]) -> 
     """Rows of rejected: `files` names the file by cluster and source."""
     from pyspark.sql import functions as F
 
-    file, reason = F.lit(None).cast("string"), F.lit(None).cast("string")
-    for (cluster, source), path in files.items():
-        file = F.when((F.col("cluster") == cluster) & (F.col("source") == source), F.lit(path)).otherwise(file)
-    for rule, words in _REASONS.items():
-        reason = F.when(F.col("refused") == rule, F.lit(words)).otherwise(reason)
+    unknown = F.lit(None).cast("string")
+    cases = [
+        ((F.col("cluster") == cluster) & (F.col("source") == source), path) for (cluster, source), path in files.items()
+    ]
+    file = first_of(cases, unknown)
+    reason = first_of(((F.col("refused") == rule, words) for rule, words in _REASONS.items()), unknown)
     place = F.concat_ws(" ", "broker", "path", "topic")
     return refused.select(
         "cluster",
@@ -127,12 +129,11 @@ def raw_answers(
 def _is_one_of(wanted: Iterable[tuple[str, str, Sequence[int]]]) -> Column:
     from pyspark.sql import functions as F
 
-    found = F.lit(False)
-    for cluster, source, positions in wanted:
-        if positions:
-            asked = (F.col("cluster") == cluster) & (F.col("source") == source)
-            found = found | (asked & F.col("n").isin(list(positions)))
-    return found
+    return any_of(
+        (F.col("cluster") == cluster) & (F.col("source") == source) & F.col("n").isin(list(positions))
+        for cluster, source, positions in wanted
+        if positions
+    )
 
 
 def _plain(value: Any) -> Any:
