@@ -228,3 +228,21 @@ def test_a_wished_bundle_does_not_count_for_its_own_group_where_it_leaves() -> N
     )
     (row,) = extensible_place_round.decide({}, found)["placement_decisions"]
     assert (row["destination"], row["changed_by_anti_affinity"]) == ("b1:8080", False)
+
+
+def test_a_draining_broker_is_given_nothing_and_stands_in_nobodys_way() -> None:
+    emptied = {"evenkeelDrainingBrokers": ["b2:8080"]}
+    made = extensible_shed_round.decide({}, hot_rows(settings=emptied))
+    assert set(gone(made).values()) == {"b3:8080"}
+    policies = {"anti_affinity_groups": {"acme/ns0": "g"}, "failure_domains": {}, "isolation_policies": None}
+    reports = [broker("b1:8080", 90.0), broker("b2:8080", 10.0)]
+    lost = bundle(13, None, MIB, last_owner="dead:8080")
+    found = rows(
+        reports,
+        [bundle(0, "b1:8080"), lost],
+        cycle=[cycle(**AT_ONCE, **emptied)],
+        cluster_policies=[policies],
+    )
+    (row,) = extensible_place_round.decide({}, found)["placement_decisions"]
+    assert row["destination"] == "b1:8080"
+    assert {c["broker"]: c["removed_by"] for c in row["candidates"]} == {"b1:8080": None, "b2:8080": "draining"}

@@ -578,6 +578,7 @@ _TRANSFERS: dict[tuple[str, str], Template] = {
         "a broker's version cannot be read, so none is known as the newest"
     ),
     ("skipped", "not_available"): _cannot_have_it("is not available"),
+    ("skipped", "draining"): _cannot_have_it("is being emptied"),
     ("skipped", "other_load_manager"): _cannot_have_it("runs another load manager"),
     ("skipped", "topics_over_limit"): _cannot_have_it("has as many topics as a broker may have"),
     ("skipped", "older_version"): _cannot_have_it("runs an older version than others"),

@@ -101,7 +101,7 @@ def _even_out(load: ExtensibleLoad, stats: LoadStats, selection: Selection, sett
         attempts.append(attempt)
         if attempt.pair.marked > 0:
             stats.offload(attempt.pair.giver_load, attempt.pair.receiver_load, attempt.pair.moved_load)
-            stats.lowest += 1
+            stats.next_receiver()
             pairs += 1
     return attempts
 
