@@ -570,7 +570,7 @@ _TRANSFERS: dict[tuple[str, str], Template] = {
     ),
     ("kept", "not_reached"): _bundle_stays("lighter bundles were looked at before it, and nothing more may go"),
     ("kept", "last_of_top_bundles"): _bundle_stays("it is the last one left of its broker's busiest bundles"),
-    ("skipped", "not_owned"): _bundle_stays("that broker owns it no longer"),
+    ("skipped", "not_owned"): _bundle_stays("that broker owns it no longer, or is about to split it"),
     ("skipped", "excluded_namespace"): _bundle_stays("its namespace is excluded from shedding"),
     ("skipped", "isolation_policy"): _bundle_stays("bundles under an isolation policy are not transferred"),
     ("skipped", "anti_affinity_group"): _bundle_stays("bundles of an anti-affinity group are not transferred"),

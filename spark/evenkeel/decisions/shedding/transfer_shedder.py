@@ -3,7 +3,7 @@
 Keys: loadBalancerBrokerLoadTargetStd, loadBalancerBrokerOverloadedThresholdPercentage,
 loadBalancerSheddingConditionHitCountThreshold, loadBalancerMaxNumberOfBrokerSheddingPerCycle,
 loadBalanceSheddingDelayInSeconds, loadBalancerBrokerLoadDataTTLInSeconds, loadBalancerTransferEnabled, and those of
-its helpers. It acts where the deviation of loads is above the target, the least loaded broker is far below the mean or
+its parts. It acts where the deviation of loads is above the target, the least loaded broker is far below the mean or
 the most loaded one far above, in several rounds in a row. Times are epoch milliseconds.
 """
 
