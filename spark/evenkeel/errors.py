@@ -27,10 +27,6 @@ class BadRange(BadInput):
     """A bundle range or a list of boundaries or cuts that Pulsar itself would refuse."""
 
 
-class NotImplementedStrategy(EvenkeelError):
-    """A strategy or algorithm that Pulsar knows and Evenkeel does not decide with yet."""
-
-
 class LakeError(EvenkeelError):
     """A table is missing, damaged or was written in a way that must not be trusted."""
 

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from evenkeel.audit.compare import Cycle, Move, Overload, compare, parse_rounds, read_rounds
+from evenkeel.audit.read import Attempt
+from evenkeel.audit.report.gather import _comparable as comparable
 from evenkeel.errors import BadInput
 from tests.audit.small_lake import moment
 
@@ -153,3 +155,17 @@ def test_cycles_in_which_evenkeel_alone_unloads_are_listed() -> None:
     lonely = cycle(300, (Move(NEXT, A, C),))
     found = compare("own", parse_rounds(LOG), [lonely, cycle(5.3, (Move(HOT, A, B),))])
     assert found.alone == (lonely,)
+
+
+def test_what_an_operator_wished_for_is_not_set_beside_pulsars_shedder() -> None:
+    def unload(subject: str, strategy: str) -> dict[str, object]:
+        return {"subject": subject, "subject_kind": "bundle", "outcome": "unload", "broker": A, "strategy": strategy}
+
+    rows = {
+        "unload_decisions": [unload(HOT, "ThresholdShedder"), unload(NEXT, "wish")],
+        "placement_decisions": [{"subject": name, "destination": B} for name in (HOT, NEXT)],
+        "broker_load": [],
+        "bundle_load": [],
+    }
+    found = comparable(Attempt({"cycle_at": FIRST}), rows, 0.1)
+    assert found.moves == (Move(HOT, A, B),)

@@ -4,6 +4,7 @@ import pytest
 
 from evenkeel.audit import wording
 from evenkeel.audit.report.decisions import _placement as placement_of
+from evenkeel.audit.report.decisions import _strategy as strategy_of
 
 
 @pytest.mark.parametrize(
@@ -46,14 +47,26 @@ def test_a_list_reads_as_a_sentence() -> None:
 
 
 def test_scores_of_a_placement_are_shown_in_the_strategys_own_unit() -> None:
-    row = {"strategy": "LeastResourceUsageWithWeight", "subject": "t/n/0x00000000_0xffffffff", "destination": "b1:1",
-           "broker": None, "sentence": "", "best": ["b1:1"], "changed_by_anti_affinity": False,
+    row = {"outcome": "placed", "rule": "below_mean_usage", "subject": "t/n/0x00000000_0xffffffff",
+           "destination": "b1:1", "broker": None, "sentence": "", "best": ["b1:1"], "changed_by_anti_affinity": False,
            "without_anti_affinity": "b1:1", "candidates": [
                {"broker": "b1:1", "removed_by": None, "score": 0.31},
                {"broker": "b2:1", "removed_by": "draining", "score": None},
            ]}  # fmt: skip
-    placed = placement_of(row)
+    placed = placement_of(row, "LeastResourceUsageWithWeight")
     assert (placed.scored, wording.quantity(placed.candidates[0].score, placed.unit)) == ("Average usage", "31.0 %")
     assert placed.candidates[1].verdict == "ruled out: being emptied"
-    turns = placement_of({**row, "strategy": "RoundRobinBrokerSelector", "destination": None, "best": []})
-    assert {c.verdict for c in turns.candidates} == {"possible, not its turn", "ruled out: being emptied"}
+    nobody = {**row, "destination": None, "best": []}
+    turns = placement_of(nobody, "RoundRobinBrokerSelector")
+    excluded = placement_of({**nobody, "rule": "in_turns_of_all_allowed"}, "LeastResourceUsageWithWeight")
+    for placed in (turns, excluded):
+        assert {c.verdict for c in placed.candidates} == {"possible, not its turn", "ruled out: being emptied"}
+    assert placement_of({**row, "outcome": "kept"}, "AvgShedder").destination is None
+    planned = placement_of(nobody, "AvgShedder")
+    assert {c.verdict for c in planned.candidates} == {"possible, not planned", "ruled out: being emptied"}
+
+
+def test_a_wishs_candidates_were_scored_by_the_strategy_in_force() -> None:
+    settings = [{"key": "loadBalancerLoadPlacementStrategy", "value": '"LeastResourceUsageWithWeight"'}]
+    assert strategy_of({"strategy": "wish"}, settings) == "LeastResourceUsageWithWeight"
+    assert strategy_of({"strategy": "RoundRobinBrokerSelector"}, settings) == "RoundRobinBrokerSelector"

@@ -13,7 +13,7 @@ from evenkeel.decisions.sentences import sentence
 from evenkeel.decisions.shedding.frame import SheddingRound, due, run_shedding, within_grace
 from evenkeel.decisions.shedding.shed import ShedderState
 from evenkeel.decisions.shedding.shedders import shedder_named
-from evenkeel.errors import BadInput, NotImplementedStrategy
+from evenkeel.errors import BadInput, SettingsError
 from evenkeel.settings import Settings
 
 NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
@@ -152,8 +152,8 @@ def test_old_heartbeat_names_are_protected_where_a_broker_is_old() -> None:
         assert shed(LoadData(reports, histories)).unloads == expected
 
 
-def test_a_shedder_that_is_missing_says_which_there_are() -> None:
-    with pytest.raises(NotImplementedStrategy, match="OverloadShedder or ThresholdShedder or"):
+def test_a_shedder_of_the_other_manager_is_refused_with_those_there_are() -> None:
+    with pytest.raises(SettingsError, match="OverloadShedder or ThresholdShedder or"):
         shedder_named("TransferShedder")
 
 

@@ -17,7 +17,7 @@ from evenkeel.decisions.placement.standing import standings
 from evenkeel.decisions.placement.versions import newest, version_rank
 from evenkeel.decisions.sentences import destination_of, sentence
 from evenkeel.decisions.shedding.order import in_pulsars_order
-from evenkeel.errors import BadInput, NotImplementedStrategy
+from evenkeel.errors import BadInput, SettingsError
 from evenkeel.settings import Settings
 
 NEW = "t/new/0x00000000_0xffffffff"
@@ -282,8 +282,8 @@ def test_a_larger_hash_map_has_another_order() -> None:
     assert [b for _, b in in_pulsars_order(many[:-1]) if b.startswith("b")] == ["b1:8080", "b3:8080"]
 
 
-def test_a_missing_placement_strategy_says_which_there_are() -> None:
-    with pytest.raises(NotImplementedStrategy, match="LeastLongTermMessageRate"):
+def test_an_unknown_placement_strategy_is_refused_with_those_there_are() -> None:
+    with pytest.raises(SettingsError, match="LeastLongTermMessageRate"):
         place(rated([report("b1:1")], [0.0]), loadBalancerLoadPlacementStrategy="NoSuchStrategy")
 
 

@@ -10,7 +10,7 @@ from evenkeel.decisions.load import BrokerReport, BundleStats, IsolationPolicy, 
 from evenkeel.decisions.placement.pipeline import PlacementRound
 from evenkeel.decisions.sentences import sentence
 from evenkeel.decisions.splitting.cut import BundleTopics
-from evenkeel.decisions.splitting.execute import SplitRound, carry_out, cut_texts, histories_after_splits
+from evenkeel.decisions.splitting.execute import SplitRound, carry_out, histories_after_splits
 from evenkeel.decisions.splitting.when import bandwidth_limit, decide_splits
 from evenkeel.settings import Settings
 
@@ -49,7 +49,7 @@ def refusals(done: SplitRound) -> list[str]:
 def test_a_bundle_with_too_many_topics_is_cut_in_the_middle() -> None:
     (found,) = split(reports()).splits
     assert found.children == ("t/n/0x00000000_0x7fffffff", "t/n/0x7fffffff_0xffffffff")
-    assert cut_texts(found) == ("0x7fffffff",)
+    assert found.cuts == (0x7FFFFFFF,)
     assert found.unload
     assert sentence(found.reason) == f"{FULL} is split: its 1,001 topics are over the limit of 1,000."
 

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from evenkeel.rounds.commands import commands, plan_id
 from evenkeel.settings import Settings
 
-CYCLE = {"cluster": "lab", "cycle_at": "2026-11-21T08:27:04.000000+00:00", "settings_digest": "s", "mode": "dry_run"}
+CYCLE = {"cluster": "lab", "cycle_at": "2026-11-21T08:27:04.000000+00:00", "settings_digest": "s", "mode": "dry_run",
+         "manager": "modular"}  # fmt: skip
 BUNDLE = "acme/ns0/0x00000000_0x40000000"
 
 
@@ -60,6 +61,16 @@ def test_an_unload_that_a_wish_left_to_placement_names_no_destination_to_pulsar(
     (bound,) = commands("p", CYCLE, [], [placement(cause="wish") | {"rule": "wish_with_destination"}], Settings())
     assert (free["destination"], free["request"].endswith("/unload")) == (None, True)
     assert bound["destination"] == "b2:8080"
+
+
+def test_the_extensible_manager_names_the_destination_of_a_transfer_and_none_of_a_bundle_that_it_only_frees() -> None:
+    extensible = {**CYCLE, "manager": "extensible"}
+    freed = placement() | {"rule": "well_below_mean_load"}
+    (free,) = commands("p", extensible, [], [freed], Settings())
+    (moved,) = commands("p", extensible, [], [placement() | {"rule": "transferred"}], Settings())
+    (modular,) = commands("p", CYCLE, [], [freed], Settings())
+    assert (free["destination"], free["request"].endswith("/unload")) == (None, True)
+    assert (moved["destination"], modular["destination"]) == ("b2:8080", "b2:8080")
 
 
 def test_what_is_kept_refused_or_has_no_owner_asks_for_nothing() -> None:

@@ -82,6 +82,22 @@ def test_a_report_of_the_same_moment_moves_no_average_and_a_published_one_is_tak
     assert (after["weighted_max_ema"]["b2:8080"], after["msg_throughput_ema"]["b2:8080"]) == (0.33, 7.0)
 
 
+def test_averages_of_a_broker_that_is_silent_for_a_cycle_go_on_from_what_they_were() -> None:
+    first = extensible_shed_round.decide({}, hot_rows())
+    silent = hot_rows("2026-11-21T08:27:34.000000+00:00", state=as_read(first["strategy_state"]))
+    silent["broker_reports"][0] |= {"state": "no_answer", "cpu_usage": None}
+    silent["broker_load"][0] |= {"state": "no_answer"}
+    between = extensible_shed_round.decide({}, silent)
+    back = hot_rows(LATER, state=as_read(between["strategy_state"]))
+    back["broker_reports"][0]["cpu_usage"] = 0.0
+    after = left(extensible_shed_round.decide({}, back))
+    assert after["weighted_max_ema"]["b1:8080"] == pytest.approx(0.9 * 0.9**12)
+    without = hot_rows(LATER, state=as_read(between["strategy_state"]))
+    for table in ("broker_reports", "broker_load"):
+        without[table] = without[table][1:]
+    assert left(extensible_shed_round.decide({}, without))["averaged_at"].keys() == {"b2:8080", "b3:8080"}
+
+
 def test_hits_are_counted_from_cycle_to_cycle_and_inside_the_interval_they_stay() -> None:
     patient = {"loadBalancerSheddingConditionHitCountThreshold": 3}
     state: list[dict[str, Any]] = []
@@ -186,3 +202,47 @@ def test_anti_affinity_changes_a_destination_and_the_row_names_the_other_one() -
         True,
     )
     assert {c["broker"]: c["removed_by"] for c in row["candidates"]} == {"b1:8080": None, "b2:8080": "anti_affinity"}
+
+
+def test_turns_for_excluded_namespaces_go_on_from_cycle_to_cycle() -> None:
+    excluded = {"loadBalancerSheddingExcludedNamespaces": ["acme/ns0"]}
+    found = hot_rows(settings=excluded)
+    found["bundle_load"].append(bundle(13, None, MIB, last_owner="dead:8080"))
+    state: list[dict[str, Any]] = []
+    for expected in ("b1:8080", "b2:8080", "b3:8080", "b1:8080"):
+        made = extensible_place_round.decide({}, found | {"state": state})
+        (row,) = made["placement_decisions"]
+        assert (row["rule"], row["destination"]) == ("in_turns", expected)
+        state = as_read(made["strategy_state"])
+    idle = extensible_place_round.decide({}, hot_rows(settings=excluded) | {"state": state})
+    assert as_read(idle["strategy_state"]) == state
+
+
+def test_a_wished_bundle_does_not_count_for_its_own_group_where_it_leaves() -> None:
+    policies = {"anti_affinity_groups": {"acme/ns0": "g"}, "failure_domains": {}, "isolation_policies": None}
+    reports = [broker("b1:8080", 10.0), broker("b2:8080", 90.0)]
+    asked = {"subject": bundle(0, "b1:8080")["bundle"], "subject_kind": "bundle", "outcome": "unload",
+             "broker": "b1:8080", "strategy": "wish", "rule": "wish", "alternatives": [], "wish_id": "w1"}  # fmt: skip
+    found = rows(
+        reports, [bundle(0, "b1:8080")], cycle=[cycle(**AT_ONCE)], cluster_policies=[policies], unload_decisions=[asked]
+    )
+    (row,) = extensible_place_round.decide({}, found)["placement_decisions"]
+    assert (row["destination"], row["changed_by_anti_affinity"]) == ("b1:8080", False)
+
+
+def test_a_draining_broker_is_given_nothing_and_stands_in_nobodys_way() -> None:
+    emptied = {"evenkeelDrainingBrokers": ["b2:8080"]}
+    made = extensible_shed_round.decide({}, hot_rows(settings=emptied))
+    assert set(gone(made).values()) == {"b3:8080"}
+    policies = {"anti_affinity_groups": {"acme/ns0": "g"}, "failure_domains": {}, "isolation_policies": None}
+    reports = [broker("b1:8080", 90.0), broker("b2:8080", 10.0)]
+    lost = bundle(13, None, MIB, last_owner="dead:8080")
+    found = rows(
+        reports,
+        [bundle(0, "b1:8080"), lost],
+        cycle=[cycle(**AT_ONCE, **emptied)],
+        cluster_policies=[policies],
+    )
+    (row,) = extensible_place_round.decide({}, found)["placement_decisions"]
+    assert row["destination"] == "b1:8080"
+    assert {c["broker"]: c["removed_by"] for c in row["candidates"]} == {"b1:8080": None, "b2:8080": "draining"}

@@ -55,13 +55,15 @@ def test_hits_start_anew_where_the_bundle_is_below_its_limits_or_has_moved() -> 
     assert hits(seen("b2:8080", first["strategy_state"])) == {"hits of b2:8080": 1.0}
 
 
-def test_what_a_silent_broker_has_counted_is_handed_on() -> None:
+def test_what_a_silent_broker_has_counted_is_handed_on_and_what_one_that_is_gone_has_is_not() -> None:
     first = seen("b1:8080", [])
     silent = [REPORTS[0] | {"state": "no_answer", "cpu_usage": None}, REPORTS[1]]
     loads = [{"broker": row["broker"], "state": row["state"]} for row in silent]
     between = seen("b1:8080", first["strategy_state"], broker_reports=silent, broker_load=loads)
     assert hits(between) == {"hits of b1:8080": 1.0}
     assert hits(seen("b1:8080", between["strategy_state"])) == {"hits of b1:8080": 2.0}
+    gone = seen("b1:8080", first["strategy_state"], broker_reports=silent[1:], broker_load=loads[1:])
+    assert hits(gone) == {}
 
 
 def test_topics_are_asked_for_only_of_bundles_that_are_due() -> None:

@@ -41,6 +41,11 @@ def test_only_strategies_with_a_memory_are_worth_a_write() -> None:
     assert remembers(Settings(loadBalancerLoadPlacementStrategy="LeastResourceUsageWithWeight"))
     assert remembers(Settings(loadBalancerLoadPlacementStrategy="RoundRobinBrokerSelector"))
     assert remembers(Settings(loadBalancerSheddingExcludedNamespaces=frozenset(["t/n"])))
+    extensible = Settings(
+        loadManagerClassName="ExtensibleLoadManagerImpl",
+        loadBalancerLoadPlacementStrategy="LeastResourceUsageWithWeight",
+    )
+    assert not remembers(extensible)
 
 
 def test_a_round_goes_on_from_what_the_one_before_remembered_and_hands_it_on_where_nothing_is_placed() -> None:

@@ -10,7 +10,8 @@ from typing import Any
 
 from evenkeel.commands.options import session
 from evenkeel.errors import BadInput
-from evenkeel.tasks.wishing import PICKED, SPLIT, UNLOAD, Maker, wish_row
+from evenkeel.rounds.wishes import SPLIT, UNLOAD
+from evenkeel.tasks.wishing import PICKED, Maker, wish_row
 
 
 def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

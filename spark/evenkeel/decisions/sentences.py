@@ -570,7 +570,7 @@ _TRANSFERS: dict[tuple[str, str], Template] = {
     ),
     ("kept", "not_reached"): _bundle_stays("lighter bundles were looked at before it, and nothing more may go"),
     ("kept", "last_of_top_bundles"): _bundle_stays("it is the last one left of its broker's busiest bundles"),
-    ("skipped", "not_owned"): _bundle_stays("that broker owns it no longer"),
+    ("skipped", "not_owned"): _bundle_stays("that broker owns it no longer, or is about to split it"),
     ("skipped", "excluded_namespace"): _bundle_stays("its namespace is excluded from shedding"),
     ("skipped", "isolation_policy"): _bundle_stays("bundles under an isolation policy are not transferred"),
     ("skipped", "anti_affinity_group"): _bundle_stays("bundles of an anti-affinity group are not transferred"),
@@ -578,6 +578,7 @@ _TRANSFERS: dict[tuple[str, str], Template] = {
         "a broker's version cannot be read, so none is known as the newest"
     ),
     ("skipped", "not_available"): _cannot_have_it("is not available"),
+    ("skipped", "draining"): _cannot_have_it("is being emptied"),
     ("skipped", "other_load_manager"): _cannot_have_it("runs another load manager"),
     ("skipped", "topics_over_limit"): _cannot_have_it("has as many topics as a broker may have"),
     ("skipped", "older_version"): _cannot_have_it("runs an older version than others"),

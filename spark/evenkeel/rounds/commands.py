@@ -33,7 +33,8 @@ def commands(
     A command's time limit is the age at which the figures it rests on count as old.
     """
     acting = [_split(row) for row in splits if row["outcome"] == "split"]
-    acting += [_unload(row) for row in placements if row["cause"] != "no_owner" and row["outcome"] == "placed"]
+    leaving = (row for row in placements if row["cause"] != "no_owner" and row["outcome"] == "placed")
+    acting += [_unload(row, cycle["manager"]) for row in leaving]
     acting.sort(key=lambda row: (row["kind"] != "split", row["bundle"]))
     expires = datetime.fromisoformat(cycle["cycle_at"]) + timedelta(seconds=settings.evenkeelMaxReportAgeSeconds)
     return [
@@ -71,9 +72,8 @@ def _split(row: Row) -> dict[str, Any]:
     }
 
 
-def _unload(row: Row) -> dict[str, Any]:
-    """A wish that named no destination names none to Pulsar either: the bundle goes where it is next looked up."""
-    destination = None if row["rule"] == "wish" else row["destination"]
+def _unload(row: Row, manager: str) -> dict[str, Any]:
+    destination = row["destination"] if _is_bound(row, manager) else None
     query = "" if destination is None else f"?destinationBroker={quote(destination, safe=':')}"
     return {
         "kind": "unload",
@@ -85,6 +85,16 @@ def _unload(row: Row) -> dict[str, Any]:
         "unload_children": None,
         "request": f"PUT {_path(row['subject'])}/unload{query}",
     }
+
+
+def _is_bound(row: Row, manager: str) -> bool:
+    """Whether Pulsar is told where the bundle goes; else it goes where it is next looked up.
+
+    A wish may leave that open, and so does the extensible manager while loadBalancerTransferEnabled is off.
+    """
+    if row["cause"] == "shed" and manager == "extensible":
+        return bool(row["rule"] == "transferred")
+    return bool(row["rule"] != "wish")
 
 
 def _path(bundle: str) -> str:

@@ -1,12 +1,13 @@
 """The load of a cluster as the extensible manager's leader sees it.
 
 Load averages are those the brokers published where a report has them. Else they are moved on from what the last cycle
-left, as if the latest report had held since then: a broker itself updates them every 5 s.
+left, as if the latest report had held since then: a broker itself updates them every 5 s. Those of a broker that is
+silent for a while wait for its next report.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -38,15 +39,6 @@ class Seen:
     averages: Remembered
 
 
-def remembered(rows: Iterable[Row]) -> dict[str, dict[str, float]]:
-    """What TransferShedder left: name -> subject -> value."""
-    found: dict[str, dict[str, float]] = {}
-    for row in rows:
-        if row["strategy"] == SHEDDER:
-            found.setdefault(row["name"], {})[row["subject"]] = row["value"]
-    return found
-
-
 def see(rows: Rows, remembered: Remembered, settings: Settings) -> Seen:
     """The load of this cycle. Brokers that cannot be decided on are available and have no load data."""
     reports = reading.broker_reports(rows)
@@ -63,7 +55,8 @@ def see(rows: Rows, remembered: Remembered, settings: Settings) -> Seen:
         not_owned=frozenset(row["subject"] for row in rows["split_decisions"] if row["outcome"] == "split"),
         recently_unloaded=state.assumed_unloaded(rows.get("state", ())),
     )
-    return Seen(load, _owners(rows), _averages(loads))
+    silent = {row["broker"] for row in rows["broker_load"]} - loads.keys()
+    return Seen(load, _owners(rows), _averages(loads, _of_brokers(silent, remembered)))
 
 
 def _load_data(report: BrokerReport, row: Row, at: int, remembered: Remembered, settings: Settings) -> BrokerLoadData:
@@ -92,11 +85,21 @@ def _advanced(report: BrokerReport, measured_at: int, remembered: Remembered, se
     return past.advanced(report, elapsed_s, settings)
 
 
-def _averages(loads: Mapping[str, BrokerLoadData]) -> Remembered:
+def _averages(loads: Mapping[str, BrokerLoadData], waiting: Remembered) -> Remembered:
     return {
-        LOAD_AVERAGE: {broker: data.weighted_max_ema for broker, data in loads.items()},
-        THROUGHPUT_AVERAGE: {broker: data.msg_throughput_ema for broker, data in loads.items()},
-        AVERAGED_AT: {broker: float(data.updated_at) for broker, data in loads.items()},
+        LOAD_AVERAGE: {**waiting[LOAD_AVERAGE], **{b: data.weighted_max_ema for b, data in loads.items()}},
+        THROUGHPUT_AVERAGE: {
+            **waiting[THROUGHPUT_AVERAGE],
+            **{b: data.msg_throughput_ema for b, data in loads.items()},
+        },
+        AVERAGED_AT: {**waiting[AVERAGED_AT], **{b: float(data.updated_at) for b, data in loads.items()}},
+    }
+
+
+def _of_brokers(brokers: Collection[str], remembered: Remembered) -> Remembered:
+    return {
+        name: {broker: value for broker, value in remembered.get(name, {}).items() if broker in brokers}
+        for name in (LOAD_AVERAGE, THROUGHPUT_AVERAGE, AVERAGED_AT)
     }
 
 

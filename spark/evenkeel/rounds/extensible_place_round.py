@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from evenkeel.decisions.considered import Alternative, considered
-from evenkeel.decisions.load import Policies
+from evenkeel.decisions.placement.chooser import EXCLUDED
 from evenkeel.decisions.placement.extensible.pipeline import ExtensiblePlacementRound
 from evenkeel.decisions.placement.pipeline import Placement
+from evenkeel.decisions.placement.round_robin import Turn, state_of, turn_of
 from evenkeel.rounds import reading
-from evenkeel.rounds.extensible_loads import SHEDDER, Seen, remembered, see
+from evenkeel.rounds.extensible_loads import SHEDDER, see
 from evenkeel.rounds.placement_rows import (
     assumed_rows,
     is_unload,
@@ -20,8 +22,10 @@ from evenkeel.rounds.placement_rows import (
     placement_row,
     waiting_row,
 )
+from evenkeel.rounds.placement_state import placement_rows, placement_state
 from evenkeel.rounds.reading import Row, Rows
-from evenkeel.rounds.wished_places import Place, is_wished, wished_rows
+from evenkeel.rounds.state import shedder_state
+from evenkeel.rounds.wished_places import is_wished, wished_rows
 from evenkeel.settings import Settings
 
 STRATEGY = "LeastResourceUsageWithWeight"
@@ -30,9 +34,9 @@ STRATEGY = "LeastResourceUsageWithWeight"
 def decide(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
     """Rows of `placement_decisions` (and `strategy_state`): transferred bundles, freed ones, then those without owner.
 
-    `state` holds the rows that this cycle's shedding left, or the predecessor's. A transferred bundle goes where the
-    shedder said; a freed one (transfers off) is placed as if it were looked up at once. Brokers that cannot be decided
-    on are no candidates.
+    `state` holds the predecessor's rows, as in this cycle's shedding. A transferred bundle goes where the shedder said;
+    a freed one (transfers off) is placed as if it were looked up at once. Brokers that cannot be decided on are no
+    candidates. Whose turn it is among brokers for excluded namespaces is handed on.
     """
     settings, cycle = reading.settings_of(rows), reading.the_cycle(rows)
     shed = {
@@ -41,11 +45,11 @@ def decide(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
         if is_unload(row) and not is_wished(row)
     }
     gone = {bundle: _destination(row) for bundle, row in shed.items()}
-    lost = [row["bundle"] for row in rows["bundle_load"] if lost_its_owner(row)]
+    around = _Around(rows, gone, settings)
     leaving = {bundle: str(shed[bundle]["broker"]) for bundle, destination in gone.items() if destination is None}
-    seen, policies = see(rows, remembered(rows.get("state", ())), settings), reading.policies(rows)
-    actual = _place(seen, policies, gone, leaving, lost, settings)
-    freely = _place(seen, replace(policies, groups={}), gone, leaving, lost, settings)
+    lost = [row["bundle"] for row in rows["bundle_load"] if lost_its_owner(row)]
+    actual, after = _place(around.round(), leaving, lost)
+    freely = _place(around.round(freely=True), leaving, lost)[0] if around.policies.groups else actual
     placed = [
         placement_row(one, "shed", SHEDDER, one) for one in (_transferred(shed[b], to) for b, to in gone.items() if to)
     ]
@@ -53,46 +57,44 @@ def decide(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
         placement_row(one, "shed" if one.bundle in leaving else "no_owner", STRATEGY, other)
         for one, other in zip(actual, freely, strict=True)
     ]
-    placed += _wished(rows, seen, policies, gone, settings)
+    wished = wished_rows(rows, around.place_alone, partial(around.place_alone, freely=True))
     noted = [waiting_row(row, STRATEGY) for row in rows["bundle_load"] if never_owned(row)]
     stamp = {"cluster": cycle["cluster"], "cycle_at": cycle["cycle_at"]}
-    decided = [{**row, **stamp} for row in (*placed, *noted)]
-    return {"placement_decisions": decided, "strategy_state": assumed_rows(decided, cycle, settings)}
+    decided = [{**row, **stamp} for row in (*placed, *wished, *noted)]
+    turns = ({**row, **stamp} for row in placement_rows(state_of(after, EXCLUDED)))
+    return {"placement_decisions": decided, "strategy_state": [*assumed_rows(decided, cycle, settings), *turns]}
 
 
-def _wished(
-    rows: Rows, seen: Seen, policies: Policies, gone: Mapping[str, str | None], settings: Settings
-) -> list[dict[str, Any]]:
-    """Bundles that a wish unloads: each is placed as if it alone left."""
-    if not any(is_wished(row) for row in rows["unload_decisions"]):
-        return []
+class _Around:
+    """The brokers that can be decided on, with this cycle's transfers done (`gone`: bundle -> destination, if any)."""
 
-    def rule(by: Policies) -> Place:
-        return lambda bundle, broker: _around(seen, by, gone, settings).assign(bundle, broker)
+    def __init__(self, rows: Rows, gone: Mapping[str, str | None], settings: Settings) -> None:
+        before = rows.get("state", ())
+        seen = see(rows, shedder_state(before, SHEDDER), settings)
+        known = {broker: seen.load.brokers[broker] for broker in seen.load.loads if broker in seen.load.brokers}
+        self.policies = reading.policies(rows)
+        self._load = replace(seen.load, brokers=known)
+        self._owners, self._gone, self._settings = seen.owners, gone, settings
+        self._turn = turn_of(placement_state(before), EXCLUDED)
 
-    return wished_rows(rows, rule(policies), rule(replace(policies, groups={})))
+    def round(self, *, freely: bool = False, leaves: str | None = None) -> ExtensiblePlacementRound:
+        """A round of placing, with `freely` without regard to anti-affinity groups. `leaves`: one more bundle gone."""
+        policies = replace(self.policies, groups={}) if freely else self.policies
+        gone = self._gone if leaves is None else {**self._gone, leaves: None}
+        owners = _owners_after(self._owners, gone)
+        return ExtensiblePlacementRound(self._load, policies, owners, self._settings, turn=self._turn)
+
+    def place_alone(self, bundle: str, broker: str, *, freely: bool = False) -> Placement:
+        """Where a bundle that a wish unloads would go, as if it alone left."""
+        return self.round(freely=freely, leaves=bundle).assign(bundle, broker)
 
 
 def _place(
-    seen: Seen,
-    policies: Policies,
-    gone: Mapping[str, str | None],
-    leaving: Mapping[str, str],
-    lost: list[str],
-    settings: Settings,
-) -> list[Placement]:
-    """Freed bundles, then lost ones, each in name order and each counting for those after it."""
-    around = _around(seen, policies, gone, settings)
+    around: ExtensiblePlacementRound, leaving: Mapping[str, str], lost: list[str]
+) -> tuple[list[Placement], Turn]:
+    """Freed bundles, then lost ones, each in name order and each counting for those after it; and the turn after."""
     freed = [_unless_back(around.assign(bundle, owner), owner) for bundle, owner in sorted(leaving.items())]
-    return [*freed, *around.place(lost)]
-
-
-def _around(
-    seen: Seen, policies: Policies, gone: Mapping[str, str | None], settings: Settings
-) -> ExtensiblePlacementRound:
-    """A round of placing among the brokers that can be decided on, with the transfers done."""
-    load = replace(seen.load, brokers={b: seen.load.brokers[b] for b in seen.load.loads if b in seen.load.brokers})
-    return ExtensiblePlacementRound(load, policies, _owners_after(seen.owners, gone), settings)
+    return [*freed, *around.place(lost)], around.turn
 
 
 def _owners_after(owners: Mapping[str, tuple[str, ...]], gone: Mapping[str, str | None]) -> dict[str, list[str]]:

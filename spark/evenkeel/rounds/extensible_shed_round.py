@@ -7,16 +7,16 @@ other shedder: Pulsar takes TransferShedder whatever modular class the settings 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from evenkeel.decisions.considered import Considered, considered
 from evenkeel.decisions.shedding.extensible_frame import TransferRound, run_transfers
 from evenkeel.decisions.shedding.transfer_shedder import TransferState
 from evenkeel.rounds import reading, state, wishes
-from evenkeel.rounds.extensible_loads import SHEDDER, Remembered, remembered, see
+from evenkeel.rounds.extensible_loads import SHEDDER, Remembered, see
 from evenkeel.rounds.reading import Row, Rows
+from evenkeel.rounds.reasons import named
+from evenkeel.rounds.shed_rows import silent_brokers
 from evenkeel.settings import Settings
 
 HITS = "hits"
@@ -30,7 +30,7 @@ def decide(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
     on as they were, while load averages move on all the same.
     """
     settings, cycle = reading.settings_of(rows), reading.the_cycle(rows)
-    before = remembered(rows["state"])
+    before = state.shedder_state(rows["state"], SHEDDER)
     seen = see(rows, before, settings)
     now = datetime.fromisoformat(cycle["cycle_at"])
     made = run_transfers(
@@ -44,9 +44,11 @@ def decide(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
     )
     after = {**seen.averages, **_remember(made, settings, now)}
     stamp = {"cluster": cycle["cluster"], "cycle_at": cycle["cycle_at"]}
-    verdicts = [_named(verdict, cycle["cluster"]) for verdict in (*made.considered, *_silent(rows, made))]
+    # A round that ran has its own rows about brokers without load data.
+    silent = () if made.status == "ran" else silent_brokers(rows)
+    verdicts = [named(verdict, cycle["cluster"]) for verdict in (*made.considered, *silent)]
     found = wishes.with_unloads(rows, verdicts, SHEDDER)
-    kept = [*_rows_of(after), *state.state_rows(SHEDDER, {}, made.shed_at, made.recently_unloaded)]
+    kept = state.state_rows(SHEDDER, after, made.shed_at, made.recently_unloaded)
     return {
         "unload_decisions": [{**row, **stamp} for row in found],
         "strategy_state": [{**row, **stamp} for row in kept],
@@ -64,24 +66,3 @@ def _remember(made: TransferRound, settings: Settings, now: datetime) -> dict[st
     if settings.evenkeelAssumeUnloadsSucceed:
         unloaded |= {transfer.source: now.timestamp() * 1_000 for transfer in made.transfers}
     return {HITS: {state.THE_CLUSTER: float(made.state.hits)}, UNLOADED_AT: unloaded}
-
-
-def _rows_of(after: Remembered) -> list[Row]:
-    return [
-        state.state_row(SHEDDER, subject, name, value=value)
-        for name, values in sorted(after.items())
-        for subject, value in sorted(values.items())
-    ]
-
-
-def _named(verdict: Considered, cluster: str) -> Considered:
-    return replace(verdict, subject=cluster) if verdict.subject_kind == "cluster" else verdict
-
-
-def _silent(rows: Rows, made: TransferRound) -> list[Considered]:
-    """Brokers that cannot be decided on; a round that ran has its own rows about them."""
-    if made.status == "ran":
-        return []
-    usable = {row["broker"] for row in reading.usable_reports(rows)}
-    silent = sorted(row["broker"] for row in rows["broker_load"] if row["broker"] not in usable)
-    return [considered(broker, "broker", broker, "skipped", "no_report") for broker in silent]

@@ -1,6 +1,7 @@
 """Splits of one extensible cluster in one cycle (Pulsar: SplitScheduler, DefaultNamespaceBundleSplitStrategyImpl).
 
-Each broker counts for itself how often in a row its bundles were over a limit. A cycle is one round of every broker.
+Each broker counts for itself how often in a row its bundles were over a limit, and takes its counts with it when it is
+gone. A cycle is one round of every broker.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from evenkeel.decisions.load import BrokerReport
 from evenkeel.decisions.splitting.cut import BundleTopics
 from evenkeel.decisions.splitting.default_namespace_bundle_split_strategy import (
     FAILURES,
@@ -53,10 +55,14 @@ def choose(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
 
 def _plan(rows: Rows, topics: Mapping[str, BundleTopics]) -> ExtensibleSplits:
     reports = reading.broker_reports(rows)
-    owners = {bundle: broker for broker, report in reports.items() for bundle in report.stats}
+    owners = _owners(reports)
     counted = {bundle: hits for (bundle, broker), hits in _hits(rows).items() if owners.get(bundle) == broker}
     view = View(bundle_counts=reading.bundle_counts(rows), topics=topics)
     return decide_splits(reports, {HITS: counted}, view, reading.settings_of(rows))
+
+
+def _owners(reports: Mapping[str, BrokerReport]) -> dict[str, str]:
+    return {bundle: broker for broker, report in reports.items() for bundle in report.stats}
 
 
 def _hits(rows: Rows) -> Hits:
@@ -67,8 +73,9 @@ def _hits(rows: Rows) -> Hits:
 
 def _state_rows(rows: Rows, made: ExtensibleSplits) -> list[dict[str, Any]]:
     reports = reading.broker_reports(rows)
-    owners = {bundle: broker for broker, report in reports.items() for bundle in report.stats}
-    kept: Hits = {(bundle, broker): hits for (bundle, broker), hits in _hits(rows).items() if broker not in reports}
+    owners = _owners(reports)
+    silent = {row["broker"] for row in rows["broker_load"]} - reports.keys()
+    kept: Hits = {(bundle, broker): hits for (bundle, broker), hits in _hits(rows).items() if broker in silent}
     kept |= {(bundle, owners[bundle]): hits for bundle, hits in made.state.get(HITS, {}).items()}
     return [
         dict(state.state_row(STRATEGY, bundle, f"{HITS} of {broker}", value=hits))

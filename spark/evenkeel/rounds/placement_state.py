@@ -13,6 +13,7 @@ from evenkeel.decisions.placement.choice import PlacementState
 from evenkeel.decisions.placement.chooser import EXCLUDED
 from evenkeel.decisions.placement.least_resource_usage_with_weight import USAGE_AVERAGE
 from evenkeel.decisions.placement.round_robin import PLACE_IN_TURNS, TURN
+from evenkeel.rounds import state as rows_of_state
 from evenkeel.rounds.reading import Row
 from evenkeel.settings import Settings
 
@@ -40,14 +41,15 @@ def placement_rows(state: PlacementState) -> list[dict[str, Any]]:
     """One row per figure, by strategy, name and subject; to be read by the next cycle."""
     kept = sorted((KEEPERS[name], name, subject) for name, values in state.items() for subject in values)
     return [
-        {"strategy": strategy, "subject": subject, "name": name, "value": state[name][subject], "at": None}
+        dict(rows_of_state.state_row(strategy, subject, name, value=state[name][subject]))
         for strategy, name, subject in kept
     ]
 
 
 def remembers(settings: Settings) -> bool:
-    """Whether placement with these settings has anything to remember at all."""
-    return bool(
-        settings.loadBalancerLoadPlacementStrategy in KEEPERS.values()
-        or settings.loadBalancerSheddingExcludedNamespaces
-    )
+    """Whether placement with these settings has anything to remember at all.
+
+    The extensible manager's LeastResourceUsageWithWeight keeps nothing of its own: it goes by the brokers' averages.
+    """
+    keeper = settings.manager == "modular" and settings.loadBalancerLoadPlacementStrategy in KEEPERS.values()
+    return bool(keeper or settings.loadBalancerSheddingExcludedNamespaces)

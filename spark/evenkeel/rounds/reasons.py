@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from evenkeel.decisions.bundles import namespace_of
 from evenkeel.decisions.considered import Considered
 from evenkeel.decisions.sentences import sentence
+
+
+def named(verdict: Considered, cluster: str) -> Considered:
+    """The verdict; one about the cluster as a whole under the cluster's name."""
+    return replace(verdict, subject=cluster) if verdict.subject_kind == "cluster" else verdict
 
 
 def reason_row(verdict: Considered, strategy: str, wish_id: str | None = None) -> dict[str, Any]:

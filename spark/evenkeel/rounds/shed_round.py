@@ -6,12 +6,13 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from evenkeel.decisions.considered import Considered, considered
 from evenkeel.decisions.placement.pipeline import PlacementRound
 from evenkeel.decisions.shedding.frame import run_shedding
 from evenkeel.rounds import reading, state, wishes
 from evenkeel.rounds.loads import load_of
 from evenkeel.rounds.reading import Row, Rows
+from evenkeel.rounds.reasons import named
+from evenkeel.rounds.shed_rows import silent_brokers
 
 
 def decide(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
@@ -32,21 +33,10 @@ def decide(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
         last_shed_at=state.shed_at(rows["state"]),
     )
     stamp = {"cluster": cycle["cluster"], "cycle_at": cycle["cycle_at"]}
-    verdicts = [_named(verdict, cycle["cluster"]) for verdict in (*made.considered, *_silent_brokers(rows))]
+    verdicts = [named(verdict, cycle["cluster"]) for verdict in (*made.considered, *silent_brokers(rows))]
     found = wishes.with_unloads(rows, verdicts, shedder)
     kept = state.state_rows(shedder, made.state, made.shed_at, made.recently_unloaded)
     return {
         "unload_decisions": [{**row, **stamp} for row in found],
         "strategy_state": [{**row, **stamp} for row in kept],
     }
-
-
-def _named(verdict: Considered, cluster: str) -> Considered:
-    return replace(verdict, subject=cluster) if verdict.subject_kind == "cluster" else verdict
-
-
-def _silent_brokers(rows: Rows) -> list[Considered]:
-    """Brokers that cannot be decided on: what they carry is not known, and so never counts as nothing."""
-    usable = {row["broker"] for row in reading.usable_reports(rows)}
-    silent = sorted(row["broker"] for row in rows["broker_load"] if row["broker"] not in usable)
-    return [considered(broker, "broker", broker, "skipped", "no_report") for broker in silent]

@@ -15,7 +15,7 @@ from evenkeel.decisions.splitting.when import SplitPlan, decide_splits
 from evenkeel.handover import ClusterCycle
 from evenkeel.rounds import reading, wishes
 from evenkeel.rounds.reading import Row, Rows
-from evenkeel.rounds.reasons import reason_row
+from evenkeel.rounds.reasons import named, reason_row
 from evenkeel.settings import EffectiveSettings
 
 if TYPE_CHECKING:
@@ -47,7 +47,10 @@ def decision_rows(
     wished = wishes.granted_splits(rows, topics)
     taken = {one.verdict.subject for _, one in wished if one.accepted}
     found = [
-        {**reason_row(row, strategy), **_where(splits.get(row.subject) if row.outcome == "split" else None)}
+        {
+            **reason_row(named(row, cycle["cluster"]), strategy),
+            **_where(splits.get(row.subject) if row.outcome == "split" else None),
+        }
         for row in wishes.left_to_wishes([*verdicts], taken)
     ]
     found += [

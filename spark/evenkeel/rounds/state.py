@@ -43,8 +43,12 @@ def shed_at(rows: Iterable[Row]) -> int | None:
 
 def assumed_unloaded(rows: Iterable[Row]) -> dict[str, int]:
     """Bundle to when its unload was assumed to have succeeded, epoch ms (evenkeelAssumeUnloadsSucceed)."""
-    assumed = (row for row in rows if row["strategy"] == FRAME and row["name"] == ASSUMED_UNLOADED)
-    return {row["subject"]: _milliseconds(row["at"]) for row in assumed}
+    found: dict[str, int] = {}
+    for row in rows:
+        if row["strategy"] == FRAME and row["name"] == ASSUMED_UNLOADED:
+            # Shedding hands on what is within the grace period, placement adds this cycle's: the later one counts.
+            found[row["subject"]] = max(_milliseconds(row["at"]), found.get(row["subject"], 0))
+    return found
 
 
 def state_rows(

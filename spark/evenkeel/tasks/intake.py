@@ -150,7 +150,7 @@ def _settle(intake: Intake) -> None:
     versions = [row.get("pulsar_version") for row in intake.observed.rows["broker_reports"]]
     try:
         settings = resolve(
-            observed=_with_manager(policies),
+            observed=configuration_of(policies),
             overrides=intake.cycle.overrides,
             generation=Detected(policies["generation"], tuple(versions)),
         )
@@ -164,10 +164,10 @@ def _settle(intake: Intake) -> None:
         intake.refuse(Rejection("settings", place, ODD_SETTING, problem, None))
 
 
-def _with_manager(policies: Mapping[str, Any]) -> dict[str, str]:
-    """The configuration; where none came it still shows in the brokers' answers which load manager they run."""
+def configuration_of(policies: Mapping[str, Any]) -> dict[str, str]:
+    """The configuration, with the load manager that the brokers show to run: the file may be of an earlier snapshot."""
     shown = {"loadManagerClassName": CLASSES[policies["manager"]]} if policies["manager"] in CLASSES else {}
-    return shown | dict(policies["configuration"] or {})
+    return dict(policies["configuration"] or {}) | shown
 
 
 def _refuse_request(intake: Intake, row: Any) -> None:

@@ -51,7 +51,7 @@ def run(spark: SparkSession, handover: Handover) -> Handover:
 
 
 def undecidable(handover: Handover) -> dict[str, str]:
-    """Clusters whose settings name a strategy that is not at hand, with what to do about it."""
+    """Clusters whose strategies do not go together, or whose load manager is not known, with what to do about it."""
     found = {
         cycle.cluster: why_undecidable(EffectiveSettings.from_json(cycle.settings or "").settings, cycle.manager)
         for cycle in handover.open_cycles()

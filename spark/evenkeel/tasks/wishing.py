@@ -17,11 +17,11 @@ from evenkeel.errors import BadInput, BadName, BadRange
 from evenkeel.handover import ClusterCycle, Run
 from evenkeel.lake.store import Lake
 from evenkeel.lake.wishes import BACKFILL, append_wishes, read_taken, read_wishes, wishes_for
+from evenkeel.rounds.wishes import SPLIT, UNLOAD
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-SPLIT, UNLOAD = "split", "unload"
 PICKED = (LARGEST, HOT)
 # As Pulsar's admin REST names them.
 OPTIONS: Mapping[str, tuple[str, ...]] = {

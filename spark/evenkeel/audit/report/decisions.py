@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from evenkeel.audit import wording
 from evenkeel.audit.read import Row
+from evenkeel.rounds import wishes
+from evenkeel.settings.pairs import PLACEMENT
 
 # More lines than this help nobody on a page; the tables hold them all.
 MOST_CONSIDERED = 200
@@ -134,8 +137,8 @@ def decisions(tables: Mapping[str, Sequence[Row]]) -> Decisions:
         row["bundle"]: (row["used_msg_throughput_in"] or 0.0) + (row["used_msg_throughput_out"] or 0.0)
         for row in tables["bundle_load"]
     }
-    placed = [row for row in tables["placement_decisions"] if row["outcome"] in ("placed", "refused")]
-    by_bundle = {row["subject"]: _placement(row) for row in placed}
+    placed = [row for row in tables["placement_decisions"] if row["outcome"] in ("placed", "refused", "kept")]
+    by_bundle = {row["subject"]: _placement(row, _strategy(row, tables.get("settings", ()))) for row in placed}
     every = [(_TABLES[table], row) for table in _TABLES for row in tables[table]]
     refused = [_verdict(kind, row) for kind, row in every if row["outcome"] == "refused"]
     let_be = [(kind, row) for kind, row in every if row["outcome"] in ("kept", "skipped")]
@@ -181,15 +184,22 @@ def _unloads(row: Row) -> bool:
     return bool(row["outcome"] == "unload")
 
 
-def _placement(row: Row) -> Placement:
+def _strategy(row: Row, settings: Sequence[Row]) -> str:
+    """The strategy that scored a row's candidates: for a wish the one in force."""
+    if row["strategy"] != wishes.STRATEGY:
+        return str(row["strategy"])
+    return next((json.loads(setting["value"]) for setting in settings if setting["key"] == PLACEMENT), "")
+
+
+def _placement(row: Row, strategy: str) -> Placement:
     candidates = sorted(
-        (_candidate(candidate, row) for candidate in row["candidates"]),
+        (_candidate(candidate, row, strategy) for candidate in row["candidates"]),
         key=lambda c: (not c.is_chosen, c.score is None, c.score if c.score is not None else 0.0, c.broker),
     )
-    scored, unit = _SCORED.get(row["strategy"], ("Long-term rate", "msg/s"))
+    scored, unit = _SCORED.get(strategy, ("Long-term rate", "msg/s"))
     return Placement(
         bundle=row["subject"],
-        destination=row["destination"],
+        destination=row["destination"] if row["outcome"] == "placed" else None,
         source=row["broker"],
         sentence=row["sentence"],
         candidates=tuple(candidates[:MOST_CANDIDATES]),
@@ -201,7 +211,7 @@ def _placement(row: Row) -> Placement:
     )
 
 
-def _candidate(candidate: Row, row: Row) -> Candidate:
+def _candidate(candidate: Row, row: Row, strategy: str) -> Candidate:
     broker, removed_by = candidate["broker"], candidate["removed_by"]
     if broker == row["destination"]:
         verdict = "chosen" if len(row["best"]) < 2 else f"chosen, first by name of {len(row['best'])} equals"
@@ -209,8 +219,10 @@ def _candidate(candidate: Row, row: Row) -> Candidate:
         verdict = f"ruled out: {_FILTERS.get(removed_by, removed_by.replace('_', ' '))}"
     elif broker in row["best"]:
         verdict = "as good, later by name"
-    elif row["strategy"] == "RoundRobinBrokerSelector":
+    elif strategy == "RoundRobinBrokerSelector" or row["rule"].startswith("in_turns"):
         verdict = "possible, not its turn"
+    elif strategy == "AvgShedder":
+        verdict = "possible, not planned"
     else:
         verdict = "possible, busier"
     return Candidate(broker, verdict, broker == row["destination"], candidate["score"])

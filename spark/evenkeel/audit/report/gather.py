@@ -10,6 +10,7 @@ from pathlib import Path
 from evenkeel.audit.compare import Comparison, Cycle, Move, Round, compare, read_rounds
 from evenkeel.audit.read import Attempt, Row, find_cycles, read_cycles, read_rows, read_rows_of
 from evenkeel.errors import LakeError
+from evenkeel.rounds import wishes
 
 # The course is a picture: more points than this would not be told apart.
 COURSE_CYCLES = 60
@@ -189,6 +190,8 @@ def _comparable(attempt: Attempt, rows: Mapping[str, Sequence[Row]], limit: floa
     goal = {row["subject"]: row["destination"] for row in rows["placement_decisions"]}
     unloads = rows["unload_decisions"]
     brokers = [row for row in unloads if row["subject_kind"] == "broker"]
+    # What an operator wished for is no work of the shedder.
+    shed = [row for row in unloads if row["subject_kind"] == "bundle" and row["strategy"] != wishes.STRATEGY]
     whole = next((row for row in unloads if row["subject_kind"] == "cluster"), None)
     # A shedder that ran has looked at a broker; one that was not due or is off has only the cluster's row.
     ran = whole is None or whole["outcome"] != "skipped"
@@ -196,8 +199,8 @@ def _comparable(attempt: Attempt, rows: Mapping[str, Sequence[Row]], limit: floa
         at=attempt.cycle_at,
         moves=tuple(
             Move(row["subject"], row["broker"], goal.get(row["subject"]), traffic.get(row["subject"]))
-            for row in unloads
-            if row["subject_kind"] == "bundle" and row["outcome"] == "unload"
+            for row in shed
+            if row["outcome"] == "unload"
         ),
         usage={
             row["broker"]: row["weighted_usage"] for row in rows["broker_load"] if row["weighted_usage"] is not None

@@ -2,8 +2,9 @@
 
 Key: evenkeelDrainingBrokers, a list of broker ids; Pulsar has no such thing. A draining broker counts as not there:
 it is no candidate, also where the filters are undone because they left nobody; it does not count towards the primary
-brokers that an isolation policy asks for; and bundles may still leave it. Both managers' placements get their allowed
-brokers from `Isolation`, which asks here.
+brokers that an isolation policy asks for; and bundles may still leave it. `Isolation` asks here, and the extensible
+manager's filters ask before all others, as they have no way back to brokers that anti-affinity took away. No load is
+transferred to it either.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ from evenkeel.decisions.placement.gates import UnloadGates
 from evenkeel.decisions.placement.isolation import Isolation
 from evenkeel.decisions.placement.ownership import Ownership
 from evenkeel.decisions.placement.standing import standings
-from evenkeel.errors import NotImplementedStrategy
+from evenkeel.errors import SettingsError
 from evenkeel.settings import Settings
 from evenkeel.settings.pairs import PLACEMENTS_OF, Pair, in_force
 
@@ -65,9 +65,9 @@ class PlacementRound:
     ) -> None:
         self._strategy = strategy_in_force(settings)
         if self._strategy not in IMPLEMENTED:
-            raise NotImplementedStrategy(
-                f"placement strategy {self._strategy} is not implemented: "
-                f"set loadBalancerLoadPlacementStrategy to {' or '.join(IMPLEMENTED)}"
+            raise SettingsError(
+                f"loadBalancerLoadPlacementStrategy = {self._strategy} is no placement strategy of the modular load "
+                f"manager: set it to {' or '.join(IMPLEMENTED)}"
             )
         reported = {name: report.bundles.union(report.stats) for name, report in load.brokers.items()}
         given = {name: load.preallocated.get(name, {}).keys() for name in load.brokers}

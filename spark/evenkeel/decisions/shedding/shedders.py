@@ -1,4 +1,4 @@
-"""Shedders by Pulsar's class names (key loadBalancerLoadSheddingStrategy)."""
+"""The modular manager's shedders by Pulsar's class names (key loadBalancerLoadSheddingStrategy)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from evenkeel.decisions.load import LoadData
 from evenkeel.decisions.shedding import avg_shedder, overload_shedder, threshold_shedder, uniform_load_shedder
 from evenkeel.decisions.shedding.shed import Shed, ShedderState, without_gone
-from evenkeel.errors import NotImplementedStrategy
+from evenkeel.errors import SettingsError
 from evenkeel.settings import Settings
 
 Shedder = Callable[[LoadData, ShedderState, Settings], Shed]
@@ -24,11 +24,12 @@ FORGETS_GONE_BROKERS = frozenset({"ThresholdShedder"})
 
 
 def shedder_named(name: str) -> Shedder:
-    """The shedder of that class name; `NotImplementedStrategy` if Evenkeel does not decide with it yet."""
+    """The shedder of that class name; `SettingsError` if the modular manager has none of that name."""
     found = IMPLEMENTED.get(name)
     if found is None:
-        raise NotImplementedStrategy(
-            f"shedder {name} is not implemented: set loadBalancerLoadSheddingStrategy to {' or '.join(IMPLEMENTED)}"
+        raise SettingsError(
+            f"loadBalancerLoadSheddingStrategy = {name} is no shedder of the modular load manager: "
+            f"set it to {' or '.join(IMPLEMENTED)}"
         )
     return found
 

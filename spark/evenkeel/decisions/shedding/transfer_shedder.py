@@ -3,7 +3,7 @@
 Keys: loadBalancerBrokerLoadTargetStd, loadBalancerBrokerOverloadedThresholdPercentage,
 loadBalancerSheddingConditionHitCountThreshold, loadBalancerMaxNumberOfBrokerSheddingPerCycle,
 loadBalanceSheddingDelayInSeconds, loadBalancerBrokerLoadDataTTLInSeconds, loadBalancerTransferEnabled, and those of
-its helpers. It acts where the deviation of loads is above the target, the least loaded broker is far below the mean or
+its parts. It acts where the deviation of loads is above the target, the least loaded broker is far below the mean or
 the most loaded one far above, in several rounds in a row. Times are epoch milliseconds.
 """
 
@@ -101,7 +101,7 @@ def _even_out(load: ExtensibleLoad, stats: LoadStats, selection: Selection, sett
         attempts.append(attempt)
         if attempt.pair.marked > 0:
             stats.offload(attempt.pair.giver_load, attempt.pair.receiver_load, attempt.pair.moved_load)
-            stats.lowest += 1
+            stats.next_receiver()
             pairs += 1
     return attempts
 

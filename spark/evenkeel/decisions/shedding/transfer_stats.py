@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from evenkeel.decisions.considered import Unit
 from evenkeel.decisions.extensible_load import BrokerLoadData
+from evenkeel.decisions.placement.draining import draining
 from evenkeel.settings import Settings
 
 STD = "loadBalancerBrokerLoadTargetStd"
@@ -53,11 +54,19 @@ class LoadStats:
         self.std = root(squares / self._count - self.mean * self.mean)
         self.loads = loads
         self.by_load = sorted(loads, key=lambda broker: loads[broker].weighted_max_ema)
-        self.lowest = 0
+        self._draining = draining(loads, settings)
+        self.lowest = -1
         self.highest = len(self.by_load) - 1
+        self.next_receiver()
         self.target_std = settings.loadBalancerBrokerLoadTargetStd
         self._overloaded_at = settings.loadBalancerBrokerOverloadedThresholdPercentage / 100.0
         self._share = min(0.5, max(0.0, self.target_std / 2.0))
+
+    def next_receiver(self) -> None:
+        """Goes on to the next broker that may be given load: brokers that are being emptied are passed over."""
+        self.lowest += 1
+        while self.lowest < self.highest and self.by_load[self.lowest] in self._draining:
+            self.lowest += 1
 
     def trigger(self) -> Trigger | None:
         """The first comparison that calls for shedding: deviation, least loaded broker, most loaded broker."""

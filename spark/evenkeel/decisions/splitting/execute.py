@@ -11,7 +11,7 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from evenkeel.decisions.bundles import HIGHEST_HASH, apply_split, boundary_text, bundle_name, namespace_of, range_of
+from evenkeel.decisions.bundles import HIGHEST_HASH, apply_split, bundle_name, namespace_of, range_of
 from evenkeel.decisions.considered import Considered
 from evenkeel.decisions.load import BundleHistory
 from evenkeel.decisions.placement.gates import UnloadGates
@@ -153,8 +153,3 @@ def why_no_cut(cut: Cut) -> str:
 def cut_numbers(cut: Cut) -> dict[str, float]:
     """What a verdict tells of a cut: the first position, and how many children there are."""
     return {"cut": cut.positions[0], "children": len(cut.positions) + 1}
-
-
-def cut_texts(split: PlannedSplit) -> tuple[str, ...]:
-    """The cuts in Pulsar's spelling."""
-    return tuple(boundary_text(c) for c in split.cuts)

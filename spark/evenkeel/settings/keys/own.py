@@ -17,7 +17,7 @@ class OwnKeys:
         "auto",
         choices=("auto", "modular", "extensible"),
         unit="name",
-        meaning="Whose rules hold; auto follows loadManagerClassName.",
+        meaning="Whose rules hold; auto: those of the load manager that the brokers run.",
     )
     evenkeelPulsarVersion: str = key(
         "auto",

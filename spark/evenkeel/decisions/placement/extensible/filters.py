@@ -3,7 +3,8 @@
 Pulsar: ExtensibleLoadManagerImpl.brokerFilterPipeline: BrokerLoadManagerClassFilter, BrokerMaxTopicCountFilter,
 BrokerVersionFilter, AntiAffinityGroupPolicyFilter, BrokerIsolationPoliciesFilter. Keys: loadManagerClassName,
 loadBalancerBrokerMaxTopics (a broker exactly at it is out, unlike under the modular manager), preferLaterVersions,
-failureDomainsEnabled. There is no way back to brokers filtered out: where none is left, nobody gets the bundle.
+failureDomainsEnabled. Before all of them go brokers that are being emptied. There is no way back to brokers filtered
+out: where none is left, nobody gets the bundle.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from evenkeel.decisions.bundles import namespace_of
 from evenkeel.decisions.extensible_load import BrokerLoadData, ExtensibleLoad
 from evenkeel.decisions.load import Policies
 from evenkeel.decisions.placement.anti_affinity import AntiAffinity
+from evenkeel.decisions.placement.draining import RULE as DRAINING
+from evenkeel.decisions.placement.draining import draining
 from evenkeel.decisions.placement.isolation import Isolation
 from evenkeel.decisions.placement.ownership import Ownership
 from evenkeel.decisions.placement.versions import newest
@@ -82,6 +85,7 @@ class BrokerFilters:
         """The filters that do not look at the bundle."""
         removed: dict[str, str] = {}
         kept = sorted(self._load.brokers)
+        kept = _without(kept, removed, DRAINING, set(draining(kept, self._settings)))
         kept = _without(kept, removed, "other_load_manager", self._others_manager(kept))
         kept = _without(kept, removed, "topics_over_limit", self._full_of_topics(kept))
         kept = _without(kept, removed, "older_version", self._older(kept))

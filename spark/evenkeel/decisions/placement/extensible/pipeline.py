@@ -89,7 +89,7 @@ class ExtensiblePlacementRound:
             "in_turns",
             setting="loadBalancerSheddingExcludedNamespaces",
             alternatives=alternatives,
-            numbers={"candidates": len(found.brokers), "best": 1},
+            numbers={"candidates": len(found.brokers), "best": 1, "removed": len(found.removed)},
         )
         return Placement(bundle, taken, best, alternatives, row)
 
@@ -113,6 +113,7 @@ class ExtensiblePlacementRound:
             numbers={
                 "candidates": len(found.brokers),
                 "best": len(best.brokers),
+                "removed": len(found.removed),
                 **({} if best.mean is None else {"mean_load": best.mean}),
                 **({} if load is None else {"load": load}),
             },
