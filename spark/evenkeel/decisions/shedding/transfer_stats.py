@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from evenkeel.decisions.considered import Unit
 from evenkeel.decisions.extensible_load import BrokerLoadData
+from evenkeel.decisions.ordering import by_figure
 from evenkeel.settings import Settings
 
 STD = "loadBalancerBrokerLoadTargetStd"
@@ -52,7 +53,7 @@ class LoadStats:
         self.mean = total / self._count
         self.std = root(squares / self._count - self.mean * self.mean)
         self.loads = loads
-        self.by_load = sorted(loads, key=lambda broker: loads[broker].weighted_max_ema)
+        self.by_load = sorted(loads, key=by_figure({broker: load.weighted_max_ema for broker, load in loads.items()}))
         self.lowest = 0
         self.highest = len(self.by_load) - 1
         self.target_std = settings.loadBalancerBrokerLoadTargetStd
