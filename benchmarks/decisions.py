@@ -1,10 +1,12 @@
-"""CPU seconds of the shedders over large clusters, beside those of Pulsar's own classes.
+"""CPU seconds of decisions over large clusters, beside those of Pulsar's own classes.
 
 `python -m benchmarks decisions [--reference DIR]`. 100 and 1,000 brokers with 100,000 bundles in 1,000 namespaces,
-log-normal traffic, CPU usage uniform from 10 to 98 %; drawn as the reference harness draws them, so that the same
-bundles are to be shed. Goals, from the CPU seconds of Pulsar's classes: no more at 100 brokers, a fifth at 1,000, and
-half a second for UniformLoadShedder. With DIR, the folder of a reference harness (or a file with what it printed),
-its `run.sh bench` is run (minutes), ratios to its figures are printed, and numbers of proposed bundles compared.
+log-normal traffic, CPU usage uniform from 10 to 98 %, and one bundle of 100,000 topics to be cut; drawn as the
+reference harness draws them, so that the same bundles are to be shed, listed and split. Goals, from the CPU seconds of
+Pulsar's classes: for shedders no more at 100 brokers, a fifth at 1,000, half a second for UniformLoadShedder and
+TransferShedder; for cuts three times as much as flow_or_qps_equally_divide takes there. The others are reported. With
+DIR, the folder of a reference harness (or a file with what it printed), its `run.sh bench` is run (minutes), ratios to
+its figures are printed, and numbers of bundles and cuts compared.
 """
 
 from __future__ import annotations
@@ -13,51 +15,86 @@ import argparse
 import gc
 import json
 import math
-import re
 import statistics
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from benchmarks._java_random import JavaRandom
 from benchmarks.machine import description
 from evenkeel.decisions.averages import updated
-from evenkeel.decisions.bundles import bundle_name, initial_boundaries, ranges_of
-from evenkeel.decisions.load import BrokerReport, BundleHistory, BundleStats, LoadData, ResourceUsage
+from evenkeel.decisions.bundles import FULL_RANGE, bundle_name, initial_boundaries, ranges_of, topic_hash
+from evenkeel.decisions.extensible_load import BrokerLoadData, ExtensibleLoad, TopBundle
+from evenkeel.decisions.load import BrokerReport, BundleHistory, BundleStats, LoadData, Policies, ResourceUsage
+from evenkeel.decisions.placement.extensible.filters import BrokerFilters
+from evenkeel.decisions.placement.policies_present import PoliciesPresent
 from evenkeel.decisions.shedding.shedders import IMPLEMENTED
+from evenkeel.decisions.shedding.transfer_policies import TransferPolicies
+from evenkeel.decisions.shedding.transfer_shedder import TransferState, find_bundles_for_unloading
+from evenkeel.decisions.splitting.algorithms import algorithm_named, option_of
+from evenkeel.decisions.splitting.cut import BundleTopics, TopicLoads
+from evenkeel.decisions.splitting.when import find_bundles_to_split
+from evenkeel.decisions.topk import top_bundles
 from evenkeel.settings import Settings
 
 MIB = 1_048_576.0
 SIZES = (100, 1_000)
 BUNDLES = 100_000
+TOPICS = 100_000
+TOP = 10
+NOW = 1_700_000_000_000
+ALGORITHMS = ("flow_or_qps_equally_divide", "topic_count_equally_divide")
 MOST_SECONDS: Mapping[tuple[str, int], float] = {
     ("UniformLoadShedder", 100): 0.5,
     ("OverloadShedder", 100): 0.50,
     ("AvgShedder", 100): 1.70,
     ("ThresholdShedder", 100): 1.94,
+    ("TransferShedder", 100): 0.5,
     ("UniformLoadShedder", 1_000): 0.5,
     ("OverloadShedder", 1_000): 1.2,
     ("AvgShedder", 1_000): 3.6,
     ("ThresholdShedder", 1_000): 3.6,
+    ("TransferShedder", 1_000): 0.5,
 }
+MOST_SECONDS_OF_CUTS = 3 * 0.046
 # Rounds that a difference must have lasted do not hold AvgShedder back here; so every round decides.
 EAGER = Settings().with_values(
     {"loadBalancerAvgShedderHitCountHighThreshold": 1, "loadBalancerAvgShedderHitCountLowThreshold": 1}
+)
+# As little TransferShedder; and its brokers differ enough for it to act.
+EAGER_EXTENSIBLE = Settings().with_values(
+    {
+        "loadManagerClassName": "ExtensibleLoadManagerImpl",
+        "loadBalancerSheddingConditionHitCountThreshold": 0,
+        "loadBalancerSheddingBundlesWithPoliciesEnabled": True,
+        "loadBalancerBrokerLoadTargetStd": 0.15,
+    }
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """CPU seconds, the median of some runs, and how many bundles were proposed."""
+    """CPU seconds, the median of some runs, and how many bundles (lists, cuts) came of it."""
 
     seconds: float
-    bundles: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What is measured: `decide` answers how many `things` came of it. `shape` is in the reference harness's words."""
+
+    name: str
+    shape: str
+    things: str
+    goal: float | None
+    decide: Callable[[], int]
 
 
 def main(arguments: Sequence[str] = ()) -> int:
-    """Prints a line per shedder and size; 0 if the goals were met and, beside a harness, as many bundles proposed."""
+    """Prints a line per decision and size; 0 if goals were met and, beside a harness, as many bundles came of it."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks decisions")
     parser.add_argument("--reference", type=Path, help="folder of a reference harness, or a file with its output")
     parser.add_argument("--runs", type=int, default=5)
@@ -67,15 +104,95 @@ def main(arguments: Sequence[str] = ()) -> int:
     print(description(), flush=True)
     reference = reference_figures(given.reference) if given.reference else {}
     faults = []
-    for brokers in SIZES:
-        load = cluster(brokers, BUNDLES)
-        print(f"{brokers:,} brokers, {BUNDLES:,} bundles", flush=True)
-        for name in IMPLEMENTED:
-            found = measured(lambda name=name, load=load: len(IMPLEMENTED[name](load, {}, EAGER).unloads), given.runs)
-            faults += _judged(name, brokers, found, reference.get((name, brokers)))
+    shape = ""
+    for task in all_tasks():
+        if task.shape != shape:
+            shape = task.shape
+            print(shape, flush=True)
+        faults += _judged(task, measured(task.decide, given.runs), reference.get((task.name, task.shape)))
     for fault in faults:
         print(f"missed: {fault}")
     return 1 if faults else 0
+
+
+def all_tasks() -> Iterator[Task]:
+    """Everything that is measured; a cluster is made when its first task comes."""
+    for brokers in SIZES:
+        load = cluster(brokers, BUNDLES)
+        shape = f"{brokers} brokers x {BUNDLES} bundles"
+        for name in IMPLEMENTED:
+            shed = IMPLEMENTED[name]
+            yield Task(
+                name,
+                shape,
+                "bundles proposed",
+                MOST_SECONDS[name, brokers],
+                lambda shed=shed, load=load: len(shed(load, {}, EAGER).unloads),
+            )
+        yield Task("BundleSplitterTask", shape, "bundles chosen", None, lambda load=load: _chosen_to_split(load))
+        listed = f"{shape}, top {TOP} per broker (default)"
+        yield Task("TopKBundles.update", listed, "lists", None, lambda load=load: len(top_lists(load, TOP)))
+        for shape_of, most in ((listed, TOP), (f"{shape}, all bundles reported", BUNDLES)):
+            extensible = extensible_cluster(load, most)
+            yield Task(
+                "TransferShedder",
+                shape_of,
+                "bundles proposed",
+                MOST_SECONDS["TransferShedder", brokers],
+                lambda extensible=extensible: _transferred(extensible),
+            )
+    topics = busy_topics(TOPICS)
+    for name in ALGORITHMS:
+        yield Task(
+            name,
+            f"1 bundle, {TOPICS} topics",
+            "cuts",
+            MOST_SECONDS_OF_CUTS,
+            lambda name=name: len(algorithm_named(name)(option_of(FULL_RANGE, Settings(), topics)).positions),
+        )
+
+
+def _chosen_to_split(load: LoadData) -> int:
+    counts = {f"tenant/ns-{number}": 100 for number in range(BUNDLES // 100)}
+    return len(find_bundles_to_split(load.brokers, load.histories, counts, Settings()).splits)
+
+
+def _transferred(load: ExtensibleLoad) -> int:
+    policies, settings = Policies(), EAGER_EXTENSIBLE
+    asked = TransferPolicies(BrokerFilters(load, policies, {}, settings), PoliciesPresent(policies), settings)
+    found = find_bundles_for_unloading(load, TransferState(), asked, settings, now=NOW)
+    # The reference counts bundles; one that is moved twice counts once.
+    return len({one.bundle for one in found.transfers})
+
+
+def top_lists(load: LoadData, most: int) -> dict[str, tuple[TopBundle, ...]]:
+    """The top list of every broker."""
+    present = PoliciesPresent(Policies())
+    return {name: top_bundles(one.stats, most, present, EAGER_EXTENSIBLE) for name, one in load.brokers.items()}
+
+
+def extensible_cluster(load: LoadData, most: int) -> ExtensibleLoad:
+    """The same cluster under the extensible manager; brokers list so many bundles at most."""
+    loads = {
+        name: BrokerLoadData(
+            weighted_max_ema=report.cpu.usage / 100,
+            msg_throughput_ema=report.throughput,
+            msg_throughput_in=report.msg_throughput_in,
+            msg_throughput_out=report.msg_throughput_out,
+            updated_at=NOW,
+        )
+        for name, report in load.brokers.items()
+    }
+    brokers = {name: BrokerReport(name, load_manager="ExtensibleLoadManagerImpl") for name in load.brokers}
+    return ExtensibleLoad(brokers, loads, top_lists(load, most))
+
+
+def busy_topics(count: int) -> BundleTopics:
+    """The topics of one full bundle, with log-normal rates of 8 msg/s on average."""
+    draw = JavaRandom(7)
+    hashes = [topic_hash(f"persistent://tenant/ns/orders-partition-{number}") for number in range(count)]
+    rates = [math.exp(draw.gaussian()) * 5 for _ in hashes]
+    return BundleTopics(sorted(hashes), TopicLoads(hashes, rates, [rate * 800 for rate in rates]))
 
 
 def cluster(brokers: int, bundles: int) -> LoadData:
@@ -123,24 +240,24 @@ def measured(decide: Callable[[], int], runs: int) -> Figure:
     return Figure(statistics.median(seconds), proposed)
 
 
-def _judged(name: str, brokers: int, found: Figure, reference: Figure | None) -> list[str]:
-    goal = MOST_SECONDS.get((name, brokers))
-    line = f"    {name:<20}{found.seconds:8.3f} s CPU   {found.bundles:>6,} bundles proposed"
+def _judged(task: Task, found: Figure, reference: Figure | None) -> list[str]:
+    line = f"    {task.name:<28}{found.seconds:9.4f} s CPU   {found.count:>6,} {task.things:<16}"
+    at = f"{task.name}, {task.shape}"
     faults = []
-    if goal is not None:
-        line += f"   goal {goal:.2f} s"
-        if found.seconds > goal:
-            faults.append(f"{name} at {brokers:,} brokers took {found.seconds:.3f} s, the goal is {goal:.2f} s")
+    if task.goal is not None:
+        line += f"   goal {task.goal:.2f} s"
+        if found.seconds > task.goal:
+            faults.append(f"{at}: took {found.seconds:.3f} s, the goal is {task.goal:.2f} s")
     if reference is not None:
-        line += f"   {found.seconds / reference.seconds:6.2f} of Pulsar's {reference.seconds:.3f} s"
-        if found.bundles != reference.bundles:
-            faults.append(f"{name} at {brokers:,} brokers: Pulsar proposes {reference.bundles:,} bundles")
-    print(line, flush=True)
+        line += f"   {found.seconds / reference.seconds:6.2f} of Pulsar's {reference.seconds:.4f} s"
+        if found.count != reference.count:
+            faults.append(f"{at}: of Pulsar's came {reference.count:,} {task.things}")
+    print(line.rstrip(), flush=True)
     return faults
 
 
-def reference_figures(harness: Path) -> dict[tuple[str, int], Figure]:
-    """What the reference harness measured of the shedders, by class name and number of brokers."""
+def reference_figures(harness: Path) -> dict[tuple[str, str], Figure]:
+    """What the reference harness measured, by name and shape."""
     if harness.is_dir():
         done = subprocess.run([harness.resolve() / "run.sh", "bench"], stdout=subprocess.PIPE, text=True, check=True)
         lines = done.stdout.splitlines()
@@ -151,8 +268,6 @@ def reference_figures(harness: Path) -> dict[tuple[str, int], Figure]:
         if not line.startswith("{"):
             continue
         row = json.loads(line)
-        name, shape = row["bench"].partition(" ")[0], re.match(r"(\d+) brokers x \d+ bundles$", row["shape"])
-        if shape and name in IMPLEMENTED:
-            proposed = int(row["result"].partition(" ")[0])
-            found[name, int(shape[1])] = Figure(row["cpu_ms_median"] / 1000, proposed)
+        count = row["result"].partition(" ")[0]
+        found[row["bench"].partition(" ")[0], row["shape"]] = Figure(row["cpu_ms_median"] / 1000, int(count))
     return found

@@ -7,7 +7,10 @@ from pathlib import Path
 import pytest
 
 from benchmarks._java_random import JavaRandom
-from benchmarks.decisions import Figure, cluster, reference_figures
+from benchmarks.decisions import Figure, busy_topics, cluster, extensible_cluster, reference_figures
+from evenkeel.decisions.bundles import FULL_RANGE
+from evenkeel.decisions.splitting.algorithms import algorithm_named, option_of
+from evenkeel.settings import Settings
 
 
 def test_numbers_are_those_of_java() -> None:
@@ -28,7 +31,7 @@ def test_a_brokers_totals_are_those_of_its_bundles() -> None:
         assert 10.0 <= report.cpu.usage < 98.0
 
 
-def test_figures_of_shedders_are_picked_from_the_output(tmp_path: Path) -> None:
+def test_figures_are_picked_from_the_output(tmp_path: Path) -> None:
     output = tmp_path / "bench.jsonl"
     output.write_text(
         "a remark\n"
@@ -36,4 +39,25 @@ def test_figures_of_shedders_are_picked_from_the_output(tmp_path: Path) -> None:
         '"result":"468 bundles proposed"}\n'
         '{"bench":"BundleSplitterTask","shape":"100 brokers x 100000 bundles","cpu_ms_median":133.0,"result":"5 x"}\n'
     )
-    assert reference_figures(output) == {("AvgShedder", 100): Figure(1.7006, 468)}
+    assert reference_figures(output) == {
+        ("AvgShedder", "100 brokers x 100000 bundles"): Figure(1.7006, 468),
+        ("BundleSplitterTask", "100 brokers x 100000 bundles"): Figure(0.133, 5),
+    }
+
+
+def test_the_extensible_cluster_is_the_same_one_with_its_lightest_listed_bundles_first() -> None:
+    load = cluster(3, 200)
+    found = extensible_cluster(load, 10)
+    assert {name: data.throughput for name, data in found.loads.items()} == {
+        name: report.throughput for name, report in load.brokers.items()
+    }
+    for name, listed in found.top_bundles.items():
+        assert len(listed) == 10
+        assert listed[0].throughput < listed[-1].throughput
+        assert {one.bundle for one in listed} <= load.brokers[name].bundles
+
+
+def test_the_busy_topics_are_cut_into_several_pieces() -> None:
+    topics = busy_topics(10_000)
+    assert sum(topics.loads.rates) > 2 * Settings().loadBalancerNamespaceBundleMaxMsgRate
+    assert len(algorithm_named("flow_or_qps_equally_divide")(option_of(FULL_RANGE, Settings(), topics)).positions) == 2

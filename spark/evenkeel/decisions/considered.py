@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -50,6 +51,11 @@ class Considered:
     numbers: Mapping[str, float] = field(default_factory=dict)
 
 
+def finite(figure: float | None) -> float | None:
+    """The figure; None if it is not a number, or infinite."""
+    return figure if figure is not None and math.isfinite(figure) else None
+
+
 def considered(
     subject: str,
     subject_kind: SubjectKind,
@@ -64,8 +70,15 @@ def considered(
     alternatives: Sequence[Alternative] = (),
     numbers: Mapping[str, float] | None = None,
 ) -> Considered:
-    """A `Considered` whose margin is worked out from measured and threshold."""
-    margin = None if measured is None or threshold is None else measured - threshold
+    """A `Considered` whose margin is worked out from measured and threshold.
+
+    Brokers may report what is no finite number, and rules take it as Pulsar does; a row says then that the figure is
+    not known, as no table, sum or sentence can do anything with it.
+    """
+    measured, threshold = finite(measured), finite(threshold)
+    margin = None if measured is None or threshold is None else finite(measured - threshold)
+    if numbers and not all(map(math.isfinite, numbers.values())):
+        numbers = {name: value for name, value in numbers.items() if math.isfinite(value)}
     return Considered(
         subject=subject,
         subject_kind=subject_kind,

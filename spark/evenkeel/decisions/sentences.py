@@ -170,7 +170,8 @@ _SPLITTING_EXTENSIBLE: dict[tuple[str, str], Template] = {
 
 
 def _has_mean(row: Considered) -> bool:
-    return "mean_usage" in row.numbers
+    """Whether there is an average to stand above or below; figures that no broker could tell are missing."""
+    return "mean_usage" in row.numbers and row.measured is not None and row.threshold is not None
 
 
 def _distance(row: Considered) -> str:
@@ -470,7 +471,9 @@ def _should_give(but: str) -> Template:
 
 
 def _not_paired(row: Considered) -> str:
-    load, mean = row.measured or 0.0, row.numbers["mean_load"]
+    load, mean = row.measured, row.numbers.get("mean_load")
+    if load is None or mean is None:
+        return f"{row.subject} at {_measured(row)} cannot be compared with the mean load: nothing moves from or to it."
     side = "over" if load >= mean else "under"
     return (
         f"{row.subject} at {_measured(row)} is {abs(load - mean) * 100:.1f} points {side} the mean load of "

@@ -47,7 +47,10 @@ def _report_interval(s: Settings) -> Contradiction | None:
     if shortest <= longest * 60_000:
         return None
     names = ("loadBalancerReportUpdateMinIntervalMillis", "loadBalancerReportUpdateMaxIntervalMinutes")
-    return Contradiction(names, f"{names[0]} = {shortest} ms is longer than {names[1]} = {longest} min")
+    return Contradiction(
+        names,
+        f"{names[0]} = {shortest} ms is longer than {names[1]} = {longest} min: lower the first or raise the second",
+    )
 
 
 def _default_algorithm(s: Settings) -> Contradiction | None:
@@ -56,7 +59,9 @@ def _default_algorithm(s: Settings) -> Contradiction | None:
     names = ("defaultNamespaceBundleSplitAlgorithm", "supportedNamespaceBundleSplitAlgorithms")
     listed = ", ".join(s.supportedNamespaceBundleSplitAlgorithms)
     return Contradiction(
-        names, f"{names[0]} = {s.defaultNamespaceBundleSplitAlgorithm!r} is not among {names[1]} = [{listed}]"
+        names,
+        f"{names[0]} = {s.defaultNamespaceBundleSplitAlgorithm!r} is not among {names[1]} = [{listed}]: "
+        "add it to the second or set the first to one of them",
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import overload
 
-from evenkeel.decisions.considered import Alternative
+from evenkeel.decisions.considered import Alternative, finite
 
 PlacementState = Mapping[str, Mapping[str, float]]
 """What placement remembers between rounds: name of the figure -> broker (or "cluster") -> value."""
@@ -29,11 +29,10 @@ class Choice:
     numbers: Mapping[str, float] = field(default_factory=dict)
 
     def score(self, broker: str) -> float | None:
-        """What the broker measures; None if it has no figure or an infinite one."""
+        """What the broker measures; None if it has no figure or no finite one."""
         if not self.scores:
             return None
-        score = self.scores[self.candidates.index(broker)]
-        return score if math.isfinite(score) else None
+        return finite(self.scores[self.candidates.index(broker)])
 
 
 class Alternatives(Sequence[Alternative]):
@@ -62,9 +61,9 @@ class Alternatives(Sequence[Alternative]):
             if score is not None and math.isinf(score):
                 yield Alternative(broker, "best" if broker in best else "candidate", "overloaded")
             elif verdict == "best":
-                yield Alternative(broker, "best", choice.rule, score)
+                yield Alternative(broker, "best", choice.rule, finite(score))
             else:
-                yield Alternative(broker, "candidate", choice.other, score)
+                yield Alternative(broker, "candidate", choice.other, finite(score))
 
     @overload
     def __getitem__(self, index: int) -> Alternative: ...

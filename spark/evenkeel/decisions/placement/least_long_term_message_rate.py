@@ -38,8 +38,11 @@ def score(stand: Standing, settings: Settings) -> float:
 
 
 def least(candidates: Iterable[str], scores: Mapping[str, float]) -> Best:
-    """As `select`, where every broker's score is known already."""
+    """As `select`, where every broker's score is known already. A score that is not a number is never the least."""
     ordered = tuple(sorted(candidates))
     found = tuple(map(scores.__getitem__, ordered))
     lowest = min(found, default=math.inf)
-    return Best(tuple(compress(ordered, [figure == lowest for figure in found])), ordered, found)
+    if math.isnan(lowest):  # as it is if the first one is; later ones do not show in a minimum
+        lowest = min((figure for figure in found if not math.isnan(figure)), default=math.inf)
+    best = tuple(compress(ordered, [figure == lowest for figure in found]))
+    return Best(best or ordered, ordered, found)

@@ -64,7 +64,8 @@ def select(
     if min(usage) + difference > mean:
         return Best(ordered, ordered, tuple(usage), mean, below_mean=False)
     best = tuple(compress(ordered, [average + difference <= mean for average in usage]))
-    return Best(best, ordered, tuple(usage), mean, below_mean=True)
+    # With a usage that is not a number the mean is none either, and nobody is below it.
+    return Best(best or ordered, ordered, tuple(usage), mean, below_mean=bool(best))
 
 
 def without_gone(state: PlacementState, brokers: Iterable[str]) -> PlacementState:

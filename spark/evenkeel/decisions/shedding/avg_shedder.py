@@ -16,8 +16,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from evenkeel.decisions.considered import Alternative, Considered, Outcome, considered
+from evenkeel.decisions.considered import Alternative, Considered, Outcome, considered, finite
 from evenkeel.decisions.load import LoadData
+from evenkeel.decisions.ordering import by_figure
 from evenkeel.decisions.shedding.fitting import Fit, select_fitting
 from evenkeel.decisions.shedding.measures import RATE, THROUGHPUT, Measure
 from evenkeel.decisions.shedding.selection import Eligible, Selection
@@ -128,7 +129,7 @@ def scores(load: LoadData, settings: Settings) -> dict[str, float]:
 
 def pairs_of(found: Mapping[str, float]) -> list[Pair]:
     """Idlest and busiest, next idlest and next busiest, and so on; equal scores in the order given."""
-    ordered = sorted(found, key=found.__getitem__)
+    ordered = sorted(found, key=by_figure(found))
     half = (len(ordered) + 1) // 2
     couples = zip(ordered[:half], reversed(ordered), strict=False)
     return [Pair(n, idle, busy, found[idle], found[busy]) for n, (idle, busy) in enumerate(couples, start=1)]
@@ -244,7 +245,7 @@ def _about_idle(pair: Pair) -> tuple[Considered, ...]:
         measured=pair.idle_score,
         threshold=pair.busy_score,
         unit="percent",
-        alternatives=(Alternative(pair.busy, "candidate", "busy_partner", pair.busy_score),),
+        alternatives=(Alternative(pair.busy, "candidate", "busy_partner", finite(pair.busy_score)),),
         numbers=_numbers(pair),
     )
     return (row,)
@@ -253,7 +254,7 @@ def _about_idle(pair: Pair) -> tuple[Considered, ...]:
 def _partner(pair: Pair) -> tuple[Alternative, ...]:
     if pair.idle == pair.busy:
         return ()
-    return (Alternative(pair.idle, "best", "idle_partner", pair.idle_score),)
+    return (Alternative(pair.idle, "best", "idle_partner", finite(pair.idle_score)),)
 
 
 def _numbers(pair: Pair) -> dict[str, float]:

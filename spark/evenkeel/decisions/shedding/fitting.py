@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from evenkeel.decisions.considered import Alternative, Considered, Outcome
+from evenkeel.decisions.considered import Alternative, Considered, Outcome, considered
 from evenkeel.decisions.load import BrokerReport, LoadData
 from evenkeel.decisions.shedding.measures import Measure
 from evenkeel.decisions.shedding.selection import Eligible, Selection, heaviest_first
@@ -66,16 +66,15 @@ def _row(bundle: str, broker: str, rule: str, at: tuple[float, float, int, int],
     planned = (Alternative(fit.destination, "best", PLANNED),) if fit.destination is not None else ()
     counted = rule == "most_bundles_taken"
     measured, threshold = (float(taken), float(fit.most)) if counted else (value, left)
-    return Considered(
-        subject=bundle,
-        subject_kind="bundle",
-        broker=broker,
-        outcome=outcome,
-        rule=rule,
+    return considered(
+        bundle,
+        "bundle",
+        broker,
+        outcome,
+        rule,
         setting=MOST_SETTING if counted else None,
         measured=measured,
         threshold=threshold,
-        margin=measured - threshold,
         unit="count" if counted else fit.measure.unit,
         alternatives=planned if rule == "fits" else (),
         numbers={**fit.numbers, f"bundle_{fit.measure.name}": value, "rank": rank},

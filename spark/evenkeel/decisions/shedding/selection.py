@@ -10,9 +10,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from evenkeel.decisions.bundles import is_heartbeat_or_sla, namespace_of
-from evenkeel.decisions.considered import Alternative, Considered, considered
+from evenkeel.decisions.considered import Alternative, Considered, considered, finite
 from evenkeel.decisions.load import BrokerReport, LoadData, MessageAverages
 from evenkeel.decisions.namespaces import uses_three_part_names
+from evenkeel.decisions.ordering import by_figure
 
 SHOWN_NEXT = 3
 GRACE = "loadBalancerSheddingGracePeriodMinutes"
@@ -62,7 +63,7 @@ def heaviest_first(
         else:
             setting = GRACE if refusal == "recently_unloaded" else None
             skipped.append(considered(bundle, "bundle", report.broker, "skipped", refusal, setting=setting))
-    return sorted(values, key=values.__getitem__, reverse=True), values, skipped
+    return sorted(values, key=by_figure(values), reverse=True), values, skipped
 
 
 def select_bundles(
@@ -72,7 +73,7 @@ def select_bundles(
     ordered, throughputs, skipped = heaviest_first(report, load, eligible, lambda averages: averages.throughput)
     before = _taken_before(ordered, throughputs, wanted)
     next_in_line = tuple(
-        Alternative(bundle, "next", "wanted_reached", throughputs[bundle])
+        Alternative(bundle, "next", "wanted_reached", finite(throughputs[bundle]))
         for bundle in ordered[len(before) : len(before) + SHOWN_NEXT]
     )
     rows = [

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from evenkeel.decisions.considered import Alternative, Considered, Outcome, Unit, considered
+from evenkeel.decisions.considered import Alternative, Considered, Outcome, Unit, considered, finite
 from evenkeel.decisions.extensible_load import ExtensibleLoad
 from evenkeel.decisions.shedding.transfer_gates import DELAY, TTL, Gate, is_outdated
 from evenkeel.decisions.shedding.transfer_policies import WITH_POLICIES
@@ -144,8 +144,8 @@ def _giver_row(attempt: Attempt, mean: float) -> Considered:
         measured=trigger.measured,
         threshold=trigger.threshold,
         unit=trigger.unit,
-        alternatives=(Alternative(pair.receiver, "best", "least_loaded", pair.receiver_load),),
-        numbers=_finite(numbers),
+        alternatives=(Alternative(pair.receiver, "best", "least_loaded", finite(pair.receiver_load)),),
+        numbers=numbers,
     )
 
 
@@ -159,16 +159,15 @@ def _receiver_row(pair: Pair, rule: str, mean: float) -> Considered:
         rule,
         measured=pair.receiver_load,
         unit="fraction",
-        alternatives=(Alternative(pair.giver, "candidate", "gives", pair.giver_load),),
-        numbers=_finite({"mean_load": mean, "offloaded": pair.marked, "swapped_back": back}),
+        alternatives=(Alternative(pair.giver, "candidate", "gives", finite(pair.giver_load)),),
+        numbers={"mean_load": mean, "offloaded": pair.marked, "swapped_back": back},
     )
 
 
 def _bundle_rows(attempt: Attempt, settings: Settings) -> Iterable[Considered]:
     pair = attempt.pair
-    to_receiver = (Alternative(pair.receiver, "best", "least_loaded", pair.receiver_load),)
-    to_giver = (Alternative(pair.giver, "best", "swap", pair.giver_load),)
-    wanted = pair.wanted if math.isfinite(pair.wanted) else None
+    to_receiver = (Alternative(pair.receiver, "best", "least_loaded", finite(pair.receiver_load)),)
+    to_giver = (Alternative(pair.giver, "best", "swap", finite(pair.giver_load)),)
     for rank, one in enumerate(pair.looked, start=1):
         gone = one.outcome == "unload"
         compared = _compared(one)
@@ -181,7 +180,7 @@ def _bundle_rows(attempt: Attempt, settings: Settings) -> Iterable[Considered]:
             one.rule,
             setting=_SETTINGS_OF_RULES.get(one.rule),
             measured=compared,
-            threshold=None if compared is None else wanted,
+            threshold=None if compared is None else pair.wanted,
             unit="" if compared is None else "byte/s",
             alternatives=others if gone and settings.loadBalancerTransferEnabled else _removed(one, pair),
             numbers={"bundle_throughput": one.throughput, "rank": rank},
@@ -192,7 +191,7 @@ def _removed(one: Looked, pair: Pair) -> tuple[Alternative, ...]:
     """The receiver, where a filter keeps the bundle from it."""
     if one.outcome != "skipped" or one.rule in _SETTINGS_OF_RULES or one.rule in ("not_owned", "unreadable_version"):
         return ()
-    return (Alternative(pair.receiver, "removed", one.rule, pair.receiver_load),)
+    return (Alternative(pair.receiver, "removed", one.rule, finite(pair.receiver_load)),)
 
 
 def _compared(one: Looked) -> float | None:
@@ -220,9 +219,5 @@ def _cluster_row(
         measured=measured,
         threshold=threshold,
         unit=unit,
-        numbers=_finite(numbers or {}),
+        numbers=numbers,
     )
-
-
-def _finite(numbers: Mapping[str, float]) -> dict[str, float]:
-    return {name: value for name, value in numbers.items() if math.isfinite(value)}

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from evenkeel.decisions.considered import Unit
 from evenkeel.decisions.extensible_load import BrokerLoadData
+from evenkeel.decisions.ordering import by_figure
 from evenkeel.decisions.placement.draining import draining
 from evenkeel.settings import Settings
 
@@ -53,7 +54,7 @@ class LoadStats:
         self.mean = total / self._count
         self.std = root(squares / self._count - self.mean * self.mean)
         self.loads = loads
-        self.by_load = sorted(loads, key=lambda broker: loads[broker].weighted_max_ema)
+        self.by_load = sorted(loads, key=by_figure({broker: load.weighted_max_ema for broker, load in loads.items()}))
         self._draining = draining(loads, settings)
         self.lowest = -1
         self.highest = len(self.by_load) - 1

@@ -56,15 +56,17 @@ class Spread:
 
 def shed(load: LoadData, state: ShedderState, settings: Settings) -> Shed:
     """What to unload now. There is no state: `state` comes back as it was."""
-    rate, throughput = spread_of(load, RATE, settings), spread_of(load, THROUGHPUT, settings)
-    if rate is None or throughput is None:
+    found = [spread_of(load, measure, settings) for measure in (RATE, THROUGHPUT)]
+    spreads = [spread for spread in found if spread is not None]
+    if not spreads:
         return Shed((), (considered("cluster", "cluster", None, "kept", "no_traffic_at_all", unit="msg/s"),), state)
-    if not rate.is_on and not throughput.is_on:
+    looked_at = [spread for spread in spreads if spread.is_on]
+    if not looked_at:
         row = considered("cluster", "cluster", None, "skipped", "no_difference_looked_at", setting=RATE_SETTING)
         return Shed((), (row,), state)
-    exceeded = next((spread for spread in (rate, throughput) if spread.is_exceeded), None)
+    exceeded = next((spread for spread in looked_at if spread.is_exceeded), None)
     if exceeded is None:
-        return Shed((), _all_even(load, rate, throughput), state)
+        return Shed((), _all_even(load, looked_at), state)
     selection = _shed_busiest(load, exceeded, settings)
     rows = (*selection.considered, *_others(load, exceeded))
     return Shed(tuple((bundle, exceeded.busiest) for bundle in selection.bundles), rows, state)
@@ -117,7 +119,7 @@ def _shed_busiest(load: LoadData, spread: Spread, settings: Settings) -> Selecti
     fit = Fit(
         spread.measure,
         wanted,
-        deducted=math.trunc,
+        deducted=_java_int,
         idle=True,
         most=settings.maxUnloadBundleNumPerShedding,
         numbers={"wanted": wanted},
@@ -131,15 +133,14 @@ def _shed_busiest(load: LoadData, spread: Spread, settings: Settings) -> Selecti
     return Selection(selection.bundles, (row, *selection.considered))
 
 
-def _all_even(load: LoadData, rate: Spread, throughput: Spread) -> tuple[Considered, ...]:
+def _all_even(load: LoadData, looked_at: list[Spread]) -> tuple[Considered, ...]:
     """The busiest brokers by the measures that are on, and everybody else."""
     told: dict[str, Considered] = {}
-    for spread in (rate, throughput):
-        if spread.is_on and spread.busiest not in told:
+    for spread in looked_at:
+        if spread.busiest not in told:
             numbers = {"highest": spread.highest, "lowest": spread.lowest}
             told[spread.busiest] = _about(spread, "kept", f"{spread.measure.name}_difference_within", numbers)
-    leading = rate if rate.is_on else throughput
-    return (*told.values(), *(row for row in _others(load, leading) if row.subject not in told))
+    return (*told.values(), *(row for row in _others(load, looked_at[0]) if row.subject not in told))
 
 
 def _others(load: LoadData, spread: Spread) -> list[Considered]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from evenkeel.decisions.bundles import broker_of, namespace_of
-from evenkeel.decisions.considered import Alternative, considered
+from evenkeel.decisions.considered import Alternative, considered, finite
 from evenkeel.decisions.extensible_load import ExtensibleLoad
 from evenkeel.decisions.load import Policies
 from evenkeel.decisions.placement import round_robin
@@ -127,9 +127,9 @@ def _alternatives(
     """Every broker: the best ones and the other candidates with their rule and load, the rest with their filter's."""
     chosen = set(best)
     left = [
-        Alternative(broker, "best", rules[0], loads.get(broker))
+        Alternative(broker, "best", rules[0], finite(loads.get(broker)))
         if broker in chosen
-        else Alternative(broker, "candidate", rules[1], loads.get(broker))
+        else Alternative(broker, "candidate", rules[1], finite(loads.get(broker)))
         for broker in found.brokers
     ]
     removed = [Alternative(broker, "removed", rule) for broker, rule in found.removed.items()]
