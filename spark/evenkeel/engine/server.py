@@ -243,6 +243,9 @@ def _await_answer(place: Home, supervisor: subprocess.Popen[str]) -> State | Non
             if probe is not None and probe.poll() is not None:
                 if probe.returncode == 0 and state is not None:
                     return state
+                # The probe leaves with the server; whoever watches the server may need a moment longer to say so.
+                if _ends_soon(supervisor):
+                    continue
                 raise EngineError(f"The Spark Connect server started but its first query failed. {_tail(place)}")
             time.sleep(TICK_SECONDS)
         raise EngineError(f"The Spark Connect server did not answer within {START_SECONDS:.0f} s. {_tail(place)}")
@@ -250,6 +253,12 @@ def _await_answer(place: Home, supervisor: subprocess.Popen[str]) -> State | Non
         if probe is not None and probe.poll() is None:
             probe.kill()
             probe.wait()
+
+
+def _ends_soon(supervisor: subprocess.Popen[str]) -> bool:
+    with suppress(subprocess.TimeoutExpired):
+        supervisor.wait(END_SECONDS)
+    return supervisor.poll() is not None
 
 
 def _spawn_probe(place: Home, state: State) -> subprocess.Popen[bytes]:
