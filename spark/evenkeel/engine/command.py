@@ -38,6 +38,11 @@ SQL_SETTINGS = {
     # Listing files with the default of 10,000 tasks made VACUUM of five files take 100 s; with 4 it took 2 s.
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "4",
     "spark.ui.enabled": "false",
+    # What a page would show is kept all the same, a thousand queries with their plans, and nobody looks at it.
+    "spark.ui.retainedJobs": "20",
+    "spark.ui.retainedStages": "20",
+    "spark.ui.retainedTasks": "1000",
+    "spark.sql.ui.retainedExecutions": "20",
     # A day's distinct queries fit; the default of 1,000 had compiled ones thrown out and compiled again.
     "spark.sql.codegen.cache.maxEntries": "2000",
     # What a finished grouped map kept is freed by Java's garbage collection, which a small heap seldom needs.
