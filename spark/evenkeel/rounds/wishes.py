@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator
+from dataclasses import replace
 from typing import Any
 
 from evenkeel.decisions.considered import Considered, considered
@@ -29,11 +30,14 @@ def wishes_of(cycle: Row, kind: str) -> list[Row]:
 
 def granted_splits(rows: Rows, topics: dict[str, BundleTopics]) -> list[tuple[Row, Granted]]:
     """Each wish for a split with its verdict; of two for one bundle the older counts."""
-    settings = reading.settings_of(rows)
+    asked = wishes_of(reading.the_cycle(rows), SPLIT)
+    if not asked:
+        return []
+    settings, view = reading.settings_of(rows), view_of(rows, topics)
     done: set[str] = set()
     found = []
-    for wish in wishes_of(reading.the_cycle(rows), SPLIT):
-        verdict = grant_split(_split(wish), view_of(rows, topics, splitting=done), settings)
+    for wish in asked:
+        verdict = grant_split(_split(wish), replace(view, splitting=done), settings)
         if verdict.accepted:
             done.add(verdict.verdict.subject)
         found.append((wish, verdict))
@@ -42,12 +46,16 @@ def granted_splits(rows: Rows, topics: dict[str, BundleTopics]) -> list[tuple[Ro
 
 def granted_unloads(rows: Rows) -> list[tuple[Row, Granted]]:
     """Each wish for an unload with its verdict; a bundle that this cycle splits is not unloaded."""
+    asked = wishes_of(reading.the_cycle(rows), UNLOAD)
+    if not asked:
+        return []
     split = {row["subject"] for row in rows["split_decisions"] if row["outcome"] == "split"}
+    view = replace(view_of(rows, {}), splitting=split)
     done: set[str] = set()
     found = []
-    for wish in wishes_of(reading.the_cycle(rows), UNLOAD):
-        asked = UnloadWish(wish["namespace"], wish["bundle"], wish["destination"])
-        verdict = grant_unload(asked, view_of(rows, {}, splitting=split, unloading=done))
+    for wish in asked:
+        given = UnloadWish(wish["namespace"], wish["bundle"], wish["destination"])
+        verdict = grant_unload(given, replace(view, unloading=done))
         if verdict.accepted:
             done.add(verdict.verdict.subject)
         found.append((wish, verdict))
@@ -56,10 +64,13 @@ def granted_unloads(rows: Rows) -> list[tuple[Row, Granted]]:
 
 def bundles_to_look_into(rows: Rows, settings: Settings) -> Iterator[tuple[str, str | None]]:
     """The bundles, with their owners, whose topics a wished split has to see."""
+    asked = [wish for wish in wishes_of(reading.the_cycle(rows), SPLIT) if looks_at_topics(wish, settings)]
+    if not asked:
+        return
     view = view_of(rows, {})
-    for wish in wishes_of(reading.the_cycle(rows), SPLIT):
+    for wish in asked:
         meant = bundle_meant(_split(wish), view)
-        if looks_at_topics(wish, settings) and not isinstance(meant, Granted):
+        if not isinstance(meant, Granted):
             bundle = subject_of(SplitWish(wish["namespace"], str(meant)))
             yield bundle, view.owners.get(bundle)
 
@@ -69,13 +80,7 @@ def looks_at_topics(wish: Row, settings: Settings) -> bool:
     return name_in_force(wish["algorithm"] or "", settings) != "range_equally_divide"
 
 
-def view_of(
-    rows: Rows,
-    topics: dict[str, BundleTopics],
-    *,
-    splitting: Collection[str] = frozenset(),
-    unloading: Collection[str] = frozenset(),
-) -> ClusterView:
+def view_of(rows: Rows, topics: dict[str, BundleTopics]) -> ClusterView:
     """The cluster as wishes are held against it.
 
     It is the brokers that carry a wish out, so the manager is the one that they run, whichever one's rules decide the
@@ -98,8 +103,6 @@ def view_of(
         histories=reading.histories(rows),
         persistent_topics={row["bundle"]: row["topics"] for row in rows.get("persistent_topics", ())},
         topics=topics,
-        splitting=splitting,
-        unloading=unloading,
     )
 
 
