@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from evenkeel.conformance.hash_order import hash_order
 from evenkeel.conformance.reading import Json, load_of, policies_of, rounds_of, settings_of
 from evenkeel.decisions.averages import broker_averages, first_history, update_histories
 from evenkeel.decisions.bundles import parse_boundaries
@@ -16,7 +15,7 @@ from evenkeel.decisions.placement.choice import PlacementState
 from evenkeel.decisions.placement.pipeline import PlacementRound
 from evenkeel.decisions.shedding import avg_shedder
 from evenkeel.decisions.shedding.frame import run_shedding
-from evenkeel.decisions.shedding.order import in_pulsars_order
+from evenkeel.decisions.shedding.order import hash_order, in_pulsars_order
 from evenkeel.decisions.shedding.shed import ShedderState
 from evenkeel.decisions.shedding.shedders import Shedder, shedder_named
 from evenkeel.decisions.splitting.execute import histories_after_splits, refusal, unloads_children
@@ -121,7 +120,10 @@ def _shed(leader: _Leader, load: LoadData, placing: PlacementRound) -> dict[str,
 
 
 def _shedder(leader: _Leader) -> Shedder:
-    """The one of the settings; for AvgShedder with ties broken as where the answers come from."""
+    """The one of the settings; for AvgShedder with ties broken as where the answers come from.
+
+    Evenkeel breaks ties by name, and the cases do so too, but here AvgShedder sorts its scores out of a HashMap.
+    """
     if leader.settings.loadBalancerLoadSheddingStrategy == "AvgShedder":
         return partial(avg_shedder.shed, ties=partial(hash_order, most=leader.most_brokers))
     return shedder_named(leader.settings.loadBalancerLoadSheddingStrategy)

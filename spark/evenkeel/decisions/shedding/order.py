@@ -16,23 +16,31 @@ _MOST_FILLED = 0.75
 def in_pulsars_order(unloads: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
     """(bundle, broker) pairs by broker in the order of Java's HashMap, else in the order given."""
     given = tuple(unloads)
-    place = {broker: n for n, broker in enumerate(_hash_order(broker for _, broker in given))}
+    place = {broker: n for n, broker in enumerate(hash_order(broker for _, broker in given))}
     return tuple(sorted(given, key=lambda unload: place[unload[1]]))
 
 
-def _hash_order(names: Iterable[str]) -> list[str]:
-    """Names as a HashMap lists them that they were put into in ascending order."""
+def hash_order(names: Iterable[str], *, most: int = 0) -> list[str]:
+    """Names as a HashMap lists them that they were put into in ascending order.
+
+    `most`: so many names at most the map has held before; its table does not shrink.
+    """
     ordered = sorted(set(names))
     size = _FIRST_TABLE
-    while len(ordered) > size * _MOST_FILLED:
+    while max(len(ordered), most) > size * _MOST_FILLED:
         size *= 2
-    return sorted(ordered, key=lambda name: _spread_hash(name) % size)
+    return sorted(ordered, key=lambda name: _spread(java_hash(name)) % size)
 
 
-def _spread_hash(name: str) -> int:
-    """Java's String.hashCode, with its upper half mixed into the lower one as HashMap does."""
+def java_hash(text: str) -> int:
+    """Java's String.hashCode, as an unsigned number."""
     found = 0
-    units = name.encode("utf-16-be")
+    units = text.encode("utf-16-be")
     for high, low in zip(units[::2], units[1::2], strict=True):
         found = (31 * found + (high << 8 | low)) & 0xFFFFFFFF
-    return found ^ found >> 16
+    return found
+
+
+def _spread(code: int) -> int:
+    """The upper half mixed into the lower one, as HashMap does."""
+    return code ^ code >> 16

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from evenkeel.conformance.hash_order import hash_order, java_hash
+from evenkeel.decisions.shedding.order import hash_order, java_hash
 
 
 def test_names_hash_as_in_java() -> None:
