@@ -7,7 +7,7 @@ loadBalancerSheddingExcludedNamespaces. Where Pulsar draws among equally good br
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from evenkeel.decisions.averages import first_history
@@ -125,20 +125,13 @@ class PlacementRound:
             return _settled(bundle, given, "preallocated")
         own = broker_of(namespace_of(bundle))
         if own is not None:
-            return self._own(bundle, own)
+            return with_its_own_broker(bundle, own, self._around.brokers)
         placement = self._select(bundle, None)
         if placement.destination is not None:
             self._preallocated[bundle] = placement.destination
             self._around.give(bundle, placement.destination, self._history(bundle))
             self._chooser.given(placement.destination)
         return placement
-
-    def _own(self, bundle: str, broker: str) -> Placement:
-        """Heartbeat and SLA namespaces belong to the broker in their name, or to nobody while that one is away."""
-        if broker in self._around.brokers:
-            return _settled(bundle, broker, "brokers_own_namespace")
-        row = considered(bundle, "bundle", broker, "skipped", "brokers_own_namespace")
-        return Placement(bundle, None, (), (), row)
 
     def _history(self, bundle: str) -> BundleHistory:
         return self._histories.get(bundle, self._stranger)
@@ -195,6 +188,14 @@ class PlacementRound:
             **choice.numbers,
             **({} if score is None else {"score": score}),
         }
+
+
+def with_its_own_broker(bundle: str, broker: str, brokers: Collection[str]) -> Placement:
+    """Heartbeat and SLA namespaces belong to the broker in their name, or to nobody while that one is away."""
+    if broker in brokers:
+        return _settled(bundle, broker, "brokers_own_namespace")
+    row = considered(bundle, "bundle", broker, "skipped", "brokers_own_namespace")
+    return Placement(bundle, None, (), (), row)
 
 
 def _settled(bundle: str, broker: str, rule: str) -> Placement:

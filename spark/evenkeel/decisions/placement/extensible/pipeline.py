@@ -18,7 +18,7 @@ from evenkeel.decisions.placement import round_robin
 from evenkeel.decisions.placement.extensible import least_resource_usage_with_weight
 from evenkeel.decisions.placement.extensible.filters import BrokerFilters, Filtered
 from evenkeel.decisions.placement.extensible.least_resource_usage_with_weight import Best
-from evenkeel.decisions.placement.pipeline import Placement
+from evenkeel.decisions.placement.pipeline import Placement, with_its_own_broker
 from evenkeel.decisions.placement.round_robin import FIRST_TURN, Turn
 from evenkeel.settings import Settings
 
@@ -53,7 +53,7 @@ class ExtensiblePlacementRound:
         """A broker for one bundle; `owner` is the broker that it has left, if it has just left one."""
         own = broker_of(namespace_of(bundle))
         if own is not None:
-            return self._own(bundle, own)
+            return with_its_own_broker(bundle, own, self._load.brokers)
         found = self._filters.candidates(bundle)
         if not found.brokers:
             alternatives = tuple(Alternative(broker, "removed", rule) for broker, rule in sorted(found.removed.items()))
@@ -67,15 +67,6 @@ class ExtensiblePlacementRound:
         if placement.destination is not None:
             self._filters.give(bundle, placement.destination)
         return placement
-
-    def _own(self, bundle: str, broker: str) -> Placement:
-        """Heartbeat and SLA namespaces belong to the broker in their name, or to nobody while that one is away."""
-        if broker not in self._load.brokers:
-            row = considered(bundle, "bundle", broker, "skipped", "brokers_own_namespace")
-            return Placement(bundle, None, (), (), row)
-        alternatives = (Alternative(broker, "best", "brokers_own_namespace"),)
-        row = considered(bundle, "bundle", None, "placed", "brokers_own_namespace", alternatives=alternatives)
-        return Placement(bundle, broker, (broker,), alternatives, row)
 
     def _in_turns(self, bundle: str, owner: str | None, found: Filtered) -> Placement:
         taken, self.turn = round_robin.select(found.brokers, self.turn)
