@@ -7,11 +7,11 @@ REPORT ?= build/demo/report.html
 ARGS ?=
 
 RUN := .venv/bin/python
-PURE := not (spark or airflow or browser or slow)
+PURE := not (spark or airflow or browser or pulsar or slow)
 LOCK = .venv/bin/uv pip compile -q pyproject.toml --python-version 3.11 --no-annotate --custom-compile-command "make lock"
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev demo ui report test check conformance bench docs lock format stop clean
+.PHONY: help setup setup-dev demo ui report test check conformance e2e bench docs lock format stop clean
 
 help: ## list the targets
 	@echo "Evenkeel: make TARGET"
@@ -45,6 +45,9 @@ check: setup-dev ## the fast part: lint, format, types, and the tests that need 
 
 conformance: setup ## compare the decision code with golden answers of Pulsar's own classes in CASES
 	@$(RUN) -m evenkeel.conformance $(CASES)
+
+e2e: setup-dev ## balance a real three-broker cluster under Airflow, with both load managers (ARGS=--manager modular)
+	@$(RUN) -m tests.e2e $(ARGS)
 
 bench: setup-dev ## measure speed and memory (ARGS names single benchmarks)
 	@$(RUN) -m benchmarks $(ARGS)

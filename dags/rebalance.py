@@ -17,7 +17,7 @@ split, which to unload, and where each of them should go. Every decision is a ro
 |---|---|
 | `clusters` | names from the configuration; empty: all of them |
 | `source` | where snapshots come from, e.g. `recording:/data/recordings/monday`; empty: as configured |
-| `mode` | `dry_run`: decide and record, send nothing. Nothing else is accepted in this version |
+| `mode` | `dry_run`: decide and record, send nothing. `approve`: ask a person, then send. `auto`: send |
 | `settings` | Pulsar's own keys, for this run only; an unknown key or a value out of range is refused by name |
 | `at` | decide the newest snapshot up to this moment; empty: the run's logical date, else now |
 | `wishes` | splits and unloads to carry out beside what the strategies decide, with the names of Pulsar's admin API |
@@ -59,6 +59,7 @@ from typing import Any
 from airflow.sdk import Asset, CronTriggerTimetable, Param, TriggerRule, dag, task
 
 from evenkeel.lake.tables import TABLES
+from evenkeel.on_airflow.approval import PlanApproval
 
 CONNECTION = "evenkeel_spark"
 # `none` leaves the DAG to manual runs and triggers.
@@ -66,6 +67,9 @@ SCHEDULE = os.environ.get("EVENKEEL_SCHEDULE", "*/5 * * * *")
 PUBLISH_DOC = """Writes the outbox and the cycle's row, for skipped and failed cycles too.
 
 Turns red where another task was, after it has written. Clear it freely."""
+SEND_DOC = """Carries out the plan that was approved, and closes the cycle's row.
+
+Skipped unless the mode is approve. Clear it freely: nothing is sent twice."""
 RANGE = r"^0[xX][0-9a-fA-F]{1,8}_0[xX][0-9a-fA-F]{1,8}$"
 WISH = {
     "cluster": {"type": "string", "minLength": 1},
@@ -112,10 +116,10 @@ PARAMS = {
         description="Where snapshots come from, e.g. recording:/data/recordings/monday. Empty: as configured.",
     ),
     "mode": Param(
-        "dry_run",
+        os.environ.get("EVENKEEL_MODE", "dry_run"),
         type="string",
-        enum=["dry_run"],
-        description="dry_run decides and records, and sends nothing. approve and auto are not in this version.",
+        enum=["dry_run", "approve", "auto"],
+        description="dry_run sends nothing, approve asks a person before it sends, auto sends.",
     ),
     "settings": Param(
         {},
@@ -197,7 +201,22 @@ def rebalance() -> None:
 
         return steps.close(spark, params, dag_run, ti)
 
-    place(shed(plan_splits(aggregate(validate(ingest()))))) >> publish()
+    approve = PlanApproval(
+        task_id="approve",
+        asked_by="publish",
+        response_timeout=timedelta(minutes=15),
+        doc_md="Asks whether the plan is to be carried out.\n\nSkipped unless the mode is approve.",
+    )
+
+    @task.pyspark(**step("send", SEND_DOC))
+    def send(published: str, answer: dict[str, Any], spark: Any = None, ti: Any = None) -> str:
+        from evenkeel.on_airflow import steps
+
+        return steps.carry_out(spark, published, answer, ti)
+
+    published = publish()
+    place(shed(plan_splits(aggregate(validate(ingest()))))) >> published >> approve
+    send(published, approve.output)
 
 
 rebalance()

@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.lab.fixtures import extensible_cluster, fresh_tenant, modular_cluster  # noqa: F401
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 

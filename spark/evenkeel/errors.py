@@ -37,3 +37,11 @@ class NoLake(LakeError):
 
 class NoSuchCycle(EvenkeelError):
     """A cycle, attempt or snapshot was asked for that is not on record; the message names the nearest."""
+
+
+class Unreachable(EvenkeelError):
+    """A cluster that cannot be observed: no broker answers, or what answers refuses or is no Pulsar."""
+
+
+class LandingError(EvenkeelError):
+    """A snapshot cannot be landed, or must not be: it is too late for it, or the place cannot be written."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -75,7 +75,12 @@ class ClusterCycle:
     resolved them, `overrides` the operator's values. `unreadable` are snapshot files (file, place, reason) that stand
     between the cycle before and this one and cannot be read: ingest puts them on record. `status` is open, skipped or
     failed; a cluster that is not open is passed over by the deciding tasks, and `reason` goes into its manifest.
-    `wishes` are the rows of `wishes` that this cycle takes, chosen once when it was opened.
+    `wishes` are the rows of `wishes` that this cycle takes, chosen once when it was opened. `source` is where the
+    snapshot came from: recording, pulsar-admin or s3; a cluster that has none has a snapshot without a path.
+    `admin` says how the cluster's brokers are reached, by a configuration without secrets, and `queues` are the URLs of
+    the queues of an agent that steers it; where neither is there it is observed only. `acts` are the commands that went
+    out in the day before, or may have, with what was seen of them (times as text), `steered_until` is when the last
+    publisher's lease ended, `pauses` are those that held when it was opened.
     """
 
     cluster: str
@@ -90,6 +95,12 @@ class ClusterCycle:
     reason: str | None = None
     unreadable: tuple[tuple[str, str, str], ...] = ()
     wishes: tuple[dict[str, Any], ...] = ()
+    admin: dict[str, Any] | None = None
+    queues: dict[str, str] | None = None
+    acts: tuple[dict[str, Any], ...] = ()
+    steered_until: str | None = None
+    pauses: tuple[dict[str, Any], ...] = ()
+    source: str = "recording"
 
     @property
     def at(self) -> datetime:
@@ -98,12 +109,16 @@ class ClusterCycle:
 
 @dataclass(frozen=True, slots=True)
 class Handover:
-    """Everything a task gets from the ones before it."""
+    """Everything a task gets from the ones before it.
+
+    `awaiting`: cluster -> `plan_id` and `summary` of a plan that waits for an operator's approval.
+    """
 
     lake: str
     run: Run
     cycles: tuple[ClusterCycle, ...]
     writes: tuple[Write, ...] = ()
+    awaiting: dict[str, dict[str, str]] = field(default_factory=dict)
 
     def open_cycles(self) -> tuple[ClusterCycle, ...]:
         return tuple(cycle for cycle in self.cycles if cycle.status == OPEN)
@@ -144,6 +159,7 @@ class Handover:
             run=Run(**body["run"]),
             cycles=tuple(_cycle(cycle) for cycle in body["cycles"]),
             writes=tuple(Write(**write) for write in body["writes"]),
+            awaiting=body["awaiting"],
         )
 
 
@@ -156,6 +172,8 @@ def _cycle(body: dict[str, Any]) -> ClusterCycle:
             "snapshot": Snapshot(**body["snapshot"]),
             "predecessor": Predecessor(**{**predecessor, "writes": writes}),
             "wishes": tuple(body["wishes"]),
+            "acts": tuple(body["acts"]),
+            "pauses": tuple(body["pauses"]),
             "unreadable": tuple((file, place, reason) for file, place, reason in body["unreadable"]),
         }
     )

@@ -178,6 +178,31 @@ def test_an_unload_without_a_destination_does_not_count_as_done(tmp_path: Path) 
     assert [unload.bundle for unload in shown.decisions.unloads] == [HOT]
 
 
+def test_a_wish_that_was_refused_is_answered_in_the_first_sentences(tmp_path: Path) -> None:
+    answers = [
+        decision(bundle, "bundle", "refused", "wish_no_such_bundle", f"{bundle} does not exist.", strategy="wish")
+        for bundle in (HOT, NEXT)
+    ]
+    calm = kept(A, 0.2, 0.19)
+    one = small(tmp_path / "one", {"unload_decisions": [calm, answers[0]]})
+    assert one.headline.text == "Evenkeel would leave this cluster as it is."
+    assert one.headline.effect == f"{calm['sentence']} {HOT} does not exist."
+    two = small(tmp_path / "two", {"unload_decisions": [calm, *answers]})
+    assert two.headline.effect == f"{calm['sentence']} 2 wishes were refused, each with its reason below."
+
+    acting = {
+        "broker_load": [broker_load(A, 0.7), broker_load(B, 0.2)],
+        "bundle_load": [bundle_load(LARGE, A, MIB)],
+        "split_decisions": [
+            decision(LARGE, "bundle", "split", "topics_over_limit", "It is cut."),
+            decision(NEXT, "bundle", "refused", "at_maximum", "There are enough."),
+            answers[0],
+        ],
+    }
+    with_both = small(tmp_path / "both", acting)
+    assert with_both.headline.effect == f"1 further act was refused. {HOT} does not exist."
+
+
 def test_a_split_shows_its_cuts_in_hexadecimal_and_its_children(lake: Path) -> None:
     (split,) = chapter(lake).decisions.splits
 
@@ -269,6 +294,18 @@ def test_a_long_history_is_cut_to_a_course_around_the_shown_cycle(tmp_path: Path
     assert (len(first.points), first.earlier, first.later) == (COURSE_CYCLES, 0, 20)
     assert (len(newest.points), newest.earlier, newest.later) == (COURSE_CYCLES, 20, 0)
     assert newest.points[-1].is_shown
+
+
+def test_a_transfer_shedders_course_shows_the_averages_it_compares(tmp_path: Path) -> None:
+    state = [
+        {"strategy": "TransferShedder", "subject": broker, "name": "weighted_max_ema", "value": value}
+        for broker, value in ((A, 0.5), (B, 0.3))
+    ]
+    tables = {"broker_load": [broker_load(A, 0.7), broker_load(B, 0.2)], "strategy_state": state}
+    course = small(tmp_path, tables | {"settings": settings({})}, shedder="TransferShedder").course
+    (point,) = course.points
+    assert (course.is_remembered, course.threshold) == (True, None)
+    assert (point.compared, point.mean) == ({A: 0.5, B: 0.3}, 0.4)
 
 
 def test_an_overload_shedder_has_no_band_around_the_mean(tmp_path: Path) -> None:

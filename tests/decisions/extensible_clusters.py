@@ -67,6 +67,7 @@ def extensible_clusters(draw: st.DrawFn) -> ExtensibleCluster:
         top_bundles=tops,
         not_owned=frozenset(b for b in bundles if draw(st.integers(0, 9)) == 0),
         recently_unloaded={b: NOW - 60_000 for b in bundles if draw(st.integers(0, 5)) == 0},
+        wished=frozenset(b for b in bundles if draw(st.integers(0, 9)) == 0),
     )
     cooling = {b: NOW - draw(st.sampled_from([600_000, 60_000])) for b in brokers if draw(st.integers(0, 19)) == 0}
     ownerless = tuple(bundle for bundle in bundles if owner[bundle] is None)

@@ -145,28 +145,3 @@ def test_a_broker_takes_its_count_along_into_another_pair() -> None:
     found = avg(cluster(*four, cpu=(60.0, 40.0, 39.0, 20.0)), before)
     assert [row.rule for row in found.considered if row.broker == "b1:1"] == ["not_above_minimum_unload"]
     assert found.state["low_hits"] == {}
-
-
-def test_documentation_of_avg_shedder_five_brokers() -> None:
-    """20, 30, 52, 70 and 80 % with 500 to 1,000 msg/s: nothing is large enough by default; half of the outer pair's
-    500 msg/s is moved once minUnloadMessage is below 250. The inner pair is 39.999998 apart in 32 bits: not high."""
-    rates = (500.0, 600.0, 700.0, 800.0, 1000.0)
-    five = cluster(*(bundles(n, *[rate / 10] * 10) for n, rate in enumerate(rates)), cpu=(20.0, 30.0, 52.0, 70.0, 80.0))
-    first = avg(five, {})
-    assert first.state["high_hits"] == {"b1:1": 1.0, "b5:1": 1.0}
-    assert first.state["low_hits"] == dict.fromkeys(("b1:1", "b2:1", "b4:1", "b5:1"), 1.0)
-    assert said_of(first, "b3:1") == "b3:1 at 52.0 % is in the middle and has no partner."
-    assert (
-        said_of(first, "b5:1") == "b5:1 at 80.0 % is 60 points over its partner b1:1, for 1 round so far; it takes 2."
-    )
-    assert taken(avg(five, first.state)) == []
-    assert taken(avg(five, first.state, maxUnloadPercentage=0.5, minUnloadMessage=250)) == []
-    moved = avg(five, first.state, maxUnloadPercentage=0.5, minUnloadMessage=249)
-    assert taken(moved) == ["n4-0", "n4-1"]
-    assert said_of(moved, "b5:1") == (
-        "b5:1 at 80.0 % is 60 points over its partner b1:1, and the limit of 40 has been reached for long enough: "
-        "2 bundles to go there, for 250 msg/s to move."
-    )
-    assert said_of(moved, "t/n4-1/0x00000000_0xffffffff") == (
-        "t/n4-1/0x00000000_0xffffffff (100 msg/s) leaves b5:1 for b1:1: it fits into the 150 msg/s left to move."
-    )

@@ -77,6 +77,7 @@ def test_bundles_that_may_not_leave_stay(found: ExtensibleCluster) -> None:
         back = load.loads[one.source].weighted_max_ema < busiest
         assert one.bundle not in load.not_owned or back
         assert one.bundle not in load.recently_unloaded or back
+        assert one.bundle not in load.wished
         assert namespace_of(one.bundle) not in settings.loadBalancerSheddingExcludedNamespaces
         if not settings.loadBalancerSheddingBundlesWithPoliciesEnabled:
             assert namespace_of(one.bundle) not in found.policies.groups
@@ -255,6 +256,24 @@ def test_a_heavy_bundle_goes_in_exchange_for_lighter_ones() -> None:
     assert {row.rule for row in made.considered if row.outcome == "unload"} >= {"with_swap", "swapped_back"}
     freeing = shed(load, AT_ONCE.with_values({"loadBalancerTransferEnabled": False}))
     assert freeing.transfers == ()
+
+
+def test_a_bundle_that_a_wish_takes_away_is_no_half_of_a_swap() -> None:
+    load = cluster(0.9, 0.1)
+
+    def listed(namespace: str, *weights: float) -> tuple[TopBundle, ...]:
+        stats = [BundleStats(msg_throughput_in=weight * MIB) for weight in weights]
+        return tuple(TopBundle(f"t/{namespace}/0x{n:08x}_0x{n + 1:08x}", one) for n, one in enumerate(stats))
+
+    given, back = listed("n0", 45, 46, 47), listed("n1", 5, 6)
+    load = replace(load, top_bundles={"b1:8080": given, "b2:8080": back})
+    assert {one.bundle for one in shed(load).transfers} == {given[0].bundle, back[0].bundle}
+    without = shed(replace(load, wished=frozenset({given[0].bundle})))
+    assert rule_of(without, given[0].bundle) == "wished"
+    assert {one.bundle for one in without.transfers} == {given[1].bundle, *(one.bundle for one in back)}
+    assert {one.bundle for one in shed(replace(load, wished=frozenset({back[0].bundle}))).transfers} == {
+        given[0].bundle, back[1].bundle,
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("most", [0, 1, 2])

@@ -107,6 +107,10 @@ def test_a_bundle_that_is_shed_anyway_is_left_to_the_wish_for_it() -> None:
     verdicts = {row["strategy"]: row["rule"] for row in found["unload_decisions"] if row["subject"] == shed[0]}
     assert verdicts == {"ThresholdShedder": "wished", "wish": "wish_with_destination"}
     assert [one["destination"] for one in made if one["bundle"] == shed[0]] == ["b2:8080"]
+    instead = [row["subject"] for row in found["unload_decisions"] if row["rule"] == "heaviest_first"]
+    assert len(instead) == len(shed)
+    (broker,) = [row for row in found["unload_decisions"] if row["subject"] == "b1:8080"]
+    assert broker["numbers"]["selected"] == len(instead)
 
 
 def test_a_wish_that_is_refused_stands_among_the_decisions_and_asks_for_nothing() -> None:

@@ -38,12 +38,14 @@ def updated_average(average: Column, samples_after: Column, sample: Column) -> C
 
 
 def with_averages(bundles: DataFrame) -> DataFrame:
-    """Carries the averages on by one sample, the bundle's measured_* figures; without them they stay as they were.
+    """Carries the averages on by one sample, the bundle's measured_* figures; without them they stay as they were, and
+    so they do where a measured_gap says that they are not to be used.
 
     `bundles` hold the averages and sample counts of the cycle before, NULL where there was none.
     """
     # The four figures of a bundle are known together or not at all, so any of them tells whether there is a sample.
-    sample = F.col("measured_msg_rate_in")
+    is_usable = F.col("measured_gap").isNull()
+    sample = F.when(is_usable, F.col("measured_msg_rate_in"))
     started = {name: F.coalesce(F.col(name), F.lit(0)) for name in SAMPLES}
     started |= {name: F.coalesce(F.col(name), F.lit(default_average(name))) for name in AVERAGES}
     counted = {
@@ -52,7 +54,7 @@ def with_averages(bundles: DataFrame) -> DataFrame:
     }
     averaged = {
         f"{term}_{figure}": updated_average(
-            F.col(f"{term}_{figure}"), F.col(f"{term}_samples"), F.col(f"measured_{figure}")
+            F.col(f"{term}_{figure}"), F.col(f"{term}_samples"), F.when(is_usable, F.col(f"measured_{figure}"))
         )
         for term in MOST_SAMPLES
         for figure in FIGURES

@@ -15,14 +15,21 @@ _MEASURED = tuple(f"measured_{figure}" for figure in FIGURES)
 _USED = tuple(f"used_{figure}" for figure in FIGURES)
 
 
-def bundle_load(owned: DataFrame, sums: DataFrame, cut_short: DataFrame | None, previous: DataFrame) -> DataFrame:
+def bundle_load(
+    owned: DataFrame,
+    sums: DataFrame,
+    cut_short: DataFrame | None,
+    previous: DataFrame,
+    unsettled: DataFrame | None = None,
+) -> DataFrame:
     """Rows of bundle_load, one for each bundle of `owned`.
 
     `owned` are the bundles in force with their owners (`owners`), `sums` the figures of `bundle_sums`, `cut_short` the
-    bundles that lost a topic to a rejection (None if none did), `previous` the predecessor's rows of bundle_load. A
-    bundle that a split made has no predecessor and starts anew.
+    bundles that lost a topic to a rejection (None if none did), `previous` the predecessor's rows of bundle_load,
+    `unsettled` (cluster, bundle) those whose figures a command of late has upset (None if none). A bundle that a split
+    made has no predecessor and starts anew.
     """
-    gathered = _with_previous(_with_sums(owned, sums, cut_short), previous)
+    gathered = _with_unsettled(_with_previous(_with_sums(owned, sums, cut_short), previous), unsettled)
     loaded = with_averages(_with_used(_with_measured(_with_gap(gathered))))
     return loaded.select(
         *CYCLE,
@@ -61,22 +68,35 @@ def _with_previous(gathered: DataFrame, previous: DataFrame) -> DataFrame:
     return gathered.join(before, ["cluster", "bundle"], how="left")
 
 
+def _with_unsettled(gathered: DataFrame, unsettled: DataFrame | None) -> DataFrame:
+    """Adds whether a bundle's figures are upset and there are trusted ones of before to be used in their place."""
+    if unsettled is None:
+        return gathered.withColumn("is_upset", F.lit(False))
+    marked = unsettled.select("cluster", "bundle", F.lit(True).alias("upset"))
+    joined = gathered.join(F.broadcast(marked), ["cluster", "bundle"], how="left")
+    is_upset = F.coalesce("upset", F.lit(False)) & F.col(f"{FIGURES[0]}_before").isNotNull()
+    return joined.withColumn("is_upset", is_upset).drop("upset")
+
+
 def _with_gap(gathered: DataFrame) -> DataFrame:
     """Adds `measured_gap`, the reason why a bundle's sums are not its load; NULL where they are.
 
     not_owned: nobody says that he owns it. no_topic_figures: an owner's topic figures did not come.
     topics_rejected: one of its topics was set aside. just_moved: it has an owner new since the last cycle and shows no
-    topic yet though it had some; for up to one stats period after a move they are in no broker's figures.
+    topic yet though it had some; for up to one stats period after a move they are in no broker's figures. unsettled: a
+    command touched it, and for two stats periods its figures are missing, doubled or inflated.
     """
     gap = """case when size(claimants) = 0 then 'not_owned'
                   when size(array_except(claimants, answered)) > 0 then 'no_topic_figures'
                   when is_cut_short then 'topics_rejected'
+                  when is_upset then 'unsettled'
                   when topics = 0 and topics_before > 0 and not (owner <=> owner_before) then 'just_moved' end"""
-    return gathered.withColumn("measured_gap", F.expr(gap)).drop("answered", "topics_before")
+    return gathered.withColumn("measured_gap", F.expr(gap)).drop("answered", "topics_before", "is_upset")
 
 
 def _with_measured(gathered: DataFrame) -> DataFrame:
-    is_known = F.col("measured_gap").isNull()
+    """What was measured; upset figures are shown, though they are not used."""
+    is_known = F.col("measured_gap").isNull() | (F.col("measured_gap") == "unsettled")
     known = {count: F.when(is_known, F.col(count)) for count in COUNTS}
     known |= {f"measured_{figure}": F.when(is_known, F.col(figure)) for figure in FIGURES}
     return gathered.withColumns(known).drop(*FIGURES)

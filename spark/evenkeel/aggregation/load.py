@@ -26,7 +26,7 @@ _TOPIC_COLUMNS = ("namespace", "topic", "hash", "broker", "seen_on", "observatio
 @dataclass(frozen=True, slots=True)
 class Observed:
     """What aggregation rests on: the checked rows of three tables, all broker reports, the rejections if there are any,
-    and the predecessor's rows of bundle_load."""
+    the predecessor's rows of bundle_load, and the bundles (cluster, bundle) that a command of late has upset."""
 
     topic_stats: DataFrame
     namespace_bundles: DataFrame
@@ -34,6 +34,7 @@ class Observed:
     broker_reports: DataFrame
     previous: DataFrame
     rejected: DataFrame | None
+    unsettled: DataFrame | None = None
 
 
 def load_of(seen: Observed, weights: DataFrame) -> dict[str, DataFrame]:
@@ -53,7 +54,7 @@ def bundle_rows(seen: Observed) -> DataFrame:
         topics = topics_once(topics, owned)
     sums = local(bundle_sums(topics))
     cut_short = bundles_with_rejected_topics(seen.rejected, bundles) if seen.rejected is not None else None
-    return bundle_load(owned, sums, cut_short, seen.previous)
+    return bundle_load(owned, sums, cut_short, seen.previous, seen.unsettled)
 
 
 def local(frame: DataFrame) -> DataFrame:

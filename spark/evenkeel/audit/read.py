@@ -16,13 +16,12 @@ from typing import Any
 
 from evenkeel.errors import BadInput, LakeError, NoLake, NoSuchCycle
 from evenkeel.handover import Write
+from evenkeel.lake.outbox import SENT
 
 Row = dict[str, Any]
 
 LATEST = "latest"
 _WITH_SECONDS = re.compile(r"[T ]\d\d:\d\d:\d\d")
-# A command was on its way to the cluster if it ended in one of these; `dry_run` and `stale` were never sent.
-_SENT = frozenset({"done", "refused", "overridden", "lost", "timed_out", "unknown"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +126,7 @@ def _plans_sent(lake: str | Path, attempts: Sequence[Attempt]) -> frozenset[str]
     """Plans of which a command went out; a dry run sends none, so nothing is read for it."""
     if all(attempt.mode == "dry_run" for attempt in attempts):
         return frozenset()
-    sent = {row["command_id"] for row in _rows(lake, "outcomes") if row["outcome"] in _SENT}
+    sent = {row["command_id"] for row in _rows(lake, "outcomes") if row["outcome"] in SENT}
     return frozenset(row["plan_id"] for row in _rows(lake, "commands") if row["command_id"] in sent)
 
 

@@ -26,12 +26,20 @@ if TYPE_CHECKING:
 
 def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """The options of `rebalance`."""
-    parser = commands.add_parser("rebalance", help="decide one cycle, or all of a recording; nothing is sent")
+    parser = commands.add_parser(
+        "rebalance", help="decide one cycle, or all of a recording, and carry it out if told to"
+    )
     add_source(parser)
     parser.add_argument("--lake", required=True, metavar="DIR", help="where the tables are; made if missing")
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--at", metavar="TIME", help="the newest snapshot up to this moment (default: the newest)")
     which.add_argument("--all", action="store_true", help="every snapshot, in the order of time")
+    parser.add_argument(
+        "--mode",
+        choices=("dry_run", "approve", "auto"),
+        default="dry_run",
+        help="dry_run (default) sends nothing; approve waits for `evenkeel approve`, auto sends to running clusters",
+    )
     parser.add_argument("--json", action="store_true", help="one JSON object per cycle on standard output")
     parser.set_defaults(run=run)
 
@@ -46,6 +54,7 @@ def run(given: argparse.Namespace) -> int:
         configuration=given.config,
         clusters=tuple(given.cluster or ()),
         at=given.at,
+        mode=given.mode,
         overrides=overrides_of(given),
         run_id=f"cli__{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())}",
     )
@@ -72,6 +81,9 @@ def _import_ahead() -> None:
 
 
 def _run_one(spark: SparkSession, request: CycleRequest, number: int, total: int, *, as_json: bool) -> bool:
+    from evenkeel.tasks.reaching import reach_with
+    from evenkeel.tasks.sending import Sending
+
     begin = time.perf_counter()
     label = f"[{number}/{total}] {request.at or 'newest snapshot'}"
 
@@ -79,12 +91,17 @@ def _run_one(spark: SparkSession, request: CycleRequest, number: int, total: int
         print(f"{label}  {task:<12}{seconds:6.1f} s", file=sys.stderr, flush=True)
 
     try:
-        handover = run_cycle(spark, request, progress)
+        handover = run_cycle(spark, request, progress, Sending(reach_with()))
     except EvenkeelError as error:
         print(f"{label}  failed: {error}", file=sys.stderr, flush=True)
         if isinstance(error, BadInput) and total == 1:
             raise
         return False
+    for cluster, one in sorted(handover.awaiting.items()):
+        said = f"evenkeel approve {one['plan_id'][:12]} --lake {request.lake}"
+        print(
+            f"{label}  {cluster}: {one['summary']} To carry it out: {said}, and run this cycle again", file=sys.stderr
+        )
     for summary in _summaries(request.lake, handover, time.perf_counter() - begin):
         print(json.dumps(summary) if as_json else _line(summary), flush=True)
     return True

@@ -55,6 +55,7 @@ class ExtensibleLoad:
     `top_bundles`: broker -> its busiest bundles, the lightest of them first.
     `not_owned`: bundles in a top list whose broker owns them no longer.
     `recently_unloaded`: bundle -> when its unload was done (epoch ms).
+    `wished`: bundles that an operator's wish unloads in this cycle; the shedder leaves them to it.
     """
 
     brokers: Mapping[str, BrokerReport]
@@ -62,3 +63,4 @@ class ExtensibleLoad:
     top_bundles: Mapping[str, tuple[TopBundle, ...]] = field(default_factory=dict)
     not_owned: frozenset[str] = frozenset()
     recently_unloaded: Mapping[str, int] = field(default_factory=dict)
+    wished: frozenset[str] = frozenset()

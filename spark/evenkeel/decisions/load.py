@@ -132,6 +132,7 @@ class LoadData:
     """All that the leader knows: available brokers, bundle histories, what was unloaded lately and what was placed.
 
     `recently_unloaded`: bundle -> when its unload was done (epoch ms).
+    `wished`: bundles that an operator's wish unloads in this cycle; the shedder leaves them to it.
     `preallocated`: broker -> bundle -> history, for bundles assigned and not yet in the broker's report.
     `averages`: broker -> sums of its bundles' averages; a missing broker counts as zero.
     """
@@ -141,6 +142,7 @@ class LoadData:
     recently_unloaded: Mapping[str, int] = field(default_factory=dict)
     preallocated: Mapping[str, Mapping[str, BundleHistory]] = field(default_factory=dict)
     averages: Mapping[str, BrokerAverages] = field(default_factory=dict)
+    wished: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

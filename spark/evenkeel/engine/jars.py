@@ -1,8 +1,6 @@
-"""Delta's two jars: pinned by coordinates and sha256, fetched once, then taken from a cache.
+"""Jars pinned by coordinates and sha256: fetched once, then taken from a cache. Delta's two, and whatever is asked for.
 
-Order: the cache, the machine's Maven repository, `mvn`, Ivy (which pyspark brings). No repository host is named here:
-Maven uses the machine's own configuration, Ivy its built-in one; where `EVENKEEL_MAVEN_MIRROR` names a repository of
-Maven's layout, Ivy asks that one and nobody else.
+Order: the cache, the machine's Maven repository, `mvn`, Ivy (see `fetching`).
 """
 
 from __future__ import annotations
@@ -13,44 +11,14 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable
-from dataclasses import dataclass
-from importlib.util import find_spec
+from collections.abc import Sequence
 from pathlib import Path
 
 from evenkeel.engine.errors import JarError
-from evenkeel.engine.java import server_java
-from evenkeel.engine.trust import trust_options
+from evenkeel.engine.fetching import MIRROR_VARIABLE, Jar, by_ivy, by_maven
 
 LOG = logging.getLogger(__name__)
 CACHE_VARIABLE = "EVENKEEL_CACHE"
-MIRROR_VARIABLE = "EVENKEEL_MAVEN_MIRROR"
-MAVEN_GET = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:get"
-FETCH_SECONDS = 600
-
-
-@dataclass(frozen=True, slots=True)
-class Jar:
-    """One artifact of a Maven repository and the sha256 (hex) that its jar must have."""
-
-    group: str
-    artifact: str
-    version: str
-    sha256: str
-
-    @property
-    def coordinates(self) -> str:
-        return f"{self.group}:{self.artifact}:{self.version}"
-
-    @property
-    def file_name(self) -> str:
-        return f"{self.artifact}-{self.version}.jar"
-
-    @property
-    def repository_path(self) -> str:
-        """Where every repository of Maven's layout keeps it."""
-        return "/".join((*self.group.split("."), self.artifact, self.version, self.file_name))
-
 
 DELTA_JARS = (
     Jar(
@@ -68,100 +36,72 @@ def cache_folder() -> Path:
 
 def delta_jars() -> list[Path]:
     """Delta's jars on this machine, fetched if need be; raises JarError."""
-    return [resolve(jar) for jar in DELTA_JARS]
+    return resolve(DELTA_JARS)
 
 
-def resolve(jar: Jar) -> Path:
-    """The jar in the cache; a cached file whose digest differs is refused, not replaced."""
-    kept = cache_folder() / "jars" / jar.file_name
-    if kept.exists():
-        _demand(jar, kept, f"Remove {kept} to fetch it again.")
-        return kept
-    kept.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=kept.parent) as folder:
-        fetched = _fetch(jar, Path(folder))
-        part = Path(folder) / "checked.jar"
-        shutil.copyfile(fetched, part)
-        part.replace(kept)  # whole or not at all, also with several set-ups at once
-    return kept
+def resolve(jars: Sequence[Jar]) -> list[Path]:
+    """The jars in the cache, in the order given; what is missing is fetched with one call.
+
+    A cached file whose digest differs is refused, not replaced. Raises JarError.
+    """
+    folder = cache_folder() / "jars"
+    absent = []
+    for jar in jars:
+        kept = folder / jar.file_name
+        if kept.exists():
+            _demand(jar, kept, f"Remove {kept} to fetch it again.")
+        else:
+            absent.append(jar)
+    if absent:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder) as scratch:
+            _keep(absent, folder, Path(scratch))
+    return [folder / jar.file_name for jar in jars]
 
 
-def _fetch(jar: Jar, folder: Path) -> Path:
-    local = Path.home() / ".m2" / "repository" / jar.repository_path
-    if local.exists() and _sha256(local) == jar.sha256:
-        return local
-    ways: list[tuple[str, Callable[[Jar, Path], Path]]] = [("Ivy", by_ivy)]
+def _keep(jars: Sequence[Jar], folder: Path, scratch: Path) -> None:
+    """Brings the jars into `folder`; each is there whole or not at all, also with several set-ups at once."""
+    remote = []
+    for jar in jars:
+        local = Path.home() / ".m2" / "repository" / jar.repository_path
+        if local.exists() and _sha256(local) == jar.sha256:
+            shutil.copyfile(local, scratch / jar.file_name)
+            (scratch / jar.file_name).replace(folder / jar.file_name)
+        else:
+            remote.append(jar)
+    if remote:
+        way = _fetch(remote, scratch)
+        for jar in remote:
+            found = scratch / jar.file_name
+            _demand(jar, found, f"It was fetched by {way}; check the repository, or set {MIRROR_VARIABLE} to another.")
+            found.replace(folder / jar.file_name)
+
+
+def _fetch(jars: Sequence[Jar], scratch: Path) -> str:
+    """Fetches the jars into `scratch` by the first way that has all of them; the name of that way."""
+    ways = [("Ivy", by_ivy)]
     if shutil.which("mvn") and not os.environ.get(MIRROR_VARIABLE):  # Maven asks its own configuration for mirrors
         ways.insert(0, ("mvn", by_maven))
     failures = []
     for name, way in ways:
-        LOG.info("fetching %s by %s", jar.coordinates, name)
+        LOG.info("fetching %s by %s", _names(jars), name)
         try:
-            found = way(jar, folder)
+            way(jars, scratch)
         except (OSError, subprocess.SubprocessError, JarError) as error:
             failures.append(f"{name}: {error}")
-            continue
-        _demand(jar, found, f"It was fetched by {name}; check the repository, or set {MIRROR_VARIABLE} to another.")
-        return found
+        else:
+            return name
     raise JarError(
-        f"Cannot fetch {jar.coordinates} ({'; '.join(failures)}). Is there a network? "
+        f"Cannot fetch {_names(jars)} ({'; '.join(failures)}). Is there a network? "
         f"A repository of Maven's layout can be named by {MIRROR_VARIABLE}; "
-        f"or put {jar.file_name} into {cache_folder() / 'jars'} yourself."
+        f"or put {_names(jars, files=True)} into {cache_folder() / 'jars'} yourself."
     )
 
 
-def by_maven(jar: Jar, folder: Path) -> Path:
-    """Fetches with `mvn` into a repository of its own below `folder`, so that a half-filled ~/.m2 cannot hurt."""
-    repository = folder / "m2"
-    command = ["mvn", "-B", "-q", MAVEN_GET, f"-Dartifact={jar.coordinates}", "-Dtransitive=false"]
-    return _run([*command, f"-Dmaven.repo.local={repository}"], repository / jar.repository_path)
-
-
-def by_ivy(jar: Jar, folder: Path) -> Path:
-    """Fetches with the Ivy among pyspark's jars, run by the server's Java."""
-    command = [str(server_java()), *trust_options(folder), "-cp", str(_ivy_jar()), "org.apache.ivy.Main"]
-    mirror = os.environ.get(MIRROR_VARIABLE)
-    if mirror:
-        settings = folder / "ivysettings.xml"
-        settings.write_text(_mirror_settings(mirror), encoding="utf-8")
-        command += ["-settings", str(settings)]
-    command += ["-cache", str(folder / "ivy"), "-notransitive", "-types", "jar"]
-    command += ["-dependency", jar.group, jar.artifact, jar.version]
-    return _run([*command, "-retrieve", f"{folder}/[artifact]-[revision].[ext]"], folder / jar.file_name)
-
-
-def _run(command: list[str], expected: Path) -> Path:
-    done = subprocess.run(command, capture_output=True, text=True, timeout=FETCH_SECONDS, check=False)
-    if not expected.exists():
-        lines = [line.strip() for line in (done.stdout + done.stderr).splitlines() if line.strip()]
-        telling = [line for line in lines if "rror" in line or "not found" in line] or lines[-1:]
-        raise JarError(f"exit code {done.returncode}, {telling[0] if telling else 'no output'}")
-    return expected
-
-
-def _mirror_settings(mirror: str) -> str:
-    from xml.sax.saxutils import quoteattr
-
-    return (
-        '<ivysettings><settings defaultResolver="mirror"/><resolvers>'
-        f'<ibiblio name="mirror" m2compatible="true" root={quoteattr(mirror)}/>'
-        "</resolvers></ivysettings>"
-    )
-
-
-def spark_home() -> Path:
-    """The folder of pyspark's own Spark, found without importing pyspark."""
-    spec = find_spec("pyspark")
-    if spec is None or spec.origin is None:
-        raise JarError("pyspark is not installed in this environment; run `make setup`.")
-    return Path(spec.origin).parent
-
-
-def _ivy_jar() -> Path:
-    found = sorted((spark_home() / "jars").glob("ivy-*.jar"))
-    if not found:
-        raise JarError(f"no Ivy among pyspark's jars in {spark_home() / 'jars'}")
-    return found[0]
+def _names(jars: Sequence[Jar], *, files: bool = False) -> str:
+    """Few by name, many by number."""
+    names = [jar.file_name if files else jar.coordinates for jar in jars]
+    return ", ".join(names) if len(names) < 4 else f"{', '.join(names[:2])} and {len(names) - 2} more"
 
 
 def _demand(jar: Jar, path: Path, what_to_do: str) -> None:

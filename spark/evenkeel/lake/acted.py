@@ -75,14 +75,19 @@ CYCLES = Table(
         Column("manager", "string", "load manager whose rules decided"),
         Column("shedder", "string", "shedding strategy"),
         Column("placement", "string", "placement strategy"),
-        Column("splits", "int", "splits decided", "count"),
-        Column("unloads", "int", "unloads decided", "count"),
+        Column("splits", "int", "splits decided, those held back included", "count"),
+        Column("unloads", "int", "unloads decided, those held back included", "count"),
         Column("placements", "int", "placements decided", "count"),
         Column("refusals", "int", "acts refused: splits, unloads and placements", "count"),
+        Column("held", "int", "commands that guards held back", "count"),
         Column("rejected_records", "bigint", "records set aside", "count"),
         Column("before_max_over_mean", "double", "largest broker usage over the mean, as observed", "ratio"),
-        Column("after_max_over_mean", "double", "the same with the plan carried out, by share of traffic", "ratio"),
-        Column("moved_traffic_share", "double", "share of the cluster's traffic that the plan moves", "fraction"),
+        Column(
+            "after_max_over_mean", "double", "the same with all that is not held back, by share of traffic", "ratio"
+        ),
+        Column(
+            "moved_traffic_share", "double", "share of the cluster's traffic that moves, held back aside", "fraction"
+        ),
         Column("predecessor_cycle_at", "timestamp", "cycle whose state was taken over"),
         Column("predecessor_attempt_id", "string", "attempt whose state was taken over"),
         Column("predecessor_expected_at", "timestamp", "cycle that should have come before, by the source"),

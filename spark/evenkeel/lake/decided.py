@@ -71,4 +71,36 @@ PLACEMENT_DECISIONS = cycle_table(
     Column("changed_by_anti_affinity", "boolean", "whether that filter changed the destination", nullable=False),
 )
 
-DECIDED = (SPLIT_DECISIONS, UNLOAD_DECISIONS, PLACEMENT_DECISIONS)
+GUARD_DECISIONS = cycle_table(
+    "guard_decisions",
+    "decided",
+    "One row per command that a guard held back, or let through in spite of an objection; and one per reason to ask "
+    "nothing of the cluster at all. A command without a row met no objection.",
+    ("position", "rule"),
+    ("publish",),
+    Column("subject", "string", "bundle of the command, or the cluster", nullable=False),
+    Column("subject_kind", "string", "bundle or cluster", nullable=False),
+    Column("namespace", "string", "namespace of a bundle"),
+    Column(
+        "position",
+        "int",
+        "the command's place in the plan before anything was held back; 0 for the cluster",
+        "count",
+        nullable=False,
+    ),
+    Column("kind", "string", "split or unload; NULL for the cluster"),
+    Column("broker", "string", "owner when it was decided"),
+    Column("destination", "string", "broker where an unloaded bundle is expected"),
+    Column("outcome", "string", "held or allowed", nullable=False),
+    Column("rule", "string", "the guard that settled it", nullable=False),
+    Column("setting", "string", "configuration key of the threshold"),
+    Column("measured", "double", "measured value, in `unit`"),
+    Column("threshold", "double", "threshold it was compared with, in `unit`"),
+    Column("margin", "double", "measured - threshold, in `unit`"),
+    Column("unit", "string", "unit of measured, threshold and margin"),
+    Column("numbers", "map<string,double>", "other figures that the rule used", nullable=False),
+    Column("sentence", "string", "the reason in words", nullable=False),
+    Column("wish_id", "string", "wish that asked for the command; NULL where none did"),
+)
+
+DECIDED = (SPLIT_DECISIONS, UNLOAD_DECISIONS, PLACEMENT_DECISIONS, GUARD_DECISIONS)

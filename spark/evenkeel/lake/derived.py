@@ -83,7 +83,11 @@ BUNDLE_LOAD = cycle_table(
     *_figures("measured_", "sum over its topics; NULL if not known"),
     *_figures("used_", "what decisions use: measured, else the last trusted figures"),
     Column("used_reason", "string", "measured, carried (last trusted figures) or unknown", nullable=False),
-    Column("measured_gap", "string", "why not measured: not_owned, no_topic_figures, topics_rejected, just_moved"),
+    Column(
+        "measured_gap",
+        "string",
+        "why what was measured is not used: not_owned, no_topic_figures, topics_rejected, unsettled, just_moved",
+    ),
     Column("trusted_at", "timestamp", "cycle of the figures in use"),
     Column("short_samples", "int", "samples in the short-term average, at most 10", "count", nullable=False),
     Column("long_samples", "int", "samples in the long-term average, at most 1000", "count", nullable=False),

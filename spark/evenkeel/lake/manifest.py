@@ -57,10 +57,15 @@ def append_manifests(spark: SparkSession, lake: Lake, rows: Sequence[dict[str, A
             _append_on_head(spark, lake, rows)
             return
         except Exception as error:
-            if attempt == _TRIES or not any(sign in str(error) for sign in _CONFLICTS):
+            if attempt == _TRIES or not is_conflict(error):
                 raise
             log.info("another publisher extended the chain first; trying again (%d of %d)", attempt, _TRIES)
             time.sleep(random.uniform(0.0, 0.2 * attempt))
+
+
+def is_conflict(error: Exception) -> bool:
+    """Whether another writer's commit came first, under Serializable isolation: look at the table anew."""
+    return any(sign in str(error) for sign in _CONFLICTS)
 
 
 def _demand_one_attempt_each(rows: Sequence[dict[str, Any]]) -> None:

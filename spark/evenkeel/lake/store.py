@@ -11,6 +11,7 @@ import logging
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evenkeel.engine.code import code_digest, code_version
@@ -41,7 +42,8 @@ class Lake:
     """Tables under `root`, a folder or an object-store URL such as `s3a://bucket/evenkeel`."""
 
     def __init__(self, root: str) -> None:
-        self.root = root.rstrip("/")
+        # The server may run in another folder than the command that names the lake.
+        self.root = root.rstrip("/") if "://" in root else str(Path(root).absolute())
 
     def path(self, table: str) -> str:
         return f"{self.root}/{table}"

@@ -7,6 +7,7 @@ from evenkeel.lake.decided import DECIDED
 from evenkeel.lake.derived import DERIVED
 from evenkeel.lake.observed import OBSERVED
 from evenkeel.lake.schema import Table
+from evenkeel.lake.steered import STEERED
 from evenkeel.lake.wished import WISHED
 
-TABLES: dict[str, Table] = {table.name: table for table in (*OBSERVED, *DERIVED, *WISHED, *DECIDED, *ACTED)}
+TABLES: dict[str, Table] = {table.name: table for table in (*OBSERVED, *DERIVED, *WISHED, *DECIDED, *ACTED, *STEERED)}

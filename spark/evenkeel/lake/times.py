@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
 
 from evenkeel.engine.flat import any_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column
+    from pyspark.sql import Column, DataFrame
 
 
 def moment(text: str) -> Column:
@@ -23,6 +24,16 @@ def iso(column: str) -> Column:
     from pyspark.sql import functions as F
 
     return F.date_format(column, "yyyy-MM-dd'T'HH:mm:ss.SSSSSS'+00:00'")
+
+
+def with_moments(frame: DataFrame, times: Sequence[str]) -> list[dict[str, Any]]:
+    """The frame's rows, collected, as dicts; the columns in `times` as aware datetimes, whatever this process' zone."""
+    rows = frame.withColumns({name: iso(name) for name in times}).collect()
+    return [_timed(row.asDict(recursive=True), times) for row in rows]
+
+
+def _timed(row: dict[str, Any], times: Sequence[str]) -> dict[str, Any]:
+    return {**row, **{name: datetime.fromisoformat(row[name]) for name in times if row[name] is not None}}
 
 
 def is_one_of(cycles: Iterable[tuple[str, str]]) -> Column:

@@ -9,11 +9,13 @@ import logging
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
 from evenkeel.errors import BadInput, EvenkeelError, SettingsError
 from evenkeel.handover import FAILED, Handover
+from evenkeel.on_airflow.credentials import from_airflow, store_from_airflow
 from evenkeel.on_airflow.liveness import server_watched
 from evenkeel.tasks.begin import CycleRequest, open_cycles
 from evenkeel.tasks.pipeline import DECIDING, PUBLISH, task
@@ -21,12 +23,15 @@ from evenkeel.tasks.pipeline import DECIDING, PUBLISH, task
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from evenkeel.tasks.sending import Sending
+
 log = logging.getLogger(__name__)
 
 CONNECTION = "evenkeel_spark"
 CONNECT_TYPE = "spark_connect"
 DEFAULT_PORT = 15002
 REASON = "reason"
+PAUSE_VARIABLE = "evenkeel_pause"
 ENDED_BADLY = frozenset({"failed", "upstream_failed"})
 # Trying again changes nothing about these.
 HOPELESS = (BadInput, SettingsError)
@@ -48,7 +53,9 @@ def begin(spark: SparkSession, params: Mapping[str, Any], dag_run: Any, ti: Task
     """Opens the run's cycles and ingests their snapshots."""
 
     def ingest() -> Handover:
-        return task("ingest")(spark, open_cycles(spark, request_from(params, dag_run)))
+        return task("ingest")(
+            spark, open_cycles(spark, request_from(params, dag_run), from_airflow, store_from_airflow)
+        )
 
     return _carried_out(ingest, ti)
 
@@ -63,10 +70,12 @@ def close(spark: SparkSession, params: Mapping[str, Any], dag_run: Any, ti: Task
     failure, handover = _progress(ti, dag_run)
 
     def publish() -> Handover:
-        opened = handover or open_cycles(spark, request_from(params, dag_run))
+        opened = handover or open_cycles(
+            spark, request_from(params, dag_run), from_airflow, store_from_airflow, may_observe=False
+        )
         if failure:
             opened = opened.leave_out({cycle.cluster: failure for cycle in opened.open_cycles()}, status=FAILED)
-        return task(PUBLISH)(spark, opened)
+        return task(PUBLISH)(spark, opened, sending())
 
     published = _carried_out(publish, ti)
     if failure:
@@ -74,6 +83,52 @@ def close(spark: SparkSession, params: Mapping[str, Any], dag_run: Any, ti: Task
 
         raise AirflowFailException(f"The cycle is on record as failed. {failure}")
     return published
+
+
+def carry_out(spark: SparkSession, published: str, answer: Mapping[str, Any], ti: TaskInstance) -> str:
+    """Puts an operator's answer on record, and carries the plans out if it was yes."""
+    handover = Handover.from_json(published)
+
+    def publish() -> Handover:
+        from evenkeel.lake.small_appends import append_row
+        from evenkeel.lake.store import Lake
+
+        for row in answers_of(handover, answer):
+            append_row(Lake(handover.lake), "approvals", row, lambda: nullcontext(spark))
+        return task(PUBLISH)(spark, replace(handover, awaiting={}), sending())
+
+    return _carried_out(publish, ti)
+
+
+def answers_of(handover: Handover, answer: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Rows of `approvals` for all plans that were asked about; nobody's answer is that of the time limit."""
+    from evenkeel.lake.approvals import APPROVED, REJECTED, answer_row
+    from evenkeel.on_airflow.approval import APPROVE
+
+    said = APPROVED if list(answer["chosen_options"]) == [APPROVE] else REJECTED
+    user = answer.get("responded_by_user") or {}
+    by, note = (user.get("name") or user.get("id"), None) if user else ("nobody", "nobody answered in time")
+    return [
+        answer_row(cluster, one["plan_id"], said, str(by), note) for cluster, one in sorted(handover.awaiting.items())
+    ]
+
+
+def sending() -> Sending:
+    """How a DAG run steers clusters: tokens from Airflow's connections, and an Airflow variable that stops it."""
+    from evenkeel.tasks.reaching import reach_with
+    from evenkeel.tasks.sending import Sending
+
+    return Sending(reach_with(from_airflow), halted=halted)
+
+
+def halted(cluster: str) -> str | None:
+    """Whether the variable `evenkeel_pause` names the cluster (names parted by blanks or commas, or * for all)."""
+    from airflow.sdk import Variable
+
+    named = str(Variable.get(PAUSE_VARIABLE, default="") or "").replace(",", " ").split()
+    if cluster not in named and "*" not in named:
+        return None
+    return f"{cluster} is paused by the Airflow variable {PAUSE_VARIABLE}; take its name out of it to end that"
 
 
 def request_from(params: Mapping[str, Any], dag_run: Any) -> CycleRequest:

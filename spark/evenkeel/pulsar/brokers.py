@@ -141,10 +141,11 @@ def _manager(view: View, name: str) -> str:
         named = manager_of_class(_member(report.body, "loadManagerClassName"))
         if named != UNKNOWN:
             return named
-    configuration = view.own.about(Kind.CONFIGURATION, name) or view.lent.about(Kind.CONFIGURATION, name)
-    named = manager_of_class(_member(configuration.body, "loadManagerClassName")) if configuration else UNKNOWN
-    if named != UNKNOWN:
-        return named
+    for configuration in (view.own.about(Kind.CONFIGURATION, name), view.lent.about(Kind.CONFIGURATION, name)):
+        if configuration is not None and configuration.status == 200:
+            named = manager_of_class(_member(configuration.body, "loadManagerClassName"))
+            if named != UNKNOWN:
+                return named
     # Only the modular manager answers with a report at all.
     return MODULAR if report is not None and report.status == 200 and _member(report.body, "lastStats") else UNKNOWN
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 from urllib.parse import quote
@@ -25,36 +26,68 @@ def plan_id(cycle: Row, decisions: Mapping[str, Sequence[Row]]) -> str:
     return hashlib.sha256(_canonical(content).encode()).hexdigest()
 
 
-def commands(
-    plan: str, cycle: Row, splits: Sequence[Row], placements: Sequence[Row], settings: Settings
-) -> list[dict[str, Any]]:
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A command that the plan wants, before guards: what it asks for, and the row of the decision that it follows."""
+
+    command: dict[str, Any]
+    decision: Row
+
+
+def wanted(cycle: Row, splits: Sequence[Row], placements: Sequence[Row]) -> list[Wanted]:
     """Splits, then unloads, each in name order. A bundle without owner needs no command: Pulsar assigns it when asked.
 
-    A command's time limit is the age at which the figures it rests on count as old.
+    Of bundles with the same lower edge the wider one comes first, so that a parent is split before its child.
     """
-    acting = [_split(row) for row in splits if row["outcome"] == "split"]
+    acting = [Wanted(_split(row), row) for row in splits if row["outcome"] == "split"]
     leaving = (row for row in placements if row["cause"] != "no_owner" and row["outcome"] == "placed")
-    acting += [_unload(row, cycle["manager"]) for row in leaving]
-    acting.sort(key=lambda row: (row["kind"] != "split", row["bundle"]))
+    acting += [Wanted(_unload(row, cycle["manager"]), row) for row in leaving]
+    acting.sort(key=lambda one: str(one.command["request"]))
+    acting.sort(key=lambda one: _edges(one)[1], reverse=True)
+    return sorted(acting, key=lambda one: (one.command["kind"] != "split", _edges(one)[0]))
+
+
+def numbered(plan: str, cycle: Row, asked: Sequence[Wanted], settings: Settings) -> list[dict[str, Any]]:
+    """The rows of `commands` for what is asked, in its order, with steps from 1 on and without gaps.
+
+    A command's id covers its step, so it is another one where an earlier command was held back. No id changes its
+    meaning by that: the plan's id covers what guards came to, so whenever they come to something else, the plan is
+    another one, and with it the ids of all its commands. A command's time limit is the age at which the figures it
+    rests on count as old.
+    """
     expires = datetime.fromisoformat(cycle["cycle_at"]) + timedelta(seconds=settings.evenkeelMaxReportAgeSeconds)
     return [
         {
-            **command,
+            **one.command,
             "cluster": cycle["cluster"],
             "cycle_at": cycle["cycle_at"],
-            "command_id": command_id(plan, command["kind"], command["bundle"], step),
+            "command_id": command_id(plan, one.command["kind"], one.command["bundle"], step, cycle["mode"]),
             "plan_id": plan,
             "step": step,
             "mode": cycle["mode"],
             "expires_at": expires,
         }
-        for step, command in enumerate(acting, start=1)
+        for step, one in enumerate(asked, start=1)
     ]
 
 
-def command_id(plan: str, kind: str, bundle: str, step: int) -> str:
-    """Digest that names one command of one plan."""
-    return hashlib.sha256(_canonical([plan, kind, bundle, step]).encode()).hexdigest()
+def commands(
+    plan: str, cycle: Row, splits: Sequence[Row], placements: Sequence[Row], settings: Settings
+) -> list[dict[str, Any]]:
+    """The rows of `commands` with nothing held back."""
+    return numbered(plan, cycle, wanted(cycle, splits, placements), settings)
+
+
+def command_id(plan: str, kind: str, bundle: str, step: int, mode: str) -> str:
+    """Digest that names one command of one plan. That of a dry run is another one: it is not to be sent later."""
+    rehearsed = ["dry_run"] if mode == "dry_run" else []
+    return hashlib.sha256(_canonical([plan, kind, bundle, step, *rehearsed]).encode()).hexdigest()
+
+
+def _edges(one: Wanted) -> tuple[str, str]:
+    """The bundle's name up to its lower edge, and its upper edge; as text both sort like the numbers."""
+    name, _, upper = str(one.command["bundle"]).rpartition("_")
+    return name, upper
 
 
 def _split(row: Row) -> dict[str, Any]:

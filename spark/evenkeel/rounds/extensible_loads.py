@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
+from evenkeel.decisions.acts.settling import recently_unloaded
 from evenkeel.decisions.extensible_load import BrokerLoadData, ExtensibleLoad, TopBundle
 from evenkeel.decisions.load import BrokerReport
 from evenkeel.decisions.placement.policies_present import PoliciesPresent
@@ -19,10 +20,11 @@ from evenkeel.decisions.topk import top_bundles
 from evenkeel.decisions.usage import ExtensibleAverages
 from evenkeel.rounds import reading, state
 from evenkeel.rounds.reading import Row, Rows
+from evenkeel.rounds.steering import acts_before
 from evenkeel.settings import Settings
 
 SHEDDER = "TransferShedder"
-LOAD_AVERAGE = "weighted_max_ema"
+LOAD_AVERAGE = state.LOAD_AVERAGE
 THROUGHPUT_AVERAGE = "msg_throughput_ema"
 AVERAGED_AT = "averaged_at"
 
@@ -53,7 +55,8 @@ def see(rows: Rows, remembered: Remembered, settings: Settings) -> Seen:
         loads=loads,
         top_bundles=_top_bundles(rows, reports, settings),
         not_owned=frozenset(row["subject"] for row in rows["split_decisions"] if row["outcome"] == "split"),
-        recently_unloaded=state.assumed_unloaded(rows.get("state", ())),
+        recently_unloaded=state.assumed_unloaded(rows.get("state", ()))
+        | recently_unloaded(acts_before(reading.the_cycle(rows))),
     )
     silent = {row["broker"] for row in rows["broker_load"]} - loads.keys()
     return Seen(load, _owners(rows), _averages(loads, _of_brokers(silent, remembered)))

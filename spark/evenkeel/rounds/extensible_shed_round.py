@@ -6,10 +6,13 @@ other shedder: Pulsar takes TransferShedder whatever modular class the settings 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
+from evenkeel.decisions.acts.act import Act
+from evenkeel.decisions.acts.settling import brokers_unloaded
 from evenkeel.decisions.shedding.extensible_frame import TransferRound, run_transfers
 from evenkeel.decisions.shedding.transfer_shedder import TransferState
 from evenkeel.rounds import reading, state, wishes
@@ -17,6 +20,7 @@ from evenkeel.rounds.extensible_loads import SHEDDER, Remembered, see
 from evenkeel.rounds.reading import Row, Rows
 from evenkeel.rounds.reasons import named
 from evenkeel.rounds.shed_rows import silent_brokers
+from evenkeel.rounds.steering import acts_before
 from evenkeel.settings import Settings
 
 HITS = "hits"
@@ -33,9 +37,10 @@ def decide(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
     before = state.shedder_state(rows["state"], SHEDDER)
     seen = see(rows, before, settings)
     now = datetime.fromisoformat(cycle["cycle_at"])
+    wished, acts = wishes.granted_unloads(rows), acts_before(cycle)
     made = run_transfers(
-        seen.load,
-        _state_of(before),
+        replace(seen.load, wished=wishes.unloaded_by(wished)),
+        _state_of(before, acts),
         reading.policies(rows),
         seen.owners,
         settings,
@@ -47,7 +52,7 @@ def decide(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
     # A round that ran has its own rows about brokers without load data.
     silent = () if made.status == "ran" else silent_brokers(rows)
     verdicts = [named(verdict, cycle["cluster"]) for verdict in (*made.considered, *silent)]
-    found = wishes.with_unloads(rows, verdicts, SHEDDER)
+    found = wishes.with_unloads(verdicts, SHEDDER, wished)
     kept = state.state_rows(SHEDDER, after, made.shed_at, made.recently_unloaded)
     return {
         "unload_decisions": [{**row, **stamp} for row in found],
@@ -55,8 +60,10 @@ def decide(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
     }
 
 
-def _state_of(before: Remembered) -> TransferState:
+def _state_of(before: Remembered, acts: Iterable[Act]) -> TransferState:
     unloaded = {broker: int(at) for broker, at in before.get(UNLOADED_AT, {}).items()}
+    for broker, at in brokers_unloaded(acts).items():
+        unloaded[broker] = max(at, unloaded.get(broker, at))
     return TransferState(int(before.get(HITS, {}).get(state.THE_CLUSTER, 0)), unloaded)
 
 

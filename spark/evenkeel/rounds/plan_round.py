@@ -1,23 +1,27 @@
-"""The plan of one cluster in one cycle: its digest, its commands, and what it would change."""
+"""The plan of one cluster in one cycle: its digest, its commands, what guards hold back, and what it would change."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from evenkeel.rounds import reading
-from evenkeel.rounds.commands import commands, plan_id
+from evenkeel.rounds.commands import numbered, plan_id, wanted
 from evenkeel.rounds.forecast import Forecast, Move, forecast
+from evenkeel.rounds.guarding import guarded, throughput
 from evenkeel.rounds.reading import Row, Rows
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 DECIDED_TABLES = ("split_decisions", "unload_decisions", "placement_decisions")
+GUARD_TABLE = "guard_decisions"
 # What a row of a decided table carries besides the decision itself; its wording may change without the plan changing.
 _NOT_DECIDED = frozenset({"cluster", "cycle_at", "cycle_date", "write_id", "sentence"})
 PLAN_TYPE = (
     "cluster string, plan_id string, shedder string, placement string, splits int, unloads int, placements int, "
-    "refusals int, commands int, before_max_over_mean double, after_max_over_mean double, moved_traffic_share double"
+    "refusals int, held int, guard_rows int, commands int, before_max_over_mean double, after_max_over_mean double, "
+    "moved_traffic_share double"
 )
 
 
@@ -31,45 +35,54 @@ def plan_type() -> StructType:
 
 
 def decide(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
-    """One row of `plan` with its figures, and the rows of `commands`."""
+    """One row of `plan` with its figures, and the rows of `commands` and `guard_decisions`.
+
+    The plan's id covers what guards came to as well: whoever approves it approves what is sent. `splits` and `unloads`
+    count what was decided, `commands` what is asked; the forecast is of what is asked, since the rest stays as it is.
+    """
     settings, cycle = reading.settings_of(rows), reading.the_cycle(rows)
     decided = {table: [_decision(row) for row in rows[table]] for table in DECIDED_TABLES}
     splits, placements = decided["split_decisions"], decided["placement_decisions"]
-    plan = plan_id(cycle, decided)
-    asked = commands(plan, cycle, splits, placements, settings)
-    change = forecast_of(rows, placements)
+    plan = wanted(cycle, splits, placements)
+    asked, verdicts = guarded(rows, plan, settings)
+    name = plan_id(cycle, {**decided, GUARD_TABLE: [_decision(row) for row in verdicts]})
+    ownerless = [row for row in placements if row["cause"] == "no_owner"]
+    change = forecast_of(rows, [*ownerless, *(one.decision for one in asked if one.command["kind"] == "unload")])
     figures = {
-        "plan_id": plan,
+        "plan_id": name,
         "shedder": settings.loadBalancerLoadSheddingStrategy,
         "placement": settings.loadBalancerLoadPlacementStrategy,
         "splits": sum(row["outcome"] == "split" for row in splits),
-        "unloads": sum(command["kind"] == "unload" for command in asked),
+        "unloads": sum(one.command["kind"] == "unload" for one in plan),
         "placements": sum(row["outcome"] == "placed" for row in placements),
         "refusals": sum(row["outcome"] == "refused" for table in DECIDED_TABLES for row in decided[table]),
+        "held": len(plan) - len(asked),
+        "guard_rows": len(verdicts),
         "commands": len(asked),
         "before_max_over_mean": change.before_max_over_mean,
         "after_max_over_mean": change.after_max_over_mean,
         "moved_traffic_share": change.moved_share,
     }
-    return {"plan": [figures], "commands": asked}
+    stamp = {"cluster": cycle["cluster"], "cycle_at": cycle["cycle_at"]}
+    return {
+        "plan": [figures],
+        "commands": numbered(name, cycle, asked, settings),
+        GUARD_TABLE: [{**row, **stamp} for row in verdicts],
+    }
 
 
-def forecast_of(rows: Rows, placements: list[dict[str, Any]]) -> Forecast:
-    """Broker loads with the plan carried out."""
+def forecast_of(rows: Rows, placements: Sequence[Row]) -> Forecast:
+    """Broker loads with these placements carried out."""
     loads = [row for row in rows["broker_load"] if row["weighted_usage"] is not None]
     usage = {row["broker"]: row["weighted_usage"] for row in loads}
-    throughput = {row["broker"]: _throughput(row, "") for row in loads}
-    bundles = {row["bundle"]: _throughput(row, "used_") for row in rows["bundle_load"]}
+    traffic = {row["broker"]: throughput(row) for row in loads}
+    bundles = {row["bundle"]: throughput(row, "used_") for row in rows["bundle_load"]}
     moves = [
         Move(row["subject"], row["broker"], row["destination"], bundles.get(row["subject"], 0.0))
         for row in placements
         if row["outcome"] == "placed"
     ]
-    return forecast(usage, throughput, moves)
-
-
-def _throughput(row: Row, prefix: str) -> float:
-    return float((row[f"{prefix}msg_throughput_in"] or 0.0) + (row[f"{prefix}msg_throughput_out"] or 0.0))
+    return forecast(usage, traffic, moves)
 
 
 def _decision(row: Row) -> dict[str, Any]:

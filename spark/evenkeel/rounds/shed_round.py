@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
+from evenkeel.decisions.acts.settling import recently_unloaded
 from evenkeel.decisions.placement.pipeline import PlacementRound
 from evenkeel.decisions.shedding.frame import run_shedding
 from evenkeel.rounds import reading, state, wishes
@@ -13,6 +14,7 @@ from evenkeel.rounds.loads import load_of
 from evenkeel.rounds.reading import Row, Rows
 from evenkeel.rounds.reasons import named
 from evenkeel.rounds.shed_rows import silent_brokers
+from evenkeel.rounds.steering import acts_before
 
 
 def decide(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
@@ -23,7 +25,9 @@ def decide(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
     """
     settings, cycle = reading.settings_of(rows), reading.the_cycle(rows)
     shedder = settings.loadBalancerLoadSheddingStrategy
-    load = replace(load_of(rows), recently_unloaded=state.assumed_unloaded(rows["state"]))
+    wished = wishes.granted_unloads(rows)
+    gone = state.assumed_unloaded(rows["state"]) | recently_unloaded(acts_before(cycle))
+    load = replace(load_of(rows), recently_unloaded=gone, wished=wishes.unloaded_by(wished))
     made = run_shedding(
         load,
         state.shedder_state(rows["state"], shedder),
@@ -34,7 +38,7 @@ def decide(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
     )
     stamp = {"cluster": cycle["cluster"], "cycle_at": cycle["cycle_at"]}
     verdicts = [named(verdict, cycle["cluster"]) for verdict in (*made.considered, *silent_brokers(rows))]
-    found = wishes.with_unloads(rows, verdicts, shedder)
+    found = wishes.with_unloads(verdicts, shedder, wished)
     kept = state.state_rows(shedder, made.state, made.shed_at, made.recently_unloaded)
     return {
         "unload_decisions": [{**row, **stamp} for row in found],

@@ -14,6 +14,7 @@ FRAME = "frame"
 THE_CLUSTER = "cluster"
 SHED_AT = "shed_at"
 ASSUMED_UNLOADED = "assumed_unloaded"
+LOAD_AVERAGE = "weighted_max_ema"
 
 
 def state_row(strategy: str, subject: str, name: str, *, value: float | None = None, at: datetime | None = None) -> Row:
@@ -31,8 +32,12 @@ def shedder_state(rows: Iterable[Row], shedder: str) -> dict[str, dict[str, floa
 
 
 def usage_averages(rows: Iterable[Row], shedder: str) -> dict[str, float]:
-    """Broker to its moving average of usage, a fraction; empty if the shedder keeps none."""
-    return shedder_state(rows, shedder).get(USAGE_AVERAGE, {})
+    """Broker to its moving average of usage, a fraction; empty if the shedder keeps none.
+
+    TransferShedder's are those that brokers publish, or would have published (see `extensible_loads`).
+    """
+    remembered = shedder_state(rows, shedder)
+    return remembered.get(USAGE_AVERAGE) or remembered.get(LOAD_AVERAGE, {})
 
 
 def shed_at(rows: Iterable[Row]) -> int | None:

@@ -106,19 +106,22 @@ def view_of(rows: Rows, topics: dict[str, BundleTopics]) -> ClusterView:
     )
 
 
-def with_unloads(rows: Rows, verdicts: list[Considered], shedder: str) -> list[dict[str, Any]]:
-    """Rows of a shedder's verdicts and of the wishes for unloads; a bundle wished away is left to the wish."""
-    wished = granted_unloads(rows)
-    left = left_to_wishes(verdicts, {one.verdict.subject for _, one in wished if one.accepted})
-    found = [reason_row(verdict, shedder) for verdict in left]
+def unloaded_by(wished: list[tuple[Row, Granted]]) -> frozenset[str]:
+    """The bundles that wishes unload: no shedder counts on them, for their wish takes them away."""
+    return frozenset(one.verdict.subject for _, one in wished if one.accepted)
+
+
+def with_unloads(verdicts: list[Considered], shedder: str, wished: list[tuple[Row, Granted]]) -> list[dict[str, Any]]:
+    """Rows of a shedder's verdicts, and of the wishes for unloads."""
+    found = [reason_row(verdict, shedder) for verdict in verdicts]
     return [*found, *(reason_row(one.verdict, STRATEGY, wish["wish_id"]) for wish, one in wished)]
 
 
 def left_to_wishes(verdicts: list[Considered], wished: Collection[str]) -> list[Considered]:
-    """The verdicts of a strategy, with its acts on bundles that a wish was granted for given up."""
+    """The verdicts of a split rule, with its splits of bundles that a wish was granted for given up."""
     return [
         considered(row.subject, "bundle", row.broker, "skipped", "wished")
-        if row.subject_kind == "bundle" and row.subject in wished and row.outcome in ("split", "unload")
+        if row.subject_kind == "bundle" and row.subject in wished and row.outcome == "split"
         else row
         for row in verdicts
     ]

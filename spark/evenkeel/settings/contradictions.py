@@ -3,10 +3,22 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from evenkeel.settings.pairs import Pair, refusal
 from evenkeel.settings.settings import Settings
+from evenkeel.settings.windows import minutes_of
+
+_BROKER = re.compile(r"[^\s/]+:\d+")
+_NAMESPACE = re.compile(r"[^/]+/[^/]+")
+_BUNDLE = re.compile(r"[^/]+/[^/]+/0x[0-9a-f]{8}_0x[0-9a-f]{8}")
+_KEPT_BY_GUARDS = (
+    "evenkeelFrozenNamespaces",
+    "evenkeelFrozenBundles",
+    "evenkeelFrozenBrokers",
+    "evenkeelMaintenanceWindows",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +41,23 @@ def contradictions(settings: Settings) -> list[Contradiction]:
         _default_algorithm(settings),
         _reported_bundles(settings),
         _pair(settings),
-        _draining(settings),
+        _misspelt("evenkeelDrainingBrokers", settings.evenkeelDrainingBrokers, _BROKER, "broker id: write host:port"),
+        _misspelt("evenkeelFrozenBrokers", settings.evenkeelFrozenBrokers, _BROKER, "broker id: write host:port"),
+        _misspelt(
+            "evenkeelFrozenNamespaces",
+            settings.evenkeelFrozenNamespaces,
+            _NAMESPACE,
+            "namespace: write tenant/namespace",
+        ),
+        _misspelt(
+            "evenkeelFrozenBundles",
+            settings.evenkeelFrozenBundles,
+            _BUNDLE,
+            "bundle: write tenant/namespace/0x00000000_0x40000000",
+        ),
+        _windows(settings),
+        _drained_and_frozen(settings),
+        _kept_by_nobody(settings),
     ]
     return [x for x in found if x is not None]
 
@@ -88,11 +116,38 @@ def _pair(s: Settings) -> Contradiction | None:
     return None if found is None else Contradiction(found.keys, found.text)
 
 
-def _draining(s: Settings) -> Contradiction | None:
-    """Brokers are known by their ids alone, and one that is misspelt would not be drained."""
-    odd = sorted(name for name in s.evenkeelDrainingBrokers if not re.fullmatch(r"[^\s/]+:\d+", name))
+def _misspelt(name: str, given: Iterable[str], spelling: re.Pattern[str], advice: str) -> Contradiction | None:
+    """Names are compared as they stand, so that one that is misspelt would name nothing."""
+    odd = sorted(text for text in given if not spelling.fullmatch(text))
+    return Contradiction((name,), f"{name}: {odd[0]!r} is no {advice}") if odd else None
+
+
+def _windows(s: Settings) -> Contradiction | None:
+    odd = [text for text in s.evenkeelMaintenanceWindows if minutes_of(text) is None]
     if not odd:
         return None
+    name = "evenkeelMaintenanceWindows"
+    return Contradiction((name,), f"{name}: {odd[0]!r} is no time of day from one minute to another: write 22:00-04:30")
+
+
+def _drained_and_frozen(s: Settings) -> Contradiction | None:
+    both = sorted(s.evenkeelDrainingBrokers & s.evenkeelFrozenBrokers)
+    if not both:
+        return None
+    names = ("evenkeelDrainingBrokers", "evenkeelFrozenBrokers")
     return Contradiction(
-        ("evenkeelDrainingBrokers",), f"evenkeelDrainingBrokers: {odd[0]!r} is no broker id: write host:port"
+        names,
+        f"{names[0]} and {names[1]} both name {both[0]}, which cannot be emptied while nothing may leave it: "
+        "set one of them without it",
+    )
+
+
+def _kept_by_nobody(s: Settings) -> Contradiction | None:
+    """Who froze something relies on it; without guards nobody would keep to it."""
+    idle = [name for name in _KEPT_BY_GUARDS if getattr(s, name)]
+    if s.evenkeelGuardsEnabled or not idle:
+        return None
+    switch = "evenkeelGuardsEnabled"
+    return Contradiction(
+        (switch, *idle), f"{idle[0]} is not kept while {switch} = False: empty it or set {switch} = True"
     )

@@ -12,6 +12,7 @@ from evenkeel.settings.generations import generation_named
 from evenkeel.settings.key import METADATA, Generation, Key, Value
 from evenkeel.settings.keys.extensible import ExtensibleKeys
 from evenkeel.settings.keys.general import GeneralKeys
+from evenkeel.settings.keys.guards import GuardKeys
 from evenkeel.settings.keys.own import OwnKeys
 from evenkeel.settings.keys.placement import PlacementKeys
 from evenkeel.settings.keys.reports import ReportKeys
@@ -20,7 +21,7 @@ from evenkeel.settings.keys.splitting import SplittingKeys
 
 
 @dataclass(frozen=True)
-class Settings(OwnKeys, ExtensibleKeys, PlacementKeys, SheddingKeys, SplittingKeys, ReportKeys, GeneralKeys):
+class Settings(OwnKeys, GuardKeys, ExtensibleKeys, PlacementKeys, SheddingKeys, SplittingKeys, ReportKeys, GeneralKeys):
     """The values that decisions are taken with, under Pulsar's own key names.
 
     `Settings()` is Pulsar 4.x as compiled (4.2.4). Classes are held by their simple name. Nothing is range-checked

@@ -5,10 +5,13 @@ Which sink it is makes no difference to what was decided: a dry run is the same 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
+
+# Pulsar gives an unload or split up after 60 s (namespaceBundleUnloadingTimeoutMs): no answer may still come then.
+LONGEST_REQUEST_S = 65.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,9 +24,19 @@ class Outcome:
     detail: str
 
 
-class Sink(Protocol):
-    """Takes rows of `commands` in the order of their steps."""
+Stop = Callable[[], str | None]
+"""Why no further command may go out; None while all is well."""
 
-    def send(self, commands: Sequence[Mapping[str, Any]]) -> list[Outcome]:
-        """Carries the commands out, or not, and tells of every one of them."""
+Told = Callable[[Outcome], None]
+"""Takes what was seen of a command, as soon as it was seen."""
+
+
+class Sink(Protocol):
+    """Takes rows of `commands`."""
+
+    def send(self, commands: Sequence[Mapping[str, Any]], *, stop: Stop, told: Told) -> None:
+        """Carries the commands out in the order of their steps, and tells what was seen of each.
+
+        Once `stop` gives a reason, nothing more is sent; of what was not sent nothing is told.
+        """
         ...

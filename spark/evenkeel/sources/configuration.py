@@ -9,6 +9,23 @@ A configuration file is TOML:
     recording = "recordings/east"               # a folder of snapshots; relative to this file
     [clusters.east.settings]                    # for this cluster; win over the ones above
     loadBalancerNamespaceBundleMaxTopics = 500
+
+    [clusters.west]                             # a running cluster, in place of `recording`
+    admin = ["https://b1.west:8443"]            # web addresses of brokers, tried in order
+    connection = "pulsar_west"                  # brings the token: EVENKEEL_TOKEN_PULSAR_WEST, or Airflow's connection
+    ca_file = "west-ca.pem"                     # certificates to trust in place of the system's; relative to this file
+    check_hostname = true
+    broker_url = "https://{host}:8443"          # where a broker known as host:port is asked; default: at its id
+    landing = "landing/west"                    # its snapshots land here; relative to this file (this is the default)
+    landing_days = 14                           # and are kept for so long
+    full_every = 1                              # topic lists come along in every so manyth of them
+
+    [clusters.far]                              # a cluster that cannot be reached from here
+    s3 = "s3://bucket/prefix"                   # where `evenkeel collect` beside it puts its snapshots
+    s3_connection = "aws_far"                   # Airflow's connection; default: what boto3 finds (AWS_…, profile, role)
+    landing = "landing/far"                     # what is needed of them comes here; kept for `landing_days`
+    queue = "https://sqs.…/far.fifo"            # commands for `evenkeel agent` beside it, in place of `admin`
+    reports = "https://sqs.…/far-reports.fifo"  # and what it reports
 """
 
 from __future__ import annotations
@@ -20,19 +37,64 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from evenkeel.errors import SettingsError
+from evenkeel.errors import BadInput, SettingsError
 from evenkeel.settings import resolve
 
 RECORDING_SCHEME = "recording:"
+DAYS_KEPT = 14.0
+_QUEUES = frozenset({"queue", "reports"})
+_LIVE = frozenset(
+    {"admin", "connection", "ca_file", "check_hostname", "broker_url", "landing", "landing_days", "full_every"}
+)
+_ZONE = frozenset({"s3", "s3_connection", "landing", "landing_days"})
+
+
+@dataclass(frozen=True, slots=True)
+class LiveSource:
+    """A running cluster: how it is reached (the token itself stands nowhere in a configuration), and how its snapshots
+    are kept. Without addresses in `admin` the connection brings them."""
+
+    admin: tuple[str, ...] = ()
+    connection: str | None = None
+    ca_file: str | None = None
+    check_hostname: bool = True
+    broker_url: str | None = None
+    landing_days: float = DAYS_KEPT
+    full_every: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class ZoneSource:
+    """A landing zone in S3 that has a cluster's snapshots; without a `connection` boto3 finds credentials itself."""
+
+    url: str
+    connection: str | None = None
+    landing_days: float = DAYS_KEPT
+
+
+@dataclass(frozen=True, slots=True)
+class QueueSource:
+    """The FIFO queues of a cluster that an agent beside it serves: commands one way, reports the other."""
+
+    commands: str
+    reports: str
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterSource:
-    """One cluster: its name (None: as its snapshots say), the folder of its recording, and the operator's settings."""
+    """One cluster: its name (None: as its snapshots say), the folder of its snapshots, and the operator's settings.
+
+    The folder is a recording, or where the snapshots of a running cluster (`live`) or from a landing zone (`zone`)
+    land. With both the snapshots come from the zone: how the cluster is reached is for those beside it. With `queues`
+    commands go to the agent.
+    """
 
     cluster: str | None
     recording: Path
     overrides: dict[str, Any] = field(default_factory=dict)
+    live: LiveSource | None = None
+    zone: ZoneSource | None = None
+    queues: QueueSource | None = None
 
 
 def read_configuration(path: str | Path) -> tuple[ClusterSource, ...]:
@@ -49,23 +111,119 @@ def read_configuration(path: str | Path) -> tuple[ClusterSource, ...]:
     if not isinstance(clusters, dict) or not clusters:
         raise SettingsError(f"configuration {file} names no cluster: add a table [clusters.NAME] with `recording`")
     common = body.get("settings", {})
-    return tuple(_cluster(file, name, clusters[name], common) for name in sorted(clusters))
+    sources = tuple(_cluster(file, name, clusters[name], common) for name in sorted(clusters))
+    _landed_apart(file, sources)
+    return sources
 
 
 def _cluster(file: Path, name: str, body: Any, common: Mapping[str, Any]) -> ClusterSource:
     place = f"configuration {file}, [clusters.{name}]"
     if not isinstance(body, dict):
         raise SettingsError(f"{place}: is no table")
-    _only_known(body, {"recording", "settings"}, place)
+    _only_known(body, {"recording", "settings", *_LIVE, *_ZONE, *_QUEUES}, place)
     recording = body.get("recording")
-    if not isinstance(recording, str):
-        raise SettingsError(f"{place}: `recording` is missing: the folder that holds the cluster's snapshots")
+    live = zone = queues = None
+    if recording is None and not body.keys().isdisjoint(("admin", "connection", "s3")):
+        live = _live(file, body, place) if not body.keys().isdisjoint(_LIVE - _ZONE) else None
+        zone, queues = _zone(body, place), _queues(body, place)
+        recording = _typed(body, "landing", str, place, f"landing/{name}")
+    elif not isinstance(recording, str):
+        raise SettingsError(
+            f"{place}: `recording` is missing: the folder that holds the cluster's snapshots; or `admin`: the web "
+            "addresses of its brokers; or `s3`: where its snapshots are uploaded to"
+        )
+    elif odd := sorted((_LIVE | _ZONE | _QUEUES) & body.keys()):
+        raise SettingsError(f"{place}: `{odd[0]}` is for a running cluster, and `recording` is a folder: take one")
     overrides = {**common, **body.get("settings", {})}
     try:
         resolve(observed=None, overrides=overrides)
     except SettingsError as error:
         raise SettingsError(f"{place}: {error}") from None
-    return ClusterSource(name, file.parent / recording, overrides)
+    return ClusterSource(name, file.parent / recording, overrides, live, zone, queues)
+
+
+def _live(file: Path, body: Mapping[str, Any], place: str) -> LiveSource:
+    from evenkeel.pulsar.admin import AdminConnection
+
+    addresses = body.get("admin", [])
+    if isinstance(addresses, str):
+        addresses = [addresses]
+    if not isinstance(addresses, list) or not all(isinstance(address, str) for address in addresses):
+        raise SettingsError(f'{place}: `admin` is no list of addresses: write ["http://broker-1:8080"]')
+    ca_file = _typed(body, "ca_file", str, place, None)
+    live = LiveSource(
+        admin=tuple(addresses),
+        connection=_typed(body, "connection", str, place, None),
+        ca_file=None if ca_file is None else str(file.parent / ca_file),
+        check_hostname=_typed(body, "check_hostname", bool, place, True),
+        broker_url=_typed(body, "broker_url", str, place, None),
+        landing_days=_days(body, place),
+        full_every=_typed(body, "full_every", int, place, 1),
+    )
+    if live.landing_days <= 0 or live.full_every < 1:
+        raise SettingsError(f"{place}: `landing_days` and `full_every` are more than 0")
+    if live.admin or not live.connection:
+        try:
+            AdminConnection(live.admin, broker_url=live.broker_url)
+        except SettingsError as error:
+            raise SettingsError(f"{place}: {error}") from None
+    return live
+
+
+def _queues(body: Mapping[str, Any], place: str) -> QueueSource | None:
+    commands, reports = (_typed(body, name, str, place, None) for name in ("queue", "reports"))
+    if commands is None and reports is None:
+        return None
+    if commands is None or reports is None:
+        raise SettingsError(f"{place}: `queue` and `reports` go together: URLs of the queues that the agent serves")
+    return QueueSource(commands, reports)
+
+
+def _zone(body: Mapping[str, Any], place: str) -> ZoneSource | None:
+    from evenkeel.sources.s3.place import place_of
+
+    url = _typed(body, "s3", str, place, None)
+    connection = _typed(body, "s3_connection", str, place, None)
+    if url is None:
+        if connection is not None:
+            raise SettingsError(f"{place}: `s3_connection` goes with `s3`, which is missing")
+        return None
+    try:
+        place_of(url)
+    except BadInput as error:
+        raise SettingsError(f"{place}: `s3`: {error}") from None
+    return ZoneSource(url, connection, _days(body, place))
+
+
+def _days(body: Mapping[str, Any], place: str) -> float:
+    days = float(_typed(body, "landing_days", (int, float), place, DAYS_KEPT))
+    if not days > 0:
+        raise SettingsError(f"{place}: `landing_days` is more than 0")
+    return days
+
+
+def _typed(body: Mapping[str, Any], name: str, kind: type | tuple[type, ...], place: str, default: Any) -> Any:
+    value = body.get(name, default)
+    if value is default:
+        return default
+    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool) or value == "":
+        raise SettingsError(f"{place}: `{name}` cannot be {value!r}")
+    return value
+
+
+def _landed_apart(file: Path, sources: Iterable[ClusterSource]) -> None:
+    """Two clusters in one folder would be taken for one another."""
+    seen: dict[Path, str] = {}
+    for source in sources:
+        if source.live is None and source.zone is None:
+            continue
+        folder = source.recording.resolve()
+        if folder in seen:
+            raise SettingsError(
+                f"configuration {file}: {seen[folder]} and {source.cluster} land in the same folder "
+                f"{source.recording}: give each its own `landing`"
+            )
+        seen[folder] = str(source.cluster)
 
 
 def source_of(text: str) -> ClusterSource:

@@ -1,7 +1,8 @@
 """The head of a landed snapshot: when it was taken and whether it holds the brokers' configuration.
 
-A snapshot is read once, as a stream, and not parsed: the members before `requests` are read as JSON, the rest is only
-searched for an answered configuration request and checked for a complete end. So a truncated gzip is found here.
+The head of a folder is a small file of its own. A document is read once, as a stream, and not parsed: the members
+before `requests` are read as JSON, the rest is only searched for an answered configuration request and checked for a
+complete end. So a truncated gzip is found here.
 """
 
 from __future__ import annotations
@@ -34,13 +35,23 @@ _DOCUMENT_END = re.compile(rb"\}\s*$")
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What a snapshot says of itself; times are UTC."""
+    """What a snapshot says of itself; times are UTC.
+
+    `cycle_at` is the moment that it was taken for, where it was taken for one. `has_configuration`: later snapshots
+    may borrow the brokers' configuration and the topic lists from it.
+    """
 
     n: int | None
     started_at: datetime
     finished_at: datetime
     note: str
     has_configuration: bool
+    cycle_at: datetime | None = None
+
+    @property
+    def moment(self) -> datetime:
+        """The moment that the snapshot stands for."""
+        return self.cycle_at or self.finished_at
 
 
 def read_header(path: Path) -> Header:
@@ -121,6 +132,7 @@ def _header(body: dict[str, Any], *, has_configuration: bool) -> Header:
         finished_at=_time(body, "finished_at"),
         note=str(body.get("note") or ""),
         has_configuration=has_configuration,
+        cycle_at=_time(body, "cycle_at") if body.get("cycle_at") is not None else None,
     )
 
 

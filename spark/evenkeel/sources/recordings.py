@@ -5,7 +5,11 @@ A snapshot lies there in one of two layouts:
 * `NNNN.json` or `NNNN.json.gz`: one JSON document, {"format": 1, "n", "started_at", "finished_at", "note",
   "requests": [...]};
 * a folder `NNNN/` for snapshots too large for one document: `snapshot.json` with the same members but `requests`, and
-  with `has_configuration`; and `requests-*.jsonl[.gz]`, one request a line.
+  with `has_configuration`; and `requests-*.jsonl[.gz]`, one request a line. `has_configuration` says that later
+  snapshots may borrow the brokers' configuration and the topic lists from this one.
+
+A snapshot that was taken for a cycle also has `cycle_at`, the moment that it stands for; without it that is
+`finished_at`.
 
 A request is {"broker" asked, "method", "path", "status" (0: no HTTP answer), "at", "elapsed_ms", "location", "body" as
 text}; in JSON lines also `n`, its position in the snapshot. Other files of the folder are not looked at.
@@ -77,11 +81,12 @@ class Recording:
                 found.append((read_header(entry), entry))
             except BadInput as error:
                 problems.append(Problem(str(entry), "snapshot", str(error)))
-        found.sort(key=lambda item: (item[0].finished_at, item[1].name))
+        found.sort(key=lambda item: (item[0].moment, item[1].name))
         kept: list[tuple[Header, Path]] = []
         for header, entry in found:
-            if kept and kept[-1][0].finished_at == header.finished_at:
-                problems.append(Problem(str(entry), "finished_at", _same_moment(header, kept[-1][1])))
+            if kept and kept[-1][0].moment == header.moment:
+                place = "finished_at" if header.cycle_at is None else "cycle_at"
+                problems.append(Problem(str(entry), place, _same_moment(place, header, kept[-1][1])))
             else:
                 kept.append((header, entry))
         self.problems = tuple(sorted(problems, key=lambda problem: problem.file))
@@ -136,7 +141,7 @@ def _in_order(headers: list[tuple[Header, Path]]) -> Iterator[Snapshot]:
     configuration: Snapshot | None = None
     previous: str | None = None
     for header, entry in headers:
-        moment = iso(header.finished_at)
+        moment = iso(header.moment)
         snapshot = Snapshot(str(entry), moment, previous_at=previous)
         if header.has_configuration:
             configuration = snapshot
@@ -146,8 +151,8 @@ def _in_order(headers: list[tuple[Header, Path]]) -> Iterator[Snapshot]:
         previous = moment
 
 
-def _same_moment(header: Header, other: Path) -> str:
+def _same_moment(place: str, header: Header, other: Path) -> str:
     return (
-        f"finished_at {iso(header.finished_at)} is also that of {other.name}, which is kept: a cluster has one cycle a "
+        f"{place} {iso(header.moment)} is also that of {other.name}, which is kept: a cluster has one cycle a "
         "moment; remove or re-date one of the two"
     )

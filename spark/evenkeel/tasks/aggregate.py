@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 from evenkeel.aggregation.bundle_averages import AVERAGES, SAMPLES
 from evenkeel.aggregation.load import Observed, load_of
+from evenkeel.decisions.acts.act import acts_of
+from evenkeel.decisions.acts.settling import unsettled_bundles
 from evenkeel.handover import ClusterCycle, Handover
 from evenkeel.lake.store import Lake
 from evenkeel.rounds.loads import FORGOTTEN_THOUGH_REFUSED
@@ -73,7 +75,18 @@ def observed(spark: SparkSession, lake: Lake, handover: Handover, previous: Data
         broker_reports=all_rows("broker_reports"),
         previous=previous,
         rejected=all_rows("rejected") if handover.writes_of("rejected") else None,
+        unsettled=_unsettled(spark, handover),
     )
+
+
+def _unsettled(spark: SparkSession, handover: Handover) -> DataFrame | None:
+    """cluster, bundle: those that a command of late has upset; None if there are none."""
+    rows = [
+        (cycle.cluster, bundle)
+        for cycle in handover.open_cycles()
+        for bundle in unsettled_bundles(acts_of(cycle.acts), cycle.at, _settings_of(cycle))
+    ]
+    return spark.createDataFrame(rows, "cluster string, bundle string") if rows else None
 
 
 def weights(spark: SparkSession, handover: Handover) -> DataFrame:

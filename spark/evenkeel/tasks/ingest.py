@@ -22,6 +22,7 @@ from evenkeel.sources.landed import LENT, OWN, requests_of_cycles
 from evenkeel.sources.small_answers import collect_answers, set_apart
 from evenkeel.tasks.intake import Intake, look_at, mark_unreadable_figures, opened
 from evenkeel.tasks.observed_rows import body_frame, raw_answers, refused_topics, topic_frames
+from evenkeel.tasks.settling import settled
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -33,12 +34,30 @@ def run(spark: SparkSession, handover: Handover) -> Handover:
     """Takes in the snapshots of all open cycles and hands on what was written; see the module's text."""
     intakes = [opened(cycle) for cycle in handover.open_cycles()]
     frames = _frames(spark, [intake for intake in intakes if intake.own is not None])
+    handover = _remembering(handover, intakes, frames, spark)
     rejected = [row for intake in intakes for row in _rejected_rows(intake)]
     if rejected:
         small = body_frame(spark, "rejected", rejected)
         frames["rejected"] = frames["rejected"].unionByName(small) if "rejected" in frames else small
     settled = _settled(handover, intakes)
     return settled.with_writes(Lake(handover.lake).append(spark, frames, handover=settled, task="ingest"))
+
+
+def _remembering(
+    handover: Handover, intakes: list[Intake], frames: dict[str, DataFrame], spark: SparkSession
+) -> Handover:
+    """What became of commands that are still open, by what this snapshot shows; it also goes on record."""
+    found = {
+        intake.cluster: settled(intake.cycle, intake.observed.rows, intake.own.header.finished_at)
+        for intake in intakes
+        if intake.cycle.acts and intake.observed is not None and intake.own is not None
+    }
+    outcomes = [row for one in found.values() for row in one.outcomes]
+    if outcomes and handover.run.kind != "backfill":
+        frames["outcomes"] = body_frame(spark, "outcomes", outcomes)
+    return handover.with_cycles(
+        replace(cycle, acts=found[cycle.cluster].acts) if cycle.cluster in found else cycle for cycle in handover.cycles
+    )
 
 
 def _frames(spark: SparkSession, intakes: list[Intake]) -> dict[str, DataFrame]:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 CYCLE_TYPE = (
     "cluster string, cycle_at timestamp, settings string, settings_digest string, manager string, mode string, "
     "kind string, snapshot_at timestamp, predecessor_cycle_at timestamp, predecessor_status string, "
-    "wishes string"
+    "wishes string, steering string"
 )
 
 
@@ -43,6 +43,7 @@ def cycle_rows(spark: SparkSession, handover: Handover) -> DataFrame:
             cycle.predecessor.cycle_at,
             cycle.predecessor.status,
             json.dumps(cycle.wishes),
+            json.dumps({"acts": cycle.acts, "pauses": cycle.pauses}),
         )
         for cycle in handover.open_cycles()
     ]

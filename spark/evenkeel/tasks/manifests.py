@@ -14,7 +14,7 @@ from evenkeel.lake.manifest import write_rows
 
 # Of the cycle before, a cycle reads the averages, whose splits end some of them, and the strategies' state.
 STATE_TABLES = ("bundle_load", "split_decisions", "strategy_state")
-_FIGURES = ("shedder", "placement", "splits", "unloads", "placements", "refusals")
+_FIGURES = ("shedder", "placement", "splits", "unloads", "placements", "refusals", "held")
 _RATIOS = ("before_max_over_mean", "after_max_over_mean", "moved_traffic_share")
 
 
@@ -39,8 +39,8 @@ def manifest_row(handover: Handover, cycle: ClusterCycle, plan: Mapping[str, Any
         "predecessor_attempt_id": before.attempt_id,
         "predecessor_expected_at": _moment(before.expected_at),
         "predecessor_status": before.status,
-        "source": "recording",
-        "snapshot": cycle.snapshot.path,
+        "source": cycle.source,
+        "snapshot": cycle.snapshot.path or None,
         "wishes": [wish["wish_id"] for wish in cycle.wishes] if cycle.status == OPEN else [],
         "writes": write_rows(writes),
         "reads": write_rows([write for write in before.writes if write.table in STATE_TABLES]),

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from evenkeel.engine.codegen import compile_queries
 from evenkeel.errors import EvenkeelError
@@ -16,6 +16,8 @@ from evenkeel.tasks.begin import CycleRequest, open_cycles
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from evenkeel.tasks.sending import Sending
 
 DECIDING = ("ingest", "validate", "aggregate", "plan_splits", "shed", "place")
 PUBLISH = "publish"
@@ -26,13 +28,13 @@ LARGE_SNAPSHOT_BYTES = 4_000_000
 Progress = Callable[[str, float], None]
 
 
-def task(name: str) -> Callable[[SparkSession, Handover], Handover]:
+def task(name: str) -> Callable[..., Handover]:
     """The function of a task; imported when it is needed, since Great Expectations alone takes seconds."""
-    run: Callable[[SparkSession, Handover], Handover] = import_module(f"evenkeel.tasks.{name}").run
+    run: Callable[..., Handover] = import_module(f"evenkeel.tasks.{name}").run
 
-    def with_queries_to_size(spark: SparkSession, handover: Handover) -> Handover:
+    def with_queries_to_size(spark: SparkSession, handover: Handover, *more: Any) -> Handover:
         compile_queries(spark, compiled=name in TOPIC_SIZED and is_large(handover))
-        return run(spark, handover)
+        return run(spark, handover, *more)
 
     return with_queries_to_size
 
@@ -50,8 +52,11 @@ def landed_bytes(path: str) -> float:
     return landed.stat().st_size if landed.exists() else math.inf
 
 
-def run_cycle(spark: SparkSession, request: CycleRequest, progress: Progress) -> Handover:
-    """One cycle from snapshot to manifest. `progress` is told each task's name and seconds when it is done.
+def run_cycle(
+    spark: SparkSession, request: CycleRequest, progress: Progress, sending: Sending | None = None
+) -> Handover:
+    """One cycle from snapshot to manifest. `progress` is told each task's name and seconds when it is done. `sending`
+    says how running clusters are steered; without it none is.
 
     If a task fails, the cycle is put on record as failed, and then the error goes on.
     """
@@ -67,7 +72,7 @@ def run_cycle(spark: SparkSession, request: CycleRequest, progress: Progress) ->
             raise
         progress(name, time.perf_counter() - begin)
     begin = time.perf_counter()
-    handover = task(PUBLISH)(spark, handover)
+    handover = task(PUBLISH)(spark, handover, sending)
     progress(PUBLISH, time.perf_counter() - begin)
     return handover
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from evenkeel.audit.read import Row
+from evenkeel.audit.report.decisions import held_bundles
 from evenkeel.rounds.forecast import Move, forecast
 
 _RESOURCES = ("cpu", "memory", "direct_memory", "bandwidth_in", "bandwidth_out")
@@ -39,13 +40,17 @@ class BrokerLine:
 
 
 def broker_lines(tables: Mapping[str, Sequence[Row]]) -> tuple[BrokerLine, ...]:
-    """The cluster's brokers by name. Splits move nothing by themselves and are left out of the forecast."""
+    """The cluster's brokers by name. Splits move nothing by themselves and are left out of the forecast.
+
+    So are the unloads that guards hold back.
+    """
+    held = held_bundles(tables.get("guard_decisions", ()))["unload"]
     loads = tables["broker_load"]
     traffic = {row["bundle"]: _throughput(row) for row in tables["bundle_load"]}
     moves = [
         Move(row["subject"], row["broker"], row["destination"], traffic.get(row["subject"], 0.0))
         for row in tables["placement_decisions"]
-        if row["outcome"] == "placed" and row["destination"] is not None
+        if row["outcome"] == "placed" and row["destination"] is not None and row["subject"] not in held
     ]
     owned: dict[str, list[str]] = {row["broker"]: [] for row in loads}
     for row in tables["bundle_load"]:

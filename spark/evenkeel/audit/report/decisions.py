@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from evenkeel.audit import wording
@@ -60,12 +60,16 @@ class Placement:
 
 @dataclass(frozen=True, slots=True)
 class Unload:
-    """A bundle that leaves its broker; traffic in byte/s; `placement` None where no placement was decided."""
+    """A bundle that leaves its broker; traffic in byte/s; `placement` None where no placement was decided.
+
+    `is_held`: a guard holds the unload back.
+    """
 
     bundle: str
     sentence: str
     traffic: float | None
     placement: Placement | None
+    is_held: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,11 +92,12 @@ class Split:
     cuts: tuple[str, ...]
     children: tuple[str, ...]
     unload_children: bool
+    is_held: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Any other decision row: measured and threshold as texts with their unit."""
+    """Any other decision row: measured and threshold as texts with their unit. `is_wish`: an operator asked for it."""
 
     kind: str
     subject: str
@@ -104,11 +109,27 @@ class Verdict:
     measured: str
     threshold: str
     sentence: str
+    is_wish: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Objection:
+    """What a guard said of a command (`kind` split or unload), or of the whole cluster (`kind` empty)."""
+
+    kind: str
+    subject: str
+    rule: str
+    setting: str | None
+    sentence: str
 
 
 @dataclass(frozen=True)
 class Decisions:
-    """All decisions of a cycle. `considered` holds the nearest to a limit first; `considered_count` counts them all."""
+    """All decisions of a cycle. `considered` holds the nearest to a limit first; `considered_count` counts them all.
+
+    `held` are the commands that guards hold back, `standstill` the reasons to ask nothing of the cluster at all, and
+    `excepted` the commands that a guard let through in spite of its rule.
+    """
 
     sheddings: tuple[Shedding, ...]
     ownerless: tuple[Placement, ...]
@@ -116,6 +137,9 @@ class Decisions:
     refusals: tuple[Verdict, ...]
     considered: tuple[Verdict, ...]
     considered_count: int
+    held: tuple[Objection, ...] = ()
+    standstill: tuple[Objection, ...] = ()
+    excepted: tuple[Objection, ...] = ()
 
     @property
     def unloads(self) -> tuple[Unload, ...]:
@@ -123,8 +147,18 @@ class Decisions:
 
     @property
     def moving(self) -> tuple[Unload, ...]:
-        """Unloads that have a destination: the others are not carried out."""
-        return tuple(u for u in self.unloads if u.placement is not None and u.placement.destination is not None)
+        """Unloads that have a destination and are not held back: the others are not carried out."""
+        placed = (u for u in self.unloads if u.placement is not None and u.placement.destination is not None)
+        return tuple(unload for unload in placed if not unload.is_held)
+
+    @property
+    def splitting(self) -> tuple[Split, ...]:
+        """Splits that are not held back."""
+        return tuple(split for split in self.splits if not split.is_held)
+
+    @property
+    def refused_wishes(self) -> tuple[Verdict, ...]:
+        return tuple(verdict for verdict in self.refusals if verdict.is_wish)
 
     @property
     def placed_ownerless(self) -> tuple[Placement, ...]:
@@ -132,7 +166,9 @@ class Decisions:
 
 
 def decisions(tables: Mapping[str, Sequence[Row]]) -> Decisions:
-    """Groups the rows of the three decided tables."""
+    """Groups the rows of the decided tables."""
+    guards = tables.get("guard_decisions", ())
+    held = held_bundles(guards)
     traffic = {
         row["bundle"]: (row["used_msg_throughput_in"] or 0.0) + (row["used_msg_throughput_out"] or 0.0)
         for row in tables["bundle_load"]
@@ -144,12 +180,30 @@ def decisions(tables: Mapping[str, Sequence[Row]]) -> Decisions:
     let_be = [(kind, row) for kind, row in every if row["outcome"] in ("kept", "skipped")]
     let_be.sort(key=lambda pair: _distance(*pair))
     return Decisions(
-        sheddings=_sheddings(tables["unload_decisions"], by_bundle, traffic),
+        sheddings=_sheddings(tables["unload_decisions"], by_bundle, traffic, held["unload"]),
         ownerless=_ownerless(placed, by_bundle),
-        splits=tuple(_split(row) for row in tables["split_decisions"] if row["outcome"] == "split"),
+        splits=tuple(_split(row, held["split"]) for row in tables["split_decisions"] if row["outcome"] == "split"),
         refusals=tuple(sorted(refused, key=lambda verdict: (verdict.kind, verdict.subject))),
         considered=tuple(_verdict(kind, row) for kind, row in let_be[:MOST_CONSIDERED]),
         considered_count=len(let_be),
+        held=_objections(guards, "bundle", "held"),
+        standstill=_objections(guards, "cluster", "held"),
+        excepted=_objections(guards, "bundle", "allowed"),
+    )
+
+
+def held_bundles(guards: Sequence[Row]) -> dict[str, frozenset[str]]:
+    """By kind of command, the bundles whose commands are held back."""
+    held = [row for row in guards if row["outcome"] == "held"]
+    return {kind: frozenset(row["subject"] for row in held if row["kind"] == kind) for kind in ("split", "unload")}
+
+
+def _objections(guards: Sequence[Row], subject_kind: str, outcome: str) -> tuple[Objection, ...]:
+    """In the order of the plan."""
+    found = [row for row in guards if (row["subject_kind"], row["outcome"]) == (subject_kind, outcome)]
+    return tuple(
+        Objection(row["kind"] or "", row["subject"], row["rule"], row["setting"], row["sentence"])
+        for row in sorted(found, key=lambda row: (row["position"], row["rule"]))
     )
 
 
@@ -160,7 +214,7 @@ def _ownerless(rows: Sequence[Row], placements: Mapping[str, Placement]) -> tupl
 
 
 def _sheddings(
-    rows: Sequence[Row], placements: Mapping[str, Placement], traffic: Mapping[str, float]
+    rows: Sequence[Row], placements: Mapping[str, Placement], traffic: Mapping[str, float], held: Collection[str]
 ) -> tuple[Shedding, ...]:
     taken: dict[str, list[Row]] = {}
     for row in rows:
@@ -172,7 +226,13 @@ def _sheddings(
             broker,
             why.get(broker, ""),
             tuple(
-                Unload(row["subject"], row["sentence"], traffic.get(row["subject"]), placements.get(row["subject"]))
+                Unload(
+                    row["subject"],
+                    row["sentence"],
+                    traffic.get(row["subject"]),
+                    placements.get(row["subject"]),
+                    row["subject"] in held,
+                )
                 for row in sorted(bundles, key=lambda row: (row["numbers"].get("rank", 0.0), row["subject"]))
             ),
         )
@@ -228,7 +288,7 @@ def _candidate(candidate: Row, row: Row, strategy: str) -> Candidate:
     return Candidate(broker, verdict, broker == row["destination"], candidate["score"])
 
 
-def _split(row: Row) -> Split:
+def _split(row: Row, held: Collection[str]) -> Split:
     return Split(
         bundle=row["subject"],
         broker=row["broker"],
@@ -237,6 +297,7 @@ def _split(row: Row) -> Split:
         cuts=tuple(f"0x{cut:08x}" for cut in row["cuts"] or ()),
         children=tuple(row["children"] or ()),
         unload_children=bool(row["unload_children"]),
+        is_held=row["subject"] in held,
     )
 
 
@@ -252,6 +313,7 @@ def _verdict(kind: str, row: Row) -> Verdict:
         measured=wording.quantity(row["measured"], row["unit"]),
         threshold=wording.quantity(row["threshold"], row["unit"]),
         sentence=row["sentence"],
+        is_wish=row["strategy"] == wishes.STRATEGY,
     )
 
 

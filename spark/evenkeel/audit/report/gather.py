@@ -30,6 +30,7 @@ _FULL = (
     "split_decisions",
     "unload_decisions",
     "placement_decisions",
+    "guard_decisions",
 )
 _BROKER_REPORTS = ["broker", "state", "state_reason", "report_at"]
 _BUNDLE_LOAD = [

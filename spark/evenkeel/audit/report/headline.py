@@ -29,13 +29,22 @@ def headline(attempt: Attempt, made: Decisions, checks: Sequence[Check], unload_
     if attempt.status == "failed":
         return Headline(mode, "This cycle failed: nothing was decided.", _stop(attempt), _advice(attempt, checks))
     acts = _acts(made)
+    held = _held(made)
     if not acts:
-        return Headline(mode, "Evenkeel would leave this cluster as it is.", _why_nothing(made, unload_rows))
+        why = f"{_why_nothing(made, unload_rows)} {_wishes(made)}".rstrip()
+        return Headline(mode, f"Evenkeel would leave this cluster as it is{held.replace(';', ':', 1)}.", why)
     would = "would" if attempt.mode == "dry_run" else "decided to"
-    text = f"Evenkeel {would} {wording.listed(acts)}."
+    text = f"Evenkeel {would} {wording.listed(acts)}"
     if attempt.status == "withheld":
-        return Headline(mode, f"{text[:-1]}, and held it back.", _stop(attempt))
-    return Headline(mode, text, _effect(attempt, made))
+        return Headline(mode, f"{text}, and held it back.", _stop(attempt))
+    return Headline(mode, f"{text}{held}.", _effect(attempt, made))
+
+
+def _held(made: Decisions) -> str:
+    """How many commands guards hold back, as the end of a sentence."""
+    if not made.held:
+        return ""
+    return f"; {wording.plural(len(made.held), 'command')} {_were(len(made.held))} held back"
 
 
 def _acts(made: Decisions) -> list[str]:
@@ -45,8 +54,8 @@ def _acts(made: Decisions) -> list[str]:
         sources = [s.broker for s in made.sheddings if any(unload.bundle in moving for unload in s.unloads)]
         where = f" from {_short(sources[0])}" if len(sources) == 1 else f" from {len(sources)} brokers"
         acts.append(f"unload {wording.plural(len(made.moving), 'bundle')}{where}")
-    if made.splits:
-        acts.append(f"split {wording.plural(len(made.splits), 'bundle')}")
+    if made.splitting:
+        acts.append(f"split {wording.plural(len(made.splitting), 'bundle')}")
     if made.placed_ownerless:
         acts.append(f"place {wording.plural(len(made.placed_ownerless), 'bundle')} that {_has(made)} no owner")
     return acts
@@ -67,19 +76,36 @@ def _effect(attempt: Attempt, made: Decisions) -> str:
             f"By share of traffic, the busiest broker would go from {wording.ratio(before)} to {wording.ratio(after)} "
             "times the mean usage."
         )
-    if made.refusals:
-        were = "was" if len(made.refusals) == 1 else "were"
-        parts.append(f"{wording.plural(len(made.refusals), 'further act')} {were} refused.")
-    return " ".join(parts)
+    refused = len(made.refusals) - len(made.refused_wishes)
+    if refused:
+        parts.append(f"{wording.plural(refused, 'further act')} {_were(refused)} refused.")
+    return " ".join((*parts, _wishes(made))).rstrip()
+
+
+def _wishes(made: Decisions) -> str:
+    """Whoever made a wish looks for it first: the answer to one, or how many there are to look up."""
+    refused = made.refused_wishes
+    if len(refused) < 2:
+        return "".join(wish.sentence for wish in refused)
+    return f"{len(refused)} wishes were refused, each with its reason below."
+
+
+def _were(number: int) -> str:
+    return "was" if number == 1 else "were"
 
 
 def _why_nothing(made: Decisions, unload_rows: Sequence[Row]) -> str:
-    """The sentence of the row that comes nearest to an act: the cluster's own, a refusal, or the busiest broker's."""
+    """The sentence of the row that comes nearest to an act: what a guard said, the cluster's own, a refusal, or the
+    busiest broker's."""
+    stopped = (*made.standstill, *made.held)
+    if stopped:
+        return stopped[0].sentence
     whole = [row for row in unload_rows if row["subject_kind"] == "cluster"]
     if whole:
         return str(whole[0]["sentence"])
-    if made.refusals:
-        return made.refusals[0].sentence
+    refused = [verdict for verdict in made.refusals if not verdict.is_wish]
+    if refused:
+        return refused[0].sentence
     brokers = [row for row in unload_rows if row["subject_kind"] == "broker" and row["margin"] is not None]
     limited = [row for row in brokers if row["setting"] is not None]  # the others were compared with another broker
     if brokers:

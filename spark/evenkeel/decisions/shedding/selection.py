@@ -41,7 +41,9 @@ class Eligible:
             return "no_history"
         if self._is_brokers_own(namespace_of(bundle)):
             return "brokers_own_namespace"
-        return "recently_unloaded" if bundle in self._load.recently_unloaded else None
+        if bundle in self._load.recently_unloaded:
+            return "recently_unloaded"
+        return "wished" if bundle in self._load.wished else None
 
     def _is_brokers_own(self, namespace: str) -> bool:
         if namespace not in self._brokers_own:

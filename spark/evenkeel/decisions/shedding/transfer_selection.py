@@ -125,6 +125,8 @@ class Selection:
             return "excluded_namespace"
         if one.bundle in self._load.recently_unloaded:
             return "recently_unloaded"
+        if one.bundle in self._load.wished:
+            return "wished"
         refusal = self._policies.refusal(one.bundle, pair.receiver)
         if refusal is not None:
             return refusal
@@ -140,6 +142,8 @@ class Selection:
         receiver = pair.receiver_throughput + pair.marked - pair.gained + one.throughput
         back: list[TopBundle] = []
         for other in coming_back:
+            if other.bundle in self._load.wished:
+                continue
             if self._policies.refusal(other.bundle, pair.giver) is not None or other.throughput == 0:
                 continue
             giver_then, receiver_then = giver + other.throughput, receiver - other.throughput

@@ -57,3 +57,15 @@ class OwnKeys:
     evenkeelAssumeUnloadsSucceed: bool = key(
         False, unit="switch", meaning="Whether a decided unload counts as done before its outcome was seen."
     )
+    evenkeelCommandsPerSecond: float = key(
+        2.0, lowest=0.0, unit="1/s", meaning="Commands that may go out to a cluster each second; 0: without limit."
+    )
+    evenkeelCommandsInFlight: int = key(
+        4, lowest=1, unit="count", meaning="Commands of a cluster that may be under way at once, one per bundle."
+    )
+    evenkeelReportWaitSeconds: float = key(
+        120.0, lowest=0.0, unit="s", meaning="How long to wait for the reports of an agent that carries commands out."
+    )
+    evenkeelOutcomeWaitSeconds: float = key(
+        15.0, lowest=0.0, unit="s", meaning="How long to look for the effect of a command that Pulsar has answered."
+    )

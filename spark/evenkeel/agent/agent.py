@@ -1,0 +1,242 @@
+"""The agent at work: one thread receives, some carry out, one reports and deletes, one keeps messages in hand."""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+import time
+from collections.abc import Callable
+from datetime import timedelta
+
+from evenkeel.agent.carrier import Carrier
+from evenkeel.agent.clerk import Clerk
+from evenkeel.agent.clock import QueueClock
+from evenkeel.agent.errors import AgentError, LedgerError
+from evenkeel.agent.handling import Gone, Handling, Later, seconds_up
+from evenkeel.agent.intake import Intake, Left
+from evenkeel.agent.lanes import Lanes
+from evenkeel.agent.ledger import Ledger
+from evenkeel.agent.pace import Pace
+from evenkeel.agent.pause import Pause
+from evenkeel.agent.settings import AgentSettings
+from evenkeel.agent.trouble import Trouble
+from evenkeel.sinks.queue.errors import QueueError, QueueRefused
+from evenkeel.sinks.queue.fifo import MOST_IN_BATCH, Fifo
+
+LOG = logging.getLogger(__name__)
+MOST_IN_HAND = 40
+CONTROL_HIDDEN_SECONDS = (2, 8)
+CONTROL_REST_SECONDS = 2.0
+TICK_SECONDS = 1.0
+SWEEP_SECONDS = 300.0
+FAREWELL_SECONDS = 30.0
+
+
+class Agent:
+    """One agent of one cluster, from its settings and what carries its commands out."""
+
+    def __init__(
+        self, settings: AgentSettings, carrier: Carrier, ledger: Ledger, clock: QueueClock | None = None
+    ) -> None:
+        self._settings = settings
+        self._ledger = ledger
+        self._clock = clock or QueueClock()
+        self._commands = Fifo(settings.queue, heard=self._clock.heard)
+        self._reports = Fifo(settings.reports)
+        self._lanes = Lanes()
+        self._intake = Intake(settings.cluster, ledger, self._lanes, self._clock.now)
+        self._clerk = Clerk(ledger, self._lanes, self._commands, self._reports, self._clock.now)
+        pause = Pause(settings.paused_file, ledger.paused)
+        pace = Pace(settings.per_second)
+        self._handling = Handling(settings, ledger, carrier, self._lanes, self._commands, pause, pace, self._clock.now)
+        self._stopping = threading.Event()
+        self._leaving = threading.Event()
+        self._wake = threading.Event()
+        self._failure: BaseException | None = None
+
+    def stop(self) -> None:
+        """Asks the agent to finish what is under way and to end. Not from a signal handler: it takes locks."""
+        self._stopping.set()
+        self._lanes.close()
+
+    def run(self) -> None:
+        """Works until told to stop, or until idle for as long as the settings say.
+
+        Raises QueueRefused where the queues refuse from the start, LedgerError where the ledger fails, and QueueError
+        where it was to end when idle and the queue could not be reached.
+        """
+        for command in self._ledger.half_way():
+            self._lanes.put(command)
+        workers = [self._thread("carry", self._work) for _ in range(self._settings.most_in_flight)]
+        others = [self._thread("clerk", self._pay), self._thread("keeper", self._keep)]
+        try:
+            self._poll()
+        finally:
+            self.stop()
+            for worker in workers:
+                worker.join()
+            self._hand_back()
+            self._leaving.set()
+            self._wake.set()
+            for other in others:
+                other.join()
+        if self._failure is not None:
+            raise self._failure
+        left = len(self._ledger.owed(MOST_IN_HAND))
+        if left and self._settings.idle_s is not None:
+            raise AgentError(f"{left} reports could not be sent; the ledger keeps them for the next run of the agent")
+
+    def _thread(self, name: str, body: Callable[[], None]) -> threading.Thread:
+        def guarded() -> None:
+            try:
+                body()
+            except BaseException as error:  # any thread's end is the end of the agent
+                self._failure = self._failure or error
+                self.stop()
+
+        thread = threading.Thread(target=guarded, name=f"agent-{name}", daemon=True)
+        thread.start()
+        return thread
+
+    # Receiving
+
+    def _poll(self) -> None:
+        trouble = Trouble("command queue")
+        met = False
+        busy_at = time.monotonic()
+        while not self._stopping.is_set():
+            pause = 0.0
+            try:
+                if not met:
+                    self._meet()
+                    met = True
+                busy = self._receive()
+                trouble.worked()
+            except QueueError as error:
+                if isinstance(error, QueueRefused) and not met:
+                    raise
+                busy, pause = False, trouble.failed(error)
+                if self._is_idle(busy_at):
+                    raise
+            if busy or self._lanes.open():
+                busy_at = time.monotonic()
+            elif self._is_idle(busy_at) and not trouble.lasts:
+                return
+            self._stopping.wait(pause)
+
+    def _is_idle(self, since: float) -> bool:
+        idle = self._settings.idle_s
+        return idle is not None and time.monotonic() - since >= idle
+
+    def _receive(self) -> bool:
+        """Takes in what the queue gives; False where that was nothing (or only controls that stay there)."""
+        room = MOST_IN_HAND - self._lanes.held()
+        if room <= 0:
+            self._stopping.wait(TICK_SECONDS)
+            return True
+        wait = self._settings.poll_s if self._settings.idle_s is None else 1
+        taken = self._commands.receive(
+            most=min(room, MOST_IN_BATCH), wait_s=wait, visibility_s=self._settings.visibility_s
+        )
+        left = [control for message in taken if (control := self._intake.take_in(message)) is not None]
+        self._wake.set()
+        self._leave_to_others(left)
+        return len(taken) > len(left)
+
+    def _leave_to_others(self, controls: list[Left]) -> None:
+        """Lets other agents see them: news at once, while this one looks away; what is old after a while of chance.
+
+        With the same while for all, one agent could meet the message again and again, and the others never.
+        """
+        for control in controls:
+            hidden = 0 if control.new else random.randint(*CONTROL_HIDDEN_SECONDS)
+            self._commands.renew([control.receipt], hidden)
+        if any(control.new for control in controls):
+            self._stopping.wait(CONTROL_REST_SECONDS)
+
+    def _meet(self) -> None:
+        """First contact with both queues."""
+        for queue in (self._commands, self._reports):
+            try:
+                found = queue.attributes()
+            except QueueRefused as error:
+                if "AccessDenied" not in str(error):
+                    raise
+                LOG.warning("the queue's attributes cannot be read, which is no harm by itself: %s", error)
+                continue
+            if "RedrivePolicy" in found:
+                LOG.warning(
+                    "%s has a redrive policy: a command that several agents gave back goes to the dead-letter queue "
+                    "without an outcome. The agent sets bad messages aside by itself; remove the policy.",
+                    queue.url,
+                )
+        LOG.info("agent %s of cluster %s receives commands", self._settings.name, self._settings.cluster)
+
+    # Carrying out
+
+    def _work(self) -> None:
+        while not self._stopping.is_set():
+            hand = self._lanes.take(TICK_SECONDS)
+            if hand is None:
+                continue
+            step = self._handling.go_on(hand)
+            if isinstance(step, Later):
+                self._lanes.back(hand, step.seconds)
+            elif isinstance(step, Gone):
+                self._lanes.forget(hand)
+            else:
+                self._lanes.finish(hand)
+                self._wake.set()
+
+    # Reporting and deleting
+
+    def _pay(self) -> None:
+        sweep_at = 0.0
+        while not self._leaving.is_set():
+            self._wake.wait(TICK_SECONDS)
+            self._wake.clear()
+            if time.monotonic() >= sweep_at:
+                self._sweep()
+                sweep_at = time.monotonic() + SWEEP_SECONDS
+            pause = self._clerk.round()
+            if pause:
+                self._leaving.wait(pause)
+        until = time.monotonic() + FAREWELL_SECONDS
+        while (pause := self._clerk.round()) and time.monotonic() + pause < until:
+            time.sleep(pause)
+
+    def _sweep(self) -> None:
+        now = self._clock.now()
+        # What expired longer ago than messages are held is in nobody's hands here.
+        for command_id in self._ledger.settle_forgotten(now, now - timedelta(seconds=self._settings.visibility_s)):
+            LOG.info("command %s: stale (expired, and not delivered again)", command_id[:12])
+        self._ledger.forget_old(now)
+
+    # Keeping in hand
+
+    def _keep(self) -> None:
+        trouble = Trouble("holding messages")
+        beat = self._settings.visibility_s / 3
+        while not self._leaving.wait(beat):
+            receipts = self._lanes.all_receipts()
+            try:
+                self._lanes.lose(self._commands.renew(receipts, self._settings.visibility_s) if receipts else ())
+                trouble.worked()
+                beat = self._settings.visibility_s / 3
+            except QueueError as error:
+                beat = min(beat, trouble.failed(error))
+
+    # Ending
+
+    def _hand_back(self) -> None:
+        """Gives back what was not begun; what may be under way from before a crash only once that must be over."""
+        for hand in self._lanes.waiting():
+            receipts = self._lanes.receipts_of(hand)
+            try:
+                begun = self._ledger.entry(hand.command_id).state == "sending"
+                if receipts:
+                    self._commands.renew(receipts, seconds_up(self._settings.longest_request_s) if begun else 0)
+            except (QueueError, LedgerError) as error:
+                LOG.warning("a command could not be given back; the queue gives it out again by itself: %s", error)
+            self._lanes.forget(hand)

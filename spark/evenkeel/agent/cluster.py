@@ -1,0 +1,53 @@
+"""The carrier of a real agent: steers the cluster through its admin API, while the brokers leave that to Evenkeel."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any
+
+from evenkeel.pulsar.admin import AdminClient
+from evenkeel.sinks import Outcome
+from evenkeel.sinks.hands_off import Hands, hands_off
+from evenkeel.sinks.steering import Patience, Steering
+
+ASKED_EVERY_SECONDS = 30.0
+
+
+class ClusterCarrier:
+    """Carries commands out with `Steering`. The publisher may not reach the cluster, so it is asked here whether the
+    brokers' own shedding and auto-split are off; while they are not, commands are `withheld` with what to do."""
+
+    def __init__(self, client: AdminClient, *, longest_request_s: float, now: Callable[[], datetime]) -> None:
+        """`now`: the queue's clock, by which commands expire."""
+        self._client = client
+        self._patience = Patience(unanswered_s=longest_request_s)
+        self._now = now
+        self._lock = threading.Lock()
+        self._hands: Hands | None = None
+        self._asked_at = 0.0
+
+    def carry_out(self, command: Mapping[str, Any]) -> Outcome:
+        """Fences, sends and reads back."""
+        hands = self._ask()
+        if hands.objections:
+            detail = f"not sent: {'; '.join(hands.objections)}"
+            return Outcome(command["command_id"], "withheld", self._now(), detail)
+        return self._steering(hands).carry_out(command)
+
+    def look_again(self, command: Mapping[str, Any]) -> Outcome | None:
+        """Reads back what came of a request that may have gone out."""
+        return self._steering(self._ask()).look_again(command)
+
+    def _steering(self, hands: Hands) -> Steering:
+        return Steering(self._client, hands.pulsar_name or "", patience=self._patience, now=self._now)
+
+    def _ask(self) -> Hands:
+        """What the brokers say of their switches; asked anew after a while, and at once where it was no before."""
+        with self._lock:
+            fresh = time.monotonic() - self._asked_at < ASKED_EVERY_SECONDS
+            if self._hands is None or self._hands.objections or not fresh:
+                self._hands, self._asked_at = hands_off(self._client), time.monotonic()
+            return self._hands

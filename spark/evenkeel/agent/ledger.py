@@ -1,0 +1,225 @@
+"""The agent's ledger: one SQLite file that outlives every crash of the agent and of its machine.
+
+Write-ahead log with `synchronous=FULL`: what a method has returned from is on disk. One row per command: `received`,
+then `sending` (committed before the request goes out), then `settled` with its outcome. Reports that are owed are rows
+of their own, written in the same transaction as the outcome. The file must lie on a local disk (a write-ahead log does
+not work over NFS) and belongs to one agent at a time.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from evenkeel.agent.errors import LedgerError
+from evenkeel.agent.judging import Entry
+from evenkeel.agent.ledger_file import LedgerFile
+from evenkeel.sinks import Outcome
+from evenkeel.sinks.queue.messages import (
+    Control,
+    Report,
+    command_body,
+    deed,
+    moment_text,
+    read_command,
+    report_body,
+)
+
+KEPT = timedelta(days=30)
+_OWED = "SELECT 1 FROM reports WHERE command_id = ? AND sent_at IS NULL"
+
+
+@dataclass(frozen=True, slots=True)
+class Owed:
+    """A report that is not known to be on the reports queue. `token` keeps its tries apart from other reports."""
+
+    number: int
+    token: str
+    command_id: str
+    body: str
+
+
+class Ledger:
+    """What one agent knows of the commands of one cluster.
+
+    Safe to be shared by threads. Every method raises LedgerError where the file cannot be read or written.
+    """
+
+    def __init__(self, path: Path, cluster: str, agent: str) -> None:
+        self.agent = agent
+        self._file = LedgerFile(path, cluster)
+
+    def close(self) -> None:
+        """Gives the ledger free for another agent."""
+        self._file.close()
+
+    # What comes in
+
+    def receive(self, command: Mapping[str, Any], now: datetime) -> bool:
+        """Notes a command; False where it was known."""
+        row = (
+            command["command_id"],
+            command["plan_id"],
+            moment_text(command["cycle_at"]),
+            command["step"],
+            command["bundle"],
+            deed(command),
+            command_body(command),
+            moment_text(command["expires_at"]),
+            moment_text(now),
+        )
+        with self._file.transaction() as db:
+            made = db.execute(
+                "INSERT INTO commands (command_id, plan_id, cycle_at, step, bundle, deed, body, expires_at, "
+                "received_at, state) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 'received') ON CONFLICT DO NOTHING",
+                row,
+            )
+            return made.rowcount == 1
+
+    def reject(self, message_id: str, body: str, reason: str, report: Report | None, now: datetime) -> None:
+        """Notes a message that is no command for this agent, and that this is to be reported where it can be."""
+        storable = body.encode("utf-8", "backslashreplace").decode()
+        command_id = None if report is None else report.outcome.command_id
+        with self._file.transaction() as db:
+            db.execute(
+                "INSERT INTO rejected VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+                (message_id, moment_text(now), reason, command_id, storable),
+            )
+            if report is not None:
+                self._owe(db, report, now)
+
+    def control(self, control: Control) -> bool:
+        """Notes a control; False where it was known."""
+        with self._file.transaction() as db:
+            made = db.execute(
+                "INSERT INTO controls (kind, made_at, by, reason) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
+                (control.kind, moment_text(control.made_at), control.by, control.reason),
+            )
+            return made.rowcount == 1
+
+    def newest_control(self) -> datetime:
+        """When the control that holds was made."""
+        found = self._file.rows("SELECT max(made_at) FROM controls")
+        return datetime.fromisoformat(found[0][0]) if found[0][0] else datetime.min.replace(tzinfo=UTC)
+
+    def paused(self) -> str | None:
+        """Who paused the agents and why, or None: of all controls the one made last holds, of two at once `pause`."""
+        found = self._file.rows("SELECT kind, made_at, by, reason FROM controls ORDER BY made_at DESC, kind LIMIT 1")
+        if not found or found[0][0] != "pause":
+            return None
+        _, at, by, reason = found[0]
+        return f"paused by {by} at {at}" + (f": {reason}" if reason else "")
+
+    # What is known
+
+    def entry(self, command_id: str) -> Entry:
+        """What is on record of a command that was received."""
+        found = self._file.rows("SELECT state, deed, sending_at FROM commands WHERE command_id = ?", command_id)
+        if not found:
+            raise LedgerError(f"the ledger has lost command {command_id}")
+        state, known, sending_at = found[0]
+        return Entry(state, known, None if sending_at is None else datetime.fromisoformat(sending_at))
+
+    def newest_cycle(self, bundle: str) -> datetime:
+        """The newest cycle of which a command for this bundle was seen."""
+        found = self._file.rows("SELECT max(cycle_at) FROM commands WHERE bundle = ?", bundle)
+        return datetime.fromisoformat(found[0][0]) if found[0][0] else datetime.min.replace(tzinfo=UTC)
+
+    def half_way(self) -> list[dict[str, Any]]:
+        """The commands whose request may have gone out and of which no more is known, oldest first."""
+        found = self._file.rows("SELECT body FROM commands WHERE state = 'sending' ORDER BY cycle_at, step")
+        return [read_command(body) for (body,) in found]
+
+    # What is done
+
+    def sending(self, command_id: str, now: datetime) -> None:
+        """Notes that the request goes out next. Not a second time: a command half-way must be released first."""
+        with self._file.transaction() as db:
+            changed = db.execute(
+                "UPDATE commands SET state = 'sending', sending_at = ?, tries = tries + 1 "
+                "WHERE command_id = ? AND state = 'received'",
+                (moment_text(now), command_id),
+            )
+            if changed.rowcount != 1:
+                raise LedgerError(f"command {command_id} is not waiting to be sent; nothing was sent")
+
+    def release(self, command_id: str) -> None:
+        """Notes that a request that may have gone out had no effect, so that the command may be sent."""
+        with self._file.transaction() as db:
+            db.execute(
+                "UPDATE commands SET state = 'received' WHERE command_id = ? AND state = 'sending'", (command_id,)
+            )
+
+    def settle(self, outcome: Outcome, now: datetime) -> bool:
+        """Notes the outcome, and that it is to be reported; False (and nothing noted) where there was one already."""
+        with self._file.transaction() as db:
+            changed = db.execute(
+                "UPDATE commands SET state = 'settled', outcome = ?, seen_at = ?, detail = ? "
+                "WHERE command_id = ? AND state <> 'settled'",
+                (outcome.outcome, moment_text(outcome.seen_at), outcome.detail, outcome.command_id),
+            )
+            if changed.rowcount == 1:
+                self._owe(db, self._report(db, outcome.command_id), now)
+            return changed.rowcount == 1
+
+    def report_again(self, command_id: str, now: datetime) -> None:
+        """Notes that a settled command is to be reported once more, unless a report of it is still owed."""
+        with self._file.transaction() as db:
+            if db.execute(_OWED, (command_id,)).fetchone() is None:
+                self._owe(db, self._report(db, command_id), now)
+
+    def settle_forgotten(self, now: datetime, expired_before: datetime) -> list[str]:
+        """Settles commands that were tried without effect, were not delivered again, and have long expired."""
+        found = self._file.rows(
+            "SELECT command_id FROM commands WHERE state = 'received' AND tries > 0 AND expires_at < ?",
+            moment_text(expired_before),
+        )
+        detail = "expired; a request that may have gone out had no effect, and the queue delivered it no more"
+        return [one for (one,) in found if self.settle(Outcome(one, "stale", now, detail), now)]
+
+    # What is owed
+
+    def owed(self, most: int) -> list[Owed]:
+        """Reports that are not known to be on the reports queue, oldest first."""
+        sql = "SELECT number, token, command_id, body FROM reports WHERE sent_at IS NULL ORDER BY number LIMIT ?"
+        return [Owed(*row) for row in self._file.rows(sql, most)]
+
+    def paid(self, numbers: Sequence[int], now: datetime) -> None:
+        """Notes that reports are on the reports queue."""
+        with self._file.transaction() as db:
+            rows = [(moment_text(now), number) for number in numbers]
+            db.executemany("UPDATE reports SET sent_at = ? WHERE number = ?", rows)
+
+    def owes(self, command_id: str) -> bool:
+        """Whether a report of this command is owed."""
+        return bool(self._file.rows(_OWED, command_id))
+
+    def forget_old(self, now: datetime) -> None:
+        """Removes what is done with since 30 days: no queue keeps a message for longer than 14."""
+        before = moment_text(now - KEPT)
+        with self._file.transaction() as db:
+            db.execute("DELETE FROM reports WHERE sent_at < ?", (before,))
+            db.execute(
+                "DELETE FROM commands WHERE received_at < ? AND expires_at < ? AND state <> 'sending' "
+                "AND command_id NOT IN (SELECT command_id FROM reports)",
+                (before, before),
+            )
+            db.execute("DELETE FROM rejected WHERE at < ?", (before,))
+
+    def _owe(self, db: sqlite3.Connection, report: Report, now: datetime) -> None:
+        db.execute(
+            "INSERT INTO reports (token, command_id, body, made_at) VALUES (?, ?, ?, ?)",
+            (uuid.uuid4().hex, report.outcome.command_id, report_body(report), moment_text(now)),
+        )
+
+    def _report(self, db: sqlite3.Connection, command_id: str) -> Report:
+        sql = "SELECT outcome, seen_at, detail, body FROM commands WHERE command_id = ?"
+        outcome, seen_at, detail, body = db.execute(sql, (command_id,)).fetchone()
+        command = read_command(body)
+        told = Outcome(command_id, outcome, datetime.fromisoformat(seen_at), detail)
+        return Report(told, self.agent, command["cluster"], command["plan_id"], command["cycle_at"])

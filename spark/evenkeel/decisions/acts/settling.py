@@ -1,0 +1,95 @@
+"""Whose figures are wrong for a while after a command, and since when bundles have been gone from a broker.
+
+While a bundle moves, its topics are in no broker's figures or in two brokers', and the first rate at the new owner is
+inflated by what clients had buffered: it takes two full stats periods (statsUpdateFrequencyInSecs) until figures can be
+trusted. CPU, memory and network are means over whole minutes (loadBalancerHostUsageCheckIntervalMinutes), and take two
+of those.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from evenkeel.decisions.acts.act import Act
+from evenkeel.settings import Settings
+
+PERIODS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Unsettled:
+    """`until`: when the figures can be trusted again; None while it is not known what became of the command."""
+
+    until: datetime | None
+    why: str
+
+
+def unsettled_bundles(acts: Iterable[Act], now: datetime, settings: Settings) -> dict[str, Unsettled]:
+    """The bundles whose figures are not to be trusted yet, children of a split among them."""
+    wait = timedelta(seconds=PERIODS * settings.statsUpdateFrequencyInSecs)
+    found: dict[str, Unsettled] = {}
+    for act in acts:
+        mark = _mark(act, now, wait)
+        if mark is None:
+            continue
+        for bundle in _bundles(act):
+            found[bundle] = _later(found.get(bundle), mark)
+    return dict(sorted(found.items()))
+
+
+def unsettled_brokers(acts: Iterable[Act], now: datetime, settings: Settings) -> dict[str, Unsettled]:
+    """The brokers whose resources still show what they carried before, or the work of the move itself."""
+    wait = timedelta(minutes=PERIODS * settings.loadBalancerHostUsageCheckIntervalMinutes)
+    found: dict[str, Unsettled] = {}
+    for act in acts:
+        mark = _mark(act, now, wait) if act.kind == "unload" or act.unload_children else None
+        if mark is None:
+            continue
+        for broker in (act.from_broker, act.destination):
+            if broker is not None:
+                found[broker] = _later(found.get(broker), mark)
+    return dict(sorted(found.items()))
+
+
+def recently_unloaded(acts: Iterable[Act]) -> dict[str, int]:
+    """Bundle -> when its unload was seen to be done, epoch ms (Pulsar: recentlyUnloadedBundles)."""
+    found: dict[str, int] = {}
+    for act in acts:
+        if act.kind == "unload" and act.outcome == "done" and act.seen_at is not None:
+            at = round(act.seen_at.timestamp() * 1_000)
+            found[act.bundle] = max(at, found.get(act.bundle, 0))
+    return dict(sorted(found.items()))
+
+
+def brokers_unloaded(acts: Iterable[Act]) -> Mapping[str, int]:
+    """Broker -> when a bundle was last seen to have left it, epoch ms (Pulsar: TransferShedder's cool-down)."""
+    found: dict[str, int] = {}
+    for act in acts:
+        if act.kind == "unload" and act.outcome == "done" and act.seen_at is not None and act.from_broker:
+            at = round(act.seen_at.timestamp() * 1_000)
+            found[act.from_broker] = max(at, found.get(act.from_broker, 0))
+    return dict(sorted(found.items()))
+
+
+def _mark(act: Act, now: datetime, wait: timedelta) -> Unsettled | None:
+    if not act.touched:
+        return None
+    if act.is_open or act.seen_at is None:
+        return Unsettled(None, f"what became of its {act.kind} of {act.cycle_at.isoformat()} is not known yet")
+    until = act.seen_at + wait
+    if now >= until:
+        return None
+    return Unsettled(until, f"its {act.kind} was seen at {act.seen_at.isoformat()} ({act.outcome})")
+
+
+def _bundles(act: Act) -> tuple[str, ...]:
+    return (act.bundle,) if act.kind == "unload" else (act.bundle, *act.children())
+
+
+def _later(one: Unsettled | None, other: Unsettled) -> Unsettled:
+    """Not knowing outlasts any time."""
+    if one is None or other.until is None:
+        return other
+    return one if one.until is None or one.until >= other.until else other

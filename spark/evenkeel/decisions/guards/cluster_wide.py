@@ -1,0 +1,84 @@
+"""Guards that look at the cluster as a whole: a pause, the time of day, who told of its load, who owns what.
+
+Keys: evenkeelMaintenanceWindows, evenkeelMinReportedBrokersPercent, evenkeelMaxSilentBrokers,
+evenkeelMaxUnclearOwnershipPercent, evenkeelMaxReportAgeSeconds. Too many silent brokers at once point to a deeper fault
+than load, and moving bundles would make it worse.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC
+
+from evenkeel.decisions.guards.objection import Objection
+from evenkeel.decisions.guards.situation import Broker, Situation
+from evenkeel.settings import Settings
+from evenkeel.settings.windows import is_within
+
+
+def refusals(situation: Situation, settings: Settings) -> tuple[Objection, ...]:
+    """Every reason not to act on the cluster at all, the weightiest first."""
+    found = (
+        _paused(situation),
+        _outside_window(situation, settings),
+        _too_few_reports(situation, settings),
+        _too_many_silent(situation, settings),
+        _ownership(situation, settings),
+    )
+    return tuple(one for one in found if one is not None)
+
+
+def is_usable(broker: Broker | None, settings: Settings) -> bool:
+    """Whether a broker is listed and has a report that is known not to be too old."""
+    if broker is None or not broker.reported or broker.report_age is None:
+        return False
+    return broker.report_age <= settings.evenkeelMaxReportAgeSeconds
+
+
+def _paused(situation: Situation) -> Objection | None:
+    if not situation.pauses:
+        return None
+    first = min(situation.pauses, key=lambda pause: (pause.by, pause.reason))
+    return Objection("paused", words={"by": first.by, "reason": first.reason})
+
+
+def _outside_window(situation: Situation, settings: Settings) -> Objection | None:
+    windows = settings.evenkeelMaintenanceWindows
+    at = situation.at.astimezone(UTC)
+    if not windows or is_within(at.hour * 60 + at.minute, windows):
+        return None
+    words = {"at": f"{at:%H:%M}", "windows": ", ".join(windows)}
+    return Objection("outside_maintenance_windows", "evenkeelMaintenanceWindows", words=words)
+
+
+def _too_few_reports(situation: Situation, settings: Settings) -> Objection | None:
+    """No broker at all is none that told of its load."""
+    least, listed = settings.evenkeelMinReportedBrokersPercent, len(situation.brokers)
+    usable = listed - _silent(situation, settings)
+    share = 100.0 * usable / listed if listed else 0.0
+    if least <= 0 or share >= least:
+        return None
+    numbers = {"brokers": float(listed), "usable": float(usable)}
+    return Objection("too_few_reports", "evenkeelMinReportedBrokersPercent", share, least, "percent", numbers)
+
+
+def _too_many_silent(situation: Situation, settings: Settings) -> Objection | None:
+    most, silent = settings.evenkeelMaxSilentBrokers, _silent(situation, settings)
+    if most < 0 or silent <= most:
+        return None
+    numbers = {"brokers": float(len(situation.brokers))}
+    return Objection("too_many_silent_brokers", "evenkeelMaxSilentBrokers", silent, most, "count", numbers)
+
+
+def _silent(situation: Situation, settings: Settings) -> int:
+    return sum(not is_usable(broker, settings) for broker in situation.brokers.values())
+
+
+def _ownership(situation: Situation, settings: Settings) -> Objection | None:
+    """Bundles that are known to be on their way count for nothing here: of them an unclear owner is expected."""
+    most = settings.evenkeelMaxUnclearOwnershipPercent
+    unclear = sum(not any(situation.unsettled_at(bundle)) for bundle in situation.unclear)
+    share = 100.0 * unclear / situation.bundles if situation.bundles else 0.0
+    if share <= most:
+        return None
+    numbers = {"bundles": float(situation.bundles), "unclear": float(unclear)}
+    return Objection("ownership_unclear", "evenkeelMaxUnclearOwnershipPercent", share, most, "percent", numbers)

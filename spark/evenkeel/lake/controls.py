@@ -1,0 +1,171 @@
+"""Pauses of clusters, and the lease that makes one publisher at a time.
+
+A lease is taken by a row whose token is one above the last holder's. The last row is read in the very statement that
+appends, under Serializable isolation: of two publishers at once one conflicts and looks again. It has an end by the
+holder's clock and is renewed while commands go out; who finds a higher token than its own has lost it and stops.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+import socket
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from evenkeel.lake.commits import newest_version
+from evenkeel.lake.manifest import is_conflict
+from evenkeel.lake.store import Lake
+from evenkeel.lake.tables import TABLES
+from evenkeel.lake.times import with_moments
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+log = logging.getLogger(__name__)
+
+PAUSE, RESUME, LEASE = "pause", "resume", "lease"
+_TRIES = 30
+_COLUMNS = ("cluster", "kind", "at", "by", "reason", "token", "until")
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """The last step of a cluster's lease. `before`: until when an earlier holder may have been at work."""
+
+    cluster: str
+    holder: str
+    token: int
+    until: datetime
+    before: datetime | None = None
+
+
+def holder_name() -> str:
+    """A name for this publisher's try; a try that follows it has another, so it cannot take its lease for its own."""
+    return f"{socket.gethostname()}/{os.getpid()}/{uuid.uuid4().hex[:8]}"
+
+
+def control_row(cluster: str, kind: str, by: str, reason: str | None) -> dict[str, Any]:
+    """The row of a pause or a resumption, made now."""
+    at = datetime.now(UTC)
+    return {"cluster": cluster, "kind": kind, "at": at, "by": by, "reason": reason, "token": 0, "until": None}
+
+
+def paused(spark: SparkSession, lake: Lake, clusters: Sequence[str]) -> dict[str, str]:
+    """The paused clusters, each with who paused it and why."""
+    return {cluster: _pause_in_words(row) for cluster, row in pauses(spark, lake, clusters).items()}
+
+
+def pauses(spark: SparkSession, lake: Lake, clusters: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """The rows of the pauses that hold now, by cluster."""
+    last: dict[str, dict[str, Any]] = {}
+    for row in _rows(spark, lake, clusters, (PAUSE, RESUME)):
+        before = last.get(row["cluster"])
+        # Of a pause and a resumption in one moment the pause holds.
+        if before is None or (row["at"], row["kind"] == PAUSE) >= (before["at"], before["kind"] == PAUSE):
+            last[row["cluster"]] = row
+    return {cluster: row for cluster, row in sorted(last.items()) if row["kind"] == PAUSE}
+
+
+def _pause_in_words(row: Mapping[str, Any]) -> str:
+    why = f" ({row['reason']})" if row["reason"] else ""
+    return f"{row['cluster']} is paused by {row['by']}{why}; `evenkeel resume {row['cluster']}` ends that"
+
+
+def take_leases(
+    spark: SparkSession, lake: Lake, clusters: Sequence[str], holder: str, length: timedelta
+) -> dict[str, Lease]:
+    """The leases of these clusters after the attempt to take them: ours where they were free or ours already."""
+    before = leases(spark, lake, clusters)
+    _step(spark, lake, clusters, holder, length)
+    now = leases(spark, lake, clusters)
+    return {
+        cluster: Lease(cluster, lease.holder, lease.token, lease.until, _end_of_another(before.get(cluster), holder))
+        for cluster, lease in now.items()
+    }
+
+
+def renew_leases(
+    spark: SparkSession, lake: Lake, clusters: Sequence[str], holder: str, length: timedelta
+) -> dict[str, Lease]:
+    """Moves the end of the leases that are still ours; the others come back as they are."""
+    _step(spark, lake, clusters, holder, length, only_own=True)
+    return leases(spark, lake, clusters)
+
+
+def give_back(spark: SparkSession, lake: Lake, clusters: Sequence[str], holder: str) -> None:
+    """Ends the leases that are still ours, so that a next publisher need not wait."""
+    _step(spark, lake, clusters, holder, timedelta(0), only_own=True)
+
+
+def leases(spark: SparkSession, lake: Lake, clusters: Sequence[str]) -> dict[str, Lease]:
+    """The last step of each cluster's lease."""
+    last: dict[str, Lease] = {}
+    for row in sorted(_rows(spark, lake, clusters, (LEASE,)), key=lambda row: (row["token"], row["at"])):
+        last[row["cluster"]] = Lease(row["cluster"], row["by"], row["token"], row["until"])
+    return last
+
+
+def _end_of_another(lease: Lease | None, holder: str) -> datetime | None:
+    return None if lease is None or lease.holder == holder else lease.until
+
+
+def _step(
+    spark: SparkSession,
+    lake: Lake,
+    clusters: Sequence[str],
+    holder: str,
+    length: timedelta,
+    *,
+    only_own: bool = False,
+) -> None:
+    for attempt in range(1, _TRIES + 1):
+        try:
+            _append_step(spark, lake, clusters, holder, length, only_own=only_own)
+            return
+        except Exception as error:
+            if attempt == _TRIES or not is_conflict(error):
+                raise
+            log.info("another publisher took a step first; looking again (%d of %d)", attempt, _TRIES)
+            time.sleep(random.uniform(0.0, 0.2 * attempt))
+
+
+def _append_step(
+    spark: SparkSession, lake: Lake, clusters: Sequence[str], holder: str, length: timedelta, *, only_own: bool
+) -> None:
+    from pyspark.sql import functions as F
+
+    now = datetime.now(UTC)
+    heads = (
+        spark.read.format("delta")
+        .load(lake.path("controls"))
+        .where(F.col("cluster").isin(list(clusters)) & (F.col("kind") == LEASE))
+        .groupBy(F.col("cluster"))
+        .agg(F.max_by(F.struct("by", "token", "until"), F.struct("token", "at")).alias("head"))
+    )
+    wanted = _frame(spark, [(cluster, LEASE, now, holder, None, 0, now + length) for cluster in clusters])
+    linked = wanted.join(F.broadcast(heads), on="cluster", how="left")
+    own = F.coalesce(F.col("head.by") == holder, F.lit(False))
+    free = F.col("head").isNull() | (F.col("head.until") <= F.col("at"))
+    token = F.coalesce(F.col("head.token"), F.lit(0)) + F.when(own, 0).otherwise(1)
+    rows = linked.where(own if only_own else own | free).withColumn("token", token).select(*_COLUMNS)
+    rows.write.format("delta").mode("append").save(lake.path("controls"))
+
+
+def _rows(spark: SparkSession, lake: Lake, clusters: Sequence[str], kinds: Sequence[str]) -> list[dict[str, Any]]:
+    if newest_version(lake.path("controls")) == 0:
+        return []
+    from pyspark.sql import functions as F
+
+    rows = spark.read.format("delta").load(lake.path("controls"))
+    rows = rows.where(F.col("cluster").isin(list(clusters)) & F.col("kind").isin(list(kinds)))
+    return with_moments(rows.select(*_COLUMNS), ("at", "until"))
+
+
+def _frame(spark: SparkSession, rows: Sequence[tuple[Any, ...]]) -> DataFrame:
+    return spark.createDataFrame(list(rows), TABLES["controls"].struct_type())

@@ -1,0 +1,49 @@
+"""A row put on record without Spark, where the lake is a folder: an operator who pauses a cluster waits for no server.
+
+On an object store two kinds of writers could overwrite each other's commits, so there Spark writes, as everywhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any
+
+from evenkeel.errors import NoLake
+from evenkeel.lake.commits import local_log
+from evenkeel.lake.store import Lake
+from evenkeel.lake.tables import TABLES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+    Session = Callable[[], AbstractContextManager[SparkSession]]
+
+
+def append_row(lake: Lake, table: str, row: Mapping[str, Any], session: Session) -> None:
+    """Appends one row; `session` is asked for Spark only where it is needed."""
+    path = lake.path(table)
+    if local_log(path) is None:
+        with session() as spark:
+            lake.ensure_tables(spark, [table])
+            values = tuple(row[column.name] for column in TABLES[table].columns)
+            frame = spark.createDataFrame([values], TABLES[table].struct_type())
+            frame.write.format("delta").mode("append").save(path)
+        return
+    from deltalake import DeltaTable, write_deltalake
+
+    if not DeltaTable.is_deltatable(path):
+        raise NoLake(f"there is no table {table} in {lake.root}: name the lake that cycles are written to (--lake)")
+    write_deltalake(path, _arrow(table, row), mode="append")
+
+
+def _arrow(table: str, row: Mapping[str, Any]) -> pa.Table:
+    import pyarrow as pa
+
+    kinds = {"string": pa.string(), "bigint": pa.int64(), "timestamp": pa.timestamp("us", tz="UTC")}
+    columns = TABLES[table].columns
+    schema = pa.schema([pa.field(c.name, kinds[c.type], nullable=c.nullable) for c in columns])
+    return pa.Table.from_pylist([{c.name: row[c.name] for c in columns}], schema=schema)

@@ -1,0 +1,167 @@
+"""The client of one cluster's admin API."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import UTC, datetime
+from threading import Event, Lock
+from typing import Self
+
+from evenkeel.errors import SettingsError
+from evenkeel.pulsar.admin.brokers import KnownBrokers, redirected_to
+from evenkeel.pulsar.admin.connection import Address, AdminConnection
+from evenkeel.pulsar.admin.failures import NOTHING_SENT, Failure, told
+from evenkeel.pulsar.admin.hop import Hop
+from evenkeel.pulsar.admin.quoting import PREFIX
+from evenkeel.pulsar.admin.retrying import RETRIED_STATUSES, Chain, Verdict, repeat, verdict_on
+from evenkeel.pulsar.admin.wire import Question, Reply, Wire, moment
+
+READ_SECONDS = 20.0
+MOST_REDIRECTS = 5
+
+
+class AdminClient:
+    """Asks the brokers of one cluster; thread-safe, with at most `most_connections` open at once."""
+
+    def __init__(self, connection: AdminConnection, *, most_connections: int = 8) -> None:
+        self._wire = Wire(connection, most_connections)
+        self._known = KnownBrokers(connection)
+        self._entries = connection.addresses()
+        self._lock, self._closing = Lock(), Event()
+
+    def ask(
+        self,
+        path: str,
+        *,
+        broker: str | None = None,
+        method: str = "GET",
+        body: str | None = None,
+        timeout_s: float | None = None,
+    ) -> tuple[Hop, ...]:
+        """Everything that was sent for one question, in order; the last hop is the answer.
+
+        `path` is `/admin/v2/…` with its names quoted (`admin_path`), `broker` the id of the broker to ask, None for any
+        of the configured addresses. A redirect is followed with the same method, body and token, at most five times.
+        `timeout_s` (20) bounds the question with its redirects; commands that Pulsar may think about for a minute need
+        more than its own 60 s.
+
+        A GET is asked again, with jitter, where that may help (`repeat`), and of the next configured address. A
+        command is sent once: another address is tried only where nothing can have been sent. Never raises for what the
+        network does: then the last hop has status 0 and says why.
+        """
+        question = Question(method, path, body)
+        limit = READ_SECONDS if timeout_s is None else timeout_s
+        hops: list[Hop] = []
+
+        def attempt() -> Verdict:
+            chain: Chain = ()
+            for address in self._addresses(broker):
+                chain = self._chain(question, address, limit)
+                hops.extend(reply.hop for reply in chain)
+                if not _no_use(question, chain):
+                    self._prefer(address)
+                    break
+            return verdict_on(chain)
+
+        try:
+            if question.is_reading:
+                repeat(attempt, limit, self._closing)
+            else:
+                attempt()
+        except SettingsError as error:
+            hops.append(_unsent(question, broker or "", Failure.NO_ADDRESS, str(error)).hop)
+        return tuple(hops)
+
+    def close(self) -> None:
+        """Closes all connections. Questions that wait for another try give up; later ones are not sent."""
+        self._closing.set()
+        self._wire.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _addresses(self, broker: str | None) -> Iterable[Address]:
+        return self._entries if broker is None else (self._known.address_of(broker),)
+
+    def _prefer(self, address: Address) -> None:
+        """The configured address that answered last is asked first."""
+        with self._lock:
+            if address in self._entries[1:]:
+                self._entries = (address, *(other for other in self._entries if other != address))
+
+    def _chain(self, question: Question, address: Address, limit: float) -> Chain:
+        """One question and the redirects that it is sent through."""
+        replies: list[Reply] = []
+        deadline = time.monotonic() + limit
+        while True:
+            reply = self._send(question, address, deadline)
+            replies.append(reply)
+            self._known.learn(reply.hop)
+            if not reply.hop.is_redirect:
+                return tuple(replies)
+            onward = self._onward(question, address, reply.hop, len(replies), deadline)
+            if isinstance(onward, Reply):
+                return (*replies, onward)
+            address, path = onward
+            question = replace(question, path=path)
+
+    def _send(self, question: Question, address: Address, deadline: float) -> Reply:
+        name = self._known.name_of(address)
+        if self._closing.is_set():
+            return _unsent(question, name, Failure.NOT_SENT, "the client was closed")
+        return self._wire.send(question, address, name, deadline)
+
+    def _onward(
+        self, question: Question, address: Address, hop: Hop, redirects: int, deadline: float
+    ) -> tuple[Address, str] | Reply:
+        """Where a redirect leads, or why it is not followed."""
+        try:
+            target, path = redirected_to(address, hop)
+        except SettingsError as error:
+            return _unsent(question, hop.broker, Failure.NOT_FOLLOWED, f"{hop.location or 'no Location'} ({error})")
+        name = self._known.name_of(target)
+        if redirects > MOST_REDIRECTS:
+            return _unsent(question, name, Failure.NOT_FOLLOWED, f"{redirects} redirects, and no answer yet")
+        if not self._known.may_follow(address, target):
+            # The cluster may list it: configured addresses alone tell nothing of the brokers behind them.
+            listing = self._send(Question("GET", f"{PREFIX}/brokers", None), address, deadline)
+            self._known.learn(listing.hop)
+            if not self._known.may_follow(address, target):
+                return _unsent(question, name, Failure.NOT_FOLLOWED, _foreign(address, target))
+        return target, path
+
+
+def _no_use(question: Question, chain: Chain) -> bool:
+    """Whether the next configured address is to be asked: this one did not answer, and asking again does no harm."""
+    last = chain[-1]
+    if len(chain) > 1:
+        return False  # it answered; who does not is the broker that it named
+    if last.failure is not None:
+        return question.is_reading or last.failure in NOTHING_SENT
+    return question.is_reading and last.hop.status in RETRIED_STATUSES
+
+
+def _foreign(address: Address, target: Address) -> str:
+    if address.scheme == "https" and target.scheme == "http":
+        return f"{target} is not encrypted, and {address} is: the token is not sent there"
+    return f"{target} is neither configured nor a broker that the cluster lists: the token is not sent there"
+
+
+def _unsent(question: Question, broker: str, failure: Failure, detail: str) -> Reply:
+    hop = Hop(
+        broker=broker,
+        method=question.method,
+        path=question.path,
+        status=0,
+        at=moment(datetime.now(UTC)),
+        elapsed_ms=0.0,
+        location=None,
+        body=told(failure, detail),
+        sent=question.body,
+    )
+    return Reply(hop, failure)

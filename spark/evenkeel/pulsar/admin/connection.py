@@ -1,0 +1,126 @@
+"""How a cluster's admin API is reached: addresses, token, trust."""
+
+from __future__ import annotations
+
+import ssl
+from dataclasses import dataclass
+from urllib.parse import SplitResult, urlsplit
+
+from evenkeel.errors import SettingsError
+from evenkeel.pulsar.admin.secret import Secret
+
+_PORTS = {"http": 80, "https": 443}
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where requests go: an origin, and the path that a gateway may have in front of `/admin/v2`."""
+
+    scheme: str
+    host: str
+    port: int
+    prefix: str = ""
+
+    @property
+    def name(self) -> str:
+        """host:port, the form of a broker id."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}"
+
+    def __str__(self) -> str:
+        return f"{self.scheme}://{self.name}{self.prefix}"
+
+
+@dataclass(frozen=True, slots=True)
+class AdminConnection:
+    """Admin addresses of one cluster, tried in this order; the one that answered last comes first.
+
+    `broker_url` gives the address of a broker known by its id host:port, like `https://{host}:8443`; without it that
+    is the scheme of the first address and the id. `ca_file` holds the certificates to trust in place of the system's.
+    What cannot work is a `SettingsError`.
+    """
+
+    urls: tuple[str, ...]
+    token: Secret | None = None
+    ca_file: str | None = None
+    check_hostname: bool = True
+    broker_url: str | None = None
+
+    def __post_init__(self) -> None:
+        if not self.urls:
+            raise SettingsError("no admin address: give at least one, like http://broker-1:8080")
+        schemes = {address.scheme for address in self.addresses()}
+        if len(schemes) > 1:
+            raise SettingsError(
+                f"admin addresses mix http and https ({', '.join(self.urls)}): a cluster is one or both"
+            )
+        self.address_of("host:8080")
+
+    def addresses(self) -> tuple[Address, ...]:
+        """The configured addresses."""
+        return tuple(address_in(url) for url in self.urls)
+
+    def address_of(self, broker: str) -> Address:
+        """The address of a broker by its id; a name that is no id is a `SettingsError`."""
+        first = self.addresses()[0]
+        named = _split(broker if "://" in broker else f"{first.scheme}://{broker}")
+        host, port = _host_of(named, broker), _port_of(named, broker)
+        if named.path.strip("/") or named.query or named.fragment or named.username is not None:
+            raise SettingsError(f"{broker!r} is no broker id: those are host:port")
+        if self.broker_url is None:
+            return Address(first.scheme, host, port)
+        bracketed = f"[{host}]" if ":" in host else host
+        try:
+            return address_in(self.broker_url.format(host=bracketed, port=port))
+        except (KeyError, IndexError, ValueError):
+            raise SettingsError(
+                f"broker_url {self.broker_url!r} is no template: write it like https://{{host}}:8443 "
+                "({port} is the port of the broker id)"
+            ) from None
+
+    def tls(self) -> ssl.SSLContext:
+        """The trust of https connections. A file that cannot be used is a `SettingsError`."""
+        try:
+            context = ssl.create_default_context(cafile=self.ca_file)
+        except (OSError, ssl.SSLError) as error:
+            raise SettingsError(
+                f"ca_file {self.ca_file} cannot be used ({getattr(error, 'strerror', None) or error}): give a file of "
+                "PEM certificates"
+            ) from None
+        context.check_hostname = self.check_hostname
+        return context
+
+
+def address_in(url: str) -> Address:
+    """The address that a URL names; credentials, a query or the API's own path in it are refused, unshown."""
+    parts = _split(url)
+    if "@" in parts.netloc:
+        raise SettingsError(f"the admin address of host {parts.hostname} holds credentials: give a token instead")
+    if parts.scheme not in _PORTS:
+        raise SettingsError(f"admin address {url!r} is no http:// or https:// address")
+    prefix = parts.path.rstrip("/")
+    if parts.query or parts.fragment or prefix.endswith(("/admin", "/admin/v2")):
+        raise SettingsError(f"admin address {url!r} holds more than an address: leave out /admin/v2 and what follows")
+    return Address(parts.scheme, _host_of(parts, url), _port_of(parts, url), prefix)
+
+
+def _split(url: str) -> SplitResult:
+    try:
+        return urlsplit(url)
+    except ValueError:  # brackets that hold no IPv6 address
+        raise SettingsError(f"{url!r} is no address: write host:port, or http://host:port") from None
+
+
+def _host_of(parts: SplitResult, text: str) -> str:
+    host = parts.hostname
+    if not host or any(sign.isspace() or sign in "/\\@?#" for sign in host):
+        raise SettingsError(f"{text!r} names no host: write host:port, or http://host:port")
+    return host
+
+
+def _port_of(parts: SplitResult, text: str) -> int:
+    try:
+        port = parts.port
+    except ValueError:
+        raise SettingsError(f"{text!r} has no usable port: write host:port, or http://host:port") from None
+    return _PORTS.get(parts.scheme, 80) if port is None else port

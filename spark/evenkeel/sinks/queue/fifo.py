@@ -1,0 +1,178 @@
+"""One FIFO queue: what is done with it, in batches of what SQS allows in one request.
+
+Every method raises `QueueUnreachable` or `QueueRefused` for what concerns a whole request, and returns what concerns
+single messages. Safe to be shared by threads.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+from evenkeel.sinks.queue.clients import as_queue_error, shown, sqs_client
+from evenkeel.sinks.queue.errors import QueueUnreachable
+
+MOST_IN_BATCH = 10
+LONGEST_POLL_SECONDS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """A message to be sent. `dedup_id`: the same one within five minutes is the same message to SQS."""
+
+    body: str
+    group: str
+    dedup_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """A message as received. `receipt` is the right to it until its visibility runs out or somebody else receives it.
+
+    `sent_at` is the service's own time; None where it did not say.
+    """
+
+    message_id: str
+    receipt: str = field(repr=False)
+    body: str
+    group: str
+    sent_at: datetime | None
+    received_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why one message of a batch failed; `final`: the fault is in the message itself, trying again is of no use."""
+
+    reason: str
+    final: bool
+
+
+class Fifo:
+    """A queue by its URL. `heard`: called with the service's own time and the seconds that the answer took."""
+
+    def __init__(self, url: str, *, heard: Callable[[datetime, float], None] | None = None) -> None:
+        self.url = url
+        self._heard = heard
+        self._client = sqs_client(url)
+
+    def send(self, letters: Sequence[Letter]) -> list[Failure | None]:
+        """Sends up to ten; one entry per letter, None for those that are on the queue (now, or since an earlier try).
+
+        With an error raised, any of them may be on the queue: sending them again is safe within five minutes.
+        """
+        entries = [
+            {
+                "Id": str(place),
+                "MessageBody": one.body,
+                "MessageGroupId": one.group,
+                "MessageDeduplicationId": one.dedup_id,
+            }
+            for place, one in enumerate(letters)
+        ]
+        answer = self._ask("send_message_batch", Entries=entries)
+        failed = _failed(answer)
+        sent = {entry["Id"] for entry in answer.get("Successful", ())}
+        unheard = Failure("the service did not say what became of it", final=False)
+        return [None if str(n) in sent else failed.get(str(n), unheard) for n in range(len(entries))]
+
+    def receive(self, *, most: int, wait_s: int, visibility_s: int) -> list[Taken]:
+        """Up to ten messages, in order within each group; waits up to `wait_s` for the first one."""
+        answer = self._ask(
+            "receive_message",
+            MaxNumberOfMessages=min(most, MOST_IN_BATCH),
+            WaitTimeSeconds=min(wait_s, LONGEST_POLL_SECONDS),
+            VisibilityTimeout=visibility_s,
+            MessageSystemAttributeNames=["MessageGroupId", "SentTimestamp", "ApproximateReceiveCount"],
+            # If the answer is lost on its way, boto3's own second try gets the same messages.
+            ReceiveRequestAttemptId=uuid.uuid4().hex,
+        )
+        return [_taken(message) for message in answer.get("Messages", ())]
+
+    def renew(self, receipts: Sequence[str], seconds: int) -> set[str]:
+        """Keeps messages invisible to others for so long from now; returns the receipts that are no longer good."""
+        return self._by_receipt("change_message_visibility_batch", receipts, VisibilityTimeout=seconds)
+
+    def delete(self, receipts: Sequence[str]) -> set[str]:
+        """Removes messages; returns the receipts that are no longer good: those messages will be given out again."""
+        return self._by_receipt("delete_message_batch", receipts)
+
+    def attributes(self) -> Mapping[str, str]:
+        """The queue's attributes, by SQS's names."""
+        found: Mapping[str, str] = self._ask("get_queue_attributes", AttributeNames=["All"]).get("Attributes", {})
+        return found
+
+    def _by_receipt(self, operation: str, receipts: Sequence[str], **values: int) -> set[str]:
+        gone: set[str] = set()
+        for part in parts(receipts, MOST_IN_BATCH):
+            entries = [{"Id": str(place), "ReceiptHandle": one, **values} for place, one in enumerate(part)]
+            failed = _failed(self._ask(operation, Entries=entries))
+            gone |= {part[int(place)] for place, failure in failed.items() if failure.final}
+            transient = [failure for failure in failed.values() if not failure.final]
+            if transient:
+                raise as_queue_error(TimeoutError(transient[0].reason), self.url)
+        return gone
+
+    def _ask(self, operation: str, **values: Any) -> Mapping[str, Any]:
+        from botocore.exceptions import BotoCoreError, ClientError
+        from botocore.parsers import ResponseParserError
+
+        begin = time.monotonic()
+        try:
+            answer: Mapping[str, Any] = getattr(self._client, operation)(QueueUrl=self.url, **values)
+        except (BotoCoreError, ClientError, ResponseParserError, ValueError) as error:
+            raise as_queue_error(error, self.url) from None
+        kind = answer.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("content-type", "")
+        if "json" not in kind:  # boto3 takes a page that came with status 200 for an answer without content
+            raise QueueUnreachable(
+                f"queue {shown(self.url)} cannot be reached: an answer of type {kind[:40]!r} is none of SQS; "
+                "is a proxy in between?"
+            )
+        if self._heard is not None:
+            self._tell(answer, time.monotonic() - begin)
+        return answer
+
+    def _tell(self, answer: Mapping[str, Any], seconds: float) -> None:
+        text = answer.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("date")
+        try:
+            moment = parsedate_to_datetime(text) if text else None
+        except ValueError:
+            moment = None
+        if moment is not None and moment.tzinfo is not None and self._heard is not None:
+            self._heard(moment, seconds)
+
+
+def parts(values: Sequence[str], size: int) -> Iterator[Sequence[str]]:
+    """The values in slices of at most `size`."""
+    return (values[place : place + size] for place in range(0, len(values), size))
+
+
+def dedup_id(*words: str) -> str:
+    """An id that SQS takes, the same for the same words."""
+    return hashlib.sha256("\n".join(words).encode("utf-8", "backslashreplace")).hexdigest()
+
+
+def _failed(answer: Mapping[str, Any]) -> dict[str, Failure]:
+    return {
+        entry["Id"]: Failure(f"{entry.get('Code', '')} ({entry.get('Message', '')})"[:300], bool(entry["SenderFault"]))
+        for entry in answer.get("Failed", ())
+    }
+
+
+def _taken(message: Mapping[str, Any]) -> Taken:
+    attributes = message.get("Attributes", {})
+    sent = attributes.get("SentTimestamp")
+    return Taken(
+        message["MessageId"],
+        message["ReceiptHandle"],
+        message["Body"],
+        attributes.get("MessageGroupId", ""),
+        None if sent is None else datetime.fromtimestamp(int(sent) / 1000, UTC),
+        int(attributes.get("ApproximateReceiveCount", 1)),
+    )

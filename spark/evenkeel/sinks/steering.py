@@ -1,0 +1,155 @@
+"""Carrying one command out on a running cluster: fence, send, and see what came of it.
+
+Just before sending, ownership and boundaries are read again; a command whose premise no longer holds is `stale`. What
+is said of it afterwards is what was seen, not what was answered. Nothing here raises for what the cluster does.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from evenkeel.pulsar.admin.client import AdminClient
+from evenkeel.pulsar.admin.hop import Hop
+from evenkeel.sinks import LONGEST_REQUEST_S, Outcome
+from evenkeel.sinks.answers import Answer, answer_of, in_words
+from evenkeel.sinks.judging import Command, Look, Sight, effect_in_words, sight, why_stale
+from evenkeel.sinks.watching import Watching
+
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long to look for an effect, in seconds.
+
+    `answered_s` after an answer that promises one, `unanswered_s` after none, `unowned_s` until a bundle that has left
+    its broker is taken for one that no client wants at present.
+    """
+
+    answered_s: float = 15.0
+    unanswered_s: float = LONGEST_REQUEST_S
+    unowned_s: float = 5.0
+
+
+class Steering:
+    """Carries commands out, one at a time per bundle; safe to be used by several threads for different bundles."""
+
+    def __init__(
+        self,
+        client: AdminClient,
+        pulsar_name: str,
+        *,
+        patience: Patience = Patience(),
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        pause: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._client = client
+        self._watching = Watching(client, pulsar_name)
+        self._patience = patience
+        self._now = now
+        self._pause = pause
+
+    def carry_out(self, command: Command) -> Outcome:
+        """Sends the command if what it was decided on still holds, and tells what was seen."""
+        if self._now() > command["expires_at"]:
+            return self._seen(command, "stale", f"expired at {command['expires_at'].isoformat()}: not sent")
+        stale = why_stale(command, self._watching.look(command)) or self._why_not_there(command)
+        if stale is not None:
+            return self._seen(command, "stale", f"not sent: {stale}")
+        begun = time.monotonic()
+        answer = self._send(command)
+        return self._after(command, answer, begun)
+
+    def look_again(self, command: Command) -> Outcome | None:
+        """What became of a command that may have been sent; None if nothing is seen of it and it may be sent (again).
+
+        To be asked only when the longest request is over.
+        """
+        look = self._watching.look(command)
+        seen = sight(command, look)
+        if seen is Sight.EFFECT:
+            return self._seen(command, "done", effect_in_words(command, look))
+        if seen is Sight.UNOWNED and command["kind"] == "unload":
+            return self._seen(command, "done", _left(command))
+        if seen is Sight.UNKNOWN:
+            return self._seen(command, "unknown", effect_in_words(command, look))
+        if seen is Sight.UNTOUCHED:
+            return None
+        freed = command["kind"] == "unload" and command["destination"] is None and seen is Sight.ELSEWHERE
+        return self._seen(command, "done" if freed else "overridden", effect_in_words(command, look))
+
+    def _why_not_there(self, command: Command) -> str | None:
+        """A dead broker stays listed for a while, and Pulsar would take it for a destination."""
+        destination = command["destination"]
+        if destination is None or self._watching.owned_by(destination) is not None:
+            return None
+        return f"its destination {destination} does not answer, or is not ready"
+
+    def _send(self, command: Command) -> Hop:
+        method, _, rest = command["request"].partition(" ")
+        path, _, body = rest.partition(" ")
+        text = _positions(body) if command["kind"] == "split" else None
+        hops = self._client.ask(
+            path, broker=command["from_broker"], method=method, body=text, timeout_s=LONGEST_REQUEST_S
+        )
+        return hops[-1]
+
+    def _after(self, command: Command, hop: Hop, begun: float) -> Outcome:
+        """Looks until something is seen, or as long as is worth waiting."""
+        answer, words = answer_of(hop), in_words(hop)
+        if answer is Answer.REFUSED:
+            return self._seen(command, "refused", words)
+        if answer is Answer.NO_PREMISE:
+            return self._seen(command, "stale", words)
+        patience = self._patience.unanswered_s if answer is Answer.NONE else self._patience.answered_s
+        first_look = time.monotonic()
+        wait, until = _FIRST_PAUSE_S, (begun if answer is Answer.NONE else first_look) + patience
+        has_left = False
+        while True:
+            look = self._watching.look(command)
+            if sight(command, look) is Sight.UNOWNED and answer is Answer.TAKEN:
+                has_left, until = True, min(until, first_look + self._patience.unowned_s)
+            outcome = _outcome(command, answer, look, has_left=has_left, is_last=time.monotonic() >= until)
+            if outcome is not None:
+                name, what = outcome
+                return self._seen(command, name, f"{words}; {what}" if words else what)
+            self._pause(min(wait, max(0.0, until - time.monotonic())))
+            wait = min(wait * 2, _LONGEST_PAUSE_S)
+
+    def _seen(self, command: Command, outcome: str, detail: str) -> Outcome:
+        return Outcome(command["command_id"], outcome, self._now(), detail)
+
+
+def _outcome(command: Command, answer: Answer, look: Look, *, has_left: bool, is_last: bool) -> tuple[str, str] | None:
+    """Outcome and what was seen; None: look again. `has_left`: the bundle was seen to be owned by nobody before."""
+    seen, words = sight(command, look), effect_in_words(command, look)
+    if seen is Sight.EFFECT:
+        return "done", words
+    if seen is Sight.ELSEWHERE and command["kind"] == "unload" and command["destination"] is None:
+        return "done", words
+    if answer is Answer.FAILED and seen is Sight.UNTOUCHED:
+        return "refused", words  # it said so itself, and nothing is seen of it
+    if not is_last:
+        return None
+    if seen is Sight.UNOWNED:
+        return "done", _left(command)
+    if seen is Sight.UNTOUCHED and has_left:
+        return "overridden", f"{words} again: it had left, and came back"
+    if seen is Sight.UNTOUCHED:
+        return ("timed_out" if answer is Answer.NONE else "lost"), words
+    return ("unknown" if seen is Sight.UNKNOWN else "overridden"), words
+
+
+def _left(command: Command) -> str:
+    """The bundle is closed; it opens where a client asks for it, and the modular leader has noted the destination."""
+    bound = f", bound for {command['destination']}" if command["destination"] else ""
+    return f"the bundle has left {command['from_broker']}{bound}; no client has asked for it yet, so nobody owns it"
+
+
+def _positions(body: str) -> str:
+    """Ascending and each once: the modular manager never answers to doubled positions."""
+    return json.dumps(sorted(set(json.loads(body))))

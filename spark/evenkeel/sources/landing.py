@@ -1,0 +1,152 @@
+"""A landing folder: the snapshots of one running cluster, one for each moment that was decided.
+
+A snapshot's name is its moment in milliseconds since 1970, so the folder is listed without opening it, and is itself a
+recording. Once landed, a snapshot is never taken again: a re-run and a backfill decide from what was seen then, and a
+past moment that was not observed stays unobserved.
+"""
+
+from __future__ import annotations
+
+import bisect
+import logging
+import re
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from evenkeel.errors import BadInput, LandingError
+from evenkeel.handover import Snapshot
+from evenkeel.sources.headers import Header, read_header
+from evenkeel.sources.recordings import iso
+from evenkeel.sources.writing import FolderStore, SnapshotWriter, remove
+
+log = logging.getLogger(__name__)
+
+LATEST_SECONDS = 600.0
+"""How late a moment may still be observed. A run that starts later than that decides nothing: what it would see is the
+cluster as it is now, and not as it was."""
+
+# Twelve digits and more: what `evenkeel collect` numbers is no moment.
+_NAME = re.compile(r"(\d{12,14})(\.json(\.gz)?)?")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+Take = Callable[[Callable[[], SnapshotWriter], datetime, int, bool], object]
+"""Takes a snapshot: what begins to write it, the moment it is for, its number, and whether it is to be full."""
+
+
+class Landing:
+    """The folder. It need not exist yet."""
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+
+    def find(self, at: datetime) -> Snapshot | None:
+        """The snapshot of that very moment, to the millisecond; `BadInput` if it cannot be read."""
+        names = self._names()
+        wanted = milliseconds(at)
+        if wanted not in names:
+            return None
+        moments = sorted(names)
+        place = bisect.bisect_left(moments, wanted)
+        header = self._header(names[wanted], wanted)
+        lender = wanted if header.has_configuration else next(self._full_before(names, wanted), None)
+        return Snapshot(
+            path=str(names[wanted]),
+            cycle_at=_iso(wanted),
+            configuration_path=str(names[lender]) if lender is not None else None,
+            configuration_at=_iso(lender) if lender is not None else None,
+            previous_at=_iso(moments[place - 1]) if place else None,
+        )
+
+    def land(self, at: datetime, take: Take, *, now: datetime, full_every: int = 1) -> Snapshot:
+        """The snapshot of that moment: the one that lies there, else a new one.
+
+        `now` is the clock: a moment that is too long ago, or to come, is a `LandingError`. Topic lists come along in
+        every `full_every`-th snapshot. If another process lands the moment meanwhile, its snapshot is the one.
+        """
+        found = self.find(at)
+        if found is not None:
+            return found
+        late = (now - at).total_seconds()
+        if late > LATEST_SECONDS:
+            raise LandingError(f"{self.missing(at)} A past moment is not observed anew ({late:.0f} s have passed).")
+        if late < -LATEST_SECONDS:
+            raise LandingError(f"{self.missing(at)} It is still to come: it can be observed then.")
+        name = milliseconds(at)
+        moment, number = _moment(name), len(self._names())
+        take(lambda: FolderStore(self.folder).begin(str(name)), moment, number, self._is_due(full_every))
+        landed = self.find(at)
+        if landed is None:
+            raise LandingError(f"the snapshot of {iso(moment)} was landed in {self.folder} and is gone: land it again")
+        return landed
+
+    def missing(self, at: datetime) -> str:
+        """That nothing lies there for the moment, and what lies nearest."""
+        moments = sorted(self._names())
+        place = bisect.bisect_left(moments, milliseconds(at))
+        near = [_iso(moment) for moment in moments[max(place - 1, 0) : place + 1]]
+        told = f"the nearest are {' and '.join(near)}" if near else "there is no snapshot at all"
+        return f"No snapshot of {iso(at.astimezone(UTC))} was landed in {self.folder}; {told}."
+
+    def expire(self, days: float) -> list[Path]:
+        """Removes snapshots that are more than so many days older than the newest, and tells which.
+
+        What a kept one borrows its configuration or topic lists from stays.
+        """
+        names = self._names()
+        if not names:
+            return []
+        bound = max(names) - round(days * 86_400_000)
+        kept = min(moment for moment in names if moment >= bound)
+        lender = next(self._full_before(names, kept), None) if self._borrows(names[kept]) else None
+        old = [names[moment] for moment in sorted(names) if moment < bound and moment != lender]
+        for snapshot in old:
+            try:
+                remove(snapshot)
+            except OSError as error:
+                log.warning("the snapshot %s is old and cannot be removed: %s", snapshot, error)
+        return old
+
+    def _names(self) -> dict[int, Path]:
+        """Moments in milliseconds, and where they lie."""
+        if not self.folder.is_dir():
+            return {}
+        found = ((_NAME.fullmatch(entry.name), entry) for entry in self.folder.iterdir())
+        return {int(name.group(1)): entry for name, entry in found if name is not None}
+
+    def _header(self, snapshot: Path, moment: int) -> Header:
+        header = read_header(snapshot)
+        if milliseconds(header.moment) != moment:
+            raise BadInput(f"the snapshot {snapshot} is of {iso(header.moment)}, but its name says {_iso(moment)}")
+        return header
+
+    def _borrows(self, snapshot: Path) -> bool:
+        try:
+            return not read_header(snapshot).has_configuration
+        except BadInput:
+            return True
+
+    def _full_before(self, names: dict[int, Path], moment: int) -> Iterator[int]:
+        """Earlier moments whose snapshot others may borrow from, the latest first."""
+        for earlier in sorted((each for each in names if each < moment), reverse=True):
+            if not self._borrows(names[earlier]):
+                yield earlier
+
+    def _is_due(self, full_every: int) -> bool:
+        """Whether none of the last snapshots is full."""
+        names = self._names()
+        latest = sorted(names, reverse=True)[: full_every - 1]
+        return all(self._borrows(names[moment]) for moment in latest)
+
+
+def milliseconds(at: datetime) -> int:
+    """The moment as a name: cycles are told apart to the millisecond."""
+    return (at - _EPOCH) // timedelta(milliseconds=1)
+
+
+def _moment(milliseconds: int) -> datetime:
+    return _EPOCH + timedelta(milliseconds=milliseconds)
+
+
+def _iso(milliseconds: int) -> str:
+    return iso(_moment(milliseconds))

@@ -1,0 +1,263 @@
+"""Writing a snapshot as its answers arrive: nothing of it can be seen before all of it lies there.
+
+    NNNN/requests-000.jsonl.gz, …    one request a line, as they came
+    NNNN/snapshot.json               the head, written last
+
+This is the folder layout of a recording, for small snapshots too: bodies go to disk one by one, whatever their sum, and
+the head is read without unpacking anything.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import re
+import secrets
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING, Protocol
+
+from evenkeel.errors import LandingError
+from evenkeel.sources.headers import FOLDER_HEADER
+
+if TYPE_CHECKING:
+    from evenkeel.pulsar.admin.hop import Hop
+
+PART_BYTES = 16 << 20
+"""A part is closed once it holds this much, unpacked: packed text cannot be divided among readers."""
+
+_PIECE = 1 << 20
+# Two thirds of the best ratio at a third of its cost.
+_LEVEL = 3
+_NUMBER = re.compile(r"\d+")
+_UNFINISHED = re.compile(r"\.(?P<name>.+)\.[0-9a-f]{16}\.(part|gone)")
+_ABANDONED_SECONDS = 3_600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What a snapshot says of itself. `has_configuration`: later snapshots that lack them may borrow the brokers'
+    configuration and the topic lists from it. `cycle_at` is the moment that it was taken for, where there is one."""
+
+    n: int
+    started_at: datetime
+    finished_at: datetime
+    note: str = ""
+    has_configuration: bool = False
+    cycle_at: datetime | None = None
+
+    def to_json(self) -> str:
+        body = {
+            "format": 1,
+            "n": self.n,
+            "started_at": _z(self.started_at),
+            "finished_at": _z(self.finished_at),
+            "note": self.note,
+            "has_configuration": self.has_configuration,
+        }
+        if self.cycle_at is not None:
+            body["cycle_at"] = self.cycle_at.astimezone(UTC).isoformat(timespec="milliseconds")
+        return json.dumps(body, ensure_ascii=False, indent=1) + "\n"
+
+
+class SnapshotWriter(Protocol):
+    """One snapshot under way. `write` may be called by several threads at once."""
+
+    def write(self, hop: Hop) -> None:
+        """Takes a request with its answer."""
+        ...
+
+    def commit(self, head: Head) -> bool:
+        """Makes the snapshot visible as a whole; False if another of that name came first, which then stays."""
+        ...
+
+    def discard(self) -> None:
+        """Leaves nothing behind of a snapshot that was not committed."""
+        ...
+
+
+class SnapshotStore(Protocol):
+    """A place for snapshots: a folder here, or whatever takes a finished folder from one."""
+
+    def next_number(self) -> int:
+        """One more than the highest number there is."""
+        ...
+
+    def begin(self, name: str) -> SnapshotWriter:
+        """Starts the snapshot of that name (digits)."""
+        ...
+
+
+class FolderStore:
+    """Snapshots in a folder of this machine, which is made if it is missing."""
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+
+    def next_number(self) -> int:
+        names = self.folder.iterdir() if self.folder.is_dir() else ()
+        heads = (_NUMBER.match(entry.name) for entry in names)
+        return 1 + max((int(head.group()) for head in heads if head), default=-1)
+
+    def begin(self, name: str) -> FolderWriter:
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            clear_abandoned(self.folder)
+            return FolderWriter(self.folder, name)
+        except OSError as error:
+            raise _not_written(self.folder, error) from None
+
+
+class FolderWriter:
+    """Writes into a hidden folder beside its place; `commit` renames it, which either happens or does not."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self.place = folder / name
+        self._working = folder / _hidden(name, "part")
+        self._working.mkdir()
+        self._lock = Lock()
+        self._part: gzip.GzipFile | None = None
+        self._parts = self._written = self._requests = 0
+
+    def write(self, hop: Hop) -> None:
+        try:
+            with self._lock:
+                part = self._open_part()
+                for piece in _line(hop, self._requests):
+                    part.write(piece)
+                    self._written += len(piece)
+                self._requests += 1
+        except OSError as error:
+            raise _not_written(self.place, error) from None
+
+    def commit(self, head: Head) -> bool:
+        try:
+            with self._lock:
+                self._open_part()
+                self._close_part()
+            with (self._working / FOLDER_HEADER).open("w", encoding="utf-8") as file:
+                file.write(head.to_json())
+                file.flush()
+                _settle(file.fileno())
+            _settle_folder(self._working)
+            if not _renamed(self._working, self.place):
+                self.discard()
+                return False
+            _settle_folder(self.place.parent)
+        except OSError as error:
+            raise _not_written(self.place, error) from None
+        return True
+
+    def discard(self) -> None:
+        with self._lock:
+            if self._part is not None:
+                with suppress(OSError):  # a full disk is why it is discarded
+                    self._part.close()
+                self._part = None
+        shutil.rmtree(self._working, ignore_errors=True)
+
+    def _open_part(self) -> gzip.GzipFile:
+        if self._part is not None and self._written >= PART_BYTES:
+            self._close_part()
+        if self._part is None:
+            name = f"requests-{self._parts:03d}.jsonl.gz"
+            self._part = gzip.GzipFile(self._working / name, "wb", compresslevel=_LEVEL)
+            self._parts, self._written = self._parts + 1, 0
+        return self._part
+
+    def _close_part(self) -> None:
+        assert self._part is not None
+        self._part.close()
+        self._part = None
+        with (self._working / f"requests-{self._parts - 1:03d}.jsonl.gz").open("rb") as file:
+            _settle(file.fileno())
+
+
+def remove(snapshot: Path) -> None:
+    """Removes a snapshot so that no reader ever sees a part of it: it is hidden first."""
+    hidden = snapshot.parent / _hidden(snapshot.name, "gone")
+    try:
+        snapshot.rename(hidden)
+    except FileNotFoundError:
+        return
+    _delete(hidden)
+
+
+def clear_abandoned(folder: Path) -> None:
+    """Removes what writers that were killed left behind, once it is an hour old."""
+    for entry in folder.iterdir():
+        if not _UNFINISHED.fullmatch(entry.name):
+            continue
+        try:
+            if time.time() - entry.stat().st_mtime > _ABANDONED_SECONDS:
+                _delete(entry)
+        except OSError:
+            continue
+
+
+def _delete(entry: Path) -> None:
+    if entry.is_dir():
+        shutil.rmtree(entry, ignore_errors=True)
+    else:
+        entry.unlink(missing_ok=True)
+
+
+def _line(hop: Hop, n: int) -> Iterator[bytes]:
+    """The request as a line of JSON, its body piece by piece: a body of 100 MB is not copied as a whole."""
+    members = {"n": n, **hop.as_request()}
+    body = members.pop("body")
+    yield _json(members)[:-1] + b',"body":"'
+    for start in range(0, len(body), _PIECE):
+        yield _json(body[start : start + _PIECE])[1:-1]
+    yield b'"}\n'
+
+
+def _json(value: object) -> bytes:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+
+
+def _hidden(name: str, kind: str) -> str:
+    return f".{name}.{secrets.token_hex(8)}.{kind}"
+
+
+def _renamed(source: Path, target: Path) -> bool:
+    """Whether `target` is now what `source` was; a folder that stands there with anything in it stays."""
+    if target.is_file():
+        return False
+    try:
+        source.rename(target)
+    except OSError:
+        if target.exists():
+            return False
+        raise
+    return True
+
+
+def _settle(descriptor: int) -> None:
+    os.fsync(descriptor)
+
+
+def _settle_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        _settle(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _not_written(place: Path, error: OSError) -> LandingError:
+    return LandingError(
+        f"the snapshot cannot be written to {place} ({error.strerror or error}): give a folder that can be written, "
+        "with room for it"
+    )
+
+
+def _z(moment: datetime) -> str:
+    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,116 @@
+"""What the runs on a real cluster have in common: its configuration, a cycle that acts, and what came of it."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from evenkeel.audit.read import Attempt, find_cycles, read_rows, read_table
+from evenkeel.tasks.begin import CycleRequest
+from evenkeel.tasks.pipeline import run_cycle
+from evenkeel.tasks.reaching import reach_with
+from evenkeel.tasks.sending import Sending
+from tests.lab.cluster import Cluster
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# Small brokers on one machine: rates tell them apart and their CPU does not, which is the machine's, so it counts for
+# nothing here; and their load is far below any default.
+MODULAR: Mapping[str, Any] = {
+    "loadBalancerLoadSheddingStrategy": "UniformLoadShedder",
+    "loadBalancerMsgRateDifferenceShedderThreshold": 20.0,
+    "maxUnloadPercentage": 0.45,
+    "minUnloadMessage": 10,
+    "minUnloadMessageThroughput": 1000,
+    "maxUnloadBundleNumPerShedding": -1,
+    "loadBalancerDistributeBundlesEvenlyEnabled": False,
+    "loadBalancerSheddingIntervalMinutes": 1,
+    "loadBalancerNamespaceBundleMaxMsgRate": 300,
+    "loadBalancerCPUResourceWeight": 0.0,
+    "loadBalancerBandwidthInResourceWeight": 0.0,
+    "loadBalancerBandwidthOutResourceWeight": 0.0,
+    "loadBalancerDirectMemoryResourceWeight": 0.0,
+}
+# Its shedder goes by CPU: each broker has its own share of the machine.
+EXTENSIBLE: Mapping[str, Any] = {
+    "loadBalancerSheddingConditionHitCountThreshold": 0,
+    "loadBalancerBrokerLoadTargetStd": 0.05,
+    "loadBalanceSheddingDelayInSeconds": 60,
+    "loadBalancerNamespaceBundleSplitConditionHitCountThreshold": 0,
+    "loadBalancerNamespaceBundleMaxMsgRate": 300,
+}
+# Nobody else's traffic is at stake, and four cycles are to be enough.
+BOLD: Mapping[str, Any] = {
+    "evenkeelMaxMovedTrafficPercent": 100.0,
+    "evenkeelMaxBundleTrafficPercent": 100.0,
+    "evenkeelMaxUnloadsFromBroker": -1,
+    "evenkeelMaxUnloadsToBroker": -1,
+    "evenkeelCommandsPerSecond": 5.0,
+}
+
+
+@dataclass
+class Scene:
+    """A cluster under load, a lake, and the settings that it is steered with."""
+
+    spark: SparkSession
+    cluster: Cluster
+    folder: Path
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def lake(self) -> Path:
+        return self.folder / "lake"
+
+    def configuration(self) -> Path:
+        """The operator's file."""
+        path = self.folder / "evenkeel.toml"
+        path.write_text(configuration(self.cluster, self.settings))
+        return path
+
+    def cycle(self, mode: str = "auto") -> Attempt:
+        """One cycle as the cluster is now; the cycle's moment is a second of its own."""
+        at = datetime.now(UTC).replace(microsecond=0)
+        request = CycleRequest(
+            lake=str(self.lake), configuration=str(self.configuration()), at=at.isoformat(), mode=mode, run_id="e2e"
+        )
+        run_cycle(self.spark, request, lambda *_: None, Sending(reach_with()))
+        (attempt,) = find_cycles(self.lake, cluster="lab", cycle=at)
+        time.sleep(max(0.0, 1.0 - (datetime.now(UTC) - at).total_seconds()))
+        return attempt
+
+    def commands(self, attempt: Attempt | None = None) -> list[dict[str, Any]]:
+        """The commands of a cycle, or of all; in their order."""
+        rows = {row["command_id"]: row for row in read_table(self.lake, "commands")}
+        own = [row for row in rows.values() if attempt is None or row["cycle_at"] == attempt.cycle_at]
+        return sorted(own, key=lambda row: (row["cycle_at"], row["step"]))
+
+    def outcomes(self) -> dict[str, str]:
+        """The last word on each command."""
+        rows = sorted(read_table(self.lake, "outcomes"), key=lambda row: row["seen_at"])
+        return {row["command_id"]: row["outcome"] for row in rows}
+
+    def tally(self, attempt: Attempt) -> Counter[str]:
+        """How many commands of a cycle ended in what."""
+        last = self.outcomes()
+        return Counter(last.get(row["command_id"], "open") for row in self.commands(attempt))
+
+    def rows(self, attempt: Attempt, table: str) -> list[dict[str, Any]]:
+        return read_rows(self.lake, attempt, table)
+
+
+def configuration(cluster: Cluster, settings: Mapping[str, Any]) -> str:
+    """The configuration file of a pipeline that watches and steers this cluster."""
+    urls = ", ".join(f'"{url}"' for url in cluster.urls)
+    lines = ["[clusters.lab]", f"admin = [{urls}]", 'landing = "landing/lab"', "[clusters.lab.settings]"]
+    return "\n".join([*lines, *(f"{key} = {_toml(value)}" for key, value in {**BOLD, **settings}.items())]) + "\n"
+
+
+def _toml(value: Any) -> str:
+    return f'"{value}"' if isinstance(value, str) else str(value).lower()

@@ -1,0 +1,48 @@
+"""One real cluster for each load manager in a test run, started when a test first asks for it.
+
+Both end with the run. Tests share them, so each works in a tenant of its own (`fresh_tenant`), gives back what it
+changed (dynamic settings, killed brokers), and takes a cluster of its own (`cluster.cluster_for`) where it cannot.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from itertools import count
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.lab.cluster import Cluster
+
+_numbers = count(1)
+
+
+@pytest.fixture(scope="session")
+def modular_cluster() -> Iterator[Cluster]:
+    """Three brokers with the modular load manager."""
+    yield from _cluster("modular")
+
+
+@pytest.fixture(scope="session")
+def extensible_cluster() -> Iterator[Cluster]:
+    """Three brokers with the extensible load manager."""
+    yield from _cluster("extensible")
+
+
+@pytest.fixture
+def fresh_tenant(request: pytest.FixtureRequest) -> str:
+    """A tenant's name that no other test of the run has; nothing is made yet."""
+    return f"t{next(_numbers)}-{re.sub('[^a-z0-9]+', '-', request.node.name.lower())[:40]}".rstrip("-")
+
+
+def _cluster(manager: str) -> Iterator[Cluster]:
+    if sys.platform != "linux":
+        pytest.skip("brokers are 127.0.0.1, 127.0.0.2, ...: only Linux answers on all of them")
+    from tests.lab.cluster import cluster_for
+    from tests.lab.settings import LabSettings
+
+    with cluster_for(LabSettings(manager=manager)) as cluster:
+        yield cluster

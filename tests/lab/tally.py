@@ -1,0 +1,125 @@
+"""Counts messages: which were sent, acknowledged by the broker, received, and how often.
+
+Every topic has one producer that numbers its messages from 0, so a message is known by topic and number.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+MOST_NAMED = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """What became of the messages of a run.
+
+    `lost` were acknowledged to their producer and never received; `duplicates` is how many deliveries were repetitions,
+    which Pulsar allows itself when a bundle moves (at least once); `failed` sends were refused or timed out;
+    `unanswered` had no answer when the run ended. `lost_examples` are `topic#number`.
+    """
+
+    sent: int = 0
+    acknowledged: int = 0
+    failed: int = 0
+    unanswered: int = 0
+    received: int = 0
+    lost: int = 0
+    duplicates: int = 0
+    seconds: float = 0.0
+    cpu_seconds: float = 0.0
+    state: str = "connecting"
+    failures: Mapping[str, int] = field(default_factory=dict)
+    lost_examples: Sequence[str] = ()
+
+    def write(self, path: Path) -> None:
+        part = path.with_suffix(".part")
+        part.write_text(json.dumps(asdict(self)))
+        part.replace(path)
+
+    @classmethod
+    def read(cls, path: Path) -> Tally:
+        found: dict[str, Any] = json.loads(path.read_text())
+        return cls(**found)
+
+
+class Counts:
+    """Sent, acknowledged and received numbers of every topic.
+
+    A topic's numbers are written by one thread each: sends by the sender, acknowledgements and receipts by one thread
+    of the client. Only failures come from two.
+    """
+
+    def __init__(self, topics: Sequence[str]) -> None:
+        self._topics = topics
+        self._next = [0] * len(topics)
+        self._acknowledged = [bytearray() for _ in topics]
+        self._received = [bytearray() for _ in topics]
+        self._failures: dict[str, int] = {}
+        self._failing = threading.Lock()
+        self._deliveries = 0
+
+    def next_number(self, topic: int) -> int:
+        """The number of the next message of a topic, which counts as sent."""
+        number = self._next[topic]
+        self._next[topic] = number + 1
+        return number
+
+    def acknowledged(self, topic: int, number: int) -> None:
+        _mark(self._acknowledged[topic], number)
+
+    def failed(self, why: str) -> None:
+        with self._failing:
+            self._failures[why] = self._failures.get(why, 0) + 1
+
+    def received(self, topic: int, number: int) -> None:
+        _mark(self._received[topic], number)
+        self._deliveries += 1
+
+    def settled(self) -> bool:
+        """Whether every send has its answer and every acknowledged message was received."""
+        answered = _marked(self._acknowledged) + sum(self._failures.values())
+        return answered >= sum(self._next) and not any(map(self._lost, range(len(self._topics))))
+
+    def tally(self, *, final: bool, **more: Any) -> Tally:
+        """The sums so far; what is lost is known at the end only."""
+        acknowledged, received = _marked(self._acknowledged), _marked(self._received)
+        failed = sum(self._failures.values())
+        ended = enumerate(self._topics) if final else ()
+        lost = [f"{name}#{number}" for topic, name in ended for number in self._lost(topic)]
+        return Tally(
+            sent=sum(self._next),
+            acknowledged=acknowledged,
+            failed=failed,
+            unanswered=sum(self._next) - acknowledged - failed,
+            received=received,
+            lost=len(lost),
+            duplicates=self._deliveries - received,
+            failures=dict(self._failures),
+            lost_examples=lost[:MOST_NAMED],
+            **more,
+        )
+
+    def _lost(self, topic: int) -> list[int]:
+        acknowledged, received = self._acknowledged[topic], self._received[topic]
+        if received.startswith(acknowledged):
+            return []
+        seen = len(received)
+        return [
+            number for number, known in enumerate(acknowledged) if known and not (number < seen and received[number])
+        ]
+
+
+def _mark(found: bytearray, number: int) -> None:
+    if number >= len(found):
+        found.extend(bytes(number + 1 - len(found)))
+    found[number] = 1
+
+
+def _marked(found: Iterable[bytearray]) -> int:
+    return sum(len(each) - each.count(0) for each in found)

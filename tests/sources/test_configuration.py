@@ -1,0 +1,99 @@
+"""What a configuration file may say of clusters, recorded and running, and what is refused by name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from evenkeel.errors import SettingsError
+from evenkeel.pulsar.admin import AdminConnection, Secret
+from evenkeel.pulsar.admin.secrets import Credentials
+from evenkeel.sources.configuration import ClusterSource, LiveSource, read_configuration
+from evenkeel.sources.live import connection_of
+
+
+def read(folder: Path, text: str) -> tuple[ClusterSource, ...]:
+    file = folder / "clusters.toml"
+    file.write_text(text, encoding="utf-8")
+    return read_configuration(file)
+
+
+def test_a_running_cluster_beside_a_recorded_one(tmp_path: Path) -> None:
+    east, west = read(
+        tmp_path,
+        """
+        [clusters.east]
+        recording = "recordings/east"
+        [clusters.west]
+        admin = ["https://b1:8443", "https://b2:8443"]
+        connection = "pulsar_west"
+        ca_file = "ca.pem"
+        check_hostname = false
+        broker_url = "https://{host}:8443"
+        landing = "/data/west"
+        landing_days = 2.5
+        full_every = 4
+        settings.loadBalancerNamespaceBundleMaxTopics = 500
+        """,
+    )
+    assert (east.live, east.recording) == (None, tmp_path / "recordings/east")
+    assert west.recording == Path("/data/west")
+    assert west.overrides == {"loadBalancerNamespaceBundleMaxTopics": 500}
+    assert west.live == LiveSource(
+        ("https://b1:8443", "https://b2:8443"),
+        "pulsar_west",
+        str(tmp_path / "ca.pem"),
+        False,
+        "https://{host}:8443",
+        2.5,
+        4,
+    )
+
+
+def test_what_is_left_out_has_a_default(tmp_path: Path) -> None:
+    (only,) = read(tmp_path, '[clusters.west]\nadmin = "http://b1:8080"')
+    assert only.recording == tmp_path / "landing/west"
+    assert only.live == LiveSource(("http://b1:8080",))
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ('recording = "r"\nadmin = ["http://b:1"]', "`admin` is for a running cluster, and `recording` is a folder"),
+        ('recording = "r"\nlanding = "l"', "`landing` is for a running cluster"),
+        ("", "`recording` is missing: .*or `admin`"),
+        ("admin = []", "no admin address"),
+        ("admin = [1]", "`admin` is no list of addresses"),
+        ('admin = ["b:8080"]', "no http:// or https:// address"),
+        ('admin = ["http://b"]\nca_file = 1', "`ca_file` cannot be 1"),
+        ('admin = ["http://b"]\ncheck_hostname = "no"', "`check_hostname` cannot be 'no'"),
+        ('admin = ["http://b"]\nlanding = ""', "`landing` cannot be ''"),
+        ('admin = ["http://b"]\nlanding_days = 0', "more than 0"),
+        ('admin = ["http://b"]\nfull_every = true', "`full_every` cannot be True"),
+        ('admin = ["http://b"]\nbroker_url = "https://{hst}"', "broker_url .* is no template"),
+        ('admin = ["http://b"]\ntoken = "abc"', "unknown entry 'token'"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_its_place(tmp_path: Path, body: str, words: str) -> None:
+    with pytest.raises(SettingsError, match=rf"clusters\.toml, \[clusters\.west\].*{words}"):
+        read(tmp_path, f"[clusters.west]\n{body}")
+
+
+def test_two_running_clusters_do_not_land_in_one_folder(tmp_path: Path) -> None:
+    text = '[clusters.a]\nadmin = "http://a"\nlanding = "x"\n[clusters.b]\nadmin = "http://b"\nlanding = "y/../x"'
+    (tmp_path / "y").mkdir()
+    with pytest.raises(SettingsError, match="a and b land in the same folder"):
+        read(tmp_path, text)
+
+
+def test_a_connection_brings_the_token_and_addresses_where_none_are_configured() -> None:
+    brought = Credentials(Secret("t"), ("http://from-airflow:8080",))
+    own = connection_of(LiveSource(("http://own:8080",), "west"), lambda _: brought)
+    assert own == AdminConnection(("http://own:8080",), Secret("t"))
+    theirs = connection_of(LiveSource((), "west"), lambda _: brought)
+    assert theirs.urls == ("http://from-airflow:8080",)
+    with pytest.raises(SettingsError, match="no admin address"):
+        connection_of(LiveSource((), "west"), lambda _: Credentials(Secret("t")))
+    with pytest.raises(SettingsError, match="connection 'west' is not known"):
+        connection_of(LiveSource((), "west"), lambda _: None)

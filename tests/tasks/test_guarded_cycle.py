@@ -1,0 +1,49 @@
+"""Guards in whole cycles through the real tasks: what they hold back is on record, in a dry run too."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evenkeel.audit.read import Attempt, read_attempts, read_rows
+from evenkeel.audit.report import build_model, gather
+from evenkeel.sources.recordings import Recording
+from evenkeel.tasks.begin import CycleRequest
+from evenkeel.tasks.pipeline import run_cycle
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+RECORDING = Path(__file__).resolve().parent.parent / "recordings" / "lost-modular"
+AT = Recording(RECORDING).snapshots[0].cycle_at
+MANY_SPLITS = {"loadBalancerNamespaceBundleMaxTopics": 8}
+
+
+def run(spark: Any, lake: Path, **settings: Any) -> Attempt:
+    """The newest attempt after a cycle by these settings."""
+    overrides = MANY_SPLITS | settings
+    request = CycleRequest(str(lake), source=f"recording:{RECORDING}", at=AT, overrides=overrides, run_id="test")
+    run_cycle(spark, request, lambda *_: None)
+    return read_attempts(lake)[-1]
+
+
+def commands(spark: Any, lake: Path, attempt: Attempt) -> list[Any]:
+    rows = spark.read.format("delta").load(f"{lake}/commands").where(f"plan_id = '{attempt.plan_id}'")
+    return rows.orderBy("step").collect()
+
+
+def test_what_is_held_back_is_listed_with_the_plan_and_is_no_command(spark: Any, tmp_path: Path) -> None:
+    bound = run(spark, tmp_path, evenkeelMaxSplitsPerCycle=1)
+    asked, held = commands(spark, tmp_path, bound), read_rows(tmp_path, bound, "guard_decisions")
+    assert [(row["kind"], row["step"]) for row in asked] == [("split", 1)]
+    assert len(held) == bound.planned["held"] == bound.planned["splits"] + bound.planned["unloads"] - 1 > 0
+    assert {row["rule"] for row in held if row["kind"] == "split"} == {"splits_per_cycle"}
+    assert all(row["sentence"].endswith("1 split in one cycle is the most, and it is used up.") for row in held)
+    (chapter,) = build_model(gather(tmp_path)).chapters
+    assert chapter.headline.text.endswith(f"split 1 bundle; {len(held)} commands were held back.")
+
+    nothing = run(spark, tmp_path, evenkeelMaxSplitsPerCycle=0, evenkeelMaxUnloadsPerCycle=0)
+    assert (commands(spark, tmp_path, nothing), nothing.status) == ([], "closed")
+    assert len(read_rows(tmp_path, nothing, "guard_decisions")) == nothing.planned["held"] == bound.planned["held"] + 1
+    assert nothing.plan_id != bound.plan_id
