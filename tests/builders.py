@@ -47,6 +47,7 @@ class ClusterBuilder:
         self.name, self.at = name, at
         self.overrides: dict[str, Any] = {}
         self.predecessor = Predecessor()
+        self.acts: tuple[Row, ...] = ()
         self._brokers: dict[str, Row] = {}
         self._namespaces: dict[str, Row] = {}
         self._claims: list[Row] = []
@@ -115,6 +116,11 @@ class ClusterBuilder:
         self.predecessor = Predecessor("used", before.cycle_at, "attempt", before.cycle_at, own)
         return self
 
+    def acted(self, *acts: Row) -> ClusterBuilder:
+        """Commands of earlier cycles, as a hand-over carries them."""
+        self.acts += acts
+        return self
+
     def cycle(self) -> ClusterCycle:
         effective = resolve(observed=None, overrides=self.overrides)
         return ClusterCycle(
@@ -126,6 +132,7 @@ class ClusterBuilder:
             settings_digest=effective.digest,
             manager=self._policies.get("manager", "modular"),
             predecessor=self.predecessor,
+            acts=self.acts,
         )
 
     def rows(self) -> dict[str, list[Row]]:

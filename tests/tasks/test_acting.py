@@ -2,154 +2,25 @@
 
 from __future__ import annotations
 
-import copy
-import gzip
-import json
-import re
-import shutil
 from collections import Counter
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
 from threading import Event, Timer
 from typing import Any
 
 import pytest
 
-from evenkeel.audit.read import Attempt, read_cycles, read_table
-from evenkeel.decisions.bundles import decode_number
-from evenkeel.handover import Handover
 from evenkeel.lake.approvals import answer_row
 from evenkeel.lake.controls import PAUSE, control_row, take_leases
 from evenkeel.lake.small_appends import append_row
 from evenkeel.lake.store import Lake
-from evenkeel.pulsar.admin.client import AdminClient
-from evenkeel.pulsar.admin.connection import AdminConnection
-from evenkeel.sinks.conduct import Timing
 from evenkeel.tasks import outgoing, sending
-from evenkeel.tasks.begin import CycleRequest, open_cycles
-from evenkeel.tasks.pipeline import DECIDING, task
 from evenkeel.tasks.publish import run as publish
-from evenkeel.tasks.sending import Sending
-from tests.sinks.simulated import Fault, SimulatedPulsar
-from tests.tasks.test_strategies import FITTED
+from tests.sinks.simulated import Fault
+from tests.tasks.acting import QUICK, Case, in_mode, with_settings
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
-
-SNAPSHOT = Path(__file__).resolve().parents[2] / "demo" / "recordings" / "own-threshold" / "0015.json.gz"
-QUICK = Timing(lease_s=4.0, renew_s=1.0, look_s=0.05, write_s=0.2, longest_request_s=1.0)
-# The recording is of another day, and nothing but age speaks against it here.
-PATIENT = {
-    "evenkeelMaxReportAgeSeconds": 10.0**9,
-    "evenkeelCommandsPerSecond": 0,
-    "evenkeelOutcomeWaitSeconds": 1.0,
-    "evenkeelMaxMovedTrafficPercent": 100.0,
-    "evenkeelMaxBundleTrafficPercent": 100.0,
-}
-
-
-class Lab:
-    """Simulated brokers in the state of a recorded snapshot, and that snapshot with their addresses in it."""
-
-    def __init__(self, folder: Path) -> None:
-        self.pulsar = SimulatedPulsar()
-        port = self.pulsar.brokers[0].rpartition(":")[2]
-        text = re.sub(r"(127\.0\.0\.\d):1\d080", rf"\1:{port}", gzip.decompress(SNAPSHOT.read_bytes()).decode())
-        folder.mkdir()
-        (folder / "0001.json").write_text(text)
-        self.folder, self.at = folder, json.loads(text)["finished_at"]
-        for request in json.loads(text)["requests"]:
-            if request["status"] == 200 and request["path"].endswith("/bundles"):
-                name = "/".join(request["path"].split("/")[4:6])
-                self.pulsar.boundaries[name] = [decode_number(x) for x in json.loads(request["body"])["boundaries"]]
-            if request["status"] == 200 and request["path"].endswith("/ownedNamespaces"):
-                owned = [bundle for bundle in json.loads(request["body"]) if not bundle.startswith("pulsar/")]
-                self.pulsar.owner |= dict.fromkeys(owned, request["broker"])
-
-    @property
-    def sending(self) -> Sending:
-        connection = AdminConnection((self.pulsar.url,))
-        return Sending(lambda cycle: AdminClient(connection), timing=QUICK)
-
-
-@pytest.fixture(scope="module")
-def decided(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Lab, Handover]]:
-    """A cycle up to the task before publish."""
-    folder = tmp_path_factory.mktemp("acting")
-    lab = Lab(folder / "recording")
-    wished = sorted(lab.pulsar.owner)[:3]
-    asked = [{"kind": "unload", "namespace": b.rpartition("/")[0], "bundle": b.rpartition("/")[2]} for b in wished]
-    asked[0] |= {"kind": "split"}
-    request = CycleRequest(
-        wishes=tuple(asked),
-        lake=str(folder / "lake"), source=f"recording:{lab.folder}", at=lab.at, mode="auto", run_id="test",
-        overrides=FITTED["ThresholdShedder"] | PATIENT,
-    )  # fmt: skip
-    handover = open_cycles(spark, request)
-    handover = handover.with_cycles(replace(one, admin={"urls": [lab.pulsar.url]}) for one in handover.cycles)
-    for name in DECIDING:
-        handover = task(name)(spark, handover)
-    yield lab, handover
-    lab.pulsar.close()
-
-
-@dataclass
-class Case:
-    """A copy of the decided cycle for one test, and the brokers as they were when it was decided."""
-
-    spark: Any
-    lab: Lab
-    lake: Path
-    handover: Handover
-
-    @property
-    def cluster(self) -> str:
-        return self.handover.cycles[0].cluster
-
-    def publish(self, sending: Sending | None = None) -> Handover:
-        return publish(self.spark, self.handover, sending or self.lab.sending)
-
-    def outcomes(self) -> Counter[str]:
-        """How many commands ended in what, by the last word on each."""
-        last: dict[str, dict[str, Any]] = {}
-        for row in sorted(read_table(self.lake, "outcomes"), key=lambda row: row["seen_at"]):
-            last[row["command_id"]] = row
-        return Counter(row["outcome"] for row in last.values())
-
-    def commands(self) -> list[dict[str, Any]]:
-        rows = {row["command_id"]: row for row in read_table(self.lake, "commands")}
-        return sorted(rows.values(), key=lambda row: row["step"])
-
-    def attempt(self) -> Attempt:
-        (attempt,) = read_cycles(self.lake)
-        return attempt
-
-    def sent(self) -> list[str]:
-        return [path for _, method, path, _ in self.lab.pulsar.requests if method == "PUT"]
-
-    def most_effects(self) -> int:
-        """On any one bundle."""
-        return max(Counter(one[1] for one in self.lab.pulsar.effects).values())
-
-
-@pytest.fixture
-def case(spark: Any, decided: tuple[Lab, Handover], tmp_path: Path) -> Iterator[Case]:
-    lab, handover = decided
-    lake = tmp_path / "lake"
-    shutil.copytree(handover.lake, lake)
-    pulsar = lab.pulsar
-    before = copy.deepcopy((pulsar.boundaries, pulsar.owner, pulsar.configuration))
-    pulsar.effects.clear()
-    pulsar.requests.clear()
-    yield Case(spark, lab, lake, replace(handover, lake=str(lake)))
-    pulsar.boundaries, pulsar.owner, pulsar.configuration = before
-    pulsar.faults = lambda broker, method, path: None
-
-
-def in_mode(case: Case, mode: str, kind: str = "live") -> Handover:
-    return replace(case.handover, run=replace(case.handover.run, mode=mode, kind=kind))
 
 
 def test_a_plan_is_carried_out_once_and_a_re_run_finds_it_done(case: Case) -> None:
@@ -317,16 +188,6 @@ def test_what_must_not_act_is_withheld_and_says_why(case: Case, why: str) -> Non
     assert words[why] in (case.attempt().reason or "")
     assert case.sent() == []
     assert set(case.outcomes()) == {"withheld"}
-
-
-def with_settings(handover: Handover, **values: Any) -> Handover:
-    """The decided cycle with other settings of sending, which no decision rests on."""
-    changed = []
-    for cycle in handover.cycles:
-        body = json.loads(cycle.settings or "")
-        body["settings"] |= values
-        changed.append(replace(cycle, settings=json.dumps(body)))
-    return handover.with_cycles(changed)
 
 
 def _no_session() -> Any:

@@ -21,15 +21,17 @@ def bundle_load(
     cut_short: DataFrame | None,
     previous: DataFrame,
     unsettled: DataFrame | None = None,
+    inherited: DataFrame | None = None,
 ) -> DataFrame:
     """Rows of bundle_load, one for each bundle of `owned`.
 
     `owned` are the bundles in force with their owners (`owners`), `sums` the figures of `bundle_sums`, `cut_short` the
     bundles that lost a topic to a rejection (None if none did), `previous` the predecessor's rows of bundle_load,
-    `unsettled` (cluster, bundle) those whose figures a command of late has upset (None if none). A bundle that a split
-    made has no predecessor and starts anew.
+    `unsettled` (cluster, bundle) those whose figures a command of late has upset (None if none), `inherited` what those
+    of them that a split has just made take over from their topics (None if nothing; `inheriting`). A bundle that a
+    split made has no predecessor, and its averages start anew.
     """
-    gathered = _with_unsettled(_with_previous(_with_sums(owned, sums, cut_short), previous), unsettled)
+    gathered = _with_unsettled(_with_previous(_with_sums(owned, sums, cut_short), previous, inherited), unsettled)
     loaded = with_averages(_with_used(_with_measured(_with_gap(gathered))))
     return loaded.select(
         *CYCLE,
@@ -59,12 +61,18 @@ def _with_sums(owned: DataFrame, sums: DataFrame, cut_short: DataFrame | None) -
     )
 
 
-def _with_previous(gathered: DataFrame, previous: DataFrame) -> DataFrame:
+def _with_previous(gathered: DataFrame, previous: DataFrame, inherited: DataFrame | None) -> DataFrame:
     before = previous.selectExpr(
         *["cluster", "bundle", "topics as topics_before", "last_owner as owner_before", "trusted_at as trusted_before"],
         *[f"used_{figure} as {figure}_before" for figure in FIGURES],
-        *[*SAMPLES, *AVERAGES],
+        *["'carried' as reason_before", *SAMPLES, *AVERAGES],
     )
+    if inherited is not None:
+        taken_over = inherited.selectExpr(
+            *["cluster", "bundle", "trusted_at as trusted_before", "'inherited' as reason_before"],
+            *[f"{figure} as {figure}_before" for figure in FIGURES],
+        )
+        before = before.unionByName(taken_over, allowMissingColumns=True)
     return gathered.join(before, ["cluster", "bundle"], how="left")
 
 
@@ -103,14 +111,17 @@ def _with_measured(gathered: DataFrame) -> DataFrame:
 
 
 def _with_used(measured: DataFrame) -> DataFrame:
-    """Adds what decisions use: what was measured, else what was used in the cycle before, else nothing."""
+    """Adds what decisions use: what was measured, else what was used in the cycle before (inherited: of the topics, by
+    a split's child), else nothing."""
     is_measured = F.col("measured_gap").isNull()
     before = {f"used_{figure}": F.col(f"{figure}_before") for figure in FIGURES}
     used = {
         name: F.when(is_measured, F.col(name.replace("used_", "measured_"))).otherwise(value)
         for name, value in before.items()
     }
-    reason = F.when(is_measured, F.lit("measured")).when(F.col(f"{FIGURES[0]}_before").isNotNull(), F.lit("carried"))
+    reason = F.when(is_measured, F.lit("measured")).when(
+        F.col(f"{FIGURES[0]}_before").isNotNull(), F.col("reason_before")
+    )
     return measured.withColumns(
         used
         | {
@@ -118,4 +129,4 @@ def _with_used(measured: DataFrame) -> DataFrame:
             "trusted_at": F.when(is_measured, F.col("cycle_at")).otherwise(F.col("trusted_before")),
             "last_owner": F.coalesce(F.col("owner"), F.col("owner_before")),
         }
-    ).drop("trusted_before", "owner_before", *[f"{figure}_before" for figure in FIGURES])
+    ).drop("trusted_before", "owner_before", "reason_before", *[f"{figure}_before" for figure in FIGURES])

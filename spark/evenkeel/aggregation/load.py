@@ -17,6 +17,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from evenkeel.aggregation.broker_sums import broker_load, reports_once
 from evenkeel.aggregation.bundle_load import bundle_load
 from evenkeel.aggregation.bundle_sums import FIGURES, bundle_sums, bundles_with_rejected_topics, topics_once
+from evenkeel.aggregation.inheriting import inherited
 from evenkeel.aggregation.ownership import owners
 from evenkeel.aggregation.topic_to_bundle import CYCLE, bundles_in_force, with_bundle
 
@@ -26,7 +27,11 @@ _TOPIC_COLUMNS = ("namespace", "topic", "hash", "broker", "seen_on", "observatio
 @dataclass(frozen=True, slots=True)
 class Observed:
     """What aggregation rests on: the checked rows of three tables, all broker reports, the rejections if there are any,
-    the predecessor's rows of bundle_load, and the bundles (cluster, bundle) that a command of late has upset."""
+    the predecessor's rows of bundle_load, and the bundles (cluster, bundle) that a command of late has upset.
+
+    `children` (cluster, bundle, parent) are what splits of late have made, and `earlier_topics` the predecessor's rows
+    of topic_stats of their namespaces: both are there, or neither.
+    """
 
     topic_stats: DataFrame
     namespace_bundles: DataFrame
@@ -35,6 +40,8 @@ class Observed:
     previous: DataFrame
     rejected: DataFrame | None
     unsettled: DataFrame | None = None
+    children: DataFrame | None = None
+    earlier_topics: DataFrame | None = None
 
 
 def load_of(seen: Observed, weights: DataFrame) -> dict[str, DataFrame]:
@@ -54,7 +61,14 @@ def bundle_rows(seen: Observed) -> DataFrame:
         topics = topics_once(topics, owned)
     sums = local(bundle_sums(topics))
     cut_short = bundles_with_rejected_topics(seen.rejected, bundles) if seen.rejected is not None else None
-    return bundle_load(owned, sums, cut_short, seen.previous, seen.unsettled)
+    return bundle_load(owned, sums, cut_short, seen.previous, seen.unsettled, _inherited(seen, bundles))
+
+
+def _inherited(seen: Observed, bundles: DataFrame) -> DataFrame | None:
+    if seen.children is None or seen.earlier_topics is None:
+        return None
+    topics = seen.earlier_topics.select(*CYCLE, *_TOPIC_COLUMNS, *FIGURES)
+    return local(inherited(seen.children, seen.previous, topics, bundles))
 
 
 def local(frame: DataFrame) -> DataFrame:

@@ -82,7 +82,7 @@ BUNDLE_LOAD = cycle_table(
     Column("producers", "bigint", "producers", "count"),
     *_figures("measured_", "sum over its topics; NULL if not known"),
     *_figures("used_", "what decisions use: measured, else the last trusted figures"),
-    Column("used_reason", "string", "measured, carried (last trusted figures) or unknown", nullable=False),
+    Column("used_reason", "string", "measured, carried, inherited (by a split's child) or unknown", nullable=False),
     Column(
         "measured_gap",
         "string",

@@ -1,25 +1,27 @@
 """Topic figures become the load of bundles and brokers.
 
 Reads: the observed tables without rejected records, `rejected`, and the predecessor's `bundle_load` and
-`split_decisions`.
+`split_decisions`; where a split was carried out of late, the predecessor's `topic_stats` too.
 Writes: `bundle_load`, a row per bundle of the boundaries in force, and `broker_load`, a row per broker.
 Skips: clusters that are not open. Fails: never for what it finds in the data; what is not known stays NULL.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from evenkeel.aggregation.bundle_averages import AVERAGES, SAMPLES
 from evenkeel.aggregation.load import Observed, load_of
 from evenkeel.decisions.acts.act import acts_of
 from evenkeel.decisions.acts.settling import unsettled_bundles
-from evenkeel.handover import ClusterCycle, Handover
+from evenkeel.decisions.bundles import namespace_of
+from evenkeel.handover import ClusterCycle, Handover, Write
 from evenkeel.lake.store import Lake
 from evenkeel.rounds.loads import FORGOTTEN_THOUGH_REFUSED
 from evenkeel.settings import EffectiveSettings, Settings
 from evenkeel.tasks.checked import read_checked
-from evenkeel.tasks.inputs import predecessor_rows
+from evenkeel.tasks.inputs import children_of_splits, predecessor_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -33,8 +35,10 @@ def run(spark: SparkSession, handover: Handover) -> Handover:
     previous, before = predecessor_rows(spark, lake, handover, "bundle_load")
     splits, decided = predecessor_rows(spark, lake, handover, "split_decisions")
     known = without_histories(previous, forgotten(splits, handover))
-    load = load_of(observed(spark, lake, handover, known), weights(spark, handover))
-    return handover.with_writes(lake.append(spark, load, handover=handover, task="aggregate", reads=before + decided))
+    seen, inherited = with_children(spark, lake, handover, observed(spark, lake, handover, known))
+    load = load_of(seen, weights(spark, handover))
+    reads = before + decided + inherited
+    return handover.with_writes(lake.append(spark, load, handover=handover, task="aggregate", reads=reads))
 
 
 def forgotten(splits: DataFrame, handover: Handover) -> DataFrame:
@@ -87,6 +91,25 @@ def _unsettled(spark: SparkSession, handover: Handover) -> DataFrame | None:
         for bundle in unsettled_bundles(acts_of(cycle.acts), cycle.at, _settings_of(cycle))
     ]
     return spark.createDataFrame(rows, "cluster string, bundle string") if rows else None
+
+
+def with_children(
+    spark: SparkSession, lake: Lake, handover: Handover, seen: Observed
+) -> tuple[Observed, tuple[Write, ...]]:
+    """The same with the children that splits of late have made, what their topics showed before, and its writes."""
+    from pyspark.sql import functions as F
+
+    concerned, rows = [], []
+    for cycle in handover.open_cycles():
+        made = children_of_splits(cycle)
+        concerned += [cycle] if made else []
+        rows += [(cycle.cluster, child, parent) for child, parent in made.items()]
+    if not rows:
+        return seen, ()
+    topics, reads = predecessor_rows(spark, lake, handover.with_cycles(concerned), "topic_stats")
+    namespaces = sorted({namespace_of(child) for _, child, _ in rows})
+    children = spark.createDataFrame(rows, "cluster string, bundle string, parent string")
+    return replace(seen, children=children, earlier_topics=topics.where(F.col("namespace").isin(namespaces))), reads
 
 
 def weights(spark: SparkSession, handover: Handover) -> DataFrame:

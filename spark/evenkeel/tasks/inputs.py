@@ -6,12 +6,15 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from evenkeel.decisions.acts.act import acts_of
+from evenkeel.decisions.acts.settling import split_children
 from evenkeel.engine.flat import any_of
 from evenkeel.engine.grouped import grouped_map
-from evenkeel.handover import Handover, Write
+from evenkeel.handover import ClusterCycle, Handover, Write
 from evenkeel.lake.schema import Table, ddl_type
 from evenkeel.lake.store import Lake
 from evenkeel.lake.tables import TABLES
+from evenkeel.settings import EffectiveSettings
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -75,6 +78,13 @@ def predecessor_rows(
     own = {(write.cluster, write.write_id) for write in reads}
     mine = [(F.col("cluster") == cluster) & (F.col("write_id") == write_id) for cluster, write_id in sorted(own)]
     return (frame.where(any_of(mine)) if mine else frame), reads
+
+
+def children_of_splits(cycle: ClusterCycle) -> dict[str, str]:
+    """Bundle -> parent: what splits of late have made, as long as its own figures are not to be trusted yet."""
+    if not any(act["kind"] == "split" for act in cycle.acts) or cycle.settings is None:
+        return {}
+    return split_children(acts_of(cycle.acts), cycle.at, EffectiveSettings.from_json(cycle.settings).settings)
 
 
 def state_before(

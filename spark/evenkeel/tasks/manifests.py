@@ -11,6 +11,7 @@ from typing import Any
 from evenkeel.engine.code import code_digest, code_version
 from evenkeel.handover import OPEN, ClusterCycle, Handover, Write
 from evenkeel.lake.manifest import write_rows
+from evenkeel.tasks.inputs import children_of_splits
 
 # Of the cycle before, a cycle reads the averages, whose splits end some of them, and the strategies' state.
 STATE_TABLES = ("bundle_load", "split_decisions", "strategy_state")
@@ -43,7 +44,7 @@ def manifest_row(handover: Handover, cycle: ClusterCycle, plan: Mapping[str, Any
         "snapshot": cycle.snapshot.path or None,
         "wishes": [wish["wish_id"] for wish in cycle.wishes] if cycle.status == OPEN else [],
         "writes": write_rows(writes),
-        "reads": write_rows([write for write in before.writes if write.table in STATE_TABLES]),
+        "reads": write_rows([write for write in before.writes if write.table in read_before(cycle)]),
         "dag_id": handover.run.dag_id,
         "run_id": handover.run.run_id,
         "code_version": code_version(),
@@ -51,6 +52,11 @@ def manifest_row(handover: Handover, cycle: ClusterCycle, plan: Mapping[str, Any
         "recorded_at": now,
     }
     return {**row, "attempt_id": attempt_id(row)}
+
+
+def read_before(cycle: ClusterCycle) -> tuple[str, ...]:
+    """The tables of which the cycle reads what its predecessor wrote; topics' figures only for a split's children."""
+    return (*STATE_TABLES, "topic_stats") if children_of_splits(cycle) else STATE_TABLES
 
 
 def attempt_id(row: Mapping[str, Any]) -> str:

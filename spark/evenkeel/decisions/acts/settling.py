@@ -39,6 +39,14 @@ def unsettled_bundles(acts: Iterable[Act], now: datetime, settings: Settings) ->
     return dict(sorted(found.items()))
 
 
+def split_children(acts: Iterable[Act], now: datetime, settings: Settings) -> dict[str, str]:
+    """Bundle -> parent: what splits have made, or may have, as long as its own figures are not to be trusted yet."""
+    wait = timedelta(seconds=PERIODS * settings.statsUpdateFrequencyInSecs)
+    splits = [act for act in acts if act.kind == "split" and _mark(act, now, wait) is not None]
+    found = {child: act.bundle for act in splits for child in act.children() if child != act.bundle}
+    return dict(sorted(found.items()))
+
+
 def unsettled_brokers(acts: Iterable[Act], now: datetime, settings: Settings) -> dict[str, Unsettled]:
     """The brokers whose resources still show what they carried before, or the work of the move itself."""
     wait = timedelta(minutes=PERIODS * settings.loadBalancerHostUsageCheckIntervalMinutes)
