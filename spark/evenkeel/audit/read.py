@@ -16,7 +16,7 @@ from typing import Any
 
 from evenkeel.errors import BadInput, LakeError, NoLake, NoSuchCycle
 from evenkeel.handover import Write
-from evenkeel.lake.outbox import SENT
+from evenkeel.lake.outbox import SENT, with_outcomes
 
 Row = dict[str, Any]
 
@@ -173,6 +173,19 @@ def _only_one_each(
 def read_table(lake: str | Path, table: str, *, cluster: str | None = None) -> list[Row]:
     """All rows of a table that no manifest lists."""
     return _rows(lake, table, _equals("cluster", cluster))
+
+
+def read_commands(lake: str | Path, manifest: Attempt) -> list[Row]:
+    """The commands of an attempt's plan, each once, with the last `outcome`, `seen_at` and `detail` of it, if any.
+
+    By command id, whatever manifest lists the rows: what a later cycle has seen of a command counts too.
+    """
+    if manifest.plan_id is None or manifest.mode == "dry_run":
+        return []
+    own = _all_of(_is_in("cluster", [manifest.cluster]), _is_in("cycle_at", [manifest.cycle_at]))
+    commands = [row for row in _rows(lake, "commands", own) if row["plan_id"] == manifest.plan_id]
+    asked = {row["command_id"]: row for row in commands if row["mode"] != "dry_run"}
+    return with_outcomes(asked.values(), _rows(lake, "outcomes", own)) if asked else []
 
 
 def read_rows(

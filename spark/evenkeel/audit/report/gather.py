@@ -8,7 +8,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from evenkeel.audit.compare import Comparison, Cycle, Move, Round, compare, read_rounds
-from evenkeel.audit.read import Attempt, Row, find_cycles, read_cycles, read_rows, read_rows_of
+from evenkeel.audit.read import Attempt, Row, find_cycles, read_commands, read_cycles, read_rows, read_rows_of
 from evenkeel.errors import LakeError
 from evenkeel.rounds import wishes
 
@@ -60,7 +60,8 @@ class Course:
 
 @dataclass(frozen=True)
 class ClusterRows:
-    """What the report of one cluster rests on. `newest` is its newest cycle, which need not be the one shown.
+    """What the report of one cluster rests on. `newest` is its newest cycle, which need not be the one shown, and
+    `commands` are those of the plan with their outcomes, where they were not a dry run's.
 
     `missing` says of each table that could not be read why.
     """
@@ -71,6 +72,7 @@ class ClusterRows:
     course: Course
     comparison: Comparison | None = None
     missing: Mapping[str, str] = field(default_factory=dict)
+    commands: Sequence[Row] = ()
 
 
 @dataclass(frozen=True)
@@ -113,7 +115,13 @@ def _cluster_rows(
             # Topic-sized and older tables expire before the manifest does; the rest of the report still stands.
             tables[table], missing[table] = [], str(error)
     comparison = _comparison(lake, attempt, cycles, recording)
-    return ClusterRows(attempt, cycles[-1], tables, _course(lake, attempt, cycles), comparison, missing)
+    course = _course(lake, attempt, cycles)
+    commands: Sequence[Row] = []
+    try:
+        commands = read_commands(lake, attempt)
+    except LakeError as error:
+        missing["commands"] = str(error)
+    return ClusterRows(attempt, cycles[-1], tables, course, comparison, missing, commands)
 
 
 def _course(lake: str | Path, attempt: Attempt, cycles: Sequence[Attempt]) -> Course:

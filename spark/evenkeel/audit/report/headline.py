@@ -21,8 +21,10 @@ class Headline:
     advice: tuple[str, ...] = ()
 
 
-def headline(attempt: Attempt, made: Decisions, checks: Sequence[Check], unload_rows: Sequence[Row]) -> Headline:
-    """The headline of one cycle."""
+def headline(
+    attempt: Attempt, made: Decisions, checks: Sequence[Check], unload_rows: Sequence[Row], outcomes: str = ""
+) -> Headline:
+    """The headline of one cycle; `outcomes` says how many of its commands came to what."""
     mode = "Dry run: nothing was sent" if attempt.mode == "dry_run" else f"Mode {attempt.mode}"
     if attempt.status == "skipped":
         return Headline(mode, "This cycle was skipped: nothing was decided.", _stop(attempt), _advice(attempt, checks))
@@ -37,7 +39,8 @@ def headline(attempt: Attempt, made: Decisions, checks: Sequence[Check], unload_
     text = f"Evenkeel {would} {wording.listed(acts)}"
     if attempt.status == "withheld":
         return Headline(mode, f"{text}, and held it back.", _stop(attempt))
-    return Headline(mode, f"{text}{held}.", _effect(attempt, made))
+    came = f"Of the commands that were on record: {outcomes}. " if outcomes else ""
+    return Headline(mode, f"{text}{held}.", f"{came}{_effect(attempt, made)}".rstrip())
 
 
 def _held(made: Decisions) -> str:

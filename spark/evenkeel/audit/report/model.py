@@ -15,6 +15,7 @@ from evenkeel.audit.report.course import CourseModel, course_model
 from evenkeel.audit.report.decisions import Decisions, decisions
 from evenkeel.audit.report.gather import ClusterRows, Gathered
 from evenkeel.audit.report.headline import Headline, headline
+from evenkeel.audit.report.results import Result, results, tally
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +71,7 @@ class Chapter:
     brokers: tuple[BrokerLine, ...]
     course: CourseModel
     decisions: Decisions
+    results: tuple[Result, ...]
     rejections: tuple[Rejection, ...]
     rejected_records: int
     checks_failed: tuple[Check, ...]
@@ -101,17 +103,19 @@ def _chapter(rows: ClusterRows) -> Chapter:
     verdicts = checks(tables["validation_results"])
     made = decisions(tables)
     lines = broker_lines(tables)
+    came_of_it = results(rows.commands)
     return Chapter(
         cluster=attempt.cluster,
         cycle_at=attempt.cycle_at,
         status=attempt.status,
         decided=attempt.decided,
-        headline=headline(attempt, made, verdicts, tables["unload_decisions"]),
+        headline=headline(attempt, made, verdicts, tables["unload_decisions"], tally(came_of_it)),
         newer=_newer(rows),
         state=_state(attempt, tables),
         brokers=lines,
         course=course_model(rows.course, tables["settings"], attempt),
         decisions=made,
+        results=came_of_it,
         rejections=rejections(tables["rejected"]),
         rejected_records=len(tables["rejected"]),
         checks_failed=tuple(check for check in verdicts if not check.passed),
