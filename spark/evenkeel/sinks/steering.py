@@ -57,7 +57,8 @@ class Steering:
         """Sends the command if what it was decided on still holds, and tells what was seen."""
         if self._now() > command["expires_at"]:
             return self._seen(command, "stale", f"expired at {command['expires_at'].isoformat()}: not sent")
-        stale = why_stale(command, self._watching.look(command)) or self._why_not_there(command)
+        look = self._watching.look(command)
+        stale = why_stale(command, look) or _why_not_there(command, look)
         if stale is not None:
             return self._seen(command, "stale", f"not sent: {stale}")
         begun = time.monotonic()
@@ -81,13 +82,6 @@ class Steering:
             return None
         freed = command["kind"] == "unload" and command["destination"] is None and seen is Sight.ELSEWHERE
         return self._seen(command, "done" if freed else "overridden", effect_in_words(command, look))
-
-    def _why_not_there(self, command: Command) -> str | None:
-        """A dead broker stays listed for a while, and Pulsar would take it for a destination."""
-        destination = command["destination"]
-        if destination is None or self._watching.owned_by(destination) is not None:
-            return None
-        return f"its destination {destination} does not answer, or is not ready"
 
     def _send(self, command: Command) -> Hop:
         method, _, rest = command["request"].partition(" ")
@@ -142,6 +136,14 @@ def _outcome(command: Command, answer: Answer, look: Look, *, has_left: bool, is
     if seen is Sight.UNTOUCHED:
         return ("timed_out" if answer is Answer.NONE else "lost"), words
     return ("unknown" if seen is Sight.UNKNOWN else "overridden"), words
+
+
+def _why_not_there(command: Command, look: Look) -> str | None:
+    """A dead broker stays listed for a while, and Pulsar would take it for a destination."""
+    destination = command["destination"]
+    if destination is None or destination not in look.silent:
+        return None
+    return f"its destination {destination} does not answer, or is not ready"
 
 
 def _left(command: Command) -> str:

@@ -22,11 +22,12 @@ _AT_ONCE = 8
 
 
 class Watching:
-    """Reads of one cluster. `pulsar_name`: the cluster's name in Pulsar, which its paths carry."""
+    """Reads of one cluster; thread-safe. `pulsar_name`: the cluster's name in Pulsar, which its paths carry."""
 
     def __init__(self, client: AdminClient, pulsar_name: str) -> None:
         self._client = client
         self._name = pulsar_name
+        self._pool = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="look")  # its threads end with this object
 
     def look(self, command: Command) -> Look:
         """Where the command's subject is now. The brokers concerned are asked first, the others only if need be."""
@@ -63,11 +64,8 @@ class Watching:
 
     def _owners(self, bundle: str, brokers: Iterable[str]) -> tuple[set[str], set[str]]:
         asked = list(brokers)
-        if len(asked) > 1:
-            with ThreadPoolExecutor(min(_AT_ONCE, len(asked))) as pool:
-                told = list(pool.map(self.owned_by, asked))
-        else:
-            told = [self.owned_by(broker) for broker in asked]
+        others = [self._pool.submit(self.owned_by, broker) for broker in asked[1:]]
+        told = [self.owned_by(broker) for broker in asked[:1]] + [other.result() for other in others]
         pairs = list(zip(asked, told, strict=True))
         owners = {broker for broker, owned in pairs if owned is not None and bundle in owned}
         return owners, {broker for broker, owned in pairs if owned is None}
