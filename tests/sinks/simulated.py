@@ -53,6 +53,7 @@ class SimulatedPulsar:
         self.effects: list[tuple[str, str, str | None]] = []
         self.requests: list[tuple[str, str, str, str | None]] = []
         self.tokens: set[str | None] = set()
+        self.token: str | None = None
         self.faults: Faults = lambda broker, method, path: None
         self.servers: dict[str, ThreadingHTTPServer] = {}
         first = self._serve("127.0.0.1", 0)
@@ -200,6 +201,8 @@ def _handler(cluster: SimulatedPulsar) -> type[BaseHTTPRequestHandler]:
             cluster.tokens.add(self.headers.get("Authorization"))
             cluster.requests.append((broker, self.command, self.path, body or None))
             fault = cluster.faults(broker, self.command, self.path) or Fault()
+            if cluster.token is not None and self.headers.get("Authorization") != f"Bearer {cluster.token}":
+                fault = Fault(status=401, body="<html>Error 401</html>", works=False)
             status, found, location = 200, None, None
             if fault.works:
                 query = {name: values[-1] for name, values in parse_qs(parts.query).items()}

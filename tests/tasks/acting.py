@@ -111,14 +111,12 @@ class LivingPulsar(SimulatedPulsar):
         assert told is not None, path
         return told.data().decode()
 
-    def configuration_file(self, folder: Path, name: str = "lab", **more: Any) -> Path:
-        """A configuration of a pipeline that watches and steers these brokers."""
+    def described(self, name: str = "lab", **more: str) -> str:
+        """The part of a configuration by which a pipeline watches and steers these brokers."""
         lines = [f"[clusters.{name}]", f'admin = ["{self.url}"]', *(f'{key} = "{text}"' for key, text in more.items())]
         lines += [f"[clusters.{name}.settings]"]
         lines += [f"{key} = {json.dumps(value)}" for key, value in (FITTED["ThresholdShedder"] | PATIENT).items()]
-        file = folder / "evenkeel.toml"
-        file.write_text("\n".join(lines) + "\n")
-        return file
+        return "\n".join(lines) + "\n"
 
 
 def _set_up(pulsar: SimulatedPulsar, requests: Sequence[Mapping[str, Any]]) -> None:

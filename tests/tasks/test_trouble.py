@@ -114,10 +114,12 @@ def living() -> Iterator[LivingPulsar]:
     pulsar.close()
 
 
-def cycle(spark: Any, folder: Path, pulsar: LivingPulsar, **more: Any) -> Attempt:
+def cycle(spark: Any, folder: Path, pulsar: LivingPulsar) -> Attempt:
     """One live cycle in mode `auto`: collected, decided, sent."""
+    configuration = folder / "evenkeel.toml"
+    configuration.write_text(pulsar.described())
     request = CycleRequest(
-        lake=str(folder / "lake"), configuration=str(pulsar.configuration_file(folder, **more)), mode="auto",
+        lake=str(folder / "lake"), configuration=str(configuration), mode="auto",
         at=datetime.now(UTC).replace(microsecond=0).isoformat(), run_id="test",
     )  # fmt: skip
     run_cycle(spark, request, lambda *_: None, Sending(reach_with(), timing=QUICK))

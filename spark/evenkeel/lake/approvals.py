@@ -16,10 +16,12 @@ if TYPE_CHECKING:
 APPROVED, REJECTED = "approved", "rejected"
 
 
-def answer_row(cluster: str, plan_id: str, answer: str, by: str, note: str | None = None) -> dict[str, Any]:
-    """The row of an answer, given now; the last one to a plan holds."""
-    at = datetime.now(UTC)
-    return {"cluster": cluster, "plan_id": plan_id, "answer": answer, "by": by, "at": at, "note": note}
+def answer_row(
+    cluster: str, plan_id: str, answer: str, by: str, note: str | None = None, at: datetime | None = None
+) -> dict[str, Any]:
+    """The row of an answer, given `at` that moment or now; the last one to a plan holds."""
+    given = at or datetime.now(UTC)
+    return {"cluster": cluster, "plan_id": plan_id, "answer": answer, "by": by, "at": given, "note": note}
 
 
 def answers(spark: SparkSession, lake: Lake, plan_ids: Sequence[str]) -> list[dict[str, Any]]:

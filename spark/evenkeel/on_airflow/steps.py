@@ -90,11 +90,15 @@ def carry_out(spark: SparkSession, published: str, answer: Mapping[str, Any], ti
     handover = Handover.from_json(published)
 
     def publish() -> Handover:
+        from evenkeel.lake.approvals import answers
         from evenkeel.lake.small_appends import append_row
         from evenkeel.lake.store import Lake
 
+        lake, plans = Lake(handover.lake), sorted(one["plan_id"] for one in handover.awaiting.values())
+        known = answers(spark, lake, plans)  # a try that was killed has put them on record
         for row in answers_of(handover, answer):
-            append_row(Lake(handover.lake), "approvals", row, lambda: nullcontext(spark))
+            if row not in known:
+                append_row(lake, "approvals", row, lambda: nullcontext(spark))
         return task(PUBLISH)(spark, replace(handover, awaiting={}), sending())
 
     return _carried_out(publish, ti)
@@ -108,8 +112,11 @@ def answers_of(handover: Handover, answer: Mapping[str, Any]) -> list[dict[str, 
     said = APPROVED if list(answer["chosen_options"]) == [APPROVE] else REJECTED
     user = answer.get("responded_by_user") or {}
     by, note = (user.get("name") or user.get("id"), None) if user else ("nobody", "nobody answered in time")
+    at = answer.get("responded_at")
+    moment = datetime.fromisoformat(at) if isinstance(at, str) else at
     return [
-        answer_row(cluster, one["plan_id"], said, str(by), note) for cluster, one in sorted(handover.awaiting.items())
+        answer_row(cluster, one["plan_id"], said, str(by), note, moment)
+        for cluster, one in sorted(handover.awaiting.items())
     ]
 
 

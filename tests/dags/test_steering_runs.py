@@ -1,0 +1,132 @@
+"""A run that a person has to approve, on brokers that ask for a token; the task that carries it out is killed."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import signal
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import psutil
+import pyarrow.parquet as pq
+import pytest
+
+from evenkeel.audit.read import Attempt, read_attempts, read_table
+from evenkeel.audit.report import build_report
+from evenkeel.on_airflow.service import DAG_ID, Airflow
+from tests.dags.test_runs import ended, states, tries
+from tests.sinks.simulated import Fault
+from tests.tasks.acting import LivingPulsar
+
+pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow]
+
+TOKEN = "eyJhbGciOiJIUzI1NiJ9.s3cret-of-the-test.c2lnbmF0dXJl"
+CONNECTION = "pulsar_steered"
+PATIENCE_SECONDS = 300
+
+
+@pytest.fixture
+def pulsar(airflow: Airflow, clusters: Path) -> Iterator[LivingPulsar]:
+    """A cluster `steered` in the configuration, whose token stands in a connection of Airflow's."""
+    living = LivingPulsar()
+    living.token = TOKEN
+    airflow.rest.post("/api/v2/connections", {"connection_id": CONNECTION, "conn_type": "http", "password": TOKEN})
+    before = clusters.read_text()
+    clusters.write_text(before + living.described("steered", connection=CONNECTION))
+    yield living
+    clusters.write_text(before)
+    living.close()
+
+
+def awaited(what: str, found: Callable[[], Any]) -> Any:
+    until = time.monotonic() + PATIENCE_SECONDS
+    while time.monotonic() < until:
+        if answer := found():
+            return answer
+        time.sleep(0.2)
+    raise AssertionError(f"{what}: not in {PATIENCE_SECONDS} s")
+
+
+class KillOnce:
+    """Kills the process of the task `send` when its first command has been carried out and not been answered yet."""
+
+    def __init__(self, airflow: Airflow, run_id: str) -> None:
+        self._airflow, self._run_id = airflow, run_id
+        self._lock = threading.Lock()
+        self.pid = 0
+
+    def __call__(self, broker: str, method: str, path: str) -> Fault | None:
+        if method != "PUT":
+            # Whatever a broker echoes must not get any further.
+            echoes = path.endswith("/metrics") and not broker.startswith("127.0.0.1:")
+            return Fault(status=500, body=f'{{"reason": "Bearer {TOKEN}"}}', works=False) if echoes else None
+        with self._lock:
+            if self.pid:
+                return None
+            (task,) = [one for one in self._airflow.rest.tasks(DAG_ID, self._run_id) if one["task_id"] == "send"]
+            self.pid = int(task["pid"])
+        threading.Timer(0.3, lambda: psutil.Process(self.pid).send_signal(signal.SIGKILL)).start()
+        return Fault(wait_s=1.0, status=0)
+
+
+def test_an_approved_plan_is_carried_out_once_though_its_task_is_killed_and_no_token_is_seen(
+    airflow: Airflow, lake: Path, clusters: Path, pulsar: LivingPulsar, tmp_path: Path
+) -> None:
+    conf = {"clusters": ["steered"], "mode": "approve"}
+    run_id = airflow.rest.trigger(DAG_ID, logical_date=None, conf=conf)
+    path = f"/api/v2/dags/{DAG_ID}/dagRuns/{quote(run_id)}/taskInstances/approve/-1/hitlDetails"
+    awaited("the question", lambda: states(airflow, run_id).get("approve") in ("deferred", "awaiting_input"))
+    asked = awaited("the question's text", lambda: airflow.rest.get(path))
+    (waiting,) = of(lake, run_id)
+    assert (waiting.status, waiting.reason) == ("planned", None)
+    assert str(waiting.plan_id) in asked["body"]
+    assert pulsar.effects == []
+
+    pulsar.faults = killer = KillOnce(airflow, run_id)
+    airflow.rest.patch(path, {"chosen_options": ["Approve"], "params_input": {}})
+    assert ended(airflow, run_id)["state"] == "success"
+    assert killer.pid
+    assert tries(airflow, run_id)["send"] == 2
+    (attempt,) = of(lake, run_id)
+    assert (attempt.status, attempt.reason) == ("closed", None)
+    commands = [row for row in read_table(lake, "commands") if row["plan_id"] == attempt.plan_id]
+    last = {
+        row["command_id"]: row["outcome"] for row in sorted(read_table(lake, "outcomes"), key=lambda r: r["seen_at"])
+    }
+    assert {last[row["command_id"]] for row in commands} == {"done"}
+    assert Counter(one[1] for one in pulsar.effects) == Counter(row["bundle"] for row in commands)
+
+    report = tmp_path / "report.html"
+    build_report(lake, cluster="steered", out=report)
+    assert "What came of it" in report.read_text()
+    assert pulsar.tokens == {f"Bearer {TOKEN}"}
+    places = [airflow.home.folder, lake, clusters.parent, tmp_path]
+    assert [str(file) for place in places for file in holding(place)] == []
+    assert [row["answer"] for row in read_table(lake, "approvals")] == ["approved"]
+
+
+def of(lake: Path, run_id: str) -> list[Attempt]:
+    return [one for one in read_attempts(lake, cluster="steered") if one.planned["run_id"] == run_id]
+
+
+def holding(folder: Path) -> Iterator[Path]:
+    """The files in which the token stands, packed or not."""
+    forms = [TOKEN.encode(), base64.b64encode(TOKEN.encode())[:-4], quote(TOKEN, safe="").encode()]
+    for file in folder.rglob("*"):
+        if file.is_file() and any(form in content(file) for form in forms):
+            yield file
+
+
+def content(file: Path) -> bytes:
+    body = file.read_bytes()
+    if file.suffix == ".gz":
+        return gzip.decompress(body)
+    if file.suffix == ".parquet" and body[:4] == b"PAR1":
+        return str(pq.ParquetFile(file).read().to_pylist()).encode() + body
+    return body
