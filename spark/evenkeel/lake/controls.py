@@ -7,13 +7,14 @@ holder's clock and is renewed while commands go out; who finds a higher token th
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import random
 import socket
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -30,8 +31,9 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 PAUSE, RESUME, LEASE = "pause", "resume", "lease"
+TAKEOVER, HANDBACK = "takeover", "handback"
 _TRIES = 30
-_COLUMNS = ("cluster", "kind", "at", "by", "reason", "token", "until")
+_COLUMNS = ("cluster", "kind", "at", "by", "reason", "token", "until", "switches")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +53,18 @@ def holder_name() -> str:
 
 
 def control_row(cluster: str, kind: str, by: str, reason: str | None) -> dict[str, Any]:
-    """The row of a pause or a resumption, made now."""
-    at = datetime.now(UTC)
-    return {"cluster": cluster, "kind": kind, "at": at, "by": by, "reason": reason, "token": 0, "until": None}
+    """The row of what an operator says, made now."""
+    said = {"cluster": cluster, "kind": kind, "at": datetime.now(UTC), "by": by, "reason": reason}
+    return {**said, "token": 0, "until": None, "switches": None}
+
+
+def last_switches(rows: Iterable[Mapping[str, Any]]) -> dict[str, str | None] | None:
+    """What a takeover that still holds found: switch -> dynamic value, None where there was none. None: none holds."""
+    found = sorted((row for row in rows if row["kind"] in (TAKEOVER, HANDBACK)), key=lambda row: row["at"])
+    if not found or found[-1]["kind"] == HANDBACK:
+        return None
+    switches: dict[str, str | None] = json.loads(found[-1]["switches"])
+    return switches
 
 
 def paused(spark: SparkSession, lake: Lake, clusters: Sequence[str]) -> dict[str, str]:
@@ -148,7 +159,7 @@ def _append_step(
         .groupBy(F.col("cluster"))
         .agg(F.max_by(F.struct("by", "token", "until"), F.struct("token", "at")).alias("head"))
     )
-    wanted = _frame(spark, [(cluster, LEASE, now, holder, None, 0, now + length) for cluster in clusters])
+    wanted = _frame(spark, [(cluster, LEASE, now, holder, None, 0, now + length, None) for cluster in clusters])
     linked = wanted.join(F.broadcast(heads), on="cluster", how="left")
     own = F.coalesce(F.col("head.by") == holder, F.lit(False))
     free = F.col("head").isNull() | (F.col("head.until") <= F.col("at"))

@@ -7,18 +7,19 @@ from evenkeel.lake.schema import Column, Table
 CONTROLS = Table(
     "controls",
     "acted",
-    "One row per pause, resumption, and step of a publisher's lease. The last pause or resumption of a cluster holds; "
-    "so does the lease with the highest token.",
+    "One row per pause, resumption, takeover, handback, and step of a publisher's lease. The last pause or resumption "
+    "of a cluster holds; so do its last takeover or handback, and the lease with the highest token.",
     ("kind", "token", "at"),
     ("publish",),
     (
         Column("cluster", "string", "Pulsar cluster", nullable=False),
-        Column("kind", "string", "pause, resume or lease", nullable=False),
+        Column("kind", "string", "pause, resume, takeover, handback or lease", nullable=False),
         Column("at", "timestamp", "when the row was made, by the maker's clock", nullable=False),
         Column("by", "string", "who: an operator, or a publisher's try", nullable=False),
         Column("reason", "string", "why, in words"),
         Column("token", "bigint", "of a lease: rises with every new holder, 0 otherwise", "count", nullable=False),
         Column("until", "timestamp", "of a lease: to be renewed before this moment; the moment it was given back"),
+        Column("switches", "string", "of a takeover: JSON of the brokers' dynamic values that it found"),
     ),
     partition=("cluster",),
     serializable=True,

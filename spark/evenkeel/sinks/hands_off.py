@@ -59,7 +59,8 @@ def judged(told: Mapping[str, Mapping[str, str] | None]) -> Hands:
         if steering:
             objections.append(
                 f"{switch} is not off on {_listed(steering)}: two would steer. Switch it off with "
-                f"`pulsar-admin brokers update-dynamic-config --config {switch} --value false`"
+                f"`pulsar-admin brokers update-dynamic-config --config {switch} --value false`, "
+                "or all of them with `evenkeel takeover`"
             )
     names = sorted({str(found["clusterName"]) for found in told.values() if found and found.get("clusterName")})
     if len(names) > 1:
