@@ -1,0 +1,52 @@
+"""`evenkeel agent` beside real brokers: what the queue brings is split and moved, and reported as it was seen."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from evenkeel.cli import main
+from evenkeel.decisions.bundles import parse_range
+from evenkeel.sinks.sqs import SqsSink
+from tests.lab.cluster import Cluster
+from tests.lab.laying_out import lay_out, owner_of
+from tests.lab.layout import skewed
+from tests.lab.measures import owners
+from tests.sinks.commands import split, unload
+from tests.sqs.conftest import Pair
+from tests.sqs.running import collect
+
+pytestmark = [pytest.mark.pulsar, pytest.mark.slow]
+
+
+def test_commands_from_the_queue_are_carried_out_on_real_brokers(
+    modular_cluster: Cluster, fresh_tenant: str, queues: Pair, tmp_path: Path
+) -> None:
+    hot, other, third = modular_cluster.broker_ids
+    layout = skewed(fresh_tenant, modular_cluster.broker_ids)
+    lay_out(modular_cluster, layout)
+    cut = layout.hottest
+    moved = next(bundle for bundle in layout.bundles if bundle.broker == hot and bundle is not cut)
+    wrong = next(bundle for bundle in layout.bundles if bundle.broker == other)
+    middle = cut.range.lower + cut.range.width // 2
+    commands = [
+        split(cut.name, hot, middle, step=1),
+        unload(moved.name, hot, third, step=2),
+        unload(wrong.name, hot, third, step=3),  # it is not where it was decided that it is
+    ]
+    assert SqsSink("lab", queues.commands, queues.reports).send(commands).unqueued == ()
+    asked = ["agent", "--cluster", "lab", "--queue", queues.commands, "--reports", queues.reports, "--once"]
+    assert main([*asked, "--admin", *modular_cluster.urls, "--ledger", str(tmp_path / "ledger.db")]) == 0
+
+    found = collect(queues, [row["command_id"] for row in commands])
+    assert [found[row["command_id"]].outcome for row in commands] == ["done", "done", "stale"]
+    admin = modular_cluster.admin()
+    assert owner_of(admin, moved.topics[0].name) == third
+    assert owner_of(admin, wrong.topics[0].name) == other
+    parts = {
+        parse_range(name.rpartition("/")[2])
+        for name in owners(admin, of=f"{cut.namespace}/")
+        if parse_range(name.rpartition("/")[2]).lower in (cut.range.lower, middle)
+    }
+    assert {part.upper for part in parts} == {middle, cut.range.upper}
