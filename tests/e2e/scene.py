@@ -37,14 +37,17 @@ MODULAR: Mapping[str, Any] = {
     "loadBalancerBandwidthOutResourceWeight": 0.0,
     "loadBalancerDirectMemoryResourceWeight": 0.0,
 }
-# Its shedder goes by CPU: each broker has its own share of the machine.
+# Its shedder goes by CPU: each broker has its own share of the machine. A good part of it is spent without traffic.
 EXTENSIBLE: Mapping[str, Any] = {
     "loadBalancerSheddingConditionHitCountThreshold": 0,
-    "loadBalancerBrokerLoadTargetStd": 0.05,
+    "loadBalancerBrokerLoadTargetStd": 0.03,
     "loadBalanceSheddingDelayInSeconds": 60,
     "loadBalancerNamespaceBundleSplitConditionHitCountThreshold": 0,
-    "loadBalancerNamespaceBundleMaxMsgRate": 300,
+    "loadBalancerNamespaceBundleMaxMsgRate": 1000,
 }
+# What the senders do. TransferShedder moves a broker's lightest bundles first, so the parts of a hot bundle come apart
+# only where they are half of all.
+LOADS: Mapping[str, Mapping[str, float]] = {"modular": {}, "extensible": {"rate": 1500.0, "hot_bundle_share": 0.5}}
 # Nobody else's traffic is at stake, and four cycles are to be enough.
 BOLD: Mapping[str, Any] = {
     "evenkeelMaxMovedTrafficPercent": 100.0,
