@@ -29,7 +29,7 @@ from tests.e2e.scene import EXTENSIBLE, LOADS, MODULAR, configuration
 from tests.lab.cluster import Cluster, cluster_for
 from tests.lab.conf import SESSION_SECONDS
 from tests.lab.layout import Layout, skewed
-from tests.lab.measures import measure_load, owners
+from tests.lab.measures import Load, measure_load, owners
 from tests.lab.settings import LabSettings
 from tests.lab.tally import Tally
 from tests.lab.traffic import traffic_for
@@ -47,14 +47,21 @@ SETTINGS: Mapping[str, Mapping[str, Any]] = {"modular": MODULAR, "extensible": E
 
 @dataclass
 class Course:
-    """What was seen: a line per cycle, and everything that is not as it should be."""
+    """What was seen: the load after each cycle, and everything that is not as it should be."""
 
     manager: str
-    lines: list[str] = field(default_factory=list)
+    loads: dict[str, Load] = field(default_factory=dict)
     faults: list[str] = field(default_factory=list)
 
     def say(self, text: str) -> None:
         print(f"{self.manager}: {text}", flush=True)
+
+    def table(self, brokers: Sequence[str]) -> None:
+        """Each broker's share of the load, and how far the busiest is over the mean."""
+        print(f"{'':28}" + "".join(f"{broker:>18}" for broker in brokers) + f"{'busiest/mean':>14}")
+        for label, load in self.loads.items():
+            shares = "".join(f"{load.share.get(broker, 0.0):>18.1%}" for broker in brokers)
+            print(f"{label:28}{shares}{load.max_over_mean:>14.2f}", flush=True)
 
     def demand(self, holds: bool, what: str) -> None:
         self.say(f"{'ok  ' if holds else 'NOT '} {what}")
@@ -103,26 +110,29 @@ def run(course: Course, folder: Path, cycles: int) -> Course:
 
 def _even_out(course: Course, cluster: Cluster, layout: Layout, airflow: Airflow, cycles: int) -> None:
     topics = [topic.name for topic in layout.topics]
-    load = measure_load(cluster.admin(), topics)
     hot = cluster.broker_ids[0]
-    if cluster.settings.cpu_percent is not None:
-        time.sleep(SETTLING_SECONDS)  # CPU figures of the first minutes are those of the brokers' start
+    load = course.loads["at first"] = measure_load(cluster.admin(), topics)
     course.demand(load.share[hot] > SKEWED, f"one broker carries {load.share[hot]:.0%} of the load at first")
+    state = _run(airflow, "dry_run")
+    time.sleep(SETTLING_SECONDS)  # CPU figures of the first minutes are those of the brokers' start
+    load = course.loads["after a dry run"] = measure_load(cluster.admin(), topics)
+    course.demand(load.share[hot] > SKEWED, f"a dry run ({state}) leaves it at {load.share[hot]:.0%}")
     for number in range(1, cycles + 1):
-        state = _run(airflow)
+        state = _run(airflow, "auto")
         begin = time.monotonic()
-        load = measure_load(cluster.admin(), topics, seconds=180.0)
+        load = course.loads[f"after cycle {number} ({state})"] = measure_load(cluster.admin(), topics, seconds=180.0)
         course.say(f"cycle {number}: run {state}, busiest over mean {load.max_over_mean:.2f}")
         if load.max_over_mean <= EVEN:
             break
         if number < cycles:
             time.sleep(max(0.0, SETTLING_SECONDS - (time.monotonic() - begin)))
+    course.table(cluster.broker_ids)
     course.demand(load.max_over_mean <= EVEN, f"after {number} cycles the busiest is at {load.max_over_mean:.2f}")
 
 
-def _run(airflow: Airflow) -> str:
-    """A run of the DAG that may act; its state."""
-    run_id = airflow.rest.trigger(DAG_ID, logical_date=None, conf={"mode": "auto"})
+def _run(airflow: Airflow, mode: str) -> str:
+    """A run of the DAG; its state."""
+    run_id = airflow.rest.trigger(DAG_ID, logical_date=None, conf={"mode": mode})
     until = time.monotonic() + RUN_SECONDS
     while time.monotonic() < until:
         state = str(airflow.rest.run(DAG_ID, run_id)["state"])
@@ -134,9 +144,10 @@ def _run(airflow: Airflow) -> str:
 
 
 def _look_back(course: Course, cluster: Cluster, layout: Layout, lake: Path) -> None:
-    commands = {row["command_id"]: row for row in read_table(lake, "commands")}
+    every = {row["command_id"]: row for row in read_table(lake, "commands")}
+    commands = {name: row for name, row in every.items() if row["mode"] != "dry_run"}
     seen = sorted(read_table(lake, "outcomes"), key=lambda row: row["seen_at"])
-    last = {row["command_id"]: row["outcome"] for row in seen}
+    last = {row["command_id"]: row["outcome"] for row in seen if row["command_id"] in commands}
     course.say(f"{len(commands)} commands: {dict(Counter(last.values()))}")
     course.demand(last.keys() == commands.keys(), "every command has an outcome")
     # Pulsar may forget a destination when two look-ups come at once: then another broker, or the same one, has it.

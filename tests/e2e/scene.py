@@ -77,12 +77,16 @@ class Scene:
         path.write_text(configuration(self.cluster, self.settings))
         return path
 
+    def request(self, mode: str) -> CycleRequest:
+        """A cycle of this very second."""
+        at = datetime.now(UTC).replace(microsecond=0).isoformat()
+        lake, file = str(self.lake), str(self.configuration())
+        return CycleRequest(lake=lake, configuration=file, at=at, mode=mode, run_id="e2e")
+
     def cycle(self, mode: str = "auto") -> Attempt:
         """One cycle as the cluster is now; the cycle's moment is a second of its own."""
-        at = datetime.now(UTC).replace(microsecond=0)
-        request = CycleRequest(
-            lake=str(self.lake), configuration=str(self.configuration()), at=at.isoformat(), mode=mode, run_id="e2e"
-        )
+        request = self.request(mode)
+        at = datetime.fromisoformat(str(request.at))
         run_cycle(self.spark, request, lambda *_: None, Sending(reach_with()))
         (attempt,) = find_cycles(self.lake, cluster="lab", cycle=at)
         time.sleep(max(0.0, 1.0 - (datetime.now(UTC) - at).total_seconds()))
@@ -98,6 +102,10 @@ class Scene:
         """The last word on each command."""
         rows = sorted(read_table(self.lake, "outcomes"), key=lambda row: row["seen_at"])
         return {row["command_id"]: row["outcome"] for row in rows}
+
+    def rows_of(self, table: str) -> list[dict[str, Any]]:
+        """All rows of a table."""
+        return read_table(self.lake, table)
 
     def tally(self, attempt: Attempt) -> Counter[str]:
         """How many commands of a cycle ended in what."""

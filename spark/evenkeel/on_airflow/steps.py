@@ -31,6 +31,7 @@ CONNECTION = "evenkeel_spark"
 CONNECT_TYPE = "spark_connect"
 DEFAULT_PORT = 15002
 REASON = "reason"
+ON_APPROVAL = ("approve", "send")
 PAUSE_VARIABLE = "evenkeel_pause"
 ENDED_BADLY = frozenset({"failed", "upstream_failed"})
 # Trying again changes nothing about these.
@@ -66,7 +67,10 @@ def carry_on(name: str, spark: SparkSession, handover: str, ti: TaskInstance) ->
 
 
 def close(spark: SparkSession, params: Mapping[str, Any], dag_run: Any, ti: TaskInstance) -> str:
-    """Publishes what there is, and fails where a task before it failed: data first, failure second."""
+    """Publishes what there is, and fails where a task before it failed: data first, failure second.
+
+    Where no plan waits for an approval, the tasks that ask for one and carry it out are skipped.
+    """
     failure, handover = _progress(ti, dag_run)
 
     def publish() -> Handover:
@@ -82,6 +86,12 @@ def close(spark: SparkSession, params: Mapping[str, Any], dag_run: Any, ti: Task
         from airflow.sdk.exceptions import AirflowFailException
 
         raise AirflowFailException(f"The cycle is on record as failed. {failure}")
+    if not Handover.from_json(published).awaiting:
+        from airflow.sdk.exceptions import DownstreamTasksSkipped
+
+        # Started only to find that they have nothing to do, the two tasks would take a second of every cycle.
+        ti.xcom_push("return_value", published)
+        raise DownstreamTasksSkipped(tasks=list(ON_APPROVAL))
     return published
 
 
