@@ -80,6 +80,7 @@ def skewed(
     rate: float = 1000.0,
     hot_broker_share: float = 0.7,
     hot_bundle_share: float = 0.24,
+    hot_topics: int = 8,
     namespaces: int = 4,
     bundles: int = 6,
     apart: int = 2,
@@ -87,7 +88,7 @@ def skewed(
 ) -> Layout:
     """`rate` messages/s, of which the first broker carries `hot_broker_share`, one of its bundles `hot_bundle_share`.
 
-    The hot bundle's topics lie in both halves of its range, so a split in the middle halves it. Beside the ordinary
+    The hot bundle's `hot_topics` lie in both halves of its range, so a split in the middle halves it. Beside the ordinary
     namespaces there are `apart` namespaces of one bundle in one anti-affinity group and a topic of six partitions, both
     with little load.
     """
@@ -108,7 +109,7 @@ def skewed(
         for number in range(namespaces)
     ]
     (namespace, bundle_range), *rest = ordinary
-    found.append(_bundle(namespace, bundle_range, 8, hot_bundle_share * rate, hot))
+    found.append(_bundle(namespace, bundle_range, hot_topics, hot_bundle_share * rate, hot))
     weights = [VARIETY[place % len(VARIETY)] for place in range(len(rest))]
     on_hot = hot_bundle_share * rate
     for place, ((namespace, bundle_range), weight) in enumerate(zip(rest, weights, strict=True)):
