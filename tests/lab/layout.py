@@ -88,9 +88,9 @@ def skewed(
 ) -> Layout:
     """`rate` messages/s, of which the first broker carries `hot_broker_share`, one of its bundles `hot_bundle_share`.
 
-    The hot bundle's `hot_topics` lie in both halves of its range, so a split in the middle halves it. Beside the ordinary
-    namespaces there are `apart` namespaces of one bundle in one anti-affinity group and a topic of six partitions, both
-    with little load.
+    The hot bundle's `hot_topics` lie in both halves of its range, so a split in the middle halves it. Beside the
+    ordinary namespaces there are `apart` namespaces of one bundle in one anti-affinity group and a topic of six
+    partitions, both with little load.
     """
     hot, *others = brokers
     found: list[Bundle] = []
