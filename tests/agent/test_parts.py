@@ -12,9 +12,9 @@ from evenkeel.agent.clock import QueueClock
 from evenkeel.agent.errors import LedgerError
 from evenkeel.agent.lanes import Lanes
 from evenkeel.agent.ledger import Ledger
-from evenkeel.agent.pace import Pace
 from evenkeel.agent.pause import Pause
 from evenkeel.sinks import Outcome
+from evenkeel.sinks.pacing import Pace
 from evenkeel.sinks.queue.messages import Control, read_report
 from tests.sqs.examples import command
 

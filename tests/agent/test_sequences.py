@@ -21,10 +21,10 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from evenkeel.agent.handling import Done, Gone, Handling, Later
 from evenkeel.agent.lanes import Lanes
 from evenkeel.agent.ledger import Ledger
-from evenkeel.agent.pace import Pace
 from evenkeel.agent.pause import Pause
 from evenkeel.agent.settings import AgentSettings
 from evenkeel.sinks import Outcome
+from evenkeel.sinks.pacing import Pace
 from evenkeel.sinks.queue.errors import QueueUnreachable
 from tests.sqs.examples import command
 

@@ -17,10 +17,10 @@ from evenkeel.agent.handling import Gone, Handling, Later, seconds_up
 from evenkeel.agent.intake import Intake, Left
 from evenkeel.agent.lanes import Lanes
 from evenkeel.agent.ledger import Ledger
-from evenkeel.agent.pace import Pace
 from evenkeel.agent.pause import Pause
 from evenkeel.agent.settings import AgentSettings
 from evenkeel.agent.trouble import Trouble
+from evenkeel.sinks.pacing import Pace
 from evenkeel.sinks.queue.errors import QueueError, QueueRefused
 from evenkeel.sinks.queue.fifo import MOST_IN_BATCH, Fifo
 

@@ -18,10 +18,10 @@ from evenkeel.agent.errors import LedgerError
 from evenkeel.agent.judging import CarryOut, Circumstances, LookAgain, Refuse, Reject, ReportAgain, judge, judge_unsent
 from evenkeel.agent.lanes import Hand, Lanes
 from evenkeel.agent.ledger import Ledger
-from evenkeel.agent.pace import Pace
 from evenkeel.agent.pause import Pause
 from evenkeel.agent.settings import AgentSettings
 from evenkeel.sinks import Outcome
+from evenkeel.sinks.pacing import Pace
 from evenkeel.sinks.queue.errors import QueueError
 from evenkeel.sinks.queue.messages import OUTCOMES
 

@@ -1,4 +1,4 @@
-"""How fast commands may go out: so many a second, so many under way at once."""
+"""How fast commands may go out: so many a second, spaced evenly."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from collections.abc import Callable
 
 
 class Pace:
-    """Spaces starts evenly; safe with several threads. `per_second` 0: without limit."""
+    """At most `per_second` starts over time and never two at once, however long nothing was started; safe with several
+    threads. 0: without limit."""
 
     def __init__(
         self,
@@ -23,10 +24,17 @@ class Pace:
         self._next = clock()
         self._lock = threading.Lock()
 
+    def take(self) -> float:
+        """Takes the start that is free now and gives 0, or takes none and gives the seconds until there will be one."""
+        with self._lock:
+            now = self._clock()
+            # A hair too early is in time: sums of fractions must not make the last waiter wait for ever.
+            if now >= self._next - 1e-9:
+                self._next = now + self._gap
+                return 0.0
+            return self._next - now
+
     def wait(self) -> None:
         """Returns when the caller may start."""
-        with self._lock:
-            at = max(self._next, self._clock())
-            self._next = at + self._gap
-        while (left := at - self._clock()) > 0:
+        while left := self.take():
             self._pause(left)
