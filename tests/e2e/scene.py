@@ -40,16 +40,16 @@ MODULAR: Mapping[str, Any] = {
 # Its shedder goes by CPU: each broker has its own share of the machine. A good part of it is spent without traffic.
 EXTENSIBLE: Mapping[str, Any] = {
     "loadBalancerSheddingConditionHitCountThreshold": 0,
-    "loadBalancerBrokerLoadTargetStd": 0.03,
+    "loadBalancerBrokerLoadTargetStd": 0.02,
     "loadBalanceSheddingDelayInSeconds": 60,
     "loadBalancerNamespaceBundleSplitConditionHitCountThreshold": 0,
     "loadBalancerNamespaceBundleMaxMsgRate": 1000,
 }
 # What the senders do. TransferShedder moves a broker's lightest bundles first, so the parts of a hot bundle come apart
-# only where they are half of all; and what it goes by is CPU, which many slow topics take more of than a few fast ones.
+# only where they are more than half of all; and what it goes by is CPU, which many slow topics take more of than a few fast ones.
 LOADS: Mapping[str, Mapping[str, Any]] = {
     "modular": {},
-    "extensible": {"rate": 1500.0, "hot_bundle_share": 0.5, "hot_topics": 32},
+    "extensible": {"rate": 1500.0, "hot_bundle_share": 0.55, "hot_topics": 32},
 }
 # Nobody else's traffic is at stake, and four cycles are to be enough.
 BOLD: Mapping[str, Any] = {
