@@ -46,7 +46,7 @@ EXTENSIBLE: Mapping[str, Any] = {
     "loadBalancerNamespaceBundleMaxMsgRate": 1000,
 }
 # What the senders do. TransferShedder moves a broker's lightest bundles first, so the parts of a hot bundle come apart
-# only where they are more than half of all; and it goes by CPU, which many slow topics take more of than a few fast ones.
+# only where they are more than half of all. It goes by CPU, of which many slow topics take more than a few fast ones.
 LOADS: Mapping[str, Mapping[str, Any]] = {
     "modular": {},
     "extensible": {"rate": 1500.0, "hot_bundle_share": 0.55, "hot_topics": 32},
