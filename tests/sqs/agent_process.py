@@ -12,6 +12,7 @@ import functools
 import json
 import logging
 import multiprocessing
+import os
 import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -54,7 +55,7 @@ class OverHttp:
 
 def start_agent(settings: AgentSettings, cluster: str, *, gated: bool = False) -> ForkServerProcess:
     """Starts an agent that carries out on the simulated cluster of this URL."""
-    process = _context().Process(target=_run, args=(settings, cluster, gated), daemon=True)
+    process = _context().Process(target=_run, args=(settings, cluster, gated, dict(os.environ)), daemon=True)
     process.start()
     return process
 
@@ -66,7 +67,8 @@ def _context() -> Any:
     return context
 
 
-def _run(settings: AgentSettings, url: str, gated: bool) -> None:
+def _run(settings: AgentSettings, url: str, gated: bool, environment: dict[str, str]) -> None:
+    os.environ.update(environment)  # the fork server may be older than the test's credentials
     logging.basicConfig(level=logging.INFO, format=f"%(asctime)s {settings.name} %(message)s")
     logging.getLogger("botocore").setLevel(logging.WARNING)
     cluster = OverHttp(url)
