@@ -8,18 +8,17 @@ memory of `evenkeel collect`, with the start of the interpreter. The goal is 60 
 from __future__ import annotations
 
 import argparse
-import multiprocessing
 import os
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
 
+from benchmarks.apart import apart, until_closed
 from benchmarks.machine import description
 from evenkeel.engine.code import source_root
 from tests.pulsar_admin.books import Size, sized
@@ -33,26 +32,7 @@ def serve(size: Size, brokers: int, end: Connection) -> None:
     """The brokers, until the other end is closed."""
     with SimulatedCluster(sized(size), brokers) as cluster:
         end.send(cluster.url)
-        with suppress(EOFError):
-            end.recv()
-
-
-@contextmanager
-def served(size: Size, brokers: int) -> Iterator[str]:
-    """Brokers in a process of their own, and the address of the first.
-
-    Not in this one: the peak of a child process counts what its parent held when it was forked.
-    """
-    spawn = multiprocessing.get_context("spawn")
-    here, there = spawn.Pipe()
-    process = spawn.Process(target=serve, args=(size, brokers, there), daemon=True)
-    process.start()
-    there.close()
-    try:
-        yield here.recv()
-    finally:
-        here.close()
-        process.join()
+        until_closed(end)
 
 
 def collected(url: str, folder: Path) -> tuple[float, float]:
@@ -76,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     size = Size(given.topics, given.namespaces, given.bundles)
     print(description(), flush=True)
     with (
-        served(size, given.brokers) as url,
+        apart(serve, size, given.brokers) as url,
         tempfile.TemporaryDirectory(prefix="evenkeel-bench-") as folder,
     ):
         collected(url, Path(folder))  # the brokers' answers are made when first asked for

@@ -8,14 +8,13 @@ rate is not limited (`evenkeelCommandsPerSecond` 0). The goal is 50 commands a s
 from __future__ import annotations
 
 import argparse
-import multiprocessing
 import statistics
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
 from multiprocessing.connection import Connection
 
+from benchmarks.apart import apart, until_closed
 from benchmarks.machine import description
 from evenkeel.pulsar.admin import AdminClient, AdminConnection
 from evenkeel.sinks import Outcome
@@ -35,28 +34,12 @@ def serve(bundles: int, brokers: int, end: Connection) -> None:
         for number in range(-(-bundles // BUNDLES_PER_NAMESPACE)):
             names += cluster.namespace(f"acme/ns{number:03d}", BUNDLES_PER_NAMESPACE)
         end.send((cluster.url, cluster.brokers, names[:bundles]))
-        with suppress(EOFError):
-            end.recv()
-
-
-@contextmanager
-def served(bundles: int, brokers: int) -> Iterator[tuple[str, list[str], list[str]]]:
-    """Address, brokers and bundles of a simulated cluster in a process of its own."""
-    spawn = multiprocessing.get_context("spawn")
-    here, there = spawn.Pipe()
-    process = spawn.Process(target=serve, args=(bundles, brokers, there), daemon=True)
-    process.start()
-    there.close()
-    try:
-        yield here.recv()
-    finally:
-        here.close()
-        process.join()
+        until_closed(end)
 
 
 def sent(commands: int, brokers: int, in_flight: int) -> tuple[float, Counter[str]]:
     """Commands a second, and how many came to what."""
-    with served(commands, brokers) as (url, ids, bundles):
+    with apart(serve, commands, brokers) as (url, ids, bundles):
         plan = [
             unload(bundle, ids[0], ids[1 + step % (len(ids) - 1)], step=step) for step, bundle in enumerate(bundles, 1)
         ]

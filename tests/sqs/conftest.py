@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.sqs.acting_cluster import ActingCluster
 from tests.sqs.elasticmq import Elasticmq
 
 SECRET = "hush-a-secret"
@@ -61,6 +62,14 @@ def make_queues(elasticmq: Elasticmq, credentials: None) -> Callable[[], Pair]:
         return Pair(urls[0], urls[1], client)
 
     return make
+
+
+@pytest.fixture
+def cluster() -> Iterator[ActingCluster]:
+    """A cluster that counts effects; it knows no bundle yet."""
+    made = ActingCluster({})
+    yield made
+    made.close()
 
 
 @pytest.fixture

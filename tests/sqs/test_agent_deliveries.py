@@ -7,7 +7,7 @@ import signal
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
@@ -26,13 +26,6 @@ from tests.sqs.examples import command, owners
 from tests.sqs.running import collect, on_record, quick, reports, run_until_idle, running, send_raw, waiting
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture
-def cluster() -> Iterator[ActingCluster]:
-    made = ActingCluster({})
-    yield made
-    made.close()
 
 
 def acting_on(cluster: ActingCluster, commands: list[dict]) -> ClusterCarrier:

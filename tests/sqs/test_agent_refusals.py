@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -19,13 +18,6 @@ from tests.sqs.examples import CYCLE, command, owners
 from tests.sqs.running import collect, query, quick, reports, run_until_idle, running, send_raw, waiting
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture
-def cluster() -> Iterator[ActingCluster]:
-    made = ActingCluster({})
-    yield made
-    made.close()
 
 
 def acting_on(cluster: ActingCluster, *commands: dict) -> ClusterCarrier:

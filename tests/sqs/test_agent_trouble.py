@@ -27,13 +27,6 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-def cluster() -> Iterator[ActingCluster]:
-    made = ActingCluster({})
-    yield made
-    made.close()
-
-
-@pytest.fixture
 def nowhere() -> Pair:
     """Queues on a port where nobody listens yet."""
     url = f"http://127.0.0.1:{free_port()}/000000000000"

@@ -27,6 +27,7 @@ class ClusterCarrier:
         self._now = now
         self._lock = threading.Lock()
         self._hands: Hands | None = None
+        self._steerings: dict[str, Steering] = {}
         self._asked_at = 0.0
 
     def carry_out(self, command: Mapping[str, Any]) -> Outcome:
@@ -42,7 +43,12 @@ class ClusterCarrier:
         return self._steering(self._ask()).look_again(command)
 
     def _steering(self, hands: Hands) -> Steering:
-        return Steering(self._client, hands.pulsar_name or "", patience=self._patience, now=self._now)
+        """The one of the cluster's name in Pulsar, which is not known while no broker tells it."""
+        name = hands.pulsar_name or ""
+        with self._lock:
+            if name not in self._steerings:
+                self._steerings[name] = Steering(self._client, name, patience=self._patience, now=self._now)
+            return self._steerings[name]
 
     def _ask(self) -> Hands:
         """What the brokers say of their switches; asked anew after a while, and at once where it was no before."""

@@ -276,7 +276,7 @@ def _dataset(lake: str | Path, table: str) -> Any:
     try:
         return DeltaTable(path).to_pyarrow_dataset(filesystem=_own_files(path))
     except TableNotFoundError as error:
-        if table == "cycles":
+        if table == "cycles" or not DeltaTable.is_deltatable(f"{str(lake).rstrip('/')}/cycles"):
             raise NoLake(
                 f"there is no lake at {lake}: its `cycles` table is missing. Name the folder that cycles were "
                 "written to (--lake, or EVENKEEL_LAKE), or run a first cycle with it."

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from evenkeel.agent.settings import AgentSettings
+from evenkeel.commands import reaching
 from evenkeel.commands.options import engine_home
 from evenkeel.errors import SettingsError
 from evenkeel.sinks import LONGEST_REQUEST_S
@@ -39,14 +40,8 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     parser.add_argument("--cluster", metavar="NAME", required=True, help="the cluster whose commands it carries out")
     parser.add_argument("--queue", metavar="URL", required=True, help="the FIFO queue that brings the commands")
     parser.add_argument("--reports", metavar="URL", required=True, help="the FIFO queue that takes the reports")
-    source = parser.add_mutually_exclusive_group(required=True)
-    source.add_argument("--config", metavar="FILE", help="a TOML file with clusters; --cluster says which")
-    source.add_argument("--admin", metavar="URL", nargs="+", help="web addresses of brokers, tried in order")
-    parser.add_argument("--token-env", metavar="VAR", help="with --admin: the variable that holds the token")
-    parser.add_argument("--ca-file", metavar="FILE", help="with --admin: certificates to trust")
-    parser.add_argument(
-        "--broker-url", metavar="URL", help="with --admin: where a broker is asked, https://{host}:8443"
-    )
+    reaching.add_source(parser)
+    reaching.add_admin_options(parser)
     _add_work(parser)
     parser.set_defaults(run=run)
 
@@ -119,26 +114,17 @@ def _settings(given: argparse.Namespace) -> AgentSettings:
 
 
 def _connection(given: argparse.Namespace) -> AdminConnection:
-    from evenkeel.pulsar.admin import AdminConnection
-    from evenkeel.pulsar.admin.secrets import from_environment, from_variable
+    from evenkeel.pulsar.admin.secrets import from_environment
     from evenkeel.sources.configuration import choose, read_configuration
     from evenkeel.sources.live import connection_of
 
     if given.config:
-        for option in ("token_env", "ca_file", "broker_url"):
-            if getattr(given, option):
-                raise SettingsError(f"--{option.replace('_', '-')} goes with --admin: a configuration says it itself")
+        reaching.refuse_admin_options(given)
         (source,) = choose(read_configuration(given.config), [given.cluster])
         if source.live is None:
             raise SettingsError(f"{given.cluster} is no running cluster in {given.config}: give it `admin`")
         return connection_of(source.live, from_environment)
-    found = from_variable(given.token_env) if given.token_env else None
-    if given.token_env and found is None:
-        raise SettingsError(
-            f"--token-env {given.token_env}: the variable is not set, and {given.token_env}_FILE neither"
-        )
-    token = found.token if found is not None else None
-    return AdminConnection(tuple(given.admin), token=token, ca_file=given.ca_file, broker_url=given.broker_url)
+    return reaching.connection_by_address(given)
 
 
 def _log_to_stderr() -> None:

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from types import FrameType
 from typing import TYPE_CHECKING
 
+from evenkeel.commands import reaching
 from evenkeel.errors import EvenkeelError, LandingError, SettingsError, Unreachable
 
 if TYPE_CHECKING:
@@ -36,9 +37,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    source = parser.add_mutually_exclusive_group(required=True)
-    source.add_argument("--config", metavar="FILE", help="a TOML file with clusters; --cluster says which")
-    source.add_argument("--admin", metavar="URL", nargs="+", help="web addresses of brokers, tried in order")
+    reaching.add_source(parser)
     parser.add_argument(
         "--cluster",
         metavar="NAME",
@@ -62,11 +61,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
         metavar="K",
         help=f"topic lists in every Kth (default: {FULL_EVERY})",
     )
-    parser.add_argument("--token-env", metavar="VAR", help="with --admin: the variable that holds the token")
-    parser.add_argument("--ca-file", metavar="FILE", help="with --admin: certificates to trust")
-    parser.add_argument(
-        "--broker-url", metavar="URL", help="with --admin: where a broker is asked, https://{host}:8443"
-    )
+    reaching.add_admin_options(parser)
     parser.add_argument("--note", metavar="TEXT", default="", help="a note for every snapshot")
     parser.set_defaults(run=run)
 
@@ -152,16 +147,13 @@ def _line(wanted: Wanted, taken: Taken) -> str:
 
 def _connection(given: argparse.Namespace) -> tuple[str | None, AdminConnection]:
     """The cluster's name, where one is given, and how it is reached."""
-    from evenkeel.pulsar.admin import AdminConnection
-    from evenkeel.pulsar.admin.secrets import from_environment, from_variable
+    from evenkeel.pulsar.admin.secrets import from_environment
     from evenkeel.sources.configuration import choose, read_configuration
     from evenkeel.sources.live import connection_of
     from evenkeel.sources.targets import S3_SCHEME
 
     if given.config:
-        for option in ("token_env", "ca_file", "broker_url"):
-            if getattr(given, option):
-                raise SettingsError(f"--{option.replace('_', '-')} goes with --admin: a configuration says it itself")
+        reaching.refuse_admin_options(given)
         live = [source for source in read_configuration(given.config) if source.live is not None]
         if not live:
             raise SettingsError(f"{given.config} names no running cluster: give one of them `admin`")
@@ -172,17 +164,7 @@ def _connection(given: argparse.Namespace) -> tuple[str | None, AdminConnection]
         return chosen[0].cluster, connection_of(chosen[0].live, from_environment)
     if given.cluster and not given.to.startswith(S3_SCHEME):
         raise SettingsError("--cluster goes with --config or with S3: --admin names the cluster by its address")
-    found = from_variable(given.token_env) if given.token_env else None
-    if given.token_env and found is None:
-        raise SettingsError(
-            f"--token-env {given.token_env}: the variable is not set, and {given.token_env}_FILE neither"
-        )
-    return given.cluster, AdminConnection(
-        urls=tuple(given.admin),
-        token=found.token if found is not None else None,
-        ca_file=given.ca_file,
-        broker_url=given.broker_url,
-    )
+    return given.cluster, reaching.connection_by_address(given)
 
 
 def _count(given: argparse.Namespace) -> int | float:

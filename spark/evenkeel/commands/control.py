@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from evenkeel.audit.read import Attempt, read_attempts
-from evenkeel.commands.options import session
+from evenkeel.commands.options import add_on_record, session
 from evenkeel.errors import BadInput
 from evenkeel.lake.approvals import APPROVED, REJECTED, answer_row
 from evenkeel.lake.controls import PAUSE, RESUME, control_row
@@ -29,19 +29,13 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
         parser = commands.add_parser(word, help=text)
         parser.add_argument("cluster", metavar="CLUSTER")
         parser.add_argument("--config", metavar="FILE", help="tell the cluster's agent too, by the queue named here")
-        _add_common(parser, "why; it is shown wherever the pause is")
+        add_on_record(parser, "why; it is shown wherever the pause is")
         parser.set_defaults(run=partial(run_control, kind))
     for word, answer in (("approve", APPROVED), ("reject", REJECTED)):
         parser = commands.add_parser(word, help=f"{word} a plan that waits for it")
         parser.add_argument("plan", metavar="PLAN", help=f"its plan id, or the first {_SHORTEST} or more signs of it")
-        _add_common(parser, "what else there is to say")
+        add_on_record(parser, "what else there is to say")
         parser.set_defaults(run=partial(run_answer, answer))
-
-
-def _add_common(parser: argparse.ArgumentParser, reason: str) -> None:
-    parser.add_argument("--lake", required=True, metavar="DIR", help="where the tables are")
-    parser.add_argument("--reason", metavar="TEXT", help=reason)
-    parser.add_argument("--by", metavar="NAME", help="who says so (default: the user of this shell)")
 
 
 def run_control(kind: str, given: argparse.Namespace) -> int:

@@ -30,6 +30,13 @@ def add_source(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="wins over --settings")
 
 
+def add_on_record(parser: argparse.ArgumentParser, reason: str) -> None:
+    """Of an operator's word that is put on record: where, why, and whose it is."""
+    parser.add_argument("--lake", required=True, metavar="DIR", help="where the tables are")
+    parser.add_argument("--reason", metavar="TEXT", help=reason)
+    parser.add_argument("--by", metavar="NAME", help="who says so (default: the user of this shell)")
+
+
 def overrides_of(given: argparse.Namespace) -> dict[str, Any]:
     """The operator's settings, checked: those of the file, and over them those of the command line."""
     overrides: dict[str, Any] = dict(read_overrides(given.settings)) if given.settings else {}

@@ -7,10 +7,11 @@ import getpass
 import json
 from functools import partial
 
-from evenkeel.commands.options import session
+from evenkeel.audit.read import read_table
+from evenkeel.commands.options import add_on_record, session
 from evenkeel.errors import BadInput, SettingsError
 from evenkeel.lake.controls import HANDBACK, TAKEOVER, control_row, last_switches
-from evenkeel.lake.small_appends import append_row, read_small
+from evenkeel.lake.small_appends import append_row
 from evenkeel.lake.store import Lake
 from evenkeel.pulsar.admin import AdminClient
 from evenkeel.sinks.switches import OFF, Values
@@ -27,9 +28,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
         parser = commands.add_parser(word, help=text)
         parser.add_argument("cluster", metavar="CLUSTER")
         parser.add_argument("--config", required=True, metavar="FILE", help="the configuration that names its brokers")
-        parser.add_argument("--lake", required=True, metavar="DIR", help="where the tables are")
-        parser.add_argument("--reason", metavar="TEXT", help="why; it stands on record")
-        parser.add_argument("--by", metavar="NAME", help="who says so (default: the user of this shell)")
+        add_on_record(parser, "why; it stands on record")
         parser.set_defaults(run=run)
 
 
@@ -70,7 +69,7 @@ def run_handback(given: argparse.Namespace) -> int:
 
 def _noted(given: argparse.Namespace) -> Values | None:
     """The values of before the takeover that holds; None if none does."""
-    return last_switches(read_small(Lake(given.lake), "controls", given.cluster, partial(session, _NAME)))
+    return last_switches(read_table(given.lake, "controls", cluster=given.cluster))
 
 
 def _record(given: argparse.Namespace, kind: str, values: Values) -> None:

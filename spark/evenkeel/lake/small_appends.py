@@ -1,4 +1,4 @@
-"""Rows of small tables without Spark, where the lake is a folder: an operator who pauses a cluster waits for no server.
+"""A row put on record without Spark, where the lake is a folder: an operator who pauses a cluster waits for no server.
 
 On an object store two kinds of writers could overwrite each other's commits, so there Spark writes, as everywhere else.
 """
@@ -38,24 +38,6 @@ def append_row(lake: Lake, table: str, row: Mapping[str, Any], session: Session)
     if not DeltaTable.is_deltatable(path):
         raise NoLake(f"there is no table {table} in {lake.root}: name the lake that cycles are written to (--lake)")
     write_deltalake(path, _arrow(table, row), mode="append")
-
-
-def read_small(lake: Lake, table: str, cluster: str, session: Session) -> list[dict[str, Any]]:
-    """A cluster's rows of a small table; without Spark where the lake is a folder."""
-    path = lake.path(table)
-    if local_log(path) is None:
-        from evenkeel.lake.times import with_moments
-
-        times = tuple(column.name for column in TABLES[table].columns if column.type == "timestamp")
-        with session() as spark:
-            rows = spark.read.format("delta").load(path)
-            return with_moments(rows.where(rows.cluster == cluster), times)
-    from deltalake import DeltaTable
-
-    if not DeltaTable.is_deltatable(path):
-        raise NoLake(f"there is no table {table} in {lake.root}: name the lake that cycles are written to (--lake)")
-    found: list[dict[str, Any]] = DeltaTable(path).to_pyarrow_table(filters=[("cluster", "=", cluster)]).to_pylist()
-    return found
 
 
 def _arrow(table: str, row: Mapping[str, Any]) -> pa.Table:

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 
+from evenkeel.decisions.acts.act import UNTOUCHED
 from evenkeel.decisions.guards.situation import Move
 from evenkeel.rounds.reading import Row
 from evenkeel.settings import Settings
 
 DRY_RUN = "dry_run"
-WITHOUT_EFFECT = frozenset({"stale", "refused", "withheld"})
 
 
 def moves(acts: Iterable[Row], now: datetime, settings: Settings) -> list[Move]:
@@ -23,7 +23,7 @@ def moves(acts: Iterable[Row], now: datetime, settings: Settings) -> list[Move]:
 
     In a dry run nothing moves; with evenkeelAssumeUnloadsSucceed it counts all the same.
     """
-    idle = WITHOUT_EFFECT if settings.evenkeelAssumeUnloadsSucceed else WITHOUT_EFFECT | {DRY_RUN}
+    idle = UNTOUCHED - {DRY_RUN} if settings.evenkeelAssumeUnloadsSucceed else UNTOUCHED
     latest: dict[str, Row] = {}
     for act in acts:
         if act["kind"] == "unload" and datetime.fromisoformat(act["cycle_at"]) < now:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+from evenkeel.errors import Unreachable
 from evenkeel.pulsar.admin.client import AdminClient
 from evenkeel.sinks.watching import json_of
 
@@ -30,13 +31,20 @@ class Hands:
 
 def hands_off(client: AdminClient) -> Hands:
     """Asks every broker that the cluster lists."""
+    try:
+        return judged(configurations(client))
+    except Unreachable as error:
+        return Hands(None, (str(error),))
+
+
+def configurations(client: AdminClient) -> dict[str, Mapping[str, str] | None]:
+    """Each listed broker's effective settings (`configuration`). Raises Unreachable where nobody lists the brokers."""
     answer = client.ask("/admin/v2/brokers")[-1]
     brokers = json_of(answer)
     if not isinstance(brokers, list) or not brokers:
-        return Hands(None, (f"the brokers of the cluster cannot be listed: {answer.broker} answered {answer.status}",))
+        raise Unreachable(f"the brokers of the cluster cannot be listed: {answer.broker} answered {answer.status}")
     with ThreadPoolExecutor(min(_AT_ONCE, len(brokers))) as pool:
-        told = dict(zip(brokers, pool.map(lambda broker: configuration(client, broker), brokers), strict=True))
-    return judged(told)
+        return dict(zip(brokers, pool.map(lambda broker: configuration(client, broker), brokers), strict=True))
 
 
 def configuration(client: AdminClient, broker: str) -> Mapping[str, str] | None:

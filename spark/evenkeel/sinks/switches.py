@@ -2,7 +2,7 @@
 
 `POST /brokers/configuration/{key}/{value}` is in force on every broker within seconds, without a restart; `DELETE`
 brings back what the broker's file says. Pulsar stores any value unchecked, so what was stored is read back from every
-broker (`hands_off.configuration`).
+broker (`hands_off.configurations`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from evenkeel.errors import Unreachable
 from evenkeel.pulsar.admin.client import AdminClient
 from evenkeel.pulsar.admin.hop import Hop
 from evenkeel.pulsar.admin.quoting import admin_path
-from evenkeel.sinks.hands_off import SWITCHES, configuration
+from evenkeel.sinks.hands_off import SWITCHES, configurations
 from evenkeel.sinks.watching import json_of
 
 Values = Mapping[str, str | None]
@@ -46,11 +46,7 @@ def set_values(client: AdminClient, values: Values) -> None:
 
 def steering(client: AdminClient) -> dict[str, list[str]]:
     """Switch -> brokers on which it is not off, or that do not tell."""
-    answer = client.ask(admin_path("brokers"))[-1]
-    brokers = json_of(answer)
-    if not isinstance(brokers, list) or not brokers:
-        raise Unreachable(f"the brokers of the cluster cannot be listed: {_in_words(answer)}")
-    told = {broker: configuration(client, broker) or {} for broker in brokers}
+    told = {broker: said or {} for broker, said in configurations(client).items()}
     found = {switch: sorted(b for b, said in told.items() if str(said.get(switch)) != OFF) for switch in SWITCHES}
     return {switch: on for switch, on in found.items() if on}
 
