@@ -79,9 +79,22 @@ class Attempt:
 
     @property
     def writes(self) -> tuple[Write, ...]:
+        return self._listed("writes")
+
+    @property
+    def reads(self) -> tuple[Write, ...]:
+        """The writes of earlier cycles that it rests on."""
+        return self._listed("reads")
+
+    @property
+    def schema_version(self) -> int:
+        """That of the tables when it was written."""
+        return int(self.planned.get("schema_version") or 1)
+
+    def _listed(self, column: str) -> tuple[Write, ...]:
         return tuple(
             Write(w["table"], w["write_id"], int(w["version"]), int(w["rows"]), w["digest"], self.cluster)
-            for w in self.planned["writes"]
+            for w in self.planned[column]
         )
 
     def writes_of(self, table: str) -> tuple[Write, ...]:
@@ -93,7 +106,12 @@ def read_attempts(lake: str | Path, *, cluster: str | None = None) -> list[Attem
 
     Raises LakeError where there is no lake, or its `cycles` table cannot be read.
     """
-    rows = sorted(_rows(lake, "cycles", _equals("cluster", cluster)), key=lambda r: (r["cluster"], r["sequence"]))
+    return attempts_of(_rows(lake, "cycles", _equals("cluster", cluster)))
+
+
+def attempts_of(rows: Iterable[Row]) -> list[Attempt]:
+    """The attempts that these rows of `cycles` tell of, oldest cycle first."""
+    rows = sorted(rows, key=lambda row: (row["cluster"], row["sequence"]))
     attempts: dict[tuple[str, datetime, str], dict[str, Row]] = {}
     for row in rows:
         kinds = attempts.setdefault((row["cluster"], row["cycle_at"], row["attempt_id"]), {})
@@ -146,7 +164,7 @@ def find_cycles(lake: str | Path, *, cluster: str | None = None, cycle: str | da
     by_cluster = {name: [a for a in cycles if a.cluster == name] for name in wanted}
     if cycle is None or cycle == LATEST:
         return [by_cluster[name][-1] for name in wanted]
-    earliest, latest = _time_span(cycle)
+    earliest, latest = time_span(cycle)
     found = [a for name in wanted for a in by_cluster[name] if earliest <= a.cycle_at <= latest]
     return _only_one_each(found, by_cluster, earliest, str(cycle), lake)
 
@@ -173,6 +191,11 @@ def _only_one_each(
 def read_table(lake: str | Path, table: str, *, cluster: str | None = None) -> list[Row]:
     """All rows of a table that no manifest lists."""
     return _rows(lake, table, _equals("cluster", cluster))
+
+
+def read_where(lake: str | Path, table: str, where: Mapping[str, Sequence[object]]) -> list[Row]:
+    """Rows of a table that no manifest lists, whose columns have one of the values given."""
+    return _rows(lake, table, _all_of(*(_is_in(column, values) for column, values in where.items())))
 
 
 def read_commands(lake: str | Path, manifest: Attempt) -> list[Row]:
@@ -326,7 +349,7 @@ def _all_of(*conditions: Any) -> Any:
     return whole
 
 
-def _time_span(cycle: str | datetime) -> tuple[datetime, datetime]:
+def time_span(cycle: str | datetime) -> tuple[datetime, datetime]:
     """The moments that a given time stands for: itself, or all of the second or minute that it names."""
     if isinstance(cycle, datetime):
         at = cycle if cycle.tzinfo else cycle.replace(tzinfo=UTC)

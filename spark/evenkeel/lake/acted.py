@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from evenkeel.lake.schema import CYCLE_COLUMNS, Column, Table, cycle_table
 
+_ACTS = "array<struct<command_id:string,outcome:string,seen_at:string>>"
+_PAUSES = "array<struct<by:string,reason:string>>"
 _WRITES = "array<struct<table:string,write_id:string,version:bigint,rows:bigint,digest:string>>"
 
 COMMANDS = cycle_table(
@@ -94,13 +96,17 @@ CYCLES = Table(
         Column("predecessor_status", "string", "used, none (first cycle), missing (not on record) or older"),
         Column("source", "string", "where the snapshot came from"),
         Column("snapshot", "string", "the landed snapshot"),
+        Column("snapshot_at", "timestamp", "when the snapshot was taken", since=2),
         Column("wishes", "array<string>", "wishes that the attempt took", nullable=False),
+        Column("acts", _ACTS, "commands of the day before that it counted on, with what was known of each", since=2),
+        Column("pauses", _PAUSES, "pauses of the cluster that held when it began", since=2),
         Column("writes", _WRITES, "every write of this attempt: write id, table version, rows, digest", nullable=False),
         Column("reads", _WRITES, "every write of earlier cycles that was read", nullable=False),
         Column("dag_id", "string", "Airflow DAG, or `cli`"),
         Column("run_id", "string", "Airflow run"),
         Column("code_version", "string", "version of Evenkeel"),
         Column("code_digest", "string", "digest of the deciding code"),
+        Column("schema_version", "int", "version of the tables; NULL for the first", since=2),
         Column("recorded_at", "timestamp", "clock of the publisher", nullable=False),
         Column("body_digest", "string", "digest of this row's content", nullable=False),
         Column("previous_digest", "string", "manifest_digest of the row before; empty for the first", nullable=False),

@@ -12,7 +12,7 @@ import json
 import logging
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -36,9 +36,13 @@ _TRIES = 30
 _CONFLICTS = ("DELTA_CONCURRENT_APPEND", "ConcurrentAppendException", "DELTA_CONCURRENT_TRANSACTION")
 
 
-def body_digest(row: dict[str, Any]) -> str:
-    """sha256 over the content of a manifest row, columns by name; the recording clock is left out."""
-    body = {name: value for name, value in row.items() if name not in _OUTSIDE_THE_BODY}
+def body_digest(row: Mapping[str, Any]) -> str:
+    """sha256 over the content of a manifest row, columns by name; the recording clock is left out.
+
+    A row of an earlier schema version is digested with the columns of that version.
+    """
+    known = CYCLES.names_at(row.get("schema_version") or 1)
+    body = {name: row[name] for name in known if name not in _OUTSIDE_THE_BODY}
     text = json.dumps(body, sort_keys=True, ensure_ascii=False, default=_as_text)
     return hashlib.sha256(text.encode()).hexdigest()
 

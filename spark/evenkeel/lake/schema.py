@@ -14,11 +14,16 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
 
 
+SCHEMA_VERSION = 2
+"""The version of all tables together. It rises by one whenever columns join; columns never leave and never change."""
+
+
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column: SQL type, comment, unit ("" where a unit makes no sense), and whether NULL is allowed.
+    """One column: SQL type, comment, unit ("" where a unit makes no sense), whether NULL is allowed, and the schema
+    version `since` which it is there.
 
-    NULL always means *not known*; a figure that is known to be nothing is 0.
+    NULL always means *not known*; a figure that is known to be nothing is 0. Rows older than a column hold NULL there.
     """
 
     name: str
@@ -26,6 +31,7 @@ class Column:
     comment: str
     unit: str = ""
     nullable: bool = True
+    since: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +54,10 @@ class Table:
     def column_names(self) -> tuple[str, ...]:
         return tuple(column.name for column in self.columns)
 
+    def names_at(self, version: int) -> tuple[str, ...]:
+        """The columns that the table had in a schema version."""
+        return tuple(column.name for column in self.columns if column.since <= version)
+
     def struct_type(self) -> StructType:
         """The Spark schema, in column order."""
         from pyspark.sql.types import StructField, StructType
@@ -63,6 +73,17 @@ class Table:
     def body_columns(self) -> tuple[Column, ...]:
         """Columns that a task fills; the stamp of the write is added by the lake."""
         return tuple(column for column in self.columns if column.name not in STAMP_NAMES)
+
+
+def column_definition(column: Column) -> str:
+    """The column as DDL names it, with its comment."""
+    comment = f"{column.comment} [{column.unit}]" if column.unit else column.comment
+    return f"`{column.name}` {column.type}{'' if column.nullable else ' NOT NULL'} COMMENT {sql_text(comment)}"
+
+
+def sql_text(text: str) -> str:
+    """A literal of Spark SQL."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def _column_type(text: str) -> DataType:

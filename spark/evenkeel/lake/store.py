@@ -18,8 +18,9 @@ from evenkeel.engine.code import code_digest, code_version
 from evenkeel.handover import Handover, Write
 from evenkeel.lake.commits import added_files, committed_version, newest_version, table_exists
 from evenkeel.lake.observing import observed
-from evenkeel.lake.schema import STAMP_NAMES, Table
+from evenkeel.lake.schema import STAMP_NAMES, Table, column_definition, sql_text
 from evenkeel.lake.tables import TABLES
+from evenkeel.lake.upgrading import upgrade
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -49,8 +50,12 @@ class Lake:
         return f"{self.root}/{table}"
 
     def ensure_tables(self, spark: SparkSession, names: Iterable[str] | None = None) -> None:
-        """Creates the tables that are missing; cheap where all exist, and safe with several callers at once."""
+        """Creates the tables that are missing, and adds columns that have joined since a lake was made.
+
+        Cheap where all exist, and safe with several callers at once.
+        """
         missing = [TABLES[name] for name in (names or TABLES) if not table_exists(spark, self.path(name))]
+        upgrade(spark, [(TABLES[n], self.path(n)) for n in (names or TABLES) if TABLES[n] not in missing])
         if missing:
             log.info("creating %d tables under %s", len(missing), self.root)
             with ThreadPoolExecutor(_PARALLEL_APPENDS) as pool:
@@ -131,15 +136,25 @@ class Lake:
             frame = spark.read.format("delta").option("versionAsOf", max(write.version for write in listed)).load(path)
         else:
             frame = spark.read.schema(TABLES[table].struct_type()).option("basePath", path).parquet(*files)
-        return frame.where(F.col("write_id").isin(ids)).select(*TABLES[table].column_names())
+        found = frame.where(F.col("write_id").isin(ids))
+        if files is None:
+            return with_all_columns(found, TABLES[table])
+        return found.select(*TABLES[table].column_names())
+
+
+def with_all_columns(frame: DataFrame, table: Table) -> DataFrame:
+    """Rows of a version that may be older than some of the table's columns: NULL there."""
+    from pyspark.sql import functions as F
+
+    there = set(frame.columns)
+    return frame.select(
+        [F.col(c.name) if c.name in there else F.lit(None).cast(c.type).alias(c.name) for c in table.columns]
+    )
 
 
 def create_statement(table: Table, path: str) -> str:
     """The table's DDL, with the comments that `DESCRIBE` and a catalog show."""
-    columns = ",\n  ".join(
-        f"`{c.name}` {c.type}{'' if c.nullable else ' NOT NULL'} COMMENT {_text(_comment(c.comment, c.unit))}"
-        for c in table.columns
-    )
+    columns = ",\n  ".join(column_definition(column) for column in table.columns)
     properties = dict(_PROPERTIES)
     if not {"cycle_at", "write_id"} <= set(table.column_names()):
         del properties["delta.dataSkippingStatsColumns"]
@@ -147,8 +162,8 @@ def create_statement(table: Table, path: str) -> str:
         properties["delta.isolationLevel"] = "Serializable"
     return (
         f"CREATE TABLE IF NOT EXISTS delta.`{path}` (\n  {columns}\n) USING delta\n"
-        f"PARTITIONED BY ({', '.join(table.partition)})\nCOMMENT {_text(table.comment)}\n"
-        f"TBLPROPERTIES ({', '.join(f'{_text(k)} = {_text(v)}' for k, v in properties.items())})"
+        f"PARTITIONED BY ({', '.join(table.partition)})\nCOMMENT {sql_text(table.comment)}\n"
+        f"TBLPROPERTIES ({', '.join(f'{sql_text(k)} = {sql_text(v)}' for k, v in properties.items())})"
     )
 
 
@@ -178,11 +193,3 @@ def commit_metadata(handover: Handover, task: str, write_id: str, reads: Sequenc
         "reads": [[write.table, write.version, write.write_id] for write in reads],
     }
     return json.dumps(body, sort_keys=True, ensure_ascii=False)
-
-
-def _comment(comment: str, unit: str) -> str:
-    return f"{comment} [{unit}]" if unit else comment
-
-
-def _text(value: str) -> str:
-    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"

@@ -15,3 +15,7 @@ class Refused(AirflowError):
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
         self.status = status
+
+
+class OutOfOrder(AirflowError):
+    """A backfill's cycle was started before the one that it goes on from."""

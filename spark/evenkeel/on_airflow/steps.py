@@ -17,6 +17,7 @@ from evenkeel.errors import BadInput, EvenkeelError, SettingsError
 from evenkeel.handover import FAILED, Handover
 from evenkeel.on_airflow.credentials import from_airflow, store_from_airflow
 from evenkeel.on_airflow.liveness import server_watched
+from evenkeel.on_airflow.order import await_turn, kind_of
 from evenkeel.tasks.begin import CycleRequest, open_cycles
 from evenkeel.tasks.pipeline import DECIDING, PUBLISH, task
 
@@ -47,6 +48,8 @@ class TaskInstance(Protocol):
 
     def xcom_pull(self, task_ids: str, key: str = ..., *, map_indexes: Any = ...) -> Any: ...
 
+    def get_previous_dagrun(self, state: str | None = ...) -> Any: ...
+
     def get_task_states(self, dag_id: str, *, task_ids: list[str], run_ids: list[str]) -> dict[str, Any]: ...
 
 
@@ -54,9 +57,9 @@ def begin(spark: SparkSession, params: Mapping[str, Any], dag_run: Any, ti: Task
     """Opens the run's cycles and ingests their snapshots."""
 
     def ingest() -> Handover:
-        return task("ingest")(
-            spark, open_cycles(spark, request_from(params, dag_run), from_airflow, store_from_airflow)
-        )
+        before = await_turn(dag_run, ti)
+        request = replace(request_from(params, dag_run), after=None if before is None else before.isoformat())
+        return task("ingest")(spark, open_cycles(spark, request, from_airflow, store_from_airflow))
 
     return _carried_out(ingest, ti)
 
@@ -162,7 +165,7 @@ def request_from(params: Mapping[str, Any], dag_run: Any) -> CycleRequest:
         dag_id=dag_run.dag_id,
         run_id=dag_run.run_id,
         wishes=tuple(params.get("wishes") or ()),
-        kind="backfill" if str(getattr(dag_run.run_type, "value", dag_run.run_type)) == "backfill" else "live",
+        kind=kind_of(dag_run),
     )
 
 

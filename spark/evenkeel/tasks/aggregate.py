@@ -32,13 +32,17 @@ def run(spark: SparkSession, handover: Handover) -> Handover:
     if not handover.open_cycles():
         return handover
     lake = Lake(handover.lake)
+    load, reads = aggregated(spark, lake, handover)
+    return handover.with_writes(lake.append(spark, load, handover=handover, task="aggregate", reads=reads))
+
+
+def aggregated(spark: SparkSession, lake: Lake, handover: Handover) -> tuple[dict[str, DataFrame], tuple[Write, ...]]:
+    """The rows of every open cluster, per table, and the earlier writes that they rest on."""
     previous, before = predecessor_rows(spark, lake, handover, "bundle_load")
     splits, decided = predecessor_rows(spark, lake, handover, "split_decisions")
     known = without_histories(previous, forgotten(splits, handover))
     seen, inherited = with_children(spark, lake, handover, observed(spark, lake, handover, known))
-    load = load_of(seen, weights(spark, handover))
-    reads = before + decided + inherited
-    return handover.with_writes(lake.append(spark, load, handover=handover, task="aggregate", reads=reads))
+    return load_of(seen, weights(spark, handover)), before + decided + inherited
 
 
 def forgotten(splits: DataFrame, handover: Handover) -> DataFrame:

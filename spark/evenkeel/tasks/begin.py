@@ -48,7 +48,8 @@ class CycleRequest:
     `source` is `recording:FOLDER`, or empty for the clusters of `configuration` (a TOML file). `clusters` are names,
     none for all; with a `source` one name renames its cluster. `at` is the moment to decide (ISO-8601), None for a
     recording's newest snapshot and for a running cluster as it is now. `overrides` win over the configuration's
-    settings. `wishes` are splits and unloads to carry out beside what the strategies decide (see `wishing.wish_row`).
+    settings. `after`, of a backfill, is the moment of the cycle before: a recording's snapshot up to then is none for
+    this one. `wishes` are splits and unloads to carry out beside what the strategies decide (see `wishing.wish_row`).
     """
 
     lake: str
@@ -61,6 +62,7 @@ class CycleRequest:
     dag_id: str = "cli"
     run_id: str = ""
     kind: str = "live"
+    after: str | None = None
     wishes: tuple[Mapping[str, Any], ...] = ()
 
     def sources(self) -> tuple[ClusterSource, ...]:
@@ -125,7 +127,7 @@ def cycles_of(
                 return _fetched(pool, source, request.at or iso(datetime.now(UTC)), connect)
             if source.live:
                 return _observed(pool, source, at, credentials, may_observe)
-            return partial(_recorded, source, request.at)
+            return partial(_recorded, source, request.at, request.after)
 
         return [cycle() for cycle in [begun(source) for source in sources]]
 
@@ -232,9 +234,14 @@ def _left_out(source: ClusterSource, at: datetime, error: EvenkeelError) -> Clus
     )
 
 
-def _recorded(source: ClusterSource, at: str | None) -> ClusterCycle:
+def _recorded(source: ClusterSource, at: str | None, after: str | None = None) -> ClusterCycle:
     recording = Recording(source.recording)
     snapshot = recording.snapshots[-1] if at is None else recording.at(at)
+    if at is not None and after is not None and utc(snapshot.cycle_at) <= utc(after):
+        words = f"the recording holds no snapshot after {after} up to {at}; the one before is of {snapshot.cycle_at}"
+        return _left_out(
+            replace(source, cluster=source.cluster or cluster_name(snapshot)), utc(at), LandingError(words)
+        )
     return ClusterCycle(
         cluster=source.cluster or cluster_name(snapshot),
         cycle_at=snapshot.cycle_at,

@@ -10,7 +10,7 @@ from evenkeel.decisions.acts.act import acts_of
 from evenkeel.decisions.acts.settling import split_children
 from evenkeel.engine.flat import any_of
 from evenkeel.engine.grouped import grouped_map
-from evenkeel.handover import ClusterCycle, Handover, Write
+from evenkeel.handover import ClusterCycle, Handover, Run, Write
 from evenkeel.lake.schema import Table, ddl_type
 from evenkeel.lake.store import Lake
 from evenkeel.lake.tables import TABLES
@@ -25,33 +25,38 @@ CYCLE_TYPE = (
     "kind string, snapshot_at timestamp, predecessor_cycle_at timestamp, predecessor_status string, "
     "wishes string, steering string"
 )
+_CYCLE_TIMES = ("cycle_at", "snapshot_at", "predecessor_cycle_at")
 
 
 def cycle_rows(spark: SparkSession, handover: Handover) -> DataFrame:
     """One row per open cluster: which cycle, with which settings."""
+    rows = [cycle_row(cycle, handover.run) for cycle in handover.open_cycles()]
+    return with_cycle_times(spark.createDataFrame(rows, CYCLE_TYPE.replace("timestamp", "string")))
+
+
+def cycle_row(cycle: ClusterCycle, run: Run) -> tuple[str | None, ...]:
+    """The columns of `CYCLE_TYPE`, times as text."""
+    return (
+        cycle.cluster,
+        cycle.cycle_at,
+        cycle.settings,
+        cycle.settings_digest,
+        cycle.manager,
+        run.mode,
+        run.kind,
+        cycle.snapshot.cycle_at,
+        cycle.predecessor.cycle_at,
+        cycle.predecessor.status,
+        json.dumps(cycle.wishes),
+        json.dumps({"acts": cycle.acts, "pauses": cycle.pauses}),
+    )
+
+
+def with_cycle_times(frame: DataFrame) -> DataFrame:
+    """Rows of `CYCLE_TYPE` whose times were given as text."""
     from pyspark.sql import functions as F
 
-    times = {"cycle_at", "snapshot_at", "predecessor_cycle_at"}
-    text_type = CYCLE_TYPE.replace("timestamp", "string")
-    rows = [
-        (
-            cycle.cluster,
-            cycle.cycle_at,
-            cycle.settings,
-            cycle.settings_digest,
-            cycle.manager,
-            handover.run.mode,
-            handover.run.kind,
-            cycle.snapshot.cycle_at,
-            cycle.predecessor.cycle_at,
-            cycle.predecessor.status,
-            json.dumps(cycle.wishes),
-            json.dumps({"acts": cycle.acts, "pauses": cycle.pauses}),
-        )
-        for cycle in handover.open_cycles()
-    ]
-    frame = spark.createDataFrame(rows, text_type)
-    return frame.withColumns({name: F.to_timestamp(name) for name in times})
+    return frame.withColumns({name: F.to_timestamp(name) for name in _CYCLE_TIMES})
 
 
 def round_inputs(spark: SparkSession, lake: Lake, handover: Handover, *tables: str) -> dict[str, DataFrame]:

@@ -11,11 +11,14 @@ from typing import Any
 from evenkeel.engine.code import code_digest, code_version
 from evenkeel.handover import OPEN, ClusterCycle, Handover, Write
 from evenkeel.lake.manifest import write_rows
+from evenkeel.lake.schema import SCHEMA_VERSION
 from evenkeel.tasks.inputs import children_of_splits
 
 # Of the cycle before, a cycle reads the averages, whose splits end some of them, and the strategies' state.
 STATE_TABLES = ("bundle_load", "split_decisions", "strategy_state")
 _FIGURES = ("shedder", "placement", "splits", "unloads", "placements", "refusals", "held")
+# Of a command that was counted on: the command itself stands in `commands`.
+_ACT = ("command_id", "outcome", "seen_at")
 _RATIOS = ("before_max_over_mean", "after_max_over_mean", "moved_traffic_share")
 
 
@@ -42,13 +45,17 @@ def manifest_row(handover: Handover, cycle: ClusterCycle, plan: Mapping[str, Any
         "predecessor_status": before.status,
         "source": cycle.source,
         "snapshot": cycle.snapshot.path or None,
+        "snapshot_at": _moment(cycle.snapshot.cycle_at),
         "wishes": [wish["wish_id"] for wish in cycle.wishes] if cycle.status == OPEN else [],
+        "acts": [{name: act[name] for name in _ACT} for act in cycle.acts],
+        "pauses": [dict(pause) for pause in cycle.pauses],
         "writes": write_rows(writes),
         "reads": write_rows([write for write in before.writes if write.table in read_before(cycle)]),
         "dag_id": handover.run.dag_id,
         "run_id": handover.run.run_id,
         "code_version": code_version(),
         "code_digest": code_digest(),
+        "schema_version": SCHEMA_VERSION,
         "recorded_at": now,
     }
     return {**row, "attempt_id": attempt_id(row)}

@@ -60,24 +60,25 @@ def undecidable(handover: Handover) -> dict[str, str]:
 
 
 def topic_hashes(spark: SparkSession, lake: Lake, handover: Handover, inputs: dict[str, DataFrame]) -> DataFrame:
-    """The topics of each bundle chosen, only where its algorithm looks at topics: see `TOPICS_TYPE`.
+    """The topics of each bundle chosen, only where its algorithm looks at topics: see `TOPICS_TYPE`."""
+    empty = spark.createDataFrame([], TOPICS_TYPE)
+    if not any(split_round.cuts_by_topics(cycle) for cycle in handover.open_cycles()):
+        return empty
+    rounds = {**inputs, "topic_hashes": empty}
+    chosen = decide_rounds(rounds, by_manager.choose_to_split, {"chosen": split_round.chosen_type()})["chosen"]
+    return empty if chosen.isEmpty() else hashes_in(chosen, read_checked(lake, spark, handover, "topic_stats"))
+
+
+def hashes_in(chosen: DataFrame, topic_stats: DataFrame) -> DataFrame:
+    """The topics of each chosen bundle (see `split_round.chosen_type`), of those of `topic_stats`.
 
     `hashes` are those of all its topics, ascending. The `loaded_…` arrays go together: hash, msg/s and byte/s of the
     topics that its owner has loaded, by hash and name.
     """
     from pyspark.sql import functions as F
 
-    empty = spark.createDataFrame([], TOPICS_TYPE)
-    if not any(split_round.cuts_by_topics(cycle) for cycle in handover.open_cycles()):
-        return empty
-    rounds = {**inputs, "topic_hashes": empty}
-    chosen = decide_rounds(rounds, by_manager.choose_to_split, {"chosen": split_round.chosen_type()})["chosen"]
-    if chosen.isEmpty():
-        return empty
     inside = (F.col("hash") >= F.col("lower")) & ((F.col("hash") < F.col("upper")) | F.col("is_last"))
-    topics = read_checked(lake, spark, handover, "topic_stats").join(
-        F.broadcast(chosen), on=["cluster", "namespace"], how="inner"
-    )
+    topics = topic_stats.join(F.broadcast(chosen), on=["cluster", "namespace"], how="inner")
     # A topic that moves is shown twice: it counts once, with what the bundle's owner shows of it.
     shown = F.when((F.col("observation") == "loaded") & (F.col("broker") == F.col("owner")), _load())
     one_each = topics.where(inside).groupBy("cluster", "bundle", "topic", "hash").agg(F.max(shown).alias("load"))

@@ -1,0 +1,75 @@
+"""Proof of the record: are the manifests one chain, are their rows as they were written, does it all come out again?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from evenkeel.audit.read import Attempt, attempts_of, read_table
+from evenkeel.audit.verify.chain import check_chain
+from evenkeel.audit.verify.check import BUNDLES, TOPICS, Verified, verify_attempts
+from evenkeel.audit.verify.faults import CHAIN, CODE, CONTENT, DATA, UNKNOWN, Fault
+from evenkeel.audit.verify.history import rewriting_commits
+from evenkeel.audit.verify.standing import check_reads
+from evenkeel.errors import NoSuchCycle
+from evenkeel.lake.store import Lake
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from pyspark.sql import SparkSession
+
+__all__ = ["BUNDLES", "CHAIN", "CODE", "CONTENT", "DATA", "TOPICS", "UNKNOWN", "Fault", "Report", "verify"]
+
+
+@dataclass(frozen=True)
+class Report:
+    """`manifests` and `heads` are by cluster; `attempts` are those of the range, `verified` what came of them."""
+
+    manifests: dict[str, int]
+    heads: dict[str, str]
+    attempts: Sequence[Attempt]
+    verified: Verified
+    faults: tuple[Fault, ...] = field(default=())
+
+    @property
+    def is_sound(self) -> bool:
+        return not self.faults
+
+
+def verify(
+    lake: str,
+    session: Callable[[], AbstractContextManager[SparkSession]],
+    *,
+    cluster: str | None = None,
+    since: datetime | None = None,
+    until: datetime | None = None,
+    depth: str | None = TOPICS,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> Report:
+    """Checks the whole chain of each cluster, and the attempts at cycles of a range (ends included, all by default).
+
+    `depth` None looks at the chain only, and asks for no session. Raises NoSuchCycle where nothing is on record.
+    """
+    rows = read_table(lake, "cycles", cluster=cluster)
+    if not rows:
+        whose = f" of cluster {cluster!r}" if cluster else ""
+        raise NoSuchCycle(f"no cycle{whose} is on record in {lake}: there is nothing to verify.")
+    by_cluster: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        by_cluster.setdefault(row["cluster"], []).append(row)
+    faults = [fault for own in by_cluster.values() for fault in check_chain(own)]
+    faults += [Fault("", None, CHAIN, "cycles", "its log", words) for words in rewriting_commits(lake, "cycles")]
+    every = attempts_of(rows)
+    faults += check_reads(every)
+    attempts = [a for a in every if (since is None or a.cycle_at >= since) and (until is None or a.cycle_at <= until)]
+    verified = Verified()
+    if depth is not None and attempts:
+        versions = {write.write_id: attempt.schema_version for attempt in every for write in attempt.writes}
+        with session() as spark:
+            verified = verify_attempts(spark, Lake(lake), attempts, versions, depth=depth, progress=progress)
+    heads = {name: max(own, key=lambda row: row["sequence"])["manifest_digest"] for name, own in by_cluster.items()}
+    counts = {name: len(own) for name, own in by_cluster.items()}
+    return Report(counts, heads, attempts, verified, (*faults, *verified.faults))

@@ -1,0 +1,189 @@
+"""`verify`: the record of a range of cycles proved, in chunks that are read and decided again in a few jobs each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from evenkeel.audit.read import Attempt
+from evenkeel.audit.verify.background import background_of
+from evenkeel.audit.verify.contents import Checked, check_contents
+from evenkeel.audit.verify.decisions import OUTPUTS, decisions_again, listed
+from evenkeel.audit.verify.differences import differing
+from evenkeel.audit.verify.digests import contents, nothing
+from evenkeel.audit.verify.faults import CODE, DATA, UNKNOWN, Fault
+from evenkeel.audit.verify.loads import LOADS, loads_again
+from evenkeel.audit.verify.recorded import Again, again
+from evenkeel.audit.verify.rows import ATTEMPT, Rows
+from evenkeel.engine.code import code_digest, code_version
+from evenkeel.errors import SettingsError
+from evenkeel.lake.store import Lake
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+TOPICS, BUNDLES = "topics", "bundles"
+# As many rows of bundles as a worker group, and of topics as a sum, can take at a time without running out of memory.
+_ROWS_AT_ONCE = 600_000
+_CYCLES_AT_ONCE = 400
+_PLANNED = (
+    *("plan_id", "shedder", "placement", "splits", "unloads", "placements", "refusals", "held"),
+    *("before_max_over_mean", "after_max_over_mean", "moved_traffic_share"),
+)
+Progress = Callable[[int, int], None]
+
+
+@dataclass
+class Verified:
+    """What came of it: attempts (ids) that were decided again, how deep, and all faults."""
+
+    reproduced: dict[str, str] = field(default_factory=dict)
+    differing: set[str] = field(default_factory=set)
+    undecidable: set[str] = field(default_factory=set)
+    faults: list[Fault] = field(default_factory=list)
+
+    @property
+    def tried(self) -> int:
+        return len(self.reproduced) + len(self.differing) + len(self.undecidable)
+
+
+def verify_attempts(
+    spark: SparkSession,
+    lake: Lake,
+    attempts: Sequence[Attempt],
+    versions: Mapping[str, int],
+    *,
+    depth: str = TOPICS,
+    progress: Progress = lambda done, total: None,
+) -> Verified:
+    """Checks what these attempts wrote, and decides those again that decided.
+
+    `versions`: write id -> schema version. `depth` says where deciding again begins: at the topics on record, or at the
+    loads of bundles.
+    """
+    found = Verified()
+    done = 0
+    for chunk in chunks(attempts):
+        _verify_chunk(spark, lake, chunk, versions, depth, found)
+        done += len(chunk)
+        progress(done, len(attempts))
+    found.faults.sort(key=lambda one: (one.cluster, str(one.cycle_at), one.kind, one.table, one.place))
+    return found
+
+
+def chunks(attempts: Iterable[Attempt]) -> Iterator[list[Attempt]]:
+    """Attempts of one schema version, in order, a bounded number of rows at a time."""
+    chunk: list[Attempt] = []
+    rows = 0
+    for attempt in attempts:
+        own = sum(write.rows for write in attempt.writes)
+        full = rows + own > _ROWS_AT_ONCE or len(chunk) == _CYCLES_AT_ONCE
+        if chunk and (full or attempt.schema_version != chunk[-1].schema_version):
+            yield chunk
+            chunk, rows = [], 0
+        chunk.append(attempt)
+        rows += own
+    if chunk:
+        yield chunk
+
+
+def _verify_chunk(
+    spark: SparkSession, lake: Lake, chunk: list[Attempt], versions: Mapping[str, int], depth: str, found: Verified
+) -> None:
+    checked = check_contents(_rows(spark, lake, chunk), chunk, versions)
+    found.faults += checked.faults
+    known = background_of(lake, chunk)
+    own: list[Again] = []
+    for attempt in chunk:
+        if attempt.plan_id is None:
+            continue
+        try:
+            _demand_rows(attempt, checked)
+            own.append(again(attempt, known))
+        except (LookupError, SettingsError) as error:
+            found.undecidable.add(attempt.attempt_id)
+            found.faults.append(_unknown(attempt, str(error.args[0])))
+    if own:
+        _decide(checked.rows, own, depth, found)
+
+
+def _rows(spark: SparkSession, lake: Lake, attempts: Sequence[Attempt]) -> Rows:
+    moments = [attempt.cycle_at for attempt in attempts]
+    before = [attempt.planned["predecessor_cycle_at"] for attempt in attempts]
+    return Rows(spark, lake, min([*moments, *(at for at in before if at is not None)]), max(moments))
+
+
+def _demand_rows(attempt: Attempt, checked: Checked) -> None:
+    needed = {(w.cluster, w.table, w.write_id) for w in (*attempt.writes, *attempt.reads)}
+    lost = sorted({table for _, table, _ in needed & checked.missing})
+    if lost:
+        raise LookupError(f"rows of {', '.join(lost)} that it rests on cannot be read as they were")
+
+
+def _decide(rows: Rows, own: list[Again], depth: str, found: Verified) -> None:
+    deep = [one for one in own if depth == TOPICS and one.attempt.writes_of("topic_stats")]
+    wrong: dict[str, list[tuple[str, str]]] = {}
+    if deep:
+        made = loads_again(rows, deep)
+        _compare(rows, deep, {table: made[table] for table in LOADS}, wrong)
+    made, plans = decisions_again(rows, own)
+    _compare(rows, own, {table: made[table] for table in OUTPUTS}, wrong)
+    for one in own:
+        name = one.attempt.attempt_id
+        told = _other_plan(one.attempt.planned, plans.get(name, {}))
+        if told and name not in wrong:  # else the rows say it better
+            wrong.setdefault(name, []).append(("cycles", told))
+        if name in wrong:
+            found.differing.add(name)
+            found.faults += [_fault(one.attempt, table, words) for table, words in wrong[name]]
+        else:
+            found.reproduced[name] = TOPICS if one in deep else BUNDLES
+
+
+def _compare(
+    rows: Rows, own: Sequence[Again], made: Mapping[str, DataFrame], wrong: dict[str, list[tuple[str, str]]]
+) -> None:
+    """Adds to `wrong` what is decided otherwise now: attempt -> (table, in words)."""
+    version = own[0].attempt.schema_version
+    for table, frame in made.items():
+        recorded = rows.of(table, listed(own))
+        before, after = (contents(side, table, version, (ATTEMPT,)) for side in (recorded, frame))
+        names = [one.attempt.attempt_id for one in own]
+        other = [n for n in names if before.get((n,), nothing()) != after.get((n,), nothing())]
+        if not other:
+            continue
+        left, right = (side.where(side[ATTEMPT].isin(other)) for side in (recorded, frame))
+        told = differing(left, right, table, version, ATTEMPT)
+        for name in other:
+            wrong.setdefault(name, []).append((table, "; ".join(told.get(name, ["another number of equal rows"]))))
+
+
+def _other_plan(planned: Mapping[str, Any], plan: Mapping[str, Any]) -> str:
+    names = [name for name in _PLANNED if planned[name] != plan.get(name)]
+    return ", ".join(f"{name} {planned[name]} became {plan.get(name)}" for name in names)
+
+
+def _fault(attempt: Attempt, table: str, words: str) -> Fault:
+    planned = attempt.planned
+    if planned["code_digest"] == code_digest():
+        kind, why = DATA, "decided otherwise by the very code that decided first"
+    else:
+        kind = CODE
+        why = f"decided by version {planned['code_version']}, and otherwise by this one ({code_version()})"
+    return Fault(
+        attempt.cluster,
+        attempt.cycle_at,
+        kind,
+        table,
+        f"attempt {attempt.number}",
+        f"{why}: {words}",
+        attempt.attempt_id,
+    )
+
+
+def _unknown(attempt: Attempt, words: str) -> Fault:
+    text = f"cannot be decided again: {words}"
+    return Fault(
+        attempt.cluster, attempt.cycle_at, UNKNOWN, "cycles", f"attempt {attempt.number}", text, attempt.attempt_id
+    )

@@ -1,0 +1,115 @@
+"""Whether the rows that manifests list are still the rows that were written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from evenkeel.audit.read import Attempt
+from evenkeel.audit.verify.differences import differing
+from evenkeel.audit.verify.digests import Content, contents, nothing
+from evenkeel.audit.verify.faults import CONTENT, Fault
+from evenkeel.audit.verify.rows import Rows
+from evenkeel.handover import Write
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_BY = ("cluster", "write_id")
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """Faults, the rows with changed writes as they were once (where that can be read), and what is not whole.
+
+    `missing`: (cluster, table, write id) of writes that are neither now nor at their version what they were.
+    """
+
+    faults: tuple[Fault, ...]
+    rows: Rows
+    missing: frozenset[tuple[str, str, str]] = frozenset()
+
+
+def check_contents(rows: Rows, attempts: Sequence[Attempt], versions: Mapping[str, int]) -> Checked:
+    """Compares every write of these attempts, and every write that they read, with its digest.
+
+    `versions`: write id -> schema version of the attempt that made it.
+    """
+    owners = _owners(attempts)
+    faults: list[Fault] = []
+    restored: dict[tuple[str, str], int] = {}
+    missing: set[tuple[str, str, str]] = set()
+    for table, version in sorted({(write.table, versions.get(write.write_id, 1)) for write in owners}):
+        writes = [w for w in owners if w.table == table and versions.get(w.write_id, 1) == version]
+        now = _only(rows.now(table, sorted({write.cluster for write in writes})), writes)
+        found = contents(now, table, version, _BY)
+        for write in writes:
+            content = found.get((write.cluster, write.write_id), nothing())
+            if content == _listed(write):
+                continue
+            words, is_kept = _what_became(rows, write, content, version)
+            if is_kept:
+                restored[table, write.write_id] = write.version
+            else:
+                missing.add((write.cluster, table, write.write_id))
+            faults.append(_fault(owners[write], write, words))
+    return Checked(tuple(faults), replace(rows, restored=restored), frozenset(missing))
+
+
+def _fault(one: Attempt, write: Write, words: str) -> Fault:
+    place = f"write {write.write_id}, version {write.version}"
+    return Fault(write.cluster, one.cycle_at, CONTENT, write.table, place, words, one.attempt_id)
+
+
+def _owners(attempts: Iterable[Attempt]) -> dict[Write, Attempt]:
+    """Each write once, with the attempt that made it, else one that read it."""
+    found: dict[Write, Attempt] = {}
+    for one in attempts:
+        for write in one.reads:
+            found.setdefault(write, one)
+    for one in attempts:
+        for write in one.writes:
+            found[write] = one
+    return found
+
+
+def _listed(write: Write) -> Content:
+    return write.rows, write.digest
+
+
+def _only(frame: DataFrame, writes: Sequence[Write]) -> DataFrame:
+    from pyspark.sql import functions as F
+
+    ids = sorted({(write.cluster, write.write_id) for write in writes})
+    return frame.join(
+        F.broadcast(frame.sparkSession.createDataFrame(ids, "cluster string, write_id string")), list(_BY)
+    )
+
+
+def _what_became(rows: Rows, write: Write, now: Content, version: int) -> tuple[str, bool]:
+    """In words, and whether the write can be read as it was at the version that the manifest names."""
+    counts = (
+        f"{now[0]} rows are there of {write.rows} listed" if now[0] != write.rows else "its rows are not what they were"
+    )
+    try:
+        once = _only(rows.at(write.table, write.version, [write.cluster]), [write])
+        kept = contents(once, write.table, version, _BY).get((write.cluster, write.write_id), nothing())
+    except Exception as error:  # Delta's own, for files or versions that are gone
+        return f"{counts}; version {write.version} of the table cannot be read any more ({_first_line(error)})", False
+    if kept != _listed(write):
+        return f"{counts}, at version {write.version} neither: a file was changed or lost: {_files(once)}", False
+    present = _only(rows.now(write.table, [write.cluster]), [write])
+    changed = differing(once, present, write.table, version, "write_id").get(write.write_id, [])
+    return f"{counts}; changed by a later commit than version {write.version}: {'; '.join(changed)}", True
+
+
+def _files(frame: DataFrame) -> str:
+    from pyspark.sql import functions as F
+
+    found = frame.select(F.input_file_name().alias("file")).distinct().limit(5).collect()
+    return ", ".join(sorted(row["file"] for row in found)) or "none of its files is there"
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0][:200]

@@ -1,0 +1,89 @@
+"""All decisions of many attempts taken again, in one grouped map, each on the rows that its manifest lists."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from evenkeel.audit.verify.attempts_as_clusters import AttemptsAsClusters, as_clusters
+from evenkeel.audit.verify.recorded import Again
+from evenkeel.audit.verify.rows import ATTEMPT, Rows
+from evenkeel.decisions.bundles import HIGHEST_HASH
+from evenkeel.engine.grouped import grouped_map
+from evenkeel.handover import Write
+from evenkeel.lake.schema import ddl_type
+from evenkeel.lake.tables import TABLES
+from evenkeel.rounds import again, plan_round, split_round
+from evenkeel.tasks.checked import read_checked
+from evenkeel.tasks.inputs import CYCLE_TYPE, cycle_row, with_cycle_times
+from evenkeel.tasks.plan_splits import TOPICS_TYPE, hashes_in, persistent_topics
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
+
+OBSERVED = ("broker_reports", "namespace_bundles", "cluster_policies", "bundle_load", "broker_load")
+OUTPUTS = (*again.DECIDED, again.STATE, plan_round.GUARD_TABLE)
+_TYPES = {
+    "cycle": CYCLE_TYPE,
+    "topic_hashes": TOPICS_TYPE,
+    "persistent_topics": "cluster string, bundle string, topics bigint",
+}
+# A bundle that is not over any limit is `kept`, and nobody looks at its topics.
+_LOOKED_INTO = ("split", "refused", "skipped")
+
+
+def decisions_again(rows: Rows, own: Sequence[Again]) -> tuple[dict[str, DataFrame], dict[str, dict[str, Any]]]:
+    """The rows that these attempts decide now, per table and with `attempt_id`, and the plan of each attempt."""
+    inputs = {table: rows.of(table, listed(own)) for table in (*OBSERVED, *again.DECIDED)}
+    inputs["state"] = rows.of(again.STATE, [(one.attempt.attempt_id, w) for one in own for w in one.attempt.reads])
+    inputs["cycle"] = _cycles(rows, own)
+    inputs |= _topics(rows, own, inputs)
+    types = {table: _with_attempt(TABLES[table].body_type()) for table in OUTPUTS}
+    types[again.PLAN] = _with_attempt(plan_round.plan_type())
+    known = {name: _with_attempt(_type(name)) for name in inputs}
+    made = grouped_map(inputs, by=[ATTEMPT], decide=again.decide, outputs=types, schemas=known)
+    plans = {row[ATTEMPT]: row.asDict() for row in made.pop(again.PLAN).collect()}
+    return made, plans
+
+
+def listed(own: Sequence[Again]) -> list[tuple[str, Write]]:
+    """The writes of each attempt."""
+    return [(one.attempt.attempt_id, write) for one in own for write in one.attempt.writes]
+
+
+def _cycles(rows: Rows, own: Sequence[Again]) -> DataFrame:
+    text_type = f"{ATTEMPT} string, {CYCLE_TYPE.replace('timestamp', 'string')}"
+    given = [(one.attempt.attempt_id, *cycle_row(one.cycle, one.run)) for one in own]
+    return with_cycle_times(rows.spark.createDataFrame(given, text_type))
+
+
+def _topics(rows: Rows, own: Sequence[Again], inputs: dict[str, DataFrame]) -> dict[str, DataFrame]:
+    """What rounds see of topics: of the bundles that were looked into, and of namespaces that wishes speak of."""
+    from pyspark.sql import functions as F
+
+    spark, lake, run = rows.spark, AttemptsAsClusters(rows, own), as_clusters(rows.lake, own)
+    bundles = inputs["bundle_load"].withColumn("cluster", F.col(ATTEMPT))
+    found = persistent_topics(spark, lake, run, bundles)
+    cutting = [one.attempt.attempt_id for one in own if split_round.cuts_by_topics(one.cycle)]
+    hashes = spark.createDataFrame([], TOPICS_TYPE)
+    if cutting:
+        looked_into = F.col(ATTEMPT).isin(cutting) & F.col("outcome").isin(*_LOOKED_INTO)
+        subjects = inputs["split_decisions"].where(looked_into & (F.col("subject_kind") == "bundle"))
+        named = subjects.select(F.col(ATTEMPT).alias("cluster"), F.col("subject").alias("bundle")).distinct()
+        ranges = bundles.select("cluster", "namespace", "bundle", "owner", "lower", "upper")
+        chosen = named.join(ranges, ["cluster", "bundle"]).withColumn("is_last", F.col("upper") == F.lit(HIGHEST_HASH))
+        hashes = hashes_in(chosen, read_checked(lake, spark, run, "topic_stats"))
+    return {name: one.withColumn(ATTEMPT, F.col("cluster")) for name, one in {**found, "topic_hashes": hashes}.items()}
+
+
+def _type(name: str) -> StructType:
+    if name in _TYPES:
+        return ddl_type(_TYPES[name])
+    return TABLES[again.STATE if name == "state" else name].struct_type()
+
+
+def _with_attempt(schema: StructType) -> StructType:
+    from pyspark.sql.types import StringType, StructField, StructType
+
+    return StructType([StructField(ATTEMPT, StringType()), *schema.fields])

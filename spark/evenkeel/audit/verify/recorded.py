@@ -1,0 +1,97 @@
+"""From a manifest back to the cycle that its tasks were handed: settings, predecessor, wishes, acts and pauses."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from evenkeel.audit.read import Attempt
+from evenkeel.handover import ClusterCycle, Predecessor, Run, Snapshot
+from evenkeel.lake.wishes import WISHES
+from evenkeel.settings import EffectiveSettings
+from evenkeel.tasks.remembering import as_text
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Background:
+    """What manifests name by id only: settings by digest (their JSON text), wishes and commands by id."""
+
+    settings: Mapping[str, str] = field(default_factory=dict)
+    wishes: Mapping[str, Row] = field(default_factory=dict)
+    commands: Mapping[str, Row] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """An attempt that is to be decided again: its manifest, and its cycle as the tasks were handed it."""
+
+    attempt: Attempt
+    cycle: ClusterCycle
+
+    @property
+    def run(self) -> Run:
+        planned = self.attempt.planned
+        return Run(planned["dag_id"], planned["run_id"], planned["kind"], planned["mode"])
+
+
+def again(attempt: Attempt, background: Background) -> Again:
+    """Raises LookupError with what is missing of the background, SettingsError for settings of another version."""
+    row = attempt.planned
+    text = background.settings.get(row["settings_digest"])
+    if text is None:
+        raise LookupError(f"its settings (digest {row['settings_digest']}) are not on record any more")
+    EffectiveSettings.from_json(text)
+    cycle = ClusterCycle(
+        cluster=attempt.cluster,
+        cycle_at=_iso(attempt.cycle_at),
+        snapshot=Snapshot(row["snapshot"] or "", _iso(row.get("snapshot_at") or attempt.cycle_at)),
+        overrides={},
+        settings=text,
+        settings_digest=row["settings_digest"],
+        manager=row["manager"],
+        predecessor=Predecessor(
+            row["predecessor_status"],
+            _iso(row["predecessor_cycle_at"]) if row["predecessor_cycle_at"] else None,
+            row["predecessor_attempt_id"],
+            _iso(row["predecessor_expected_at"]) if row["predecessor_expected_at"] else None,
+            attempt.reads,
+        ),
+        wishes=tuple(_wish(background, wish_id) for wish_id in row["wishes"] or ()),
+        acts=tuple(_act(background, act) for act in row.get("acts") or ()),
+        pauses=tuple(dict(pause) for pause in row.get("pauses") or ()),
+        source=row["source"],
+    )
+    return Again(attempt, cycle)
+
+
+def settings_text(rows: Iterable[Row]) -> str:
+    """The JSON text of settings whose rows of the table `settings` are given."""
+    values, origins = {}, {}
+    for row in rows:
+        values[row["key"]], origins[row["key"]] = json.loads(row["value"]), row["origin"]
+    return json.dumps({"settings": values, "origins": origins, "problems": []}, sort_keys=True)
+
+
+def _wish(background: Background, wish_id: str) -> dict[str, Any]:
+    if wish_id not in background.wishes:
+        raise LookupError(f"wish {wish_id} is not on record any more")
+    found = background.wishes[wish_id]
+    return {name: _iso(v) if isinstance(v := found[name], datetime) else v for name in WISHES.column_names()}
+
+
+def _act(background: Background, act: Row) -> dict[str, Any]:
+    """What stands in the manifest is what was known then; the command itself never changes."""
+    if act["command_id"] not in background.commands:
+        raise LookupError(f"command {act['command_id']} is not on record any more")
+    known = {"outcome": act["outcome"], "seen_at": None, "detail": None}
+    return {**as_text({**background.commands[act["command_id"]], **known}), "seen_at": act["seen_at"]}
+
+
+def _iso(moment: datetime) -> str:
+    """As hand-overs write moments."""
+    return moment.astimezone(UTC).isoformat(timespec="microseconds")
