@@ -40,9 +40,11 @@ that does not make the run red.
 arrives at the same `plan_id`. The earlier attempt stays on record and readers go on seeing one attempt, so any task can
 be cleared at any time. A task that was killed leaves rows that nobody ever reads.
 
-**A backfill** (`airflow backfill create --dag-id rebalance --from-date … --to-date … --max-active-runs 1`) decides past
-cycles from landed snapshots, marks them `backfill`, and never sends a command. Keep `--max-active-runs 1`: each cycle
-builds on the averages of the one before.
+**A backfill** (`airflow backfill create --dag-id rebalance --from-date … --to-date …`) decides past cycles from landed
+snapshots, for the first time or anew (`--reprocess-behavior completed`), marks them `backfill`, and never sends a
+command. Each cycle builds on the averages of the one before, so *ingest* waits for the run before it, however many
+`--max-active-runs` there are; with `--run-backwards` it says so and fails. A moment without a snapshot of its own is
+on record as skipped. Stopped half-way, a backfill is created again with the reprocess behaviour `none` and goes on.
 
 **When it is red**: the failed task's log ends with what is wrong, where, and what to do; the same sentence stands in
 the cycle's row (`status` failed, `reason`), which *publish* writes before it turns red itself. `evenkeel_spark` is the

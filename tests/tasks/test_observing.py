@@ -134,3 +134,15 @@ def test_the_token_is_in_nothing_that_is_handed_on(cluster: SimulatedCluster, tm
     (cycle,) = cycles_of(request_for(tmp_path, running("east", cluster)), credentials)
     assert cycle.status == SKIPPED
     assert TOKEN not in repr(cycle)
+
+
+def test_a_backfills_moment_without_a_snapshot_of_its_own_is_on_record_as_skipped(tmp_path: Path) -> None:
+    """The recording has 08:35:07, 08:35:36 and 08:35:41; none between 08:36 and 08:37."""
+    recording = f"recording:{Path(__file__).resolve().parent.parent / 'recordings' / 'lost-modular'}"
+    request = CycleRequest(str(tmp_path), source=recording, kind="backfill", at="2026-11-21T08:36:00+00:00")
+    (first,) = cycles_of(replace(request, after="2026-11-21T08:35:00+00:00"))
+    assert (first.status, first.cycle_at) == ("open", "2026-11-21T08:35:41.110000+00:00")
+    (second,) = cycles_of(replace(request, after=request.at, at="2026-11-21T08:37:00+00:00"))
+    assert (second.status, second.cycle_at) == ("skipped", "2026-11-21T08:37:00.000000+00:00")
+    assert "no snapshot after 2026-11-21T08:36:00+00:00" in str(second.reason)
+    assert "2026-11-21T08:35:41.110000+00:00" in str(second.reason)

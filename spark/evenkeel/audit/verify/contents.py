@@ -42,13 +42,14 @@ def check_contents(rows: Rows, attempts: Sequence[Attempt], versions: Mapping[st
     missing: set[tuple[str, str, str]] = set()
     for table, version in sorted({(write.table, versions.get(write.write_id, 1)) for write in owners}):
         writes = [w for w in owners if w.table == table and versions.get(w.write_id, 1) == version]
-        now = _only(rows.now(table, sorted({write.cluster for write in writes})), writes)
-        found = contents(now, table, version, _BY)
+        found = _now(rows, table, writes, version)
         for write in writes:
             content = found.get((write.cluster, write.write_id), nothing())
             if content == _listed(write):
                 continue
-            words, is_kept = _what_became(rows, write, content, version)
+            words, is_kept = (
+                (content, False) if isinstance(content, str) else _what_became(rows, write, content, version)
+            )
             if is_kept:
                 restored[table, write.write_id] = write.version
             else:
@@ -74,6 +75,23 @@ def _owners(attempts: Iterable[Attempt]) -> dict[Write, Attempt]:
     return found
 
 
+def _now(rows: Rows, table: str, writes: Sequence[Write], version: int) -> dict[tuple[str, ...], Content | str]:
+    """What is there of each write; the error in its place where a file cannot be read.
+
+    A damaged file spoils the whole job, so the writes are halved until it is alone.
+    """
+    frame = _only(rows.now(table, sorted({write.cluster for write in writes})), writes)
+    try:
+        return {**contents(frame, table, version, _BY)}
+    except Exception as error:  # Spark's own, for whatever is wrong with a file
+        if len(writes) == 1:
+            words = f"its rows cannot be read: {told_by_spark(error)}"
+            return {(writes[0].cluster, writes[0].write_id): words}
+        middle = len(writes) // 2
+        halves = (_now(rows, table, half, version) for half in (writes[:middle], writes[middle:]))
+        return {key: value for half in halves for key, value in half.items()}
+
+
 def _listed(write: Write) -> Content:
     return write.rows, write.digest
 
@@ -96,7 +114,7 @@ def _what_became(rows: Rows, write: Write, now: Content, version: int) -> tuple[
         once = _only(rows.at(write.table, write.version, [write.cluster]), [write])
         kept = contents(once, write.table, version, _BY).get((write.cluster, write.write_id), nothing())
     except Exception as error:  # Delta's own, for files or versions that are gone
-        return f"{counts}; version {write.version} of the table cannot be read any more ({_first_line(error)})", False
+        return f"{counts}; version {write.version} of the table cannot be read any more ({told_by_spark(error)})", False
     if kept != _listed(write):
         return f"{counts}, at version {write.version} neither: a file was changed or lost: {_files(once)}", False
     present = _only(rows.now(write.table, [write.cluster]), [write])
@@ -111,5 +129,7 @@ def _files(frame: DataFrame) -> str:
     return ", ".join(sorted(row["file"] for row in found)) or "none of its files is there"
 
 
-def _first_line(error: Exception) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0][:200]
+def told_by_spark(error: Exception) -> str:
+    """The line of Spark's error that names the file, else the first."""
+    lines = [line.strip() for line in (str(error).strip() or type(error).__name__).splitlines() if line.strip()]
+    return next((line for line in lines if ".parquet" in line), lines[0])[:400]

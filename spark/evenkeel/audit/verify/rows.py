@@ -58,8 +58,8 @@ class Rows:
             if name == table and write_id in writes:
                 earlier.setdefault(version, []).append(write_id)
         ids = sorted(write_id for one in earlier.values() for write_id in one)
-        found = self.now(table, clusters)
-        found = found.where(~F.col("write_id").isin(ids)) if ids else found
+        # By name, so that files of other writes are not even opened: one of them may be damaged.
+        found = self.now(table, clusters).where(F.col("write_id").isin(sorted(writes - set(ids))))
         for version, own in sorted(earlier.items()):
             found = found.unionByName(self.at(table, version, clusters).where(F.col("write_id").isin(sorted(own))))
         return found
