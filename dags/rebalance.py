@@ -58,10 +58,11 @@ import os
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from airflow.sdk import Asset, CronTriggerTimetable, Param, TriggerRule, dag, task
+from airflow.sdk import CronTriggerTimetable, Param, TriggerRule, dag, task
 
 from evenkeel.lake.tables import TABLES
 from evenkeel.on_airflow.approval import PlanApproval
+from evenkeel.on_airflow.lineage import asset
 
 CONNECTION = "evenkeel_spark"
 # `none` leaves the DAG to manual runs and triggers.
@@ -148,18 +149,19 @@ PARAMS = {
 def step(task_id: str, doc: str, **more: Any) -> dict[str, Any]:
     """What all tasks have in common; the outlets are the tables that the task writes."""
     tables = [table.name for table in TABLES.values() if task_id in table.producers]
-    outlets = [Asset(name=f"evenkeel/{name}", uri=f"evenkeel://lake/{name}") for name in tables]
-    return {"task_id": task_id, "conn_id": CONNECTION, "doc_md": doc, "outlets": outlets, **more}
+    return {
+        "task_id": task_id, "conn_id": CONNECTION, "doc_md": doc, "outlets": [asset(name) for name in tables], **more
+    }  # fmt: skip
 
 
 def carried(task_id: str, doc: str) -> Any:
     """A task between the first and the last: takes the hand-over of the task before and returns its own."""
 
     @task.pyspark(**step(task_id, doc))
-    def run(handover: str, spark: Any = None, ti: Any = None) -> str:
+    def run(handover: str, spark: Any = None, ti: Any = None, outlet_events: Any = None) -> str:
         from evenkeel.on_airflow import steps
 
-        return steps.carry_on(task_id, spark, handover, ti)
+        return steps.carry_on(task_id, spark, handover, ti, outlet_events)
 
     return run
 
@@ -186,10 +188,12 @@ def carried(task_id: str, doc: str) -> Any:
 )
 def rebalance() -> None:
     @task.pyspark(**step("ingest", "Reads each cluster's snapshot into the observed tables.\n\nClear it freely."))
-    def ingest(spark: Any = None, params: Any = None, dag_run: Any = None, ti: Any = None) -> str:
+    def ingest(
+        spark: Any = None, params: Any = None, dag_run: Any = None, ti: Any = None, outlet_events: Any = None
+    ) -> str:
         from evenkeel.on_airflow import steps
 
-        return steps.begin(spark, params, dag_run, ti)
+        return steps.begin(spark, params, dag_run, ti, outlet_events)
 
     validate = carried("validate", "Checks what was observed; sets records or clusters aside.\n\nClear it freely.")
     aggregate = carried("aggregate", "Topics to bundles, averages, broker usage.\n\nClear it freely.")
@@ -198,10 +202,12 @@ def rebalance() -> None:
     place = carried("place", "Decides where shed and ownerless bundles go.\n\nClear it freely.")
 
     @task.pyspark(**step("publish", PUBLISH_DOC, trigger_rule=TriggerRule.ALL_DONE))
-    def publish(spark: Any = None, params: Any = None, dag_run: Any = None, ti: Any = None) -> str:
+    def publish(
+        spark: Any = None, params: Any = None, dag_run: Any = None, ti: Any = None, outlet_events: Any = None
+    ) -> str:
         from evenkeel.on_airflow import steps
 
-        return steps.close(spark, params, dag_run, ti)
+        return steps.close(spark, params, dag_run, ti, outlet_events)
 
     approve = PlanApproval(
         task_id="approve",
@@ -211,10 +217,12 @@ def rebalance() -> None:
     )
 
     @task.pyspark(**step("send", SEND_DOC))
-    def send(published: str, answer: dict[str, Any], spark: Any = None, ti: Any = None) -> str:
+    def send(
+        published: str, answer: dict[str, Any], spark: Any = None, ti: Any = None, outlet_events: Any = None
+    ) -> str:
         from evenkeel.on_airflow import steps
 
-        return steps.carry_out(spark, published, answer, ti)
+        return steps.carry_out(spark, published, answer, ti, outlet_events)
 
     published = publish()
     place(shed(plan_splits(aggregate(validate(ingest()))))) >> published >> approve

@@ -94,6 +94,18 @@ def test_a_cycle_runs_from_snapshot_to_manifest_in_seven_tasks(
     assert len(read_rows(lake, attempt, "broker_load")) == 3
 
 
+def test_the_events_of_a_runs_assets_name_the_versions_and_writes_that_it_made(
+    airflow: Airflow, lake: Path, both: dict[str, Any]
+) -> None:
+    (attempt,) = attempts(lake, "good", CYCLE)
+    events = airflow.rest.get("/api/v2/assets/events", source_run_id=both["dag_run_id"], limit=100)["asset_events"]
+    made = {event["uri"].rpartition("/")[2]: event["extra"] for event in events}
+    for write in attempt.writes:
+        (own,) = [one for one in made[write.table]["writes"] if one["write_id"] == write.write_id]
+        assert own["version"] == write.version, write.table
+        assert "good" in own["clusters"]
+
+
 def test_a_cluster_that_cannot_be_trusted_is_left_out_and_the_run_stays_green(lake: Path, both: dict[str, Any]) -> None:
     assert both["state"] == "success"
     (attempt,) = attempts(lake, "holed", CYCLE)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from evenkeel.errors import BadInput, EvenkeelError, SettingsError
 from evenkeel.handover import FAILED, Handover
 from evenkeel.on_airflow.credentials import from_airflow, store_from_airflow
+from evenkeel.on_airflow.lineage import tell
 from evenkeel.on_airflow.liveness import server_watched
 from evenkeel.on_airflow.order import await_turn, kind_of
 from evenkeel.tasks.begin import CycleRequest, open_cycles
@@ -37,6 +38,8 @@ PAUSE_VARIABLE = "evenkeel_pause"
 ENDED_BADLY = frozenset({"failed", "upstream_failed"})
 # Trying again changes nothing about these.
 HOPELESS = (BadInput, SettingsError)
+# Airflow's `outlet_events`: asset -> event.
+Events = Mapping[Any, Any] | None
 
 
 class TaskInstance(Protocol):
@@ -53,7 +56,7 @@ class TaskInstance(Protocol):
     def get_task_states(self, dag_id: str, *, task_ids: list[str], run_ids: list[str]) -> dict[str, Any]: ...
 
 
-def begin(spark: SparkSession, params: Mapping[str, Any], dag_run: Any, ti: TaskInstance) -> str:
+def begin(spark: SparkSession, params: Mapping[str, Any], dag_run: Any, ti: TaskInstance, events: Events = None) -> str:
     """Opens the run's cycles and ingests their snapshots."""
 
     def ingest() -> Handover:
@@ -61,15 +64,16 @@ def begin(spark: SparkSession, params: Mapping[str, Any], dag_run: Any, ti: Task
         request = replace(request_from(params, dag_run), after=None if before is None else before.isoformat())
         return task("ingest")(spark, open_cycles(spark, request, from_airflow, store_from_airflow))
 
-    return _carried_out(ingest, ti)
+    return _carried_out(ingest, ti, events)
 
 
-def carry_on(name: str, spark: SparkSession, handover: str, ti: TaskInstance) -> str:
+def carry_on(name: str, spark: SparkSession, handover: str, ti: TaskInstance, events: Events = None) -> str:
     """Runs a task on the hand-over of the one before it."""
-    return _carried_out(lambda: task(name)(spark, Handover.from_json(handover)), ti)
+    given = Handover.from_json(handover)
+    return _carried_out(lambda: task(name)(spark, given), ti, events, given)
 
 
-def close(spark: SparkSession, params: Mapping[str, Any], dag_run: Any, ti: TaskInstance) -> str:
+def close(spark: SparkSession, params: Mapping[str, Any], dag_run: Any, ti: TaskInstance, events: Events = None) -> str:
     """Publishes what there is, and fails where a task before it failed: data first, failure second.
 
     Where no plan waits for an approval, the tasks that ask for one and carry it out are skipped.
@@ -84,7 +88,7 @@ def close(spark: SparkSession, params: Mapping[str, Any], dag_run: Any, ti: Task
             opened = opened.leave_out({cycle.cluster: failure for cycle in opened.open_cycles()}, status=FAILED)
         return task(PUBLISH)(spark, opened, sending())
 
-    published = _carried_out(publish, ti)
+    published = _carried_out(publish, ti, events, handover)
     if failure:
         from airflow.sdk.exceptions import AirflowFailException
 
@@ -98,7 +102,9 @@ def close(spark: SparkSession, params: Mapping[str, Any], dag_run: Any, ti: Task
     return published
 
 
-def carry_out(spark: SparkSession, published: str, answer: Mapping[str, Any], ti: TaskInstance) -> str:
+def carry_out(
+    spark: SparkSession, published: str, answer: Mapping[str, Any], ti: TaskInstance, events: Events = None
+) -> str:
     """Puts an operator's answer on record, and carries the plans out if it was yes."""
     handover = Handover.from_json(published)
 
@@ -114,7 +120,7 @@ def carry_out(spark: SparkSession, published: str, answer: Mapping[str, Any], ti
                 append_row(lake, "approvals", row, lambda: nullcontext(spark))
         return task(PUBLISH)(spark, replace(handover, awaiting={}), sending())
 
-    return _carried_out(publish, ti)
+    return _carried_out(publish, ti, events, handover)
 
 
 def answers_of(handover: Handover, answer: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -208,9 +214,14 @@ def _progress(ti: TaskInstance, dag_run: Any) -> tuple[str | None, Handover | No
     return None, handover
 
 
-def _carried_out(work: Callable[[], Handover], ti: TaskInstance) -> str:
+def _carried_out(
+    work: Callable[[], Handover], ti: TaskInstance, events: Events = None, given: Handover | None = None
+) -> str:
     with _told_to_operators(ti), _spark_watched(ti):
-        return work().to_json()
+        made = work()
+        known = given.writes if given is not None else ()
+        tell(events, made.lake, [write for write in made.writes if write not in known])
+        return made.to_json()
 
 
 def _spark_watched(ti: TaskInstance) -> AbstractContextManager[None]:
