@@ -81,7 +81,8 @@ def _chain(spark: SparkSession, lake: Path, base: Attempt, made: list[tuple[date
         told = {name: figures[name] for name in figures if name in TABLES["cycles"].column_names()}
         own = {
             **base.planned, **told, "cycle_at": at, "cycle_date": at.date(), "snapshot_at": at,
-            "attempt_id": attempt_id, "write_id": attempt_id, "writes": listed[write_id], "reads": [], "predecessor_cycle_at": None,
+            "attempt_id": attempt_id, "write_id": attempt_id, "writes": listed[write_id], "reads": [],
+            "predecessor_cycle_at": None,
             "predecessor_attempt_id": None, "predecessor_expected_at": None, "predecessor_status": "none",
         }  # fmt: skip
         for row_kind, status in (("planned", "planned"), ("closed", "closed")):
