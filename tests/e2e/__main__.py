@@ -47,7 +47,10 @@ LONGEST_SECONDS = 1500.0
 SEEN = frozenset({"done", "overridden", "lost", "stale"})
 # Brokers that are busier than this are given bundles, whatever groups say. Here the machine is busy, and no broker.
 NEVER_OVERLOADED = {"loadBalancerBrokerOverloadedThresholdPercentage": "100"}
-SETTINGS: Mapping[str, Mapping[str, Any]] = {"modular": MODULAR, "extensible": EXTENSIBLE}
+SETTINGS: Mapping[str, Mapping[str, Any]] = {
+    "modular": {**MODULAR, "maxUnloadPercentage": 0.3},
+    "extensible": EXTENSIBLE,
+}
 
 
 @dataclass
