@@ -45,8 +45,8 @@ EXTENSIBLE: Mapping[str, Any] = {
     "loadBalancerNamespaceBundleSplitConditionHitCountThreshold": 0,
     "loadBalancerNamespaceBundleMaxMsgRate": 1000,
 }
-# What the senders do. UniformLoadShedder moves a third of the difference, the largest bundle that fits first: with these
-# a part of the hot bundle fits in the second cycle, whichever brokers the others came to. TransferShedder moves a
+# What the senders do. UniformLoadShedder moves a third of the difference, the largest bundle that fits first: here a
+# part of the hot bundle fits in the second cycle, whichever brokers the others came to. TransferShedder moves a
 # broker's lightest bundles first, so the parts of a hot bundle come apart only where they are more than half of all. It
 # goes by CPU, of which many slow topics take more than a few fast ones.
 LOADS: Mapping[str, Mapping[str, Any]] = {
