@@ -2,41 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from evenkeel.audit import wording
+from evenkeel.audit.candidates import Candidate, candidates_of, scored_by, strategy_of
 from evenkeel.audit.read import Row
 from evenkeel.rounds import wishes
-from evenkeel.settings.pairs import PLACEMENT
 
 # More lines than this help nobody on a page; the tables hold them all.
 MOST_CONSIDERED = 200
 MOST_CANDIDATES = 12
 
 _TABLES = {"split_decisions": "split", "unload_decisions": "unload", "placement_decisions": "placement"}
-_FILTERS = {
-    "anti_affinity": "more of its anti-affinity group there",
-    "anti_affinity_domain": "more of its anti-affinity group in that failure domain",
-    "topics_over_limit": "too many topics",
-    "more_bundles_of_namespace": "more bundles of its namespace there",
-    "other_load_manager": "other load manager than the leader",
-    "older_version": "older version of Pulsar",
-    "draining": "being emptied",
-}
-# What the scores of a placement strategy are; any other one's is a rate in msg/s.
-_SCORED = {"LeastResourceUsageWithWeight": ("Average usage", "fraction")}
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """A broker that was looked at for a bundle, with what became of it in words; `score` if it got so far."""
-
-    broker: str
-    verdict: str
-    is_chosen: bool
-    score: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +152,7 @@ def decisions(tables: Mapping[str, Sequence[Row]]) -> Decisions:
         for row in tables["bundle_load"]
     }
     placed = [row for row in tables["placement_decisions"] if row["outcome"] in ("placed", "refused", "kept")]
-    by_bundle = {row["subject"]: _placement(row, _strategy(row, tables.get("settings", ()))) for row in placed}
+    by_bundle = {row["subject"]: _placement(row, strategy_of(row, tables.get("settings", ()))) for row in placed}
     every = [(_TABLES[table], row) for table in _TABLES for row in tables[table]]
     refused = [_verdict(kind, row) for kind, row in every if row["outcome"] == "refused"]
     let_be = [(kind, row) for kind, row in every if row["outcome"] in ("kept", "skipped")]
@@ -244,19 +222,9 @@ def _unloads(row: Row) -> bool:
     return bool(row["outcome"] == "unload")
 
 
-def _strategy(row: Row, settings: Sequence[Row]) -> str:
-    """The strategy that scored a row's candidates: for a wish the one in force."""
-    if row["strategy"] != wishes.STRATEGY:
-        return str(row["strategy"])
-    return next((json.loads(setting["value"]) for setting in settings if setting["key"] == PLACEMENT), "")
-
-
 def _placement(row: Row, strategy: str) -> Placement:
-    candidates = sorted(
-        (_candidate(candidate, row, strategy) for candidate in row["candidates"]),
-        key=lambda c: (not c.is_chosen, c.score is None, c.score if c.score is not None else 0.0, c.broker),
-    )
-    scored, unit = _SCORED.get(strategy, ("Long-term rate", "msg/s"))
+    candidates = candidates_of(row, strategy)
+    scored, unit = scored_by(strategy)
     return Placement(
         bundle=row["subject"],
         destination=row["destination"] if row["outcome"] == "placed" else None,
@@ -269,23 +237,6 @@ def _placement(row: Row, strategy: str) -> Placement:
         scored=scored,
         unit=unit,
     )
-
-
-def _candidate(candidate: Row, row: Row, strategy: str) -> Candidate:
-    broker, removed_by = candidate["broker"], candidate["removed_by"]
-    if broker == row["destination"]:
-        verdict = "chosen" if len(row["best"]) < 2 else f"chosen, first by name of {len(row['best'])} equals"
-    elif removed_by:
-        verdict = f"ruled out: {_FILTERS.get(removed_by, removed_by.replace('_', ' '))}"
-    elif broker in row["best"]:
-        verdict = "as good, later by name"
-    elif strategy == "RoundRobinBrokerSelector" or row["rule"].startswith("in_turns"):
-        verdict = "possible, not its turn"
-    elif strategy == "AvgShedder":
-        verdict = "possible, not planned"
-    else:
-        verdict = "possible, busier"
-    return Candidate(broker, verdict, broker == row["destination"], candidate["score"])
 
 
 def _split(row: Row, held: Collection[str]) -> Split:
