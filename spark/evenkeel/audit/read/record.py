@@ -21,6 +21,7 @@ from evenkeel.audit.read.tables import (
     damaged,
     dataset_of,
     is_in,
+    is_table,
     open_table,
 )
 
@@ -58,9 +59,10 @@ class Record:
         return sorted({file.cluster for file in self.files("cycles")})
 
     def files(self, table: str, cluster: str | None = None) -> list[_File]:
-        """What the log knows of a table's files."""
+        """What the log knows of a table's files; none where the table is missing, as nothing was written to it yet."""
         if table not in self._files:
-            self._files[table] = list(_files_of(self._table(table)))
+            there = table == "cycles" or is_table(self.lake, table)
+            self._files[table] = list(_files_of(self._table(table))) if there else []
         return [file for file in self._files[table] if cluster in (None, file.cluster)]
 
     def newest_row_at(self, table: str, cluster: str) -> datetime | None:
@@ -183,7 +185,7 @@ class Record:
     ) -> list[Row]:
         try:
             chosen = self._dataset(table, cluster, dates)
-            return as_rows(chosen.to_table(columns=columns, filter=condition))
+            return as_rows(chosen.to_table(columns=None if columns is None else list(columns), filter=condition))
         except (OSError, ValueError, KeyError) as error:
             raise damaged(self.lake, table, error) from error
 

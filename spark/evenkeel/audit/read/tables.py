@@ -60,6 +60,13 @@ def open_table(lake: str | Path, table: str) -> Any:
         raise damaged(lake, table, error) from error
 
 
+def is_table(lake: str | Path, table: str) -> bool:
+    """Whether the lake has the table."""
+    from deltalake import DeltaTable
+
+    return bool(DeltaTable.is_deltatable(_path(lake, table)))
+
+
 def dataset_of(opened: Any, lake: str | Path, table: str, partitions: Sequence[Partition] | None = None) -> Any:
     """The files of an open table, of these partitions only; those of others are not even looked for."""
     from deltalake.exceptions import DeltaError
@@ -104,10 +111,11 @@ def equals(column: str, value: object | None) -> Any:
 
 
 def is_in(column: str, values: Sequence[object]) -> Any:
-    """Rows with one of these values."""
+    """Rows with one of these values; with none of any kind, no rows of a column of texts."""
+    import pyarrow as pa
     import pyarrow.compute as pc
 
-    return pc.field(column).isin(list(values))
+    return pc.field(column).isin(list(values) or pa.array([], pa.string()))
 
 
 def between(column: str, first: object, last: object) -> Any:

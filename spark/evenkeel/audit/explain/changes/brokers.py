@@ -16,11 +16,11 @@ def by_threshold(row: Row, around: Around) -> list[Change]:
     nearer to its limit by x less x/n.
     """
     measured, margin = row["measured"], row["margin"]
-    if measured is None or margin is None:
+    if measured is None or margin is None or (margin < 0) != (row["rule"] == "below_threshold"):
         return []
     if row["setting"] == threshold_shedder.SETTING:
         brokers = _compared(around)
-        if brokers < 2 or row["subject"] not in _names(around):
+        if brokers < 2 or not around.is_complete or row["subject"] not in _names(around):
             return []
         distance, figure = abs(margin) * brokers / (brokers - 1), "usage as remembered"
     elif row["setting"] == overload_shedder.SETTING:

@@ -75,6 +75,8 @@ def left(row: Row, around: Around) -> list[Change]:
 
 def _in_line(row: Row, around: Around) -> list[Row] | None:
     """The broker's other bundles that could be taken, in order; None where a rank is missing and so is its bundle."""
+    if not around.is_complete:
+        return None
     line = [
         other
         for other in around.rows

@@ -35,7 +35,11 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Around:
-    """What a row was decided with: all rows of its table in its cycle, and the values of settings that were read."""
+    """What a row was decided with: the rows of its table in its cycle, and the values of settings that were read.
+
+    `is_complete` is False where rows may be missing: what rests on all brokers or bundles is not said then.
+    """
 
     rows: Sequence[Row] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
+    is_complete: bool = True

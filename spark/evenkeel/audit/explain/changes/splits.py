@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from evenkeel.audit.explain.changes.change import Around, Change, Row
-from evenkeel.audit.explain.rounding import at_least, at_most
+from evenkeel.audit.explain.rounding import Amount, at_least, at_most
 from evenkeel.decisions.load import BundleStats
 from evenkeel.decisions.splitting.when import FEWEST_TOPICS, Limit, limits_of
 from evenkeel.errors import EvenkeelError
@@ -51,7 +51,7 @@ def over_limit(row: Row, around: Around) -> list[Change]:
             unit=first.unit,
             is_strict=False,
             effect=f"it would {effect}",
-            sentence=f"With {_figure(first.threshold, first, least=False)} or less, {row['subject']} would {effect}.",
+            sentence=f"With {_figure(first.threshold, first, 'at most ', at_most)}, {row['subject']} would {effect}.",
         )
     ]
 
@@ -72,7 +72,7 @@ def below_limits(row: Row, around: Around) -> list[Change]:
             unit=row["unit"],
             is_strict=True,
             effect="it would have been over a limit",
-            sentence=f"With more than {_figure(threshold, limit, least=True)}, {row['subject']} would have been over a "
+            sentence=f"With {_figure(threshold, limit, 'more than ', at_least)}, {row['subject']} would have been over a "
             "limit.",
         )
     ]
@@ -117,11 +117,12 @@ def too_few_topics(row: Row, around: Around) -> list[Change]:
     ]
 
 
-def _figure(value: float, limit: Limit, *, least: bool) -> str:
-    amount = (at_least if least else at_most)(value, limit.unit).text
+def _figure(value: float, limit: Limit, side: str, rounded: Callable[[float, str], Amount]) -> str:
+    """`more than 60 topics`, `a rate of at most 1,000.0 msg/s`."""
+    amount = rounded(value, limit.unit).text
     if limit.rule in ("topics_over_limit", "sessions_over_limit"):
-        return f"{amount} {_NAMES[limit.rule]}"
-    return f"a {_NAMES[limit.rule]} of {amount}"
+        return f"{side}{amount} {_NAMES[limit.rule]}"
+    return f"a {_NAMES[limit.rule]} of {side}{amount}"
 
 
 def _of_setting(key: str | None) -> str:
