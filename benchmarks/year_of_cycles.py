@@ -71,7 +71,9 @@ class Year:
         table, folder = TABLES[name], self.root / name
         schema = arrow_schema(table)
         if not DeltaTable.is_deltatable(str(folder)):
-            write_deltalake(str(folder), schema.empty_table(), partition_by=list(table.partition), configuration=PROPERTIES)
+            write_deltalake(
+                str(folder), schema.empty_table(), partition_by=list(table.partition), configuration=PROPERTIES
+            )
         values = {"cluster": CLUSTER, "cycle_date": day.date().isoformat()}
         parts = {column: values[column] for column in table.partition}
         body = pa.schema([field for field in schema if field.name not in parts])

@@ -8,9 +8,9 @@ from datetime import datetime, timedelta, tzinfo
 from pathlib import Path
 
 from evenkeel.audit.explain import missing
-from evenkeel.audit.explain.commands import Found, find_command
+from evenkeel.audit.explain.commands import Command, find_command
 from evenkeel.audit.explain.course import course_of
-from evenkeel.audit.explain.gather import facts_of, require_rows, standing
+from evenkeel.audit.explain.gather import bundle_of, facts_of, require_rows, standing
 from evenkeel.audit.explain.model import Course, Moment, moment_of
 from evenkeel.audit.explain.moments import Given, parse_moment, zone
 from evenkeel.audit.explain.subject import Subject, parse_subject
@@ -52,24 +52,39 @@ def times(at: str | None, first: str | None, last: str | None, tz: str | None) -
     return found
 
 
+@dataclass(frozen=True)
+class Found:
+    """The cycle that a question about a moment is about. `row` says where the subject was, where that is on record."""
+
+    attempt: Attempt
+    subject: Subject
+    bundle: str | None
+    row: Row | None
+    command_id: str | None = None
+
+
 def explain(lake: str | Path, text: str, *, cluster: str | None = None, when: Times | None = None) -> Moment | Course:
     """What the record says of a subject, at a moment or over a range.
 
     Raises BadInput (no such subject, a name in several clusters), NoSuchCycle (no cycle then, or none that decided)
     and LakeError (rows past their retention, no lake).
     """
-    when = when or Times()
-    record, subject = Record(lake), parse_subject(text)
-    clusters = missing.known_clusters(record, cluster)
+    when, record = when or Times(), Record(lake)
+    if when.is_range and parse_subject(text).kind != "command":
+        return _over_range(record, parse_subject(text), missing.known_clusters(record, cluster), when)
+    return _moment(record, find(record, text, cluster, when), when)
+
+
+def find(record: Record, text: str, cluster: str | None, when: Times) -> Found:
+    """The cycle in force for a question about a moment; errors as `explain`."""
+    subject, clusters = parse_subject(text), missing.known_clusters(record, cluster)
     if subject.kind == "command":
         return _of_command(record, find_command(record, subject.name, clusters), when)
-    if when.is_range:
-        return _over_range(record, subject, clusters, when)
     attempt, row = _one_cluster(record, subject, clusters, when.at)
-    return _at_moment(record, attempt, subject, row, _notes(record, attempt, when.at))
+    return Found(attempt, subject, bundle_of(subject, row), row)
 
 
-def _of_command(record: Record, found: Found, when: Times) -> Moment:
+def _of_command(record: Record, found: Command, when: Times) -> Found:
     if when.at is not None or when.is_range:
         raise BadInput(
             f"command {found.command_id} belongs to the cycle of {time(found.cycle_at)}: leave out --at, --from and "
@@ -81,17 +96,18 @@ def _of_command(record: Record, found: Found, when: Times) -> Moment:
         raise missing.no_manifest(found)
     subject = Subject("bundle", found.bundle)
     row = standing(record, [attempt], subject).get(attempt.attempt_id)
-    moment = _at_moment(record, attempt, subject, row, _notes(record, attempt, None))
-    only = tuple(sent for sent in moment.commands if sent.command_id == found.command_id)
-    return replace(moment, subject=Subject("command", found.command_id), bundle=found.bundle, commands=only)
+    return Found(attempt, Subject("command", found.command_id), found.bundle, row, found.command_id)
 
 
-def _at_moment(
-    record: Record, attempt: Attempt, subject: Subject, row: Row | None, notes: Sequence[str]
-) -> Moment:
-    where = {} if row is None else {attempt.attempt_id: row}
+def _moment(record: Record, found: Found, when: Times) -> Moment:
+    attempt, command = found.attempt, found.command_id
+    subject = found.subject if command is None else Subject("bundle", found.bundle or "")
+    where = {} if found.row is None else {attempt.attempt_id: found.row}
     facts = facts_of(record, [attempt], subject, where)[attempt.attempt_id]
-    return moment_of(replace(facts, notes=(*notes, *facts.notes)))
+    moment = moment_of(replace(facts, notes=(*_notes(record, attempt, when.at), *facts.notes)))
+    if command is None:
+        return moment
+    return replace(moment, subject=found.subject, commands=tuple(c for c in moment.commands if c.command_id == command))
 
 
 def _one_cluster(
@@ -148,7 +164,7 @@ def _notes(record: Record, attempt: Attempt, at: Given | None) -> list[str]:
 
 
 def _over_range(record: Record, subject: Subject, clusters: Sequence[str], when: Times) -> Course:
-    first, last = _bounds(record, clusters, when)
+    first, last = bounds(record, clusters, when)
     found = {name: record.cycles(name, first, last) for name in clusters}
     there = {name: attempts for name, attempts in found.items() if attempts}
     if not there:
@@ -171,7 +187,7 @@ def _over_range(record: Record, subject: Subject, clusters: Sequence[str], when:
     return course_of(record, subject, there[name], where[name], (first, last))
 
 
-def _bounds(record: Record, clusters: Sequence[str], when: Times) -> tuple[datetime, datetime]:
+def bounds(record: Record, clusters: Sequence[str], when: Times) -> tuple[datetime, datetime]:
     """The range; an open end is the first or the newest cycle on record."""
     if when.first is not None and when.last is not None:
         return when.first.first, when.last.last

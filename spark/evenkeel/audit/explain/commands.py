@@ -16,7 +16,7 @@ _MOST_NAMED = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Command:
     """A command of the outbox."""
 
     command_id: str
@@ -26,7 +26,7 @@ class Found:
     bundle: str
 
 
-def find_command(record: Record, beginning: str, clusters: Sequence[str]) -> Found:
+def find_command(record: Record, beginning: str, clusters: Sequence[str]) -> Command:
     """The one command whose id begins so; BadInput where there is none, or several."""
     import pyarrow.compute as pc
 
@@ -35,10 +35,10 @@ def find_command(record: Record, beginning: str, clusters: Sequence[str]) -> Fou
     if not whole:
         condition = pc.starts_with(pc.field("command_id"), pattern=beginning)
     columns = ["command_id", "plan_id", "cluster", "cycle_at", "bundle"]
-    found: dict[str, Found] = {}
+    found: dict[str, Command] = {}
     for cluster in clusters:
         for row in record.outbox("commands", cluster, FIRST_MOMENT, LAST_MOMENT, columns, condition):
-            found[row["command_id"]] = Found(**{name: row[name] for name in columns})
+            found[row["command_id"]] = Command(**{name: row[name] for name in columns})
     if len(found) == 1:
         return next(iter(found.values()))
     if not found:

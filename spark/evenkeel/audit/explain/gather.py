@@ -49,7 +49,11 @@ def _where(subject: Subject) -> tuple[str, tuple[str, ...], Any]:
         return "bundle_load", _BUNDLE, pc.field("bundle") == subject.name
     topic = parse_topic(subject.name)
     upper = (pc.field("upper") > topic.hash) | (pc.field("upper") == HIGHEST_HASH)
-    return "bundle_load", _BUNDLE, (pc.field("namespace") == topic.namespace) & (pc.field("lower") <= topic.hash) & upper
+    return (
+        "bundle_load",
+        _BUNDLE,
+        (pc.field("namespace") == topic.namespace) & (pc.field("lower") <= topic.hash) & upper,
+    )
 
 
 def bundle_of(subject: Subject, row: Row | None) -> str | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from typing import Any
 
-from evenkeel.audit.explain.commands import Found
+from evenkeel.audit.explain.commands import Command
 from evenkeel.audit.explain.subject import Subject
 from evenkeel.audit.read import Attempt, Record
 from evenkeel.audit.read.attempts import nearest
@@ -69,7 +69,7 @@ def nothing_between(record: Record, clusters: Sequence[str], first: datetime, la
     )
 
 
-def no_manifest(found: Found) -> LakeError:
+def no_manifest(found: Command) -> LakeError:
     """A command whose plan no manifest tells of."""
     return LakeError(
         f"command {found.command_id} is in the outbox, but no manifest of {found.cluster} at {time(found.cycle_at)} "
@@ -163,7 +163,9 @@ def unknown(record: Record, attempt: Attempt, subject: Subject) -> BadInput:
     siblings = _bundles(record, attempt, namespace)
     if not siblings:
         return BadInput(f"bundle {subject.name}: {_no_namespace(record, attempt, namespace)}")
-    return BadInput(f"bundle {subject.name} is not among those of {here}. {_relatives(record, attempt, subject, siblings)}")
+    return BadInput(
+        f"bundle {subject.name} is not among those of {here}. {_relatives(record, attempt, subject, siblings)}"
+    )
 
 
 def _has_namespace(record: Record, attempt: Attempt, subject: Subject) -> bool:

@@ -317,8 +317,9 @@ def _brokers_looked_at(row: Row, settings: Sequence[Row]) -> list[Alternative]:
     candidates = candidates_of(row, strategy)
     _, unit = scored_by(strategy)
     best = next((one.score for one in candidates if one.is_chosen), None)
+    compared = {candidate["broker"] for candidate in row["candidates"] if candidate["removed_by"] is None}
     return [
-        Alternative(one.broker, one.verdict, one.score, _gap(one.score, best) if one.score is not None else None, unit)
+        Alternative(one.broker, one.verdict, one.score, _gap(one.score, best) if one.broker in compared else None, unit)
         for one in candidates
         if not one.is_chosen
     ]

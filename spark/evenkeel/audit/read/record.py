@@ -32,6 +32,8 @@ _SECOND = timedelta(seconds=1)
 FIRST_MOMENT = datetime(1970, 1, 1, tzinfo=UTC)
 LAST_MOMENT = datetime(9999, 12, 30, tzinfo=UTC)
 
+_HANDOVER = ("sequence", "attempt_id", "cycle_at", "predecessor_attempt_id", "splits", "unloads", "placements")
+
 
 @dataclass(frozen=True, slots=True)
 class _File:
@@ -88,11 +90,38 @@ class Record:
         return trusted(attempts, plans_of(commands, outcomes))
 
     def attempts(
-        self, cluster: str, first: datetime, last: datetime, columns: Sequence[str] | None = None
+        self, cluster: str, first: datetime, last: datetime, columns: Sequence[str] | None = None, where: Any = None
     ) -> list[Attempt]:
         """All attempts at the cycles from `first` to `last`, both included."""
-        condition = all_of(is_in("cluster", [cluster]), between("cycle_at", first, last))
-        return attempts_of(self._read("cycles", cluster, (), condition, columns))
+        return attempts_of(self._read("cycles", cluster, (), _span(cluster, first, last, where), columns))
+
+    def listing(self, cluster: str, first: datetime, last: datetime, beginning: str) -> list[Attempt]:
+        """The attempts that list a write whose id begins so."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        columns = ["attempt_id", "writes"]
+        found = self._table_of("cycles", cluster, (), _span(cluster, first, last, None), columns)
+        if not found.num_rows:
+            return []
+        lists = found.column("writes").combine_chunks()
+        ids = pc.struct_field(pc.list_flatten(lists), "write_id")
+        rows = pc.list_parent_indices(lists).filter(pc.starts_with(ids, pattern=beginning))
+        wanted = pc.unique(found.column("attempt_id").take(pa.array(rows))).to_pylist()
+        return self.attempts(cluster, first, last, where=is_in("attempt_id", wanted)) if wanted else []
+
+    def handovers(self, cluster: str, first: datetime, last: datetime) -> list[Row]:
+        """Of every attempt from `first` to `last`, in the chain's order: whose state it took over, and its figures.
+
+        `reads` is how many writes of earlier cycles it read.
+        """
+        import pyarrow.compute as pc
+
+        columns = [*_HANDOVER, "reads"]
+        condition = _span(cluster, first, last, pc.field("row_kind") == "planned")
+        found = self._table_of("cycles", cluster, (), condition, columns)
+        counted = found.set_column(len(_HANDOVER), "reads", pc.list_value_length(found.column("reads")))
+        return sorted(as_rows(counted), key=lambda row: row["sequence"])
 
     def in_force(self, cluster: str, at: datetime) -> Attempt | None:
         """The newest cycle that is not later than `at`."""
@@ -183,9 +212,15 @@ class Record:
     def _read(
         self, table: str, cluster: str, dates: tuple[date, ...], condition: Any, columns: Sequence[str] | None
     ) -> list[Row]:
+        return as_rows(self._table_of(table, cluster, dates, condition, columns))
+
+    def _table_of(
+        self, table: str, cluster: str, dates: tuple[date, ...], condition: Any, columns: Sequence[str] | None
+    ) -> Any:
+        """An Arrow table of the rows that meet the condition."""
         try:
             chosen = self._dataset(table, cluster, dates)
-            return as_rows(chosen.to_table(columns=None if columns is None else list(columns), filter=condition))
+            return chosen.to_table(columns=None if columns is None else list(columns), filter=condition)
         except (OSError, ValueError, KeyError) as error:
             raise damaged(self.lake, table, error) from error
 
@@ -202,6 +237,11 @@ class Record:
         if table not in self._opened:
             self._opened[table] = open_table(self.lake, table)
         return self._opened[table]
+
+
+def _span(cluster: str, first: datetime, last: datetime, where: Any) -> Any:
+    whole = all_of(is_in("cluster", [cluster]), between("cycle_at", first, last))
+    return whole if where is None else whole & where
 
 
 def _files_of(opened: Any) -> Iterable[_File]:
