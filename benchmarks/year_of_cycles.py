@@ -12,6 +12,7 @@ import json
 import random
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,7 @@ class Year:
         self.brokers = [f"broker-{n}.example:8080" for n in range(brokers)]
         width = 0x1_0000_0000 // bundles
         edges = [n * width for n in range(bundles)] + [0xFFFF_FFFF]
-        self.bundles = [f"acme/load/0x{a:08x}_0x{b:08x}" for a, b in zip(edges, edges[1:], strict=False)]
+        self.bundles = [f"acme/load/0x{a:08x}_0x{b:08x}" for a, b in pairwise(edges)]
         self._chance = random.Random("a year")
         self._settings = resolve(observed=None, overrides={}).rows()
 

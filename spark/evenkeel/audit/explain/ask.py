@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta, tzinfo
+from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
 
 from evenkeel.audit.explain import missing
@@ -29,7 +29,7 @@ class Times:
     at: Given | None = None
     first: Given | None = None
     last: Given | None = None
-    where: tzinfo = zone(None)
+    where: tzinfo = UTC
 
     @property
     def is_range(self) -> bool:
@@ -154,13 +154,20 @@ def _notes(record: Record, attempt: Attempt, at: Given | None) -> list[str]:
         notes.append(f"The cycle in force at {at.text} is {ago} older: none is on record between them.")
     if attempt.status == "planned":
         notes.append("The cycle is still open: it is planned, and what is sent and seen may follow.")
-    opened = record.newest_row_at("cluster_policies", attempt.cluster)
-    if opened is not None and (at is None or at.last >= opened) and opened - attempt.cycle_at > timedelta(seconds=1):
-        if record.following(attempt.cluster, attempt.cycle_at) is None:
-            notes.append(
-                f"A later cycle, of {time(opened)}, has rows and no manifest: it is still under way, or its run died."
-            )
+    opened = _without_manifest(record, attempt)
+    if opened is not None and (at is None or at.last >= opened):
+        notes.append(
+            f"A later cycle, of {time(opened)}, has rows and no manifest: it is still under way, or its run died."
+        )
     return notes
+
+
+def _without_manifest(record: Record, attempt: Attempt) -> datetime | None:
+    """The newest cycle that has begun, where it is later than the given one and no manifest follows."""
+    opened = record.newest_row_at("cluster_policies", attempt.cluster)
+    if opened is None or opened - attempt.cycle_at <= timedelta(seconds=1):
+        return None
+    return opened if record.following(attempt.cluster, attempt.cycle_at) is None else None
 
 
 def _over_range(record: Record, subject: Subject, clusters: Sequence[str], when: Times) -> Course:

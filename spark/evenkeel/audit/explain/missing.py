@@ -120,7 +120,7 @@ def has_decisions(record: Record, attempt: Attempt, bundle: str) -> bool:
 
 
 def look_for_undecided(record: Record, subject: Subject, there: Mapping[str, Attempt]) -> None:
-    """Several clusters, none of which shows the subject: raises where one's cycle did not decide, as it may be there."""
+    """Of several clusters none shows the subject: raises where one of them did not decide, and had it before."""
     open_ = [attempt for _, attempt in sorted(there.items()) if not attempt.decided]
     for attempt in open_:
         before = _decided_before(record, attempt)

@@ -85,8 +85,14 @@ def _direct(cycles: Sequence[Resting], kind: str, where: tzinfo) -> Iterator[str
         if cycle.decisions:
             yield f"  {clock(cycle.cycle_at, where)} ({cycle.mode.replace('_', ' ')})"
         for one in cycle.decisions:
-            how = "" if kind != "broker" else " [names it]" if one.names_it else " [compared with it]"
-            yield f"    {_decision(one)}{how}"
+            yield f"    {_decision(one)}{_how(one) if kind == 'broker' else ''}"
+
+
+def _how(one: Decision) -> str:
+    """How a decision rests on a broker's report: a split looks at its own broker only, all others at every broker."""
+    if one.names_it:
+        return " [names it]"
+    return " [same cycle]" if one.act == "split" else " [compared with it]"
 
 
 def _handed_on(cycles: Sequence[HandedOn], where: tzinfo) -> Iterator[str]:

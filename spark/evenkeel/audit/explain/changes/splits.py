@@ -72,8 +72,8 @@ def below_limits(row: Row, around: Around) -> list[Change]:
             unit=row["unit"],
             is_strict=True,
             effect="it would have been over a limit",
-            sentence=f"With {_figure(threshold, limit, 'more than ', at_least)}, {row['subject']} would have been over a "
-            "limit.",
+            sentence=f"With {_figure(threshold, limit, 'more than ', at_least)}, {row['subject']} would have been "
+            "over a limit.",
         )
     ]
 
