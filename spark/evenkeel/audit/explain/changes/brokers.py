@@ -95,7 +95,7 @@ def too_little(row: Row, around: Around) -> list[Change]:
 def by_difference(row: Row, around: Around) -> list[Change]:
     """UniformLoadShedder: the busiest broker sheds once it is further above the idlest than the threshold says."""
     lowest, highest, threshold = row["numbers"].get("lowest"), row["numbers"].get("highest"), row["threshold"]
-    if lowest is None or highest is None or threshold is None:
+    if lowest is None or highest is None or threshold is None or not _has_others(row, around):
         return []
     by_rate = row["setting"] == uniform_load_shedder.RATE_SETTING
     unit, figure = ("msg/s", "rate") if by_rate else ("byte/s", "throughput")
@@ -131,6 +131,11 @@ def by_difference(row: Row, around: Around) -> list[Change]:
             f"{figure}.",
         )
     ]
+
+
+def _has_others(row: Row, around: Around) -> bool:
+    """Whether another broker is the idlest: one alone is both."""
+    return any(other["subject_kind"] == "broker" and other["subject"] != row["subject"] for other in around.rows)
 
 
 def busiest(row: Row, around: Around) -> list[Change]:
