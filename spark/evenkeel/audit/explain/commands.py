@@ -8,6 +8,7 @@ from datetime import datetime
 
 from evenkeel.audit.read import Record
 from evenkeel.audit.read.record import FIRST_MOMENT, LAST_MOMENT
+from evenkeel.audit.read.tables import text
 from evenkeel.audit.wording import time
 from evenkeel.errors import BadInput
 
@@ -31,9 +32,9 @@ def find_command(record: Record, beginning: str, clusters: Sequence[str]) -> Com
     import pyarrow.compute as pc
 
     whole = len(beginning) >= _WHOLE
-    condition = pc.field("command_id") == beginning
+    condition = text("command_id") == beginning
     if not whole:
-        condition = pc.starts_with(pc.field("command_id"), pattern=beginning)
+        condition = pc.starts_with(text("command_id"), pattern=beginning)
     columns = ["command_id", "plan_id", "cluster", "cycle_at", "bundle"]
     found: dict[str, Command] = {}
     for cluster in clusters:

@@ -10,7 +10,7 @@ from evenkeel.audit.explain.changes import SETTINGS
 from evenkeel.audit.explain.model import Facts
 from evenkeel.audit.explain.subject import Subject
 from evenkeel.audit.read import Attempt, Record, Row
-from evenkeel.audit.read.tables import is_in
+from evenkeel.audit.read.tables import is_in, text
 from evenkeel.decisions.bundles import HIGHEST_HASH
 from evenkeel.decisions.topics import parse_topic
 from evenkeel.errors import LakeError
@@ -44,15 +44,15 @@ def _where(subject: Subject) -> tuple[str, tuple[str, ...], Any]:
     import pyarrow.compute as pc
 
     if subject.kind == "broker":
-        return "broker_load", _BROKER, pc.field("broker") == subject.name
+        return "broker_load", _BROKER, text("broker") == subject.name
     if subject.kind == "bundle":
-        return "bundle_load", _BUNDLE, pc.field("bundle") == subject.name
+        return "bundle_load", _BUNDLE, text("bundle") == subject.name
     topic = parse_topic(subject.name)
     upper = (pc.field("upper") > topic.hash) | (pc.field("upper") == HIGHEST_HASH)
     return (
         "bundle_load",
         _BUNDLE,
-        (pc.field("namespace") == topic.namespace) & (pc.field("lower") <= topic.hash) & upper,
+        (text("namespace") == topic.namespace) & (pc.field("lower") <= topic.hash) & upper,
     )
 
 

@@ -11,6 +11,7 @@ from evenkeel.audit.explain.subject import Subject
 from evenkeel.audit.read import Attempt, Record
 from evenkeel.audit.read.attempts import nearest
 from evenkeel.audit.read.record import FIRST_MOMENT, LAST_MOMENT
+from evenkeel.audit.read.tables import text
 from evenkeel.audit.wording import listed, time
 from evenkeel.decisions.bundles import BundleRange, namespace_of, range_of
 from evenkeel.decisions.topics import parse_topic
@@ -111,10 +112,9 @@ def _decided_after(record: Record, attempt: Attempt) -> Attempt | None:
 
 def has_decisions(record: Record, attempt: Attempt, bundle: str) -> bool:
     """Whether a cycle has decided about a bundle: such rows outlive those of its load."""
-    import pyarrow.compute as pc
 
     return any(
-        record.rows([attempt], table, columns=["subject"], where=pc.field("subject") == bundle)[attempt.attempt_id]
+        record.rows([attempt], table, columns=["subject"], where=text("subject") == bundle)[attempt.attempt_id]
         for table in ("split_decisions", "unload_decisions", "placement_decisions")
     )
 
@@ -176,9 +176,8 @@ def _has_namespace(record: Record, attempt: Attempt, subject: Subject) -> bool:
 
 
 def _bundles(record: Record, attempt: Attempt, namespace: str) -> list[str]:
-    import pyarrow.compute as pc
 
-    rows = record.rows([attempt], "bundle_load", columns=["bundle"], where=pc.field("namespace") == namespace)
+    rows = record.rows([attempt], "bundle_load", columns=["bundle"], where=text("namespace") == namespace)
     return sorted({row["bundle"] for row in rows[attempt.attempt_id]})
 
 
@@ -231,19 +230,17 @@ def _split_after(record: Record, attempt: Attempt, parent: str) -> str:
 
 
 def _splits_asked(record: Record, cluster: str, bundle: str) -> list[datetime]:
-    import pyarrow.compute as pc
 
-    condition = (pc.field("bundle") == bundle) & (pc.field("kind") == "split")
+    condition = (text("bundle") == bundle) & (text("kind") == "split")
     rows = record.outbox("commands", cluster, FIRST_MOMENT, LAST_MOMENT, ["cycle_at"], condition)
     return [row["cycle_at"] for row in rows]
 
 
 def _last_seen(record: Record, attempt: Attempt, subject: Subject) -> str:
     """A sentence with the last cycle before that had it, or the first one after; empty where none has."""
-    import pyarrow.compute as pc
 
     table, column = ("broker_load", "broker") if subject.kind == "broker" else ("bundle_load", "bundle")
-    condition: Any = pc.field(column) == subject.name
+    condition: Any = text(column) == subject.name
     days = record.dates(table, attempt.cluster)
     for day in _days([day for day in reversed(days) if day <= attempt.cycle_at.date()]):
         found = _moments(record, table, attempt, day, condition)

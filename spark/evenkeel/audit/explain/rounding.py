@@ -30,7 +30,8 @@ def at_most(value: float, unit: str) -> Amount:
 def _rounded(value: float, unit: str, direction: Callable[[float], int]) -> Amount:
     factor, digits, name = _scale(value, unit)
     steps = 10.0**digits
-    rounded = direction(value / factor * steps) / steps
+    # Beyond so many digits there is only what adding binary fractions leaves behind.
+    rounded = direction(round(value / factor * steps, 6)) / steps
     return Amount(f"{rounded:,.{digits}f} {name}".strip(), rounded * factor)
 
 

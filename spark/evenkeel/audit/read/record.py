@@ -23,6 +23,7 @@ from evenkeel.audit.read.tables import (
     is_in,
     is_table,
     open_table,
+    text,
 )
 
 # Logs keep moments to the millisecond, rounded either way; rows keep microseconds.
@@ -118,7 +119,7 @@ class Record:
         import pyarrow.compute as pc
 
         columns = [*_HANDOVER, "reads"]
-        condition = _span(cluster, first, last, pc.field("row_kind") == "planned")
+        condition = _span(cluster, first, last, text("row_kind") == "planned")
         found = self._table_of("cycles", cluster, (), condition, columns)
         counted = found.set_column(len(_HANDOVER), "reads", pc.list_value_length(found.column("reads")))
         return sorted(as_rows(counted), key=lambda row: row["sequence"])

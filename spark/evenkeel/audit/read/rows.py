@@ -7,7 +7,7 @@ from datetime import datetime
 from pathlib import Path
 
 from evenkeel.audit.read.attempts import Attempt
-from evenkeel.audit.read.tables import Row, all_of, count, equals, is_in, rows_where
+from evenkeel.audit.read.tables import Row, all_of, between, count, equals, is_in, rows_where
 from evenkeel.errors import LakeError
 from evenkeel.lake.outbox import with_outcomes
 
@@ -65,6 +65,8 @@ def read_rows_of(
     condition = all_of(
         is_in("cluster", sorted({m.cluster for m in manifests})),
         is_in("cycle_date", sorted({m.cycle_at.date() for m in manifests})),
+        # The log knows between which moments a file's rows lie: others are not opened.
+        between("cycle_at", min(m.cycle_at for m in manifests), max(m.cycle_at for m in manifests)),
         is_in("write_id", sorted(listed)),
         *(is_in(column, list(values)) for column, values in (where or {}).items()),
     )
@@ -85,7 +87,8 @@ def _check_complete(lake: str | Path, table: str, manifest: Attempt) -> None:
     writes = manifest.writes_of(table)
     expected = sum(write.rows for write in writes)
     ids = sorted(write.write_id for write in writes)
-    own = (is_in("cluster", [manifest.cluster]), is_in("cycle_date", [manifest.cycle_at.date()]))
+    at = manifest.cycle_at
+    own = (is_in("cluster", [manifest.cluster]), is_in("cycle_date", [at.date()]), between("cycle_at", at, at))
     found = count(lake, table, all_of(*own, is_in("write_id", ids)))
     if found < expected:
         raise LakeError(

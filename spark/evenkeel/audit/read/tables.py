@@ -73,7 +73,8 @@ def dataset_of(opened: Any, lake: str | Path, table: str, partitions: Sequence[P
 
     try:
         return opened.to_pyarrow_dataset(
-            partitions=list(partitions) if partitions else None, filesystem=_own_files(_path(lake, table))
+            file_pruning_predicate=list(partitions) if partitions else None,
+            filesystem=_own_files(_path(lake, table)),
         )
     except (DeltaError, OSError, ValueError) as error:
         raise damaged(lake, table, error) from error
@@ -115,7 +116,21 @@ def is_in(column: str, values: Sequence[object]) -> Any:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    return pc.field(column).isin(list(values) or pa.array([], pa.string()))
+    if all(isinstance(value, str) for value in values):
+        return text(column).isin(pa.array(list(values), pa.string()))
+    return pc.field(column).isin(list(values))
+
+
+def text(column: str) -> Any:
+    """A column of texts, to be compared with texts.
+
+    Files that deltalake has written anew hold another kind of text, which Arrow does not compare with its own; a cast
+    settles that. Of `cluster` no file holds anything: it is a partition, and is compared before a file is opened.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    return pc.field(column) if column == "cluster" else pc.field(column).cast(pa.string())
 
 
 def between(column: str, first: object, last: object) -> Any:

@@ -13,6 +13,7 @@ from evenkeel.audit.explain.ask import Times, bounds
 from evenkeel.audit.explain.subject import Subject
 from evenkeel.audit.read import Attempt, Record
 from evenkeel.audit.read.record import FIRST_MOMENT, LAST_MOMENT
+from evenkeel.audit.read.tables import text
 from evenkeel.audit.trace.decisions import decisions_of
 from evenkeel.audit.trace.model import Dependents, HandedOn, Resting
 from evenkeel.audit.wording import listed, plural, time
@@ -61,9 +62,8 @@ def _states(record: Record, attempts: Sequence[Attempt], broker: str) -> dict[st
 
 def is_broker(broker: str) -> Any:
     """Rows of a broker."""
-    import pyarrow.compute as pc
 
-    return pc.field("broker") == broker
+    return text("broker") == broker
 
 
 def of_snapshot(lake: str | Path, snapshot: str, *, cluster: str | None = None) -> Dependents:
@@ -72,7 +72,7 @@ def of_snapshot(lake: str | Path, snapshot: str, *, cluster: str | None = None) 
 
     record = Record(lake)
     clusters = missing.known_clusters(record, cluster)
-    field = pc.field("snapshot")
+    field = text("snapshot")
     found = _by_manifest(record, clusters, field == snapshot) or _by_manifest(
         record, clusters, pc.ends_with(field, pattern="/" + snapshot.lstrip("/"))
     )

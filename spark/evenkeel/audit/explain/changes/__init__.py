@@ -58,4 +58,5 @@ def changes_of(table: str, row: Row, around: Around) -> list[Change]:
     if table == "guard_decisions":
         return guards.of_guard(row, around)
     found = _TABLES[table].get((row["outcome"], row["rule"]))
-    return [] if found is None else found(row, around)
+    changes = [] if found is None else found(row, around)
+    return [*changes, *placements.without_groups(row)] if table == "placement_decisions" else changes

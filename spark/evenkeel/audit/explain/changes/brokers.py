@@ -50,6 +50,7 @@ def by_threshold(row: Row, around: Around) -> list[Change]:
             unit="fraction",
             is_strict=True,
             effect="it would have stayed under its limit",
+            is_more=False,
             sentence=f"Had {row['subject']} been more than {amount} less busy ({figure}), it would have stayed under "
             "its limit.",
         )
@@ -87,6 +88,7 @@ def too_little(row: Row, around: Around) -> list[Change]:
             unit="MiB/s",
             is_strict=False,
             effect="that would have been worth moving",
+            is_more=False,
             sentence=f"With {setting} at {shown:g} or less, what was to go would have been worth moving.",
         )
     ]
@@ -127,6 +129,7 @@ def by_difference(row: Row, around: Around) -> list[Change]:
             unit=unit,
             is_strict=False,
             effect=f"it would not have been shed from for its {figure}",
+            is_more=False,
             sentence=f"Had {row['subject']} carried at least {amount} less, it would not have been shed from for its "
             f"{figure}.",
         )

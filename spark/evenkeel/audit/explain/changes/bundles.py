@@ -29,7 +29,7 @@ def taken(row: Row, around: Around) -> list[Change]:
             continue
         if throughput > own or throughput <= 0:
             return []
-        amount = at_least(own - throughput, "byte/s").text
+        less = f"over {at_least(own - throughput, 'byte/s').text} less" if own > throughput else "any less"
         enough = f"{bundle['subject']} is" if bundle is others[0] else "the heavier ones are"
         return [
             Change(
@@ -40,8 +40,8 @@ def taken(row: Row, around: Around) -> list[Change]:
                 unit="byte/s",
                 is_strict=True,
                 effect="it would have stayed",
-                sentence=f"Had {row['subject']} carried over {amount} less, it would have stayed: {enough} enough "
-                "without it.",
+                is_more=False,
+                sentence=f"Had {row['subject']} carried {less}, it would have stayed: {enough} enough without it.",
             )
         ]
     return []
@@ -57,7 +57,7 @@ def left(row: Row, around: Around) -> list[Change]:
     if last is None or last["numbers"][_FIGURE] < own:
         return []
     needed = last["numbers"][_FIGURE]
-    amount = at_least(needed - own, "byte/s").text
+    more = f"over {at_least(needed - own, 'byte/s').text} more" if needed > own else "any more"
     return [
         Change(
             subject=row["subject"],
@@ -67,8 +67,7 @@ def left(row: Row, around: Around) -> list[Change]:
             unit="byte/s",
             is_strict=True,
             effect="it would have been taken",
-            sentence=f"Had {row['subject']} carried over {amount} more, it would have been taken before "
-            f"{last['subject']}.",
+            sentence=f"Had {row['subject']} carried {more}, it would have been taken before {last['subject']}.",
         )
     ]
 

@@ -15,22 +15,23 @@ class Change:
 
     `is_strict`: `needed` has to be passed, reaching it is not enough. `effect` says what would have been, and
     `sentence` all of it, with an amount rounded to the side on which the statement stays true. Of a limit that would
-    have had to be another, `subject` is the setting's key.
+    have had to be another, `subject` is the setting's key. `is_more`: it would have had to be more, else less.
     """
 
     subject: str
     figure: str
-    measured: float
-    needed: float
+    measured: float | None
+    needed: float | None
     unit: str
     is_strict: bool
     effect: str
     sentence: str
+    is_more: bool = True
 
     @property
-    def by(self) -> float:
-        """needed - measured."""
-        return self.needed - self.measured
+    def by(self) -> float | None:
+        """needed - measured; None for what is no figure."""
+        return None if self.needed is None or self.measured is None else self.needed - self.measured
 
 
 @dataclass(frozen=True, slots=True)

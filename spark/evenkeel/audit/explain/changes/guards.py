@@ -56,6 +56,7 @@ def _by_setting(row: Row, needed: float, shown: str) -> Change:
 
 def _change(row: Row, figure: str, needed: float, sentence: str) -> Change:
     return Change(
+        is_more=figure == "gain",
         subject=row["subject"],
         figure=figure,
         measured=row["measured"],

@@ -55,6 +55,7 @@ def _of_losers(row: Row, chosen: str, scores: dict[str, float]) -> list[Change]:
             unit="msg/s",
             is_strict=True,
             effect="it would have been chosen",
+            is_more=False,
             sentence=f"Had {broker} carried {_less(score - best)} in the long term, it would have been chosen.",
         )
         for score, broker in losers
@@ -63,6 +64,26 @@ def _of_losers(row: Row, chosen: str, scores: dict[str, float]) -> list[Change]:
 
 def _less(gap: float) -> str:
     return f"over {at_least(gap, 'msg/s').text} less" if gap > 0 else "any less"
+
+
+def without_groups(row: Row) -> list[Change]:
+    """What anti-affinity groups changed stands in the row: placement was decided without them as well."""
+    other = row["without_anti_affinity"]
+    if not row["changed_by_anti_affinity"] or other is None:
+        return []
+    return [
+        Change(
+            subject=row["subject"],
+            figure="anti-affinity groups",
+            measured=None,
+            needed=None,
+            unit="",
+            is_strict=False,
+            effect=f"{other} would have been chosen",
+            sentence=f"Without anti-affinity groups, {other} would have been chosen.",
+            is_more=False,
+        )
+    ]
 
 
 def by_usage(row: Row, around: Around) -> list[Change]:
@@ -91,6 +112,7 @@ def by_usage(row: Row, around: Around) -> list[Change]:
                 unit="fraction",
                 is_strict=False,
                 effect="it would have been well below the mean",
+                is_more=False,
                 sentence=f"Had {broker} been {amount} less busy on average, it would have been well below the mean.",
             )
         )

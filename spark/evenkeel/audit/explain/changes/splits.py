@@ -51,6 +51,7 @@ def over_limit(row: Row, around: Around) -> list[Change]:
             unit=first.unit,
             is_strict=False,
             effect=f"it would {effect}",
+            is_more=False,
             sentence=f"With {_figure(first.threshold, first, 'at most ', at_most)}, {row['subject']} would {effect}.",
         )
     ]
@@ -93,6 +94,7 @@ def too_many_bundles(row: Row, around: Around) -> list[Change]:
             unit="count",
             is_strict=False,
             effect="the number of bundles would not have stood against it",
+            is_more=False,
             sentence=f"With {most:,} {'bundle' if most == 1 else 'bundles'} or fewer in {row['namespace']}, their "
             "number would not have stood against it.",
         )
