@@ -6,7 +6,11 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from tests.audit.plausible import broker_load, bundle_load, candidate, decision, placement, settings
+from evenkeel.decisions.considered import Alternative, considered
+from evenkeel.decisions.placement.pipeline import Placement
+from evenkeel.rounds.placement_rows import placement_row
+from evenkeel.rounds.reasons import reason_row
+from tests.audit.plausible import broker_load, bundle_load, settings
 from tests.audit.small_lake import Row, SmallLake, moment
 
 B1, B2, B3 = (f"b{n}.example:8080" for n in (1, 2, 3))
@@ -21,46 +25,68 @@ SPLIT_ID, UNLOAD_ID, OTHER_ID = "5b1c" + "0" * 60, "a01d" + "1" * 60, "a01d" + "
 
 
 def below(broker: str, usage: float, mean: float) -> Row:
-    return decision(
-        broker, "broker", "kept", "below_threshold", f"{broker} is under its limit.", broker=broker, measured=usage,
-        threshold=mean + 0.1, unit="fraction", numbers={"mean_usage": mean},
-        setting="loadBalancerBrokerThresholdShedderPercentage",
-    )  # fmt: skip
+    return about(broker, "kept", "below_threshold", usage, mean + 0.1, {"mean_usage": mean})
 
 
 def above(broker: str, usage: float, mean: float, wanted: float) -> Row:
-    row = below(broker, usage, mean) | {"outcome": "unload", "rule": "above_threshold"}
-    return row | {"sentence": f"{broker} is over its limit.", "numbers": {"mean_usage": mean, "to_offload": wanted}}
+    numbers = {"mean_usage": mean, "to_offload": wanted, "selected": 1}
+    return about(broker, "unload", "above_threshold", usage, mean + 0.1, numbers)
+
+
+def about(broker: str, outcome: Any, rule: str, usage: float, limit: float, numbers: dict[str, float]) -> Row:
+    verdict = considered(
+        broker, "broker", broker, outcome, rule, setting="loadBalancerBrokerThresholdShedderPercentage",
+        measured=usage, threshold=limit, unit="fraction", numbers=numbers,
+    )  # fmt: skip
+    return reason_row(verdict, "ThresholdShedder")
 
 
 def taken(bundle: str, broker: str, throughput: float, rank: int, before: float, wanted: float) -> Row:
-    return decision(
-        bundle, "bundle", "unload", "heaviest_first", f"{bundle} leaves {broker}.", broker=broker, measured=before,
-        threshold=wanted, unit="byte/s", numbers={"bundle_throughput": throughput, "rank": float(rank)},
-        alternatives=[{"name": REST, "verdict": "next", "rule": "wanted_reached", "measured": 0.3 * MIB}],
+    following = Alternative(REST, "next", "wanted_reached", 0.3 * MIB)
+    verdict = considered(
+        bundle, "bundle", broker, "unload", "heaviest_first", measured=before, threshold=wanted, unit="byte/s",
+        alternatives=(following,), numbers={"bundle_throughput": throughput, "rank": rank},
     )  # fmt: skip
+    return reason_row(verdict, "ThresholdShedder")
 
 
 def left(bundle: str, broker: str, throughput: float, rank: int, gone: float, wanted: float) -> Row:
-    return decision(
-        bundle, "bundle", "kept", "wanted_reached", f"{bundle} stays on {broker}.", broker=broker, measured=gone,
-        threshold=wanted, unit="byte/s", numbers={"bundle_throughput": throughput, "rank": float(rank)},
+    verdict = considered(
+        bundle, "bundle", broker, "kept", "wanted_reached", measured=gone, threshold=wanted, unit="byte/s",
+        numbers={"bundle_throughput": throughput, "rank": rank},
     )  # fmt: skip
+    return reason_row(verdict, "ThresholdShedder")
+
+
+def placed() -> Row:
+    verdict = considered(
+        WHOLE, "bundle", B1, "placed", "least_long_term_rate", measured=0.2, threshold=0.85, unit="fraction",
+        setting="loadBalancerBrokerOverloadedThresholdPercentage",
+        alternatives=(Alternative(B2, "best", "least_long_term_rate", 100.0),
+                      Alternative(B3, "candidate", "higher_long_term_rate", 140.25),
+                      Alternative(B1, "removed", "topics_over_limit")),
+        numbers={"candidates": 2, "best": 1, "removed": 1, "score": 100.0},
+    )  # fmt: skip
+    placement = Placement(WHOLE, B2, (B2,), verdict.alternatives, verdict)
+    return placement_row(placement, "shed", "LeastLongTermMessageRate", placement)
 
 
 def split_row() -> Row:
-    return decision(
-        WHOLE, "bundle", "split", "topics_over_limit", f"{WHOLE} is split.", broker=B2, measured=1100.0,
-        threshold=1000.0, unit="count", setting="loadBalancerNamespaceBundleMaxTopics", strategy="BundleSplitterTask",
-        numbers={"topics": 1100.0, "sessions": 4.0, "rate": 10.0, "throughput": 100.0},
-    ) | {"algorithm": "range_equally_divide", "cuts": [0x40000000], "children": list(CHILDREN)}  # fmt: skip
+    verdict = considered(
+        WHOLE, "bundle", B2, "split", "topics_over_limit", measured=1100, threshold=1000, unit="count",
+        setting="loadBalancerNamespaceBundleMaxTopics",
+        numbers={"topics": 1100, "sessions": 4, "rate": 10.0, "throughput": 100.0},
+    )  # fmt: skip
+    cut = {"algorithm": "range_equally_divide", "cuts": [0x40000000], "children": list(CHILDREN)}
+    return reason_row(verdict, "BundleSplitterTask") | cut
 
 
 def guard(bundle: str, position: int) -> Row:
     return {
         "subject": bundle, "subject_kind": "bundle", "position": position, "kind": "unload", "broker": B1,
         "destination": B3, "outcome": "held", "rule": "unloads_per_cycle", "setting": "evenkeelMaxUnloadsPerCycle",
-        "measured": 2.0, "threshold": 1.0, "margin": 1.0, "unit": "count", "sentence": f"{bundle} is held back.",
+        "measured": 2.0, "threshold": 1.0, "margin": 1.0, "unit": "count", "sentence": f"{bundle} would be unloaded from {B1} to {B3} and is held back: 1 unload in one cycle is the most, "
+        "and it is used up.",
     }  # fmt: skip
 
 
@@ -84,9 +110,7 @@ def fill(root: Path) -> SmallLake:
         "settings": settings({}),
         "unload_decisions": [above(B1, 0.5, 0.3, wanted), below(B2, 0.2, 0.3), below(B3, 0.2, 0.3),
                              taken(WHOLE, B1, 2 * MIB, 1, 0.0, wanted), left(REST, B1, 0.3 * MIB, 2, 2 * MIB, wanted)],
-        "placement_decisions": [placement(WHOLE, B2, "shed", f"{WHOLE} goes to {B2}.",
-                                          [candidate(B2, 100.0), candidate(B3, 140.25),
-                                           candidate(B1, removed_by="topics_over_limit")], broker=B1)],
+        "placement_decisions": [placed()],
     }, mode="auto", plan_id="p1", unloads=1, placements=1, predecessor_status="none")  # fmt: skip
     lake.append("commands", stamped(FIRST, [
         command(UNLOAD_ID, "p1", "unload", WHOLE, from_broker=B1, destination=B2)]))  # fmt: skip

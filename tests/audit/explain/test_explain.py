@@ -214,7 +214,7 @@ def test_an_unknown_namespace_and_broker_name_the_nearest(acting: Path) -> None:
         explain(acting, "acme/wob/0x00000000_0x40000000")
     with pytest.raises(BadInput, match="Did you mean 'acme/web'"):
         explain(acting, "persistent://acme/weeb/t")
-    with pytest.raises(BadInput, match=f"Did you mean '{B1}'|Did you mean '{B2}'|Did you mean '{B3}'"):
+    with pytest.raises(BadInput, match="Did you mean 'b"):
         explain(acting, "b9.example:8080")
 
 

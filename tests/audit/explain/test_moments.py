@@ -57,11 +57,12 @@ def test_the_moments_named_are_taken_as_they_stand() -> None:
 def test_every_moment_can_be_named_by_its_local_time_unless_that_comes_twice(at: datetime) -> None:
     at = at.replace(microsecond=0)
     local = at.astimezone(BERLIN).replace(tzinfo=None)
-    try:
+    is_twice = local.replace(tzinfo=BERLIN).utcoffset() != local.replace(tzinfo=BERLIN, fold=1).utcoffset()
+    if is_twice:
+        with pytest.raises(BadInput, match=at.strftime("%Y-%m-%dT%H:%M:%SZ")):
+            parse_moment(local.isoformat(), BERLIN, "--at")
+    else:
         assert parse_moment(local.isoformat(), BERLIN, "--at").first == at
-    except BadInput as error:
-        assert "comes twice" in str(error)
-        assert at.strftime("%Y-%m-%dT%H:%M:%SZ") in str(error)
 
 
 @pytest.mark.parametrize("text", ["03:12", "yesterday", "", "2026-13-01", "2026-11-21T25:00"])
@@ -71,7 +72,7 @@ def test_what_is_no_time_is_refused(text: str) -> None:
 
 
 def test_an_unknown_zone_names_the_nearest() -> None:
-    with pytest.raises(BadInput, match="Did you mean 'Europe/Berlin'|did you mean 'Europe/Berlin'"):
+    with pytest.raises(BadInput, match="did you mean 'Europe/Berlin'"):
         zone("Europe/Berln")
     with pytest.raises(BadInput, match="no time zone"):
         zone("../../etc/passwd")

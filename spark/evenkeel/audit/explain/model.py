@@ -226,13 +226,18 @@ def _reasons(facts: Facts) -> list[Reason]:
         rows = facts.tables[table]
         around = Around(rows, values, table not in facts.incomplete)
         chosen = [row for row in rows if _concerns(row, step, facts)]
-        for row in sorted(chosen, key=_order):
-            changes = (*changes_of(table, row, around), *_of_others(table, row, around))
-            found.append(_reason(row, step, _alternatives(row, step, rows, settings), changes))
+        found += [reason_of(table, row, around, settings) for row in sorted(chosen, key=_order)]
     for row in sorted(facts.tables["guard_decisions"], key=lambda row: (row["position"], row["rule"])):
         if _concerns(row, "guard", facts):
-            found.append(_reason(row, "guard", (), tuple(changes_of("guard_decisions", row, Around((), values)))))
+            found.append(reason_of("guard_decisions", row, Around((), values), settings))
     return found
+
+
+def reason_of(table: str, row: Row, around: Around, settings: Sequence[Row]) -> Reason:
+    """One decision row with what lost and what would have changed it. `settings` are the rows that were read."""
+    step = STEPS.get(table, "guard")
+    changes = (*changes_of(table, row, around), *_of_others(table, row, around))
+    return _reason(row, step, _alternatives(row, step, around.rows, settings), changes)
 
 
 def _of_others(table: str, row: Row, around: Around) -> list[Change]:

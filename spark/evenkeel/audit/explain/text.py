@@ -8,7 +8,7 @@ from datetime import UTC, datetime, tzinfo
 from evenkeel.audit import wording
 from evenkeel.audit.explain.model import Alternative, Course, Moment, Quiet, Reason, Sent, Where
 
-_MOST_LINES = 8
+MOST_LINES = 8
 
 
 def as_text(found: Moment | Course, where: tzinfo = UTC) -> str:
@@ -81,10 +81,11 @@ def _decided(moment: Moment) -> Iterator[str]:
     for reason in reasons:
         yield f"  {reason.step}: {reason.outcome}"
         yield f"    {reason.sentence}"
-        yield f"    {_rule(reason)}"
+        yield f"    {rule_line(reason)}"
 
 
-def _rule(reason: Reason) -> str:
+def rule_line(reason: Reason) -> str:
+    """The rule that decided, with its numbers."""
     text = f"rule {reason.rule}" + (f" of {reason.strategy}" if reason.strategy else "")
     if reason.measured is not None:
         text += f": measured {wording.quantity(reason.measured, reason.unit)}"
@@ -106,14 +107,15 @@ def _margin(value: float, unit: str | None) -> str:
 def _others(reasons: Sequence[Reason]) -> list[str]:
     lines = []
     for reason in reasons:
-        lines += [f"{reason.step}: {_alternative(one)}" for one in reason.alternatives[:_MOST_LINES]]
-        more = len(reason.alternatives) - _MOST_LINES
+        lines += [f"{reason.step}: {alternative_line(one)}" for one in reason.alternatives[:MOST_LINES]]
+        more = len(reason.alternatives) - MOST_LINES
         if more > 0:
             lines.append(f"{reason.step}: and {more} more")
     return lines
 
 
-def _alternative(one: Alternative) -> str:
+def alternative_line(one: Alternative) -> str:
+    """What lost, why, and by how much."""
     measured = "" if one.measured is None else f", {wording.quantity(one.measured, one.unit)}"
     behind = "" if one.behind is None else f", behind by {_margin(one.behind, one.unit).lstrip('+')}"
     return f"{one.name}, {one.verdict}{measured}{behind}"
@@ -121,7 +123,12 @@ def _alternative(one: Alternative) -> str:
 
 def _changes(reasons: Sequence[Reason]) -> list[str]:
     """Each statement once, with the step that it is about."""
-    return list(dict.fromkeys(f"{one.step}: {change.sentence}" for one in reasons for change in one.changes))
+    lines: dict[str, None] = {}
+    for reason in reasons:
+        shown = [f"{reason.step}: {change.sentence}" for change in reason.changes[:MOST_LINES]]
+        more = len(reason.changes) - MOST_LINES
+        lines |= dict.fromkeys([*shown, f"{reason.step}: and {more} more"] if more > 0 else shown)
+    return list(lines)
 
 
 def _sent(sent: Sent, where: tzinfo) -> Iterator[str]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from evenkeel.audit import wording
 from evenkeel.audit.candidates import Candidate, candidates_of, scored_by, strategy_of
 from evenkeel.audit.read import Row
+from evenkeel.audit.report.why import Why, Whys
 from evenkeel.rounds import wishes
 
 # More lines than this help nobody on a page; the tables hold them all.
@@ -34,6 +35,7 @@ class Placement:
     without_anti_affinity: str | None
     scored: str
     unit: str
+    why: Why
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,7 @@ class Unload:
     sentence: str
     traffic: float | None
     placement: Placement | None
+    why: Why
     is_held: bool = False
 
 
@@ -57,6 +60,7 @@ class Shedding:
     broker: str
     sentence: str
     unloads: tuple[Unload, ...]
+    why: Why | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +74,7 @@ class Split:
     cuts: tuple[str, ...]
     children: tuple[str, ...]
     unload_children: bool
+    why: Why
     is_held: bool = False
 
 
@@ -99,6 +104,7 @@ class Objection:
     rule: str
     setting: str | None
     sentence: str
+    why: Why
 
 
 @dataclass(frozen=True)
@@ -145,28 +151,31 @@ class Decisions:
 
 def decisions(tables: Mapping[str, Sequence[Row]]) -> Decisions:
     """Groups the rows of the decided tables."""
-    guards = tables.get("guard_decisions", ())
+    guards, whys = tables.get("guard_decisions", ()), Whys(tables)
     held = held_bundles(guards)
     traffic = {
         row["bundle"]: (row["used_msg_throughput_in"] or 0.0) + (row["used_msg_throughput_out"] or 0.0)
         for row in tables["bundle_load"]
     }
     placed = [row for row in tables["placement_decisions"] if row["outcome"] in ("placed", "refused", "kept")]
-    by_bundle = {row["subject"]: _placement(row, strategy_of(row, tables.get("settings", ()))) for row in placed}
+    settings = tables.get("settings", ())
+    by_bundle = {row["subject"]: _placement(row, strategy_of(row, settings), whys) for row in placed}
     every = [(_TABLES[table], row) for table in _TABLES for row in tables[table]]
     refused = [_verdict(kind, row) for kind, row in every if row["outcome"] == "refused"]
     let_be = [(kind, row) for kind, row in every if row["outcome"] in ("kept", "skipped")]
     let_be.sort(key=lambda pair: _distance(*pair))
     return Decisions(
-        sheddings=_sheddings(tables["unload_decisions"], by_bundle, traffic, held["unload"]),
+        sheddings=_sheddings(tables["unload_decisions"], by_bundle, traffic, held["unload"], whys),
         ownerless=_ownerless(placed, by_bundle),
-        splits=tuple(_split(row, held["split"]) for row in tables["split_decisions"] if row["outcome"] == "split"),
+        splits=tuple(
+            _split(row, held["split"], whys) for row in tables["split_decisions"] if row["outcome"] == "split"
+        ),
         refusals=tuple(sorted(refused, key=lambda verdict: (verdict.kind, verdict.subject))),
         considered=tuple(_verdict(kind, row) for kind, row in let_be[:MOST_CONSIDERED]),
         considered_count=len(let_be),
-        held=_objections(guards, "bundle", "held"),
-        standstill=_objections(guards, "cluster", "held"),
-        excepted=_objections(guards, "bundle", "allowed"),
+        held=_objections(guards, "bundle", "held", whys),
+        standstill=_objections(guards, "cluster", "held", whys),
+        excepted=_objections(guards, "bundle", "allowed", whys),
     )
 
 
@@ -176,11 +185,18 @@ def held_bundles(guards: Sequence[Row]) -> dict[str, frozenset[str]]:
     return {kind: frozenset(row["subject"] for row in held if row["kind"] == kind) for kind in ("split", "unload")}
 
 
-def _objections(guards: Sequence[Row], subject_kind: str, outcome: str) -> tuple[Objection, ...]:
+def _objections(guards: Sequence[Row], subject_kind: str, outcome: str, whys: Whys) -> tuple[Objection, ...]:
     """In the order of the plan."""
     found = [row for row in guards if (row["subject_kind"], row["outcome"]) == (subject_kind, outcome)]
     return tuple(
-        Objection(row["kind"] or "", row["subject"], row["rule"], row["setting"], row["sentence"])
+        Objection(
+            row["kind"] or "",
+            row["subject"],
+            row["rule"],
+            row["setting"],
+            row["sentence"],
+            whys.of("guard_decisions", row),
+        )
         for row in sorted(found, key=lambda row: (row["position"], row["rule"]))
     )
 
@@ -192,27 +208,33 @@ def _ownerless(rows: Sequence[Row], placements: Mapping[str, Placement]) -> tupl
 
 
 def _sheddings(
-    rows: Sequence[Row], placements: Mapping[str, Placement], traffic: Mapping[str, float], held: Collection[str]
+    rows: Sequence[Row],
+    placements: Mapping[str, Placement],
+    traffic: Mapping[str, float],
+    held: Collection[str],
+    whys: Whys,
 ) -> tuple[Shedding, ...]:
     taken: dict[str, list[Row]] = {}
     for row in rows:
         if row["subject_kind"] == "bundle" and row["outcome"] == "unload":
             taken.setdefault(row["broker"] or "", []).append(row)
-    why = {row["subject"]: row["sentence"] for row in rows if row["subject_kind"] == "broker" and _unloads(row)}
+    sheds = {row["subject"]: row for row in rows if row["subject_kind"] == "broker" and _unloads(row)}
     return tuple(
         Shedding(
             broker,
-            why.get(broker, ""),
+            sheds[broker]["sentence"] if broker in sheds else "",
             tuple(
                 Unload(
                     row["subject"],
                     row["sentence"],
                     traffic.get(row["subject"]),
                     placements.get(row["subject"]),
+                    whys.of("unload_decisions", row),
                     row["subject"] in held,
                 )
                 for row in sorted(bundles, key=lambda row: (row["numbers"].get("rank", 0.0), row["subject"]))
             ),
+            whys.of("unload_decisions", sheds[broker]) if broker in sheds else None,
         )
         for broker, bundles in sorted(taken.items())
     )
@@ -222,7 +244,7 @@ def _unloads(row: Row) -> bool:
     return bool(row["outcome"] == "unload")
 
 
-def _placement(row: Row, strategy: str) -> Placement:
+def _placement(row: Row, strategy: str, whys: Whys) -> Placement:
     candidates = candidates_of(row, strategy)
     scored, unit = scored_by(strategy)
     return Placement(
@@ -236,10 +258,11 @@ def _placement(row: Row, strategy: str) -> Placement:
         without_anti_affinity=row["without_anti_affinity"],
         scored=scored,
         unit=unit,
+        why=whys.of("placement_decisions", row),
     )
 
 
-def _split(row: Row, held: Collection[str]) -> Split:
+def _split(row: Row, held: Collection[str], whys: Whys) -> Split:
     return Split(
         bundle=row["subject"],
         broker=row["broker"],
@@ -248,6 +271,7 @@ def _split(row: Row, held: Collection[str]) -> Split:
         cuts=tuple(f"0x{cut:08x}" for cut in row["cuts"] or ()),
         children=tuple(row["children"] or ()),
         unload_children=bool(row["unload_children"]),
+        why=whys.of("split_decisions", row),
         is_held=row["subject"] in held,
     )
 

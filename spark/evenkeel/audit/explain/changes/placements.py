@@ -7,6 +7,8 @@ from evenkeel.audit.explain.rounding import at_least
 
 DIFFERENCE = "loadBalancerAverageResourceUsageDifferenceThresholdPercentage"
 SETTINGS = (DIFFERENCE,)
+# The nearest to being chosen; a cluster may have a thousand.
+MOST_LOSERS = 5
 
 
 def by_rate(row: Row, around: Around) -> list[Change]:
@@ -45,7 +47,7 @@ def _of_losers(row: Row, chosen: str, scores: dict[str, float]) -> list[Change]:
     best = scores[chosen]
     if best <= 0:
         return []
-    losers = sorted((score, broker) for broker, score in scores.items() if broker != chosen)
+    losers = sorted((score, broker) for broker, score in scores.items() if broker != chosen)[:MOST_LOSERS]
     return [
         Change(
             subject=broker,
@@ -116,7 +118,7 @@ def by_usage(row: Row, around: Around) -> list[Change]:
                 sentence=f"Had {broker} been {amount} less busy on average, it would have been well below the mean.",
             )
         )
-    return made
+    return made[:MOST_LOSERS]
 
 
 def _scores(row: Row) -> dict[str, float]:
