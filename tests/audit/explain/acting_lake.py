@@ -18,6 +18,7 @@ MIB = 1024.0 * 1024.0
 WHOLE = "acme/web/0x00000000_0x80000000"
 CHILDREN = ("acme/web/0x00000000_0x40000000", "acme/web/0x40000000_0x80000000")
 REST = "acme/web/0x80000000_0xffffffff"
+OTHER = "acme/other/0x00000000_0xffffffff"
 FIRST = moment("2026-03-01T03:12:37.500250")
 SPLIT_AT = FIRST + timedelta(days=1)
 AFTER = FIRST + timedelta(days=2)
@@ -82,11 +83,12 @@ def split_row() -> Row:
 
 
 def guard(bundle: str, position: int) -> Row:
+    why = "1 unload in one cycle is the most, and it is used up"
     return {
         "subject": bundle, "subject_kind": "bundle", "position": position, "kind": "unload", "broker": B1,
         "destination": B3, "outcome": "held", "rule": "unloads_per_cycle", "setting": "evenkeelMaxUnloadsPerCycle",
-        "measured": 2.0, "threshold": 1.0, "margin": 1.0, "unit": "count", "sentence": f"{bundle} would be unloaded from {B1} to {B3} and is held back: 1 unload in one cycle is the most, "
-        "and it is used up.",
+        "measured": 2.0, "threshold": 1.0, "margin": 1.0, "unit": "count",
+        "sentence": f"{bundle} would be unloaded from {B1} to {B3} and is held back: {why}.",
     }  # fmt: skip
 
 
@@ -100,7 +102,7 @@ def stamped(at: Any, rows: list[Row]) -> list[Row]:
 
 
 def fill(root: Path) -> SmallLake:
-    """Cluster `prod`: it unloads WHOLE and splits it; afterwards its children are there."""
+    """Cluster `prod`: it unloads WHOLE and splits it, REST is held back; afterwards the children are there."""
     lake = SmallLake(root)
     loads = [broker_load(B1, 0.5), broker_load(B2, 0.2), broker_load(B3, 0.1, state="no_answer")]
     wanted = 1.5 * MIB
@@ -128,7 +130,7 @@ def fill(root: Path) -> SmallLake:
     }, mode="auto", plan_id="p2", splits=1)  # fmt: skip
     lake.append("commands", stamped(SPLIT_AT, [
         command(SPLIT_ID, "p2", "split", WHOLE, from_broker=B2),
-        command(OTHER_ID, "p2", "unload", REST, from_broker=B1, destination=B3)]))  # fmt: skip
+        command(OTHER_ID, "p2", "unload", OTHER, from_broker=B1, destination=B3)]))  # fmt: skip
     lake.add("prod", AFTER, {
         "broker_load": loads,
         "bundle_load": [bundle_load(name, B2, MIB) for name in CHILDREN] + [bundle_load(REST, B3, 0.3 * MIB)],

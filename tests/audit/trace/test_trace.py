@@ -37,9 +37,7 @@ class Chain:
         self.root, self.lake = root, SmallLake(root)
         self._before: Attempt | None = None
 
-    def cycle(
-        self, minute: int, *, state: str = "reported", acts: bool = False, apart: bool = False, **more: Any
-    ) -> str:
+    def cycle(self, minute: int, *, state: str = "reported", acts: bool = False, apart: bool = False) -> None:
         """A cycle in which BAD's report is `state`; `apart`: it takes nothing over."""
         tables = {
             "broker_load": [broker_load(B1, 0.5), broker_load(BAD, 0.2, state=state)],
@@ -47,20 +45,23 @@ class Chain:
             "unload_decisions": [unloads(WHOLE)] if acts else [],
         }
         before = None if apart else self._before
-        reads = (
-            []
-            if before is None
-            else [{"table": "bundle_load", "write_id": self.writes[before[1]], "version": 1, "rows": 1, "digest": "d"}]
-        )
-        attempt_id = f"{minute:064x}"
+        reads = [] if before is None else [w for w in before.planned["writes"] if w["table"] == "bundle_load"]
         self.lake.add(
-            "prod", at(minute), tables, plan_id=f"p{minute}", unloads=int(acts), splits=0, placements=0, reads=reads,
-            attempt_id=attempt_id, predecessor_cycle_at=before and before.cycle_at,
+            "prod",
+            at(minute),
+            tables,
+            plan_id=f"p{minute}",
+            unloads=int(acts),
+            splits=0,
+            placements=0,
+            reads=reads,
+            attempt_id=f"{minute:064x}",
+            predecessor_cycle_at=before and before.cycle_at,
             predecessor_attempt_id=before and before.attempt_id,
-            predecessor_status="used" if before else "none", snapshot=f"/landing/prod/{minute}.json.gz", **more,
-        )  # fmt: skip
+            predecessor_status="used" if before else "none",
+            snapshot=f"/landing/prod/{minute}.json.gz",
+        )
         self._before = read_attempts(self.root)[-1]
-        return attempt_id
 
 
 @pytest.fixture(scope="module")
