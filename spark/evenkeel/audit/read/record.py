@@ -14,6 +14,7 @@ from typing import Any
 
 from evenkeel.audit.read.attempts import Attempt, attempts_of, plans_of, trusted
 from evenkeel.audit.read.tables import (
+    FileFilter,
     Row,
     all_of,
     as_rows,
@@ -53,7 +54,7 @@ class Record:
         self.lake = lake
         self._opened: dict[str, Any] = {}
         self._files: dict[str, list[_File]] = {}
-        self._datasets: dict[tuple[str, str, tuple[date, ...]], Any] = {}
+        self._datasets: dict[tuple[Any, ...], Any] = {}
 
     # What there is
 
@@ -94,7 +95,7 @@ class Record:
         self, cluster: str, first: datetime, last: datetime, columns: Sequence[str] | None = None, where: Any = None
     ) -> list[Attempt]:
         """All attempts at the cycles from `first` to `last`, both included."""
-        return attempts_of(self._read("cycles", cluster, (), _span(cluster, first, last, where), columns))
+        return attempts_of(as_rows(self._table_of("cycles", cluster, (first, last), where, columns)))
 
     def listing(self, cluster: str, first: datetime, last: datetime, beginning: str) -> list[Attempt]:
         """The attempts that list a write whose id begins so."""
@@ -102,7 +103,7 @@ class Record:
         import pyarrow.compute as pc
 
         columns = ["attempt_id", "writes"]
-        found = self._table_of("cycles", cluster, (), _span(cluster, first, last, None), columns)
+        found = self._table_of("cycles", cluster, (first, last), None, columns)
         if not found.num_rows:
             return []
         lists = found.column("writes").combine_chunks()
@@ -119,8 +120,7 @@ class Record:
         import pyarrow.compute as pc
 
         columns = [*_HANDOVER, "reads"]
-        condition = _span(cluster, first, last, text("row_kind") == "planned")
-        found = self._table_of("cycles", cluster, (), condition, columns)
+        found = self._table_of("cycles", cluster, (first, last), text("row_kind") == "planned", columns)
         counted = found.set_column(len(_HANDOVER), "reads", pc.list_value_length(found.column("reads")))
         return sorted(as_rows(counted), key=lambda row: row["sequence"])
 
@@ -176,16 +176,13 @@ class Record:
         if not owner:
             return found
         moments = [attempt.cycle_at for attempt in attempts]
-        condition = all_of(
-            is_in("cluster", [attempts[0].cluster]),
-            between("cycle_at", min(moments), max(moments)),
-            is_in("write_id", sorted(owner)),
-            *(() if where is None else (where,)),
-        )
+        listed = is_in("write_id", sorted(owner))
+        condition = listed if where is None else listed & where
         wanted = None if columns is None else list(dict.fromkeys((*columns, "cycle_at", "write_id")))
         dates = tuple(sorted({moment.date() for moment in moments}))
+        span = min(moments), max(moments)
         at = {attempt.attempt_id: attempt.cycle_at for attempt in attempts}
-        for row in self._read(table, attempts[0].cluster, dates, condition, wanted):
+        for row in as_rows(self._table_of(table, attempts[0].cluster, span, condition, wanted, dates)):
             attempt_id = owner.get(row["write_id"])
             if attempt_id is not None and row["cycle_at"] == at[attempt_id]:
                 found[attempt_id].append(row)
@@ -204,45 +201,47 @@ class Record:
         where: Any = None,
     ) -> list[Row]:
         """Rows of `commands` or `outcomes` that belong to cycles from `first` to `last`, whatever lists them."""
-        condition = between("cycle_at", first, last)
         dates = tuple(day for day in self.dates(table, cluster) if first.date() <= day <= last.date())
         if not dates:
             return []
-        return self._read(table, cluster, dates, condition if where is None else condition & where, columns)
-
-    def _read(
-        self, table: str, cluster: str, dates: tuple[date, ...], condition: Any, columns: Sequence[str] | None
-    ) -> list[Row]:
-        return as_rows(self._table_of(table, cluster, dates, condition, columns))
+        return as_rows(self._table_of(table, cluster, (first, last), where, columns, dates))
 
     def _table_of(
-        self, table: str, cluster: str, dates: tuple[date, ...], condition: Any, columns: Sequence[str] | None
+        self,
+        table: str,
+        cluster: str,
+        span: tuple[datetime, datetime],
+        where: Any,
+        columns: Sequence[str] | None,
+        dates: tuple[date, ...] = (),
     ) -> Any:
-        """An Arrow table of the rows that meet the condition."""
+        """An Arrow table of a cluster's rows between two moments, of these dates only where some are given."""
+        inside = all_of(is_in("cluster", [cluster]), between("cycle_at", *span), *(() if where is None else (where,)))
         try:
-            chosen = self._dataset(table, cluster, dates)
-            return chosen.to_table(columns=None if columns is None else list(columns), filter=condition)
+            chosen = self._dataset(table, cluster, span, dates)
+            return chosen.to_table(columns=None if columns is None else list(columns), filter=inside)
         except (OSError, ValueError, KeyError) as error:
             raise damaged(self.lake, table, error) from error
 
-    def _dataset(self, table: str, cluster: str, dates: tuple[date, ...]) -> Any:
-        key = (table, cluster, dates)
+    def _dataset(self, table: str, cluster: str, span: tuple[datetime, datetime], dates: tuple[date, ...]) -> Any:
+        """The files that may hold such rows, by their partitions and by the moments that the log knows of them."""
+        key = (table, cluster, span, dates)
         if key not in self._datasets:
-            partitions: list[tuple[str, str, Any]] = [("cluster", "=", cluster)]
+            earliest, latest = (span[0] - _ROUNDING).isoformat(), (span[1] + _ROUNDING).isoformat()
+            chosen: list[FileFilter] = [
+                ("cluster", "=", cluster),
+                ("cycle_at", ">=", earliest),
+                ("cycle_at", "<=", latest),
+            ]
             if dates:
-                partitions.append(("cycle_date", "in", [day.isoformat() for day in dates]))
-            self._datasets[key] = dataset_of(self._table(table), self.lake, table, partitions)
+                chosen.append(("cycle_date", "in", [day.isoformat() for day in dates]))
+            self._datasets[key] = dataset_of(self._table(table), self.lake, table, chosen)
         return self._datasets[key]
 
     def _table(self, table: str) -> Any:
         if table not in self._opened:
             self._opened[table] = open_table(self.lake, table)
         return self._opened[table]
-
-
-def _span(cluster: str, first: datetime, last: datetime, where: Any) -> Any:
-    whole = all_of(is_in("cluster", [cluster]), between("cycle_at", first, last))
-    return whole if where is None else whole & where
 
 
 def _files_of(opened: Any) -> Iterable[_File]:

@@ -9,8 +9,8 @@ from typing import Any
 from evenkeel.errors import LakeError, NoLake
 
 Row = dict[str, Any]
-Partition = tuple[str, str, Any]
-"""A condition on a partition column as deltalake takes it: column, operator, text or texts."""
+FileFilter = tuple[str, str, Any]
+"""A condition on files as deltalake takes it: column, operator, text or texts; by partition, or by the log's figures."""
 
 
 def rows_where(lake: str | Path, table: str, condition: Any = None, columns: Sequence[str] | None = None) -> list[Row]:
@@ -67,13 +67,13 @@ def is_table(lake: str | Path, table: str) -> bool:
     return bool(DeltaTable.is_deltatable(_path(lake, table)))
 
 
-def dataset_of(opened: Any, lake: str | Path, table: str, partitions: Sequence[Partition] | None = None) -> Any:
-    """The files of an open table, of these partitions only; those of others are not even looked for."""
+def dataset_of(opened: Any, lake: str | Path, table: str, files: Sequence[FileFilter] | None = None) -> Any:
+    """The files of an open table, those only that may meet the conditions: others are not even looked for."""
     from deltalake.exceptions import DeltaError
 
     try:
         return opened.to_pyarrow_dataset(
-            file_pruning_predicate=list(partitions) if partitions else None,
+            file_pruning_predicate=list(files) if files else None,
             filesystem=_own_files(_path(lake, table)),
         )
     except (DeltaError, OSError, ValueError) as error:
