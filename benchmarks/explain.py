@@ -1,7 +1,8 @@
 """`evenkeel explain` on a year of cycles: seconds for each kind of question, each in a process of its own.
 
-`python -m benchmarks explain [--days 365] [--seconds 60] [--brokers 6] [--bundles 64] [--lake DIR]`. A lake that is
-there already is not written again. Goal: every question about a moment in at most 5 s.
+`python -m benchmarks explain [--days 365] [--seconds 60] [--brokers 6] [--bundles 24] [--loose-days 1] [--lake DIR]`.
+Of the loose days every cycle is a file of its own. A lake that is there already is not written again. Goal: every
+question about a moment in at most 5 s.
 """
 
 from __future__ import annotations
@@ -12,11 +13,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import timedelta
 from pathlib import Path
 
 from benchmarks.machine import description
-from benchmarks.year_of_cycles import CLUSTER, END, Year, sizes
+from benchmarks.year_of_cycles import CLUSTER, END, Shape, Year, sizes
 from evenkeel.lake.commits import local_log
 
 MOST_SECONDS = 5.0
@@ -25,16 +27,14 @@ MOST_SECONDS = 5.0
 def main(arguments: Sequence[str] = ()) -> int:
     """Prints a line per question; 0 if the goal was met by all that are about a moment."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks explain")
-    parser.add_argument("--days", type=int, default=365)
-    parser.add_argument("--seconds", type=int, default=60)
-    parser.add_argument("--brokers", type=int, default=6)
-    parser.add_argument("--bundles", type=int, default=64)
+    for name, value in asdict(Shape()).items():
+        parser.add_argument(f"--{name.replace('_', '-')}", type=int, default=value)
     parser.add_argument("--lake", metavar="DIR", type=Path, help="keep the lake there")
     given = parser.parse_args(list(arguments))
     print(description(), flush=True)
     with tempfile.TemporaryDirectory() as folder:
         root = given.lake or Path(folder) / "lake"
-        year = Year(root, days=given.days, seconds=given.seconds, brokers=given.brokers, bundles=given.bundles)
+        year = Year(root, Shape(**{name: getattr(given, name) for name in asdict(Shape())}))
         log = local_log(str(root / "outcomes"))
         if log is None or not log.is_dir():
             started = time.monotonic()
@@ -48,7 +48,7 @@ def main(arguments: Sequence[str] = ()) -> int:
 def _ask(root: Path, year: Year) -> int:
     bundle, broker = year.bundles[0], year.brokers[1]
     lately, long_ago = _at(1, "03:17"), _at(25, "03:17")
-    acted_only = _at(min(year.days - 1, 200), "03:17")
+    acted_only = _at(min(year.shape.days - 1, 200), "03:17")
     moments = {
         "a bundle, newest cycle": [bundle],
         "a bundle, last date": [bundle, "--at", lately],

@@ -172,7 +172,7 @@ class Record:
         from evenkeel.lake.tables import TABLES
 
         found: dict[str, list[Row]] = {attempt.attempt_id: [] for attempt in attempts}
-        owner = {write.write_id: one.attempt_id for one in attempts for write in one.writes_of(table)}
+        owner = {write.write_id: one.attempt_id for one in attempts for write in one.writes_of(table) if write.rows}
         if not owner:
             return found
         moments = [attempt.cycle_at for attempt in attempts]

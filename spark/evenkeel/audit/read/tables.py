@@ -10,7 +10,7 @@ from evenkeel.errors import LakeError, NoLake
 
 Row = dict[str, Any]
 FileFilter = tuple[str, str, Any]
-"""A condition on files as deltalake takes it: column, operator, text or texts; by partition, or by the log's figures."""
+"""A condition on files as deltalake takes it: column, operator, text or texts; by partition or the log's figures."""
 
 
 def rows_where(lake: str | Path, table: str, condition: Any = None, columns: Sequence[str] | None = None) -> list[Row]:
