@@ -16,6 +16,7 @@ from evenkeel.audit.explain.changes.change import Row
 from evenkeel.audit.explain.changes.splits import SETTINGS
 from evenkeel.decisions.averages import updated
 from evenkeel.decisions.considered import Considered
+from evenkeel.decisions.extensible_load import BrokerLoadData
 from evenkeel.decisions.load import BrokerAverages, BrokerReport, BundleStats, LoadData
 from evenkeel.decisions.placement import least_resource_usage_with_weight as least_usage
 from evenkeel.decisions.placement.pipeline import PlacementRound
@@ -23,6 +24,7 @@ from evenkeel.decisions.placement.standing import Standing
 from evenkeel.decisions.shedding import overload_shedder, threshold_shedder, uniform_load_shedder
 from evenkeel.decisions.shedding.selection import Eligible, select_bundles
 from evenkeel.decisions.shedding.shed import Shed
+from evenkeel.decisions.shedding.transfer_stats import LoadStats
 from evenkeel.decisions.splitting.when import decide_splits
 from evenkeel.rounds.placement_rows import placement_row
 from evenkeel.rounds.reasons import reason_row
@@ -117,6 +119,30 @@ def test_the_busiest_broker_sheds_or_not_by_the_traffic_that_is_named(cluster: C
             assert (is_it, spread.is_exceeded) == (True, True), change.sentence
         else:
             assert not (is_it and spread.is_exceeded), change.sentence
+
+
+@given(loads=st.lists(fractions, min_size=2, max_size=6), target=st.sampled_from([0.02, 0.1, 0.25]))
+def test_loads_are_even_or_not_by_the_load_that_is_named(loads: list[float], target: float) -> None:
+    settings = Settings().with_values({"loadBalancerBrokerLoadTargetStd": target})
+
+    def stats(loads: dict[str, float]) -> LoadStats:
+        found = {broker: BrokerLoadData(weighted_max_ema=load) for broker, load in loads.items()}
+        return LoadStats(found, list(loads.values()), settings)
+
+    named = {f"b{n}:8080": load for n, load in enumerate(loads)}
+    before = stats(named)
+    is_uneven = before.std > target
+    rule = ("unload", "std_over_target") if is_uneven else ("kept", "evenly_loaded")
+    rows = [
+        {"subject": broker, "subject_kind": "broker", "measured": load, "numbers": {"mean_load": before.mean}}
+        for broker, load in named.items()
+    ]
+    row = {"subject": "lab", "subject_kind": "cluster", "outcome": rule[0], "rule": rule[1], "threshold": target,
+           "numbers": {"mean_load": before.mean}}  # fmt: skip
+    for change in changes_of("unload_decisions", row, Around([row, *rows])):
+        assert (stats({**named, change.subject: beyond(change)}).std > target) != is_uneven, change.sentence
+        assert (stats({**named, change.subject: short(change)}).std > target) == is_uneven, change.sentence
+    assert changes_of("unload_decisions", row, Around([row, *rows[1:]])) == [] or len(set(loads)) == 1
 
 
 # Bundles

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from evenkeel.audit.explain.changes import brokers, bundles, guards, placements, splits
+from evenkeel.audit.explain.changes import brokers, bundles, guards, placements, splits, transfers
 from evenkeel.audit.explain.changes.change import Around, Change, Row
 
 __all__ = ["SETTINGS", "Around", "Change", "changes_of"]
@@ -31,6 +31,8 @@ _UNLOADS: Mapping[tuple[str, str], _Rule] = {
     ("kept", "too_few_hits"): brokers.more_rounds,
     ("refused", "hit_count"): brokers.more_rounds,
     ("skipped", "not_due"): brokers.later,
+    ("kept", "evenly_loaded"): transfers.more_uneven,
+    ("unload", "std_over_target"): transfers.more_even,
     ("unload", "heaviest_first"): bundles.taken,
     ("kept", "wanted_reached"): bundles.left,
 }
