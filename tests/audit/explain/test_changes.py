@@ -6,8 +6,10 @@ covered: statements about rounds and times to come, which are differences of two
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,6 +19,7 @@ from evenkeel.audit.explain.changes.splits import SETTINGS
 from evenkeel.decisions.averages import updated
 from evenkeel.decisions.considered import Considered
 from evenkeel.decisions.extensible_load import BrokerLoadData
+from evenkeel.decisions.guards.situation import Situation
 from evenkeel.decisions.load import BrokerAverages, BrokerReport, BundleStats, LoadData
 from evenkeel.decisions.placement import least_resource_usage_with_weight as least_usage
 from evenkeel.decisions.placement.pipeline import PlacementRound
@@ -30,6 +33,7 @@ from evenkeel.rounds.placement_rows import placement_row
 from evenkeel.rounds.reasons import reason_row
 from evenkeel.settings import Settings
 from tests.decisions.clusters import Cluster, clusters, owner_of
+from tests.decisions.guards.situations import guarded, rules, situation, split, unload
 
 EPSILON = 1e-9
 fractions = st.floats(0.01, 0.99)
@@ -304,3 +308,33 @@ def test_without_all_rows_nothing_is_said_that_rests_on_them() -> None:
     assert changes_of("unload_decisions", row, Around(rows, is_complete=False)) == []
     (change,) = changes_of("unload_decisions", row, Around(rows))
     assert abs(change.by - 0.2) < EPSILON
+
+
+# Guards
+
+
+@pytest.mark.parametrize(
+    ("found", "settings"),
+    [
+        (situation(unload(1), unload(2)), {"evenkeelMaxUnloadsPerCycle": 1}),
+        (situation(unload(1), unload(2)), {"evenkeelMaxUnloadsFromBroker": 1}),
+        (situation(unload(1), unload(2)), {"evenkeelMaxUnloadsToBroker": 1}),
+        (situation(unload(1, traffic=90.0), unload(2, traffic=25.0)), {"evenkeelMaxMovedTrafficPercent": 10.0}),
+        (situation(unload(1, traffic=300.0)), {"evenkeelMaxBundleTrafficPercent": 20.0}),
+        (situation(split(1), split(2)), {"evenkeelMaxSplitsPerCycle": 1}),
+        (situation(split(1, cuts=3)), {"loadBalancerNamespaceMaximumBundles": 17}),
+    ],
+    ids=lambda one: next(iter(one)) if isinstance(one, dict) else "",
+)
+def test_with_the_setting_that_is_named_the_guard_has_no_objection(
+    found: Situation, settings: dict[str, float]
+) -> None:
+    (verdict,) = guarded(found, **settings).verdicts
+    objection = verdict.objection
+    row = {name: getattr(objection, name) for name in ("rule", "setting", "measured", "threshold", "unit")}
+    (change,) = changes_of("guard_decisions", {**row, "outcome": verdict.outcome, "subject": "b"}, Around())
+    shown = float(re.search(r" at ([\d.]+), ", change.sentence).group(1))
+    assert shown >= change.needed - EPSILON
+    value = shown if isinstance(settings[change.subject], float) else int(shown)
+    assert (verdict.position, "held", objection.rule) not in rules(found, **{change.subject: value})
+    assert (verdict.position, "held", objection.rule) in rules(found, **settings)
