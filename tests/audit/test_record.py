@@ -89,3 +89,13 @@ def test_every_attempt_of_a_plausible_lake_is_found_in_its_own_moment(lake: Path
     assert record.newest_row_at("bundle_load", LAB) <= datetime.fromisoformat("2026-11-21T08:31:23.372+00:00")
     assert record.dates("bundle_load", LAB) == [moment("2026-11-21").date()]
     assert record.dates("no_such_table", LAB) == []
+
+
+def test_rows_that_are_left_are_counted(uneven: Path, lake: Path) -> None:
+    record = Record(uneven)
+    cycles = record.cycles("lab", MOMENTS[0], MOMENTS[-1])
+    assert set(record.counts(cycles, "bundle_load").values()) == {1}
+    assert set(record.counts(cycles, "broker_load").values()) == {0}
+    for attempt in read_cycles(lake, cluster=LAB):
+        (listed,) = [write.rows for write in attempt.writes_of("cluster_policies")]
+        assert Record(lake).counts([attempt], "cluster_policies") == {attempt.attempt_id: listed}

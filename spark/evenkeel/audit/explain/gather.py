@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -141,7 +140,7 @@ def _incomplete(
     """By attempt, the tables of which rows are missing that its manifest lists, and what to say of it."""
     missing: dict[str, list[str]] = {attempt.attempt_id: [] for attempt in attempts}
     for table in DECIDED:
-        counted = Counter({k: len(v) for k, v in record.rows(attempts, table, columns=["write_id"]).items()})
+        counted = record.counts(attempts, table)
         for attempt in attempts:
             if counted[attempt.attempt_id] < sum(write.rows for write in attempt.writes_of(table)):
                 missing[attempt.attempt_id].append(table)
@@ -159,7 +158,7 @@ def _incomplete(
 def require_rows(record: Record, attempt: Attempt, table: str) -> None:
     """LakeError where the attempt's rows of a table are past their retention; it names the oldest that are kept."""
     listed = sum(write.rows for write in attempt.writes_of(table))
-    if not listed or record.rows([attempt], table, columns=["write_id"])[attempt.attempt_id]:
+    if not listed or record.counts([attempt], table)[attempt.attempt_id]:
         return
     kept = record.dates(table, attempt.cluster)
     oldest = f"the oldest kept are of {kept[0].isoformat()}" if kept else "none are kept"

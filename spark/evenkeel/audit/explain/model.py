@@ -116,13 +116,6 @@ class Moment:
     commands: tuple[Sent, ...]
     notes: tuple[str, ...]
 
-    @property
-    def acts(self) -> bool:
-        """Whether something was decided about the subject itself, held back, or asked."""
-        about = (self.subject.name, self.bundle)
-        mine = (one for one in self.reasons if one.subject in about or one.destination in about or one.broker in about)
-        return bool(self.commands) or any(one.acts for one in mine)
-
 
 @dataclass(frozen=True)
 class Quiet:

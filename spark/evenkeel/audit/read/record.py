@@ -191,6 +191,24 @@ class Record:
             rows.sort(key=lambda row: tuple(str(row[column]) for column in key))
         return found
 
+    def counts(self, attempts: Sequence[Attempt], table: str) -> dict[str, int]:
+        """attempt_id -> how many of the rows that its manifest lists are still there. Of one cluster."""
+        import pyarrow.compute as pc
+
+        listed = [(one, write) for one in attempts for write in one.writes_of(table) if write.rows]
+        found = {attempt.attempt_id: 0 for attempt in attempts}
+        if not listed:
+            return found
+        moments = [one.cycle_at for one, _ in listed]
+        dates = tuple(sorted({moment.date() for moment in moments}))
+        condition = is_in("write_id", sorted({write.write_id for _, write in listed}))
+        span = min(moments), max(moments)
+        rows = self._table_of(table, listed[0][0].cluster, span, condition, ["write_id"], dates)
+        counted = {one["values"]: one["counts"] for one in pc.value_counts(rows.column("write_id")).to_pylist()}
+        for attempt, write in listed:
+            found[attempt.attempt_id] += counted.get(write.write_id, 0)
+        return found
+
     def outbox(
         self,
         table: str,
