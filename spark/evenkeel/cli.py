@@ -7,11 +7,25 @@ import logging
 import sys
 from collections.abc import Sequence
 
-from evenkeel.commands import agent, collect, control, engine, rebalance, reports, settings, takeover, verify, wish
+from evenkeel.commands import (
+    agent,
+    collect,
+    control,
+    engine,
+    explain,
+    rebalance,
+    reports,
+    settings,
+    takeover,
+    trace,
+    verify,
+    wish,
+)
 from evenkeel.engine.code import code_version
 from evenkeel.errors import EvenkeelError
 
 BAD_USAGE = 2
+_MODULES = (rebalance, collect, wish, control, takeover, agent, explain, trace, verify, reports, settings, engine)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -20,7 +34,7 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--version", action="version", version=f"evenkeel {code_version()}")
     top.add_argument("--verbose", action="store_true", help="log what the tasks do")
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for module in (rebalance, collect, wish, control, takeover, agent, reports, verify, settings, engine):
+    for module in _MODULES:
         module.add_to(commands)
     return top
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.audit.explain.acting_lake import fill
 from tests.audit.plausible import fill_odd, plausible_lake
 from tests.audit.small_lake import SmallLake
 
@@ -21,4 +22,12 @@ def odd_lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """One cluster whose names hold markup, quotes, direction marks and 2,000 characters."""
     root = tmp_path_factory.mktemp("lakes") / "odd"
     fill_odd(SmallLake(root))
+    return root
+
+
+@pytest.fixture(scope="session")
+def acting(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Cluster `prod` over three dates, with commands, outcomes and a command that was held back."""
+    root = tmp_path_factory.mktemp("lakes") / "acting"
+    fill(root)
     return root

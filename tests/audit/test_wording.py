@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from evenkeel.audit import wording
+from evenkeel.audit.candidates import strategy_of
 from evenkeel.audit.report.decisions import _placement as placement_of
-from evenkeel.audit.report.decisions import _strategy as strategy_of
 
 
 @pytest.mark.parametrize(

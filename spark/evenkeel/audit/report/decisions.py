@@ -2,41 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from evenkeel.audit import wording
+from evenkeel.audit.candidates import Candidate, candidates_of, scored_by, strategy_of
 from evenkeel.audit.read import Row
+from evenkeel.audit.report.why import Why, Whys
 from evenkeel.rounds import wishes
-from evenkeel.settings.pairs import PLACEMENT
 
 # More lines than this help nobody on a page; the tables hold them all.
 MOST_CONSIDERED = 200
 MOST_CANDIDATES = 12
 
 _TABLES = {"split_decisions": "split", "unload_decisions": "unload", "placement_decisions": "placement"}
-_FILTERS = {
-    "anti_affinity": "more of its anti-affinity group there",
-    "anti_affinity_domain": "more of its anti-affinity group in that failure domain",
-    "topics_over_limit": "too many topics",
-    "more_bundles_of_namespace": "more bundles of its namespace there",
-    "other_load_manager": "other load manager than the leader",
-    "older_version": "older version of Pulsar",
-    "draining": "being emptied",
-}
-# What the scores of a placement strategy are; any other one's is a rate in msg/s.
-_SCORED = {"LeastResourceUsageWithWeight": ("Average usage", "fraction")}
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """A broker that was looked at for a bundle, with what became of it in words; `score` if it got so far."""
-
-    broker: str
-    verdict: str
-    is_chosen: bool
-    score: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +35,7 @@ class Placement:
     without_anti_affinity: str | None
     scored: str
     unit: str
+    why: Why
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +49,7 @@ class Unload:
     sentence: str
     traffic: float | None
     placement: Placement | None
+    why: Why
     is_held: bool = False
 
 
@@ -79,6 +60,7 @@ class Shedding:
     broker: str
     sentence: str
     unloads: tuple[Unload, ...]
+    why: Why | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +74,7 @@ class Split:
     cuts: tuple[str, ...]
     children: tuple[str, ...]
     unload_children: bool
+    why: Why
     is_held: bool = False
 
 
@@ -121,6 +104,7 @@ class Objection:
     rule: str
     setting: str | None
     sentence: str
+    why: Why
 
 
 @dataclass(frozen=True)
@@ -167,28 +151,31 @@ class Decisions:
 
 def decisions(tables: Mapping[str, Sequence[Row]]) -> Decisions:
     """Groups the rows of the decided tables."""
-    guards = tables.get("guard_decisions", ())
+    guards, whys = tables.get("guard_decisions", ()), Whys(tables)
     held = held_bundles(guards)
     traffic = {
         row["bundle"]: (row["used_msg_throughput_in"] or 0.0) + (row["used_msg_throughput_out"] or 0.0)
         for row in tables["bundle_load"]
     }
     placed = [row for row in tables["placement_decisions"] if row["outcome"] in ("placed", "refused", "kept")]
-    by_bundle = {row["subject"]: _placement(row, _strategy(row, tables.get("settings", ()))) for row in placed}
+    settings = tables.get("settings", ())
+    by_bundle = {row["subject"]: _placement(row, strategy_of(row, settings), whys) for row in placed}
     every = [(_TABLES[table], row) for table in _TABLES for row in tables[table]]
     refused = [_verdict(kind, row) for kind, row in every if row["outcome"] == "refused"]
     let_be = [(kind, row) for kind, row in every if row["outcome"] in ("kept", "skipped")]
     let_be.sort(key=lambda pair: _distance(*pair))
     return Decisions(
-        sheddings=_sheddings(tables["unload_decisions"], by_bundle, traffic, held["unload"]),
+        sheddings=_sheddings(tables["unload_decisions"], by_bundle, traffic, held["unload"], whys),
         ownerless=_ownerless(placed, by_bundle),
-        splits=tuple(_split(row, held["split"]) for row in tables["split_decisions"] if row["outcome"] == "split"),
+        splits=tuple(
+            _split(row, held["split"], whys) for row in tables["split_decisions"] if row["outcome"] == "split"
+        ),
         refusals=tuple(sorted(refused, key=lambda verdict: (verdict.kind, verdict.subject))),
         considered=tuple(_verdict(kind, row) for kind, row in let_be[:MOST_CONSIDERED]),
         considered_count=len(let_be),
-        held=_objections(guards, "bundle", "held"),
-        standstill=_objections(guards, "cluster", "held"),
-        excepted=_objections(guards, "bundle", "allowed"),
+        held=_objections(guards, "bundle", "held", whys),
+        standstill=_objections(guards, "cluster", "held", whys),
+        excepted=_objections(guards, "bundle", "allowed", whys),
     )
 
 
@@ -198,11 +185,18 @@ def held_bundles(guards: Sequence[Row]) -> dict[str, frozenset[str]]:
     return {kind: frozenset(row["subject"] for row in held if row["kind"] == kind) for kind in ("split", "unload")}
 
 
-def _objections(guards: Sequence[Row], subject_kind: str, outcome: str) -> tuple[Objection, ...]:
+def _objections(guards: Sequence[Row], subject_kind: str, outcome: str, whys: Whys) -> tuple[Objection, ...]:
     """In the order of the plan."""
     found = [row for row in guards if (row["subject_kind"], row["outcome"]) == (subject_kind, outcome)]
     return tuple(
-        Objection(row["kind"] or "", row["subject"], row["rule"], row["setting"], row["sentence"])
+        Objection(
+            row["kind"] or "",
+            row["subject"],
+            row["rule"],
+            row["setting"],
+            row["sentence"],
+            whys.of("guard_decisions", row),
+        )
         for row in sorted(found, key=lambda row: (row["position"], row["rule"]))
     )
 
@@ -214,27 +208,33 @@ def _ownerless(rows: Sequence[Row], placements: Mapping[str, Placement]) -> tupl
 
 
 def _sheddings(
-    rows: Sequence[Row], placements: Mapping[str, Placement], traffic: Mapping[str, float], held: Collection[str]
+    rows: Sequence[Row],
+    placements: Mapping[str, Placement],
+    traffic: Mapping[str, float],
+    held: Collection[str],
+    whys: Whys,
 ) -> tuple[Shedding, ...]:
     taken: dict[str, list[Row]] = {}
     for row in rows:
         if row["subject_kind"] == "bundle" and row["outcome"] == "unload":
             taken.setdefault(row["broker"] or "", []).append(row)
-    why = {row["subject"]: row["sentence"] for row in rows if row["subject_kind"] == "broker" and _unloads(row)}
+    sheds = {row["subject"]: row for row in rows if row["subject_kind"] == "broker" and _unloads(row)}
     return tuple(
         Shedding(
             broker,
-            why.get(broker, ""),
+            sheds[broker]["sentence"] if broker in sheds else "",
             tuple(
                 Unload(
                     row["subject"],
                     row["sentence"],
                     traffic.get(row["subject"]),
                     placements.get(row["subject"]),
+                    whys.of("unload_decisions", row),
                     row["subject"] in held,
                 )
                 for row in sorted(bundles, key=lambda row: (row["numbers"].get("rank", 0.0), row["subject"]))
             ),
+            whys.of("unload_decisions", sheds[broker]) if broker in sheds else None,
         )
         for broker, bundles in sorted(taken.items())
     )
@@ -244,19 +244,9 @@ def _unloads(row: Row) -> bool:
     return bool(row["outcome"] == "unload")
 
 
-def _strategy(row: Row, settings: Sequence[Row]) -> str:
-    """The strategy that scored a row's candidates: for a wish the one in force."""
-    if row["strategy"] != wishes.STRATEGY:
-        return str(row["strategy"])
-    return next((json.loads(setting["value"]) for setting in settings if setting["key"] == PLACEMENT), "")
-
-
-def _placement(row: Row, strategy: str) -> Placement:
-    candidates = sorted(
-        (_candidate(candidate, row, strategy) for candidate in row["candidates"]),
-        key=lambda c: (not c.is_chosen, c.score is None, c.score if c.score is not None else 0.0, c.broker),
-    )
-    scored, unit = _SCORED.get(strategy, ("Long-term rate", "msg/s"))
+def _placement(row: Row, strategy: str, whys: Whys) -> Placement:
+    candidates = candidates_of(row, strategy)
+    scored, unit = scored_by(strategy)
     return Placement(
         bundle=row["subject"],
         destination=row["destination"] if row["outcome"] == "placed" else None,
@@ -268,27 +258,11 @@ def _placement(row: Row, strategy: str) -> Placement:
         without_anti_affinity=row["without_anti_affinity"],
         scored=scored,
         unit=unit,
+        why=whys.of("placement_decisions", row),
     )
 
 
-def _candidate(candidate: Row, row: Row, strategy: str) -> Candidate:
-    broker, removed_by = candidate["broker"], candidate["removed_by"]
-    if broker == row["destination"]:
-        verdict = "chosen" if len(row["best"]) < 2 else f"chosen, first by name of {len(row['best'])} equals"
-    elif removed_by:
-        verdict = f"ruled out: {_FILTERS.get(removed_by, removed_by.replace('_', ' '))}"
-    elif broker in row["best"]:
-        verdict = "as good, later by name"
-    elif strategy == "RoundRobinBrokerSelector" or row["rule"].startswith("in_turns"):
-        verdict = "possible, not its turn"
-    elif strategy == "AvgShedder":
-        verdict = "possible, not planned"
-    else:
-        verdict = "possible, busier"
-    return Candidate(broker, verdict, broker == row["destination"], candidate["score"])
-
-
-def _split(row: Row, held: Collection[str]) -> Split:
+def _split(row: Row, held: Collection[str], whys: Whys) -> Split:
     return Split(
         bundle=row["subject"],
         broker=row["broker"],
@@ -297,6 +271,7 @@ def _split(row: Row, held: Collection[str]) -> Split:
         cuts=tuple(f"0x{cut:08x}" for cut in row["cuts"] or ()),
         children=tuple(row["children"] or ()),
         unload_children=bool(row["unload_children"]),
+        why=whys.of("split_decisions", row),
         is_held=row["subject"] in held,
     )
 

@@ -1,0 +1,39 @@
+"""Reading the lake without a JVM: which attempts count, and exactly the rows that a manifest lists.
+
+Reports, pages and the command line read through here. Nothing here writes, and nothing trusts a row whose write no
+manifest in `cycles` lists.
+"""
+
+from __future__ import annotations
+
+from evenkeel.audit.read.attempts import (
+    LATEST,
+    Attempt,
+    attempts_of,
+    find_cycles,
+    read_attempts,
+    read_cycles,
+    time_span,
+    trusted,
+)
+from evenkeel.audit.read.record import Record
+from evenkeel.audit.read.rows import read_commands, read_rows, read_rows_of, read_table, read_where
+from evenkeel.audit.read.tables import Row
+
+__all__ = [
+    "LATEST",
+    "Attempt",
+    "Record",
+    "Row",
+    "attempts_of",
+    "find_cycles",
+    "read_attempts",
+    "read_commands",
+    "read_cycles",
+    "read_rows",
+    "read_rows_of",
+    "read_table",
+    "read_where",
+    "time_span",
+    "trusted",
+]
