@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from evenkeel.audit import wording
-from evenkeel.audit.candidates import strategy_of
-from evenkeel.audit.report.decisions import _placement as placement_of
+from evenkeel.audit.candidates import candidates_of, scored_by, strategy_of
+from evenkeel.audit.read import Row
 
 
 @pytest.mark.parametrize(
@@ -53,17 +53,19 @@ def test_scores_of_a_placement_are_shown_in_the_strategys_own_unit() -> None:
                {"broker": "b1:1", "removed_by": None, "score": 0.31},
                {"broker": "b2:1", "removed_by": "draining", "score": None},
            ]}  # fmt: skip
-    placed = placement_of(row, "LeastResourceUsageWithWeight")
-    assert (placed.scored, wording.quantity(placed.candidates[0].score, placed.unit)) == ("Average usage", "31.0 %")
-    assert placed.candidates[1].verdict == "ruled out: being emptied"
+    scored, unit = scored_by("LeastResourceUsageWithWeight")
+    first, second = candidates_of(row, "LeastResourceUsageWithWeight")
+    assert (scored, wording.quantity(first.score, unit)) == ("Average usage", "31.0 %")
+    assert second.verdict == "ruled out: being emptied"
     nobody = {**row, "destination": None, "best": []}
-    turns = placement_of(nobody, "RoundRobinBrokerSelector")
-    excluded = placement_of({**nobody, "rule": "in_turns_of_all_allowed"}, "LeastResourceUsageWithWeight")
-    for placed in (turns, excluded):
-        assert {c.verdict for c in placed.candidates} == {"possible, not its turn", "ruled out: being emptied"}
-    assert placement_of({**row, "outcome": "kept"}, "AvgShedder").destination is None
-    planned = placement_of(nobody, "AvgShedder")
-    assert {c.verdict for c in planned.candidates} == {"possible, not planned", "ruled out: being emptied"}
+    excluded = {**nobody, "rule": "in_turns_of_all_allowed"}
+    for one, strategy in ((nobody, "RoundRobinBrokerSelector"), (excluded, "LeastResourceUsageWithWeight")):
+        assert verdicts(one, strategy) == {"possible, not its turn", "ruled out: being emptied"}
+    assert verdicts(nobody, "AvgShedder") == {"possible, not planned", "ruled out: being emptied"}
+
+
+def verdicts(row: Row, strategy: str) -> set[str]:
+    return {candidate.verdict for candidate in candidates_of(row, strategy)}
 
 
 def test_a_wishs_candidates_were_scored_by_the_strategy_in_force() -> None:
