@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Any
 
 from evenkeel.decisions.averages import broker_averages
@@ -20,10 +21,12 @@ from evenkeel.decisions.load import (
     Policies,
     ResourceUsage,
 )
+from evenkeel.rounds import shared
+from evenkeel.rounds.shared import once
 from evenkeel.settings import EffectiveSettings, Settings, simple_class_name
 
-Row = Mapping[str, Any]
-Rows = Mapping[str, Sequence[Row]]
+Row = shared.Row
+Rows = shared.Rows
 
 REPORTED = "reported"
 
@@ -35,7 +38,12 @@ def the_cycle(rows: Rows) -> Row:
 
 def settings_of(rows: Rows) -> Settings:
     """The settings in force."""
-    return EffectiveSettings.from_json(the_cycle(rows)["settings"]).settings
+    return _read_settings(the_cycle(rows)["settings"])
+
+
+@lru_cache(maxsize=64)
+def _read_settings(text: str) -> Settings:
+    return EffectiveSettings.from_json(text).settings
 
 
 def can_decide_on(report: Row) -> bool:
@@ -43,6 +51,7 @@ def can_decide_on(report: Row) -> bool:
     return bool(report["state"] == REPORTED and report["cpu_usage"] is not None)
 
 
+@once
 def broker_reports(rows: Rows) -> dict[str, BrokerReport]:
     """The reports of the brokers that reported, by name; figures of their bundles come from `bundle_load`."""
     owned: dict[str, dict[str, BundleStats]] = {}
@@ -53,6 +62,7 @@ def broker_reports(rows: Rows) -> dict[str, BrokerReport]:
     return {report["broker"]: _report(report, owned.get(report["broker"], {})) for report in usable}
 
 
+@once
 def usable_reports(rows: Rows) -> list[Row]:
     """Reports to decide on, by broker: those that `broker_load` took over as reported."""
     taken = {row["broker"] for row in rows["broker_load"] if row["state"] == REPORTED}
@@ -106,6 +116,7 @@ def _stats(bundle: Row) -> BundleStats:
     )
 
 
+@once
 def histories(rows: Rows) -> dict[str, BundleHistory]:
     """Short- and long-term averages of the bundles that have had a sample."""
     return {row["bundle"]: _history(row) for row in rows["bundle_load"] if row["long_samples"] > 0}
@@ -133,16 +144,19 @@ def averages_of(brokers: Mapping[str, BrokerReport], known: Mapping[str, BundleH
     return {name: broker_averages(sorted(report.bundles), known) for name, report in brokers.items()}
 
 
+@once
 def boundaries(rows: Rows) -> dict[str, tuple[int, ...]]:
     """Namespace to its boundaries."""
     return {row["namespace"]: parse_boundaries(row["boundaries"]) for row in rows["namespace_bundles"]}
 
 
+@once
 def bundle_counts(rows: Rows) -> dict[str, int]:
     """Namespace to its number of bundles."""
     return {namespace: len(limits) - 1 for namespace, limits in boundaries(rows).items()}
 
 
+@once
 def policies(rows: Rows) -> Policies:
     """The cluster's policies; without a row of them, none."""
     non_persistent = frozenset(row["bundle"] for row in rows["bundle_load"] if row["has_non_persistent"])

@@ -8,13 +8,26 @@ from evenkeel.decisions.bundles import namespace_of
 
 
 class Ownership:
-    """Bundles per namespace and broker (Pulsar: BundleRangeCache). A bundle given twice to a broker counts once."""
+    """Bundles per namespace and broker (Pulsar: BundleRangeCache). A bundle given twice to a broker counts once.
+
+    They are sorted by namespace when somebody asks for the first time: in most rounds nobody does.
+    """
 
     def __init__(self, bundles: Mapping[str, Iterable[str]] | None = None) -> None:
-        self._bundles: dict[str, dict[str, set[str]]] = {}
-        for broker, names in sorted((bundles or {}).items()):
+        self._unsorted = bundles or {}
+        self._sorted: dict[str, dict[str, set[str]]] = {}
+
+    @property
+    def _bundles(self) -> dict[str, dict[str, set[str]]]:
+        unsorted, self._unsorted = self._unsorted, {}
+        for broker, names in sorted(unsorted.items()):
+            own: dict[str, set[str]] = {}
             for bundle in names:
-                self.add(bundle, broker)
+                namespace = bundle.rpartition("/")[0]
+                if namespace not in own:
+                    own[namespace] = self._sorted.setdefault(namespace_of(bundle), {}).setdefault(broker, set())
+                own[namespace].add(bundle)
+        return self._sorted
 
     def add(self, bundle: str, broker: str) -> None:
         """Note that the broker has, or will have, the bundle."""

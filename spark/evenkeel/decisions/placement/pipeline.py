@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from evenkeel.decisions.averages import first_history
 from evenkeel.decisions.bundles import broker_of, namespace_of
@@ -69,10 +70,11 @@ class PlacementRound:
                 f"loadBalancerLoadPlacementStrategy = {self._strategy} is no placement strategy of the modular load "
                 f"manager: set it to {' or '.join(IMPLEMENTED)}"
             )
-        reported = {name: report.bundles.union(report.stats) for name, report in load.brokers.items()}
         given = {name: load.preallocated.get(name, {}).keys() for name in load.brokers}
         leaving = draining(load.brokers, settings)
-        ownership = Ownership({name: reported[name] | given[name] for name in reported})
+        ownership = Ownership(
+            {name: chain(report.bundles, report.stats, given[name]) for name, report in load.brokers.items()}
+        )
         self._around = Surroundings(
             brokers=load.brokers,
             isolation=Isolation(policies, load.brokers, settings),
