@@ -21,7 +21,8 @@ LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"decisions", "lake", "aggregation"}),
     frozenset({"sources", "sinks", "rounds", "checks"}),
     frozenset({"tasks", "agent"}),
-    frozenset({"audit", "replay", "on_airflow"}),
+    frozenset({"audit", "on_airflow"}),
+    frozenset({"replay"}),
     frozenset({"commands", "conformance", "demo", "reference"}),
     frozenset({"cli"}),
 )

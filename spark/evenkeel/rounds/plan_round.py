@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from evenkeel.rounds import reading
-from evenkeel.rounds.commands import numbered, plan_id, wanted
+from evenkeel.rounds.commands import Wanted, numbered, plan_id, wanted
 from evenkeel.rounds.forecast import Forecast, Move, forecast
 from evenkeel.rounds.guarding import guarded, throughput
 from evenkeel.rounds.reading import Row, Rows
@@ -54,9 +54,10 @@ def decide(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A plan: its own row, what is asked, what guards said, and the brokers' load before and after."""
+    """A plan: its own row, what is asked with the commands for it, what guards said, the load before and after."""
 
     figures: dict[str, Any]
+    asked: list[Wanted]
     commands: list[dict[str, Any]]
     objections: list[dict[str, Any]]
     change: Forecast
@@ -67,7 +68,7 @@ def made_of(rows: Rows) -> Plan:
     settings, cycle = reading.settings_of(rows), reading.the_cycle(rows)
     decided = {table: [_decision(row) for row in rows[table]] for table in DECIDED_TABLES}
     splits, placements = decided["split_decisions"], decided["placement_decisions"]
-    plan = wanted(cycle, splits, placements)
+    plan = wanted(cycle, rows["split_decisions"], rows["placement_decisions"])
     asked, verdicts = guarded(rows, plan, settings)
     name = "" if acts_only(rows) else plan_id(cycle, {**decided, GUARD_TABLE: [_decision(row) for row in verdicts]})
     ownerless = [row for row in placements if row["cause"] == "no_owner"]
@@ -87,7 +88,7 @@ def made_of(rows: Rows) -> Plan:
         "after_max_over_mean": change.after_max_over_mean,
         "moved_traffic_share": change.moved_share,
     }
-    return Plan(figures, numbered(name, cycle, asked, settings), verdicts, change)
+    return Plan(figures, asked, numbered(name, cycle, asked, settings), verdicts, change)
 
 
 def forecast_of(rows: Rows, placements: Sequence[Row]) -> Forecast:

@@ -23,7 +23,7 @@ from evenkeel.rounds.split_round import BY_RANGE
 from evenkeel.rounds.wishes import SPLIT, looks_at_topics, wishes_of
 
 OBSERVED = ("bundle_load", "broker_load", "broker_reports", "namespace_bundles", "cluster_policies")
-"""The tables that a cycle decides on. `topic_hashes` and `persistent_topics` come with them where topics are asked for."""
+"""The tables that a cycle decides on; `topic_hashes` and `persistent_topics` too where topics are asked for."""
 
 STATE = "strategy_state"
 _BEFORE_THE_ROUNDS: Mapping[str, Sequence[Row]] = {
