@@ -32,7 +32,20 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--version", action="version", version=f"evenkeel {code_version()}")
     top.add_argument("--verbose", action="store_true", help="log what the tasks do")
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for module in (rebalance, collect, wish, control, takeover, agent, reports, verify, replay, settings, engine):
+    for module in (
+        rebalance,
+        collect,
+        wish,
+        control,
+        takeover,
+        agent,
+        reports,
+        verify,
+        replay,
+        simulate,
+        settings,
+        engine,
+    ):
         module.add_to(commands)
     return top
 

@@ -26,6 +26,10 @@ COLUMNS: Mapping[str, str] = {
     "only_recorded": "only recorded",
 }
 """Key of a comparison's row -> heading."""
+CLOSED_LOOP = {
+    key: words for key, words in COLUMNS.items() if key not in ("cycles_that_differ", "only_here", "only_recorded")
+}
+"""Those of a closed loop, where no cycle is like the recorded one after the first move."""
 _COUNTS = ("moves", "bounces", "splits", "held", "only_here", "only_recorded")
 SERIES = ("after_max_over_mean", "after_spread", "moves", "splits", "before_max_over_mean")
 
@@ -92,6 +96,7 @@ class Comparison:
     cluster: str
     variants: Mapping[str, str]
     limit: float
+    columns: Mapping[str, str] = field(default_factory=lambda: COLUMNS)
     tallies: dict[str, Tally] = field(default_factory=dict)
 
     def add(self, row: Mapping[str, Any]) -> None:
@@ -111,8 +116,8 @@ class Comparison:
 
     def table(self) -> str:
         """The comparison as text."""
-        cells = [[*COLUMNS.values()], *([_cell(row, key) for key in COLUMNS] for row in self.rows())]
-        widths = [max(len(line[n]) for line in cells) for n in range(len(COLUMNS))]
+        cells = [[*self.columns.values()], *([_cell(row, key) for key in self.columns] for row in self.rows())]
+        widths = [max(len(line[n]) for line in cells) for n in range(len(self.columns))]
         lines = [
             "  ".join(_padded(cell, width, n) for n, (cell, width) in enumerate(zip(line, widths, strict=True)))
             for line in cells

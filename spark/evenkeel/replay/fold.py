@@ -117,9 +117,7 @@ class Fold:
     ) -> Iterator[Made]:
         carried = self.carried.setdefault(name, Carried())
         moves = [one for one in plan.asked if one.command["kind"] == "unload"]
-        back = bounces(
-            ((m.command["bundle"], m.command["from_broker"], _goes_to(m)) for m in moves), carried.former, at
-        )
+        back = bounces(((m.command["bundle"], m.command["from_broker"], goes_to(m)) for m in moves), carried.former, at)
         stamp = {"cluster": cycle.cluster, "cycle_at": cycle.cycle_at, "variant": name}
         keys = {_key(one) for one in plan.asked}
         yield (
@@ -139,10 +137,10 @@ class Fold:
             },
         )
         for one in plan.asked:
-            yield DECISIONS, {**stamp, **_told_of(one), "on_record": _key(one) in on_record,
+            yield DECISIONS, {**stamp, **told_of(one), "on_record": _key(one) in on_record,
                               "bounce": one.command["bundle"] in back}  # fmt: skip
         for row in plan.held:
-            yield DECISIONS, {**stamp, **_told_of_held(row), "on_record": False, "bounce": False}
+            yield DECISIONS, {**stamp, **told_of_held(row), "on_record": False, "bounce": False}
 
     def _note_owners(self, rows: Rows, at: int) -> None:
         """Who had a bundle before by the record: for every variant alike."""
@@ -186,22 +184,23 @@ def _row_of(cycle: Recorded, chosen: Chosen) -> dict[str, Any]:
 
 
 def _key(one: Wanted) -> tuple[Any, ...]:
-    return command_key(one.command, _goes_to(one))
+    return command_key(one.command, goes_to(one))
 
 
-def _goes_to(one: Wanted) -> str | None:
+def goes_to(one: Wanted) -> str | None:
     """Where an unloaded bundle is expected, whether Pulsar is told or not."""
     destination: str | None = one.decision.get("destination")
     return destination
 
 
-def _told_of(one: Wanted) -> dict[str, Any]:
+def told_of(one: Wanted) -> dict[str, Any]:
+    """The columns of `replay_decisions` for a command that is asked."""
     command, decision = one.command, one.decision
     return {
         "kind": command["kind"],
         "bundle": command["bundle"],
         "from_broker": command["from_broker"],
-        "destination": _goes_to(one),
+        "destination": goes_to(one),
         "cuts": command["cuts"],
         "outcome": "asked",
         "rule": decision["rule"],
@@ -210,7 +209,8 @@ def _told_of(one: Wanted) -> dict[str, Any]:
     }
 
 
-def _told_of_held(row: Row) -> dict[str, Any]:
+def told_of_held(row: Row) -> dict[str, Any]:
+    """The same for one that a guard holds back; `row` is the guard's."""
     return {
         "kind": row["kind"],
         "bundle": row["subject"],
