@@ -114,9 +114,13 @@ class Comparison:
             for name in self.names()
         ]
 
+    def cells(self) -> list[list[str]]:
+        """The comparison as text, row by row."""
+        return [[_cell(row, key) for key in self.columns] for row in self.rows()]
+
     def table(self) -> str:
         """The comparison as text."""
-        cells = [[*self.columns.values()], *([_cell(row, key) for key in self.columns] for row in self.rows())]
+        cells = [[*self.columns.values()], *self.cells()]
         widths = [max(len(line[n]) for line in cells) for n in range(len(self.columns))]
         lines = [
             "  ".join(_padded(cell, width, n) for n, (cell, width) in enumerate(zip(line, widths, strict=True)))

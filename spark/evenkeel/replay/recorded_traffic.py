@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from itertools import pairwise
 from typing import Any
 
 from evenkeel.audit.read import read_rows_of
@@ -110,11 +111,13 @@ def error_of(history: History, seen: Sequence[Seen]) -> Error:
         off += [abs(said[broker] - usage) for broker, usage in seen[n].usage.items()]
         guessed += [abs(means[broker] - usage) for broker, usage in seen[n].usage.items()]
         uneven.append(abs(_unevenness(said.values()) - _unevenness(seen[n].usage.values())))
-    moves = sum(
-        one.owner.get(b) not in (None, was) for before, one in zip(seen, seen[1:], strict=False)
-        for b, was in before.owner.items() if was is not None
-    )  # fmt: skip
+    moves = sum(_moves_between(before, one) for before, one in pairwise(seen))
     return Error(len(off), _mean(off), _mean(guessed), _mean(uneven), moves)
+
+
+def _moves_between(before: Seen, after: Seen) -> int:
+    known = ((after.owner.get(bundle), was) for bundle, was in before.owner.items() if was is not None)
+    return sum(now is not None and now != was for now, was in known)
 
 
 def fits_of(seen: Sequence[Seen], brokers: Iterable[str], cycles: Iterable[int], lag: timedelta) -> dict[str, Fit]:
@@ -128,7 +131,7 @@ def fits_of(seen: Sequence[Seen], brokers: Iterable[str], cycles: Iterable[int],
 
 
 def _flows(seen: Sequence[Seen], n: int, lag: timedelta) -> dict[str, float]:
-    """Broker -> byte/s now of the bundles that it had a lag ago, where they are known from then and it is still here."""
+    """Broker -> byte/s now of the bundles that it had a lag ago, where it is still here."""
     then = next((one for one in reversed(seen[: n + 1]) if seen[n].at - one.at >= lag), seen[0])
     found: dict[str, float] = {}
     for bundle, flow in seen[n].flow.items():

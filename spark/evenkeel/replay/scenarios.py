@@ -69,8 +69,8 @@ def scenario(name: str, size: Size, seed: int) -> Scenario:
         raise BadInput(f"unknown scenario {name!r}: {hint}There are {', '.join(MEANINGS)}, and recorded (with --lake)")
     if size.brokers < 2 or size.bundles < size.brokers or size.cycles < 1:
         raise BadInput(
-            f"{size.brokers} brokers, {size.bundles} bundles, {size.cycles} cycles: a cluster has two brokers at least, "
-            "no fewer bundles than brokers, and is watched for one cycle at least"
+            f"{size.brokers} brokers, {size.bundles} bundles, {size.cycles} cycles: a cluster has two brokers or "
+            "more, no fewer bundles than brokers, and is watched for a cycle or more"
         )
     drawn = random.Random(f"{seed} cluster")
     brokers = [f"broker-{n}:8080" for n in range(1, size.brokers + 1)]

@@ -70,11 +70,9 @@ def settings_of(variant: Variant, recorded: EffectiveSettings, manager: str | No
         return recorded
     values = {**_placing(variant, recorded), **variant.overrides}
     settings = recorded.settings.with_values(values)
-    for contradiction in contradictions(settings):
-        if any(key in variant.overrides for key in contradiction.keys):
-            raise SettingsError(f"variant {variant.name}: {contradiction.text}")
     by = manager_of(variant, recorded, manager)
-    refused = why_undecidable(settings, by)
+    asked = (one.text for one in contradictions(settings) if any(key in variant.overrides for key in one.keys))
+    refused = next(asked, None) or why_undecidable(settings, by)
     if refused is not None:
         raise SettingsError(f"variant {variant.name} on {cluster}: {refused}{_other_manager(settings, by)}")
     if settings == recorded.settings:
