@@ -44,7 +44,7 @@ def test_the_same_seed_gives_the_same_run_and_every_cycle_is_told(name: str, ove
     assert rows == played(name, overrides)
     cycles = [row for table, row in rows if table == "replay_cycles"]
     assert len(cycles) == SMALL.cycles
-    assert all(row["after_max_over_mean"] >= 1.0 and 0.0 <= row["moved_traffic_share"] for row in cycles)
+    assert all(row["after_max_over_mean"] >= 1.0 and row["moved_traffic_share"] >= 0.0 for row in cycles)
     asked = [row for table, row in rows if table == "replay_decisions" and row["outcome"] == "asked"]
     assert len(asked) == sum(row["moves"] + row["splits"] for row in cycles)
     assert all(row["destination"] != row["from_broker"] for row in asked if row["kind"] == "unload")

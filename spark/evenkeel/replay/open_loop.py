@@ -25,10 +25,12 @@ from evenkeel.replay.comparison import Comparison
 from evenkeel.replay.fold import CYCLES, DECISIONS
 from evenkeel.replay.history import History, text_of
 from evenkeel.replay.packed import BUNDLES, columns_of, pack
+from evenkeel.replay.topics import TOPICS, topic_hashes, topics_type
 from evenkeel.replay.variants import Variant, manager_of, settings_of
 from evenkeel.replay.worker import CARRIED, RESULT_SCHEMA, fold_function
 from evenkeel.rounds.plan_round import GUARD_TABLE
 from evenkeel.rounds.whole import OBSERVED, STATE
+from evenkeel.settings import EffectiveSettings
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -100,7 +102,7 @@ def replay(spark: SparkSession, asked: OpenLoop, progress: Progress) -> Comparis
     done, last = 0, None
     for chunk in chunks(history.cycles, asked.most_rows):
         job = _job(spark, lake, asked, chosen, limit, chunk, parts, last)
-        kept = _folded(spark, lake, history, chunk, job, parts)
+        kept = _folded(spark, lake, asked, chosen, chunk, job, parts)
         writes += _append(spark, lake, history, chunk, kept, replay_id)
         for output, body in kept.where(kept.output != DECISIONS).select("output", "body").collect():
             found = json.loads(body)
@@ -173,7 +175,7 @@ def _job(
         }
         for attempt in chunk
     }
-    kinds = [kind for kind in (*OBSERVED, *_ACTING) if kind != BUNDLES]
+    kinds = [kind for kind in (*OBSERVED, *_ACTING, TOPICS) if kind != BUNDLES]
     body = {
         "code": code_digest(),
         "cluster": asked.history.cluster,
@@ -221,16 +223,28 @@ def _writes_read(attempt: Attempt) -> list[Write]:
 
 
 def _folded(
-    spark: SparkSession, lake: Lake, history: History, chunk: Sequence[Attempt], job: str, parts: Mapping[str, Carried]
+    spark: SparkSession,
+    lake: Lake,
+    asked: OpenLoop,
+    chosen: Mapping[str, Mapping[str, Any]],
+    chunk: Sequence[Attempt],
+    job: str,
+    parts: Mapping[str, Carried],
 ) -> DataFrame:
     from pyspark.sql import functions as F
 
     from evenkeel.engine.grouped import run_kept
 
+    cluster = asked.history.cluster
     frames = [
-        pack(table, _rows(spark, lake, history.cluster, chunk, table), TABLES[table].struct_type())
+        pack(table, _rows(spark, lake, cluster, chunk, table), TABLES[table].struct_type())
         for table in (*OBSERVED, *_ACTING)
     ]
+    texts = {body["settings"] for key in {asked.key(one) for one in chunk} for body in chosen[key].values()}
+    settings = [EffectiveSettings.from_json(text).settings for text in sorted(texts)]
+    topics = topic_hashes(spark, lake, cluster, chunk, settings)
+    if topics is not None:
+        frames.append(pack(TOPICS, topics, topics_type()))
     labels = F.array(*(F.lit(int(label)) for label in parts))
     packed = united(frames).withColumn("part", F.explode(labels))
     apart = packed.repartition(len(parts), "part").groupBy("part")
@@ -252,6 +266,8 @@ def _rows(spark: SparkSession, lake: Lake, cluster: str, chunk: Sequence[Attempt
 def _body_schema(kind: str) -> StructType:
     from pyspark.sql.types import StructType
 
+    if kind == TOPICS:
+        return topics_type()
     schema = TABLES[kind].struct_type()
     names = set(columns_of(kind, schema))
     return StructType([field for field in schema.fields if field.name in names])

@@ -31,7 +31,7 @@ def page_of(comparison: Comparison, *, note: str = "") -> str:
     """The page as HTML text."""
     names = comparison.names()
     text = note or (
-        f"{comparison.tallies[names[0]].cycles} recorded cycles of {comparison.cluster}, decided on what was seen then: "
+        f"{comparison.tallies[names[0]].cycles} cycles of {comparison.cluster}, decided on what was seen then: "
         "what one cycle asks for does not change what the next one sees (open loop)."
     )
     return render_template(
