@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from evenkeel.decisions.load import LoadData
+from evenkeel.decisions.placement.ownership import Owned
+from evenkeel.decisions.placement.pipeline import owned_of as owned_by_namespace
 from evenkeel.decisions.splitting.execute import NO_CUT
 from evenkeel.rounds import reading
 from evenkeel.rounds.reading import Row, Rows
@@ -23,6 +27,11 @@ def _load_without(gone: frozenset[str], rows: Rows) -> LoadData:
     if gone:
         known = {bundle: history for bundle, history in known.items() if bundle not in gone}
     return LoadData(brokers=brokers, histories=known, averages=reading.averages_of(brokers, known))
+
+
+def owned_of(rows: Rows, load: LoadData) -> Callable[[], Owned]:
+    """What gives the bundles by namespace and broker, once for all rounds that ask."""
+    return lambda: once_for(rows, owned_by_namespace, lambda: owned_by_namespace(load))
 
 
 def _is_forgotten(row: Row) -> bool:

@@ -12,7 +12,7 @@ from evenkeel.decisions.placement.pipeline import Placement, PlacementRound, str
 from evenkeel.decisions.shedding.fitting import PLANNED
 from evenkeel.decisions.shedding.order import in_pulsars_order
 from evenkeel.rounds import reading
-from evenkeel.rounds.loads import load_of
+from evenkeel.rounds.loads import load_of, owned_of
 from evenkeel.rounds.placement_rows import (
     assumed_rows,
     is_unload,
@@ -101,7 +101,7 @@ def _round(
     rows: Rows, load: LoadData, policies: Policies, settings: Settings, remembered: PlacementState
 ) -> PlacementRound:
     """A round of placing that knows what the shedder has planned."""
-    placing = PlacementRound(load, policies, settings, state=remembered)
+    placing = PlacementRound(load, policies, settings, state=remembered, owned=owned_of(rows, load))
     placing.plan(planned_destinations(rows["unload_decisions"]))
     return placing
 

@@ -29,6 +29,9 @@ Row = shared.Row
 Rows = shared.Rows
 
 REPORTED = "reported"
+# In the order of the fields of MessageAverages; names made for every bundle of every cycle took half of the reading.
+_FIGURES = ("samples", "msg_throughput_in", "msg_throughput_out", "msg_rate_in", "msg_rate_out")
+_OF_TERM = {term: tuple(f"{term}_{figure}" for figure in _FIGURES) for term in ("short", "long")}
 
 
 def the_cycle(rows: Rows) -> Row:
@@ -106,13 +109,13 @@ def _total(row: Row, stats: Mapping[str, BundleStats], name: str) -> float:
 
 def _stats(bundle: Row) -> BundleStats:
     return BundleStats(
-        topics=bundle["topics"] or 0,
-        consumers=bundle["consumers"] or 0,
-        producers=bundle["producers"] or 0,
-        msg_rate_in=bundle["used_msg_rate_in"] or 0.0,
-        msg_rate_out=bundle["used_msg_rate_out"] or 0.0,
-        msg_throughput_in=bundle["used_msg_throughput_in"] or 0.0,
-        msg_throughput_out=bundle["used_msg_throughput_out"] or 0.0,
+        bundle["topics"] or 0,
+        bundle["consumers"] or 0,
+        bundle["producers"] or 0,
+        bundle["used_msg_rate_in"] or 0.0,
+        bundle["used_msg_rate_out"] or 0.0,
+        bundle["used_msg_throughput_in"] or 0.0,
+        bundle["used_msg_throughput_out"] or 0.0,
     )
 
 
@@ -129,14 +132,8 @@ def _history(row: Row) -> BundleHistory:
 
 
 def _averages(row: Row, term: str, most: int) -> MessageAverages:
-    return MessageAverages(
-        max_samples=most,
-        samples=row[f"{term}_samples"],
-        msg_throughput_in=row[f"{term}_msg_throughput_in"],
-        msg_throughput_out=row[f"{term}_msg_throughput_out"],
-        msg_rate_in=row[f"{term}_msg_rate_in"],
-        msg_rate_out=row[f"{term}_msg_rate_out"],
-    )
+    samples, *figures = _OF_TERM[term]
+    return MessageAverages(most, row[samples], *map(row.__getitem__, figures))
 
 
 def averages_of(brokers: Mapping[str, BrokerReport], known: Mapping[str, BundleHistory]) -> dict[str, BrokerAverages]:

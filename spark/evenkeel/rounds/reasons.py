@@ -25,7 +25,11 @@ def telling(verdicts: Iterable[Considered], rows: Rows) -> list[Considered]:
     """The verdicts to be told: all, or those after which something happens, is refused, or is planned for later."""
     if not acts_only(rows):
         return [*verdicts]
-    return [one for one in verdicts if one.outcome in _ACTS or any(other.rule == PLANNED for other in one.alternatives)]
+    return [
+        one
+        for one in verdicts
+        if one.outcome in _ACTS or (one.alternatives and any(other.rule == PLANNED for other in one.alternatives))
+    ]
 
 
 def reason_row(verdict: Considered, strategy: str, wish_id: str | None = None) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from evenkeel.decisions.acts.settling import recently_unloaded
 from evenkeel.decisions.placement.pipeline import PlacementRound
 from evenkeel.decisions.shedding.frame import run_shedding
 from evenkeel.rounds import reading, state, wishes
-from evenkeel.rounds.loads import load_of
+from evenkeel.rounds.loads import load_of, owned_of
 from evenkeel.rounds.reading import Row, Rows
 from evenkeel.rounds.reasons import named, telling
 from evenkeel.rounds.shed_rows import silent_brokers
@@ -31,7 +31,7 @@ def decide(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
     made = run_shedding(
         load,
         state.shedder_state(rows["state"], shedder),
-        PlacementRound(load, reading.policies(rows), settings).gates,
+        PlacementRound(load, reading.policies(rows), settings, owned=owned_of(rows, load)).gates,
         settings,
         now=datetime.fromisoformat(cycle["cycle_at"]),
         last_shed_at=state.shed_at(rows["state"]),
