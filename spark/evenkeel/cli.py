@@ -44,7 +44,6 @@ def parser() -> argparse.ArgumentParser:
         verify,
         replay,
         simulate,
-        simulate,
         settings,
         engine,
     ):

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from evenkeel.audit.read import Attempt, read_cycles, read_rows, read_table
+from evenkeel.audit.read import Attempt, read_cycles
+from evenkeel.audit.verify.background import background_of
+from evenkeel.audit.verify.recorded import Background, again
 from evenkeel.errors import BadInput, LakeError, NoSuchCycle, SettingsError
+from evenkeel.lake.store import Lake
 from evenkeel.settings import EffectiveSettings
 
 DAY = 10
@@ -25,19 +27,20 @@ class History:
     cycles: tuple[Attempt, ...]
     left_out: int
     settings: Mapping[str, EffectiveSettings]
-    wishes: Mapping[str, Mapping[str, Any]]
+    background: Background
 
     def known(self, attempt: Attempt) -> dict[str, Any]:
         """What a cycle's row holds beside its settings, as text and lists: see `rounds.whole.cycle_row`."""
         planned = attempt.planned
-        snapshot_at = planned.get("snapshot_at") or attempt.cycle_at
-        return {
-            "mode": attempt.mode,
-            "snapshot_at": snapshot_at if isinstance(snapshot_at, str) else text_of(snapshot_at),
-            "wishes": [self.wishes[wish] for wish in planned["wishes"] if wish in self.wishes],
-            "acts": _listed(planned.get("acts")),
-            "pauses": _listed(planned.get("pauses")),
-        }
+        known = {"mode": attempt.mode, "snapshot_at": text_of(planned.get("snapshot_at") or attempt.cycle_at)}
+        if not (planned["wishes"] or planned.get("acts") or planned.get("pauses")):
+            return known
+        try:
+            cycle = again(attempt, self.background).cycle
+        except LookupError as error:
+            where = f"{attempt.cluster} at {attempt.cycle_at.isoformat()}"
+            raise LakeError(f"the cycle of {where} cannot be decided again: {error.args[0]}") from None
+        return {**known, "wishes": cycle.wishes, "acts": cycle.acts, "pauses": cycle.pauses}
 
 
 def read_history(lake: str, cluster: str | None, since: str | None, until: str | None) -> History:
@@ -56,14 +59,14 @@ def read_history(lake: str, cluster: str | None, since: str | None, until: str |
     decided = [attempt for attempt in inside if attempt.decided and attempt.plan_id is not None]
     if not decided:
         raise NoSuchCycle(_none(lake, name, own, inside, first, last))
-    asked = {wish for attempt in decided for wish in attempt.planned["wishes"]}
+    background = background_of(Lake(lake), decided)
     return History(
         lake=lake,
         cluster=name,
         cycles=tuple(decided),
         left_out=len(inside) - len(decided),
-        settings=_settings(lake, decided),
-        wishes=_wishes(lake, name, asked),
+        settings=_settings(background, decided),
+        background=background,
     )
 
 
@@ -108,41 +111,29 @@ def _none(
     return f"no cycle of {cluster} is on record in {lake} {asked}: {', '.join(near)} (on record: {span})"
 
 
-def _settings(lake: str, cycles: Iterable[Attempt]) -> dict[str, EffectiveSettings]:
-    """Settings digest -> the settings, each read from the first cycle that has it."""
-    firsts: dict[str, Attempt] = {}
+def _settings(background: Background, cycles: Iterable[Attempt]) -> dict[str, EffectiveSettings]:
+    """Settings digest -> the settings; what is missing, or not of this version, is named by its first cycle."""
+    found: dict[str, EffectiveSettings] = {}
     for attempt in cycles:
-        firsts.setdefault(str(attempt.planned["settings_digest"]), attempt)
-    return {digest: _settings_of(lake, attempt) for digest, attempt in firsts.items()}
+        digest = str(attempt.planned["settings_digest"])
+        if digest not in found:
+            found[digest] = _settings_of(background, digest, attempt)
+    return found
 
 
-def _settings_of(lake: str, attempt: Attempt) -> EffectiveSettings:
+def _settings_of(background: Background, digest: str, attempt: Attempt) -> EffectiveSettings:
     where = f"{attempt.cluster} at {attempt.cycle_at.isoformat()}"
-    rows = read_rows(lake, attempt, "settings")
-    if not rows:
+    text = background.settings.get(digest)
+    if text is None:
         raise LakeError(f"the settings of {where} are not on record: without them it cannot be decided again")
     try:
-        values = {row["key"]: json.loads(row["value"]) for row in rows}
-        origins = {row["key"]: row["origin"] for row in rows}
-        return EffectiveSettings.from_json(json.dumps({"settings": values, "origins": origins, "problems": []}))
+        return EffectiveSettings.from_json(text)
     except SettingsError as error:
         version = attempt.planned["code_version"]
         raise LakeError(
             f"the settings of {where}, recorded by Evenkeel {version}, are not those of this version: {error}. "
             "Replay them with the version that recorded them, or choose a later --from"
         ) from None
-
-
-def _wishes(lake: str, cluster: str, asked: set[str]) -> dict[str, Mapping[str, Any]]:
-    if not asked:
-        return {}
-    rows = read_table(lake, "wishes", cluster=cluster)
-    return {row["wish_id"]: {**row, "made_at": text_of(row["made_at"])} for row in rows if row["wish_id"] in asked}
-
-
-def _listed(found: Any) -> list[dict[str, Any]]:
-    """What a manifest keeps of acts or pauses: nothing, JSON text, or rows."""
-    return json.loads(found) if isinstance(found, str) else [dict(row) for row in found or ()]
 
 
 def text_of(moment: datetime) -> str:

@@ -200,7 +200,7 @@ def _states(
     reads: dict[str, list[Write]] = {}
     for attempt in chunk:
         if attempt.planned["predecessor_attempt_id"] != last or last is None:
-            reads[attempt.attempt_id] = [write for write in _writes_read(attempt) if write.table == STATE]
+            reads[attempt.attempt_id] = [write for write in attempt.reads if write.table == STATE]
         last = attempt.attempt_id
     frame = lake.read(spark, STATE, [write for own in reads.values() for write in own])
     schema = TABLES[STATE].struct_type()
@@ -213,13 +213,6 @@ def _states(
         ids = {write.write_id for write in writes}
         found[attempt_id] = [read(body) for write_id, body in sorted(map(tuple, rows)) if write_id in ids]
     return found
-
-
-def _writes_read(attempt: Attempt) -> list[Write]:
-    return [
-        Write(w["table"], w["write_id"], int(w["version"]), int(w["rows"]), w["digest"], attempt.cluster)
-        for w in attempt.planned["reads"]
-    ]
 
 
 def _folded(
@@ -310,7 +303,6 @@ def _put_on_record(
         "cycles": len(history.cycles),
         "variants": json.dumps(comparison.variants, ensure_ascii=False),
         "limit": comparison.limit,
-        "seed": None,
         "scenario": None,
         "summary": json.dumps(comparison.rows(), ensure_ascii=False),
         "writes": write_rows(writes),
