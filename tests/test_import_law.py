@@ -45,7 +45,7 @@ DECISIONS_MAY_IMPORT = {
 }
 CLOCK = {"now", "utcnow", "today"}
 HEAVY_IN_DAGS = {"pyspark", "great_expectations", "deltalake", "delta", "pandas", "altair"}
-DAGS_MAY_IMPORT_OURS = {"tasks", "on_airflow", "lake", "settings", "handover", "errors"}
+DAGS_MAY_IMPORT_OURS = {"tasks", "replay", "on_airflow", "lake", "settings", "handover", "errors"}
 
 
 def imported(source: str) -> set[str]:

@@ -9,7 +9,6 @@ import time
 from pathlib import Path
 
 from evenkeel.commands.options import session
-from evenkeel.errors import BadInput
 
 
 def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -37,16 +36,20 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 
 def run(given: argparse.Namespace) -> int:
     """Replays and prints; 1 where recorded settings were decided again and came to other plans."""
-    from evenkeel.replay.history import read_history
-    from evenkeel.replay.open_loop import OpenLoop, replay
-    from evenkeel.replay.variants import variants_of
+    from evenkeel.replay.asked import asked, told
+    from evenkeel.replay.open_loop import replay
 
-    if given.limit is not None and not 0 < given.limit <= 1_000:
-        raise BadInput(f"--limit {given.limit} is no usage in percent: give one above 0, such as 85")
-    variants = variants_of(given.strategy, given.set, given.variant)
-    history = read_history(given.lake, given.cluster, given.since, given.until)
-    asked = OpenLoop(history, variants, None if given.limit is None else given.limit / 100.0)
-    asked.chosen()  # whatever is wrong with a variant is told before Spark is started
+    wanted = asked(
+        given.lake,
+        cluster=given.cluster,
+        since=given.since,
+        until=given.until,
+        strategies=given.strategy,
+        settings=given.set,
+        variants=given.variant,
+        limit_percent=given.limit,
+    )
+    history = wanted.history
     first, last = history.cycles[0].cycle_at, history.cycles[-1].cycle_at
     left_out = f" ({history.left_out} were not decided and are left out)" if history.left_out else ""
     print(
@@ -61,11 +64,11 @@ def run(given: argparse.Namespace) -> int:
         print(f"[{done}/{total}] {seconds:7.1f} s, some {left:.0f} s left", file=sys.stderr, flush=True)
 
     with session("evenkeel replay") as spark:
-        comparison = replay(spark, asked, progress)
+        comparison = replay(spark, wanted, progress)
     if given.json:
         print(json.dumps({"replay_id": comparison.replay_id, "variants": comparison.rows()}, indent=1))
     else:
-        print("\n".join((comparison.table(), "", *comparison.notes())))
+        print(told(comparison))
     if given.out:
         from evenkeel.replay.page import write_page
 
