@@ -172,6 +172,7 @@ def _job(
             "chosen": asked.key(attempt),
             "known": asked.history.known(attempt),
             "state": states.get(attempt.attempt_id),
+            "rows": {table: sum(write.rows for write in attempt.writes_of(table)) for table in OBSERVED},
         }
         for attempt in chunk
     }

@@ -10,8 +10,10 @@ import pyarrow as pa
 
 from evenkeel.engine.bodies import encoder
 from evenkeel.engine.worker import Refused, demand_code
+from evenkeel.errors import LakeError
 from evenkeel.replay.fold import Carried, Chosen, Fold, Recorded
 from evenkeel.replay.packed import Unpacked, moment_of
+from evenkeel.rounds.reading import Rows
 
 RESULT_SCHEMA = "output string, body string"
 CARRIED = "carried"
@@ -44,9 +46,13 @@ def fold_part(job: Mapping[str, Any], table: pa.Table) -> pa.Table:
         carried = {name: Carried.from_json(body) for name, body in part["carried"].items()}
         fold = Fold(job["limit"], part["told"], carried, dict(part["owners"]))
         unpacked = Unpacked(job["schemas"])
-        for at, rows in unpacked.cycles(table):
-            if at not in job["cycles"]:
-                continue
+        found = unpacked.cycles(table)
+        here: tuple[str, Rows] | None = next(found, None)
+        for at in sorted(job["cycles"]):
+            rows: Rows = {}
+            if here is not None and here[0] == at:
+                rows, here = here[1], next(found, None)
+            _demand_rows(job["cycles"][at]["rows"], rows)
             for output, row in fold.step(_recorded(job, part, at), rows):
                 outputs.append(output)
                 bodies.append(write[output](row))
@@ -55,6 +61,16 @@ def fold_part(job: Mapping[str, Any], table: pa.Table) -> pa.Table:
     outputs.append(CARRIED)
     bodies.append(json.dumps(dict(_carried(part, fold)), ensure_ascii=False))
     return pa.table({"output": pa.array(outputs, pa.string()), "body": pa.array(bodies, pa.string())})
+
+
+def _demand_rows(listed: Mapping[str, int], rows: Rows) -> None:
+    for kind, expected in listed.items():
+        found = len(rows.get(kind, ()))
+        if found != expected:
+            raise LakeError(
+                f"{kind} holds {found} of the {expected} rows that the cycle's manifest lists: they are past their "
+                "retention, or the table is damaged. Begin later (--from), or restore the table"
+            )
 
 
 def _carried(part: Mapping[str, Any], fold: Fold) -> Iterator[tuple[str, Any]]:
