@@ -25,7 +25,7 @@ def load_of(rows: Rows) -> LoadData:
 def _load_without(gone: frozenset[str], rows: Rows) -> LoadData:
     brokers, known = reading.broker_reports(rows), reading.histories(rows)
     if gone:
-        known = {bundle: history for bundle, history in known.items() if bundle not in gone}
+        known = known.without(gone)
     return LoadData(brokers=brokers, histories=known, averages=reading.averages_of(brokers, known))
 
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from evenkeel.decisions.load import BrokerReport, LoadData
+from evenkeel.decisions.load import BrokerReport
 from evenkeel.decisions.splitting.when import bandwidth_limit
+from evenkeel.rounds.histories import Histories
 from evenkeel.rounds.reading import Rows
 from evenkeel.rounds.shared import once_for
 from evenkeel.settings import Settings
@@ -27,25 +28,29 @@ class Measured:
     largest: Figures
 
 
-def by_history(rows: Rows, load: LoadData, settings: Settings) -> dict[str, BrokerReport]:
+def by_history(
+    rows: Rows, brokers: Mapping[str, BrokerReport], known: Histories, settings: Settings
+) -> dict[str, BrokerReport]:
     """The reports with those bundles only whose long-term averages, topics or sessions exceed a limit."""
 
     def measured() -> Measured:
-        known = load.histories
         return _measured(
-            (
-                broker,
-                bundle,
-                (one.topics, one.sessions, found.rate if found else 0.0, found.throughput if found else 0.0),
-            )
-            for broker, report in load.brokers.items()
+            (broker, bundle, (one.topics, one.sessions, *_long_term(bundle, known)))
+            for broker, report in brokers.items()
             for bundle, one in report.stats.items()
-            for found in (known[bundle].long_term if bundle in known else None,)
         )
 
     every = once_for(rows, "measured by history", measured)
     most = _limits(settings)
-    return _restricted(load.brokers, once_for(rows, ("over by history", most), lambda: _over(every, most)), ())
+    return _restricted(brokers, once_for(rows, ("over by history", most), lambda: _over(every, most)), ())
+
+
+def _long_term(bundle: str, known: Histories) -> tuple[float, float]:
+    """msg/s and byte/s, in and out; nothing of a bundle without history."""
+    if bundle not in known:
+        return 0.0, 0.0
+    _, _, _, _, flow_in, flow_out, rate_in, rate_out = known.figures(bundle)
+    return rate_in + rate_out, flow_in + flow_out
 
 
 def by_latest(

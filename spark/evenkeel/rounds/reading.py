@@ -7,21 +7,17 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 
-from evenkeel.decisions.averages import broker_averages
 from evenkeel.decisions.bundles import parse_boundaries
 from evenkeel.decisions.load import (
-    LONG_TERM_SAMPLES,
-    SHORT_TERM_SAMPLES,
     BrokerAverages,
     BrokerReport,
-    BundleHistory,
     BundleStats,
     IsolationPolicy,
-    MessageAverages,
     Policies,
     ResourceUsage,
 )
 from evenkeel.rounds import shared
+from evenkeel.rounds.histories import Histories
 from evenkeel.rounds.shared import once
 from evenkeel.settings import EffectiveSettings, Settings, simple_class_name
 
@@ -29,9 +25,6 @@ Row = shared.Row
 Rows = shared.Rows
 
 REPORTED = "reported"
-# In the order of the fields of MessageAverages; names made for every bundle of every cycle took half of the reading.
-_FIGURES = ("samples", "msg_throughput_in", "msg_throughput_out", "msg_rate_in", "msg_rate_out")
-_OF_TERM = {term: tuple(f"{term}_{figure}" for figure in _FIGURES) for term in ("short", "long")}
 
 
 def the_cycle(rows: Rows) -> Row:
@@ -120,25 +113,14 @@ def _stats(bundle: Row) -> BundleStats:
 
 
 @once
-def histories(rows: Rows) -> dict[str, BundleHistory]:
+def histories(rows: Rows) -> Histories:
     """Short- and long-term averages of the bundles that have had a sample."""
-    return {row["bundle"]: _history(row) for row in rows["bundle_load"] if row["long_samples"] > 0}
+    return Histories({row["bundle"]: row for row in rows["bundle_load"] if row["long_samples"] > 0})
 
 
-def _history(row: Row) -> BundleHistory:
-    return BundleHistory(
-        _averages(row, "short", SHORT_TERM_SAMPLES), _averages(row, "long", LONG_TERM_SAMPLES), row["topics"] or 0
-    )
-
-
-def _averages(row: Row, term: str, most: int) -> MessageAverages:
-    samples, *figures = _OF_TERM[term]
-    return MessageAverages(most, row[samples], *map(row.__getitem__, figures))
-
-
-def averages_of(brokers: Mapping[str, BrokerReport], known: Mapping[str, BundleHistory]) -> dict[str, BrokerAverages]:
+def averages_of(brokers: Mapping[str, BrokerReport], known: Histories) -> dict[str, BrokerAverages]:
     """Each broker's sums over the bundles in its report (Pulsar: TimeAverageBrokerData)."""
-    return {name: broker_averages(sorted(report.bundles), known) for name, report in brokers.items()}
+    return {name: known.sums(report.bundles) for name, report in brokers.items()}
 
 
 @once

@@ -113,7 +113,7 @@ def plan(rows: Rows) -> SplitPlan:
     settings = reading.settings_of(rows)
     load = _load(rows)
     if acts_only(rows):
-        load = replace(load, brokers=over_limits.by_history(rows, load, settings))
+        load = replace(load, brokers=over_limits.by_history(rows, load.brokers, reading.histories(rows), settings))
     return decide_splits(load.brokers, load.histories, reading.bundle_counts(rows), settings)
 
 
