@@ -145,3 +145,14 @@ def test_generated_traffic_is_all_in_bundles_that_somebody_has() -> None:
     assert set(made.owners.values()) == set(made.fits)
     assert len(made.throughputs(0)) == len(made.topics)
     assert len(made.owners) == SMALL.bundles
+
+
+def test_the_children_of_a_split_that_are_unloaded_have_an_owner_at_once_and_the_idlest() -> None:
+    cluster, settings = small(), Settings()
+    cluster.observe(AT, [100.0, 50.0, 50.0, 50.0], (), settings)
+    parent = min(cluster.owner)
+    cluster.carry_out([(command("split", parent, cuts=[1 << 29], unload_children=True), None)], [])
+    assert {cluster.owner[f"{NAMESPACE}/{one}"] for one in ("0x00000000_0x20000000", "0x20000000_0x40000000")} == {"b"}
+    cluster.observe(AT + timedelta(minutes=1), [100.0, 50.0, 50.0, 50.0], (), settings)
+    flows = {row["broker"]: row["msg_throughput_in"] for row in cluster.rows(settings)["broker_load"]}
+    assert flows == {"a": 75.0, "b": 50.0}

@@ -175,7 +175,9 @@ class Cluster:
         return row
 
     def _sums(self, broker: str) -> dict[str, float]:
-        own = [self._now[bundle] for bundle, owner in sorted(self.owner.items()) if owner == broker]
+        own = [
+            self._now[bundle] for bundle, owner in sorted(self.owner.items()) if owner == broker and bundle in self._now
+        ]
         return {rate: math.fsum(getattr(stats, rate) for stats in own) for rate in _RATES}
 
     def _load_row(self, broker: str, usage: float) -> dict[str, Any]:
@@ -234,14 +236,18 @@ class Cluster:
         stats = self.trusted.pop(parent)
         self.histories.pop(parent, None)
         self.moved.pop(parent, None)
+        self._now.pop(parent, None)
         for child in ranges_of(sorted({edges.lower, *inside, edges.upper})):
             name = bundle_name(namespace, child)
-            self.owner[name] = None if command["unload_children"] else owner
             share = (child.upper - child.lower) / (edges.upper - edges.lower)
-            self.trusted[name] = _share_of(stats, share)
-            if owner is not None:
-                self.last_owner[name] = owner
+            self.trusted[name] = self._now[name] = _share_of(stats, share)
+            self.owner[name] = self._idlest() if command["unload_children"] else owner
         self._of_topic = None
+
+    def _idlest(self) -> str | None:
+        """Where clients find a bundle that was unloaded without a destination: at the broker with the least traffic."""
+        flows = {broker: math.fsum(self._sums(broker).values()) for broker in sorted(self.alive)}
+        return min(flows, key=lambda broker: flows[broker], default=None)
 
 
 def _share_of(stats: BundleStats, share: float) -> BundleStats:
