@@ -21,7 +21,8 @@ LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"decisions", "lake", "aggregation"}),
     frozenset({"sources", "sinks", "rounds", "checks"}),
     frozenset({"tasks", "agent"}),
-    frozenset({"audit", "replay", "on_airflow"}),
+    frozenset({"audit", "on_airflow"}),
+    frozenset({"replay"}),
     frozenset({"commands", "conformance", "demo", "reference"}),
     frozenset({"cli"}),
 )
@@ -44,7 +45,7 @@ DECISIONS_MAY_IMPORT = {
 }
 CLOCK = {"now", "utcnow", "today"}
 HEAVY_IN_DAGS = {"pyspark", "great_expectations", "deltalake", "delta", "pandas", "altair"}
-DAGS_MAY_IMPORT_OURS = {"tasks", "on_airflow", "lake", "settings", "handover", "errors"}
+DAGS_MAY_IMPORT_OURS = {"tasks", "replay", "on_airflow", "lake", "settings", "handover", "errors"}
 
 
 def imported(source: str) -> set[str]:

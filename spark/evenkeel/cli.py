@@ -14,8 +14,10 @@ from evenkeel.commands import (
     engine,
     explain,
     rebalance,
+    replay,
     reports,
     settings,
+    simulate,
     takeover,
     trace,
     verify,
@@ -25,7 +27,11 @@ from evenkeel.engine.code import code_version
 from evenkeel.errors import EvenkeelError
 
 BAD_USAGE = 2
-_MODULES = (rebalance, collect, wish, control, takeover, agent, explain, trace, verify, reports, settings, engine)
+_MODULES = (
+    *(rebalance, collect, wish, control, takeover, agent),
+    *(explain, trace, verify, replay, simulate),
+    *(reports, settings, engine),
+)
 
 
 def parser() -> argparse.ArgumentParser:

@@ -20,6 +20,7 @@ _LAYERS = {
     "wished": "What operators ask for",
     "decided": "Decisions, each with its reason",
     "acted": "Plans, commands and the cycles themselves",
+    "replayed": "What other strategies or settings would have decided; not part of the record",
 }
 
 

@@ -87,19 +87,41 @@ def broker_averages(
 ) -> BrokerAverages:
     """Sums over a broker's bundles in name order; a bundle without history counts with the assumed figures."""
     stranger = first_history(assumed)
+    return summed(figures_of(histories.get(bundle, stranger)) for bundle in sorted(bundles))
+
+
+Figures = tuple[float, float, float, float, float, float, float, float]
+"""Throughput in and out, rate in and out, of the short term and then of the long term."""
+
+
+def figures_of(history: BundleHistory) -> Figures:
+    """The averages of one bundle."""
+    short, long = history.short_term, history.long_term
+    return (
+        short.msg_throughput_in,
+        short.msg_throughput_out,
+        short.msg_rate_in,
+        short.msg_rate_out,
+        long.msg_throughput_in,
+        long.msg_throughput_out,
+        long.msg_rate_in,
+        long.msg_rate_out,
+    )
+
+
+def summed(figures: Iterable[Figures]) -> BrokerAverages:
+    """Sums one after the other, as the bits of a sum depend on it."""
     short_in = short_out = short_rate_in = short_rate_out = 0.0
     long_in = long_out = long_rate_in = long_rate_out = 0.0
-    for bundle in sorted(bundles):
-        history = histories.get(bundle, stranger)
-        short, long = history.short_term, history.long_term
-        short_in += short.msg_throughput_in
-        short_out += short.msg_throughput_out
-        short_rate_in += short.msg_rate_in
-        short_rate_out += short.msg_rate_out
-        long_in += long.msg_throughput_in
-        long_out += long.msg_throughput_out
-        long_rate_in += long.msg_rate_in
-        long_rate_out += long.msg_rate_out
+    for a, b, c, d, e, f, g, h in figures:
+        short_in += a
+        short_out += b
+        short_rate_in += c
+        short_rate_out += d
+        long_in += e
+        long_out += f
+        long_rate_in += g
+        long_rate_out += h
     return BrokerAverages(
         short_in, short_out, short_rate_in, short_rate_out, long_in, long_out, long_rate_in, long_rate_out
     )

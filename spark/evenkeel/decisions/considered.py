@@ -75,21 +75,23 @@ def considered(
     Brokers may report what is no finite number, and rules take it as Pulsar does; a row says then that the figure is
     not known, as no table, sum or sentence can do anything with it.
     """
-    measured, threshold = finite(measured), finite(threshold)
-    margin = None if measured is None or threshold is None else finite(measured - threshold)
+    margin = None if measured is None or threshold is None else measured - threshold
+    if margin is None or not math.isfinite(margin):
+        measured, threshold = finite(measured), finite(threshold)
+        margin = None if measured is None or threshold is None else finite(measured - threshold)
     if numbers and not all(map(math.isfinite, numbers.values())):
         numbers = {name: value for name, value in numbers.items() if math.isfinite(value)}
     return Considered(
-        subject=subject,
-        subject_kind=subject_kind,
-        broker=broker,
-        outcome=outcome,
-        rule=rule,
-        setting=setting,
-        measured=measured,
-        threshold=threshold,
-        margin=margin,
-        unit=unit,
-        alternatives=alternatives,
-        numbers=numbers or {},
+        subject,
+        subject_kind,
+        broker,
+        outcome,
+        rule,
+        setting,
+        measured,
+        threshold,
+        margin,
+        unit,
+        alternatives,
+        numbers or {},
     )

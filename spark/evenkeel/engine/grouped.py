@@ -64,8 +64,8 @@ def grouped_map(
     bodies = [_as_bodies(kind, inputs[kind], by, schema.names) for kind, schema in types.items()]
     united = reduce(lambda left, right: left.unionByName(right), bodies)
     decided = united.groupBy(F.col("key")).applyInArrow(group_function(job), RESULT_SCHEMA)
-    kept = _run(decided)
-    return {name: _as_rows(kept, name, schema) for name, schema in outputs.items()}
+    kept = run_kept(decided)
+    return {name: rows_of_output(kept, name, schema) for name, schema in outputs.items()}
 
 
 def import_path(function: Callable[..., Any]) -> str:
@@ -102,12 +102,14 @@ def _as_bodies(kind: str, rows: DataFrame, by: Sequence[str], columns: Sequence[
     )
 
 
-def _as_rows(kept: DataFrame, name: str, schema: StructType) -> DataFrame:
+def rows_of_output(kept: DataFrame, name: str, schema: StructType) -> DataFrame:
+    """The rows of one output, of a frame with the columns `output` and `body`."""
     parsed = F.from_json("body", schema, FROM_JSON_OPTIONS).alias("row")
     return kept.where(F.col("output") == F.lit(name)).select(parsed).select("row.*")
 
 
-def _run(decided: DataFrame) -> DataFrame:
+def run_kept(decided: DataFrame) -> DataFrame:
+    """Runs what workers compute, once; an error that a worker marked comes back as what it was."""
     from pyspark.errors import PySparkException
 
     try:

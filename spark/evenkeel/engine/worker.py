@@ -67,13 +67,13 @@ def decide_group(job: Job, table: pa.Table) -> pa.Table:
     """Called by Spark with all rows (key, kind, body) of one group; gives rows (key, output, body)."""
     key_text = table.column("key")[0].as_py()
     try:
-        _demand_code(job.code)
+        demand_code(job.code)
         return _decided(job, key_text, table)
     except Exception as error:
         raise Refused(error, f"{job.decide} on {key_text}") from error
 
 
-def _demand_code(expected: str) -> None:
+def demand_code(expected: str) -> None:
     """Both what was imported and what lies on disk: a worker lives on, and may import a module after a change."""
     if code_digest() != expected or read_code_digest() != expected:
         raise StaleCode(

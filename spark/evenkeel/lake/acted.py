@@ -6,7 +6,7 @@ from evenkeel.lake.schema import CYCLE_COLUMNS, Column, Table, cycle_table
 
 _ACTS = "array<struct<command_id:string,outcome:string,seen_at:string>>"
 _PAUSES = "array<struct<by:string,reason:string>>"
-_WRITES = "array<struct<table:string,write_id:string,version:bigint,rows:bigint,digest:string>>"
+WRITES_TYPE = "array<struct<table:string,write_id:string,version:bigint,rows:bigint,digest:string>>"
 
 COMMANDS = cycle_table(
     "commands",
@@ -100,8 +100,10 @@ CYCLES = Table(
         Column("wishes", "array<string>", "wishes that the attempt took", nullable=False),
         Column("acts", _ACTS, "commands of the day before that it counted on, with what was known of each", since=2),
         Column("pauses", _PAUSES, "pauses of the cluster that held when it began", since=2),
-        Column("writes", _WRITES, "every write of this attempt: write id, table version, rows, digest", nullable=False),
-        Column("reads", _WRITES, "every write of earlier cycles that was read", nullable=False),
+        Column(
+            "writes", WRITES_TYPE, "every write of this attempt: write id, table version, rows, digest", nullable=False
+        ),
+        Column("reads", WRITES_TYPE, "every write of earlier cycles that was read", nullable=False),
         Column("dag_id", "string", "Airflow DAG, or `cli`"),
         Column("run_id", "string", "Airflow run"),
         Column("code_version", "string", "version of Evenkeel"),

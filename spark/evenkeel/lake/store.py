@@ -19,7 +19,7 @@ from evenkeel.handover import Handover, Write
 from evenkeel.lake.commits import added_files, committed_version, newest_version, table_exists
 from evenkeel.lake.observing import observed
 from evenkeel.lake.schema import STAMP_NAMES, Table, column_definition, sql_text
-from evenkeel.lake.tables import TABLES
+from evenkeel.lake.tables import OF_RECORD, TABLES
 from evenkeel.lake.upgrading import upgrade
 
 if TYPE_CHECKING:
@@ -50,12 +50,12 @@ class Lake:
         return f"{self.root}/{table}"
 
     def ensure_tables(self, spark: SparkSession, names: Iterable[str] | None = None) -> None:
-        """Creates the tables that are missing, and adds columns that have joined since a lake was made.
+        """Creates the tables that are missing, by default those of the record, and adds columns that have joined since.
 
         Cheap where all exist, and safe with several callers at once.
         """
-        missing = [TABLES[name] for name in (names or TABLES) if not table_exists(spark, self.path(name))]
-        upgrade(spark, [(TABLES[n], self.path(n)) for n in (names or TABLES) if TABLES[n] not in missing])
+        missing = [TABLES[name] for name in (names or OF_RECORD) if not table_exists(spark, self.path(name))]
+        upgrade(spark, [(TABLES[n], self.path(n)) for n in (names or OF_RECORD) if TABLES[n] not in missing])
         if missing:
             log.info("creating %d tables under %s", len(missing), self.root)
             with ThreadPoolExecutor(_PARALLEL_APPENDS) as pool:

@@ -214,6 +214,12 @@ def _progress(ti: TaskInstance, dag_run: Any) -> tuple[str | None, Handover | No
     return None, handover
 
 
+def watched(work: Callable[[], str], ti: TaskInstance) -> str:
+    """What `work` gives; its errors are told to operators, and it does not wait for a server that dies under it."""
+    with _told_to_operators(ti), _spark_watched(ti):
+        return work()
+
+
 def _carried_out(
     work: Callable[[], Handover], ti: TaskInstance, events: Events = None, given: Handover | None = None
 ) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 
 from evenkeel.rounds import by_manager, plan_round
 from evenkeel.rounds.reading import Row, Rows
+from evenkeel.rounds.shared import SharedRows
 
 DECIDED = ("split_decisions", "unload_decisions", "placement_decisions")
 STATE = "strategy_state"
@@ -17,7 +18,7 @@ def decide(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
 
     A round takes what the one before it had *recorded*, not what it comes to now: a difference stays where it arose.
     """
-    rows = {**rows, **{table: [_without(row, key) for row in rows[table]] for table in DECIDED}}
+    rows = SharedRows({**rows, **{table: [_without(row, key) for row in rows[table]] for table in DECIDED}})
     made = [by_manager.split(key, rows), by_manager.shed(key, rows), by_manager.place(key, rows)]
     plan = plan_round.decide(key, rows)
     found: dict[str, list[dict[str, Any]]] = {name: one[name] for name, one in zip(DECIDED, made, strict=True)}

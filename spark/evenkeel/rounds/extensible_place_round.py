@@ -17,10 +17,9 @@ from evenkeel.rounds.extensible_loads import SHEDDER, see
 from evenkeel.rounds.placement_rows import (
     assumed_rows,
     is_unload,
-    lost_its_owner,
-    never_owned,
+    lost_bundles,
     placement_row,
-    waiting_row,
+    waiting_rows,
 )
 from evenkeel.rounds.placement_state import placement_rows, placement_state
 from evenkeel.rounds.reading import Row, Rows
@@ -47,7 +46,7 @@ def decide(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
     gone = {bundle: _destination(row) for bundle, row in shed.items()}
     around = _Around(rows, gone, settings)
     leaving = {bundle: str(shed[bundle]["broker"]) for bundle, destination in gone.items() if destination is None}
-    lost = [row["bundle"] for row in rows["bundle_load"] if lost_its_owner(row)]
+    lost = lost_bundles(rows)
     actual, after = _place(around.round(), leaving, lost)
     freely = _place(around.round(freely=True), leaving, lost)[0] if around.policies.groups else actual
     placed = [
@@ -58,7 +57,7 @@ def decide(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
         for one, other in zip(actual, freely, strict=True)
     ]
     wished = wished_rows(rows, around.place_alone, partial(around.place_alone, freely=True))
-    noted = [waiting_row(row, STRATEGY) for row in rows["bundle_load"] if never_owned(row)]
+    noted = waiting_rows(rows, STRATEGY)
     stamp = {"cluster": cycle["cluster"], "cycle_at": cycle["cycle_at"]}
     decided = [{**row, **stamp} for row in (*placed, *wished, *noted)]
     turns = ({**row, **stamp} for row in placement_rows(state_of(after, EXCLUDED)))

@@ -18,7 +18,7 @@ from evenkeel.decisions.shedding.transfer_shedder import TransferState
 from evenkeel.rounds import reading, state, wishes
 from evenkeel.rounds.extensible_loads import SHEDDER, Remembered, see
 from evenkeel.rounds.reading import Row, Rows
-from evenkeel.rounds.reasons import named
+from evenkeel.rounds.reasons import named, telling
 from evenkeel.rounds.shed_rows import silent_brokers
 from evenkeel.rounds.steering import acts_before
 from evenkeel.settings import Settings
@@ -51,7 +51,7 @@ def decide(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
     stamp = {"cluster": cycle["cluster"], "cycle_at": cycle["cycle_at"]}
     # A round that ran has its own rows about brokers without load data.
     silent = () if made.status == "ran" else silent_brokers(rows)
-    verdicts = [named(verdict, cycle["cluster"]) for verdict in (*made.considered, *silent)]
+    verdicts = [named(verdict, cycle["cluster"]) for verdict in telling((*made.considered, *silent), rows)]
     found = wishes.with_unloads(verdicts, SHEDDER, wished)
     kept = state.state_rows(SHEDDER, after, made.shed_at, made.recently_unloaded)
     return {

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from evenkeel.decisions.load import BrokerReport
 from evenkeel.decisions.splitting.cut import BundleTopics
 from evenkeel.decisions.splitting.default_namespace_bundle_split_strategy import (
     FAILURES,
@@ -19,8 +18,9 @@ from evenkeel.decisions.splitting.default_namespace_bundle_split_strategy import
     decide_splits,
     without_gone,
 )
-from evenkeel.rounds import reading, state, wishes
+from evenkeel.rounds import over_limits, reading, state, wishes
 from evenkeel.rounds.reading import Row, Rows
+from evenkeel.rounds.shared import acts_only, once
 from evenkeel.rounds.split_round import BY_RANGE, chosen_rows, decision_rows, topics_of
 
 STRATEGY = "DefaultNamespaceBundleSplitStrategyImpl"
@@ -55,13 +55,18 @@ def choose(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
 
 def _plan(rows: Rows, topics: Mapping[str, BundleTopics]) -> ExtensibleSplits:
     reports = reading.broker_reports(rows)
-    owners = _owners(reports)
+    owners = _owners(rows)
     counted = {bundle: hits for (bundle, broker), hits in _hits(rows).items() if owners.get(bundle) == broker}
     view = View(bundle_counts=reading.bundle_counts(rows), topics=topics)
-    return decide_splits(reports, {HITS: counted}, view, reading.settings_of(rows))
+    settings = reading.settings_of(rows)
+    if acts_only(rows) and settings.loadBalancerNamespaceBundleSplitConditionHitCountThreshold >= 0:
+        reports = over_limits.by_latest(rows, reports, settings, counted)
+    return decide_splits(reports, {HITS: counted}, view, settings)
 
 
-def _owners(reports: Mapping[str, BrokerReport]) -> dict[str, str]:
+@once
+def _owners(rows: Rows) -> dict[str, str]:
+    reports = reading.broker_reports(rows)
     return {bundle: broker for broker, report in reports.items() for bundle in report.stats}
 
 
@@ -73,7 +78,7 @@ def _hits(rows: Rows) -> Hits:
 
 def _state_rows(rows: Rows, made: ExtensibleSplits) -> list[dict[str, Any]]:
     reports = reading.broker_reports(rows)
-    owners = _owners(reports)
+    owners = _owners(rows)
     silent = {row["broker"] for row in rows["broker_load"]} - reports.keys()
     kept: Hits = {(bundle, broker): hits for (bundle, broker), hits in _hits(rows).items() if broker in silent}
     kept |= {(bundle, owners[bundle]): hits for bundle, hits in made.state.get(HITS, {}).items()}

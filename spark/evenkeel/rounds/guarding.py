@@ -18,6 +18,7 @@ from evenkeel.decisions.guards.wording import sentence
 from evenkeel.rounds import reading, recent_moves, steering
 from evenkeel.rounds.commands import Wanted
 from evenkeel.rounds.reading import Row, Rows
+from evenkeel.rounds.shared import once
 from evenkeel.rounds.wishes import STRATEGY
 from evenkeel.settings import Settings
 
@@ -44,21 +45,36 @@ def throughput(row: Row, prefix: str = "") -> float:
 
 def situation_of(rows: Rows, commands: Sequence[Wanted], settings: Settings) -> Situation:
     """What the guards look at."""
-    cycle, bundles = reading.the_cycle(rows), rows["bundle_load"]
+    cycle = reading.the_cycle(rows)
     now = datetime.fromisoformat(cycle["cycle_at"])
-    traffic = {row["bundle"]: _traffic(row) for row in bundles}
+    traffic = _traffic_of_bundles(rows)
     return Situation(
         cluster=cycle["cluster"],
         at=now,
         commands=tuple(_command(one, traffic) for one in commands),
         brokers=_brokers(rows),
         traffic=math.fsum(value for value in traffic.values() if value is not None),
-        bundle_counts=Counter(namespace_of(bundle) for bundle in traffic),
-        unclear=frozenset(row["bundle"] for row in bundles if row["ownership"] in UNCLEAR),
+        bundle_counts=_bundle_counts(rows),
+        unclear=_unclear(rows),
         moves=recent_moves.moves(steering.act_rows(cycle), now, settings),
         unsettled=_unsettled(steering.acts_before(cycle), now, settings),
         pauses=[Pause(row.get("reason") or "", row.get("by") or "") for row in steering.pauses(cycle)],
     )
+
+
+@once
+def _traffic_of_bundles(rows: Rows) -> dict[str, float | None]:
+    return {row["bundle"]: _traffic(row) for row in rows["bundle_load"]}
+
+
+@once
+def _bundle_counts(rows: Rows) -> Counter[str]:
+    return Counter(namespace_of(row["bundle"]) for row in rows["bundle_load"])
+
+
+@once
+def _unclear(rows: Rows) -> frozenset[str]:
+    return frozenset(row["bundle"] for row in rows["bundle_load"] if row["ownership"] in UNCLEAR)
 
 
 def _command(one: Wanted, traffic: dict[str, float | None]) -> Command:

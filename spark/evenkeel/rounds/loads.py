@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from evenkeel.decisions.load import LoadData
+from evenkeel.decisions.placement.ownership import Owned
+from evenkeel.decisions.placement.pipeline import owned_of as owned_by_namespace
 from evenkeel.decisions.splitting.execute import NO_CUT
 from evenkeel.rounds import reading
 from evenkeel.rounds.reading import Row, Rows
+from evenkeel.rounds.shared import once_for
 
 # Pulsar asked for the split and got none: by then the history was gone.
 FORGOTTEN_THOUGH_REFUSED = frozenset({"cut_outside_bundle", *NO_CUT})
@@ -13,10 +18,20 @@ FORGOTTEN_THOUGH_REFUSED = frozenset({"cut_outside_bundle", *NO_CUT})
 
 def load_of(rows: Rows) -> LoadData:
     """Reports, histories and averages; a bundle that a split was asked for has lost its history, as in Pulsar 4.x."""
-    brokers = reading.broker_reports(rows)
-    gone = {row["subject"] for row in rows["split_decisions"] if _is_forgotten(row)}
-    known = {bundle: history for bundle, history in reading.histories(rows).items() if bundle not in gone}
+    gone = frozenset(row["subject"] for row in rows["split_decisions"] if _is_forgotten(row))
+    return once_for(rows, ("load without", gone), lambda: _load_without(gone, rows))
+
+
+def _load_without(gone: frozenset[str], rows: Rows) -> LoadData:
+    brokers, known = reading.broker_reports(rows), reading.histories(rows)
+    if gone:
+        known = known.without(gone)
     return LoadData(brokers=brokers, histories=known, averages=reading.averages_of(brokers, known))
+
+
+def owned_of(rows: Rows, load: LoadData) -> Callable[[], Owned]:
+    """What gives the bundles by namespace and broker, once for all rounds that ask."""
+    return lambda: once_for(rows, owned_by_namespace, lambda: owned_by_namespace(load))
 
 
 def _is_forgotten(row: Row) -> bool:

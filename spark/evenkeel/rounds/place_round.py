@@ -11,21 +11,19 @@ from evenkeel.decisions.placement.choice import PlacementState
 from evenkeel.decisions.placement.pipeline import Placement, PlacementRound, strategy_in_force
 from evenkeel.decisions.shedding.fitting import PLANNED
 from evenkeel.decisions.shedding.order import in_pulsars_order
-from evenkeel.handover import ClusterCycle
 from evenkeel.rounds import reading
-from evenkeel.rounds.loads import load_of
+from evenkeel.rounds.loads import load_of, owned_of
 from evenkeel.rounds.placement_rows import (
     assumed_rows,
     is_unload,
-    lost_its_owner,
-    never_owned,
+    lost_bundles,
     placement_row,
-    waiting_row,
+    waiting_rows,
 )
 from evenkeel.rounds.placement_state import placement_rows, placement_state, remembers
 from evenkeel.rounds.reading import Row, Rows
 from evenkeel.rounds.wished_places import is_wished, wished_rows
-from evenkeel.settings import EffectiveSettings, Settings
+from evenkeel.settings import Settings
 
 
 def decide(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
@@ -41,7 +39,7 @@ def decide(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
     shed, before = _shed(rows, load, policies, settings)
     ownerless, after = _ownerless(rows, load, policies, settings, before)
     placed = [placement_row(placement, cause, strategy, without) for placement, cause, without in (*shed, *ownerless)]
-    noted = [waiting_row(row, strategy) for row in rows["bundle_load"] if never_owned(row)]
+    noted = waiting_rows(rows, strategy)
     stamp = {"cluster": cycle["cluster"], "cycle_at": cycle["cycle_at"]}
     wished = _wished(rows, load, policies, settings)
     decided = [{**row, **stamp} for row in (*placed, *wished, *noted)]
@@ -80,7 +78,7 @@ def _once(placement: Placement, acted_on: str | None) -> Placement:
 def _ownerless(
     rows: Rows, load: LoadData, policies: Policies, settings: Settings, remembered: PlacementState
 ) -> tuple[list[_Placed], PlacementState]:
-    bundles = [row["bundle"] for row in rows["bundle_load"] if lost_its_owner(row)]
+    bundles = lost_bundles(rows)
     actual = _round(rows, load, policies, settings, remembered)
     found = actual.place_ownerless(bundles)
     if not policies.groups:
@@ -103,7 +101,7 @@ def _round(
     rows: Rows, load: LoadData, policies: Policies, settings: Settings, remembered: PlacementState
 ) -> PlacementRound:
     """A round of placing that knows what the shedder has planned."""
-    placing = PlacementRound(load, policies, settings, state=remembered)
+    placing = PlacementRound(load, policies, settings, state=remembered, owned=owned_of(rows, load))
     placing.plan(planned_destinations(rows["unload_decisions"]))
     return placing
 
@@ -126,7 +124,6 @@ def planned_destinations(unloads: Sequence[Row]) -> dict[str, str]:
     return {bundle: broker for _, _, bundle, broker in sorted(last.values())}
 
 
-def keeps_state(cycle: ClusterCycle) -> bool:
-    """Whether placing in this cycle leaves anything to remember: assumed unloads, or what a strategy keeps."""
-    settings = EffectiveSettings.from_json(cycle.settings or "").settings
+def keeps_state(settings: Settings) -> bool:
+    """Whether placing with these settings leaves anything to remember: assumed unloads, or what a strategy keeps."""
     return settings.evenkeelAssumeUnloadsSucceed or remembers(settings)

@@ -8,8 +8,9 @@ from typing import Any
 from evenkeel.decisions.considered import considered
 from evenkeel.decisions.placement.pipeline import Placement
 from evenkeel.rounds import state
-from evenkeel.rounds.reading import Row
+from evenkeel.rounds.reading import Row, Rows
 from evenkeel.rounds.reasons import reason_row
+from evenkeel.rounds.shared import acts_only, once
 from evenkeel.settings import Settings
 
 UNOWNED = "unowned"
@@ -44,6 +45,19 @@ def placement_row(placement: Placement, cause: str, strategy: str, without: Plac
         "without_anti_affinity": without.destination,
         "changed_by_anti_affinity": placement.destination != without.destination,
     }
+
+
+@once
+def lost_bundles(rows: Rows) -> list[str]:
+    """The bundles that had an owner once and have none now."""
+    return [row["bundle"] for row in rows["bundle_load"] if lost_its_owner(row)]
+
+
+def waiting_rows(rows: Rows, strategy: str) -> list[dict[str, Any]]:
+    """A row for each bundle that waits for its first client; nothing happens to it."""
+    if acts_only(rows):
+        return []
+    return [waiting_row(row, strategy) for row in rows["bundle_load"] if never_owned(row)]
 
 
 def waiting_row(row: Row, strategy: str) -> dict[str, Any]:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from evenkeel.rounds import reading
-from evenkeel.rounds.commands import numbered, plan_id, wanted
+from evenkeel.rounds.commands import Wanted, numbered, plan_id, wanted
 from evenkeel.rounds.forecast import Forecast, Move, forecast
 from evenkeel.rounds.guarding import guarded, throughput
 from evenkeel.rounds.reading import Row, Rows
+from evenkeel.rounds.shared import acts_only
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -40,12 +42,35 @@ def decide(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
     The plan's id covers what guards came to as well: whoever approves it approves what is sent. `splits` and `unloads`
     count what was decided, `commands` what is asked; the forecast is of what is asked, since the rest stays as it is.
     """
+    made = made_of(rows)
+    cycle = reading.the_cycle(rows)
+    stamp = {"cluster": cycle["cluster"], "cycle_at": cycle["cycle_at"]}
+    return {
+        "plan": [made.figures],
+        "commands": made.commands,
+        GUARD_TABLE: [{**row, **stamp} for row in made.objections],
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A plan: its own row, what is asked with the commands for it, what guards said, the load before and after."""
+
+    figures: dict[str, Any]
+    asked: list[Wanted]
+    commands: list[dict[str, Any]]
+    objections: list[dict[str, Any]]
+    change: Forecast
+
+
+def made_of(rows: Rows) -> Plan:
+    """The plan of the decided rows. Where only acts are told of, its id says so by being empty."""
     settings, cycle = reading.settings_of(rows), reading.the_cycle(rows)
     decided = {table: [_decision(row) for row in rows[table]] for table in DECIDED_TABLES}
     splits, placements = decided["split_decisions"], decided["placement_decisions"]
-    plan = wanted(cycle, splits, placements)
+    plan = wanted(cycle, rows["split_decisions"], rows["placement_decisions"])
     asked, verdicts = guarded(rows, plan, settings)
-    name = plan_id(cycle, {**decided, GUARD_TABLE: [_decision(row) for row in verdicts]})
+    name = "" if acts_only(rows) else plan_id(cycle, {**decided, GUARD_TABLE: [_decision(row) for row in verdicts]})
     ownerless = [row for row in placements if row["cause"] == "no_owner"]
     change = forecast_of(rows, [*ownerless, *(one.decision for one in asked if one.command["kind"] == "unload")])
     figures = {
@@ -63,12 +88,7 @@ def decide(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
         "after_max_over_mean": change.after_max_over_mean,
         "moved_traffic_share": change.moved_share,
     }
-    stamp = {"cluster": cycle["cluster"], "cycle_at": cycle["cycle_at"]}
-    return {
-        "plan": [figures],
-        "commands": numbered(name, cycle, asked, settings),
-        GUARD_TABLE: [{**row, **stamp} for row in verdicts],
-    }
+    return Plan(figures, asked, numbered(name, cycle, asked, settings), verdicts, change)
 
 
 def forecast_of(rows: Rows, placements: Sequence[Row]) -> Forecast:
@@ -76,11 +96,11 @@ def forecast_of(rows: Rows, placements: Sequence[Row]) -> Forecast:
     loads = [row for row in rows["broker_load"] if row["weighted_usage"] is not None]
     usage = {row["broker"]: row["weighted_usage"] for row in loads}
     traffic = {row["broker"]: throughput(row) for row in loads}
-    bundles = {row["bundle"]: throughput(row, "used_") for row in rows["bundle_load"]}
+    placed = [row for row in placements if row["outcome"] == "placed"]
+    moving = {row["subject"] for row in placed}
+    bundles = {row["bundle"]: throughput(row, "used_") for row in rows["bundle_load"] if row["bundle"] in moving}
     moves = [
-        Move(row["subject"], row["broker"], row["destination"], bundles.get(row["subject"], 0.0))
-        for row in placements
-        if row["outcome"] == "placed"
+        Move(row["subject"], row["broker"], row["destination"], bundles.get(row["subject"], 0.0)) for row in placed
     ]
     return forecast(usage, traffic, moves)
 

@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Any
 
-from evenkeel.decisions.averages import broker_averages
 from evenkeel.decisions.bundles import parse_boundaries
 from evenkeel.decisions.load import (
-    LONG_TERM_SAMPLES,
-    SHORT_TERM_SAMPLES,
     BrokerAverages,
     BrokerReport,
-    BundleHistory,
     BundleStats,
     IsolationPolicy,
-    MessageAverages,
     Policies,
     ResourceUsage,
 )
+from evenkeel.rounds import shared
+from evenkeel.rounds.histories import Histories
+from evenkeel.rounds.shared import once
 from evenkeel.settings import EffectiveSettings, Settings, simple_class_name
 
-Row = Mapping[str, Any]
-Rows = Mapping[str, Sequence[Row]]
+Row = shared.Row
+Rows = shared.Rows
 
 REPORTED = "reported"
 
@@ -35,7 +34,12 @@ def the_cycle(rows: Rows) -> Row:
 
 def settings_of(rows: Rows) -> Settings:
     """The settings in force."""
-    return EffectiveSettings.from_json(the_cycle(rows)["settings"]).settings
+    return _read_settings(the_cycle(rows)["settings"])
+
+
+@lru_cache(maxsize=64)
+def _read_settings(text: str) -> Settings:
+    return EffectiveSettings.from_json(text).settings
 
 
 def can_decide_on(report: Row) -> bool:
@@ -43,6 +47,7 @@ def can_decide_on(report: Row) -> bool:
     return bool(report["state"] == REPORTED and report["cpu_usage"] is not None)
 
 
+@once
 def broker_reports(rows: Rows) -> dict[str, BrokerReport]:
     """The reports of the brokers that reported, by name; figures of their bundles come from `bundle_load`."""
     owned: dict[str, dict[str, BundleStats]] = {}
@@ -53,6 +58,7 @@ def broker_reports(rows: Rows) -> dict[str, BrokerReport]:
     return {report["broker"]: _report(report, owned.get(report["broker"], {})) for report in usable}
 
 
+@once
 def usable_reports(rows: Rows) -> list[Row]:
     """Reports to decide on, by broker: those that `broker_load` took over as reported."""
     taken = {row["broker"] for row in rows["broker_load"] if row["state"] == REPORTED}
@@ -96,53 +102,40 @@ def _total(row: Row, stats: Mapping[str, BundleStats], name: str) -> float:
 
 def _stats(bundle: Row) -> BundleStats:
     return BundleStats(
-        topics=bundle["topics"] or 0,
-        consumers=bundle["consumers"] or 0,
-        producers=bundle["producers"] or 0,
-        msg_rate_in=bundle["used_msg_rate_in"] or 0.0,
-        msg_rate_out=bundle["used_msg_rate_out"] or 0.0,
-        msg_throughput_in=bundle["used_msg_throughput_in"] or 0.0,
-        msg_throughput_out=bundle["used_msg_throughput_out"] or 0.0,
+        bundle["topics"] or 0,
+        bundle["consumers"] or 0,
+        bundle["producers"] or 0,
+        bundle["used_msg_rate_in"] or 0.0,
+        bundle["used_msg_rate_out"] or 0.0,
+        bundle["used_msg_throughput_in"] or 0.0,
+        bundle["used_msg_throughput_out"] or 0.0,
     )
 
 
-def histories(rows: Rows) -> dict[str, BundleHistory]:
+@once
+def histories(rows: Rows) -> Histories:
     """Short- and long-term averages of the bundles that have had a sample."""
-    return {row["bundle"]: _history(row) for row in rows["bundle_load"] if row["long_samples"] > 0}
+    return Histories({row["bundle"]: row for row in rows["bundle_load"] if row["long_samples"] > 0})
 
 
-def _history(row: Row) -> BundleHistory:
-    return BundleHistory(
-        _averages(row, "short", SHORT_TERM_SAMPLES), _averages(row, "long", LONG_TERM_SAMPLES), row["topics"] or 0
-    )
-
-
-def _averages(row: Row, term: str, most: int) -> MessageAverages:
-    return MessageAverages(
-        max_samples=most,
-        samples=row[f"{term}_samples"],
-        msg_throughput_in=row[f"{term}_msg_throughput_in"],
-        msg_throughput_out=row[f"{term}_msg_throughput_out"],
-        msg_rate_in=row[f"{term}_msg_rate_in"],
-        msg_rate_out=row[f"{term}_msg_rate_out"],
-    )
-
-
-def averages_of(brokers: Mapping[str, BrokerReport], known: Mapping[str, BundleHistory]) -> dict[str, BrokerAverages]:
+def averages_of(brokers: Mapping[str, BrokerReport], known: Histories) -> dict[str, BrokerAverages]:
     """Each broker's sums over the bundles in its report (Pulsar: TimeAverageBrokerData)."""
-    return {name: broker_averages(sorted(report.bundles), known) for name, report in brokers.items()}
+    return {name: known.sums(report.bundles) for name, report in brokers.items()}
 
 
+@once
 def boundaries(rows: Rows) -> dict[str, tuple[int, ...]]:
     """Namespace to its boundaries."""
     return {row["namespace"]: parse_boundaries(row["boundaries"]) for row in rows["namespace_bundles"]}
 
 
+@once
 def bundle_counts(rows: Rows) -> dict[str, int]:
     """Namespace to its number of bundles."""
     return {namespace: len(limits) - 1 for namespace, limits in boundaries(rows).items()}
 
 
+@once
 def policies(rows: Rows) -> Policies:
     """The cluster's policies; without a row of them, none."""
     non_persistent = frozenset(row["bundle"] for row in rows["bundle_load"] if row["has_non_persistent"])

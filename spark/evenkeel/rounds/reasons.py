@@ -2,17 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
 from evenkeel.decisions.bundles import namespace_of
 from evenkeel.decisions.considered import Considered
 from evenkeel.decisions.sentences import sentence
+from evenkeel.decisions.shedding.fitting import PLANNED
+from evenkeel.rounds.reading import Rows
+from evenkeel.rounds.shared import acts_only
+
+_ACTS = frozenset({"split", "unload", "placed", "refused"})
 
 
 def named(verdict: Considered, cluster: str) -> Considered:
     """The verdict; one about the cluster as a whole under the cluster's name."""
     return replace(verdict, subject=cluster) if verdict.subject_kind == "cluster" else verdict
+
+
+def telling(verdicts: Iterable[Considered], rows: Rows) -> list[Considered]:
+    """The verdicts to be told: all, or those after which something happens, is refused, or is planned for later."""
+    if not acts_only(rows):
+        return [*verdicts]
+    return [
+        one
+        for one in verdicts
+        if one.outcome in _ACTS or (one.alternatives and any(other.rule == PLANNED for other in one.alternatives))
+    ]
 
 
 def reason_row(verdict: Considered, strategy: str, wish_id: str | None = None) -> dict[str, Any]:

@@ -10,9 +10,9 @@ from evenkeel.decisions.acts.settling import recently_unloaded
 from evenkeel.decisions.placement.pipeline import PlacementRound
 from evenkeel.decisions.shedding.frame import run_shedding
 from evenkeel.rounds import reading, state, wishes
-from evenkeel.rounds.loads import load_of
+from evenkeel.rounds.loads import load_of, owned_of
 from evenkeel.rounds.reading import Row, Rows
-from evenkeel.rounds.reasons import named
+from evenkeel.rounds.reasons import named, telling
 from evenkeel.rounds.shed_rows import silent_brokers
 from evenkeel.rounds.steering import acts_before
 
@@ -31,13 +31,14 @@ def decide(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
     made = run_shedding(
         load,
         state.shedder_state(rows["state"], shedder),
-        PlacementRound(load, reading.policies(rows), settings).gates,
+        PlacementRound(load, reading.policies(rows), settings, owned=owned_of(rows, load)).gates,
         settings,
         now=datetime.fromisoformat(cycle["cycle_at"]),
         last_shed_at=state.shed_at(rows["state"]),
     )
     stamp = {"cluster": cycle["cluster"], "cycle_at": cycle["cycle_at"]}
-    verdicts = [named(verdict, cycle["cluster"]) for verdict in (*made.considered, *silent_brokers(rows))]
+    told = telling((*made.considered, *silent_brokers(rows)), rows)
+    verdicts = [named(verdict, cycle["cluster"]) for verdict in told]
     found = wishes.with_unloads(verdicts, shedder, wished)
     kept = state.state_rows(shedder, made.state, made.shed_at, made.recently_unloaded)
     return {

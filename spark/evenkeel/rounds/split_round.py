@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from evenkeel.decisions.bundles import namespace_of, range_of
@@ -13,9 +14,10 @@ from evenkeel.decisions.splitting.cut import BundleTopics, TopicLoads
 from evenkeel.decisions.splitting.execute import PlannedSplit, carry_out
 from evenkeel.decisions.splitting.when import SplitPlan, decide_splits
 from evenkeel.handover import ClusterCycle
-from evenkeel.rounds import reading, wishes
+from evenkeel.rounds import over_limits, reading, wishes
 from evenkeel.rounds.reading import Row, Rows
-from evenkeel.rounds.reasons import named, reason_row
+from evenkeel.rounds.reasons import named, reason_row, telling
+from evenkeel.rounds.shared import acts_only
 from evenkeel.settings import EffectiveSettings
 
 if TYPE_CHECKING:
@@ -29,8 +31,11 @@ _LAST = 0xFFFFFFFF
 def decide(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
     """Rows of `split_decisions`: every bundle considered, the chosen ones with cuts and children, and every wish."""
     settings, topics = reading.settings_of(rows), topics_of(rows)
+    planned = plan(rows)
+    if not planned.splits:
+        return {"split_decisions": decision_rows(rows, planned.considered, {}, topics, STRATEGY)}
     gates = PlacementRound(_load(rows), reading.policies(rows), settings).gates
-    made = carry_out(plan(rows), reading.boundaries(rows), topics, gates, settings)
+    made = carry_out(planned, reading.boundaries(rows), topics, gates, settings)
     splits = {split.bundle: split for split in made.splits}
     return {"split_decisions": decision_rows(rows, made.considered, splits, topics, STRATEGY)}
 
@@ -51,7 +56,7 @@ def decision_rows(
             **reason_row(named(row, cycle["cluster"]), strategy),
             **_where(splits.get(row.subject) if row.outcome == "split" else None),
         }
-        for row in wishes.left_to_wishes([*verdicts], taken)
+        for row in telling(wishes.left_to_wishes([*verdicts], taken), rows)
     ]
     found += [
         {**reason_row(one.verdict, wishes.STRATEGY, wish["wish_id"]), **_where(one.split)} for wish, one in wished
@@ -107,6 +112,8 @@ def plan(rows: Rows) -> SplitPlan:
     """Which bundles are over a limit."""
     settings = reading.settings_of(rows)
     load = _load(rows)
+    if acts_only(rows):
+        load = replace(load, brokers=over_limits.by_history(rows, load.brokers, reading.histories(rows), settings))
     return decide_splits(load.brokers, load.histories, reading.bundle_counts(rows), settings)
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
 from evenkeel.checks.records import record_key
-from evenkeel.handover import Handover
+from evenkeel.handover import Handover, Write
 from evenkeel.lake.store import Lake
 from evenkeel.lake.tables import TABLES
 
@@ -24,7 +25,13 @@ def read_checked(lake: Lake, spark: SparkSession, handover: Handover, table: str
     """
     is_open = F.col("cluster").isin(handover.open_clusters())
     rows = lake.read(spark, table, handover.writes_of(table)).where(is_open)
-    writes = handover.writes_of("rejected")
+    return without_rejected(lake, spark, rows, table, handover.writes_of("rejected"))
+
+
+def without_rejected(
+    lake: Lake, spark: SparkSession, rows: DataFrame, table: str, writes: Sequence[Write]
+) -> DataFrame:
+    """The rows without the records that these writes of `rejected` name."""
     if not writes:
         return rows
     refused = (

@@ -9,6 +9,7 @@ what it finds in the data.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from evenkeel.decisions.bundles import HIGHEST_HASH
@@ -69,25 +70,25 @@ def topic_hashes(spark: SparkSession, lake: Lake, handover: Handover, inputs: di
     return empty if chosen.isEmpty() else hashes_in(chosen, read_checked(lake, spark, handover, "topic_stats"))
 
 
-def hashes_in(chosen: DataFrame, topic_stats: DataFrame) -> DataFrame:
+def hashes_in(chosen: DataFrame, topic_stats: DataFrame, key: Sequence[str] = ("cluster",)) -> DataFrame:
     """The topics of each chosen bundle (see `split_round.chosen_type`), of those of `topic_stats`.
 
     `hashes` are those of all its topics, ascending. The `loaded_…` arrays go together: hash, msg/s and byte/s of the
-    topics that its owner has loaded, by hash and name.
+    topics that its owner has loaded, by hash and name. `key`: the columns of both that tell clusters, or cycles, apart.
     """
     from pyspark.sql import functions as F
 
     inside = (F.col("hash") >= F.col("lower")) & ((F.col("hash") < F.col("upper")) | F.col("is_last"))
-    topics = topic_stats.join(F.broadcast(chosen), on=["cluster", "namespace"], how="inner")
+    topics = topic_stats.join(F.broadcast(chosen), on=[*key, "namespace"], how="inner")
     # A topic that moves is shown twice: it counts once, with what the bundle's owner shows of it.
     shown = F.when((F.col("observation") == "loaded") & (F.col("broker") == F.col("owner")), _load())
-    one_each = topics.where(inside).groupBy("cluster", "bundle", "topic", "hash").agg(F.max(shown).alias("load"))
+    one_each = topics.where(inside).groupBy(*key, "bundle", "topic", "hash").agg(F.max(shown).alias("load"))
     loaded = F.sort_array(F.collect_list(F.when(F.col("load").isNotNull(), F.struct("hash", "topic", "load.*"))))
-    gathered = one_each.groupBy("cluster", "bundle").agg(
+    gathered = one_each.groupBy(*key, "bundle").agg(
         F.sort_array(F.collect_list("hash")).alias("hashes"), loaded.alias("loaded")
     )
     arrays = [F.col(f"loaded.{name}").alias(f"loaded_{plural}") for name, plural in _LOADED.items()]
-    return gathered.select("cluster", "bundle", "hashes", *arrays)
+    return gathered.select(*key, "bundle", "hashes", *arrays)
 
 
 def persistent_topics(spark: SparkSession, lake: Lake, handover: Handover, bundles: DataFrame) -> dict[str, DataFrame]:

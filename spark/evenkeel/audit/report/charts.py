@@ -58,7 +58,7 @@ def course_picture(course: CourseModel) -> Picture | None:
         f"Usage of {brokers} over {wording.plural(len(course.points), 'cycle')} from {wording.time(first)} to "
         f"{wording.time(last)}, with splits and unloads. The table below has the numbers."
     )
-    return _picture(lambda width: _course(course, width), label, WIDE)
+    return picture(lambda width: _course(course, width), label, WIDE)
 
 
 def broker_picture(lines: Sequence[BrokerLine], what: str) -> Picture | None:
@@ -70,10 +70,11 @@ def broker_picture(lines: Sequence[BrokerLine], what: str) -> Picture | None:
     label = f"{words.capitalize()} per broker before and after the plan. The table below has the numbers."
     values = [value for line in lines if (value := getattr(line, f"{what}_before")) is not None]
     mean = sum(values) / len(values)
-    return _picture(lambda width: _brokers(known[:MOST_BROKERS], what, mean, width), label, _HALF)
+    return picture(lambda width: _brokers(known[:MOST_BROKERS], what, mean, width), label, _HALF)
 
 
-def _picture(chart: Callable[[int], alt.TopLevelMixin], label: str, wide: int) -> Picture:
+def picture(chart: Callable[[int], alt.TopLevelMixin], label: str, wide: int = WIDE) -> Picture:
+    """What `chart` draws for a width, in both widths."""
     return Picture(_svg(chart(wide), label), _svg(chart(NARROW), label), label)
 
 
@@ -100,7 +101,7 @@ def _course(course: CourseModel, width: int) -> alt.TopLevelMixin:
     names = labels(course.brokers)
     series = list(course.brokers[:MOST_SERIES])
     times = [point.at for point in course.points]
-    silent, x = _time_axis(times, narrow, labels=False), _time_axis(times, narrow)
+    silent, x = time_axis(times, narrow, labels=False), time_axis(times, narrow)
     plot = width - 72
     parts = [_usage(course, series, names, silent).properties(width=plot, height=190 if narrow else 240)]
     parts.append(_unevenness(course, silent).properties(width=plot, height=60 if narrow else 70))
@@ -109,7 +110,7 @@ def _course(course: CourseModel, width: int) -> alt.TopLevelMixin:
         x="shared", y="independent", color="independent", shape="independent"
     )
     longest = max((len(names[broker]) for broker in series), default=1)
-    return _configured(joined, columns=max(1, round(plot // (7.6 * longest + 60))))
+    return configured(joined, columns=max(1, round(plot // (7.6 * longest + 60))))
 
 
 def _usage(course: CourseModel, series: Sequence[str], names: dict[str, str], x: alt.X) -> alt.LayerChart:
@@ -231,7 +232,7 @@ def _brokers(lines: Sequence[BrokerLine], what: str, mean: float, width: int) ->
     middle = alt.Chart(alt.Data(values=[{"mean": mean}])).mark_rule(color=_INK, strokeDash=[5, 4], strokeWidth=1.2)
     layered = alt.layer(middle.encode(x=alt.X("mean:Q")), way, before, after)
     layered = layered.properties(width=width - room - 16, height=max(60, 30 * len(rows)))
-    return _configured(layered, columns=1)
+    return configured(layered, columns=1)
 
 
 def labels(names: Sequence[str]) -> dict[str, str]:
@@ -245,13 +246,18 @@ def labels(names: Sequence[str]) -> dict[str, str]:
 
 
 def _color(series: Sequence[str], names: dict[str, str]) -> alt.Color:
+    return series_colors("broker", [names[broker] for broker in series])
+
+
+def series_colors(field: str, names: Sequence[str]) -> alt.Color:
+    """A colour of the page for each of at most `MOST_SERIES` names."""
     import altair as alt
 
-    scale = alt.Scale(domain=[names[broker] for broker in series], range=_SERIES[: len(series)])
-    return alt.Color("broker:N", scale=scale, title=None)
+    return alt.Color(f"{field}:N", scale=alt.Scale(domain=list(names), range=_SERIES[: len(names)]), title=None)
 
 
-def _time_axis(times: Sequence[datetime], narrow: bool, *, labels: bool = True) -> alt.X:
+def time_axis(times: Sequence[datetime], narrow: bool, *, labels: bool = True) -> alt.X:
+    """The axis of time, with as much of a date as the span needs."""
     import altair as alt
 
     span = (max(times) - min(times)).total_seconds()
@@ -270,7 +276,8 @@ def _axis(**more: Any) -> alt.Axis:
     return alt.Axis(**more)
 
 
-def _configured(chart: Any, *, columns: int) -> alt.TopLevelMixin:
+def configured(chart: Any, *, columns: int) -> alt.TopLevelMixin:
+    """The chart in the page's colours; `columns` of its legend."""
     configured: alt.TopLevelMixin = (
         chart.configure(background="transparent", aria=False, padding=4)
         .configure_view(stroke=None)

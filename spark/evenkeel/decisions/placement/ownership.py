@@ -2,32 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from evenkeel.decisions.bundles import namespace_of
 
+Owned = Mapping[str, Mapping[str, Collection[str]]]
+"""Namespace -> broker -> its bundles of that namespace."""
+
+
+def by_namespace(bundles: Mapping[str, Iterable[str]]) -> Owned:
+    """Broker -> its bundles, sorted by namespace; `BadName` for what is no bundle."""
+    found: dict[str, dict[str, set[str]]] = {}
+    for broker, names in sorted(bundles.items()):
+        own: dict[str, set[str]] = {}
+        for bundle in names:
+            namespace = bundle.rpartition("/")[0]
+            if namespace not in own:
+                own[namespace] = found.setdefault(namespace_of(bundle), {}).setdefault(broker, set())
+            own[namespace].add(bundle)
+    return found
+
 
 class Ownership:
-    """Bundles per namespace and broker (Pulsar: BundleRangeCache). A bundle given twice to a broker counts once."""
+    """Bundles per namespace and broker (Pulsar: BundleRangeCache). A bundle given twice to a broker counts once.
 
-    def __init__(self, bundles: Mapping[str, Iterable[str]] | None = None) -> None:
-        self._bundles: dict[str, dict[str, set[str]]] = {}
-        for broker, names in sorted((bundles or {}).items()):
-            for bundle in names:
-                self.add(bundle, broker)
+    They are sorted by namespace when somebody asks for the first time: in most rounds nobody does. `known` gives what
+    was sorted before for somebody else; it stays as it is.
+    """
+
+    def __init__(
+        self, bundles: Mapping[str, Iterable[str]] | None = None, *, known: Callable[[], Owned] | None = None
+    ) -> None:
+        self._known: Callable[[], Owned] = known or (lambda: by_namespace(bundles or {}))
+        self._sorted: Owned | None = None
+        self._given: dict[str, dict[str, set[str]]] = {}
+
+    def _of(self, namespace: str) -> Mapping[str, Collection[str]]:
+        """Broker -> bundles of the namespace, what was given in this round included."""
+        if namespace in self._given:
+            return self._given[namespace]
+        if self._sorted is None:
+            self._sorted = self._known()
+        return self._sorted.get(namespace, {})
 
     def add(self, bundle: str, broker: str) -> None:
         """Note that the broker has, or will have, the bundle."""
-        self._bundles.setdefault(namespace_of(bundle), {}).setdefault(broker, set()).add(bundle)
+        namespace = namespace_of(bundle)
+        if namespace not in self._given:
+            self._given[namespace] = {owner: {*bundles} for owner, bundles in self._of(namespace).items()}
+        self._given[namespace].setdefault(broker, set()).add(bundle)
 
     def bundles_of(self, namespace: str, broker: str) -> int:
         """How many bundles of the namespace the broker has."""
-        return len(self._bundles.get(namespace, {}).get(broker, ()))
+        return len(self._of(namespace).get(broker, ()))
 
     def owners_of(self, namespace: str) -> Mapping[str, int]:
         """Brokers with at least one bundle of the namespace, with how many."""
-        return {broker: len(bundles) for broker, bundles in self._bundles.get(namespace, {}).items()}
-
-    def namespaces(self) -> Iterable[str]:
-        """Namespaces of which somebody has a bundle."""
-        return self._bundles.keys()
+        return {broker: len(bundles) for broker, bundles in self._of(namespace).items()}

@@ -7,8 +7,9 @@ loadBalancerSheddingExcludedNamespaces. Where Pulsar draws among equally good br
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from evenkeel.decisions.averages import first_history
 from evenkeel.decisions.bundles import broker_of, namespace_of
@@ -22,7 +23,7 @@ from evenkeel.decisions.placement.chooser import Chooser
 from evenkeel.decisions.placement.draining import draining
 from evenkeel.decisions.placement.gates import UnloadGates
 from evenkeel.decisions.placement.isolation import Isolation
-from evenkeel.decisions.placement.ownership import Ownership
+from evenkeel.decisions.placement.ownership import Owned, Ownership, by_namespace
 from evenkeel.decisions.placement.standing import standings
 from evenkeel.errors import SettingsError
 from evenkeel.settings import Settings
@@ -53,15 +54,28 @@ def strategy_in_force(settings: Settings) -> str:
     return in_force(asked, "modular", settings.generation).placement
 
 
+def owned_of(load: LoadData) -> Owned:
+    """Which broker has which bundles of a namespace: reported, or assigned and not reported yet."""
+    given = {name: load.preallocated.get(name, {}) for name in load.brokers}
+    return by_namespace({name: chain(r.bundles, r.stats, given[name]) for name, r in load.brokers.items()})
+
+
 class PlacementRound:
     """One round of placing: what was given away in it counts for what comes after.
 
     Bundles are placed one by one; `place_ownerless` does so in name order. `state` is what an earlier round remembered
-    (usage averages, whose turn it is); read it afterwards to go on in a later round.
+    (usage averages, whose turn it is); read it afterwards to go on in a later round. `owned` gives what `owned_of` has
+    found for somebody else.
     """
 
     def __init__(
-        self, load: LoadData, policies: Policies, settings: Settings, *, state: PlacementState | None = None
+        self,
+        load: LoadData,
+        policies: Policies,
+        settings: Settings,
+        *,
+        state: PlacementState | None = None,
+        owned: Callable[[], Owned] | None = None,
     ) -> None:
         self._strategy = strategy_in_force(settings)
         if self._strategy not in IMPLEMENTED:
@@ -69,10 +83,9 @@ class PlacementRound:
                 f"loadBalancerLoadPlacementStrategy = {self._strategy} is no placement strategy of the modular load "
                 f"manager: set it to {' or '.join(IMPLEMENTED)}"
             )
-        reported = {name: report.bundles.union(report.stats) for name, report in load.brokers.items()}
         given = {name: load.preallocated.get(name, {}).keys() for name in load.brokers}
         leaving = draining(load.brokers, settings)
-        ownership = Ownership({name: reported[name] | given[name] for name in reported})
+        ownership = Ownership(known=owned or (lambda: owned_of(load)))
         self._around = Surroundings(
             brokers=load.brokers,
             isolation=Isolation(policies, load.brokers, settings),

@@ -1,0 +1,158 @@
+"""What several variants came to over the same cycles, side by side."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from evenkeel.replay.variants import RECORDED
+
+COLUMNS: Mapping[str, str] = {
+    "variant": "variant",
+    "moves": "moves",
+    "moved_traffic": "traffic moved",
+    "bounces": "bounces",
+    "splits": "splits",
+    "held": "held back",
+    "max_over_mean": "max/mean",
+    "worst_max_over_mean": "worst",
+    "spread": "spread",
+    "over_limit": "over limit",
+    "cycles_that_differ": "cycles differ",
+    "only_here": "only here",
+    "only_recorded": "only recorded",
+}
+"""Key of a comparison's row -> heading."""
+CLOSED_LOOP = {
+    key: words for key, words in COLUMNS.items() if key not in ("cycles_that_differ", "only_here", "only_recorded")
+}
+"""Those of a closed loop, where no cycle is like the recorded one after the first move."""
+_COUNTS = ("moves", "bounces", "splits", "held", "only_here", "only_recorded")
+SERIES = ("after_max_over_mean", "after_spread", "moves", "splits", "before_max_over_mean")
+
+
+@dataclass
+class Tally:
+    """One variant's figures over the cycles so far. `series` are (moment, figures of `SERIES`) for pictures."""
+
+    cycles: int = 0
+    counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_COUNTS, 0))
+    moved: list[float] = field(default_factory=list)
+    over_mean: list[float] = field(default_factory=list)
+    spreads: list[float] = field(default_factory=list)
+    over_limit: int = 0
+    differ: int = 0
+    reproduced: int = 0
+    decided_again: int = 0
+    not_reproduced: list[str] = field(default_factory=list)
+    series: list[tuple[datetime, tuple[float | None, ...]]] = field(default_factory=list)
+
+    def add(self, row: Mapping[str, Any]) -> None:
+        """One more cycle: a row of `replay_cycles`, its moment as text or datetime."""
+        self.cycles += 1
+        for name in _COUNTS:
+            self.counts[name] += row[name] or 0
+        self.moved.append(row["moved_traffic_share"] or 0.0)
+        if row["after_max_over_mean"] is not None:
+            self.over_mean.append(row["after_max_over_mean"])
+        if row["after_spread"] is not None:
+            self.spreads.append(row["after_spread"])
+        self.over_limit += bool(row["over_limit"])
+        self.differ += bool(row["only_here"] or row["only_recorded"])
+        if row.get("reproduced") is not None:
+            self.decided_again += 1
+            self.reproduced += row["reproduced"]
+            if not row["reproduced"]:
+                self.not_reproduced.append(str(row["cycle_at"]))
+        at = row["cycle_at"]
+        moment = at if isinstance(at, datetime) else datetime.fromisoformat(at)
+        self.series.append((moment, tuple(row[name] for name in SERIES)))
+
+    def figures(self) -> dict[str, Any]:
+        """Sums, means and worst values; shares of traffic are in multiples of the cluster's traffic."""
+        return {
+            "cycles": self.cycles,
+            **self.counts,
+            "moved_traffic": math.fsum(self.moved),
+            "max_over_mean": _mean(self.over_mean),
+            "worst_max_over_mean": max(self.over_mean, default=None),
+            "spread": _mean(self.spreads),
+            "over_limit": self.over_limit,
+            "cycles_that_differ": self.differ,
+            "reproduced": self.reproduced if self.decided_again else None,
+            "decided_again": self.decided_again or None,
+            "not_reproduced": self.not_reproduced[:20],
+        }
+
+
+@dataclass
+class Comparison:
+    """A replay's outcome. `variants`: name -> what differs from the record, in words."""
+
+    replay_id: str
+    cluster: str
+    variants: Mapping[str, str]
+    limit: float
+    columns: Mapping[str, str] = field(default_factory=lambda: COLUMNS)
+    tallies: dict[str, Tally] = field(default_factory=dict)
+
+    def add(self, row: Mapping[str, Any]) -> None:
+        """A row of `replay_cycles`, of any variant; those of one variant come in the order of time."""
+        self.tallies.setdefault(row["variant"], Tally()).add(row)
+
+    def names(self) -> list[str]:
+        """What was recorded first, then the variants in the order in which they were asked for."""
+        return [name for name in (RECORDED, *self.variants) if name in self.tallies]
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One row per variant: its name, what differs, its figures."""
+        return [
+            {"variant": name, "settings": self.variants.get(name, "as decided then"), **self.tallies[name].figures()}
+            for name in self.names()
+        ]
+
+    def cells(self) -> list[list[str]]:
+        """The comparison as text, row by row."""
+        return [[_cell(row, key) for key in self.columns] for row in self.rows()]
+
+    def table(self) -> str:
+        """The comparison as text."""
+        cells = [[*self.columns.values()], *self.cells()]
+        widths = [max(len(line[n]) for line in cells) for n in range(len(self.columns))]
+        lines = [
+            "  ".join(_padded(cell, width, n) for n, (cell, width) in enumerate(zip(line, widths, strict=True)))
+            for line in cells
+        ]
+        return "\n".join(line.rstrip() for line in lines)
+
+    def notes(self) -> list[str]:
+        """What each variant is, and whether recorded decisions were reproduced."""
+        told = [f"{name}: {words}" for name, words in self.variants.items()]
+        for name in self.variants:
+            found = self.tallies[name].figures() if name in self.tallies else {}
+            if found.get("decided_again"):
+                told.append(f"{name}: {found['reproduced']} of {found['decided_again']} recorded plans reproduced")
+                told += [f"  not at {at}" for at in found["not_reproduced"]]
+        return told
+
+
+def _mean(values: list[float]) -> float | None:
+    return math.fsum(values) / len(values) if values else None
+
+
+def _cell(row: Mapping[str, Any], key: str) -> str:
+    value = row[key]
+    if value is None:
+        return "-"
+    if key in ("max_over_mean", "worst_max_over_mean"):
+        return f"{value:.3f}"
+    if key in ("moved_traffic", "spread"):
+        return f"{100 * value:.1f} %"
+    return str(value)
+
+
+def _padded(cell: str, width: int, column: int) -> str:
+    return cell.ljust(width) if column == 0 else cell.rjust(width)

@@ -1,0 +1,224 @@
+"""One variant after the other through one cycle after the other, each with the state that it left itself.
+
+Pure: rows in, rows out. A cycle's rows are read once for all variants.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from evenkeel.replay.figures import FormerOwners, bounces, command_key, load_figures, owners_changed
+from evenkeel.replay.variants import RECORDED
+from evenkeel.rounds import whole
+from evenkeel.rounds.commands import Wanted, wanted
+from evenkeel.rounds.plan_round import GUARD_TABLE, forecast_of
+from evenkeel.rounds.reading import Row, Rows
+from evenkeel.rounds.shared import SharedRows
+
+CYCLES, DECISIONS = "replay_cycles", "replay_decisions"
+Made = tuple[str, dict[str, Any]]
+"""Table and row."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """A variant for one cycle's settings: their text and digest, whose rules, whether they are the recorded ones."""
+
+    settings: str
+    digest: str
+    manager: str | None
+    is_recorded: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """A cycle of the record: its moment, what it counted on, what it came to, and the state that it started from.
+
+    `chosen`: variant -> what it decides with. `state` is None where the cycle stands on the one before it in the fold.
+    `known` are the further columns of its `cycle` row: mode, wishes, acts, pauses, snapshot_at.
+    """
+
+    cluster: str
+    cycle_at: datetime
+    plan_id: str | None
+    manager: str | None
+    chosen: Mapping[str, Chosen]
+    state: Sequence[Row] | None = None
+    known: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class Carried:
+    """What a variant takes from one cycle to the next: its state, and who had which bundle of late."""
+
+    state: list[Row] = field(default_factory=list)
+    former: FormerOwners = field(default_factory=FormerOwners)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"state": self.state, "former": self.former.known}
+
+    @classmethod
+    def from_json(cls, body: Mapping[str, Any]) -> Carried:
+        return cls(list(body["state"]), FormerOwners(dict(body["former"])))
+
+
+@dataclass
+class Fold:
+    """A replay under way. `limit` is the usage that counts as over the limit; `told` says who tells of the record."""
+
+    limit: float
+    told: bool
+    carried: dict[str, Carried]
+    owners: dict[str, str | None] = field(default_factory=dict)
+
+    def step(self, cycle: Recorded, rows: Rows) -> Iterator[Made]:
+        """One cycle by every variant; `rows` as the rounds see them, and the acting rows of the recorded decisions."""
+        at = round(cycle.cycle_at.timestamp() * 1_000)
+        self._note_owners(rows, at)
+        shared = rows if isinstance(rows, SharedRows) else SharedRows(rows)
+        mine = _row_of(cycle, next(iter(cycle.chosen.values())))
+        recorded = recorded_plan(shared.having({"cycle": [mine]}), mine)
+        on_record = {_key(one) for one in recorded.asked}
+        if self.told:
+            yield from self._told(RECORDED, cycle, recorded, shared, at, on_record, plan_id=cycle.plan_id)
+        for name, chosen in cycle.chosen.items():
+            yield from self._decided(name, chosen, cycle, shared, at, on_record)
+
+    def _decided(
+        self, name: str, chosen: Chosen, cycle: Recorded, shared: SharedRows, at: int, on_record: set[Any]
+    ) -> Iterator[Made]:
+        carried = self.carried.setdefault(name, Carried())
+        if cycle.state is not None and (chosen.is_recorded or not carried.state):
+            carried.state = list(cycle.state)
+        rows = SharedRows(shared, shared.known, acts_only=not chosen.is_recorded)
+        made = whole.decide(rows, _row_of(cycle, chosen), carried.state)
+        carried.state = list(made.rows[whole.STATE])
+        held = [row for row in made.rows[GUARD_TABLE] if row["outcome"] == "held" and row["subject_kind"] == "bundle"]
+        plan = Plan(
+            made.plan.asked, held, int(made.plan.figures["held"]), made.plan.figures["refusals"], made.plan.change
+        )
+        plan_id = made.plan_id if chosen.is_recorded else None
+        yield from self._told(name, cycle, plan, shared, at, on_record, plan_id=plan_id, again=chosen.is_recorded)
+
+    def _told(
+        self,
+        name: str,
+        cycle: Recorded,
+        plan: Plan,
+        rows: Rows,
+        at: int,
+        on_record: set[Any],
+        *,
+        plan_id: str | None,
+        again: bool = False,
+    ) -> Iterator[Made]:
+        carried = self.carried.setdefault(name, Carried())
+        moves = [one for one in plan.asked if one.command["kind"] == "unload"]
+        back = bounces(((m.command["bundle"], m.command["from_broker"], goes_to(m)) for m in moves), carried.former, at)
+        stamp = {"cluster": cycle.cluster, "cycle_at": cycle.cycle_at, "variant": name}
+        keys = {_key(one) for one in plan.asked}
+        yield (
+            CYCLES,
+            {
+                **stamp,
+                "plan_id": plan_id,
+                "reproduced": plan_id == cycle.plan_id if again else None,
+                "splits": len(plan.asked) - len(moves),
+                "moves": len(moves),
+                "held": plan.held_count,
+                "refusals": plan.refusals,
+                "bounces": len(back),
+                **load_figures(plan.change, self.limit),
+                "only_here": len(keys - on_record),
+                "only_recorded": len(on_record - keys),
+            },
+        )
+        for one in plan.asked:
+            yield DECISIONS, {**stamp, **told_of(one), "on_record": _key(one) in on_record,
+                              "bounce": one.command["bundle"] in back}  # fmt: skip
+        for row in plan.held:
+            yield DECISIONS, {**stamp, **told_of_held(row), "on_record": False, "bounce": False}
+
+    def _note_owners(self, rows: Rows, at: int) -> None:
+        """Who had a bundle before by the record: for every variant alike."""
+        bundles, owners = [row["bundle"] for row in rows["bundle_load"]], [row["owner"] for row in rows["bundle_load"]]
+        gone = owners_changed(self.owners, bundles, owners)
+        self.owners = dict(zip(bundles, owners, strict=True))
+        for carried in self.carried.values():
+            carried.former.forget(at)
+            for bundle, owner in gone:
+                carried.former.left(bundle, owner, at)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is asked, what guards hold back, and what the brokers' load would be."""
+
+    asked: Sequence[Wanted]
+    held: Sequence[Row]
+    held_count: int
+    refusals: int | None
+    change: Any
+
+
+def recorded_plan(rows: Rows, cycle: Row) -> Plan:
+    """The plan on record: its acting decisions, without those that guards held back, by the same forecast."""
+    every = wanted(cycle, rows.get("split_decisions", ()), rows.get("placement_decisions", ()))
+    held = [row for row in rows.get(GUARD_TABLE, ()) if row["outcome"] == "held"]
+    positions = {row["position"] for row in held}
+    asked = [one for number, one in enumerate(every, start=1) if number not in positions]
+    ownerless = [row for row in rows.get("placement_decisions", ()) if row["cause"] == "no_owner"]
+    moving = [one.decision for one in asked if one.command["kind"] == "unload"]
+    change = forecast_of(rows, [*ownerless, *moving])
+    bundles = [row for row in held if row["subject_kind"] == "bundle"]
+    return Plan(asked, bundles, len(every) - len(asked), None, change)
+
+
+def _row_of(cycle: Recorded, chosen: Chosen) -> dict[str, Any]:
+    return whole.cycle_row(
+        cycle.cluster, cycle.cycle_at, chosen.settings, chosen.digest, manager=chosen.manager, **cycle.known
+    )
+
+
+def _key(one: Wanted) -> tuple[Any, ...]:
+    return command_key(one.command, goes_to(one))
+
+
+def goes_to(one: Wanted) -> str | None:
+    """Where an unloaded bundle is expected, whether Pulsar is told or not."""
+    destination: str | None = one.decision.get("destination")
+    return destination
+
+
+def told_of(one: Wanted) -> dict[str, Any]:
+    """The columns of `replay_decisions` for a command that is asked."""
+    command, decision = one.command, one.decision
+    return {
+        "kind": command["kind"],
+        "bundle": command["bundle"],
+        "from_broker": command["from_broker"],
+        "destination": goes_to(one),
+        "cuts": command["cuts"],
+        "outcome": "asked",
+        "rule": decision["rule"],
+        "strategy": decision["strategy"],
+        "sentence": decision["sentence"],
+    }
+
+
+def told_of_held(row: Row) -> dict[str, Any]:
+    """The same for one that a guard holds back; `row` is the guard's."""
+    return {
+        "kind": row["kind"],
+        "bundle": row["subject"],
+        "from_broker": row["broker"],
+        "destination": row["destination"],
+        "cuts": None,
+        "outcome": "held",
+        "rule": row["rule"],
+        "strategy": None,
+        "sentence": row["sentence"],
+    }

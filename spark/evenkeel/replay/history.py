@@ -1,0 +1,160 @@
+"""The recorded cycles of a range: their manifests, the settings that were in force, and what they counted on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from evenkeel.audit.read import Attempt, read_cycles
+from evenkeel.audit.verify.background import background_of
+from evenkeel.audit.verify.recorded import Background, again
+from evenkeel.errors import BadInput, LakeError, NoSuchCycle, SettingsError
+from evenkeel.lake.store import Lake
+from evenkeel.settings import EffectiveSettings
+
+DAY = 10
+"""Signs of an ISO date without a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """The decided cycles of one cluster in a range, oldest first; `left_out` are those that decided nothing."""
+
+    lake: str
+    cluster: str
+    cycles: tuple[Attempt, ...]
+    left_out: int
+    settings: Mapping[str, EffectiveSettings]
+    background: Background
+
+    def known(self, attempt: Attempt) -> dict[str, Any]:
+        """What a cycle's row holds beside its settings, as text and lists: see `rounds.whole.cycle_row`."""
+        planned = attempt.planned
+        known = {"mode": attempt.mode, "snapshot_at": text_of(planned.get("snapshot_at") or attempt.cycle_at)}
+        if not (planned["wishes"] or planned.get("acts") or planned.get("pauses")):
+            return known
+        try:
+            cycle = again(attempt, self.background).cycle
+        except LookupError as error:
+            where = f"{attempt.cluster} at {attempt.cycle_at.isoformat()}"
+            raise LakeError(f"the cycle of {where} cannot be decided again: {error.args[0]}") from None
+        return {**known, "wishes": cycle.wishes, "acts": cycle.acts, "pauses": cycle.pauses}
+
+
+def read_history(lake: str, cluster: str | None, since: str | None, until: str | None) -> History:
+    """The cycles from `since` to `until`, both included; a date stands for its whole day, None for no bound.
+
+    Raises NoSuchCycle with the nearest cycles where the range holds none, LakeError where settings are past their
+    retention, BadInput for what is no time.
+    """
+    first, last = _moment(since, "--from"), _moment(until, "--to", end=True)
+    if first and last and first > last:
+        raise BadInput(f"--from {since} lies after --to {until}")
+    every = read_cycles(lake)
+    name = _cluster(lake, every, cluster)
+    own = [attempt for attempt in every if attempt.cluster == name]
+    inside = [a for a in own if (first is None or a.cycle_at >= first) and (last is None or a.cycle_at <= last)]
+    decided = [attempt for attempt in inside if attempt.decided and attempt.plan_id is not None]
+    if not decided:
+        raise NoSuchCycle(_none(lake, name, own, inside, first, last))
+    background = background_of(Lake(lake), decided)
+    return History(
+        lake=lake,
+        cluster=name,
+        cycles=tuple(decided),
+        left_out=len(inside) - len(decided),
+        settings=_settings(background, decided),
+        background=background,
+    )
+
+
+def _cluster(lake: str, cycles: Sequence[Attempt], cluster: str | None) -> str:
+    known = sorted({attempt.cluster for attempt in cycles})
+    if not known:
+        raise NoSuchCycle(f"no cycle is on record in {lake}: run one first (`evenkeel rebalance --lake {lake} …`).")
+    if cluster is None and len(known) == 1:
+        return known[0]
+    if cluster is None:
+        raise BadInput(
+            f"{len(known)} clusters are on record in {lake}: name one by --cluster ({', '.join(known[:20])})"
+        )
+    if cluster not in known:
+        import difflib
+
+        close = difflib.get_close_matches(cluster, known, n=1, cutoff=0.5)
+        hint = f" Did you mean {close[0]!r}?" if close else ""
+        raise NoSuchCycle(
+            f"no cycle of cluster {cluster!r} is on record in {lake}.{hint} On record: {', '.join(known[:20])}."
+        )
+    return cluster
+
+
+def _none(
+    lake: str,
+    cluster: str,
+    own: Sequence[Attempt],
+    inside: Sequence[Attempt],
+    first: datetime | None,
+    last: datetime | None,
+) -> str:
+    asked = f"from {first.isoformat() if first else 'the beginning'} to {last.isoformat() if last else 'now'}"
+    if inside:
+        reasons = sorted({attempt.reason or attempt.status for attempt in inside})
+        return f"none of the {len(inside)} cycles of {cluster} {asked} was decided: {'; '.join(reasons[:3])}"
+    before = [a.cycle_at for a in own if first is not None and a.cycle_at < first]
+    after = [a.cycle_at for a in own if last is not None and a.cycle_at > last]
+    near = [f"the last one before is at {max(before).isoformat()}"] if before else []
+    near += [f"the first one after is at {min(after).isoformat()}"] if after else []
+    span = f"{own[0].cycle_at.isoformat()} to {own[-1].cycle_at.isoformat()}"
+    return f"no cycle of {cluster} is on record in {lake} {asked}: {', '.join(near)} (on record: {span})"
+
+
+def _settings(background: Background, cycles: Iterable[Attempt]) -> dict[str, EffectiveSettings]:
+    """Settings digest -> the settings; what is missing, or not of this version, is named by its first cycle."""
+    found: dict[str, EffectiveSettings] = {}
+    for attempt in cycles:
+        digest = str(attempt.planned["settings_digest"])
+        if digest not in found:
+            found[digest] = _settings_of(background, digest, attempt)
+    return found
+
+
+def _settings_of(background: Background, digest: str, attempt: Attempt) -> EffectiveSettings:
+    where = f"{attempt.cluster} at {attempt.cycle_at.isoformat()}"
+    text = background.settings.get(digest)
+    if text is None:
+        raise LakeError(f"the settings of {where} are not on record: without them it cannot be decided again")
+    try:
+        return EffectiveSettings.from_json(text)
+    except SettingsError as error:
+        version = attempt.planned["code_version"]
+        raise LakeError(
+            f"the settings of {where}, recorded by Evenkeel {version}, are not those of this version: {error}. "
+            "Replay them with the version that recorded them, or choose a later --from"
+        ) from None
+
+
+def text_of(moment: datetime) -> str:
+    """A moment as packed rows and rounds have it."""
+    return moment.astimezone(UTC).isoformat(timespec="microseconds")
+
+
+def _moment(text: str | None, option: str, *, end: bool = False) -> datetime | None:
+    if text is None:
+        return None
+    try:
+        found = datetime.fromisoformat(text.strip())
+    except ValueError:
+        raise BadInput(f"{option} {text!r} is no time: write it as 2026-11-21T08:27:04Z, or as a date") from None
+    at = (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)
+    return at + _stands_for(text.strip()) if end else at
+
+
+def _stands_for(text: str) -> timedelta:
+    """How far a time reaches that is given to the day, minute or second."""
+    if "." in text:
+        return timedelta(0)
+    whole = timedelta(days=1) if len(text) == DAY else timedelta(seconds=1 if text.count(":") > 1 else 60)
+    return whole - timedelta(microseconds=1)

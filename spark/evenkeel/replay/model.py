@@ -1,0 +1,274 @@
+"""A cluster that obeys: bundles carry traffic, brokers get busy by it, and commands take effect.
+
+A broker's usage is a base and so much per byte/s (`Fit`). It follows a move only after two report intervals, as a real
+broker's does, whose figures are means over whole intervals; ownership shows at once. Pure: no clock, no randomness.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from evenkeel.decisions.acts.act import acts_of
+from evenkeel.decisions.acts.settling import unsettled_bundles
+from evenkeel.decisions.averages import first_history, updated
+from evenkeel.decisions.bundles import boundary_text, bundle_name, namespace_of, range_of, ranges_of
+from evenkeel.decisions.load import BundleHistory, BundleStats
+from evenkeel.rounds.reading import Row
+from evenkeel.settings import Settings
+
+LAG_INTERVALS = 2
+CLASSES = {
+    "modular": "org.apache.pulsar.broker.loadbalance.impl.ModularLoadManagerImpl",
+    "extensible": "org.apache.pulsar.broker.loadbalance.extensions.ExtensibleLoadManagerImpl",
+}
+_OTHER_RESOURCES = ("memory", "direct_memory", "bandwidth_in", "bandwidth_out")
+_RATES = ("msg_rate_in", "msg_rate_out", "msg_throughput_in", "msg_throughput_out")
+_ACTS_ARE_KEPT = timedelta(days=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """Usage of a broker (fraction): `base` without traffic, and `per_byte` for each byte/s in and out."""
+
+    base: float
+    per_byte: float
+
+    def usage(self, throughput: float) -> float:
+        return max(0.0, self.base + self.per_byte * throughput)
+
+
+def fitted(points: Sequence[tuple[float, float]]) -> Fit:
+    """The line through (byte/s, usage) of least squares; flat where traffic tells nothing or less."""
+    if not points:
+        return Fit(0.0, 0.0)
+    mean_x, mean_y = (math.fsum(column) / len(points) for column in zip(*points, strict=True))
+    across = math.fsum((x - mean_x) ** 2 for x, _ in points)
+    slope = math.fsum((x - mean_x) * (y - mean_y) for x, y in points) / across if across > 0 else 0.0
+    return Fit(mean_y, 0.0) if slope <= 0 else Fit(mean_y - slope * mean_x, slope)
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """Where a topic lies, and how large its messages are, in bytes."""
+
+    namespace: str
+    hash: int
+    message_bytes: float = 1_024.0
+
+
+@dataclass
+class Cluster:
+    """The cluster as it is. `owner`: bundle -> broker or None. `acts`: what was done to it, as hand-overs carry it."""
+
+    name: str
+    fits: Mapping[str, Fit]
+    topics: Sequence[Topic]
+    boundaries: dict[str, tuple[int, ...]]
+    owner: dict[str, str | None]
+    manager: str = "modular"
+    last_owner: dict[str, str] = field(default_factory=dict)
+    histories: dict[str, BundleHistory] = field(default_factory=dict)
+    trusted: dict[str, BundleStats] = field(default_factory=dict)
+    acts: list[dict[str, Any]] = field(default_factory=list)
+    moved: dict[str, list[tuple[datetime, str | None]]] = field(default_factory=dict)
+    alive: frozenset[str] = frozenset()
+    at: datetime | None = None
+    _of_topic: list[str] | None = None
+    _now: dict[str, BundleStats] = field(default_factory=dict)
+
+    def observe(self, at: datetime, throughputs: Sequence[float], down: Iterable[str], settings: Settings) -> None:
+        """Time goes on to `at`, with this byte/s for every topic; brokers in `down` lose what they have."""
+        self.at, self.alive = at, frozenset(self.fits) - frozenset(down)
+        for bundle, owner in self.owner.items():
+            if owner is not None and owner not in self.alive:
+                self.owner[bundle] = None
+        self.last_owner |= {bundle: owner for bundle, owner in self.owner.items() if owner is not None}
+        self.acts = [act for act in self.acts if at - datetime.fromisoformat(act["cycle_at"]) <= _ACTS_ARE_KEPT]
+        measured = self._measured(throughputs)
+        unsettled = unsettled_bundles(acts_of(self.acts), at, settings)
+        for bundle, stats in measured.items():
+            if bundle in unsettled and bundle in self.trusted:
+                self.trusted[bundle] = replace(self.trusted[bundle], topics=stats.topics)
+                continue
+            self.trusted[bundle] = stats
+            if self.owner[bundle] is not None:
+                self.histories[bundle] = updated(self.histories.get(bundle), stats)
+        self._now = measured
+
+    def _measured(self, throughputs: Sequence[float]) -> dict[str, BundleStats]:
+        sums: dict[str, list[float]] = {bundle: [0, 0.0, 0.0] for bundle in self.owner}
+        for bundle, topic, throughput in zip(self._bundles_of_topics(), self.topics, throughputs, strict=True):
+            found = sums[bundle]
+            found[0] += 1
+            found[1] += throughput / topic.message_bytes
+            found[2] += throughput
+        return {
+            bundle: BundleStats(int(n), int(n), int(n), rate / 2, rate / 2, flow / 2, flow / 2)
+            for bundle, (n, rate, flow) in sums.items()
+        }
+
+    def _bundles_of_topics(self) -> list[str]:
+        if self._of_topic is None:
+            names = {
+                namespace: [bundle_name(namespace, one) for one in ranges_of(edges)]
+                for namespace, edges in self.boundaries.items()
+            }
+            places = ((t.namespace, bisect_left(self.boundaries[t.namespace], t.hash + 1) - 1) for t in self.topics)
+            self._of_topic = [names[ns][min(place, len(names[ns]) - 1)] for ns, place in places]
+        return self._of_topic
+
+    def usage(self, *, lag: timedelta = timedelta(0)) -> dict[str, float]:
+        """Broker -> usage; with a lag, of those that had the bundles then, as long as they are there."""
+        flows = dict.fromkeys(sorted(self.alive), 0.0)
+        for bundle, stats in self._now.items():
+            owner = self._owner_before(bundle, lag)
+            if owner in flows:
+                flows[owner] += stats.msg_throughput_in + stats.msg_throughput_out
+        return {broker: self.fits[broker].usage(flow) for broker, flow in flows.items()}
+
+    def _owner_before(self, bundle: str, lag: timedelta) -> str | None:
+        now = self.owner[bundle]
+        assert self.at is not None
+        for moment, was in self.moved.get(bundle, ()):
+            if self.at - moment < lag:
+                return was if was in self.alive else now
+        return now
+
+    def rows(self, settings: Settings) -> dict[str, list[Row]]:
+        """What a cycle of Evenkeel would have of it: the tables that rounds read."""
+        lag = timedelta(minutes=LAG_INTERVALS * settings.loadBalancerHostUsageCheckIntervalMinutes)
+        usage = self.usage(lag=lag)
+        return {
+            "bundle_load": [self._bundle_row(bundle) for bundle in sorted(self.owner)],
+            "broker_load": [self._load_row(broker, usage[broker]) for broker in sorted(usage)],
+            "broker_reports": [self._report_row(broker, usage[broker]) for broker in sorted(usage)],
+            "namespace_bundles": [
+                {"namespace": namespace, "boundaries": [boundary_text(edge) for edge in edges]}
+                for namespace, edges in sorted(self.boundaries.items())
+            ],
+            "cluster_policies": [],
+        }
+
+    def _bundle_row(self, bundle: str) -> dict[str, Any]:
+        stats, owner = self.trusted[bundle], self.owner[bundle]
+        history = self.histories.get(bundle) or first_history()
+        row: dict[str, Any] = {
+            "bundle": bundle,
+            "namespace": namespace_of(bundle),
+            "owner": owner,
+            "ownership": "unowned" if owner is None else "owned",
+            "last_owner": self.last_owner.get(bundle),
+            "has_non_persistent": False,
+            "topics": stats.topics,
+            "consumers": stats.consumers,
+            "producers": stats.producers,
+            "short_samples": history.short_term.samples,
+            "long_samples": history.long_term.samples,
+        }
+        for prefix, figures in (("used", stats), ("short", history.short_term), ("long", history.long_term)):
+            row |= {f"{prefix}_{rate}": getattr(figures, rate) for rate in _RATES}
+        return row
+
+    def _sums(self, broker: str) -> dict[str, float]:
+        own = [
+            self._now[bundle] for bundle, owner in sorted(self.owner.items()) if owner == broker and bundle in self._now
+        ]
+        return {rate: math.fsum(getattr(stats, rate) for stats in own) for rate in _RATES}
+
+    def _load_row(self, broker: str, usage: float) -> dict[str, Any]:
+        return {"broker": broker, "state": "reported", "weighted_usage": usage, **self._sums(broker)}
+
+    def _report_row(self, broker: str, usage: float) -> dict[str, Any]:
+        assert self.at is not None
+        moment = self.at.isoformat(timespec="microseconds")
+        own = sorted(bundle for bundle, owner in self.owner.items() if owner == broker)
+        return {
+            "broker": broker,
+            "state": "reported",
+            "is_listed": True,
+            "cpu_usage": 100.0 * usage,
+            "cpu_limit": 100.0,
+            **{f"{name}_{end}": None for name in _OTHER_RESOURCES for end in ("usage", "limit")},
+            "bundles": own,
+            "topics": sum(self._now[bundle].topics for bundle in own),
+            "pulsar_version": "4.2.4",
+            "load_manager_class": CLASSES[self.manager],
+            "persistent_topics_enabled": True,
+            "non_persistent_topics_enabled": True,
+            "report_at": moment,
+            "asked_at": moment,
+            **self._sums(broker),
+        }
+
+    def carry_out(self, commands: Iterable[tuple[Row, str | None]], placed: Iterable[tuple[str, str]]) -> None:
+        """Commands, each with the broker where an unloaded bundle goes, and bundles without owner that get one."""
+        assert self.at is not None
+        done_at = self.at + timedelta(seconds=1)
+        for command, destination in commands:
+            if command["kind"] == "split":
+                self._split(command)
+            elif destination in self.alive:
+                self._give(command["bundle"], destination, done_at)
+            self.acts.append(_act(command, destination, self.at, done_at))
+        for bundle, destination in placed:
+            if bundle in self.owner and destination in self.alive:
+                self._give(bundle, destination, done_at)
+
+    def _give(self, bundle: str, broker: str | None, at: datetime) -> None:
+        past = self.moved.setdefault(bundle, [])
+        past.append((at, self.owner[bundle]))
+        del past[:-4]
+        self.owner[bundle] = broker
+
+    def _split(self, command: Row) -> None:
+        parent = command["bundle"]
+        namespace, edges = namespace_of(parent), range_of(parent)
+        inside = [cut for cut in command["cuts"] or () if edges.lower < cut < edges.upper]
+        if parent not in self.owner or not inside:
+            return
+        self.boundaries[namespace] = tuple(sorted({*self.boundaries[namespace], *inside}))
+        owner = self.owner.pop(parent)
+        stats = self.trusted.pop(parent)
+        self.histories.pop(parent, None)
+        self.moved.pop(parent, None)
+        self._now.pop(parent, None)
+        for child in ranges_of(sorted({edges.lower, *inside, edges.upper})):
+            name = bundle_name(namespace, child)
+            share = (child.upper - child.lower) / (edges.upper - edges.lower)
+            self.trusted[name] = self._now[name] = _share_of(stats, share)
+            self.owner[name] = self._idlest() if command["unload_children"] else owner
+        self._of_topic = None
+
+    def _idlest(self) -> str | None:
+        """Where clients find a bundle that was unloaded without a destination: at the broker with the least traffic."""
+        flows = {broker: math.fsum(self._sums(broker).values()) for broker in sorted(self.alive)}
+        return min(flows, key=lambda broker: flows[broker], default=None)
+
+
+def _share_of(stats: BundleStats, share: float) -> BundleStats:
+    """What a child is thought to carry until it has figures of its own."""
+    return replace(stats, **{rate: getattr(stats, rate) * share for rate in _RATES})
+
+
+def _act(command: Row, destination: str | None, at: datetime, seen_at: datetime) -> dict[str, Any]:
+    return {
+        "command_id": command["command_id"],
+        "plan_id": command["plan_id"],
+        "kind": command["kind"],
+        "bundle": command["bundle"],
+        "from_broker": command["from_broker"],
+        "destination": destination,
+        "cuts": command["cuts"],
+        "unload_children": command["unload_children"],
+        "mode": "auto",
+        "outcome": "done",
+        "detail": "in the model",
+        "cycle_at": at.isoformat(timespec="microseconds"),
+        "expires_at": None,
+        "seen_at": seen_at.isoformat(timespec="microseconds"),
+    }

@@ -1,0 +1,322 @@
+"""Open loop: other strategies or settings decide on what was seen, cycle by cycle; nothing that they ask for happens.
+
+Reads exactly the rows that the cycles' manifests list, in chunks of cycles, each in one Spark job; what a chunk leaves
+is handed to the next one. Writes: `replay_cycles`, `replay_decisions`, and last `replay_runs`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from evenkeel.audit.read import Attempt
+from evenkeel.engine.code import code_digest, code_version
+from evenkeel.engine.flat import united
+from evenkeel.handover import ClusterCycle, Handover, Run, Snapshot, Write
+from evenkeel.lake.manifest import write_rows
+from evenkeel.lake.store import Lake
+from evenkeel.lake.tables import TABLES
+from evenkeel.replay.comparison import Comparison
+from evenkeel.replay.fold import CYCLES, DECISIONS
+from evenkeel.replay.history import History, text_of
+from evenkeel.replay.packed import BUNDLES, columns_of, pack
+from evenkeel.replay.topics import TOPICS, topic_hashes, topics_type
+from evenkeel.replay.variants import Variant, manager_of, settings_of
+from evenkeel.replay.worker import CARRIED, RESULT_SCHEMA, fold_function
+from evenkeel.rounds.plan_round import GUARD_TABLE
+from evenkeel.rounds.whole import OBSERVED, STATE
+from evenkeel.settings import EffectiveSettings
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+MOST_ROWS = 400_000
+"""Rows of `bundle_load` in a chunk; some 100 MB in a worker."""
+MOST_CYCLES = 1_500
+_ACTING: Mapping[str, tuple[str, str]] = {
+    "split_decisions": ("outcome", "split"),
+    "placement_decisions": ("outcome", "placed"),
+    GUARD_TABLE: ("outcome", "held"),
+}
+"""Of the recorded decisions, those that act: table -> column and its value."""
+Progress = Callable[[int, int], None]
+Carried = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class OpenLoop:
+    """What is asked for. `limit`: usage (fraction) that counts as over the limit, None for the recorded one."""
+
+    history: History
+    variants: tuple[Variant, ...]
+    limit: float | None = None
+    most_rows: int = MOST_ROWS
+    parts: int = field(default_factory=lambda: os.cpu_count() or 1)
+
+    def chosen(self) -> dict[str, dict[str, Any]]:
+        """What each variant decides with, by what the cycles had in force; SettingsError where it is refused."""
+        known = {self.key(attempt): attempt for attempt in self.history.cycles}
+        return {key: {v.name: self._chosen(v, attempt) for v in self.variants} for key, attempt in known.items()}
+
+    @staticmethod
+    def key(attempt: Attempt) -> str:
+        """What a variant's settings depend on: the recorded ones, and the load manager."""
+        return f"{attempt.planned['settings_digest']} {attempt.planned['manager']}"
+
+    def _chosen(self, variant: Variant, attempt: Attempt) -> dict[str, Any]:
+        digest, manager = str(attempt.planned["settings_digest"]), attempt.planned["manager"]
+        recorded = self.history.settings[digest]
+        found = settings_of(variant, recorded, manager, self.history.cluster)
+        same = found is recorded and manager_of(variant, recorded, manager) == manager
+        return {
+            "settings": found.to_json(),
+            "digest": digest if same else found.digest,
+            "manager": manager_of(variant, recorded, manager),
+            "is_recorded": same,
+        }
+
+    def limit_in_force(self) -> float:
+        """The usage that counts as over the limit: the one asked for, else the last recorded overload threshold."""
+        if self.limit is not None:
+            return self.limit
+        last = self.history.settings[str(self.history.cycles[-1].planned["settings_digest"])]
+        return last.settings.loadBalancerBrokerOverloadedThresholdPercentage / 100.0
+
+
+def replay(spark: SparkSession, asked: OpenLoop, progress: Progress) -> Comparison:
+    """Runs the replay, writes its rows and gives the comparison; `progress` is told cycles done and cycles in all."""
+    history = asked.history
+    lake = Lake(history.lake)
+    lake.ensure_tables(spark, [CYCLES, DECISIONS, "replay_runs"])
+    chosen, limit = asked.chosen(), asked.limit_in_force()
+    replay_id = uuid.uuid4().hex
+    comparison = Comparison(replay_id, history.cluster, {v.name: v.described() for v in asked.variants}, limit)
+    parts = _parts(spark, asked.variants, asked.parts)
+    writes: list[Write] = []
+    done, last = 0, None
+    for chunk in chunks(history.cycles, asked.most_rows):
+        job = _job(spark, lake, asked, chosen, limit, chunk, parts, last)
+        kept = _folded(spark, lake, asked, chosen, chunk, job, parts)
+        writes += _append(spark, lake, history, chunk, kept, replay_id)
+        for output, body in kept.where(kept.output != DECISIONS).select("output", "body").collect():
+            found = json.loads(body)
+            if output == CARRIED:
+                parts[found.pop("label")] |= found
+            else:
+                comparison.add(found)
+        done, last = done + len(chunk), chunk[-1].attempt_id
+        progress(done, len(history.cycles))
+    _put_on_record(spark, lake, history, comparison, writes)
+    return comparison
+
+
+def chunks(cycles: Sequence[Attempt], most_rows: int) -> Iterator[list[Attempt]]:
+    """The cycles in order, cut so that a chunk holds no more bundles than that, but one cycle at least."""
+    chunk: list[Attempt] = []
+    rows = 0
+    for attempt in cycles:
+        own = sum(write.rows for write in attempt.writes_of(BUNDLES))
+        if chunk and (rows + own > most_rows or len(chunk) >= MOST_CYCLES):
+            yield chunk
+            chunk, rows = [], 0
+        chunk.append(attempt)
+        rows += own
+    if chunk:
+        yield chunk
+
+
+def _parts(spark: SparkSession, variants: Sequence[Variant], most: int) -> dict[str, Carried]:
+    """The variants shared out over so many parts, each with a label that Spark sends to a partition of its own."""
+    from pyspark.sql import functions as F
+
+    number = max(1, min(most, len(variants)))
+    labels: dict[int, int] = {}
+    if number > 1:
+        numbers = spark.range(64 * number).select(F.col("id").cast("int").alias("part"))
+        for row in numbers.select("part", F.pmod(F.hash("part"), F.lit(number)).alias("at")).collect():
+            labels.setdefault(row["at"], row["part"])
+    names = [[variant.name for variant in variants[n::number]] for n in range(number)]
+    return {
+        str(labels.get(n, n)): {
+            "label": str(labels.get(n, n)),
+            "variants": own,
+            "told": n == 0,
+            "carried": {},
+            "owners": {},
+        }
+        for n, own in enumerate(names)
+    }
+
+
+def _job(
+    spark: SparkSession,
+    lake: Lake,
+    asked: OpenLoop,
+    chosen: Mapping[str, Any],
+    limit: float,
+    chunk: Sequence[Attempt],
+    parts: Mapping[str, Carried],
+    last: str | None,
+) -> str:
+    states = _states(spark, lake, asked.history.cluster, chunk, last)
+    cycles = {
+        text_of(attempt.cycle_at): {
+            "plan_id": attempt.plan_id,
+            "manager": attempt.planned["manager"],
+            "chosen": asked.key(attempt),
+            "known": asked.history.known(attempt),
+            "state": states.get(attempt.attempt_id),
+            "rows": {table: sum(write.rows for write in attempt.writes_of(table)) for table in OBSERVED},
+        }
+        for attempt in chunk
+    }
+    kinds = [kind for kind in (*OBSERVED, *_ACTING, TOPICS) if kind != BUNDLES]
+    body = {
+        "code": code_digest(),
+        "cluster": asked.history.cluster,
+        "limit": limit,
+        "schemas": {kind: _body_schema(kind).json() for kind in kinds},
+        "outputs": {name: _result_type(name).json() for name in (CYCLES, DECISIONS)},
+        "cycles": cycles,
+        "chosen": chosen,
+        "parts": parts,
+    }
+    return json.dumps(body, ensure_ascii=False)
+
+
+def _states(
+    spark: SparkSession, lake: Lake, cluster: str, chunk: Sequence[Attempt], last: str | None
+) -> dict[str, list[dict[str, Any]]]:
+    """Attempt -> the state it started from, of those that do not stand on the attempt before them in the fold."""
+    from pyspark.sql import functions as F
+
+    from evenkeel.engine.bodies import TO_JSON_OPTIONS, decoder
+
+    reads: dict[str, list[Write]] = {}
+    for attempt in chunk:
+        if attempt.planned["predecessor_attempt_id"] != last or last is None:
+            reads[attempt.attempt_id] = [write for write in attempt.reads if write.table == STATE]
+        last = attempt.attempt_id
+    frame = lake.read(spark, STATE, [write for own in reads.values() for write in own])
+    schema = TABLES[STATE].struct_type()
+    columns = columns_of(STATE, schema)
+    own = frame.where(F.col("cluster") == cluster)
+    rows = own.select("write_id", F.to_json(F.struct(*columns), TO_JSON_OPTIONS).alias("body")).collect()
+    read = decoder(_body_schema(STATE))
+    found: dict[str, list[dict[str, Any]]] = {}
+    for attempt_id, writes in reads.items():
+        ids = {write.write_id for write in writes}
+        found[attempt_id] = [read(body) for write_id, body in sorted(map(tuple, rows)) if write_id in ids]
+    return found
+
+
+def _folded(
+    spark: SparkSession,
+    lake: Lake,
+    asked: OpenLoop,
+    chosen: Mapping[str, Mapping[str, Any]],
+    chunk: Sequence[Attempt],
+    job: str,
+    parts: Mapping[str, Carried],
+) -> DataFrame:
+    from pyspark.sql import functions as F
+
+    from evenkeel.engine.grouped import run_kept
+
+    cluster = asked.history.cluster
+    frames = [
+        pack(table, _rows(spark, lake, cluster, chunk, table), TABLES[table].struct_type())
+        for table in (*OBSERVED, *_ACTING)
+    ]
+    texts = {body["settings"] for key in {asked.key(one) for one in chunk} for body in chosen[key].values()}
+    settings = [EffectiveSettings.from_json(text).settings for text in sorted(texts)]
+    topics = topic_hashes(spark, lake, cluster, chunk, settings)
+    if topics is not None:
+        frames.append(pack(TOPICS, topics, topics_type()))
+    labels = F.array(*(F.lit(int(label)) for label in parts))
+    packed = united(frames).withColumn("part", F.explode(labels))
+    apart = packed.repartition(len(parts), "part").groupBy("part")
+    return run_kept(apart.applyInArrow(fold_function(job), RESULT_SCHEMA))
+
+
+def _rows(spark: SparkSession, lake: Lake, cluster: str, chunk: Sequence[Attempt], table: str) -> DataFrame:
+    """The rows of the chunk's writes; of decided tables those that act."""
+    from pyspark.sql import functions as F
+
+    writes = [write for attempt in chunk for write in attempt.writes_of(table)]
+    rows = lake.read(spark, table, writes).where(F.col("cluster") == cluster)
+    if table in _ACTING:
+        column, value = _ACTING[table]
+        rows = rows.where(F.col(column) == value)
+    return rows
+
+
+def _body_schema(kind: str) -> StructType:
+    from pyspark.sql.types import StructType
+
+    if kind == TOPICS:
+        return topics_type()
+    schema = TABLES[kind].struct_type()
+    names = set(columns_of(kind, schema))
+    return StructType([field for field in schema.fields if field.name in names])
+
+
+def _result_type(table: str) -> StructType:
+    """A table's columns as a worker fills them: which replay it is, is added afterwards."""
+    from pyspark.sql.types import StructType
+
+    return StructType([field for field in TABLES[table].body_type().fields if field.name != "replay_id"])
+
+
+def _append(
+    spark: SparkSession, lake: Lake, history: History, chunk: Sequence[Attempt], kept: DataFrame, replay_id: str
+) -> tuple[Write, ...]:
+    from pyspark.sql import functions as F
+
+    from evenkeel.engine.grouped import rows_of_output
+
+    mine: Column = F.lit(replay_id)
+    frames = {
+        table: rows_of_output(kept, table, _result_type(table)).withColumn("replay_id", mine)
+        for table in (CYCLES, DECISIONS)
+    }
+    first = text_of(chunk[0].cycle_at)
+    cycle = ClusterCycle(history.cluster, first, Snapshot("", first), {})
+    handover = Handover(lake.root, Run("replay", replay_id, kind="replay"), (cycle,))
+    return lake.append(spark, frames, handover=handover, task="replay")
+
+
+def _put_on_record(
+    spark: SparkSession, lake: Lake, history: History, comparison: Comparison, writes: Sequence[Write]
+) -> None:
+    row = {
+        "cluster": history.cluster,
+        "replay_id": comparison.replay_id,
+        "kind": "open_loop",
+        "since": history.cycles[0].cycle_at,
+        "until": history.cycles[-1].cycle_at,
+        "cycles": len(history.cycles),
+        "variants": json.dumps(comparison.variants, ensure_ascii=False),
+        "limit": comparison.limit,
+        "scenario": None,
+        "summary": json.dumps(comparison.rows(), ensure_ascii=False),
+        "writes": write_rows(writes),
+        "code_version": code_version(),
+        "code_digest": code_digest(),
+        "made_at": datetime.now(UTC),
+    }
+    put_on_record(spark, lake, row)
+
+
+def put_on_record(spark: SparkSession, lake: Lake, row: Mapping[str, Any]) -> None:
+    """Appends a row of `replay_runs`: from now on readers know of the replay."""
+    table = TABLES["replay_runs"]
+    values = tuple(row[column.name] for column in table.columns)
+    frame = spark.createDataFrame([values], table.struct_type())
+    frame.coalesce(1).write.format("delta").mode("append").save(lake.path(table.name))

@@ -1,0 +1,198 @@
+"""A recorded cluster as a model: its bundles, their traffic, how busy its brokers get, and how well that fits."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from itertools import pairwise
+from typing import Any
+
+from evenkeel.audit.read import read_rows_of
+from evenkeel.decisions.bundles import BundleRange, namespace_of, range_of
+from evenkeel.errors import BadInput
+from evenkeel.replay.history import History
+from evenkeel.replay.model import LAG_INTERVALS, Fit, Topic, fitted
+from evenkeel.replay.scenarios import Scenario
+
+PIECES = 8
+"""A recorded bundle's traffic is spread evenly over so many places, since the record keeps topics for days only."""
+_BUNDLE = ("bundle", "owner", "used_msg_rate_in", "used_msg_rate_out", "used_msg_throughput_in")
+_COLUMNS = {
+    "bundle_load": (*_BUNDLE, "used_msg_throughput_out"),
+    "broker_load": ("broker", "state", "weighted_usage", "msg_throughput_in", "msg_throughput_out"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """One recorded cycle: byte/s and msg/s per bundle, who had it, and what the brokers said of themselves."""
+
+    at: Any
+    flow: Mapping[str, float]
+    rate: Mapping[str, float]
+    owner: Mapping[str, str | None]
+    usage: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Error:
+    """How far the model is off, held against cycles that it was not fitted on. Usage in fractions.
+
+    `usage`: mean absolute error per broker; `guess`: that of guessing each broker's mean; `max_over_mean`: that of the
+    largest usage over the mean. `moves`: recorded changes of owner among the cycles.
+    """
+
+    points: int
+    usage: float
+    guess: float
+    max_over_mean: float
+    moves: int
+
+    def sentence(self) -> str:
+        return (
+            f"The model misses the recorded usage of a broker by {100 * self.usage:.2f} points on average "
+            f"(guessing its mean: {100 * self.guess:.2f}) and max/mean by {self.max_over_mean:.3f}, over {self.points} "
+            f"figures of cycles that it was not fitted on, with {self.moves} recorded moves."
+        )
+
+
+def read_seen(history: History) -> list[Seen]:
+    """The recorded cycles, as far as the model is concerned; usage only of brokers that reported."""
+    rows = {t: read_rows_of(history.lake, history.cycles, t, columns=list(c)) for t, c in _COLUMNS.items()}
+    found = []
+    for attempt in history.cycles:
+        bundles, brokers = (rows[table][attempt.attempt_id] for table in _COLUMNS)
+        usable = [row for row in brokers if row["state"] == "reported" and row["weighted_usage"] is not None]
+        found.append(
+            Seen(
+                at=attempt.cycle_at,
+                flow={r["bundle"]: _both(r, "used_msg_throughput") for r in bundles},
+                rate={r["bundle"]: _both(r, "used_msg_rate") for r in bundles},
+                owner={r["bundle"]: r["owner"] for r in bundles},
+                usage={r["broker"]: r["weighted_usage"] for r in usable},
+            )
+        )
+    if not found or not found[0].flow:
+        raise BadInput(f"the cycles of {history.cluster} show no bundles: there is no traffic to model")
+    return found
+
+
+def recorded_scenario(history: History, seen: Sequence[Seen]) -> Scenario:
+    """The recorded cluster from its first cycle on, with its traffic as it was and its brokers fitted to all cycles."""
+    roots = sorted(seen[0].flow)
+    topics = [topic for bundle in roots for topic in _pieces(bundle, _message_bytes(bundle, seen))]
+    brokers = sorted({broker for one in seen for broker in one.usage})
+    fits = fits_of(seen, brokers, range(len(seen)), _lag(history))
+    per_cycle = [[flow / PIECES for flow in _by_root(one.flow, roots) for _ in range(PIECES)] for one in seen]
+    return Scenario(
+        name="recorded",
+        moments=tuple(one.at for one in seen),
+        fits=fits,
+        boundaries=_boundaries(roots),
+        topics=topics,
+        owners={bundle: owner if owner in fits else None for bundle, owner in seen[0].owner.items()},
+        throughputs=lambda n: per_cycle[n],
+        down=lambda n: frozenset(brokers) - seen[n].usage.keys(),
+    )
+
+
+def error_of(history: History, seen: Sequence[Seen]) -> Error:
+    """The model fitted on every other cycle, following the recorded owners, against the cycles between them."""
+    brokers = sorted({broker for one in seen for broker in one.usage})
+    lag = _lag(history)
+    fits = fits_of(seen, brokers, range(0, len(seen), 2), lag)
+    means = {b: _mean([one.usage[b] for one in seen[::2] if b in one.usage]) for b in brokers}
+    off, guessed, uneven = [], [], []
+    for n in range(1, len(seen), 2):
+        flows = _flows(seen, n, lag)
+        said = {broker: fits[broker].usage(flows.get(broker, 0.0)) for broker in seen[n].usage}
+        off += [abs(said[broker] - usage) for broker, usage in seen[n].usage.items()]
+        guessed += [abs(means[broker] - usage) for broker, usage in seen[n].usage.items()]
+        uneven.append(abs(_unevenness(said.values()) - _unevenness(seen[n].usage.values())))
+    moves = sum(_moves_between(before, one) for before, one in pairwise(seen))
+    return Error(len(off), _mean(off), _mean(guessed), _mean(uneven), moves)
+
+
+def _moves_between(before: Seen, after: Seen) -> int:
+    known = ((after.owner.get(bundle), was) for bundle, was in before.owner.items() if was is not None)
+    return sum(now is not None and now != was for now, was in known)
+
+
+def fits_of(seen: Sequence[Seen], brokers: Iterable[str], cycles: Iterable[int], lag: timedelta) -> dict[str, Fit]:
+    """Each broker's line through what it carried a lag ago and its usage, over some of the cycles."""
+    points: dict[str, list[tuple[float, float]]] = {broker: [] for broker in brokers}
+    for n in cycles:
+        flows = _flows(seen, n, lag)
+        for broker, usage in seen[n].usage.items():
+            points[broker].append((flows.get(broker, 0.0), usage))
+    return {broker: fitted(found) for broker, found in points.items()}
+
+
+def _flows(seen: Sequence[Seen], n: int, lag: timedelta) -> dict[str, float]:
+    """Broker -> byte/s now of the bundles that it had a lag ago, where it is still here."""
+    then = next((one for one in reversed(seen[: n + 1]) if seen[n].at - one.at >= lag), seen[0])
+    found: dict[str, float] = {}
+    for bundle, flow in seen[n].flow.items():
+        before, now = then.owner.get(bundle), seen[n].owner[bundle]
+        owner = before if before in seen[n].usage else now
+        if owner is not None:
+            found[owner] = found.get(owner, 0.0) + flow
+    return found
+
+
+def _lag(history: History) -> timedelta:
+    last = history.settings[str(history.cycles[-1].planned["settings_digest"])].settings
+    return timedelta(minutes=LAG_INTERVALS * last.loadBalancerHostUsageCheckIntervalMinutes)
+
+
+def _by_root(flow: Mapping[str, float], roots: Sequence[str]) -> list[float]:
+    """The traffic of later bundles counts for the first cycle's bundle that they lie in."""
+    known = dict.fromkeys(roots, 0.0)
+    ranges: dict[str, list[tuple[BundleRange, str]]] = {}
+    for root in roots:
+        ranges.setdefault(namespace_of(root), []).append((range_of(root), root))
+    for bundle, value in sorted(flow.items()):
+        if bundle in known:
+            known[bundle] += value
+            continue
+        lower = range_of(bundle).lower
+        inside = (root for edges, root in ranges.get(namespace_of(bundle), ()) if edges.lower <= lower < edges.upper)
+        root = next(inside, None)
+        if root is not None:
+            known[root] += value
+    return [known[root] for root in roots]
+
+
+def _pieces(bundle: str, message_bytes: float) -> list[Topic]:
+    edges = range_of(bundle)
+    width = (edges.upper - edges.lower) / PIECES
+    return [Topic(namespace_of(bundle), edges.lower + int((n + 0.5) * width), message_bytes) for n in range(PIECES)]
+
+
+def _message_bytes(bundle: str, seen: Sequence[Seen]) -> float:
+    flow, rate = (math.fsum(getattr(one, name).get(bundle, 0.0) for one in seen) for name in ("flow", "rate"))
+    return flow / rate if flow > 0 and rate > 0 else 1_024.0
+
+
+def _boundaries(bundles: Sequence[str]) -> dict[str, tuple[int, ...]]:
+    edges: dict[str, set[int]] = {}
+    for bundle in bundles:
+        found = range_of(bundle)
+        edges.setdefault(namespace_of(bundle), set()).update((found.lower, found.upper))
+    return {namespace: tuple(sorted(found)) for namespace, found in sorted(edges.items())}
+
+
+def _both(row: Mapping[str, Any], name: str) -> float:
+    return float((row[f"{name}_in"] or 0.0) + (row[f"{name}_out"] or 0.0))
+
+
+def _mean(values: Sequence[float]) -> float:
+    return math.fsum(values) / len(values) if values else 0.0
+
+
+def _unevenness(values: Iterable[float]) -> float:
+    found = [*values]
+    mean = _mean(found)
+    return max(found) / mean if mean > 0 else 1.0

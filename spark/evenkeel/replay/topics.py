@@ -1,0 +1,91 @@
+"""The topics that splits look at: of every bundle that a variant might cut, in every cycle of a chunk.
+
+Which bundles a variant cuts follows from its state, which only the fold knows. So the topics of all bundles are
+gathered that are over the lowest limit of any variant, and the fold takes those it has chosen. Without a variant that
+cuts by topics nothing is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from evenkeel.audit.read import Attempt
+from evenkeel.decisions.bundles import HIGHEST_HASH
+from evenkeel.decisions.splitting.when import bandwidth_limit
+from evenkeel.errors import LakeError
+from evenkeel.lake.schema import ddl_type
+from evenkeel.lake.store import Lake
+from evenkeel.rounds.split_round import BY_RANGE
+from evenkeel.settings import Settings
+from evenkeel.tasks.checked import without_rejected
+from evenkeel.tasks.plan_splits import TOPICS_TYPE, hashes_in
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+TOPICS = "topic_hashes"
+_KEY = ["cluster", "cycle_at"]
+
+
+def topics_type() -> StructType:
+    """The schema of what `topic_hashes` gives, without the moment of the cycle."""
+    return ddl_type(TOPICS_TYPE)
+
+
+def topic_hashes(
+    spark: SparkSession, lake: Lake, cluster: str, chunk: Sequence[Attempt], settings: Iterable[Settings]
+) -> DataFrame | None:
+    """Rows of `topics_type` with `cycle_at`, or None where nobody cuts by topics. `settings`: of all variants.
+
+    Raises LakeError where topic figures are past their retention.
+    """
+    from pyspark.sql import functions as F
+
+    cutting = [one for one in settings if one.defaultNamespaceBundleSplitAlgorithm != BY_RANGE]
+    wished = any(attempt.planned["wishes"] for attempt in chunk)
+    if not cutting and not wished:
+        return None
+    _demand(chunk)
+
+    def read(table: str) -> DataFrame:
+        writes = [write for attempt in chunk for write in attempt.writes_of(table)]
+        return lake.read(spark, table, writes).where(F.col("cluster") == cluster)
+
+    bundles = read("bundle_load")
+    asked = bundles if wished else bundles.where(_over_a_limit(cutting))
+    is_last = (F.col("upper") == F.lit(HIGHEST_HASH)).alias("is_last")
+    chosen = asked.select(*_KEY, "namespace", "bundle", "owner", "lower", "upper", is_last)
+    rejected = [write for attempt in chunk for write in attempt.writes_of("rejected")]
+    topics = without_rejected(lake, spark, read("topic_stats"), "topic_stats", rejected)
+    return hashes_in(chosen, topics, _KEY)
+
+
+def _over_a_limit(settings: Sequence[Settings]) -> Column:
+    """Whether a row of `bundle_load` is over the lowest of the limits by any figure that a rule may look at."""
+    from pyspark.sql import functions as F
+
+    def both(name: str) -> Column:
+        ins, outs = (F.coalesce(F.col(f"{name}_{end}"), F.lit(0.0)) for end in ("in", "out"))
+        return ins + outs
+
+    topics = min(one.loadBalancerNamespaceBundleMaxTopics for one in settings)
+    sessions = min(one.loadBalancerNamespaceBundleMaxSessions for one in settings)
+    rate = float(min(one.loadBalancerNamespaceBundleMaxMsgRate for one in settings))
+    flow = float(min(bandwidth_limit(one) for one in settings))
+    over = F.col("topics") > topics
+    if sessions > 0:
+        over |= F.coalesce("producers", F.lit(0)) + F.coalesce("consumers", F.lit(0)) > sessions
+    for term in ("used", "long"):
+        over |= (both(f"{term}_msg_rate") > rate) | (both(f"{term}_msg_throughput") > flow)
+    return F.coalesce(over, F.lit(False))
+
+
+def _demand(chunk: Sequence[Attempt]) -> None:
+    lacking = [attempt for attempt in chunk if not attempt.writes_of("topic_stats")]
+    if lacking:
+        raise LakeError(
+            f"the cycle of {lacking[0].cluster} at {lacking[0].cycle_at.isoformat()} lists no topic figures, and a "
+            f"variant cuts bundles by topics: set defaultNamespaceBundleSplitAlgorithm={BY_RANGE}, or begin later"
+        )

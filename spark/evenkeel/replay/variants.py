@@ -1,0 +1,153 @@
+"""What is to be tried instead of what was recorded: a strategy, settings, or both, under a name."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from evenkeel.errors import BadInput, SettingsError
+from evenkeel.rounds.supported import why_undecidable
+from evenkeel.settings import EffectiveSettings, contradictions
+from evenkeel.settings.key import Value
+from evenkeel.settings.pairs import FALLBACK_PLACEMENT, PLACEMENTS_OF, SHEDDER_AND_PLACEMENT, SHEDDERS_OF
+from evenkeel.settings.pairs import PLACEMENT as PLACEMENT_KEY
+from evenkeel.settings.pairs import SHEDDING as SHEDDING_KEY
+from evenkeel.settings.reading import check_allowed, coerce, known_key
+from evenkeel.settings.resolving import SWITCHES
+
+RECORDED = "recorded"
+"""What was decided at the time, read and not decided again."""
+AGAIN = "again"
+"""The recorded settings, decided again."""
+_AUTO = "auto"
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """What differs from the record: Pulsar's keys with their values, typed and in range. Nothing for `again`."""
+
+    name: str
+    overrides: Mapping[str, Value] = field(default_factory=dict)
+
+    def described(self) -> str:
+        """The differences in words."""
+        return ", ".join(f"{key}={_text(value)}" for key, value in self.overrides.items()) or "recorded settings"
+
+
+def variants_of(
+    strategies: Sequence[str] = (), settings: Sequence[str] = (), named: Sequence[str] = ()
+) -> tuple[Variant, ...]:
+    """The variants of a command line: `--strategy S`, `--set K=V` (for all of them), `--variant NAME:K=V,K=V`.
+
+    Without any of them, the recorded settings once more. Names are told apart; `BadInput` and `SettingsError` name what
+    is unknown and the nearest that is known.
+    """
+    common = _overrides(settings, "--set")
+    found = [Variant(name, {**_strategy(name), **common}) for name in strategies]
+    for text in named:
+        name, colon, pairs = text.partition(":")
+        if not colon or not name or not pairs:
+            raise BadInput(f"--variant {text!r}: write NAME:KEY=VALUE,KEY=VALUE")
+        found.append(Variant(name, {**common, **_overrides(_pairs(pairs), f"--variant {name}")}))
+    if not found:
+        found = [Variant("set" if common else AGAIN, common)]
+    names = [variant.name for variant in found]
+    doubled = sorted({name for name in names if names.count(name) > 1})
+    if doubled or RECORDED in names:
+        raise BadInput(f"two variants are called {(doubled or [RECORDED])[0]!r}: give each its own name by --variant")
+    return tuple(found)
+
+
+def settings_of(variant: Variant, recorded: EffectiveSettings, manager: str | None, cluster: str) -> EffectiveSettings:
+    """The settings that the variant decides with where `recorded` were in force under `manager`.
+
+    A strategy that the recorded placement does not go with brings its own: AvgShedder places too, and what follows it
+    places by LeastLongTermMessageRate. `SettingsError` where Pulsar would refuse the settings.
+    """
+    if not variant.overrides:
+        return recorded
+    values = {**_placing(variant, recorded), **variant.overrides}
+    settings = recorded.settings.with_values(values)
+    by = manager_of(variant, recorded, manager)
+    asked = (one.text for one in contradictions(settings) if any(key in variant.overrides for key in one.keys))
+    refused = next(asked, None) or why_undecidable(settings, by)
+    if refused is not None:
+        raise SettingsError(f"variant {variant.name} on {cluster}: {refused}{_other_manager(settings, by)}")
+    if settings == recorded.settings:
+        return recorded
+    return EffectiveSettings(settings, {**recorded.origins, **dict.fromkeys(values, "override")}, recorded.problems)
+
+
+def manager_of(variant: Variant, recorded: EffectiveSettings, manager: str | None) -> str | None:
+    """Whose rules decide: those of the variant's own word, else the recorded ones."""
+    told = str(variant.overrides.get("evenkeelManager", _AUTO))
+    return manager if told == _AUTO else told
+
+
+def _placing(variant: Variant, recorded: EffectiveSettings) -> dict[str, Value]:
+    """The placement strategy that goes with another shedder, where the recorded one does not."""
+    shedder = variant.overrides.get(SHEDDING_KEY)
+    placement = recorded.settings.loadBalancerLoadPlacementStrategy
+    if shedder is None or PLACEMENT_KEY in variant.overrides:
+        return {}
+    if shedder == SHEDDER_AND_PLACEMENT and placement != SHEDDER_AND_PLACEMENT:
+        return {PLACEMENT_KEY: SHEDDER_AND_PLACEMENT}
+    if shedder in SHEDDERS_OF["extensible"]:
+        return {PLACEMENT_KEY: PLACEMENTS_OF["extensible"][0]}
+    if shedder != SHEDDER_AND_PLACEMENT and placement == SHEDDER_AND_PLACEMENT:
+        return {PLACEMENT_KEY: FALLBACK_PLACEMENT}
+    return {}
+
+
+def _other_manager(settings: Any, manager: str | None) -> str:
+    shedder = settings.loadBalancerLoadSheddingStrategy
+    others = [name for name, known in SHEDDERS_OF.items() if shedder in known and name != manager]
+    return f". To decide by that manager's rules all the same, add --set evenkeelManager={others[0]}" if others else ""
+
+
+def _strategy(name: str) -> dict[str, Value]:
+    for key, known in ((SHEDDING_KEY, SHEDDERS_OF), (PLACEMENT_KEY, PLACEMENTS_OF)):
+        if any(name in names for names in known.values()):
+            return {key: name}
+    every = [*SHEDDERS_OF["modular"], *SHEDDERS_OF["extensible"], *PLACEMENTS_OF["modular"]]
+    lower = {one.lower(): one for one in every}
+    close = difflib.get_close_matches(name.lower(), lower, n=1, cutoff=0.5)
+    hint = f"did you mean {lower[close[0]]}? " if close else ""
+    raise BadInput(
+        f"unknown strategy {name!r}: {hint}Shedders of the modular load manager: {', '.join(SHEDDERS_OF['modular'])}; "
+        f"of the extensible one: {', '.join(SHEDDERS_OF['extensible'])}; placement: "
+        f"{', '.join(PLACEMENTS_OF['modular'])}"
+    )
+
+
+def _overrides(pairs: Iterable[str], where: str) -> dict[str, Value]:
+    found: dict[str, Value] = {}
+    for pair in pairs:
+        name, equals, text = pair.partition("=")
+        if not equals:
+            raise SettingsError(f"{where} {pair!r}: write KEY=VALUE")
+        key = known_key(name.strip())
+        if key.name in SWITCHES:
+            raise SettingsError(f"{key.name} is the brokers' own switch: set {SWITCHES[key.name]} instead")
+        found[key.name] = coerce(key, text)
+        check_allowed(key, found[key.name])
+    return found
+
+
+def _pairs(text: str) -> list[str]:
+    """`a=1,b=x,y` is a=1 and b=x,y: a part without `=` belongs to the value before it."""
+    pairs: list[str] = []
+    for part in text.split(","):
+        if "=" in part or not pairs:
+            pairs.append(part)
+        else:
+            pairs[-1] += f",{part}"
+    return pairs
+
+
+def _text(value: Value) -> str:
+    if isinstance(value, frozenset | tuple):
+        return ",".join(sorted(value))
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,68 @@
+"""One cycle's rows as several rounds and several variants see them: what is worked out of them is kept.
+
+The live pipeline hands a round plain rows, and everything is worked out once for that round. Whoever decides a cycle
+as a whole, or by several strategies, hands over `SharedRows`: reports, histories and boundaries are then made once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from functools import wraps
+from typing import Any, TypeVar
+
+Row = Mapping[str, Any]
+Rows = Mapping[str, Sequence[Row]]
+_T = TypeVar("_T")
+
+
+class SharedRows(dict[str, Sequence[Row]]):
+    """Rows by table. `known` holds what was made of the observed ones, which no decision changes.
+
+    With `acts_only` rounds leave out verdicts after which nothing happens: what is split, unloaded, placed or refused
+    is the same, and a plan has no id.
+    """
+
+    def __init__(self, rows: Rows, known: dict[Hashable, Any] | None = None, *, acts_only: bool = False) -> None:
+        super().__init__(rows)
+        self.known: dict[Hashable, Any] = {} if known is None else known
+        self.acts_only = acts_only
+
+    def having(self, more: Rows) -> SharedRows:
+        """The same with other decided rows, cycle or state; what is known of the observed ones stays."""
+        return SharedRows({**self, **more}, self.known, acts_only=self.acts_only)
+
+
+def once(work_out: Callable[[Rows], _T]) -> Callable[[Rows], _T]:
+    """A function of observed rows alone, neither of settings nor of decisions, whose answer is kept with the rows.
+
+    The answer is shared, so nobody may change it.
+    """
+
+    @wraps(work_out)
+    def kept(rows: Rows) -> _T:
+        return once_for(rows, work_out, lambda: work_out(rows))
+
+    return kept
+
+
+def once_for(rows: Rows, key: Hashable, work_out: Callable[[], _T]) -> _T:
+    """As `once`, of whatever else the key names."""
+    if not isinstance(rows, SharedRows):
+        return work_out()
+    if key not in rows.known:
+        rows.known[key] = work_out()
+    found: _T = rows.known[key]
+    return found
+
+
+def acts_only(rows: Rows) -> bool:
+    """Whether verdicts after which nothing happens are to be left out."""
+    return isinstance(rows, SharedRows) and rows.acts_only
+
+
+def carry(before: SharedRows, after: SharedRows, worked_out: Iterable[Callable[[Rows], Any]]) -> None:
+    """Hands on what was worked out of tables that are the same rows in both; of functions marked `once`."""
+    for function in worked_out:
+        key = getattr(function, "__wrapped__", function)
+        if key in before.known:
+            after.known[key] = before.known[key]

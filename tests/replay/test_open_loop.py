@@ -1,0 +1,95 @@
+"""Replays through the real Spark and tables, over cycles that the real tasks decided."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evenkeel.audit.read import read_table
+from evenkeel.lake.tables import OF_RECORD
+from evenkeel.replay.comparison import Comparison
+from evenkeel.replay.history import read_history
+from evenkeel.replay.open_loop import OpenLoop, chunks, replay
+from evenkeel.replay.variants import AGAIN, RECORDED, Variant, variants_of
+from tests.replay.recorded_lake import CLUSTERS, write_lake
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+# Settings that change no decision, but are others: acts alone are decided then.
+OTHERWISE = Variant("otherwise", {"evenkeelCommandsPerSecond": 7.0})
+
+
+@pytest.fixture(scope="module")
+def lake(spark, tmp_path_factory) -> Path:
+    return write_lake(spark, tmp_path_factory.mktemp("recorded"))
+
+
+@pytest.fixture(scope="module")
+def replayed(spark, lake) -> Mapping[str, Comparison]:
+    """Each cluster decided again, as recorded and with settings that change nothing, in chunks of a cycle or two."""
+    return {name: again(spark, lake, name, (Variant(AGAIN), OTHERWISE), most_rows=60) for name in CLUSTERS}
+
+
+def again(spark: Any, lake: Path, cluster: str, variants: tuple[Variant, ...], **more: Any) -> Comparison:
+    history = read_history(str(lake), cluster, None, None)
+    return replay(spark, OpenLoop(history, variants, **more), lambda done, total: None)
+
+
+def rows_of(lake: Path, table: str, replay_id: str) -> list[dict[str, Any]]:
+    unstamped = ("write_id", "replay_id")
+    rows = [row for row in read_table(lake, table) if row["replay_id"] == replay_id]
+    rows = [{name: value for name, value in row.items() if name not in unstamped} for row in rows]
+    return sorted(rows, key=lambda row: str([row[name] for name in sorted(row)]))
+
+
+@pytest.mark.parametrize("cluster", CLUSTERS)
+def test_recorded_settings_come_to_every_recorded_plan(cluster: str, replayed: Mapping[str, Comparison]) -> None:
+    tally = replayed[cluster].tallies[AGAIN]
+    assert (tally.reproduced, tally.not_reproduced) == (tally.cycles, [])
+    assert tally.cycles == len(sorted(CLUSTERS[cluster][0].glob("*.json.gz")))
+
+
+@pytest.mark.parametrize("cluster", CLUSTERS)
+def test_whoever_is_asked_for_acts_alone_comes_to_the_same_acts(
+    cluster: str, replayed: Mapping[str, Comparison]
+) -> None:
+    again, otherwise, recorded = (replayed[cluster].tallies[n].figures() for n in (AGAIN, "otherwise", RECORDED))
+    for figures in (again, otherwise):
+        assert (figures["only_here"], figures["only_recorded"]) == (0, 0)
+        assert {name: figures[name] for name in ("moves", "splits", "held", "moved_traffic", "max_over_mean")} == {
+            name: recorded[name] for name in ("moves", "splits", "held", "moved_traffic", "max_over_mean")
+        }
+
+
+def test_the_recordings_hold_what_is_compared(replayed: Mapping[str, Comparison]) -> None:
+    figures = {name: found.tallies[RECORDED].figures() for name, found in replayed.items()}
+    assert all(one["moves"] + one["held"] for one in figures.values())
+    assert any(one["splits"] for one in figures.values())
+
+
+def test_neither_chunks_nor_parts_change_a_row(spark, lake, replayed) -> None:
+    before = replayed["threshold"]
+    whole = again(spark, lake, "threshold", (Variant(AGAIN), OTHERWISE), parts=1)
+    assert len(list(chunks(read_history(str(lake), "threshold", None, None).cycles, 60))) > 1
+    for table in ("replay_cycles", "replay_decisions"):
+        rows = rows_of(lake, table, whole.replay_id)
+        assert rows == rows_of(lake, table, before.replay_id)
+        assert rows
+
+
+def test_other_strategies_stand_beside_the_record_and_leave_it_alone(spark, lake) -> None:
+    versions = {table: _newest(lake, table) for table in OF_RECORD}
+    found = again(spark, lake, "threshold", variants_of(["AvgShedder", "UniformLoadShedder", "OverloadShedder"]))
+    assert found.names() == [RECORDED, "AvgShedder", "UniformLoadShedder", "OverloadShedder"]
+    assert {table: _newest(lake, table) for table in OF_RECORD} == versions
+    (run,) = (row for row in read_table(lake, "replay_runs") if row["replay_id"] == found.replay_id)
+    assert (run["kind"], run["cycles"], run["cluster"]) == ("open_loop", 4, "threshold")
+    listed = {write["table"]: write["rows"] for write in run["writes"]}
+    assert listed["replay_cycles"] == len(rows_of(lake, "replay_cycles", found.replay_id)) == 4 * 4
+
+
+def _newest(lake: Path, table: str) -> int:
+    return max(int(commit.stem) for commit in (lake / table / "_delta_log").glob("[0-9]*.json"))

@@ -1,0 +1,72 @@
+"""What a command line may ask for, and what is said of it where it may not."""
+
+from __future__ import annotations
+
+import pytest
+
+from evenkeel.errors import BadInput, SettingsError
+from evenkeel.replay.variants import AGAIN, Variant, settings_of, variants_of
+from evenkeel.settings import resolve
+
+THRESHOLD = resolve(observed=None, overrides={"loadBalancerLoadSheddingStrategy": "ThresholdShedder"})
+AVG = resolve(
+    observed=None,
+    overrides={"loadBalancerLoadSheddingStrategy": "AvgShedder", "loadBalancerLoadPlacementStrategy": "AvgShedder"},
+)
+
+
+def test_without_a_word_the_recorded_settings_are_decided_again() -> None:
+    (variant,) = variants_of()
+    assert variant == Variant(AGAIN)
+    assert settings_of(variant, THRESHOLD, "modular", "lab") is THRESHOLD
+
+
+def test_each_strategy_is_a_variant_and_settings_hold_for_all() -> None:
+    found = variants_of(
+        ["AvgShedder", "UniformLoadShedder"],
+        ["minUnloadMessage=7"],
+        ["five:loadBalancerBrokerThresholdShedderPercentage=5,loadBalancerSheddingExcludedNamespaces=a/b,c/d"],
+    )
+    assert [variant.name for variant in found] == ["AvgShedder", "UniformLoadShedder", "five"]
+    assert all(variant.overrides["minUnloadMessage"] == 7 for variant in found)
+    assert found[2].overrides["loadBalancerSheddingExcludedNamespaces"] == frozenset({"a/b", "c/d"})
+
+
+def test_a_shedder_that_places_too_brings_its_placement_and_takes_it_along() -> None:
+    (avg,) = variants_of(["AvgShedder"])
+    assert settings_of(avg, THRESHOLD, "modular", "lab").settings.loadBalancerLoadPlacementStrategy == "AvgShedder"
+    (uniform,) = variants_of(["UniformLoadShedder"])
+    after = settings_of(uniform, AVG, "modular", "lab").settings
+    assert after.loadBalancerLoadPlacementStrategy == "LeastLongTermMessageRate"
+
+
+def test_the_recorded_strategy_asked_for_by_name_is_the_record() -> None:
+    (same,) = variants_of(["ThresholdShedder"])
+    assert settings_of(same, THRESHOLD, "modular", "lab") is THRESHOLD
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ((["AvgSheder"],), ["AvgSheder", "did you mean AvgShedder", "TransferShedder", "UniformLoadShedder"]),
+        (([], ["loadBalancerBrokerTresholdShedderPercentage=5"]), ["nearest", "'loadBalancerBrokerThresholdShedder"]),
+        (([], ["loadBalancerBrokerThresholdShedderPercentage=lots"]), ["lots", "cannot be read"]),
+        (([], ["loadBalancerSheddingEnabled=true"]), ["evenkeelSheddingEnabled"]),
+        (([], [], ["five"]), ["NAME:KEY=VALUE"]),
+        ((["AvgShedder", "AvgShedder"],), ["two variants are called 'AvgShedder'"]),
+        (([], [], ["recorded:minUnloadMessage=1"]), ["'recorded'"]),
+    ],
+)
+def test_what_is_unknown_is_named_with_what_is_known(arguments: tuple[list[str], ...], words: list[str]) -> None:
+    with pytest.raises((BadInput, SettingsError)) as refused:
+        variants_of(*arguments)
+    assert all(word in str(refused.value) for word in words), str(refused.value)
+
+
+def test_the_other_managers_strategy_is_refused_unless_its_rules_are_asked_for() -> None:
+    (transfer,) = variants_of(["TransferShedder"])
+    with pytest.raises(SettingsError) as refused:
+        settings_of(transfer, THRESHOLD, "modular", "lab")
+    assert all(w in str(refused.value) for w in ("lab", "OverloadShedder", "--set evenkeelManager=extensible"))
+    (told,) = variants_of(["TransferShedder"], ["evenkeelManager=extensible"])
+    assert settings_of(told, THRESHOLD, "modular", "lab").settings.manager == "extensible"
