@@ -7,7 +7,7 @@ import logging
 import sys
 from collections.abc import Sequence
 
-from evenkeel.commands import agent, collect, control, engine, rebalance, reports, settings, takeover, wish
+from evenkeel.commands import agent, collect, control, engine, export, rebalance, reports, settings, takeover, upkeep, wish
 from evenkeel.engine.code import code_version
 from evenkeel.errors import EvenkeelError
 
@@ -20,7 +20,7 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--version", action="version", version=f"evenkeel {code_version()}")
     top.add_argument("--verbose", action="store_true", help="log what the tasks do")
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for module in (rebalance, collect, wish, control, takeover, agent, reports, settings, engine):
+    for module in (rebalance, collect, wish, control, takeover, agent, reports, upkeep, export, settings, engine):
         module.add_to(commands)
     return top
 

@@ -20,6 +20,7 @@ _LAYERS = {
     "wished": "What operators ask for",
     "decided": "Decisions, each with its reason",
     "acted": "Plans, commands and the cycles themselves",
+    "kept": "What upkeep did",
 }
 
 
@@ -51,7 +52,7 @@ def _table(table: Table) -> list[str]:
         f"### {table.name}",
         "",
         f"{table.comment} Written by {', '.join(table.producers)}. Key: {key}. "
-        f"Partitioned by {', '.join(table.partition)}.",
+        f"Partitioned by {', '.join(table.partition) or 'nothing'}.",
         "",
         "| column | type | unit | meaning |",
         "|---|---|---|---|",

@@ -254,7 +254,7 @@ def _check_complete(lake: str | Path, table: str, manifest: Attempt) -> None:
 
 def _rows(lake: str | Path, table: str, condition: Any = None, columns: Sequence[str] | None = None) -> list[Row]:
     try:
-        found = _dataset(lake, table).to_table(columns=columns, filter=condition)
+        found = open_dataset(lake, table).to_table(columns=columns, filter=condition)
         rows: list[Row] = found.to_pylist(maps_as_pydicts="lossy")
         return rows
     except (OSError, ValueError, KeyError) as error:
@@ -263,12 +263,13 @@ def _rows(lake: str | Path, table: str, condition: Any = None, columns: Sequence
 
 def _count(lake: str | Path, table: str, condition: Any) -> int:
     try:
-        return int(_dataset(lake, table).count_rows(filter=condition))
+        return int(open_dataset(lake, table).count_rows(filter=condition))
     except (OSError, ValueError) as error:
         raise _damaged(lake, table, error) from error
 
 
-def _dataset(lake: str | Path, table: str) -> Any:
+def open_dataset(lake: str | Path, table: str) -> Any:
+    """The table as an Arrow dataset. Raises LakeError, which says what is missing or damaged."""
     from deltalake import DeltaTable
     from deltalake.exceptions import DeltaError, TableNotFoundError
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from evenkeel.errors import LakeError
 from evenkeel.handover import Write
+from evenkeel.lake.conflicts import is_conflict
 from evenkeel.lake.store import Lake
 from evenkeel.lake.tables import TABLES
 from evenkeel.lake.times import is_one_of
@@ -33,7 +34,6 @@ _CHAINED = frozenset({"sequence", "attempt", "previous_digest", "manifest_digest
 # Not part of what an attempt is: the clock, and where the row came to stand.
 _OUTSIDE_THE_BODY = _CHAINED | {"body_digest", "recorded_at", "cycle_date", "write_id"}
 _TRIES = 30
-_CONFLICTS = ("DELTA_CONCURRENT_APPEND", "ConcurrentAppendException", "DELTA_CONCURRENT_TRANSACTION")
 
 
 def body_digest(row: dict[str, Any]) -> str:
@@ -59,13 +59,8 @@ def append_manifests(spark: SparkSession, lake: Lake, rows: Sequence[dict[str, A
         except Exception as error:
             if attempt == _TRIES or not is_conflict(error):
                 raise
-            log.info("another publisher extended the chain first; trying again (%d of %d)", attempt, _TRIES)
+            log.info("another publisher, or upkeep, came first; trying again (%d of %d)", attempt, _TRIES)
             time.sleep(random.uniform(0.0, 0.2 * attempt))
-
-
-def is_conflict(error: Exception) -> bool:
-    """Whether another writer's commit came first, under Serializable isolation: look at the table anew."""
-    return any(sign in str(error) for sign in _CONFLICTS)
 
 
 def _demand_one_attempt_each(rows: Sequence[dict[str, Any]]) -> None:
