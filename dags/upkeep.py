@@ -32,8 +32,8 @@ the head of a cluster's chain, a pause that holds, and whatever was written in t
 
 **A re-run** does what is left to do; a run that was killed anywhere is simply run again. Two at once do no harm.
 
-**A backfill** makes no sense here: upkeep looks at the tables as they are now. One of *rebalance* makes the dates that it
-decides fresh: their rows are kept for a whole period from then on.
+**A backfill** makes no sense here: upkeep looks at the tables as they are now. One of *rebalance* makes the dates that
+it decides fresh: their rows are kept for a whole period from then on.
 
 **When it is red**: periods that contradict each other, or are shorter than promised, are refused by name before
 anything is touched. The log says per table what was dropped, compacted and freed; so do the rows of `upkeeps`.

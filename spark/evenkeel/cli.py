@@ -7,7 +7,19 @@ import logging
 import sys
 from collections.abc import Sequence
 
-from evenkeel.commands import agent, collect, control, engine, export, rebalance, reports, settings, takeover, upkeep, wish
+from evenkeel.commands import (
+    agent,
+    collect,
+    control,
+    engine,
+    export,
+    rebalance,
+    reports,
+    settings,
+    takeover,
+    upkeep,
+    wish,
+)
 from evenkeel.engine.code import code_version
 from evenkeel.errors import EvenkeelError
 

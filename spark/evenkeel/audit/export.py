@@ -1,8 +1,8 @@
 """A range of cycles as a lake of its own: the same tables with just their manifests and the writes that those list and
 read, to be verified on another machine. Written without a JVM, values untouched.
 
-The chain of a cluster is exported without a gap, from the first to the last row of the range, with an anchor for the row
-before the first. A write's table version differs from the recorded one: readers go by write id.
+The chain of a cluster is exported without a gap, from the first to the last row of the range, with an anchor for the
+row before the first. A write's table version differs from the recorded one: readers go by write id.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from evenkeel.audit.read import Attempt, open_dataset, read_attempts, read_table
+from evenkeel.audit.read import Attempt, attempts_of, open_dataset, read_table
 from evenkeel.engine.code import code_digest, code_version
 from evenkeel.errors import BadInput, NoSuchCycle
 from evenkeel.handover import Write
+from evenkeel.lake.small_appends import as_arrow
 from evenkeel.lake.tables import TABLES
 
 MANIFEST = "export.json"
@@ -62,14 +63,14 @@ class Exported:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A cluster's share: its attempts, the chain rows `first` to `last`, and every write that is wanted, with the
-    cycle that names it."""
+    """A cluster's share: its attempts, the chain rows `first` to `last`, the row before them as an anchor names it
+    (`before`), and every write that is wanted, with the cycle that names it."""
 
     cluster: str
     attempts: tuple[Attempt, ...]
     first: int
     last: int
-    previous_digest: str
+    before: Mapping[str, Any]
     writes: Mapping[tuple[str, str], tuple[Write, datetime]]
     since: datetime
     until: datetime
@@ -108,34 +109,47 @@ def export(lake: str, out: str | Path, *, since: datetime, until: datetime, clus
 
 
 def _parts(lake: str, cluster: str | None, since: datetime, until: datetime) -> list[_Part]:
-    attempts = read_attempts(lake, cluster=cluster)
-    inside = [attempt for attempt in attempts if since <= attempt.cycle_at <= until]
-    if not inside:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    chain = open_dataset(lake, "cycles")
+    places = chain.to_table(
+        columns=["cluster", "cycle_at", "attempt_id", "sequence"],
+        filter=None if cluster is None else pc.field("cluster") == cluster,
+    )
+    begin, end = (pa.scalar(moment, places.schema.field("cycle_at").type) for moment in (since, until))
+    inside = places.filter((pc.field("cycle_at") >= begin) & (pc.field("cycle_at") <= end))
+    if not inside.num_rows:
         asked = f"of cluster {cluster!r} " if cluster else ""
-        times = sorted(attempt.cycle_at for attempt in attempts)
-        known = f"On record are {times[0].isoformat()} to {times[-1].isoformat()}." if times else "There is none at all."
+        times = pc.min_max(places["cycle_at"]).as_py()
+        known = f"On record are {times['min']} to {times['max']}." if places.num_rows else "There is none at all."
         raise NoSuchCycle(
             f"no cycle {asked}from {since.isoformat()} to {until.isoformat()} is on record in {lake}. {known}"
         )
-    clusters = sorted({attempt.cluster for attempt in inside})
-    return [_part(name, [a for a in inside if a.cluster == name], attempts) for name in clusters]
+    return [_part(chain, places, name, inside) for name in sorted(set(inside["cluster"].to_pylist()))]
 
 
-def _part(cluster: str, inside: Sequence[Attempt], known: Sequence[Attempt]) -> _Part:
+def _part(chain: Any, places: Any, cluster: str, inside: Any) -> _Part:
     """A chain has no gaps, so attempts at other cycles that were recorded in between come along."""
-    sequences = [int(row["sequence"]) for attempt in inside for row in _rows_of(attempt)]
-    first, last = min(sequences), max(sequences)
-    attempts = [a for a in known if a.cluster == cluster and first <= int(a.planned["sequence"]) <= last]
-    last = max(last, *(int(row["sequence"]) for attempt in attempts for row in _rows_of(attempt)))
-    attempts = [a for a in known if a.cluster == cluster and first <= int(a.planned["sequence"]) <= last]
+    import pyarrow.compute as pc
+
+    own = pc.field("cluster") == cluster
+    places, span = places.filter(own), pc.min_max(inside.filter(own)["sequence"]).as_py()
+    first, last = int(span["min"]), int(span["max"])
+    within = places.filter((pc.field("sequence") >= first) & (pc.field("sequence") <= last))["attempt_id"]
+    # The `closed` row of an attempt comes along with its `planned` one.
+    last = int(pc.max(places.filter(pc.is_in(places["attempt_id"], value_set=within))["sequence"]).as_py())
+    wanted = own & (pc.field("sequence") >= first - 1) & (pc.field("sequence") <= last)
+    rows = chain.to_table(filter=wanted).sort_by("sequence").to_pylist()
+    before = rows.pop(0) if int(rows[0]["sequence"]) < first else None
+    attempts = attempts_of(rows)
     writes: dict[tuple[str, str], tuple[Write, datetime]] = {}
     for attempt in attempts:
         for write in _all_writes(attempt):
             writes.setdefault((write.table, write.write_id), (write, attempt.cycle_at))
-    head = min(attempts, key=lambda attempt: int(attempt.planned["sequence"]))
-    times = [attempt.cycle_at for attempt in attempts]
-    previous = str(head.planned["previous_digest"] or "")
-    return _Part(cluster, tuple(attempts), first, last, previous, writes, min(times), max(times))
+    times = [row["cycle_at"] for row in rows]
+    head = {**(before or rows[0]), "manifest_digest": rows[0]["previous_digest"] or ""}
+    return _Part(cluster, tuple(attempts), first, last, head, writes, min(times), max(times))
 
 
 def _rows_of(attempt: Attempt) -> list[Mapping[str, Any]]:
@@ -155,7 +169,7 @@ def _write(lake: str, folder: Path, parts: Sequence[_Part]) -> Exported:
     exported = Exported(folder, cycles=len({(p.cluster, a.cycle_at) for p in parts for a in p.attempts}))
     for name in TABLES:
         exported.rows[name] = _copy(lake, folder, name, parts)
-    _anchor(lake, folder, parts, exported)
+    _anchor(folder, parts, exported)
     for part in parts:
         exported.missing += _missing(folder, part)
         exported.clusters[part.cluster] = {
@@ -164,7 +178,7 @@ def _write(lake: str, folder: Path, parts: Sequence[_Part]) -> Exported:
             "attempts": len(part.attempts),
             "first_sequence": part.first,
             "last_sequence": part.last,
-            "anchor": part.previous_digest,
+            "anchor": part.before["manifest_digest"],
         }
     _describe(lake, folder, exported)
     return exported
@@ -246,37 +260,23 @@ def _days(first: datetime, last: datetime) -> list[date]:
     return [first.date() + timedelta(days=n) for n in range((last.date() - first.date()).days + 1)]
 
 
-def _anchor(lake: str, folder: Path, parts: Sequence[_Part], exported: Exported) -> None:
+def _anchor(folder: Path, parts: Sequence[_Part], exported: Exported) -> None:
     """An anchor for every chain that does not begin with its first row, unless upkeep has left one there."""
-    import pyarrow as pa
-    from deltalake import DeltaTable, write_deltalake
+    from deltalake import write_deltalake
 
     path = folder / "anchors"
     known = {(row["cluster"], row["sequence"]) for row in read_table(folder, "anchors")} if path.exists() else set()
     wanted = [part for part in parts if part.first > 1 and (part.cluster, part.first - 1) not in known]
-    if not wanted:
-        return
-    if not path.exists():
-        raise BadInput(f"{lake} has no table `anchors`: run `evenkeel upkeep` or a cycle with it first")
-    now = datetime.now(UTC)
-    schema = pa.schema(DeltaTable(str(path)).schema().to_arrow())
-    rows = [_anchor_row(part, now) for part in wanted]
-    write_deltalake(str(path), pa.Table.from_pylist(rows, schema=schema), mode="append")
-    exported.rows["anchors"] += len(rows)
+    if wanted:
+        now = datetime.now(UTC)
+        rows = as_arrow("anchors", [_anchor_row(part, now) for part in wanted])
+        write_deltalake(str(path), rows, mode="append", partition_by=list(TABLES["anchors"].partition))
+        exported.rows["anchors"] += len(wanted)
 
 
 def _anchor_row(part: _Part, now: datetime) -> dict[str, Any]:
-    head = min((row for a in part.attempts for row in _rows_of(a)), key=lambda row: int(row["sequence"]))
-    return {
-        "cluster": part.cluster,
-        "sequence": part.first - 1,
-        "manifest_digest": part.previous_digest,
-        # Of the row before only the digest is known from here.
-        "cycle_at": head["cycle_at"],
-        "recorded_at": head["recorded_at"],
-        "made_at": now,
-        "code_version": code_version(),
-    }
+    taken = {name: part.before[name] for name in ("cluster", "manifest_digest", "cycle_at", "recorded_at")}
+    return {**taken, "sequence": part.first - 1, "made_at": now, "code_version": code_version()}
 
 
 def _missing(folder: Path, part: _Part) -> Iterator[Missing]:

@@ -93,9 +93,13 @@ def read_attempts(lake: str | Path, *, cluster: str | None = None) -> list[Attem
 
     Raises LakeError where there is no lake, or its `cycles` table cannot be read.
     """
-    rows = sorted(_rows(lake, "cycles", _equals("cluster", cluster)), key=lambda r: (r["cluster"], r["sequence"]))
+    return attempts_of(_rows(lake, "cycles", _equals("cluster", cluster)))
+
+
+def attempts_of(rows: Iterable[Row]) -> list[Attempt]:
+    """The attempts that rows of `cycles` make; one of which only the `closed` row is there is left out."""
     attempts: dict[tuple[str, datetime, str], dict[str, Row]] = {}
-    for row in rows:
+    for row in sorted(rows, key=lambda row: (row["cluster"], row["sequence"])):
         kinds = attempts.setdefault((row["cluster"], row["cycle_at"], row["attempt_id"]), {})
         kinds.setdefault(row["row_kind"], row)
     found = [Attempt(kinds["planned"], kinds.get("closed")) for kinds in attempts.values() if "planned" in kinds]

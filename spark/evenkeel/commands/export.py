@@ -38,8 +38,8 @@ def run(given: argparse.Namespace) -> int:
             print(f"  {table}: {rows:,} rows")
     for one in done.missing[:_MISSING_SHOWN]:
         print(
-            f"missing: {one.table} of {one.cluster} at {one.cycle_at.isoformat()}: {one.found:,} of {one.listed:,} rows "
-            f"of write {one.write_id} are left; they are past their retention",
+            f"missing: {one.table} of {one.cluster} at {one.cycle_at.isoformat()}: {one.found:,} of {one.listed:,} "
+            f"rows of write {one.write_id} are left; they are past their retention",
             file=sys.stderr,
         )
     if len(done.missing) > _MISSING_SHOWN:

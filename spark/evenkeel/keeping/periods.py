@@ -60,7 +60,11 @@ class Periods:
             ("observed_days", "audit_days", "no manifest would list the rows any more"),
             ("considered_days", "audit_days", "no manifest would list the rows any more"),
             ("topics_days", "observed_days", "a cycle whose topics are gone is verified from bundle_load on"),
-            ("unlisted_days", "topics_days", "rows of an open run are left alone that long, and would outlast the period"),
+            (
+                "unlisted_days",
+                "topics_days",
+                "rows of an open run are left alone that long, and would outlast the period",
+            ),
         )
         return [
             f"{shorter} ({getattr(self, shorter)}) must not exceed {longer} ({getattr(self, longer)}): {why}"

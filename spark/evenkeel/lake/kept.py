@@ -20,7 +20,9 @@ ANCHORS = Table(
     (
         Column("cluster", "string", "Pulsar cluster", nullable=False),
         Column("sequence", "bigint", "`sequence` of the last row dropped", nullable=False),
-        Column("manifest_digest", "string", "its `manifest_digest`: `previous_digest` of the row after", nullable=False),
+        Column(
+            "manifest_digest", "string", "its `manifest_digest`: `previous_digest` of the row after", nullable=False
+        ),
         Column("cycle_at", "timestamp", "its cycle", nullable=False),
         Column("recorded_at", "timestamp", "when it had been recorded", nullable=False),
         Column("made_at", "timestamp", "when the anchor was written", nullable=False),

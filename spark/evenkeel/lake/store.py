@@ -131,7 +131,7 @@ class Lake:
         if not listed:
             return spark.createDataFrame([], TABLES[table].struct_type())
         ids, path = sorted({write.write_id for write in listed}), self.path(table)
-        files = added_files(path, {write.version for write in listed})
+        files = added_files(path, {write.version for write in listed}, ids)
         if files is None:
             frame = spark.read.format("delta").load(path)
         else:
@@ -148,6 +148,8 @@ def create_statement(table: Table, path: str) -> str:
     properties = {**_PROPERTIES, **version_properties(version_days(table.name))}
     if not {"cycle_at", "write_id"} <= set(table.column_names()):
         del properties["delta.dataSkippingStatsColumns"]
+    elif table.name == "cycles":
+        properties["delta.dataSkippingStatsColumns"] += ",sequence"  # leads to the head of the chain
     if table.layer in _WITH_CHANGE_FEED:
         properties["delta.enableChangeDataFeed"] = "true"
     if table.serializable:
