@@ -1,7 +1,7 @@
-"""A small recorded history, written as the pipeline writes it: rows under write ids with their digests, then manifests.
+"""A small recorded history, written as the pipeline does: rows under write ids with their digests, then manifests.
 
-Every cycle holds one row or a few of each kind of table: topics, loads with averages and maps, state that the next cycle
-takes over, decisions that acted and decisions that came to nothing, settings, a command and its outcome.
+Every cycle holds one row or a few of each kind of table: topics, loads with averages and maps, state that the next
+cycle takes over, decisions that acted and decisions that came to nothing, settings, a command and its outcome.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def _decision(subject: str, outcome: str, figure: float) -> Row:
     alternatives = [{"name": "b3:8080", "verdict": "next", "rule": "room", "measured": None}]
     return {
         "subject": subject, "subject_kind": "bundle", "strategy": "ThresholdShedder", "outcome": outcome,
-        "rule": "above", "measured": figure, "alternatives": alternatives, "numbers": numbers, "sentence": "It 'is' so.",
+        "rule": "above", "measured": figure, "alternatives": alternatives, "numbers": numbers, "sentence": "It 'is'.",
     }  # fmt: skip
 
 

@@ -44,7 +44,7 @@ def test_periods_on_record_hold_until_another_is_named() -> None:
 
 def test_a_shorter_period_than_promised_is_refused_unless_it_is_meant() -> None:
     recorded = Periods().as_dict()
-    with pytest.raises(SettingsError, match="version_days from 90 to 30.*--shorten"):
+    with pytest.raises(SettingsError, match=r"version_days from 90 to 30.*--shorten"):
         settled(recorded, {"version_days": 30}, shorten=False)
     assert settled(recorded, {"version_days": 30}, shorten=True).version_days == 30
     assert settled(None, {"version_days": 30}, shorten=False).version_days == 30, "nothing was promised yet"

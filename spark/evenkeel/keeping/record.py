@@ -20,8 +20,8 @@ Day = tuple[str, date]
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """`recorded`: day -> when the last attempt at any of its cycles was put on record. `rests_on`: day -> days whose rows
-    its cycles took over. `in_use`: days of the attempts that the next cycle takes its state from, and of theirs."""
+    """`recorded`: day -> when the last attempt at any of its cycles was put on record. `rests_on`: day -> days whose
+    rows its cycles took over. `in_use`: days of the attempts that a next cycle takes its state from, and of theirs."""
 
     recorded: Mapping[Day, datetime]
     rests_on: Mapping[Day, frozenset[Day]]

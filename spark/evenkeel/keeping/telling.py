@@ -66,7 +66,7 @@ def _growth(tables: Sequence[Stored]) -> Iterator[str]:
     log, small = sum(one.log or 0 for one in tables), sum(one.uncompacted for one in tables)
     yield f"most of all grows {rows.table}: {100 * rows.live / whole:.0f} % of the bytes are its rows"
     if history:
-        yield f"files that only earlier versions name: {100 * history / whole:.0f} %; they go when --version-days is over"
+        yield f"files of earlier versions: {100 * history / whole:.0f} %; they go when --version-days is over"
     if log:
         yield f"logs: {100 * log / whole:.0f} %; they go with the versions"
     yield f"files of a single write: {small:,}; `evenkeel upkeep` makes few of them once their date is over"
@@ -81,7 +81,9 @@ def _per_cycle(one: Stored, stored: Lakeful) -> float:
 def _columns(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
     widths = [max(len(row[n]) for row in (head, *rows)) for n in range(len(head))]
     for row in (head, *rows):
-        first, *others = (text.ljust(w) if n == 0 else text.rjust(w) for n, (text, w) in enumerate(zip(row, widths)))
+        first, *others = (
+            text.ljust(w) if n == 0 else text.rjust(w) for n, (text, w) in enumerate(zip(row, widths, strict=True))
+        )
         yield "  ".join((first, *others)).rstrip()
 
 

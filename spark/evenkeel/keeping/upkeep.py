@@ -166,11 +166,9 @@ class _Run:
             for batch in compact(self.spark, self.lake, todo):
                 done += batch.files
                 self.progress(f"{name}: {done:,} of {total:,} small files compacted{_dates(batch.first, batch.last)}")
-            all_dates = batches(inventory, self.now.date(), 10**12)
-            if sum(batch.files for batch in all_dates) > total:
-                self.left.append(
-                    f"{name}: {sum(b.files for b in all_dates) - total:,} small files, for the next upkeep"
-                )
+            left = sum(batch.files for batch in batches(inventory, self.now.date(), 10**12)) - total
+            if left:
+                self.left.append(f"{name}: {left:,} small files, for the next upkeep")
 
     def _vacuum(self, before: Mapping[str, Inventory]) -> None:
         for name in TABLES:
