@@ -81,10 +81,8 @@ def _per_cycle(one: Stored, stored: Lakeful) -> float:
 def _columns(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
     widths = [max(len(row[n]) for row in (head, *rows)) for n in range(len(head))]
     for row in (head, *rows):
-        first, *others = (
-            text.ljust(w) if n == 0 else text.rjust(w) for n, (text, w) in enumerate(zip(row, widths, strict=True))
-        )
-        yield "  ".join((first, *others)).rstrip()
+        cells = [text.rjust(width) for text, width in zip(row, widths, strict=True)]
+        yield "  ".join([row[0].ljust(widths[0]), *cells[1:]]).rstrip()
 
 
 def size(number: float | None) -> str:
