@@ -2,9 +2,9 @@
 
 `python -m benchmarks growth [--cycles 2000] [--measured 5] [--recording DIR]`. Goal: after 10,000 cycles, with upkeep
 run as scheduled, a cycle takes at most 1.3 times what it took after ten. The cycles measured are real ones, a second
-apart, over the same recorded snapshot. Those before them are copies of one real cycle, a minute apart: for each a commit
-in every table with a data file of its own, and its two rows in `cycles`, with statistics as Spark writes them; so logs,
-checkpoints and chains are as long as they would be.
+apart, over the same recorded snapshot. Those before them are copies of one real cycle, a minute apart: for each a
+commit in every table with a data file of its own, and its two rows in `cycles`, with statistics as Spark writes them;
+so logs, checkpoints and chains are as long as they would be.
 """
 
 from __future__ import annotations
