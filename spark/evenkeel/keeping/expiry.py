@@ -97,10 +97,13 @@ def clear_unlisted(spark: SparkSession, lake: Lake, inventory: Inventory, look: 
     table = inventory.table
     if table.name in OUTBOX or table.partition != ("cluster", "cycle_date"):
         return 0
-    cutoff = look.cutoff("unlisted")
+    # Of dates past the audit period the manifests are gone; what is left of them is there because it is needed.
+    first, cutoff = look.cutoff("audit"), look.cutoff("unlisted")
     due = {}
     for (cluster, day), files in inventory.places().items():
-        if cluster is None or day is None or day >= cutoff or look.done_before("unlisted", (cluster, day), files):
+        if cluster is None or day is None or not first <= day < cutoff:
+            continue
+        if look.done_before("unlisted", (cluster, day), files):
             continue
         young = [file.write_id for file in files if look.may_be_open(file)]
         if None not in young:  # a young file with rows of several writes: it waits
