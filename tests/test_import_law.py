@@ -20,7 +20,7 @@ LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"settings", "engine", "pulsar", "handover"}),
     frozenset({"decisions", "lake", "aggregation"}),
     frozenset({"sources", "sinks", "rounds", "checks"}),
-    frozenset({"tasks", "agent"}),
+    frozenset({"tasks", "agent", "keeping"}),
     frozenset({"audit", "on_airflow"}),
     frozenset({"replay"}),
     frozenset({"commands", "conformance", "demo", "reference"}),
@@ -45,7 +45,7 @@ DECISIONS_MAY_IMPORT = {
 }
 CLOCK = {"now", "utcnow", "today"}
 HEAVY_IN_DAGS = {"pyspark", "great_expectations", "deltalake", "delta", "pandas", "altair"}
-DAGS_MAY_IMPORT_OURS = {"tasks", "replay", "on_airflow", "lake", "settings", "handover", "errors"}
+DAGS_MAY_IMPORT_OURS = {"tasks", "replay", "on_airflow", "lake", "keeping", "settings", "handover", "errors"}
 
 
 def imported(source: str) -> set[str]:

@@ -13,6 +13,7 @@ from evenkeel.commands import (
     control,
     engine,
     explain,
+    export,
     rebalance,
     replay,
     reports,
@@ -20,6 +21,7 @@ from evenkeel.commands import (
     simulate,
     takeover,
     trace,
+    upkeep,
     verify,
     wish,
 )
@@ -30,7 +32,7 @@ BAD_USAGE = 2
 _MODULES = (
     *(rebalance, collect, wish, control, takeover, agent),
     *(explain, trace, verify, replay, simulate),
-    *(reports, settings, engine),
+    *(reports, upkeep, export, settings, engine),
 )
 
 

@@ -21,6 +21,7 @@ _LAYERS = {
     "decided": "Decisions, each with its reason",
     "acted": "Plans, commands and the cycles themselves",
     "replayed": "What other strategies or settings would have decided; not part of the record",
+    "kept": "What upkeep did",
 }
 
 
@@ -52,7 +53,7 @@ def _table(table: Table) -> list[str]:
         f"### {table.name}",
         "",
         f"{table.comment} Written by {', '.join(table.producers)}. Key: {key}. "
-        f"Partitioned by {', '.join(table.partition)}.",
+        f"Partitioned by {', '.join(table.partition) or 'nothing'}.",
         "",
         "| column | type | unit | meaning |",
         "|---|---|---|---|",

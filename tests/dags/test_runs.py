@@ -19,7 +19,7 @@ from urllib.parse import quote
 import psutil
 import pytest
 
-from evenkeel.audit.read import Attempt, read_attempts, read_rows
+from evenkeel.audit.read import Attempt, read_attempts, read_rows, read_table
 from evenkeel.lake.tables import TABLES
 from evenkeel.on_airflow.errors import Refused
 from evenkeel.on_airflow.home import Wiring
@@ -39,19 +39,19 @@ def run(airflow: Airflow, **conf: Any) -> dict[str, Any]:
     return ended(airflow, airflow.rest.trigger(DAG_ID, logical_date=None, conf=conf))
 
 
-def ended(airflow: Airflow, run_id: str) -> dict[str, Any]:
+def ended(airflow: Airflow, run_id: str, dag: str = DAG_ID) -> dict[str, Any]:
     until = time.monotonic() + PATIENCE_SECONDS
     while time.monotonic() < until:
-        found = airflow.rest.run(DAG_ID, run_id)
+        found = airflow.rest.run(dag, run_id)
         if found["state"] in ("success", "failed"):
             return found
         airflow.check()
         time.sleep(0.3)
-    raise AssertionError(f"{run_id} is not over: {states(airflow, run_id)}")
+    raise AssertionError(f"{run_id} is not over: {states(airflow, run_id, dag)}")
 
 
-def states(airflow: Airflow, run_id: str) -> dict[str, str]:
-    return {task["task_id"]: task["state"] for task in airflow.rest.tasks(DAG_ID, run_id)}
+def states(airflow: Airflow, run_id: str, dag: str = DAG_ID) -> dict[str, str]:
+    return {task["task_id"]: task["state"] for task in airflow.rest.tasks(dag, run_id)}
 
 
 def tries(airflow: Airflow, run_id: str) -> dict[str, int]:
@@ -322,3 +322,21 @@ def test_a_classic_master_comes_to_the_same_plan_as_connect(
     (classic,) = attempts(tmp_path / "lake", "alone", CYCLE)
     assert classic.plan_id == connect.plan_id
     assert classic.planned["settings_digest"] == connect.planned["settings_digest"]
+
+
+def test_upkeep_keeps_the_lake_that_cycles_are_written_to(airflow: Airflow, lake: Path, both: dict[str, Any]) -> None:
+    (before,) = attempts(lake, "good", CYCLE)
+    loads = read_rows(lake, before, "bundle_load")
+    refused = airflow.rest.trigger("upkeep", logical_date=None, conf={"audit_days": 5})
+    kept = airflow.rest.trigger("upkeep", logical_date=None, conf={"audit_days": 500})
+    assert ended(airflow, refused, "upkeep")["state"] == "failed"
+    assert "observed_days (30) must not exceed audit_days (5)" in airflow.rest.xcom(
+        "upkeep", refused, "upkeep", "reason"
+    )
+    assert ended(airflow, kept, "upkeep")["state"] == "success"
+    upkeeps = {row["state"]: row for row in read_table(lake, "upkeeps")}
+    assert (upkeeps["done"]["by"], upkeeps["done"]["periods"]["audit_days"]) == (kept, 500)
+    said = {one["table"]: one for one in json.loads(airflow.rest.xcom("upkeep", kept, "upkeep", "return_value"))}
+    assert said["bundle_load"]["files_after"] < said["bundle_load"]["files_before"]
+    (after,) = attempts(lake, "good", CYCLE)
+    assert (after.attempt_id, read_rows(lake, after, "bundle_load")) == (before.attempt_id, loads)

@@ -93,6 +93,7 @@ def test_a_file_that_is_gone_is_not_named(tmp_path) -> None:
     (tmp_path / "cluster=a%20b" / "part.parquet").touch()
     assert added_files(str(tmp_path), [3]) == [str(tmp_path / "cluster=a%20b" / "part.parquet")]
     assert added_files(str(tmp_path), [3, 4]) is None
+    assert added_files(str(tmp_path), [3], ["another"]) is None, "the version of a lake that was restored"
 
 
 def test_a_commit_names_its_run_its_write_and_what_it_read(spark, lake) -> None:

@@ -60,3 +60,11 @@ def test_the_preload_names_third_parties_only(tmp_path: Path) -> None:
     assert isinstance(modules, tuple)
     assert "great_expectations" in modules
     assert [name for name in modules if name.startswith("evenkeel")] == []
+
+
+def test_upkeep_runs_by_hand_only_unless_a_schedule_is_given(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setenv("EVENKEEL_UPKEEP_SCHEDULE", "* * * * *")
+    home = AirflowHome.of(tmp_path)
+    assert home.environment(WIRING, 1)["EVENKEEL_UPKEEP_SCHEDULE"] == "none"
+    daily = Wiring(Path("/checkout"), "c", "/lake", upkeep="17 3 * * *")
+    assert home.environment(daily, 1)["EVENKEEL_UPKEEP_SCHEDULE"] == "17 3 * * *"

@@ -29,7 +29,7 @@ def table_exists(spark: SparkSession, path: str) -> bool:
     """Whether a Delta table stands at `path`."""
     log = local_log(path)
     if log is not None:
-        return log.is_dir() and any(log.glob("*.json"))
+        return _first_known(log) is not None or (log.is_dir() and bool(_listed(log)))
     try:
         spark.sql(f"DESCRIBE DETAIL delta.`{path}`").collect()
     except Exception as error:
@@ -42,7 +42,7 @@ def table_exists(spark: SparkSession, path: str) -> bool:
 def newest_version(path: str) -> int | None:
     """The newest version in a log that can be listed from here; None for an object store."""
     log = local_log(path)
-    return None if log is None else max((int(commit.stem) for commit in _commits(log)), default=-1)
+    return None if log is None else _newest(log)
 
 
 def committed_version(spark: SparkSession, path: str, write_id: str, *, after: int | None) -> int | None:
@@ -62,35 +62,66 @@ def committed_version(spark: SparkSession, path: str, write_id: str, *, after: i
     return versions[0] if versions else None
 
 
-def added_files(path: str, versions: Iterable[int]) -> list[str] | None:
+def added_files(path: str, versions: Iterable[int], write_ids: Iterable[str] = ()) -> list[str] | None:
     """The data files that these commits added, or None where the log or one of the files cannot be read from here.
 
     A commit of ours only adds, and files never change. That they were compacted into others later does not matter as
-    long as they are there.
+    long as they are there. Each of the writes must be named by one of the commits: in a lake that was exported or
+    restored a version has another meaning.
     """
     log = local_log(path)
     if log is None or _GLOB & set(path):
         return None
     found: list[str] = []
+    unnamed = set(write_ids)
     for version in sorted(versions):
         try:
-            text = (log / f"{version:020d}.json").read_text(encoding="utf-8")
+            text = _commit(log, version).read_text(encoding="utf-8")
         except FileNotFoundError:
             return None
+        unnamed = {one for one in unnamed if one not in text}
         actions = (json.loads(line) for line in text.splitlines() if '"add"' in line)
         found += [str(log.parent / unquote(action["add"]["path"])) for action in actions if "add" in action]
-    return found if found and all(Path(file).is_file() for file in found) else None
+    return found if found and not unnamed and all(Path(file).is_file() for file in found) else None
 
 
 def _versions_carrying(spark: SparkSession, path: str, write_id: str, after: int | None) -> list[int]:
     log = local_log(path)
     if log is not None:
-        newer = (commit for commit in _commits(log) if after is None or int(commit.stem) > after)
-        return sorted(int(commit.stem) for commit in newer if write_id in commit.read_text(encoding="utf-8"))
+        newer = range(0 if after is None else after + 1, _newest(log) + 1)
+        commits = ((version, _commit(log, version)) for version in newer)
+        return [n for n, commit in commits if commit.is_file() and write_id in commit.read_text(encoding="utf-8")]
     history = spark.sql(f"DESCRIBE HISTORY delta.`{path}` LIMIT {_LOOK_BACK}")
     rows = history.where(history.userMetadata.contains(write_id)).select("version").collect()
     return sorted(int(row["version"]) for row in rows)
 
 
-def _commits(log: Path) -> list[Path]:
-    return [commit for commit in log.glob("[0-9]*.json") if commit.stem.isdigit()]
+def _newest(log: Path) -> int:
+    """The newest version of a log, -1 without any.
+
+    Commits are asked for one by one from the last checkpoint on: a log of months has a hundred thousand files, and
+    listing it for every append would make each cycle slower than the one before.
+    """
+    newest = _first_known(log)
+    if newest is None:
+        return max(_listed(log), default=-1)
+    while _commit(log, newest + 1).exists():
+        newest += 1
+    return newest
+
+
+def _first_known(log: Path) -> int | None:
+    """A version that is there for sure, without listing: that of the last checkpoint, or the first of all."""
+    try:
+        version = int(json.loads((log / "_last_checkpoint").read_text(encoding="utf-8"))["version"])
+    except (OSError, ValueError, KeyError, TypeError):
+        version = 0
+    return version if _commit(log, version).exists() else None
+
+
+def _commit(log: Path, version: int) -> Path:
+    return log / f"{version:020d}.json"
+
+
+def _listed(log: Path) -> list[int]:
+    return [int(commit.stem) for commit in log.glob("[0-9]*.json") if commit.stem.isdigit()]

@@ -20,7 +20,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from evenkeel.lake.commits import newest_version
-from evenkeel.lake.manifest import is_conflict
+from evenkeel.lake.conflicts import is_conflict
 from evenkeel.lake.store import Lake
 from evenkeel.lake.tables import TABLES
 from evenkeel.lake.times import with_moments

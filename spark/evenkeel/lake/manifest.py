@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 from evenkeel.errors import LakeError
 from evenkeel.handover import Write
+from evenkeel.lake.commits import local_log
+from evenkeel.lake.conflicts import is_conflict
 from evenkeel.lake.store import Lake
 from evenkeel.lake.tables import TABLES
 from evenkeel.lake.times import is_one_of
@@ -33,7 +35,6 @@ _CHAINED = frozenset({"sequence", "attempt", "previous_digest", "manifest_digest
 # Not part of what an attempt is: the clock, and where the row came to stand.
 _OUTSIDE_THE_BODY = _CHAINED | {"body_digest", "recorded_at", "cycle_date", "write_id"}
 _TRIES = 30
-_CONFLICTS = ("DELTA_CONCURRENT_APPEND", "ConcurrentAppendException", "DELTA_CONCURRENT_TRANSACTION")
 
 
 def body_digest(row: Mapping[str, Any]) -> str:
@@ -63,13 +64,8 @@ def append_manifests(spark: SparkSession, lake: Lake, rows: Sequence[dict[str, A
         except Exception as error:
             if attempt == _TRIES or not is_conflict(error):
                 raise
-            log.info("another publisher extended the chain first; trying again (%d of %d)", attempt, _TRIES)
+            log.info("another publisher, or upkeep, came first; trying again (%d of %d)", attempt, _TRIES)
             time.sleep(random.uniform(0.0, 0.2 * attempt))
-
-
-def is_conflict(error: Exception) -> bool:
-    """Whether another writer's commit came first, under Serializable isolation: look at the table anew."""
-    return any(sign in str(error) for sign in _CONFLICTS)
 
 
 def _demand_one_attempt_each(rows: Sequence[dict[str, Any]]) -> None:
@@ -87,10 +83,13 @@ def _append_on_head(spark: SparkSession, lake: Lake, rows: Sequence[dict[str, An
 
     same_cycle = is_one_of((row["cluster"], row["cycle_at"].isoformat()) for row in rows)
     its_attempt = F.col("attempt_id").isin([row["attempt_id"] for row in rows])
+    # Whatever came since the log was looked at stands behind that row, so no newer head can be missed.
+    behind = F.col("sequence") >= _lower_bound(lake, sorted({row["cluster"] for row in rows}))
     heads = (
         spark.read.format("delta")
         .load(lake.path("cycles"))
         .where(F.col("cluster").isin([row["cluster"] for row in rows]))
+        .where(behind | same_cycle)
         .groupBy(F.col("cluster"))
         .agg(
             F.max_by(F.struct("sequence", "manifest_digest"), "sequence").alias("head"),
@@ -114,6 +113,24 @@ def _append_on_head(spark: SparkSession, lake: Lake, rows: Sequence[dict[str, An
     ).select([F.col(c.name).cast(c.type).alias(c.name) for c in CYCLES.columns])
     metadata = json.dumps({"manifest_of": [[row["cluster"], str(row["cycle_at"])] for row in rows]})
     linked.write.format("delta").mode("append").option("userMetadata", metadata).save(lake.path("cycles"))
+
+
+def _lower_bound(lake: Lake, clusters: Sequence[str]) -> int:
+    """A sequence that the head of every one of these chains has reached, from the log's statistics; 0 where they do not
+    say. With it the statement opens one file instead of all that were written since the last upkeep."""
+    if local_log(lake.path("cycles")) is None:
+        return 0
+    from deltalake import DeltaTable
+
+    actions = DeltaTable(lake.path("cycles")).get_add_actions(flatten=True)
+    if "max.sequence" not in actions.schema.names:
+        return 0
+    reached = dict.fromkeys(clusters, 0)
+    columns = (actions.column(name).to_pylist() for name in ("partition.cluster", "max.sequence"))
+    for cluster, sequence in zip(*columns, strict=True):
+        if cluster in reached:
+            reached[cluster] = max(reached[cluster], sequence or 0)
+    return min(reached.values())
 
 
 def _frame(spark: SparkSession, rows: Sequence[dict[str, Any]]) -> DataFrame:

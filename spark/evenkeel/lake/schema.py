@@ -39,7 +39,7 @@ class Table:
     """One Delta table of the lake.
 
     `key` names a row within one write; `partition` are the partition columns; `producers` the tasks that write it;
-    `layer` is observed, checked, derived, wished, decided, acted or replayed.
+    `layer` is observed, checked, derived, wished, decided, acted, replayed or kept.
     """
 
     name: str

@@ -5,7 +5,7 @@ On an object store two kinds of writers could overwrite each other's commits, so
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
@@ -37,13 +37,14 @@ def append_row(lake: Lake, table: str, row: Mapping[str, Any], session: Session)
 
     if not DeltaTable.is_deltatable(path):
         raise NoLake(f"there is no table {table} in {lake.root}: name the lake that cycles are written to (--lake)")
-    write_deltalake(path, _arrow(table, row), mode="append")
+    write_deltalake(path, as_arrow(table, [row]), mode="append")
 
 
-def _arrow(table: str, row: Mapping[str, Any]) -> pa.Table:
+def as_arrow(table: str, rows: Iterable[Mapping[str, Any]]) -> pa.Table:
+    """Rows of a table that has plain columns only."""
     import pyarrow as pa
 
     kinds = {"string": pa.string(), "bigint": pa.int64(), "timestamp": pa.timestamp("us", tz="UTC")}
     columns = TABLES[table].columns
     schema = pa.schema([pa.field(c.name, kinds[c.type], nullable=c.nullable) for c in columns])
-    return pa.Table.from_pylist([{c.name: row[c.name] for c in columns}], schema=schema)
+    return pa.Table.from_pylist([{c.name: row[c.name] for c in columns} for row in rows], schema=schema)

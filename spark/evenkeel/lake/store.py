@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,26 +17,30 @@ from typing import TYPE_CHECKING, Any
 from evenkeel.engine.code import code_digest, code_version
 from evenkeel.handover import Handover, Write
 from evenkeel.lake.commits import added_files, committed_version, newest_version, table_exists
+from evenkeel.lake.conflicts import is_conflict
 from evenkeel.lake.observing import observed
 from evenkeel.lake.schema import STAMP_NAMES, Table, column_definition, sql_text
 from evenkeel.lake.tables import OF_RECORD, TABLES
 from evenkeel.lake.upgrading import upgrade
+from evenkeel.lake.versions import version_days, version_properties
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 log = logging.getLogger(__name__)
 
-# A checkpoint costs as much as a dozen appends, so it is rare; retention is bound by the audit periods. Readers find
-# their files by partition, cycle and write: statistics of all other columns took half the time of a small append.
+# A checkpoint costs as much as a dozen appends, so it is rare. Readers find their files by partition, cycle and write:
+# statistics of all other columns took half the time of a small append.
 _PROPERTIES = {
     "delta.dataSkippingStatsColumns": "cycle_at,write_id",
     "delta.checkpointInterval": "100",
-    "delta.logRetentionDuration": "interval 90 days",
-    "delta.deletedFileRetentionDuration": "interval 90 days",
     "delta.enableDeletionVectors": "false",
 }
+# Of small tables whose rows an auditor compares between two versions. A table that only grows pays nothing for it;
+# in the others upkeep's own deletions would be kept once more, as changes.
+_WITH_CHANGE_FEED = frozenset({"acted", "wished"})
 _PARALLEL_APPENDS = 4
+_TRIES = 5
 
 
 class Lake:
@@ -106,7 +110,7 @@ class Lake:
         watched, told = observed(digested, digest_metrics(clusters), f"digest_{write_id}")
         rows = watched.drop(ROW_DIGEST)
         said = commit_metadata(handover, task, write_id, reads)
-        rows.write.format("delta").mode("append").option("userMetadata", said).save(self.path(name))
+        _committed(lambda: rows.write.format("delta").mode("append").option("userMetadata", said).save(self.path(name)))
         metrics = told(rows)
         version = committed_version(frame.sparkSession, self.path(name), write_id, after=before)
         if version is None:
@@ -123,7 +127,8 @@ class Lake:
 
         Without any write of `table` the frame is empty and has the table's columns. Rows are read from the very files
         that the writes' commits added, where the log can be read from here and the files are still there: that takes a
-        third of the time of asking Delta for the table's state. Else Delta finds them by write id.
+        third of the time of asking Delta for the table's state. Else Delta finds them by write id in the table as it is
+        now: the version that they were committed in may be past its period, and rows are compacted, never changed.
         """
         from pyspark.sql import functions as F
 
@@ -131,9 +136,9 @@ class Lake:
         if not listed:
             return spark.createDataFrame([], TABLES[table].struct_type())
         ids, path = sorted({write.write_id for write in listed}), self.path(table)
-        files = added_files(path, {write.version for write in listed})
+        files = added_files(path, {write.version for write in listed}, ids)
         if files is None:
-            frame = spark.read.format("delta").option("versionAsOf", max(write.version for write in listed)).load(path)
+            frame = spark.read.format("delta").load(path)
         else:
             frame = spark.read.schema(TABLES[table].struct_type()).option("basePath", path).parquet(*files)
         found = frame.where(F.col("write_id").isin(ids))
@@ -155,14 +160,19 @@ def with_all_columns(frame: DataFrame, table: Table) -> DataFrame:
 def create_statement(table: Table, path: str) -> str:
     """The table's DDL, with the comments that `DESCRIBE` and a catalog show."""
     columns = ",\n  ".join(column_definition(column) for column in table.columns)
-    properties = dict(_PROPERTIES)
+    properties = {**_PROPERTIES, **version_properties(version_days(table.name))}
     if not {"cycle_at", "write_id"} <= set(table.column_names()):
         del properties["delta.dataSkippingStatsColumns"]
+    elif table.name == "cycles":
+        properties["delta.dataSkippingStatsColumns"] += ",sequence"  # leads to the head of the chain
+    if table.layer in _WITH_CHANGE_FEED:
+        properties["delta.enableChangeDataFeed"] = "true"
     if table.serializable:
         properties["delta.isolationLevel"] = "Serializable"
+    partitioned = f"PARTITIONED BY ({', '.join(table.partition)})\n" if table.partition else ""
     return (
         f"CREATE TABLE IF NOT EXISTS delta.`{path}` (\n  {columns}\n) USING delta\n"
-        f"PARTITIONED BY ({', '.join(table.partition)})\nCOMMENT {sql_text(table.comment)}\n"
+        f"{partitioned}COMMENT {sql_text(table.comment)}\n"
         f"TBLPROPERTIES ({', '.join(f'{sql_text(k)} = {sql_text(v)}' for k, v in properties.items())})"
     )
 
@@ -193,3 +203,15 @@ def commit_metadata(handover: Handover, task: str, write_id: str, reads: Sequenc
         "reads": [[write.table, write.version, write.write_id] for write in reads],
     }
     return json.dumps(body, sort_keys=True, ensure_ascii=False)
+
+
+def _committed(append: Callable[[], None]) -> None:
+    """Appends, and once more where upkeep changed a property of the table meanwhile: such a try has left nothing."""
+    for attempt in range(1, _TRIES + 1):
+        try:
+            append()
+            return
+        except Exception as error:
+            if attempt == _TRIES or not is_conflict(error):
+                raise
+            log.info("the table changed under an append; trying again (%d of %d)", attempt, _TRIES)

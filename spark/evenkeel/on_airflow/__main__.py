@@ -29,7 +29,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _say("starting the Spark Connect server")
         with engine_for(asked.home) as engine:
             wiring = Wiring(
-                source_root().parent, engine.airflow_connection(), str(asked.lake), asked.config, asked.schedule
+                source_root().parent,
+                engine.airflow_connection(),
+                str(asked.lake),
+                asked.config,
+                asked.schedule,
+                upkeep=asked.upkeep,
             )
             with airflow_for(asked.home / "airflow", wiring, say=_say) as airflow:
                 _serve(airflow)
@@ -56,7 +61,8 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--home", type=Path, default=demo, help="folder for Airflow's and the engine's own files")
     parser.add_argument("--lake", type=Path, default=demo / "lake", help="root of the tables")
     parser.add_argument("--config", type=Path, default=checkout / "demo" / "evenkeel.toml", help="the clusters")
-    parser.add_argument("--schedule", default="none", help="cron expression of the DAG; none: manual runs")
+    parser.add_argument("--schedule", default="none", help="cron expression of `rebalance`; none: manual runs")
+    parser.add_argument("--upkeep", default="none", help="cron expression of `upkeep`, once a day; none: manual runs")
     return parser.parse_args(arguments)
 
 

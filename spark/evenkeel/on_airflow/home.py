@@ -30,7 +30,7 @@ class Wiring:
 
     `checkout` holds `dags/` and `plugins/`; `connection` is the value of the Spark connection (a URI or JSON); `lake`
     the root of the tables; `configuration` the file with the clusters; `schedule` a cron expression or `none`; `users`
-    are further users as `name:role` beside the admin.
+    are further users as `name:role` beside the admin; `upkeep` is the schedule of the DAG of that name.
     """
 
     checkout: Path
@@ -39,6 +39,7 @@ class Wiring:
     configuration: Path | None = None
     schedule: str = "none"
     users: tuple[str, ...] = ()
+    upkeep: str = "none"
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +114,7 @@ class AirflowHome:
             SPARK_CONNECTION: wiring.connection,
             "EVENKEEL_LAKE": wiring.lake,
             "EVENKEEL_SCHEDULE": wiring.schedule,
+            "EVENKEEL_UPKEEP_SCHEDULE": wiring.upkeep,
             "PYTHONPATH": str(source_root()),
             "PYSPARK_PYTHON": sys.executable,  # a classic master's workers would take whatever python3 is on the path
             "PYTHONUNBUFFERED": "1",
@@ -153,7 +155,8 @@ def tail(log: Path, lines: int = 6) -> str:
 
 
 def _inherited() -> dict[str, str]:
-    foreign = ("AIRFLOW", "EVENKEEL_LAKE", "EVENKEEL_CONFIG", "EVENKEEL_SCHEDULE", "SPARK_", "PYSPARK_", "PYTHON")
+    ours = ("EVENKEEL_LAKE", "EVENKEEL_CONFIG", "EVENKEEL_SCHEDULE", "EVENKEEL_UPKEEP_SCHEDULE")
+    foreign = ("AIRFLOW", *ours, "SPARK_", "PYSPARK_", "PYTHON")
     return {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
 
 

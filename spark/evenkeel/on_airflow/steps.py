@@ -5,6 +5,7 @@ A task that fails leaves its reason beside its hand-over (XCom `reason`), so tha
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -121,6 +122,22 @@ def carry_out(
         return task(PUBLISH)(spark, replace(handover, awaiting={}), sending())
 
     return _carried_out(publish, ti, events, handover)
+
+
+def keep(spark: SparkSession, params: Mapping[str, Any], dag_run: Any, ti: TaskInstance) -> str:
+    """Runs an upkeep of the lake; returns, as JSON, what was done to each table."""
+    from evenkeel.keeping.periods import NAMES
+    from evenkeel.keeping.telling import upkeep_as_json, upkeep_as_text
+    from evenkeel.keeping.upkeep import Request
+    from evenkeel.keeping.upkeep import keep as keep_lake
+
+    with _told_to_operators(ti), _spark_watched(ti):
+        given = {name: params.get(name) for name in NAMES}
+        request = Request(lake_root(), str(dag_run.run_id), given, bool(params.get("shorten")))
+        done = keep_lake(spark, request, lambda line: log.info("%s", line))
+        for line in upkeep_as_text(done):
+            log.info("%s", line)
+        return json.dumps(list(upkeep_as_json(done)))
 
 
 def answers_of(handover: Handover, answer: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -11,7 +11,7 @@ from evenkeel.lake.approvals import answers
 from evenkeel.lake.controls import paused
 from evenkeel.lake.outbox import SENT, recent_acts
 from evenkeel.lake.store import Lake
-from evenkeel.lake.times import iso
+from evenkeel.lake.times import iso, moment
 from evenkeel.settings import EffectiveSettings
 from evenkeel.tasks.permits import DRY_RUN, Circumstances
 from evenkeel.tasks.remembering import is_steered
@@ -31,7 +31,8 @@ def circumstances(
 ) -> dict[str, Circumstances]:
     """Of each cluster that has a plan (cluster -> plan id)."""
     clusters = sorted(plans)
-    newest, pauses = _newest(spark, lake, clusters), paused(spark, lake, clusters)
+    oldest = min(cycle.at for cycle in handover.open_cycles() if cycle.cluster in plans)
+    newest, pauses = _newest(spark, lake, clusters, oldest), paused(spark, lake, clusters)
     acts = _acts_of_these_cycles(spark, lake, handover, clusters)
     replies = answers(spark, lake, sorted(plans.values()))
     found = {}
@@ -57,11 +58,12 @@ def circumstances(
     return found
 
 
-def _newest(spark: SparkSession, lake: Lake, clusters: list[str]) -> dict[str, datetime]:
-    """The newest cycle of each cluster on record, backfills aside."""
+def _newest(spark: SparkSession, lake: Lake, clusters: list[str], since: datetime) -> dict[str, datetime]:
+    """The newest cycle of each cluster on record from a moment on, backfills aside."""
     from pyspark.sql import functions as F
 
     rows = spark.read.format("delta").load(lake.path("cycles")).where(F.col("cluster").isin(clusters))
+    rows = rows.where(F.col("cycle_at") >= moment(since.isoformat()))
     rows = rows.where(F.col("kind") != "backfill").groupBy(F.col("cluster")).agg(F.max("cycle_at").alias("cycle_at"))
     found = rows.select("cluster", iso("cycle_at").alias("cycle_at")).collect()
     return {row["cluster"]: datetime.fromisoformat(row["cycle_at"]) for row in found}

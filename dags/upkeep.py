@@ -1,0 +1,106 @@
+"""
+### Upkeep: keep what was promised, and no more
+
+Once a day, while cycles go on: rows past their period are dropped (whole dates where that is all of them), small files
+of dates that are over become few, and files that no promised version names are removed.
+
+```
+ upkeep   periods settled ──► rows past them go ──► manifests past theirs, ──► closed dates ──► VACUUM ──► `upkeeps`
+          and on record       unlisted rows too     behind an anchor           compacted                   what was done
+```
+
+**Params** (all optional; *Trigger DAG w/ config*). The periods belong to the lake: what one run was told holds for the
+ones after it, so nothing has to be given twice.
+
+| param | days to keep | at first |
+|---|---|---|
+| `audit_days` | manifests, decisions that acted, commands, outcomes, settings, approvals, controls, wishes | 400 |
+| `observed_days` | what was observed, validation, `bundle_load`, `broker_load`, `strategy_state` | 30 |
+| `considered_days` | decisions that came to nothing | 30 |
+| `topics_days` | `topic_stats` | 14 |
+| `unlisted_days` | rows that no manifest lists: what a killed try left | 7 |
+| `version_days` | versions of the tables, for time travel | 90 |
+| `topic_version_days` | versions of `topic_stats` | 7 |
+| `shorten` | allow periods shorter than the lake was promised; what is dropped does not come back | |
+
+```json
+{"audit_days": 800}
+```
+
+**Never dropped**, whatever its age: what the next cycle takes its state from, what a cycle inside its period rests on,
+the head of a cluster's chain, a pause that holds, and whatever was written in the last `unlisted_days`.
+
+**A re-run** does what is left to do; a run that was killed anywhere is simply run again. Two at once do no harm.
+
+**A backfill** makes no sense here: upkeep looks at the tables as they are now. One of *rebalance* makes the dates that
+it decides fresh: their rows are kept for a whole period from then on.
+
+**When it is red**: periods that contradict each other, or are shorter than promised, are refused by name before
+anything is touched. The log says per table what was dropped, compacted and freed; so do the rows of `upkeeps`.
+"""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from airflow.sdk import Asset, CronTriggerTimetable, Param, dag, task
+
+from evenkeel.keeping.periods import MEANINGS, MOST_DAYS, NAMES
+from evenkeel.lake.tables import TABLES
+
+CONNECTION = "evenkeel_spark"
+# `none` leaves the DAG to manual runs.
+SCHEDULE = os.environ.get("EVENKEEL_UPKEEP_SCHEDULE", "17 3 * * *")
+DOC = """Drops what is past its period, compacts what is over, frees the space.
+
+Clear it freely: it does what is left to do."""
+OUTLETS = [
+    Asset(name=f"evenkeel/{table.name}", uri=f"evenkeel://lake/{table.name}")
+    for table in TABLES.values()
+    if "upkeep" in table.producers
+]
+PARAMS = {
+    name: Param(
+        None,
+        type=["null", "integer"],
+        minimum=1,
+        maximum=MOST_DAYS,
+        description=f"Days to keep {MEANINGS[name]}. Empty: as the lake was promised.",
+    )
+    for name in NAMES
+} | {"shorten": Param(False, type="boolean", description="Allow periods shorter than the lake was promised.")}
+
+
+@dag(
+    dag_id="upkeep",
+    description="Keeps the tables as long as promised: retention, compaction, vacuum",
+    schedule=None if SCHEDULE == "none" else CronTriggerTimetable(SCHEDULE, timezone="UTC"),
+    start_date=datetime(2020, 1, 1, tzinfo=UTC),
+    catchup=False,
+    max_active_runs=1,
+    dagrun_timeout=timedelta(hours=10),
+    default_args={
+        "owner": "evenkeel",
+        "retries": 2,
+        "retry_delay": timedelta(minutes=1),
+        "retry_exponential_backoff": True,
+        "max_retry_delay": timedelta(minutes=15),
+        "execution_timeout": timedelta(hours=3),
+    },
+    params=PARAMS,
+    tags=["evenkeel", "pulsar", "retention"],
+    doc_md=__doc__,
+)
+def upkeep() -> None:
+    @task.pyspark(task_id="upkeep", conn_id=CONNECTION, doc_md=DOC, outlets=OUTLETS)
+    def keep(spark: Any = None, params: Any = None, dag_run: Any = None, ti: Any = None) -> str:
+        from evenkeel.on_airflow import steps
+
+        return steps.keep(spark, params, dag_run, ti)
+
+    keep()
+
+
+upkeep()

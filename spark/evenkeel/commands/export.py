@@ -1,0 +1,56 @@
+"""`evenkeel export`: a range of cycles as a lake of its own, to be read and verified elsewhere."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from datetime import UTC, datetime
+
+from evenkeel.errors import BadInput
+
+_MISSING_SHOWN = 20
+
+
+def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """The options of `export`."""
+    parser = commands.add_parser("export", help="write a range of cycles as a lake of its own, to verify elsewhere")
+    parser.add_argument("--lake", required=True, metavar="DIR", help="where the tables are")
+    parser.add_argument("--cluster", metavar="NAME", help="of this cluster (default: of all)")
+    parser.add_argument("--from", dest="since", required=True, metavar="TIME", help="the first cycle, UTC")
+    parser.add_argument("--to", dest="until", required=True, metavar="TIME", help="the last cycle, UTC")
+    parser.add_argument("--out", required=True, metavar="DIR|FILE.tar", help="a new folder, or a new tar file")
+    parser.set_defaults(run=run)
+
+
+def run(given: argparse.Namespace) -> int:
+    """Writes the export and says what is in it."""
+    from evenkeel.audit.export import export
+    from evenkeel.keeping.telling import size
+
+    since, until = _moment("--from", given.since), _moment("--to", given.until)
+    done = export(given.lake, given.out, since=since, until=until, cluster=given.cluster)
+    print(f"{done.path}: {done.cycles:,} cycles, {size(done.size)}")
+    for name, part in sorted(done.clusters.items()):
+        rows = f"chain rows {part['first_sequence']} to {part['last_sequence']}"
+        print(f"  {name}: {part['attempts']:,} attempts from {part['from']} to {part['to']}, {rows}")
+    for table, rows in sorted(done.rows.items()):
+        if rows:
+            print(f"  {table}: {rows:,} rows")
+    for one in done.missing[:_MISSING_SHOWN]:
+        print(
+            f"missing: {one.table} of {one.cluster} at {one.cycle_at.isoformat()}: {one.found:,} of {one.listed:,} "
+            f"rows of write {one.write_id} are left; they are past their retention",
+            file=sys.stderr,
+        )
+    if len(done.missing) > _MISSING_SHOWN:
+        print(f"missing: {len(done.missing) - _MISSING_SHOWN:,} more writes, listed in export.json", file=sys.stderr)
+    print("To check it: unpack it, if it is a tar, and run `evenkeel verify --lake` with its folder")
+    return 0
+
+
+def _moment(option: str, text: str) -> datetime:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise BadInput(f"{option} {text!r} is no time: write it as 2026-11-21T08:27:04Z") from None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
