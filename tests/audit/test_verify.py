@@ -44,7 +44,7 @@ def recorded(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("verify")
     lines = []
     for cluster, name in CLUSTERS.items():
-        lines += [f"[clusters.{cluster}]", f'source = "recording:{RECORDINGS / name}"']
+        lines += [f"[clusters.{cluster}]", f'recording = "{RECORDINGS / name}"']
     lines += ["[clusters.modular.settings]", SETTINGS]
     (folder / "evenkeel.toml").write_text("\n".join(lines))
     for place in (0, -1):

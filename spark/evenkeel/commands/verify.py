@@ -75,6 +75,8 @@ def as_text(found: Report) -> str:
         deep = ", ".join(f"{count} from the {depth} on" for depth, count in sorted(depths.items(), reverse=True))
         came_out = f"{len(verified.reproduced)} of {verified.tried} cycles reproduced"
         lines.append(f"{came_out} ({deep})" if deep else came_out)
+    if verified.expired:
+        lines.append(f"{len(verified.expired)} cycles are past their period: of them the chain alone is left")
     idle = sum(attempt.plan_id is None for attempt in found.attempts)
     if idle:
         lines.append(f"{idle} attempts decided nothing (skipped or failed)")
@@ -96,6 +98,7 @@ def as_json(found: Report) -> dict[str, Any]:
         "attempts": len(found.attempts),
         "reproduced": len(found.verified.reproduced),
         "differing": len(found.verified.differing),
+        "expired": len(found.verified.expired),
         "undecidable": len(found.verified.undecidable),
         "faults": faults,
     }

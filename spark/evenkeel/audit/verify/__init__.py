@@ -12,6 +12,7 @@ from evenkeel.audit.verify.chain import check_chain
 from evenkeel.audit.verify.check import BUNDLES, TOPICS, Verified, verify_attempts
 from evenkeel.audit.verify.faults import CHAIN, CODE, CONTENT, DATA, UNKNOWN, Fault
 from evenkeel.audit.verify.history import rewriting_commits
+from evenkeel.audit.verify.kept import anchor_of, read_anchors, read_kept
 from evenkeel.audit.verify.standing import check_reads
 from evenkeel.errors import NoSuchCycle
 from evenkeel.lake.store import Lake
@@ -60,7 +61,12 @@ def verify(
     by_cluster: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
         by_cluster.setdefault(row["cluster"], []).append(row)
-    faults = [fault for own in by_cluster.values() for fault in check_chain(own)]
+    anchors = read_anchors(lake)
+    faults = [
+        fault
+        for name, own in by_cluster.items()
+        for fault in check_chain(own, anchor_of(own, [one for one in anchors if one["cluster"] == name]))
+    ]
     faults += [Fault("", None, CHAIN, "cycles", "its log", words) for words in rewriting_commits(lake, "cycles")]
     every = attempts_of(rows)
     faults += check_reads(every)
@@ -69,7 +75,9 @@ def verify(
     if depth is not None and attempts:
         versions = {write.write_id: attempt.schema_version for attempt in every for write in attempt.writes}
         with session() as spark:
-            verified = verify_attempts(spark, Lake(lake), attempts, versions, depth=depth, progress=progress)
+            verified = verify_attempts(
+                spark, Lake(lake), attempts, versions, kept=read_kept(lake), depth=depth, progress=progress
+            )
     heads = {name: max(own, key=lambda row: row["sequence"])["manifest_digest"] for name, own in by_cluster.items()}
     counts = {name: len(own) for name, own in by_cluster.items()}
     return Report(counts, heads, attempts, verified, (*faults, *verified.faults))

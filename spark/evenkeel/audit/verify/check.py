@@ -8,17 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 from evenkeel.audit.read import Attempt
 from evenkeel.audit.verify.background import background_of
-from evenkeel.audit.verify.contents import Checked, check_contents
+from evenkeel.audit.verify.contents import Checked, can_decide, check_contents
 from evenkeel.audit.verify.decisions import OUTPUTS, decisions_again, listed
 from evenkeel.audit.verify.differences import differing
 from evenkeel.audit.verify.digests import contents, nothing
 from evenkeel.audit.verify.faults import CODE, DATA, UNKNOWN, Fault
+from evenkeel.audit.verify.kept import Kept
 from evenkeel.audit.verify.loads import LOADS, loads_again
 from evenkeel.audit.verify.recorded import Again, again
 from evenkeel.audit.verify.rows import ATTEMPT, Rows
 from evenkeel.engine.code import code_digest, code_version
 from evenkeel.errors import SettingsError
 from evenkeel.lake.store import Lake
+from evenkeel.rounds import split_round
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -36,9 +38,13 @@ Progress = Callable[[int, int], None]
 
 @dataclass
 class Verified:
-    """What came of it: attempts (ids) that were decided again, how deep, and all faults."""
+    """What came of it: attempts (ids) that were decided again, how deep, and all faults.
+
+    `expired` decided something once, and rows of it are past their period: of them the chain alone is left.
+    """
 
     reproduced: dict[str, str] = field(default_factory=dict)
+    expired: set[str] = field(default_factory=set)
     differing: set[str] = field(default_factory=set)
     undecidable: set[str] = field(default_factory=set)
     faults: list[Fault] = field(default_factory=list)
@@ -54,6 +60,7 @@ def verify_attempts(
     attempts: Sequence[Attempt],
     versions: Mapping[str, int],
     *,
+    kept: Kept | None = None,
     depth: str = TOPICS,
     progress: Progress = lambda done, total: None,
 ) -> Verified:
@@ -65,7 +72,7 @@ def verify_attempts(
     found = Verified()
     done = 0
     for chunk in chunks(attempts):
-        _verify_chunk(spark, lake, chunk, versions, depth, found)
+        _verify_chunk(spark, lake, chunk, versions, kept or Kept(), depth, found)
         done += len(chunk)
         progress(done, len(attempts))
     found.faults.sort(key=lambda one: (one.cluster, str(one.cycle_at), one.kind, one.table, one.place))
@@ -89,23 +96,41 @@ def chunks(attempts: Iterable[Attempt]) -> Iterator[list[Attempt]]:
 
 
 def _verify_chunk(
-    spark: SparkSession, lake: Lake, chunk: list[Attempt], versions: Mapping[str, int], depth: str, found: Verified
+    spark: SparkSession,
+    lake: Lake,
+    chunk: list[Attempt],
+    versions: Mapping[str, int],
+    kept: Kept,
+    depth: str,
+    found: Verified,
 ) -> None:
-    checked = check_contents(_rows(spark, lake, chunk), chunk, versions)
+    checked = check_contents(_rows(spark, lake, chunk), chunk, versions, kept)
     found.faults += checked.faults
     known = background_of(lake, chunk)
     own: list[Again] = []
     for attempt in chunk:
         if attempt.plan_id is None:
             continue
+        if not can_decide(attempt, kept):
+            found.expired.add(attempt.attempt_id)
+            continue
         try:
             _demand_rows(attempt, checked)
-            own.append(again(attempt, known))
+            one = again(attempt, known)
+            if split_round.cuts_by_topics(one.cycle) and not kept.promises(attempt, "topic_stats"):
+                found.expired.add(attempt.attempt_id)
+            else:
+                own.append(one)
         except (LookupError, SettingsError) as error:
             found.undecidable.add(attempt.attempt_id)
             found.faults.append(_unknown(attempt, str(error.args[0])))
     if own:
-        _decide(checked.rows, own, depth, found)
+        _decide(checked.rows, own, _with_topics(own, kept) if depth == TOPICS else [], found)
+
+
+def _with_topics(own: Sequence[Again], kept: Kept) -> list[Again]:
+    """Those whose topics are still there."""
+    return [one for one in own if one.attempt.writes_of("topic_stats") and kept.promises(one.attempt, "topic_stats")]
 
 
 def _rows(spark: SparkSession, lake: Lake, attempts: Sequence[Attempt]) -> Rows:
@@ -121,8 +146,8 @@ def _demand_rows(attempt: Attempt, checked: Checked) -> None:
         raise LookupError(f"rows of {', '.join(lost)} that it rests on cannot be read as they were")
 
 
-def _decide(rows: Rows, own: list[Again], depth: str, found: Verified) -> None:
-    deep = [one for one in own if depth == TOPICS and one.attempt.writes_of("topic_stats")]
+def _decide(rows: Rows, own: Sequence[Again], deep: Sequence[Again], found: Verified) -> None:
+    """Decides `own` again; the loads that they rest on too for those that are `deep`."""
     wrong: dict[str, list[tuple[str, str]]] = {}
     if deep:
         made = loads_again(rows, deep)

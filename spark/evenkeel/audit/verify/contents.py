@@ -10,6 +10,7 @@ from evenkeel.audit.read import Attempt
 from evenkeel.audit.verify.differences import differing
 from evenkeel.audit.verify.digests import Content, contents, nothing
 from evenkeel.audit.verify.faults import CONTENT, Fault
+from evenkeel.audit.verify.kept import Kept
 from evenkeel.audit.verify.rows import Rows
 from evenkeel.handover import Write
 
@@ -31,12 +32,12 @@ class Checked:
     missing: frozenset[tuple[str, str, str]] = frozenset()
 
 
-def check_contents(rows: Rows, attempts: Sequence[Attempt], versions: Mapping[str, int]) -> Checked:
-    """Compares every write of these attempts, and every write that they read, with its digest.
+def check_contents(rows: Rows, attempts: Sequence[Attempt], versions: Mapping[str, int], kept: Kept) -> Checked:
+    """Compares every write of these attempts that is still promised, and those that they read, with its digest.
 
     `versions`: write id -> schema version of the attempt that made it.
     """
-    owners = _owners(attempts)
+    owners = _owners(attempts, kept)
     faults: list[Fault] = []
     restored: dict[tuple[str, str], int] = {}
     missing: set[tuple[str, str, str]] = set()
@@ -63,16 +64,22 @@ def _fault(one: Attempt, write: Write, words: str) -> Fault:
     return Fault(write.cluster, one.cycle_at, CONTENT, write.table, place, words, one.attempt_id)
 
 
-def _owners(attempts: Iterable[Attempt]) -> dict[Write, Attempt]:
-    """Each write once, with the attempt that made it, else one that read it."""
+def _owners(attempts: Iterable[Attempt], kept: Kept) -> dict[Write, Attempt]:
+    """Each write once, with the attempt that made it, else one that read it and needs it."""
     found: dict[Write, Attempt] = {}
     for one in attempts:
-        for write in one.reads:
-            found.setdefault(write, one)
+        if can_decide(one, kept):
+            for write in one.reads:
+                found.setdefault(write, one)
     for one in attempts:
-        for write in one.writes:
+        for write in kept.writes(one):
             found[write] = one
     return found
+
+
+def can_decide(attempt: Attempt, kept: Kept) -> bool:
+    """Whether all that the attempt decided on has to be there still, and what it decided; topics aside."""
+    return all(kept.promises(attempt, write.table) for write in attempt.writes if write.table != "topic_stats")
 
 
 def _now(rows: Rows, table: str, writes: Sequence[Write], version: int) -> dict[tuple[str, ...], Content | str]:

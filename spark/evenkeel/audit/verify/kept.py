@@ -1,0 +1,65 @@
+"""What of the record is still promised: upkeep drops rows past their periods, and says where a cut chain begins."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from evenkeel.audit.read import Attempt, read_table
+from evenkeel.audit.read.tables import is_table
+from evenkeel.audit.verify.chain import Anchor
+from evenkeel.handover import Write
+from evenkeel.keeping.periods import Periods, kind_of, settled
+from evenkeel.lake.tables import TABLES
+
+_DECIDED = "decided"
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """The periods of the last upkeep and when it began; where none ever ran, everything is kept."""
+
+    periods: Periods | None = None
+    at: datetime | None = None
+
+    def promises(self, attempt: Attempt, table: str) -> bool:
+        """Whether all rows that the attempt wrote to the table have to be there."""
+        if self.periods is None or self.at is None:
+            return True
+        # Of what was decided only the rows that acted outlast this period.
+        kind = "considered" if TABLES[table].layer == _DECIDED else kind_of(TABLES[table])
+        return kind is None or attempt.cycle_at.date() >= self.periods.cutoff(kind, self.at)
+
+    def writes(self, attempt: Attempt) -> tuple[Write, ...]:
+        """The writes of an attempt whose rows are all promised."""
+        return tuple(write for write in attempt.writes if self.promises(attempt, write.table))
+
+
+def read_kept(lake: str | Path) -> Kept:
+    """As the newest row of `upkeeps` says."""
+    rows = read_table(lake, "upkeeps") if is_table(lake, "upkeeps") else []
+    if not rows:
+        return Kept()
+    newest = max(rows, key=lambda row: (row["begun_at"], row["upkeep_id"]))
+    return Kept(settled(newest["periods"], {}, shorten=True), newest["begun_at"])
+
+
+def read_anchors(lake: str | Path) -> list[Mapping[str, Any]]:
+    """All anchors of the lake."""
+    return [*read_table(lake, "anchors")] if is_table(lake, "anchors") else []
+
+
+def anchor_of(rows: Iterable[Mapping[str, Any]], anchors: Iterable[Mapping[str, Any]]) -> Anchor | None:
+    """Where a cluster's rows of `cycles` have to begin: after the newest anchor before them, None for the very first.
+
+    An upkeep that was killed may have left an anchor whose rows are still there.
+    """
+    first = min(row["sequence"] for row in rows)
+    before = [one for one in anchors if one["sequence"] < first]
+    if not before:
+        return None
+    newest = max(before, key=lambda one: int(one["sequence"]))
+    return Anchor(int(newest["sequence"]), str(newest["manifest_digest"]))
