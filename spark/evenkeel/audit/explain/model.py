@@ -330,7 +330,7 @@ def _other_brokers(row: Row, around: Around) -> list[Alternative]:
     ]
 
 
-def _under_their_limit(row: Row, around: Around) -> list[Row]:
+def _under_their_limit(row: Row, around: Around) -> list[Mapping[str, Any]]:
     """The other brokers that were looked at and let be, the nearest to their limit first."""
     others = [
         other
