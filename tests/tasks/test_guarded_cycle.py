@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from evenkeel.audit.explain import explain
 from evenkeel.audit.read import Attempt, read_attempts, read_rows
 from evenkeel.audit.report import build_model, gather
 from evenkeel.sources.recordings import Recording
@@ -42,6 +43,18 @@ def test_what_is_held_back_is_listed_with_the_plan_and_is_no_command(spark: Any,
     assert all(row["sentence"].endswith("1 split in one cycle is the most, and it is used up.") for row in held)
     (chapter,) = build_model(gather(tmp_path)).chapters
     assert chapter.headline.text.endswith(f"split 1 bundle; {len(held)} commands were held back.")
+    found = explain(tmp_path, held[0]["subject"])
+    (guard,) = [reason for reason in found.reasons if reason.step == "guard"]
+    assert (guard.sentence, found.commands, found.notes) == (held[0]["sentence"], (), ())
+    assert guard.changes[0].sentence == "With evenkeelMaxSplitsPerCycle at 2, this guard would not have objected."
+    done = explain(tmp_path, asked[0]["command_id"][:10])
+    assert [(reason.outcome, reason.subject) for reason in done.reasons if reason.step == "split"] == [
+        ("split", asked[0]["bundle"])
+    ]
+    assert (done.where.broker, [sent.command_id for sent in done.commands]) == (
+        asked[0]["from_broker"],
+        [asked[0]["command_id"]],
+    )
 
     nothing = run(spark, tmp_path, evenkeelMaxSplitsPerCycle=0, evenkeelMaxUnloadsPerCycle=0)
     assert (commands(spark, tmp_path, nothing), nothing.status) == ([], "closed")

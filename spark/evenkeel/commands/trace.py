@@ -37,6 +37,7 @@ def run(given: argparse.Namespace) -> int:
         raise BadInput("--from and --to go with --broker: a subject has --at, a write and a snapshot have no time.")
     if given.subject is None and when.at is not None:
         raise BadInput("--at goes with a subject: give --from and --to for a broker.")
+    found: trace.Inputs | trace.Dependents
     if given.broker is not None:
         found = trace.of_broker(lake, given.broker, cluster=given.cluster, when=when)
     elif given.write is not None:

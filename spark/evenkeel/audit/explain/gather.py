@@ -144,7 +144,7 @@ def _incomplete(
         for attempt in attempts:
             if counted[attempt.attempt_id] < sum(write.rows for write in attempt.writes_of(table)):
                 missing[attempt.attempt_id].append(table)
-    notes = {
+    notes: dict[str, tuple[str, ...]] = {
         attempt_id: (
             f"Rows of {', '.join(tables)} are past their retention: what was considered and let be is missing here.",
         )

@@ -230,14 +230,14 @@ def reason_of(table: str, row: Row, around: Around, settings: Sequence[Row]) -> 
     """One decision row with what lost and what would have changed it. `settings` are the rows that were read."""
     step = STEPS.get(table, "guard")
     changes = (*changes_of(table, row, around), *_of_others(table, row, around))
-    return _reason(row, step, _alternatives(row, step, around.rows, settings), changes)
+    return _reason(row, step, _alternatives(row, step, around, settings), changes)
 
 
 def _of_others(table: str, row: Row, around: Around) -> list[Change]:
     """Beside a broker that sheds: what would have made the nearest of the others shed as well."""
     if table != "unload_decisions" or row["subject_kind"] != "broker" or row["outcome"] != "unload":
         return []
-    others = _under_their_limit(row, around.rows)[:MOST_OTHERS]
+    others = _under_their_limit(row, around)[:MOST_OTHERS]
     return [change for other in others for change in changes_of(table, other, around)]
 
 
@@ -291,11 +291,11 @@ def _reason(row: Row, step: str, alternatives: Sequence[Alternative], changes: t
     )
 
 
-def _alternatives(row: Row, step: str, rows: Sequence[Row], settings: Sequence[Row]) -> list[Alternative]:
+def _alternatives(row: Row, step: str, around: Around, settings: Sequence[Row]) -> list[Alternative]:
     if step == "placement":
         return _brokers_looked_at(row, settings)
     if step == "unload" and row["subject_kind"] == "broker":
-        return _other_brokers(row, rows)
+        return _other_brokers(row, around)
     if step == "unload" and row["subject_kind"] == "bundle" and row["outcome"] == "unload":
         own = row["numbers"].get("bundle_throughput")
         return [
@@ -323,20 +323,19 @@ def _brokers_looked_at(row: Row, settings: Sequence[Row]) -> list[Alternative]:
     ]
 
 
-def _other_brokers(row: Row, rows: Sequence[Row]) -> list[Alternative]:
+def _other_brokers(row: Row, around: Around) -> list[Alternative]:
     return [
         Alternative(other["subject"], "under its limit", other["measured"], -other["margin"], other["unit"] or "")
-        for other in _under_their_limit(row, rows)[:MOST_OTHERS]
+        for other in _under_their_limit(row, around)[:MOST_OTHERS]
     ]
 
 
-def _under_their_limit(row: Row, rows: Sequence[Row]) -> list[Row]:
+def _under_their_limit(row: Row, around: Around) -> list[Mapping[str, Any]]:
     """The other brokers that were looked at and let be, the nearest to their limit first."""
     others = [
         other
-        for other in rows
-        if other["subject_kind"] == "broker" and other["subject"] != row["subject"]
-        if other["rule"] == "below_threshold" and other["margin"] is not None
+        for other in around.brokers
+        if other["subject"] != row["subject"] and other["rule"] == "below_threshold" and other["margin"] is not None
     ]
     return sorted(others, key=lambda other: (-other["margin"], other["subject"]))
 

@@ -26,7 +26,7 @@ class Whys:
 
     def __init__(self, tables: Mapping[str, Sequence[Row]]) -> None:
         self._settings = tables.get("settings", ())
-        values = setting_values(list(self._settings))
+        values = setting_values(self._settings)
         self._around = {table: Around(rows, values) for table, rows in tables.items() if table.endswith("_decisions")}
 
     def of(self, table: str, row: Row) -> Why:

@@ -60,9 +60,7 @@ def by_threshold(row: Row, around: Around) -> list[Change]:
 def _names(around: Around) -> set[str]:
     """The brokers that ThresholdShedder compared."""
     return {
-        row["subject"]
-        for row in around.rows
-        if row["subject_kind"] == "broker" and row["strategy"] == "ThresholdShedder" and row["rule"] != "no_report"
+        row["subject"] for row in around.brokers if row["strategy"] == "ThresholdShedder" and row["rule"] != "no_report"
     }
 
 
@@ -138,7 +136,7 @@ def by_difference(row: Row, around: Around) -> list[Change]:
 
 def _has_others(row: Row, around: Around) -> bool:
     """Whether another broker is the idlest: one alone is both."""
-    return any(other["subject_kind"] == "broker" and other["subject"] != row["subject"] for other in around.rows)
+    return any(other["subject"] != row["subject"] for other in around.brokers)
 
 
 def busiest(row: Row, around: Around) -> list[Change]:

@@ -76,11 +76,7 @@ def _in_line(row: Row, around: Around) -> list[Row] | None:
     """The broker's other bundles that could be taken, in order; None where a rank is missing and so is its bundle."""
     if not around.is_complete:
         return None
-    line = [
-        other
-        for other in around.rows
-        if other["subject_kind"] == "bundle" and other["broker"] == row["broker"] and _FIGURE in other["numbers"]
-    ]
+    line = [other for other in around.bundles_of.get(row["broker"], []) if _FIGURE in other["numbers"]]
     ranks = sorted(other["numbers"].get("rank", 0.0) for other in line)
     if ranks != [float(n) for n in range(1, len(line) + 1)]:
         return None

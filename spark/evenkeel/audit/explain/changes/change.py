@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 Row = Mapping[str, Any]
@@ -34,13 +35,28 @@ class Change:
         return None if self.needed is None or self.measured is None else self.needed - self.measured
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Around:
     """What a row was decided with: the rows of its table in its cycle, and the values of settings that were read.
 
-    `is_complete` is False where rows may be missing: what rests on all brokers or bundles is not said then.
+    `is_complete` is False where rows may be missing: what rests on all brokers or bundles is not said then. A cycle may
+    have a hundred thousand rows, so what is looked for again and again is sorted out once.
     """
 
     rows: Sequence[Row] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
     is_complete: bool = True
+
+    @cached_property
+    def brokers(self) -> list[Row]:
+        """The rows about brokers."""
+        return [row for row in self.rows if row["subject_kind"] == "broker"]
+
+    @cached_property
+    def bundles_of(self) -> Mapping[str | None, list[Row]]:
+        """broker -> the rows about bundles on it."""
+        found: dict[str | None, list[Row]] = {}
+        for row in self.rows:
+            if row["subject_kind"] == "bundle":
+                found.setdefault(row["broker"], []).append(row)
+        return found

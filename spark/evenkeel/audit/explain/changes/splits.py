@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from evenkeel.audit.explain.changes.change import Around, Change, Row
@@ -152,6 +152,6 @@ def _limits(row: Row, settings: Mapping[str, Any]) -> tuple[Limit, ...]:
     return limits_of(BundleStats(topics=int(topics), consumers=int(sessions)), rate, throughput, in_force)
 
 
-def setting_values(rows: list[Row]) -> dict[str, Any]:
+def setting_values(rows: Iterable[Row]) -> dict[str, Any]:
     """key -> value of rows of `settings`."""
     return {row["key"]: json.loads(row["value"]) for row in rows}

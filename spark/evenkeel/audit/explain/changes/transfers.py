@@ -83,8 +83,8 @@ def _loads(row: Row, around: Around) -> dict[str, float]:
         return {}
     found = {
         other["subject"]: other["numbers"].get("load", other["measured"])
-        for other in around.rows
-        if other["subject_kind"] == "broker" and "mean_load" in other["numbers"]
+        for other in around.brokers
+        if "mean_load" in other["numbers"]
     }
     if None in found.values() or not found:
         return {}
