@@ -126,6 +126,16 @@ def read_cycles(lake: str | Path, *, cluster: str | None = None) -> list[Attempt
     return trusted(attempts, _plans_sent(lake, attempts))
 
 
+def read_cycles_between(lake: str | Path, cluster: str, first: datetime | None, last: datetime | None) -> list[Attempt]:
+    """As `read_cycles`, of one cluster from `first` to `last`, both included; None for no bound."""
+    import pyarrow.compute as pc
+
+    at = pc.field("cycle_at")
+    bounds = ([at >= first] if first else []) + ([at <= last] if last else [])
+    attempts = attempts_of(_rows(lake, "cycles", _all_of(_is_in("cluster", [cluster]), *bounds)))
+    return trusted(attempts, _plans_sent(lake, attempts))
+
+
 def trusted(attempts: Iterable[Attempt], plans_sent: frozenset[str] = frozenset()) -> list[Attempt]:
     """One attempt per cluster and cycle: the one that sent commands, else the newest live one, else the newest."""
     chosen: dict[tuple[str, datetime], Attempt] = {}

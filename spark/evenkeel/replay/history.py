@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from evenkeel.audit.read import Attempt, read_cycles
+from evenkeel.audit.read import Attempt, read_cycles, read_cycles_between
 from evenkeel.audit.verify.background import background_of
 from evenkeel.audit.verify.recorded import Background, again
 from evenkeel.errors import BadInput, LakeError, NoSuchCycle, SettingsError
@@ -52,12 +52,16 @@ def read_history(lake: str, cluster: str | None, since: str | None, until: str |
     first, last = _moment(since, "--from"), _moment(until, "--to", end=True)
     if first and last and first > last:
         raise BadInput(f"--from {since} lies after --to {until}")
-    every = read_cycles(lake)
-    name = _cluster(lake, every, cluster)
-    own = [attempt for attempt in every if attempt.cluster == name]
-    inside = [a for a in own if (first is None or a.cycle_at >= first) and (last is None or a.cycle_at <= last)]
+    inside = read_cycles_between(lake, cluster, first, last) if cluster is not None else []
+    name = cluster or ""
+    if not inside:  # either no cluster is named, or there is something to be told
+        every = read_cycles(lake)
+        name = _cluster(lake, every, cluster)
+        own = [attempt for attempt in every if attempt.cluster == name]
+        inside = [a for a in own if (first is None or a.cycle_at >= first) and (last is None or a.cycle_at <= last)]
     decided = [attempt for attempt in inside if attempt.decided and attempt.plan_id is not None]
     if not decided:
+        own = read_cycles_between(lake, name, None, None)
         raise NoSuchCycle(_none(lake, name, own, inside, first, last))
     background = background_of(Lake(lake), decided)
     return History(
