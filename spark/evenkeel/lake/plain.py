@@ -40,7 +40,7 @@ def plain_of(kind: str) -> Plain:
     if kind.startswith("struct<"):
         fields = [(name, _nullable(plain_of(type_))) for name, _, type_ in (f.partition(":") for f in _split(inside))]
         return lambda found: {name: field(found.get(name)) for name, field in fields}
-    return {"double": float, "timestamp": _moment, "date": _day}.get(kind, _same)
+    return _PLAIN.get(kind, _same)
 
 
 def _split(fields: str) -> list[str]:
@@ -70,3 +70,6 @@ def _moment(found: datetime | str) -> str:
 
 def _day(found: date | str) -> str:
     return found if isinstance(found, str) else found.isoformat()
+
+
+_PLAIN: dict[str, Plain] = {"double": float, "timestamp": _moment, "date": _day}

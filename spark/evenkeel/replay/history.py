@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from evenkeel.audit.read import Attempt, read_cycles
+from evenkeel.audit.read import Attempt, Record, read_cycles
+from evenkeel.audit.read.record import FIRST_MOMENT, LAST_MOMENT
 from evenkeel.audit.verify.background import background_of
 from evenkeel.audit.verify.recorded import Background, again
 from evenkeel.errors import BadInput, LakeError, NoSuchCycle, SettingsError
@@ -52,12 +53,16 @@ def read_history(lake: str, cluster: str | None, since: str | None, until: str |
     first, last = _moment(since, "--from"), _moment(until, "--to", end=True)
     if first and last and first > last:
         raise BadInput(f"--from {since} lies after --to {until}")
-    every = read_cycles(lake)
-    name = _cluster(lake, every, cluster)
-    own = [attempt for attempt in every if attempt.cluster == name]
-    inside = [a for a in own if (first is None or a.cycle_at >= first) and (last is None or a.cycle_at <= last)]
+    inside = _between(lake, cluster, first, last) if cluster is not None else []
+    name = cluster or ""
+    if not inside:  # either no cluster is named, or there is something to be told
+        every = read_cycles(lake)
+        name = _cluster(lake, every, cluster)
+        own = [attempt for attempt in every if attempt.cluster == name]
+        inside = [a for a in own if (first is None or a.cycle_at >= first) and (last is None or a.cycle_at <= last)]
     decided = [attempt for attempt in inside if attempt.decided and attempt.plan_id is not None]
     if not decided:
+        own = _between(lake, name, None, None)
         raise NoSuchCycle(_none(lake, name, own, inside, first, last))
     background = background_of(Lake(lake), decided)
     return History(
@@ -139,6 +144,11 @@ def _settings_of(background: Background, digest: str, attempt: Attempt) -> Effec
 def text_of(moment: datetime) -> str:
     """A moment as packed rows and rounds have it."""
     return moment.astimezone(UTC).isoformat(timespec="microseconds")
+
+
+def _between(lake: str, cluster: str, first: datetime | None, last: datetime | None) -> list[Attempt]:
+    """The attempts that count, of the cycles from `first` to `last`, both included; None for no bound."""
+    return Record(lake).cycles(cluster, first or FIRST_MOMENT, last or LAST_MOMENT)
 
 
 def _moment(text: str | None, option: str, *, end: bool = False) -> datetime | None:

@@ -159,9 +159,9 @@ def _by_root(flow: Mapping[str, float], roots: Sequence[str]) -> list[float]:
             continue
         lower = range_of(bundle).lower
         inside = (root for edges, root in ranges.get(namespace_of(bundle), ()) if edges.lower <= lower < edges.upper)
-        root = next(inside, None)
-        if root is not None:
-            known[root] += value
+        within = next(inside, None)
+        if within is not None:
+            known[within] += value
     return [known[root] for root in roots]
 
 
