@@ -27,8 +27,9 @@ def clean_log(path: str) -> None:
 
 
 def _drop_checksums(log: Path) -> None:
-    """Checksums of versions whose commits are gone: nobody asks for them any more."""
+    """Checksums of commits that are gone, Delta's own and those of the file system: nobody asks for them any more."""
     first = min((int(commit.stem) for commit in log.glob("[0-9]*.json") if commit.stem.isdigit()), default=0)
-    for checksum in log.glob("[0-9]*.crc"):
-        if checksum.stem.isdigit() and int(checksum.stem) < first:
+    for checksum in log.glob("*.crc"):
+        version = checksum.name.lstrip(".").partition(".")[0]
+        if version.isdigit() and int(version) < first:
             checksum.unlink(missing_ok=True)
