@@ -141,7 +141,7 @@ def _chain_holds_from_its_anchor(kept: Recorded) -> None:
 def test_a_decision_that_came_to_nothing_goes_before_one_that_acted(kept) -> None:
     look = Look(NOW + timedelta(days=100), Periods(), read_record(kept.spark, kept.lake))
     decisions = take_inventory(TABLES["unload_decisions"], kept.lake.path("unload_decisions"))
-    assert thin_days(kept.spark, kept.lake, decisions, look) == 3
+    assert thin_days(kept.spark, kept.lake, decisions, look) == 4
     left = [row for row in read_table(kept.lake.root, "unload_decisions") if row["cycle_at"] == day(391)]
     assert {(row["outcome"], row["wish_id"]) for row in left} == {("unload", None), ("skipped", "w")}
 
