@@ -24,6 +24,7 @@ from evenkeel.keeping.changing import change, speaking
 from evenkeel.keeping.compaction import batches, compact
 from evenkeel.keeping.expiry import Look, clear_unlisted, drop_answers, drop_controls, drop_days, thin_days
 from evenkeel.keeping.inventory import Inventory, bytes_on_disk, take_inventory
+from evenkeel.keeping.log_cleaning import clean_log
 from evenkeel.keeping.periods import Periods, settled
 from evenkeel.keeping.record import read_record
 from evenkeel.lake.commits import table_exists
@@ -174,7 +175,7 @@ class _Run:
                 self.left.append(f"{name}: {left:,} small files, for the next upkeep")
 
     def _vacuum(self) -> None:
-        """Removes files that no promised version names; mostly listing folders, so several tables at once."""
+        """Removes data files and commits that no promised version names; mostly listing, so several tables at once."""
         written = [name for name in TABLES if self._inventory(name).version > 0]  # others never held a row
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             for name, freed in zip(written, pool.map(self._freed, written), strict=True):
@@ -187,6 +188,7 @@ class _Run:
         path = self.lake.path(name)
         there = bytes_on_disk(path)
         change(self.spark, f"VACUUM delta.`{path}`")
+        clean_log(path)
         left = bytes_on_disk(path)
         return None if there is None or left is None else max(0, there - left)
 
