@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
+from evenkeel.audit.export import export
 from evenkeel.audit.read import Attempt, read_attempts
 from evenkeel.audit.verify import BUNDLES, CHAIN, CODE, CONTENT, DATA, TOPICS, UNKNOWN, Report, verify
 from evenkeel.commands.verify import as_json, as_text
@@ -105,6 +106,14 @@ def test_a_part_is_verified_by_cluster_time_and_depth(recorded: Path, verified: 
     assert (chain_only.verified.tried, chain_only.is_sound) == (0, True)
     with pytest.raises(NoSuchCycle, match="no cycle of cluster 'else'"):
         verified(recorded / "lake", cluster="else")
+
+
+def test_an_exported_part_verifies_by_itself(recorded: Path, tmp_path: Path, verified: Callable[..., Report]) -> None:
+    own = attempt(recorded / "lake", "modular")
+    part = export(str(recorded / "lake"), str(tmp_path / "part"), since=own.cycle_at, until=own.cycle_at)
+    found = verified(part.path)
+    assert [fault.sentence() for fault in found.faults] == []
+    assert found.verified.reproduced == {own.attempt_id: TOPICS}
 
 
 def test_a_row_changed_through_delta_is_named_and_the_cycle_decided_from_what_it_was(

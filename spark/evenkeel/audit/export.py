@@ -25,7 +25,7 @@ from evenkeel.engine.code import code_digest, code_version
 from evenkeel.errors import BadInput, NoSuchCycle
 from evenkeel.handover import Write
 from evenkeel.lake.small_appends import as_arrow
-from evenkeel.lake.tables import TABLES
+from evenkeel.lake.tables import OF_RECORD, TABLES
 
 MANIFEST = "export.json"
 FORMAT = 1
@@ -168,7 +168,7 @@ def _all_writes(attempt: Attempt) -> Iterator[Write]:
 def _write(lake: str, folder: Path, parts: Sequence[_Part]) -> Exported:
     folder.mkdir()
     exported = Exported(folder, cycles=len({(p.cluster, a.cycle_at) for p in parts for a in p.attempts}))
-    for name in TABLES:
+    for name in OF_RECORD:
         exported.rows[name] = _copy(lake, folder, name, parts)
     _anchor(folder, parts, exported)
     for part in parts:
@@ -241,7 +241,7 @@ def _condition(name: str, part: _Part) -> Any:
     import pyarrow.compute as pc
 
     if "cluster" not in TABLES[name].column_names():
-        return None  # upkeep of this lake, not of its cycles
+        return pc.field("begun_at").is_valid()  # the periods say which rows are rightly missing
     own = pc.field("cluster") == part.cluster
     if name == "cycles":
         return own & (pc.field("sequence") >= part.first) & (pc.field("sequence") <= part.last)

@@ -33,9 +33,9 @@ def run(given: argparse.Namespace) -> int:
     for name, part in sorted(done.clusters.items()):
         rows = f"chain rows {part['first_sequence']} to {part['last_sequence']}"
         print(f"  {name}: {part['attempts']:,} attempts from {part['from']} to {part['to']}, {rows}")
-    for table, rows in sorted(done.rows.items()):
-        if rows:
-            print(f"  {table}: {rows:,} rows")
+    for table, count in sorted(done.rows.items()):
+        if count:
+            print(f"  {table}: {count:,} rows")
     for one in done.missing[:_MISSING_SHOWN]:
         print(
             f"missing: {one.table} of {one.cluster} at {one.cycle_at.isoformat()}: {one.found:,} of {one.listed:,} "

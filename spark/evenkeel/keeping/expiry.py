@@ -110,10 +110,10 @@ def clear_unlisted(spark: SparkSession, lake: Lake, inventory: Inventory, look: 
         if None not in young:  # a young file with rows of several writes: it waits
             due[(cluster, day)] = {str(one) for one in young}
     cleared = 0
-    for day, ids in (unlisted_writes(spark, lake, table.name, due) if due else {}).items():
-        old = [one for one in ids if one not in due[day]]
+    for place, ids in (unlisted_writes(spark, lake, table.name, due) if due else {}).items():
+        old = [one for one in ids if one not in due[place]]
         if old:
-            cleared += delete(spark, lake, table.name, f"({in_days([day])}) AND {one_of('write_id', old)}")
+            cleared += delete(spark, lake, table.name, f"({in_days([place])}) AND {one_of('write_id', old)}")
     return cleared
 
 

@@ -30,7 +30,7 @@ from evenkeel.keeping.record import read_record
 from evenkeel.lake.commits import table_exists
 from evenkeel.lake.schema import sql_text
 from evenkeel.lake.store import Lake
-from evenkeel.lake.tables import TABLES
+from evenkeel.lake.tables import OF_RECORD, TABLES
 from evenkeel.lake.times import iso
 from evenkeel.lake.versions import kept_days, version_days, version_properties
 
@@ -122,13 +122,13 @@ class _Run:
     left: list[str] = field(default_factory=list)
 
     def run(self) -> Done:
-        before = {name: self._inventory(name) for name in TABLES}
+        before = {name: self._inventory(name) for name in OF_RECORD}
         self._promise(before)
         self._expire(before)
         self._compact()
         self._vacuum()
-        after = {name: self._inventory(name) for name in TABLES}
-        return Done(self.periods, tuple(self._told(before[name], after[name]) for name in TABLES), tuple(self.left))
+        after = {name: self._inventory(name) for name in OF_RECORD}
+        return Done(self.periods, tuple(self._told(before[name], after[name]) for name in OF_RECORD), tuple(self.left))
 
     def _inventory(self, name: str) -> Inventory:
         return take_inventory(TABLES[name], self.lake.path(name))
@@ -163,7 +163,7 @@ class _Run:
             self.progress(f"{name}: {rows:,} {what} dropped")
 
     def _compact(self) -> None:
-        for name in TABLES:
+        for name in OF_RECORD:
             inventory = self._inventory(name)
             todo = batches(inventory, self.now.date(), self.request.most_files)
             total, done = sum(batch.files for batch in todo), 0
@@ -176,7 +176,7 @@ class _Run:
 
     def _vacuum(self) -> None:
         """Removes data files and commits that no promised version names; mostly listing, so several tables at once."""
-        written = [name for name in TABLES if self._inventory(name).version > 0]  # others never held a row
+        written = [name for name in OF_RECORD if self._inventory(name).version > 0]  # others never held a row
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             for name, freed in zip(written, pool.map(self._freed, written), strict=True):
                 if freed is not None:
