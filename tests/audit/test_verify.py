@@ -7,6 +7,7 @@ import json
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from evenkeel.audit.read import Attempt, read_attempts
 from evenkeel.audit.verify import BUNDLES, CHAIN, CODE, CONTENT, DATA, TOPICS, UNKNOWN, Report, verify
 from evenkeel.commands.verify import as_json, as_text
 from evenkeel.errors import NoSuchCycle
+from evenkeel.keeping.upkeep import Request, keep
 from evenkeel.lake.manifest import CYCLES, body_digest
 from evenkeel.sources.recordings import Recording
 from evenkeel.tasks.begin import CycleRequest
@@ -114,6 +116,19 @@ def test_an_exported_part_verifies_by_itself(recorded: Path, tmp_path: Path, ver
     found = verified(part.path)
     assert [fault.sentence() for fault in found.faults] == []
     assert found.verified.reproduced == {own.attempt_id: TOPICS}
+
+
+def test_after_upkeep_every_cycle_verifies_as_deep_as_its_periods_reach(
+    spark: Any, lake: Path, verified: Callable[..., Report]
+) -> None:
+    """Compacted first, then without topics, then by the chain alone."""
+    taken = attempt(lake, "modular").cycle_at
+    for days, depth in ((5, TOPICS), (20, BUNDLES), (40, None)):
+        keep(spark, Request(str(lake), by="tests"), lambda text: None, taken + timedelta(days=days))
+        found = verified(lake)
+        assert [fault.sentence() for fault in found.faults] == []
+        assert set(found.verified.reproduced.values()) == ({depth} if depth else set())
+        assert len(found.verified.expired) == (0 if depth else 4)
 
 
 def test_a_row_changed_through_delta_is_named_and_the_cycle_decided_from_what_it_was(

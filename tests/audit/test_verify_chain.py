@@ -137,14 +137,16 @@ def test_commits_that_rewrite_rows_are_told_and_those_of_upkeep_are_not() -> Non
         {"version": 0, "operation": "CREATE TABLE", "timestamp": 0},
         {"version": 1, "operation": "WRITE", "operationParameters": {"mode": "Append"}, "timestamp": 0},
         {"version": 2, "operation": "DELETE", "timestamp": 1_000, "engineInfo": "Apache-Spark"},
-        {"version": 3, "operation": "DELETE", "timestamp": 0, "userMetadata": '{"task_id": "upkeep"}'},
+        {"version": 3, "operation": "DELETE", "timestamp": 0, "userMetadata": '{"upkeep": "u1", "by": "me"}'},
+        {"version": 7, "operation": "DELETE", "timestamp": 0, "userMetadata": '{"upkeep": "forged"}'},
         {"version": 4, "operation": "OPTIMIZE", "timestamp": 0},
         {"version": 5, "operation": "WRITE", "operationParameters": {"mode": "Overwrite"}, "timestamp": 0},
         {"version": 6, "operation": "UPDATE", "timestamp": 0, "userMetadata": "no JSON"},
     ]
-    found = list(told(commits))
+    found = list(told(commits, {"u1"}))
     assert [text.split(" of ")[0] for text in found] == [
         "version 2 is a DELETE",
+        "version 7 is a DELETE",
         "version 5 is a WRITE",
         "version 6 is a UPDATE",
     ]

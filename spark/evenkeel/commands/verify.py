@@ -76,7 +76,7 @@ def as_text(found: Report) -> str:
         came_out = f"{len(verified.reproduced)} of {verified.tried} cycles reproduced"
         lines.append(f"{came_out} ({deep})" if deep else came_out)
     if verified.expired:
-        lines.append(f"{len(verified.expired)} cycles are past their period: of them the chain alone is left")
+        lines.append(f"{len(verified.expired)} cycles are past their period: of them only the chain is looked at")
     idle = sum(attempt.plan_id is None for attempt in found.attempts)
     if idle:
         lines.append(f"{idle} attempts decided nothing (skipped or failed)")

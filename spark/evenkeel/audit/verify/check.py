@@ -40,7 +40,7 @@ Progress = Callable[[int, int], None]
 class Verified:
     """What came of it: attempts (ids) that were decided again, how deep, and all faults.
 
-    `expired` decided something once, and rows of it are past their period: of them the chain alone is left.
+    `expired` are past their period: of what they decided nothing is promised any more but the chain.
     """
 
     reproduced: dict[str, str] = field(default_factory=dict)

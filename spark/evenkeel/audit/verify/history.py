@@ -6,10 +6,13 @@ The chain shows every row that was changed, and every gap. That its newest rows 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+
+from evenkeel.audit.read import read_table
+from evenkeel.audit.read.tables import is_table
 
 # Those that add rows, or leave them as they are.
 _HARMLESS = frozenset(
@@ -18,7 +21,6 @@ _HARMLESS = frozenset(
         *("VACUUM END", "CHANGE COLUMN", "UPGRADE PROTOCOL", "COMPUTE STATS", "REORG", "WRITE"),
     }
 )
-UPKEEP = "upkeep"
 
 
 def rewriting_commits(lake: str | Path, table: str) -> list[str]:
@@ -26,24 +28,25 @@ def rewriting_commits(lake: str | Path, table: str) -> list[str]:
     from deltalake import DeltaTable
 
     commits = DeltaTable(f"{str(lake).rstrip('/')}/{table}").history()
-    return list(told(sorted(commits, key=lambda commit: int(commit["version"]))))
+    upkeeps = {row["upkeep_id"] for row in read_table(lake, "upkeeps")} if is_table(lake, "upkeeps") else set()
+    return list(told(sorted(commits, key=lambda commit: int(commit["version"])), upkeeps))
 
 
-def told(commits: list[Mapping[str, Any]]) -> Iterator[str]:
-    """The commits that are not harmless; those of `evenkeel upkeep` name themselves and are."""
+def told(commits: Iterable[Mapping[str, Any]], upkeeps: Container[str]) -> Iterator[str]:
+    """The commits that are not harmless; those of an upkeep on record are."""
     for commit in commits:
         operation = str(commit.get("operation", ""))
         overwrote = (commit.get("operationParameters") or {}).get("mode") == "Overwrite"
-        if (operation in _HARMLESS and not overwrote) or _is_upkeep(commit):
+        if (operation in _HARMLESS and not overwrote) or _upkeep_of(commit) in upkeeps:
             continue
         at = datetime.fromtimestamp(int(commit.get("timestamp", 0)) / 1000, UTC).isoformat(timespec="seconds")
         by = commit.get("engineInfo") or commit.get("clientVersion") or "an unknown writer"
         yield f"version {commit['version']} is a {operation} of {at} by {by}"
 
 
-def _is_upkeep(commit: Mapping[str, Any]) -> bool:
+def _upkeep_of(commit: Mapping[str, Any]) -> str | None:
     try:
         said = json.loads(commit.get("userMetadata") or "{}")
     except ValueError:
-        return False
-    return isinstance(said, dict) and said.get("task_id") == UPKEEP
+        return None
+    return said.get("upkeep") if isinstance(said, dict) else None
