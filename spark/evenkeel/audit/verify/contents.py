@@ -58,7 +58,8 @@ def check_contents(rows: Rows, attempts: Sequence[Attempt], versions: Mapping[st
             else:
                 missing.add((write.cluster, table, write.write_id))
             faults.append(_fault(owners[write], write, words))
-    return Checked(tuple(faults), replace(rows, restored=restored), frozenset(missing))
+    lost = frozenset((table, write_id) for _, table, write_id in missing)
+    return Checked(tuple(faults), replace(rows, restored=restored, lost=lost), frozenset(missing))
 
 
 def _fault(one: Attempt, write: Write, words: str) -> Fault:

@@ -27,7 +27,7 @@ ATTEMPT = "attempt_id"
 class Rows:
     """The lake's rows of cycles within a span of time, of which some writes are read at an earlier version.
 
-    `restored`: (table, write id) -> version.
+    `restored`: (table, write id) -> version; `lost`: (table, write id) of writes in files that cannot be read.
     """
 
     spark: SparkSession
@@ -35,6 +35,7 @@ class Rows:
     since: datetime
     until: datetime
     restored: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    lost: frozenset[tuple[str, str]] = frozenset()
 
     def of(self, table: str, wanted: Iterable[tuple[str, Write]]) -> DataFrame:
         """Rows of `table` for attempts (id, write): its columns, and `attempt_id` before them."""
@@ -58,8 +59,10 @@ class Rows:
             if name == table and write_id in writes:
                 earlier.setdefault(version, []).append(write_id)
         ids = sorted(write_id for one in earlier.values() for write_id in one)
-        # By name, so that files of other writes are not even opened: one of them may be damaged.
         found = self.now(table, clusters).where(F.col("write_id").isin(sorted(writes - set(ids))))
+        # A list of ids leads to all files between the first and the last of them, also to one that cannot be read.
+        for _, write_id in sorted(one for one in self.lost if one[0] == table):
+            found = found.where(F.col("write_id") != write_id)
         for version, own in sorted(earlier.items()):
             found = found.unionByName(self.at(table, version, clusters).where(F.col("write_id").isin(sorted(own))))
         return found
