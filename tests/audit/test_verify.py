@@ -170,7 +170,7 @@ def test_a_value_changed_in_a_file_is_named_by_that_file(
     ids = {path: pq.read_table(path, partitioning=None)["write_id"][0].as_py() for path in files(lake / "broker_load")}
     path = min(path for path, write_id in ids.items() if write_id == write.write_id)
     rows = pq.read_table(path, partitioning=None)
-    changed = [value + 1.0 for value in rows["weighted_usage"].to_pylist()]
+    changed = [(value or 0.0) + 1.0 for value in rows["weighted_usage"].to_pylist()]
     place = rows.schema.get_field_index("weighted_usage")
     pq.write_table(rows.set_column(place, "weighted_usage", pa.array(changed, pa.float64())), path)
     if checksum == "removed":

@@ -13,6 +13,7 @@ from evenkeel.errors import LakeError
 from evenkeel.handover import Write
 from evenkeel.lake.attempts import find_predecessors, trusted_attempts
 from evenkeel.lake.manifest import CYCLES, append_manifests, body_digest, write_rows
+from evenkeel.lake.schema import SCHEMA_VERSION
 from evenkeel.lake.store import Lake
 
 pytestmark = pytest.mark.spark
@@ -104,11 +105,12 @@ def test_state_comes_from_the_newest_live_attempt_before_and_a_gap_is_named(spar
 
 
 def test_the_digest_covers_every_value_but_the_recording_clock() -> None:
-    row = manifest("lab", 1, "a")
+    row = manifest("lab", 1, "a", schema_version=SCHEMA_VERSION)
     later = {**row, "recorded_at": datetime(2030, 1, 1, tzinfo=UTC)}
     assert body_digest(later) == body_digest(row)
-    for name in row.keys() - {"recorded_at"}:
+    for name in row.keys() - {"recorded_at", "schema_version"}:
         assert body_digest({**row, name: "changed"}) != body_digest(row), name
+    assert body_digest({**row, "schema_version": 1}) != body_digest(row)
 
 
 def test_both_rows_of_an_attempt_in_one_append_are_chained_like_two_appends(spark, lake) -> None:
