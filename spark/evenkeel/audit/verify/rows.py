@@ -41,28 +41,28 @@ class Rows:
         """Rows of `table` for attempts (id, write): its columns, and `attempt_id` before them."""
         from pyspark.sql import functions as F
 
-        listed = sorted({(attempt, w.cluster, w.write_id) for attempt, w in wanted if w.table == table and w.rows})
+        asked = [(attempt, w) for attempt, w in wanted if w.table == table and w.rows]
+        listed = sorted({(attempt, w.cluster, w.write_id) for attempt, w in asked})
         columns = [ATTEMPT, *TABLES[table].column_names()]
         if not listed:
             return self.spark.createDataFrame([], self._type(table))
         named = F.broadcast(self.spark.createDataFrame(listed, f"{ATTEMPT} string, cluster string, write_id string"))
         clusters = sorted({cluster for _, cluster, _ in listed})
-        return (
-            self._rows(table, clusters, {w for _, _, w in listed}).join(named, ["cluster", "write_id"]).select(*columns)
-        )
+        return self._rows(table, clusters, {w for _, w in asked}).join(named, ["cluster", "write_id"]).select(*columns)
 
-    def _rows(self, table: str, clusters: Sequence[str], writes: set[str]) -> DataFrame:
+    def _rows(self, table: str, clusters: Sequence[str], asked: set[Write]) -> DataFrame:
         from pyspark.sql import functions as F
 
+        writes = {write.write_id for write in asked}
+        lost = {write_id for name, write_id in self.lost if name == table}
+        if lost:  # the table as a whole cannot be read: a join leads Delta to every file
+            return self.lake.read(self.spark, table, [write for write in asked if write.write_id not in lost])
         earlier: dict[int, list[str]] = {}
         for (name, write_id), version in self.restored.items():
             if name == table and write_id in writes:
                 earlier.setdefault(version, []).append(write_id)
         ids = sorted(write_id for one in earlier.values() for write_id in one)
         found = self.now(table, clusters).where(F.col("write_id").isin(sorted(writes - set(ids))))
-        # A list of ids leads to all files between the first and the last of them, also to one that cannot be read.
-        for _, write_id in sorted(one for one in self.lost if one[0] == table):
-            found = found.where(F.col("write_id") != write_id)
         for version, own in sorted(earlier.items()):
             found = found.unionByName(self.at(table, version, clusters).where(F.col("write_id").isin(sorted(own))))
         return found
