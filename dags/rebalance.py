@@ -60,9 +60,8 @@ from typing import Any
 
 from airflow.sdk import CronTriggerTimetable, Param, TriggerRule, dag, task
 
-from evenkeel.lake.tables import TABLES
 from evenkeel.on_airflow.approval import PlanApproval
-from evenkeel.on_airflow.lineage import asset
+from evenkeel.on_airflow.lineage import outlets
 
 CONNECTION = "evenkeel_spark"
 # `none` leaves the DAG to manual runs and triggers.
@@ -148,10 +147,7 @@ PARAMS = {
 
 def step(task_id: str, doc: str, **more: Any) -> dict[str, Any]:
     """What all tasks have in common; the outlets are the tables that the task writes."""
-    tables = [table.name for table in TABLES.values() if task_id in table.producers]
-    return {
-        "task_id": task_id, "conn_id": CONNECTION, "doc_md": doc, "outlets": [asset(name) for name in tables], **more
-    }  # fmt: skip
+    return {"task_id": task_id, "conn_id": CONNECTION, "doc_md": doc, "outlets": outlets(task_id), **more}
 
 
 def carried(task_id: str, doc: str) -> Any:

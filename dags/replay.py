@@ -33,9 +33,9 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from airflow.sdk import Asset, Param, dag, task
+from airflow.sdk import Param, dag, task
 
-from evenkeel.lake.tables import TABLES
+from evenkeel.on_airflow.lineage import outlets
 
 CONNECTION = "evenkeel_spark"
 MOMENT = r"^(\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)?)?)?$"
@@ -87,13 +87,7 @@ PARAMS = {
     doc_md=__doc__,
 )
 def replay() -> None:
-    outlets = [
-        Asset(name=f"evenkeel/{name}", uri=f"evenkeel://lake/{name}")
-        for name, table in TABLES.items()
-        if "replay" in table.producers
-    ]
-
-    @task.pyspark(task_id="replay", conn_id=CONNECTION, doc_md=DOC, outlets=outlets)
+    @task.pyspark(task_id="replay", conn_id=CONNECTION, doc_md=DOC, outlets=outlets("replay"))
     def decide(spark: Any = None, params: Any = None, ti: Any = None) -> str:
         from evenkeel.on_airflow import steps
         from evenkeel.replay.asked import replay_params

@@ -45,10 +45,10 @@ import os
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from airflow.sdk import Asset, CronTriggerTimetable, Param, dag, task
+from airflow.sdk import CronTriggerTimetable, Param, dag, task
 
 from evenkeel.keeping.periods import MEANINGS, MOST_DAYS, NAMES
-from evenkeel.lake.tables import TABLES
+from evenkeel.on_airflow.lineage import outlets
 
 CONNECTION = "evenkeel_spark"
 # `none` leaves the DAG to manual runs.
@@ -56,11 +56,6 @@ SCHEDULE = os.environ.get("EVENKEEL_UPKEEP_SCHEDULE", "17 3 * * *")
 DOC = """Drops what is past its period, compacts what is over, frees the space.
 
 Clear it freely: it does what is left to do."""
-OUTLETS = [
-    Asset(name=f"evenkeel/{table.name}", uri=f"evenkeel://lake/{table.name}")
-    for table in TABLES.values()
-    if "upkeep" in table.producers
-]
 PARAMS = {
     name: Param(
         None,
@@ -94,7 +89,7 @@ PARAMS = {
     doc_md=__doc__,
 )
 def upkeep() -> None:
-    @task.pyspark(task_id="upkeep", conn_id=CONNECTION, doc_md=DOC, outlets=OUTLETS)
+    @task.pyspark(task_id="upkeep", conn_id=CONNECTION, doc_md=DOC, outlets=outlets("upkeep"))
     def keep(spark: Any = None, params: Any = None, dag_run: Any = None, ti: Any = None) -> str:
         from evenkeel.on_airflow import steps
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from evenkeel.handover import Write
+from evenkeel.lake.tables import TABLES
 
 if TYPE_CHECKING:
     from airflow.sdk import Asset
@@ -20,6 +21,11 @@ def asset(table: str) -> Asset:
     from airflow.sdk import Asset
 
     return Asset(name=f"evenkeel/{table}", uri=f"evenkeel://lake/{table}")
+
+
+def outlets(task_id: str) -> list[Asset]:
+    """The assets of the tables that a task writes."""
+    return [asset(table.name) for table in TABLES.values() if task_id in table.producers]
 
 
 def tell(events: Mapping[Any, Any] | None, lake: str, writes: Iterable[Write]) -> None:

@@ -131,13 +131,15 @@ def keep(spark: SparkSession, params: Mapping[str, Any], dag_run: Any, ti: TaskI
     from evenkeel.keeping.upkeep import Request
     from evenkeel.keeping.upkeep import keep as keep_lake
 
-    with _told_to_operators(ti), _spark_watched(ti):
+    def kept() -> str:
         given = {name: params.get(name) for name in NAMES}
         request = Request(lake_root(), str(dag_run.run_id), given, bool(params.get("shorten")))
         done = keep_lake(spark, request, lambda line: log.info("%s", line))
         for line in upkeep_as_text(done):
             log.info("%s", line)
         return json.dumps(list(upkeep_as_json(done)))
+
+    return watched(kept, ti)
 
 
 def answers_of(handover: Handover, answer: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -240,11 +242,13 @@ def watched(work: Callable[[], str], ti: TaskInstance) -> str:
 def _carried_out(
     work: Callable[[], Handover], ti: TaskInstance, events: Events = None, given: Handover | None = None
 ) -> str:
-    with _told_to_operators(ti), _spark_watched(ti):
+    def told() -> str:
         made = work()
         known = given.writes if given is not None else ()
         tell(events, made.lake, [write for write in made.writes if write not in known])
         return made.to_json()
+
+    return watched(told, ti)
 
 
 def _spark_watched(ti: TaskInstance) -> AbstractContextManager[None]:

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from evenkeel.audit.read import Attempt, Record, read_cycles
+from evenkeel.audit.read.attempts import nearest
 from evenkeel.audit.read.record import FIRST_MOMENT, LAST_MOMENT
 from evenkeel.audit.verify.background import background_of
 from evenkeel.audit.verify.recorded import Background, again
@@ -86,13 +87,7 @@ def _cluster(lake: str, cycles: Sequence[Attempt], cluster: str | None) -> str:
             f"{len(known)} clusters are on record in {lake}: name one by --cluster ({', '.join(known[:20])})"
         )
     if cluster not in known:
-        import difflib
-
-        close = difflib.get_close_matches(cluster, known, n=1, cutoff=0.5)
-        hint = f" Did you mean {close[0]!r}?" if close else ""
-        raise NoSuchCycle(
-            f"no cycle of cluster {cluster!r} is on record in {lake}.{hint} On record: {', '.join(known[:20])}."
-        )
+        raise NoSuchCycle(f"no cycle of cluster {cluster!r} is on record in {lake}.{nearest(cluster, known)}")
     return cluster
 
 
