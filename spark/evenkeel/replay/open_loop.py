@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from evenkeel.audit.read import Attempt
+from evenkeel.audit.read import Attempt, chunked
 from evenkeel.engine.code import code_digest, code_version
 from evenkeel.engine.flat import united
 from evenkeel.handover import ClusterCycle, Handover, Run, Snapshot, Write
@@ -118,17 +118,7 @@ def replay(spark: SparkSession, asked: OpenLoop, progress: Progress) -> Comparis
 
 def chunks(cycles: Sequence[Attempt], most_rows: int) -> Iterator[list[Attempt]]:
     """The cycles in order, cut so that a chunk holds no more bundles than that, but one cycle at least."""
-    chunk: list[Attempt] = []
-    rows = 0
-    for attempt in cycles:
-        own = sum(write.rows for write in attempt.writes_of(BUNDLES))
-        if chunk and (rows + own > most_rows or len(chunk) >= MOST_CYCLES):
-            yield chunk
-            chunk, rows = [], 0
-        chunk.append(attempt)
-        rows += own
-    if chunk:
-        yield chunk
+    return chunked(cycles, lambda one: sum(write.rows for write in one.writes_of(BUNDLES)), most_rows, MOST_CYCLES)
 
 
 def _parts(spark: SparkSession, variants: Sequence[Variant], most: int) -> dict[str, Carried]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -112,6 +112,23 @@ def attempts_of(rows: Iterable[Row]) -> list[Attempt]:
         kinds.setdefault(row["row_kind"], row)
     found = [Attempt(kinds["planned"], kinds.get("closed")) for kinds in attempts.values() if "planned" in kinds]
     return sorted(found, key=lambda a: (a.cluster, a.cycle_at, a.number))
+
+
+def chunked(
+    attempts: Iterable[Attempt], rows_of: Callable[[Attempt], int], most_rows: int, most_cycles: int
+) -> Iterator[list[Attempt]]:
+    """The attempts in their order, cut so that no chunk holds more rows or cycles than that, but one cycle at least."""
+    chunk: list[Attempt] = []
+    rows = 0
+    for attempt in attempts:
+        own = rows_of(attempt)
+        if chunk and (rows + own > most_rows or len(chunk) >= most_cycles):
+            yield chunk
+            chunk, rows = [], 0
+        chunk.append(attempt)
+        rows += own
+    if chunk:
+        yield chunk
 
 
 def read_cycles(lake: str | Path, *, cluster: str | None = None) -> list[Attempt]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from evenkeel.audit.read import Attempt
+from evenkeel.audit.read import Attempt, chunked
 from evenkeel.audit.verify.background import background_of
 from evenkeel.audit.verify.contents import Checked, can_decide, check_contents
 from evenkeel.audit.verify.decisions import OUTPUTS, decisions_again, listed
@@ -81,18 +82,8 @@ def verify_attempts(
 
 def chunks(attempts: Iterable[Attempt]) -> Iterator[list[Attempt]]:
     """Attempts of one schema version, in order, a bounded number of rows at a time."""
-    chunk: list[Attempt] = []
-    rows = 0
-    for attempt in attempts:
-        own = sum(write.rows for write in attempt.writes)
-        full = rows + own > _ROWS_AT_ONCE or len(chunk) == _CYCLES_AT_ONCE
-        if chunk and (full or attempt.schema_version != chunk[-1].schema_version):
-            yield chunk
-            chunk, rows = [], 0
-        chunk.append(attempt)
-        rows += own
-    if chunk:
-        yield chunk
+    for _, alike in groupby(attempts, key=lambda attempt: attempt.schema_version):
+        yield from chunked(alike, lambda one: sum(write.rows for write in one.writes), _ROWS_AT_ONCE, _CYCLES_AT_ONCE)
 
 
 def _verify_chunk(
