@@ -34,8 +34,8 @@ ui: setup ## Airflow over the demo's tables, until Ctrl-C
 report: setup ## write the report of LAKE's latest cycles to REPORT
 	@.venv/bin/evenkeel report --lake $(LAKE) --out $(REPORT) $(ARGS)
 
-test: setup-dev ## run every test (ARGS goes to pytest)
-	@$(RUN) -m pytest $(ARGS)
+test: setup-dev ## run every test, one process per core (ARGS goes to pytest; -n 0 for a single process)
+	@$(RUN) -m pytest -n auto --dist loadgroup --no-loadscope-reorder $(ARGS)
 
 check: setup-dev ## the fast part: lint, format, types, and the tests that need no Spark, Airflow or browser
 	@echo "ruff check";  .venv/bin/ruff check .

@@ -77,6 +77,25 @@ def spark(engine: Engine) -> Iterator[SparkSession]:
     close(session)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests that share something costly run in one process (`make test` starts one per core), the longest first."""
+    # Sorting is stable: within a group the order stays.
+    items.sort(key=lambda item: _LONGEST_FIRST.get(_group(item), len(_LONGEST_FIRST)))
+    for item in items:
+        item.add_marker(pytest.mark.xdist_group(_group(item)))
+
+
+_LONGEST_FIRST = {"dags": 0, "pulsar": 1, "keeping": 2, "tasks/test_recorded_cycles": 3, "audit/test_verify": 4}
+
+
+def _group(item: pytest.Item) -> str:
+    """Airflow's service, the real Pulsar clusters and upkeep's lake are started or written once; else each file."""
+    folder = item.path.parent.name
+    if item.get_closest_marker("pulsar"):
+        return "pulsar"
+    return folder if folder in ("dags", "keeping") else f"{folder}/{item.path.stem}"
+
+
 def pytest_sessionstart() -> None:
     """Takes the digest of the package as it is now."""
     from evenkeel.engine.code import code_digest

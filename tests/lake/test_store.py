@@ -137,8 +137,8 @@ def test_a_row_that_misses_what_must_be_known_is_refused_and_leaves_nothing(spar
 
 def test_every_table_can_be_created_and_twice_is_once(spark, tmp_path) -> None:
     lake = Lake(str(tmp_path / "all"))
-    lake.ensure_tables(spark)
-    lake.ensure_tables(spark)
+    lake.ensure_tables(spark, TABLES)
+    lake.ensure_tables(spark, TABLES)
     for name, table in TABLES.items():
         assert spark.read.format("delta").load(lake.path(name)).columns == list(table.column_names())
     comment = "it's a 'name' with \\ signs"
