@@ -14,7 +14,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks.long_record import lengthen
 from benchmarks.machine import description
 from benchmarks.synthetic_snapshot import Shape, write_snapshot
 from evenkeel.audit.verify import BUNDLES, TOPICS, verify
@@ -22,6 +21,7 @@ from evenkeel.engine.server import engine_for
 from evenkeel.engine.session import close, connect
 from evenkeel.tasks.begin import CycleRequest
 from evenkeel.tasks.pipeline import run_cycle
+from tests.audit.long_record import lengthen
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -11,6 +11,7 @@ from typing import Any
 
 from evenkeel.errors import LakeError
 from evenkeel.lake.commits import local_log
+from evenkeel.lake.log_state import log_state
 from evenkeel.lake.schema import Table
 
 Place = tuple[str | None, date | None]
@@ -68,7 +69,8 @@ def take_inventory(table: Table, path: str) -> Inventory:
         files = tuple(_file(row) for row in _rows(actions))
         return Inventory(table, int(delta.version()), files, dict(delta.metadata().configuration))
     except (DeltaError, OSError, ValueError) as error:
-        raise LakeError(f"the log of {path} cannot be read: {error}") from error
+        known = log_state(path) or "Restore it from a copy."
+        raise LakeError(f"the log of {path} cannot be read: {error}. {known}") from error
 
 
 def bytes_on_disk(path: str) -> int | None:

@@ -9,6 +9,7 @@ from typing import Any
 from evenkeel.errors import LakeError, NoLake
 
 Row = dict[str, Any]
+_TOLD = 200
 FileFilter = tuple[str, str, Any]
 """A condition on files as deltalake takes it: column, operator, text or texts; by partition or the log's figures."""
 
@@ -100,10 +101,12 @@ def _own_files(path: str) -> Any:
 
 def damaged(lake: str | Path, table: str, error: Exception) -> LakeError:
     """The error for a table that is there and cannot be read."""
-    return LakeError(
-        f"table {table} of the lake {lake} cannot be read: {error}. Its files are damaged or incomplete; restore them "
-        "from a copy, or decide the cycle anew."
+    from evenkeel.lake.log_state import log_state
+
+    known = log_state(_path(lake, table)) or (
+        "Its files are damaged or incomplete; restore them from a copy, or decide the cycle anew."
     )
+    return LakeError(f"table {table} of the lake {lake} cannot be read: {str(error)[:_TOLD].rstrip('.')}. {known}")
 
 
 def equals(column: str, value: object | None) -> Any:

@@ -12,7 +12,7 @@ from evenkeel.audit.verify.background import background_of
 from evenkeel.audit.verify.contents import Checked, can_decide, check_contents
 from evenkeel.audit.verify.decisions import OUTPUTS, decisions_again, listed
 from evenkeel.audit.verify.differences import differing
-from evenkeel.audit.verify.digests import contents, nothing
+from evenkeel.audit.verify.digests import Content, contents, nothing
 from evenkeel.audit.verify.faults import CODE, DATA, UNKNOWN, Fault
 from evenkeel.audit.verify.kept import Kept
 from evenkeel.audit.verify.loads import LOADS, loads_again
@@ -163,16 +163,32 @@ def _compare(
     """Adds to `wrong` what is decided otherwise now: attempt -> (table, in words)."""
     version = own[0].attempt.schema_version
     for table, frame in made.items():
-        recorded = rows.of(table, listed(own))
-        before, after = (contents(side, table, version, (ATTEMPT,)) for side in (recorded, frame))
+        before, after = _recorded(rows, own, table), contents(frame, table, version, (ATTEMPT,))
         names = [one.attempt.attempt_id for one in own]
-        other = [n for n in names if before.get((n,), nothing()) != after.get((n,), nothing())]
+        other = [name for name in names if before[name] != after.get((name,), nothing())]
         if not other:
             continue
-        left, right = (side.where(side[ATTEMPT].isin(other)) for side in (recorded, frame))
+        left, right = (side.where(side[ATTEMPT].isin(other)) for side in (rows.of(table, listed(own)), frame))
         told = differing(left, right, table, version, ATTEMPT)
         for name in other:
             wrong.setdefault(name, []).append((table, "; ".join(told.get(name, ["another number of equal rows"]))))
+
+
+def _recorded(rows: Rows, own: Sequence[Again], table: str) -> dict[str, Content]:
+    """What each attempt recorded in a table: what its manifest lists, which its rows have been held against.
+
+    Only where several writes make up an attempt's rows, which a manifest digests one by one, are they read for it.
+    """
+    found, several = {}, []
+    for one in own:
+        writes = [write for write in one.attempt.writes_of(table) if write.rows]
+        found[one.attempt.attempt_id] = (writes[0].rows, writes[0].digest) if writes else nothing()
+        if len(writes) > 1:
+            several.append(one)
+    if several:
+        told = contents(rows.of(table, listed(several)), table, own[0].attempt.schema_version, (ATTEMPT,))
+        found |= {one.attempt.attempt_id: told[one.attempt.attempt_id,] for one in several}
+    return found
 
 
 def _other_plan(planned: Mapping[str, Any], plan: Mapping[str, Any]) -> str:
