@@ -77,6 +77,7 @@ def spark(engine: Engine) -> Iterator[SparkSession]:
     close(session)
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests that share something costly run in one process (`make test` starts one per core), the longest first."""
     # Sorting is stable: within a group the order stays.
