@@ -35,7 +35,7 @@ report: setup ## write the report of LAKE's latest cycles to REPORT
 	@.venv/bin/evenkeel report --lake $(LAKE) --out $(REPORT) $(ARGS)
 
 test: setup-dev ## run every test, one process per core (ARGS goes to pytest; -n 0 for a single process)
-	@$(RUN) -m pytest -n auto --dist loadgroup --no-loadscope-reorder $(ARGS)
+	@$(RUN) -m pytest -n auto --dist loadscope --no-loadscope-reorder $(ARGS)
 
 check: setup-dev ## the fast part: lint, format, types, and the tests that need no Spark, Airflow or browser
 	@echo "ruff check";  .venv/bin/ruff check .

@@ -62,6 +62,7 @@ from airflow.sdk import CronTriggerTimetable, Param, TriggerRule, dag, task
 
 from evenkeel.on_airflow.approval import PlanApproval
 from evenkeel.on_airflow.lineage import outlets
+from evenkeel.on_airflow.retrying import tried_again
 
 CONNECTION = "evenkeel_spark"
 # `none` leaves the DAG to manual runs and triggers.
@@ -170,14 +171,7 @@ def carried(task_id: str, doc: str) -> Any:
     catchup=False,
     max_active_runs=1,
     dagrun_timeout=timedelta(minutes=45),
-    default_args={
-        "owner": "evenkeel",
-        "retries": 2,
-        "retry_delay": timedelta(seconds=5),
-        "retry_exponential_backoff": True,
-        "max_retry_delay": timedelta(minutes=2),
-        "execution_timeout": timedelta(minutes=10),
-    },
+    default_args=tried_again(ends_after=timedelta(minutes=10)),
     params=PARAMS,
     tags=["evenkeel", "pulsar", "load-balancing"],
     doc_md=__doc__,

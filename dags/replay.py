@@ -36,6 +36,7 @@ from typing import Any
 from airflow.sdk import Param, dag, task
 
 from evenkeel.on_airflow.lineage import outlets
+from evenkeel.on_airflow.retrying import tried_again
 
 CONNECTION = "evenkeel_spark"
 MOMENT = r"^(\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)?)?)?$"
@@ -74,14 +75,7 @@ PARAMS = {
     catchup=False,
     max_active_runs=1,
     dagrun_timeout=timedelta(hours=7),
-    default_args={
-        "owner": "evenkeel",
-        "retries": 2,
-        "retry_delay": timedelta(seconds=5),
-        "retry_exponential_backoff": True,
-        "max_retry_delay": timedelta(minutes=2),
-        "execution_timeout": timedelta(hours=2),
-    },
+    default_args=tried_again(ends_after=timedelta(hours=2)),
     params=PARAMS,
     tags=["evenkeel", "pulsar", "what-if"],
     doc_md=__doc__,

@@ -49,6 +49,7 @@ from airflow.sdk import CronTriggerTimetable, Param, dag, task
 
 from evenkeel.keeping.periods import MEANINGS, MOST_DAYS, NAMES
 from evenkeel.on_airflow.lineage import outlets
+from evenkeel.on_airflow.retrying import tried_again
 
 CONNECTION = "evenkeel_spark"
 # `none` leaves the DAG to manual runs.
@@ -76,14 +77,9 @@ PARAMS = {
     catchup=False,
     max_active_runs=1,
     dagrun_timeout=timedelta(hours=10),
-    default_args={
-        "owner": "evenkeel",
-        "retries": 2,
-        "retry_delay": timedelta(minutes=1),
-        "retry_exponential_backoff": True,
-        "max_retry_delay": timedelta(minutes=15),
-        "execution_timeout": timedelta(hours=3),
-    },
+    default_args=tried_again(
+        ends_after=timedelta(hours=3), first_wait=timedelta(minutes=1), longest_wait=timedelta(minutes=15)
+    ),
     params=PARAMS,
     tags=["evenkeel", "pulsar", "retention"],
     doc_md=__doc__,

@@ -13,7 +13,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -77,24 +77,44 @@ def spark(engine: Engine) -> Iterator[SparkSession]:
     close(session)
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist reads the marks
+# Airflow's service, the real Pulsar clusters and upkeep's lake are started or written once, so their tests run in one
+# process; all others go by file. What takes longest begins first.
+_TOGETHER = {
+    "tests/dags/": "dags",
+    "tests/e2e/": "pulsar",
+    "tests/lab/test_lab.py": "pulsar",
+    "tests/sqs/test_agent_on_pulsar.py": "pulsar",
+    "tests/keeping/": "keeping",
+}
+_LONGEST_FIRST = ("dags", "pulsar", "keeping", "tests/tasks/", "tests/audit/test_verify")
+
+
+def _group(nodeid: str) -> str:
+    file = nodeid.split("::")[0]
+    return next((group for start, group in _TOGETHER.items() if file.startswith(start)), file)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that share something costly run in one process (`make test` starts one per core), the longest first."""
-    # Sorting is stable: within a group the order stays.
-    items.sort(key=lambda item: _LONGEST_FIRST.get(_group(item), len(_LONGEST_FIRST)))
-    for item in items:
-        item.add_marker(pytest.mark.xdist_group(_group(item)))
+    """Puts what takes longest first; within a group the order stays."""
+    places = {start: place for place, start in enumerate(_LONGEST_FIRST)}
+
+    def place(item: pytest.Item) -> int:
+        return next((n for start, n in places.items() if _group(item.nodeid).startswith(start)), len(places))
+
+    items.sort(key=place)
 
 
-_LONGEST_FIRST = {"dags": 0, "pulsar": 1, "keeping": 2, "tasks/test_recorded_cycles": 3, "audit/test_verify": 4}
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Deals whole groups out to the processes of `make test`."""
+    # `--dist loadgroup` would do, but pytest-xdist 3.8 cannot put a group's name into the ids of pytest 9.2.
+    from xdist.scheduler import LoadScopeScheduling
 
+    class Groups(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return _group(nodeid)
 
-def _group(item: pytest.Item) -> str:
-    """Airflow's service, the real Pulsar clusters and upkeep's lake are started or written once; else each file."""
-    folder = item.path.parent.name
-    if item.get_closest_marker("pulsar"):
-        return "pulsar"
-    return folder if folder in ("dags", "keeping") else f"{folder}/{item.path.stem}"
+    return Groups(config, log)
 
 
 def pytest_sessionstart() -> None:

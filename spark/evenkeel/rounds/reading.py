@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
 from typing import Any
 
 from evenkeel.decisions.bundles import parse_boundaries
@@ -19,7 +18,7 @@ from evenkeel.decisions.load import (
 from evenkeel.rounds import shared
 from evenkeel.rounds.histories import Histories
 from evenkeel.rounds.shared import once
-from evenkeel.settings import EffectiveSettings, Settings, simple_class_name
+from evenkeel.settings import Settings, settings_in, simple_class_name
 
 Row = shared.Row
 Rows = shared.Rows
@@ -34,12 +33,7 @@ def the_cycle(rows: Rows) -> Row:
 
 def settings_of(rows: Rows) -> Settings:
     """The settings in force."""
-    return _read_settings(the_cycle(rows)["settings"])
-
-
-@lru_cache(maxsize=64)
-def _read_settings(text: str) -> Settings:
-    return EffectiveSettings.from_json(text).settings
+    return settings_in(the_cycle(rows)["settings"])
 
 
 def can_decide_on(report: Row) -> bool:

@@ -18,7 +18,7 @@ from evenkeel.rounds import over_limits, reading, wishes
 from evenkeel.rounds.reading import Row, Rows
 from evenkeel.rounds.reasons import named, reason_row, telling
 from evenkeel.rounds.shared import acts_only
-from evenkeel.settings import EffectiveSettings
+from evenkeel.settings import settings_in
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -93,7 +93,7 @@ def chosen_type() -> StructType:
 
 def cuts_by_topics(cycle: ClusterCycle) -> bool:
     """Whether the split algorithm in force, or that of a wish, looks at the topics of a bundle."""
-    settings = EffectiveSettings.from_json(cycle.settings or "").settings
+    settings = settings_in(cycle.settings)
     wished = any(wish["kind"] == wishes.SPLIT and wishes.looks_at_topics(wish, settings) for wish in cycle.wishes)
     return wished or settings.defaultNamespaceBundleSplitAlgorithm != BY_RANGE
 

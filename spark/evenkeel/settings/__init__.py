@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from evenkeel.settings.contradictions import Contradiction, contradictions
-from evenkeel.settings.effective import EffectiveSettings, Origin
+from evenkeel.settings.effective import EffectiveSettings, Origin, settings_in
 from evenkeel.settings.files import read_overrides
 from evenkeel.settings.generations import Detected
 from evenkeel.settings.key import Generation, Key, Value
@@ -29,6 +29,7 @@ __all__ = [
     "read_overrides",
     "registry",
     "resolve",
+    "settings_in",
     "simple_class_name",
 ]
 

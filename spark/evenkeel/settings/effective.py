@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 from evenkeel.errors import SettingsError
@@ -80,3 +80,9 @@ def _plain(value: Value) -> Any:
 
 def _canonical(value: Any) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False, default=_plain, ensure_ascii=False)
+
+
+@lru_cache(maxsize=64)
+def settings_in(text: str | None) -> Settings:
+    """The settings in force by the JSON text of a hand-over; Pulsar's defaults where none have been resolved yet."""
+    return EffectiveSettings.from_json(text).settings if text else Settings()

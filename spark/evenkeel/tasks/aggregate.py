@@ -16,10 +16,10 @@ from evenkeel.aggregation.load import Observed, load_of
 from evenkeel.decisions.acts.act import acts_of
 from evenkeel.decisions.acts.settling import unsettled_bundles
 from evenkeel.decisions.bundles import namespace_of
-from evenkeel.handover import ClusterCycle, Handover, Write
+from evenkeel.handover import Handover, Write
 from evenkeel.lake.store import Lake
 from evenkeel.rounds.loads import FORGOTTEN_THOUGH_REFUSED
-from evenkeel.settings import EffectiveSettings, Settings
+from evenkeel.settings import settings_in
 from evenkeel.tasks.checked import read_checked
 from evenkeel.tasks.inputs import children_of_splits, predecessor_rows
 
@@ -52,7 +52,7 @@ def forgotten(splits: DataFrame, handover: Handover) -> DataFrame:
     """
     from pyspark.sql import functions as F
 
-    clusters = [cycle.cluster for cycle in handover.open_cycles() if _settings_of(cycle).generation == "4.x"]
+    clusters = [cycle.cluster for cycle in handover.open_cycles() if settings_in(cycle.settings).generation == "4.x"]
     asked = (F.col("outcome") == "split") | F.col("rule").isin(sorted(FORGOTTEN_THOUGH_REFUSED))
     found = splits.where(F.col("cluster").isin(clusters) & asked)
     return found.select("cluster", F.col("subject").alias("bundle")).distinct()
@@ -92,7 +92,7 @@ def _unsettled(spark: SparkSession, handover: Handover) -> DataFrame | None:
     rows = [
         (cycle.cluster, bundle)
         for cycle in handover.open_cycles()
-        for bundle in unsettled_bundles(acts_of(cycle.acts), cycle.at, _settings_of(cycle))
+        for bundle in unsettled_bundles(acts_of(cycle.acts), cycle.at, settings_in(cycle.settings))
     ]
     return spark.createDataFrame(rows, "cluster string, bundle string") if rows else None
 
@@ -122,7 +122,7 @@ def weights(spark: SparkSession, handover: Handover) -> DataFrame:
     columns += "direct_memory_weight double, bandwidth_in_weight double, bandwidth_out_weight double"
     rows = []
     for cycle in handover.open_cycles():
-        settings = _settings_of(cycle)
+        settings = settings_in(cycle.settings)
         rows.append(
             (
                 cycle.cluster,
@@ -135,7 +135,3 @@ def weights(spark: SparkSession, handover: Handover) -> DataFrame:
             )
         )
     return spark.createDataFrame(rows, columns)
-
-
-def _settings_of(cycle: ClusterCycle) -> Settings:
-    return EffectiveSettings.from_json(cycle.settings).settings if cycle.settings else Settings()

@@ -12,7 +12,7 @@ from evenkeel.lake.controls import paused
 from evenkeel.lake.outbox import SENT, recent_acts
 from evenkeel.lake.store import Lake
 from evenkeel.lake.times import iso, moment
-from evenkeel.settings import EffectiveSettings
+from evenkeel.settings import settings_in
 from evenkeel.tasks.permits import DRY_RUN, Circumstances
 from evenkeel.tasks.remembering import is_steered
 from evenkeel.tasks.sending import Sending
@@ -39,7 +39,7 @@ def circumstances(
     for cycle in handover.open_cycles():
         if cycle.cluster not in plans:
             continue
-        settings = EffectiveSettings.from_json(cycle.settings or "").settings
+        settings = settings_in(cycle.settings)
         halted = sending.halted(cycle.cluster) if sending is not None else None
         found[cycle.cluster] = Circumstances(
             cycle_at=cycle.at,

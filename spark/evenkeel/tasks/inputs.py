@@ -14,7 +14,7 @@ from evenkeel.handover import ClusterCycle, Handover, Run, Write
 from evenkeel.lake.schema import Table, ddl_type
 from evenkeel.lake.store import Lake
 from evenkeel.lake.tables import TABLES
-from evenkeel.settings import EffectiveSettings
+from evenkeel.settings import settings_in
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -89,7 +89,7 @@ def children_of_splits(cycle: ClusterCycle) -> dict[str, str]:
     """Bundle -> parent: what splits of late have made, as long as its own figures are not to be trusted yet."""
     if not any(act["kind"] == "split" for act in cycle.acts) or cycle.settings is None:
         return {}
-    return split_children(acts_of(cycle.acts), cycle.at, EffectiveSettings.from_json(cycle.settings).settings)
+    return split_children(acts_of(cycle.acts), cycle.at, settings_in(cycle.settings))
 
 
 def state_before(

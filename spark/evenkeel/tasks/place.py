@@ -17,7 +17,7 @@ from evenkeel.lake.tables import TABLES
 from evenkeel.rounds import by_manager
 from evenkeel.rounds.by_manager import EXTENSIBLE
 from evenkeel.rounds.place_round import keeps_state
-from evenkeel.settings import EffectiveSettings
+from evenkeel.settings import settings_in
 from evenkeel.tasks.inputs import decide_rounds, round_inputs, state_before
 
 if TYPE_CHECKING:
@@ -31,9 +31,7 @@ def run(spark: SparkSession, handover: Handover) -> Handover:
     """Places the bundles of every open cluster."""
     lake = Lake(handover.lake)
     inputs = round_inputs(spark, lake, handover, *INPUTS)
-    keeps = any(
-        keeps_state(EffectiveSettings.from_json(cycle.settings or "").settings) for cycle in handover.open_cycles()
-    )
+    keeps = any(keeps_state(settings_in(cycle.settings)) for cycle in handover.open_cycles())
     averages = any(cycle.manager == EXTENSIBLE for cycle in handover.open_cycles())
     inputs["state"], reads = state_before(spark, lake, handover, needed=keeps or averages)
     decided = decide_rounds(inputs, by_manager.place, [TABLES[name] for name in OUTPUTS])

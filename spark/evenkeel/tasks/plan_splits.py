@@ -20,7 +20,7 @@ from evenkeel.lake.tables import TABLES
 from evenkeel.rounds import by_manager, split_round
 from evenkeel.rounds.by_manager import EXTENSIBLE
 from evenkeel.rounds.supported import why_undecidable
-from evenkeel.settings import EffectiveSettings
+from evenkeel.settings import settings_in
 from evenkeel.tasks.checked import read_checked
 from evenkeel.tasks.inputs import decide_rounds, round_inputs, state_before
 
@@ -54,8 +54,7 @@ def run(spark: SparkSession, handover: Handover) -> Handover:
 def undecidable(handover: Handover) -> dict[str, str]:
     """Clusters whose strategies do not go together, or whose load manager is not known, with what to do about it."""
     found = {
-        cycle.cluster: why_undecidable(EffectiveSettings.from_json(cycle.settings or "").settings, cycle.manager)
-        for cycle in handover.open_cycles()
+        cycle.cluster: why_undecidable(settings_in(cycle.settings), cycle.manager) for cycle in handover.open_cycles()
     }
     return {cluster: reason for cluster, reason in found.items() if reason}
 

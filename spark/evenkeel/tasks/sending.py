@@ -19,7 +19,7 @@ from evenkeel.lake.controls import Lease, give_back, holder_name, paused, renew_
 from evenkeel.lake.outbox import OPEN, SENT, on_record
 from evenkeel.lake.store import Lake
 from evenkeel.lake.tables import TABLES
-from evenkeel.settings import EffectiveSettings, Settings
+from evenkeel.settings import settings_in
 from evenkeel.sinks import Outcome, Stop, Told
 from evenkeel.sinks.conduct import Done, Timing, Work, conduct
 from evenkeel.sinks.pulsar_admin import PulsarAdmin
@@ -197,7 +197,7 @@ def _queue_work(errand: Errand, queues: Mapping[str, str], records: Records) -> 
     from evenkeel.sinks.sqs import SqsSink
 
     sink = SqsSink(errand.cycle.cluster, queues["commands"], queues["reports"])
-    wait_s = _settings(errand.cycle).evenkeelReportWaitSeconds
+    wait_s = settings_in(errand.cycle.settings).evenkeelReportWaitSeconds
 
     def work(stop: Stop, told: Told) -> str | None:
         return send_by_queue(sink, errand.commands, records, wait_s, stop, told)
@@ -215,7 +215,7 @@ def _work(errand: Errand, lease: Lease, sending: Sending, client: AdminClient) -
             hands = hands_off(client)
             if hands.objections:
                 return "; ".join(hands.objections)
-            settings = _settings(errand.cycle)
+            settings = settings_in(errand.cycle.settings)
             patience = Patience(settings.evenkeelOutcomeWaitSeconds, sending.timing.longest_request_s)
             steering = Steering(client, hands.pulsar_name or "", patience=patience)
             left = _not_done_yet(errand, steering, lease, sending.timing, stop, told)
@@ -270,10 +270,6 @@ def _unsent(errand: Errand, done: Done, records: Records) -> list[Outcome]:
         for command in errand.commands
         if command["command_id"] not in records.told | records.out | errand.tried
     ]
-
-
-def _settings(cycle: ClusterCycle) -> Settings:
-    return EffectiveSettings.from_json(cycle.settings or "").settings
 
 
 def _taken(lease: Lease) -> str:

@@ -16,7 +16,7 @@ from evenkeel.checks.outcome import rejected_frame, result_frame
 from evenkeel.checks.suites import SUITES, read_suites
 from evenkeel.handover import Handover
 from evenkeel.lake.store import Lake
-from evenkeel.settings import EffectiveSettings, Settings
+from evenkeel.settings import Settings, settings_in
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -48,7 +48,4 @@ def observed(spark: SparkSession, lake: Lake, handover: Handover) -> dict[str, D
 
 def settings_of(handover: Handover) -> dict[str, Settings]:
     """The settings in force, by open cluster."""
-    return {
-        cycle.cluster: EffectiveSettings.from_json(cycle.settings).settings if cycle.settings else Settings()
-        for cycle in handover.open_cycles()
-    }
+    return {cycle.cluster: settings_in(cycle.settings) for cycle in handover.open_cycles()}
