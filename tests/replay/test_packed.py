@@ -17,11 +17,12 @@ from evenkeel.lake.tables import TABLES
 from evenkeel.replay.fold import CYCLES, DECISIONS, Chosen, Fold, Recorded
 from evenkeel.replay.history import text_of
 from evenkeel.replay.model import Cluster
-from evenkeel.replay.packed import BUNDLE_COLUMNS, BUNDLES, Unpacked
+from evenkeel.replay.packed import Unpacked
 from evenkeel.replay.scenarios import Size, scenario
 from evenkeel.replay.variants import Variant, settings_of, variants_of
 from evenkeel.replay.worker import CARRIED, fold_part
 from evenkeel.rounds import reading
+from evenkeel.rounds.looked_at import BUNDLE_COLUMNS, BUNDLES
 from evenkeel.settings import resolve
 from tests.audit.small_lake import arrow_type
 

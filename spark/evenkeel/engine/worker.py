@@ -9,11 +9,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from importlib import import_module
 from typing import Any
 
 import pyarrow as pa
+from pyspark import TaskContext
 from pyspark.sql.types import StructType
 
 from evenkeel.engine.bodies import decoder, encoder, has_map
@@ -74,12 +75,22 @@ def decide_group(job: Job, table: pa.Table) -> pa.Table:
 
 
 def demand_code(expected: str) -> None:
-    """Both what was imported and what lies on disk: a worker lives on, and may import a module after a change."""
-    if code_digest() != expected or read_code_digest() != expected:
+    """Both what was imported and what lies on disk: a worker lives on, and may import a module after a change.
+
+    The disk is read once for all groups of a Spark task: for each of them it took as long as a small decision.
+    """
+    running = TaskContext.get()
+    on_disk = read_code_digest() if running is None else _on_disk(running.taskAttemptId())
+    if code_digest() != expected or on_disk != expected:
         raise StaleCode(
             "The server's workers run other code than this client: restart the server (`make stop`), or ship the "
             "package to it again (engine.session.ship_code)."
         )
+
+
+@lru_cache(maxsize=1)
+def _on_disk(task_attempt: int) -> str:
+    return read_code_digest()
 
 
 def _decided(job: Job, key_text: str, table: pa.Table) -> pa.Table:

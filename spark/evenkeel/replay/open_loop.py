@@ -24,10 +24,11 @@ from evenkeel.lake.tables import TABLES
 from evenkeel.replay.comparison import Comparison
 from evenkeel.replay.fold import CYCLES, DECISIONS
 from evenkeel.replay.history import History, text_of
-from evenkeel.replay.packed import BUNDLES, columns_of, pack
+from evenkeel.replay.packed import pack
 from evenkeel.replay.topics import TOPICS, topic_hashes, topics_type
 from evenkeel.replay.variants import Variant, manager_of, settings_of
 from evenkeel.replay.worker import CARRIED, RESULT_SCHEMA, fold_function
+from evenkeel.rounds.looked_at import BUNDLES, columns_looked_at
 from evenkeel.rounds.plan_round import GUARD_TABLE
 from evenkeel.rounds.whole import OBSERVED, STATE
 from evenkeel.settings import EffectiveSettings
@@ -195,7 +196,7 @@ def _states(
         last = attempt.attempt_id
     frame = lake.read(spark, STATE, [write for own in reads.values() for write in own])
     schema = TABLES[STATE].struct_type()
-    columns = columns_of(STATE, schema)
+    columns = columns_looked_at(STATE, schema.names)
     own = frame.where(F.col("cluster") == cluster)
     rows = own.select("write_id", F.to_json(F.struct(*columns), TO_JSON_OPTIONS).alias("body")).collect()
     read = decoder(_body_schema(STATE))
@@ -253,7 +254,7 @@ def _body_schema(kind: str) -> StructType:
     if kind == TOPICS:
         return topics_type()
     schema = TABLES[kind].struct_type()
-    names = set(columns_of(kind, schema))
+    names = set(columns_looked_at(kind, schema.names))
     return StructType([field for field in schema.fields if field.name in names])
 
 

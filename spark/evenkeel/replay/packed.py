@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from evenkeel.engine.bodies import TIMESTAMP_FORMAT, TO_JSON_OPTIONS, decoder, has_map
 from evenkeel.rounds import reading
+from evenkeel.rounds.looked_at import BUNDLE_COLUMNS, BUNDLES, columns_looked_at
 from evenkeel.rounds.reading import Row
 from evenkeel.rounds.shared import SharedRows, carry
 
@@ -22,35 +23,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
-BUNDLES = "bundle_load"
-_RATES = ("msg_rate_in", "msg_rate_out", "msg_throughput_in", "msg_throughput_out")
-BUNDLE_COLUMNS = (
-    *("bundle", "namespace", "owner", "ownership", "last_owner", "has_non_persistent"),
-    *("topics", "consumers", "producers", "short_samples", "long_samples"),
-    *(f"{prefix}_{rate}" for prefix in ("used", "short", "long") for rate in _RATES),
-)
-"""What rounds read of `bundle_load`."""
-LEFT_OUT: Mapping[str, frozenset[str]] = {
-    "broker_reports": frozenset({"rest"}),
-    "namespace_bundles": frozenset({"cluster", "cycle_at", "policies"}),
-    "cluster_policies": frozenset(
-        {
-            *("cluster", "cycle_at", "configuration", "configuration_broker", "configuration_age_seconds"),
-            *("configuration_differs", "topic_lists_age_seconds", "snapshot", "snapshot_started_at"),
-            *("snapshot_finished_at",),
-        }
-    ),
-}
-"""What no round reads, and what would make each cycle's row of a standing table another one."""
 STANDING = {"namespace_bundles": (reading.boundaries, reading.bundle_counts), "cluster_policies": ()}
 """Tables that are most often as they were in the cycle before, and what is worked out of them alone."""
-_STAMP = frozenset({"cycle_date", "write_id"})
-
-
-def columns_of(kind: str, schema: StructType) -> list[str]:
-    """The columns of a table that travel, in its order."""
-    left = LEFT_OUT.get(kind, frozenset()) | _STAMP
-    return [name for name in schema.names if name not in left]
 
 
 def pack(kind: str, rows: DataFrame, schema: StructType) -> DataFrame:
@@ -62,7 +36,7 @@ def pack(kind: str, rows: DataFrame, schema: StructType) -> DataFrame:
         body = F.lit(None).cast("string")
         own = [F.col(name) for name in BUNDLE_COLUMNS]
     else:
-        body = F.to_json(F.struct(*columns_of(kind, schema)), TO_JSON_OPTIONS)
+        body = F.to_json(F.struct(*columns_looked_at(kind, schema.names)), TO_JSON_OPTIONS)
         own = [F.lit(None).cast(_bundle_type(name)).alias(name) for name in BUNDLE_COLUMNS]
     return rows.select(at, F.lit(kind).alias("kind"), body.alias("body"), *own)
 

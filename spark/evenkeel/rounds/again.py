@@ -1,16 +1,42 @@
-"""All rounds of one cycle over again, each on the rows recorded for it, to be held against what was decided."""
+"""All rounds of one cycle over again, each on the rows recorded for it, and held against what was decided."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from evenkeel.rounds import by_manager, plan_round
 from evenkeel.rounds.reading import Row, Rows
+from evenkeel.rounds.sameness import same
 from evenkeel.rounds.shared import SharedRows
 
 DECIDED = ("split_decisions", "unload_decisions", "placement_decisions")
 STATE = "strategy_state"
 PLAN = "plan"
+OUTPUTS = (*DECIDED, STATE, plan_round.GUARD_TABLE)
+DIFFERING = "differing"
+
+
+def recorded(table: str) -> str:
+    """The input that holds what the cycle itself recorded in a table of `OUTPUTS`."""
+    return table if table in DECIDED else f"recorded_{table}"
+
+
+def held_against(
+    key: Row, rows: Rows, *, parameters: Mapping[str, Mapping[str, Sequence[str]]]
+) -> dict[str, list[dict[str, Any]]]:
+    """The `plan`, the names of the tables that came out otherwise (`differing`), and the rows of those decided now.
+
+    `parameters`: `columns`, the columns to compare of each table, which are those of the schema version it was
+    written in. Most often all is the same, and nothing but the plan has to leave the worker.
+    """
+    made = decide(key, rows)
+    found: dict[str, list[dict[str, Any]]] = {PLAN: made[PLAN], DIFFERING: []}
+    for table in OUTPUTS:
+        if not same(table, parameters["columns"][table], rows[recorded(table)], made[table]):
+            found[table] = made[table]
+            found[DIFFERING].append({"table_name": table})
+    return found
 
 
 def decide(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:

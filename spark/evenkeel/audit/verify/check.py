@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from evenkeel.audit.read import Attempt, chunked
 from evenkeel.audit.verify.background import background_of
 from evenkeel.audit.verify.contents import Checked, can_decide, check_contents
-from evenkeel.audit.verify.decisions import OUTPUTS, decisions_again, listed
+from evenkeel.audit.verify.decisions import decisions_again, listed
 from evenkeel.audit.verify.differences import differing
 from evenkeel.audit.verify.digests import Content, contents, nothing
 from evenkeel.audit.verify.faults import CODE, DATA, UNKNOWN, Fault
@@ -142,12 +142,14 @@ def _decide(rows: Rows, own: Sequence[Again], deep: Sequence[Again], found: Veri
     wrong: dict[str, list[tuple[str, str]]] = {}
     if deep:
         made = loads_again(rows, deep)
-        _compare(rows, deep, {table: made[table] for table in LOADS}, wrong)
-    made, plans = decisions_again(rows, own)
-    _compare(rows, own, {table: made[table] for table in OUTPUTS}, wrong)
+        for table in LOADS:
+            _tell(rows, deep, table, made[table], _other_loads(rows, deep, table, made[table]), wrong)
+    decided = decisions_again(rows, own, own[0].attempt.schema_version)
+    for table, frame in decided.rows.items():
+        _tell(rows, own, table, frame, [name for name in decided.differing if table in decided.differing[name]], wrong)
     for one in own:
         name = one.attempt.attempt_id
-        told = _other_plan(one.attempt.planned, plans.get(name, {}))
+        told = _other_plan(one.attempt.planned, decided.plans.get(name, {}))
         if told and name not in wrong:  # else the rows say it better
             wrong.setdefault(name, []).append(("cycles", told))
         if name in wrong:
@@ -157,21 +159,29 @@ def _decide(rows: Rows, own: Sequence[Again], deep: Sequence[Again], found: Veri
             found.reproduced[name] = TOPICS if one in deep else BUNDLES
 
 
-def _compare(
-    rows: Rows, own: Sequence[Again], made: Mapping[str, DataFrame], wrong: dict[str, list[tuple[str, str]]]
+def _other_loads(rows: Rows, deep: Sequence[Again], table: str, made: DataFrame) -> list[str]:
+    """The attempts whose loads come out otherwise."""
+    before, after = _recorded(rows, deep, table), contents(made, table, deep[0].attempt.schema_version, (ATTEMPT,))
+    names = [one.attempt.attempt_id for one in deep]
+    return [name for name in names if before[name] != after.get((name,), nothing())]
+
+
+def _tell(
+    rows: Rows,
+    own: Sequence[Again],
+    table: str,
+    made: DataFrame,
+    other: Sequence[str],
+    wrong: dict[str, list[tuple[str, str]]],
 ) -> None:
-    """Adds to `wrong` what is decided otherwise now: attempt -> (table, in words)."""
-    version = own[0].attempt.schema_version
-    for table, frame in made.items():
-        before, after = _recorded(rows, own, table), contents(frame, table, version, (ATTEMPT,))
-        names = [one.attempt.attempt_id for one in own]
-        other = [name for name in names if before[name] != after.get((name,), nothing())]
-        if not other:
-            continue
-        left, right = (side.where(side[ATTEMPT].isin(other)) for side in (rows.of(table, listed(own)), frame))
-        told = differing(left, right, table, version, ATTEMPT)
-        for name in other:
-            wrong.setdefault(name, []).append((table, "; ".join(told.get(name, ["another number of equal rows"]))))
+    """Adds to `wrong` how a table of the `other` attempts differs: attempt -> (table, in words)."""
+    if not other:
+        return
+    recorded = rows.of(table, listed([one for one in own if one.attempt.attempt_id in other]))
+    now = made.where(made[ATTEMPT].isin(sorted(other)))
+    told = differing(recorded, now, table, own[0].attempt.schema_version, ATTEMPT)
+    for name in other:
+        wrong.setdefault(name, []).append((table, "; ".join(told.get(name, ["another number of equal rows"]))))
 
 
 def _recorded(rows: Rows, own: Sequence[Again], table: str) -> dict[str, Content]:

@@ -1,8 +1,12 @@
-"""All decisions of many attempts taken again, in one grouped map, each on the rows that its manifest lists."""
+"""All decisions of many attempts taken again, in one grouped map, each on the rows that its manifest lists.
+
+The workers compare as well: where all came out as recorded, which is nearly always, no rows have to come back.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from evenkeel.audit.verify.attempts_as_clusters import AttemptsAsClusters, as_clusters
@@ -11,9 +15,10 @@ from evenkeel.audit.verify.rows import ATTEMPT, Rows
 from evenkeel.decisions.bundles import HIGHEST_HASH
 from evenkeel.engine.grouped import grouped_map
 from evenkeel.handover import Write
-from evenkeel.lake.schema import ddl_type
+from evenkeel.lake.schema import STAMP_NAMES, ddl_type
 from evenkeel.lake.tables import TABLES
 from evenkeel.rounds import again, plan_round, split_round
+from evenkeel.rounds.looked_at import columns_looked_at
 from evenkeel.tasks.checked import read_checked
 from evenkeel.tasks.inputs import CYCLE_TYPE, cycle_row, with_cycle_times
 from evenkeel.tasks.plan_splits import TOPICS_TYPE, hashes_in, persistent_topics
@@ -23,28 +28,54 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 OBSERVED = ("broker_reports", "namespace_bundles", "cluster_policies", "bundle_load", "broker_load")
-OUTPUTS = (*again.DECIDED, again.STATE, plan_round.GUARD_TABLE)
 _TYPES = {
     "cycle": CYCLE_TYPE,
     "topic_hashes": TOPICS_TYPE,
     "persistent_topics": "cluster string, bundle string, topics bigint",
 }
+_DIFFERING = "table_name string"
+_RECORDED = {again.recorded(table): table for table in again.OUTPUTS}
 # A bundle that is not over any limit is `kept`, and nobody looks at its topics.
 _LOOKED_INTO = ("split", "refused", "skipped")
 
 
-def decisions_again(rows: Rows, own: Sequence[Again]) -> tuple[dict[str, DataFrame], dict[str, dict[str, Any]]]:
-    """The rows that these attempts decide now, per table and with `attempt_id`, and the plan of each attempt."""
-    inputs = {table: rows.of(table, listed(own)) for table in (*OBSERVED, *again.DECIDED)}
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """By attempt id: the plan, and the tables that came out otherwise; of those the rows decided now, by table."""
+
+    plans: Mapping[str, Mapping[str, Any]]
+    differing: Mapping[str, Sequence[str]]
+    rows: Mapping[str, DataFrame]
+
+
+def decisions_again(rows: Rows, own: Sequence[Again], version: int) -> Decided:
+    """What these attempts, all of one schema version, decide now."""
+    inputs = {table: rows.of(table, listed(own)) for table in OBSERVED}
+    inputs |= {again.recorded(table): rows.of(table, listed(own)) for table in again.OUTPUTS}
     inputs["state"] = rows.of(again.STATE, [(one.attempt.attempt_id, w) for one in own for w in one.attempt.reads])
     inputs["cycle"] = _cycles(rows, own)
     inputs |= _topics(rows, own, inputs)
-    types = {table: _with_attempt(TABLES[table].body_type()) for table in OUTPUTS}
-    types[again.PLAN] = _with_attempt(plan_round.plan_type())
-    known = {name: _with_attempt(_type(name)) for name in inputs}
-    made = grouped_map(inputs, by=[ATTEMPT], decide=again.decide, outputs=types, schemas=known)
+    inputs |= {table: inputs[table].select(*_type(table).names) for table in OBSERVED}
+    types = {table: _with_attempt(TABLES[table].body_type()) for table in again.OUTPUTS}
+    types |= {again.PLAN: _with_attempt(plan_round.plan_type()), again.DIFFERING: _with_attempt(ddl_type(_DIFFERING))}
+    made = grouped_map(
+        inputs,
+        by=[ATTEMPT],
+        decide=again.held_against,
+        outputs=types,
+        parameters={"columns": {table: _covered(table, version) for table in again.OUTPUTS}},
+        schemas={name: _type(name) for name in inputs},
+    )
     plans = {row[ATTEMPT]: row.asDict() for row in made.pop(again.PLAN).collect()}
-    return made, plans
+    differing: dict[str, list[str]] = {}
+    for row in made.pop(again.DIFFERING).collect():
+        differing.setdefault(row[ATTEMPT], []).append(row["table_name"])
+    return Decided(plans, differing, made)
+
+
+def _covered(table: str, version: int) -> list[str]:
+    """The columns that digests cover."""
+    return [name for name in TABLES[table].names_at(version) if name not in STAMP_NAMES]
 
 
 def listed(own: Sequence[Again]) -> list[tuple[str, Write]]:
@@ -78,9 +109,14 @@ def _topics(rows: Rows, own: Sequence[Again], inputs: dict[str, DataFrame]) -> d
 
 
 def _type(name: str) -> StructType:
+    """What the rounds are given of an input, after the id of its attempt."""
+    from pyspark.sql.types import StructType
+
     if name in _TYPES:
-        return ddl_type(_TYPES[name])
-    return TABLES[again.STATE if name == "state" else name].struct_type()
+        return _with_attempt(ddl_type(_TYPES[name]))
+    schema = TABLES[again.STATE if name == "state" else _RECORDED.get(name, name)].struct_type()
+    wanted = columns_looked_at(name, schema.names) if name in OBSERVED else schema.names
+    return _with_attempt(StructType([schema[column] for column in wanted]))
 
 
 def _with_attempt(schema: StructType) -> StructType:

@@ -1,0 +1,34 @@
+"""Which columns of the observed tables rounds look at: who hands many cycles over leaves the others where they are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+BUNDLES = "bundle_load"
+_RATES = ("msg_rate_in", "msg_rate_out", "msg_throughput_in", "msg_throughput_out")
+BUNDLE_COLUMNS = (
+    *("bundle", "namespace", "owner", "ownership", "last_owner", "has_non_persistent"),
+    *("topics", "consumers", "producers", "short_samples", "long_samples"),
+    *(f"{prefix}_{rate}" for prefix in ("used", "short", "long") for rate in _RATES),
+)
+_LEFT_OUT: Mapping[str, frozenset[str]] = {
+    "broker_reports": frozenset({"rest"}),
+    "namespace_bundles": frozenset({"cluster", "cycle_at", "policies"}),
+    "cluster_policies": frozenset(
+        {
+            *("cluster", "cycle_at", "configuration", "configuration_broker", "configuration_age_seconds"),
+            *("configuration_differs", "topic_lists_age_seconds", "snapshot", "snapshot_started_at"),
+            *("snapshot_finished_at",),
+        }
+    ),
+}
+"""Beside what no round reads, what would make each cycle's row of a table that seldom changes another one."""
+_STAMP = frozenset({"cycle_date", "write_id"})
+
+
+def columns_looked_at(table: str, names: Sequence[str]) -> list[str]:
+    """Those of a table's columns, in its order, that have to be there for the rounds."""
+    if table == BUNDLES:
+        return [name for name in names if name in BUNDLE_COLUMNS]
+    left = _LEFT_OUT.get(table, frozenset()) | _STAMP
+    return [name for name in names if name not in left]
