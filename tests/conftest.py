@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.groups import after, group_of, place_of
 from tests.lab.fixtures import extensible_cluster, fresh_tenant, modular_cluster  # noqa: F401
 
 if TYPE_CHECKING:
@@ -77,31 +78,15 @@ def spark(engine: Engine) -> Iterator[SparkSession]:
     close(session)
 
 
-# Airflow's service, the real Pulsar clusters and upkeep's lake are started or written once, so their tests run in one
-# process; all others go by file. What takes longest begins first.
-_TOGETHER = {
-    "tests/dags/": "dags",
-    "tests/e2e/": "pulsar",
-    "tests/lab/test_lab.py": "pulsar",
-    "tests/sqs/test_agent_on_pulsar.py": "pulsar",
-    "tests/keeping/": "keeping",
-}
-_LONGEST_FIRST = ("dags", "pulsar", "keeping", "tests/tasks/", "tests/audit/test_verify")
-
-
-def _group(nodeid: str) -> str:
-    file = nodeid.split("::")[0]
-    return next((group for start, group in _TOGETHER.items() if file.startswith(start)), file)
-
-
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Puts what takes longest first; within a group the order stays."""
-    places = {start: place for place, start in enumerate(_LONGEST_FIRST)}
+    """Keeps groups together, those that take longest first; within a group the order stays."""
+    items.sort(key=lambda item: place_of(item.nodeid))
 
-    def place(item: pytest.Item) -> int:
-        return next((n for start, n in places.items() if _group(item.nodeid).startswith(start)), len(places))
 
-    items.sort(key=place)
+@pytest.hookimpl(trylast=True)  # after the test's own fixtures
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """Ends the services of a group after its last test."""
+    after(item.nodeid, None if nextitem is None else nextitem.nodeid)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -112,7 +97,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
     class Groups(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            return _group(nodeid)
+            return group_of(nodeid)
 
     return Groups(config, log)
 

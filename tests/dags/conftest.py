@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.groups import until_the_group_ends
+
 if TYPE_CHECKING:
     from airflow.sdk import DAG
 
@@ -91,11 +93,10 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def airflow(engine: Engine, clusters: Path, lake: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Airflow]:
+def airflow(engine: Engine, clusters: Path, lake: Path, tmp_path_factory: pytest.TempPathFactory) -> Airflow:
     """A scheduler, a DAG processor and an API server over the shared Connect server; started once for all tests."""
     from evenkeel.on_airflow.home import Wiring
     from evenkeel.on_airflow.service import airflow_for
 
     wiring = Wiring(CHECKOUT, engine.airflow_connection(), str(lake), clusters, SCHEDULE)
-    with airflow_for(tmp_path_factory.mktemp("airflow-home"), wiring) as running:
-        yield running
+    return until_the_group_ends().enter_context(airflow_for(tmp_path_factory.mktemp("airflow-home"), wiring))

@@ -1,18 +1,20 @@
 """One real cluster for each load manager in a test run, started when a test first asks for it.
 
-Both end with the run. Tests share them, so each works in a tenant of its own (`fresh_tenant`), gives back what it
-changed (dynamic settings, killed brokers), and takes a cluster of its own (`cluster.cluster_for`) where it cannot.
+Both end with the last test that may use them (`tests.groups`). Tests share them, so each works in a tenant of its own
+(`fresh_tenant`), gives back what it changed (dynamic settings, killed brokers), and takes a cluster of its own
+(`cluster.cluster_for`) where it cannot.
 """
 
 from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator
 from itertools import count
 from typing import TYPE_CHECKING
 
 import pytest
+
+from tests.groups import until_the_group_ends
 
 if TYPE_CHECKING:
     from tests.lab.cluster import Cluster
@@ -21,15 +23,15 @@ _numbers = count(1)
 
 
 @pytest.fixture(scope="session")
-def modular_cluster() -> Iterator[Cluster]:
+def modular_cluster() -> Cluster:
     """Three brokers with the modular load manager."""
-    yield from _cluster("modular")
+    return _cluster("modular")
 
 
 @pytest.fixture(scope="session")
-def extensible_cluster() -> Iterator[Cluster]:
+def extensible_cluster() -> Cluster:
     """Three brokers with the extensible load manager."""
-    yield from _cluster("extensible")
+    return _cluster("extensible")
 
 
 @pytest.fixture
@@ -38,11 +40,10 @@ def fresh_tenant(request: pytest.FixtureRequest) -> str:
     return f"t{next(_numbers)}-{re.sub('[^a-z0-9]+', '-', request.node.name.lower())[:40]}".rstrip("-")
 
 
-def _cluster(manager: str) -> Iterator[Cluster]:
+def _cluster(manager: str) -> Cluster:
     if sys.platform != "linux":
         pytest.skip("brokers are 127.0.0.1, 127.0.0.2, ...: only Linux answers on all of them")
     from tests.lab.cluster import cluster_for
     from tests.lab.settings import LabSettings
 
-    with cluster_for(LabSettings(manager=manager)) as cluster:
-        yield cluster
+    return until_the_group_ends().enter_context(cluster_for(LabSettings(manager=manager)))

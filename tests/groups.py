@@ -1,0 +1,43 @@
+"""Which tests run in one process: `make test` starts a process per core and deals whole groups out to them.
+
+Airflow's service, the real Pulsar clusters and upkeep's lake are started or written once, so their tests are a group;
+all others go by file. What a group has started ends with its last test and not with the run: three brokers that nobody
+asks any more still take a quarter of a core.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+
+_TOGETHER = {
+    "tests/dags/": "dags",
+    "tests/e2e/": "pulsar",
+    "tests/lab/test_lab.py": "pulsar",
+    "tests/sqs/test_agent_on_pulsar.py": "pulsar",
+    "tests/keeping/": "keeping",
+}
+_LONGEST_FIRST = ("dags", "pulsar", "keeping", "tests/tasks/", "tests/audit/test_verify")
+_RUNNING = ExitStack()
+
+
+def group_of(nodeid: str) -> str:
+    """The group of a test."""
+    file = nodeid.split("::")[0]
+    return next((group for start, group in _TOGETHER.items() if file.startswith(start)), file)
+
+
+def place_of(nodeid: str) -> int:
+    """What takes longest begins first; of others it does not matter."""
+    group = group_of(nodeid)
+    return next((n for n, start in enumerate(_LONGEST_FIRST) if group.startswith(start)), len(_LONGEST_FIRST))
+
+
+def until_the_group_ends() -> ExitStack:
+    """What is entered here is left after the last test of the group that runs now."""
+    return _RUNNING
+
+
+def after(nodeid: str, following: str | None) -> None:
+    """Ends what a group has started, if the next test is none of it."""
+    if following is None or group_of(following) != group_of(nodeid):
+        _RUNNING.close()
