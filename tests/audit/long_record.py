@@ -46,26 +46,42 @@ def lengthen(spark: SparkSession, lake: Path, cycles: int) -> None:
     observed = {name: _arrow_rows(lake, base, name) for name in OBSERVED}
     texts = {name: [_as_text(row) for row in read_rows(lake, base, name)] for name in whole.OBSERVED}
     settings = background_of(Lake(str(lake)), [base]).settings[base.planned["settings_digest"]]
+    tables = _Tables(lake)
     made = []
     for number in range(1, cycles):
         at = base.cycle_at + number * PERIOD
         write_id = uuid.uuid4().hex
         shift = number * PERIOD
         for name, rows in observed.items():
-            _append(lake, name, _shifted(rows, write_id, at, shift))
+            tables.append(name, _shifted(rows, write_id, at, shift))
         shifted = {name: [_later(row, shift) for row in rows] for name, rows in texts.items()}
         cycle = whole.cycle_row(
             base.cluster, at, settings, base.planned["settings_digest"], manager=base.planned["manager"], snapshot_at=at
         )
         decided = whole.decide(shifted, cycle, ())
         for name in DECIDED:
-            _append(lake, name, _table(name, decided.rows.get(name, ()), write_id, at))
+            tables.append(name, _table(name, decided.rows.get(name, ()), write_id, at))
         made.append((at, write_id, decided.plan.figures))
-    _chain(spark, lake, base, made)
+    _chain(spark, tables, base, made)
 
 
-def _chain(spark: SparkSession, lake: Path, base: Attempt, made: list[tuple[datetime, str, Mapping[str, Any]]]) -> None:
+class _Tables:
+    """The lake's tables, opened once: to open one for every append means to read its whole log for every append."""
+
+    def __init__(self, lake: Path) -> None:
+        self.lake = lake
+        self._opened: dict[str, DeltaTable] = {}
+
+    def append(self, name: str, rows: pa.Table) -> None:
+        if rows.num_rows:
+            if name not in self._opened:
+                self._opened[name] = DeltaTable(str(self.lake / name))
+            write_deltalake(self._opened[name], rows, mode="append", partition_by=list(TABLES[name].partition))
+
+
+def _chain(spark: SparkSession, tables: _Tables, base: Attempt, made: list[tuple[datetime, str, Mapping[str, Any]]]) -> None:
     """The manifests of the copies, in one commit."""
+    lake = tables.lake
     listed: dict[str, list[dict[str, Any]]] = {}
     for name in (*OBSERVED, *DECIDED):
         version = DeltaTable(str(lake / name)).version()
@@ -91,12 +107,7 @@ def _chain(spark: SparkSession, lake: Path, base: Attempt, made: list[tuple[date
             row["body_digest"] = body_digest(row)
             head = row["manifest_digest"] = hashlib.sha256((head + row["body_digest"]).encode()).hexdigest()
             rows.append(row)
-    _append(lake, "cycles", pa.Table.from_pylist(rows, arrow_schema(TABLES["cycles"])))
-
-
-def _append(lake: Path, name: str, rows: pa.Table) -> None:
-    if rows.num_rows:
-        write_deltalake(str(lake / name), rows, mode="append", partition_by=list(TABLES[name].partition))
+    tables.append("cycles", pa.Table.from_pylist(rows, arrow_schema(TABLES["cycles"])))
 
 
 def _arrow_rows(lake: Path, base: Attempt, name: str) -> pa.Table:
