@@ -79,7 +79,9 @@ class _Tables:
             write_deltalake(self._opened[name], rows, mode="append", partition_by=list(TABLES[name].partition))
 
 
-def _chain(spark: SparkSession, tables: _Tables, base: Attempt, made: list[tuple[datetime, str, Mapping[str, Any]]]) -> None:
+def _chain(
+    spark: SparkSession, tables: _Tables, base: Attempt, made: list[tuple[datetime, str, Mapping[str, Any]]]
+) -> None:
     """The manifests of the copies, in one commit."""
     lake = tables.lake
     listed: dict[str, list[dict[str, Any]]] = {}

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 TOPICS, BUNDLES = "topics", "bundles"
 # As many rows of bundles as a worker group, and of topics as a sum, can take at a time without running out of memory.
-_ROWS_AT_ONCE = 600_000
+_ROWS_AT_ONCE = 2_000_000
 _CYCLES_AT_ONCE = 400
 _PLANNED = (
     *("plan_id", "shedder", "placement", "splits", "unloads", "placements", "refusals", "held"),

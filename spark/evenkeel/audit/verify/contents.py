@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _BY = ("cluster", "write_id")
+_TABLES_AT_ONCE = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +45,16 @@ def check_contents(rows: Rows, attempts: Sequence[Attempt], versions: Mapping[st
     missing: set[tuple[str, str, str]] = set()
     # Of a write whose own manifest is not there, as in an export, the version is that of whoever read it.
     known = {write: versions.get(write.write_id, one.schema_version) for write, one in owners.items()}
-    for table, version in sorted({(write.table, known[write]) for write in owners}):
-        writes = [write for write in owners if write.table == table and known[write] == version]
-        found = _now(rows, table, writes, version)
-        for write in writes:
+    together: dict[tuple[str, int], list[Write]] = {}
+    for write in owners:
+        together.setdefault((write.table, known[write]), []).append(write)
+    alike = sorted(together)
+    # A compacted table is one file, so one core reads it: several tables at a time keep the others busy.
+    with ThreadPoolExecutor(_TABLES_AT_ONCE, "contents") as threads:
+        asked = [threads.submit(_now, rows, table, together[table, version], version) for table, version in alike]
+    for (table, version), answer in zip(alike, asked, strict=True):
+        found = answer.result()
+        for write in together[table, version]:
             content = found.get((write.cluster, write.write_id), nothing())
             if content == _listed(write):
                 continue

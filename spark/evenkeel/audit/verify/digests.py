@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from evenkeel.lake.digest import ROW_DIGEST, lanes, row_digest, text_of_lanes
+from evenkeel.lake.digest import ROW_DIGEST, lane_sums, read_lanes, row_digest, text_of_lanes
 from evenkeel.lake.schema import STAMP_NAMES
 from evenkeel.lake.tables import TABLES
 
@@ -28,15 +28,15 @@ def contents(frame: DataFrame, table: str, version: int, by: Sequence[str]) -> d
     """Rows and digest of each value of the `by` columns."""
     from pyspark.sql import functions as F
 
-    sums = [F.sum(lane).alias(f"lane_{n}") for n, lane in enumerate(lanes())]
-    grouped = with_row_digest(frame, table, version).groupBy(*by).agg(F.count("*").alias("rows"), *sums)
+    grouped = with_row_digest(frame, table, version).groupBy(*by).agg(F.count("*").alias("rows"), *lane_sums("lane"))
     found = {}
     for row in grouped.collect():
-        told = [str(row[f"lane_{n}"] or 0) for n in range(len(sums))]
-        found[tuple(row[name] for name in by)] = (int(row["rows"]), text_of_lanes(int(row["rows"]), told))
+        told = row.asDict()
+        rows = int(told["rows"])
+        found[tuple(told[name] for name in by)] = (rows, text_of_lanes(rows, read_lanes(told, "lane")))
     return found
 
 
 def nothing() -> Content:
     """The content of a write without rows."""
-    return 0, text_of_lanes(0, ["0"] * len(lanes()))
+    return 0, text_of_lanes(0)
