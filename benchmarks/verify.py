@@ -1,7 +1,8 @@
 """How fast is the record proved? Cycles a second of `evenkeel verify`, over cycles of 3 brokers with 1,000 bundles.
 
 `python -m benchmarks verify [--cycles 300] [--bundles 1000] [--topics 3000]`. The server runs already, and the first
-round, in which Java compiles, is not counted. The tables are compacted, as a day's are once upkeep has run. The goal is 50 cycles a second from the loads of bundles on.
+round, in which Java compiles, is not counted. The tables are compacted, as a day's are once upkeep has run. The goal is
+50 cycles a second from the loads of bundles on.
 """
 
 from __future__ import annotations

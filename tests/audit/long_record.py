@@ -37,7 +37,7 @@ OBSERVED = (
 )
 DECIDED = ("split_decisions", "unload_decisions", "placement_decisions", "guard_decisions", "strategy_state")
 PERIOD = timedelta(minutes=1)
-Writes = dict[tuple[str, str], int]
+_Made = tuple[datetime, str, Mapping[str, Any]]
 
 
 def lengthen(spark: SparkSession, lake: Path, cycles: int) -> None:
