@@ -49,7 +49,7 @@ VARIANTS = variants_of(
 def main(arguments: Sequence[str] = ()) -> int:
     """Prints a line per size; 0 if the goal was met."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks replay")
-    parser.add_argument("--cycles", type=int, default=300)
+    parser.add_argument("--cycles", type=int, default=2000)
     parser.add_argument("--bundles", type=int, nargs="*", default=[100, 1_000], help="per broker")
     given = parser.parse_args(list(arguments))
     print(description(), flush=True)
