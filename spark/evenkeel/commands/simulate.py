@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from evenkeel.errors import BadInput
 from evenkeel.settings import EffectiveSettings, resolve
 from evenkeel.settings.pairs import SHEDDERS_OF
+from evenkeel.times_given import IN_UTC
 
 if TYPE_CHECKING:
     from evenkeel.replay.closed_loop import Steering
@@ -35,8 +36,10 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     parser.add_argument("--bundles", type=int, default=96, help="default: 96")
     parser.add_argument("--lake", metavar="DIR", help="recorded: where the tables are")
     parser.add_argument("--cluster", metavar="NAME", help="recorded: of this cluster (default: the only one)")
-    parser.add_argument("--from", dest="since", metavar="TIME", help="recorded: from this moment or date on")
-    parser.add_argument("--to", dest="until", metavar="TIME", help="recorded: up to this moment or date")
+    parser.add_argument(
+        "--from", dest="since", metavar="TIME", help=f"recorded: from this moment or date on ({IN_UTC})"
+    )
+    parser.add_argument("--to", dest="until", metavar="TIME", help="recorded: up to this moment, or all of this date")
     parser.add_argument("--strategy", action="append", default=[], metavar="NAME", help="by this one (default: all)")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="for every variant")
     parser.add_argument("--variant", action="append", default=[], metavar="NAME:KEY=VALUE,…", help="under a name")
