@@ -24,7 +24,14 @@ from evenkeel.replay.fold import CYCLES, DECISIONS
 from evenkeel.replay.history import History, text_of
 from evenkeel.replay.packed import pack
 from evenkeel.replay.results import OPEN_LOOP, RUNS, put_on_record
-from evenkeel.replay.topics import TOPICS, topic_hashes, topics_type
+from evenkeel.replay.topics import (
+    PERSISTENT,
+    TOPICS,
+    persistent_topics,
+    persistent_type,
+    topic_hashes,
+    topics_type,
+)
 from evenkeel.replay.variants import Variant, manager_of, settings_of
 from evenkeel.replay.worker import CARRIED, RESULT_SCHEMA, fold_function
 from evenkeel.rounds.looked_at import BUNDLES, columns_looked_at
@@ -45,6 +52,7 @@ _ACTING: Mapping[str, tuple[str, str]] = {
     GUARD_TABLE: ("outcome", "held"),
 }
 """Of the recorded decisions, those that act: table -> column and its value."""
+_OF_TOPICS = {TOPICS: topics_type, PERSISTENT: persistent_type}
 Progress = Callable[[int, int], None]
 Carried = dict[str, Any]
 
@@ -167,7 +175,7 @@ def _job(
         }
         for attempt in chunk
     }
-    kinds = [kind for kind in (*OBSERVED, *_ACTING, TOPICS) if kind != BUNDLES]
+    kinds = [kind for kind in (*OBSERVED, *_ACTING, *_OF_TOPICS) if kind != BUNDLES]
     body = {
         "code": code_digest(),
         "cluster": asked.history.cluster,
@@ -230,6 +238,10 @@ def _folded(
     topics = topic_hashes(spark, lake, cluster, chunk, settings)
     if topics is not None:
         frames.append(pack(TOPICS, topics, topics_type()))
+    wishes = [(attempt, wish) for attempt in chunk for wish in asked.history.known(attempt).get("wishes", ())]
+    counts = persistent_topics(spark, lake, cluster, wishes)
+    if counts is not None:
+        frames.append(pack(PERSISTENT, counts, persistent_type()))
     labels = F.array(*(F.lit(int(label)) for label in parts))
     packed = united(frames).withColumn("part", F.explode(labels))
     apart = packed.repartition(len(parts), "part").groupBy("part")
@@ -251,8 +263,8 @@ def _rows(spark: SparkSession, lake: Lake, cluster: str, chunk: Sequence[Attempt
 def _body_schema(kind: str) -> StructType:
     from pyspark.sql.types import StructType
 
-    if kind == TOPICS:
-        return topics_type()
+    if kind in _OF_TOPICS:
+        return _OF_TOPICS[kind]()
     schema = TABLES[kind].struct_type()
     names = set(columns_looked_at(kind, schema.names))
     return StructType([field for field in schema.fields if field.name in names])
