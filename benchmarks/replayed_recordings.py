@@ -167,12 +167,14 @@ def reproduced_lines(found: Sequence[Replayed]) -> Iterator[str]:
 
 
 def error_table(found: Sequence[Replayed]) -> Iterator[str]:
-    """How far the model is off, as Markdown; usage in points."""
-    yield from _head(["recording", "cycles", "moves in it", "usage off by", "guessing the mean", "max/mean off by"])
+    """How far the model is off, as Markdown; usage and shares of traffic in points."""
+    columns = ("usage off by", "guessing its mean", "share of traffic off by", "had nothing moved")
+    yield from _head(["recording", "cycles", "moves", *columns])
     for one in found:
-        e = one.error
-        figures = [f"{100 * e.usage:.1f}", f"{100 * e.guess:.1f}", f"{e.max_over_mean:.2f}"]
-        yield _line([one.name, str(one.cycles), str(e.moves), *figures])
+        error, shift = one.error, one.error.shift
+        points = [error.usage, error.guess, *((shift.off, shift.unmoved) if shift else ())]
+        figures = [f"{100 * value:.1f}" for value in points]
+        yield _line([one.name, str(one.cycles), str(error.moves), *figures, *[""] * (len(columns) - len(figures))])
 
 
 def _again(one: Replayed) -> tuple[int, int]:
