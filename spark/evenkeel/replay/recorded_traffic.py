@@ -169,7 +169,7 @@ def _shares(flow: Mapping[str, float], owner: Mapping[str, str | None]) -> dict[
 
 
 def _inherited(before: Seen, then: Seen) -> dict[str, float]:
-    """The bundles of `then` with the traffic of `before`: their own, or their part of that of the bundle that was cut."""
+    """The bundles of `then` with the traffic of `before`: their own, or their part of what was cut."""
     parents: dict[str, list[tuple[BundleRange, float]]] = {}
     for bundle, flow in before.flow.items():
         if bundle not in then.flow:
