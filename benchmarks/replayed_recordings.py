@@ -15,6 +15,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -93,15 +94,16 @@ def main(arguments: Sequence[str] = ()) -> int:
 def decide(spark: SparkSession, recordings: Sequence[Path], folder: Path) -> None:
     """The lake of all recordings, each a cluster under its name: one run per step decides the next snapshot of each."""
     lake = folder / "lake"
-    snapshots = {recording.name: [Path(one.path) for one in Recording(recording).snapshots] for recording in recordings}
-    done = _cycles_of(lake)
+    snapshots = {recording.name: Recording(recording).snapshots for recording in recordings}
+    done = _decided_in(lake)
     for step in range(max(map(len, snapshots.values()))):
-        taking_part = [name for name, paths in snapshots.items() if done.get(name, 0) <= step < len(paths)]
-        for name, paths in snapshots.items():
-            seen = folder / "seen" / name
-            seen.mkdir(parents=True, exist_ok=True)
-            if step < len(paths) and not (seen / paths[step].name).exists():
-                (seen / paths[step].name).symlink_to(paths[step].resolve())
+        here = {name: own[step] for name, own in snapshots.items() if step < len(own)}
+        taking_part = [name for name, one in here.items() if (name, datetime.fromisoformat(one.cycle_at)) not in done]
+        for name, one in here.items():
+            seen = folder / "seen" / name / Path(one.path).name
+            seen.parent.mkdir(parents=True, exist_ok=True)
+            if not seen.exists():
+                seen.symlink_to(Path(one.path).resolve())
         if not taking_part:
             continue
         configuration = folder / "evenkeel.toml"
@@ -114,13 +116,12 @@ def decide(spark: SparkSession, recordings: Sequence[Path], folder: Path) -> Non
         print(f"    snapshot {step}: {len(taking_part)} clusters, {time.perf_counter() - begin:.1f} s", flush=True)
 
 
-def _cycles_of(lake: Path) -> dict[str, int]:
-    """How many cycles of each cluster are on record already."""
+def _decided_in(lake: Path) -> set[tuple[str, datetime]]:
+    """The clusters and cycles that are on record already."""
     try:
-        names = [attempt.cluster for attempt in read_cycles(lake)]
+        return {(attempt.cluster, attempt.cycle_at) for attempt in read_cycles(lake) if attempt.decided}
     except NoLake:
-        return {}
-    return {name: names.count(name) for name in names}
+        return set()
 
 
 def replayed(spark: SparkSession, recording: Path, lake: str) -> Replayed:
