@@ -238,7 +238,8 @@ def _folded(
     topics = topic_hashes(spark, lake, cluster, chunk, settings)
     if topics is not None:
         frames.append(pack(TOPICS, topics, topics_type()))
-    wishes = [(attempt, wish) for attempt in chunk for wish in asked.history.known(attempt).get("wishes", ())]
+    wishing = [attempt for attempt in chunk if attempt.planned["wishes"]]
+    wishes = [(attempt, wish) for attempt in wishing for wish in asked.history.known(attempt)["wishes"]]
     counts = persistent_topics(spark, lake, cluster, wishes)
     if counts is not None:
         frames.append(pack(PERSISTENT, counts, persistent_type()))
