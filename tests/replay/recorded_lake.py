@@ -79,7 +79,7 @@ def write_lake(spark: Any, folder: Path) -> Path:
             lake=str(folder / "lake"),
             configuration=str(folder / "evenkeel.toml"),
             run_id=f"run {step}",
-            wishes=WISHES.get(step, ()),
+            wishes=tuple({**wish, "cluster": name} for name in taking_part for wish in WISHES.get(step, ())),
         )
         run_cycle(spark, request, lambda *_: None)
     return folder / "lake"

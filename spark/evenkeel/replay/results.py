@@ -40,14 +40,12 @@ class Played:
     def add(self, rows: Iterable[Made]) -> None:
         """The rows of a variant that was played to its end."""
         import pyarrow as pa
-        from pyspark.sql.pandas.types import to_arrow_schema
 
         found: dict[str, list[dict[str, Any]]] = {table: [] for table in self.parts}
         for table, row in rows:
             found[table].append({**row, "replay_id": self.replay_id})
         for table, own in found.items():
-            schema = to_arrow_schema(TABLES[table].body_type())
-            self.parts[table].append(pa.Table.from_pylist(own, schema=schema))
+            self.parts[table].append(pa.Table.from_pylist(own, schema=_arrow_schema(table)))
 
     def frames(self, spark: SparkSession) -> dict[str, DataFrame]:
         """Table -> all of its rows; left out is a table that has none."""
@@ -60,6 +58,15 @@ class Played:
             for table, rows in whole.items()
             if rows.num_rows
         }
+
+
+def _arrow_schema(table: str) -> pa.Schema:
+    """The columns of a table that a replay fills in; made without Spark, which is started only when all is played."""
+    import pyarrow as pa
+
+    kinds = {"string": pa.string(), "boolean": pa.bool_(), "int": pa.int32(), "double": pa.float64()}
+    kinds |= {"timestamp": pa.timestamp("us", tz="UTC"), "array<bigint>": pa.list_(pa.int64())}
+    return pa.schema([pa.field(column.name, kinds[column.type]) for column in TABLES[table].body_columns()])
 
 
 def keep_closed_loop(
