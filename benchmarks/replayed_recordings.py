@@ -87,7 +87,8 @@ def main(arguments: Sequence[str] = ()) -> int:
         print(f"decided in {decided - begin:.0f} s, replayed in {time.perf_counter() - decided:.0f} s\n")
     print("\n".join([*shedder_table(found), "", *reproduced_lines(found), "", *error_table(found)]))
     for one in found:
-        print("\n".join(["", f"{one.name}:", *(f"  {line}" for line in one.words)]) if one.words else "", flush=True)
+        if one.words:
+            print("\n".join(["", f"{one.name}, round by round:", *(f"  {line}" for line in one.words)]), flush=True)
     return int(any(_again(one)[0] < _again(one)[1] for one in found if one.comparison))
 
 
