@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from tests.replay.recorded_lake import CLUSTERS, write_lake
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "how-to" / "replay.md"
 RESULTS = ("replay_cycles", "replay_decisions")
 SMALL = ["--scenario", "zipf", "--cycles", "12", "--bundles", "24", "--strategy", "UniformLoadShedder",
          "--set", "loadBalancerMsgRateDifferenceShedderThreshold=20", "--set", "maxUnloadPercentage=0.5",
@@ -85,6 +87,12 @@ def test_recorded_traffic_is_simulated_beside_the_record(
     rows = rows_of(lake, "replay_cycles", found["replay_id"])
     assert {row["cluster"] for row in rows} == {cluster}
     assert {(row["plan_id"], row["reproduced"], row["only_here"]) for row in rows} == {(None, None, None)}
+    query = re.findall(r"```sql\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)[0]
+    told = {row["variant"]: row.asDict() for row in spark.sql(query.replace("LAKE", str(lake))).collect()}
+    assert {(row["kind"], row["traffic"], row["seed"]) for row in told.values()} == {("closed_loop", "recorded", None)}
+    assert {name: row["moves"] for name, row in told.items()} == {
+        row["variant"]: row["moves"] for row in found["variants"]
+    }
 
 
 def _newest(lake: Path, table: str) -> int:
