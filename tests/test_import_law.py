@@ -17,7 +17,7 @@ PACKAGE = CHECKOUT / "spark" / "evenkeel"
 
 LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"errors"}),
-    frozenset({"settings", "engine", "pulsar", "handover"}),
+    frozenset({"settings", "engine", "pulsar", "handover", "times_given"}),
     frozenset({"decisions", "lake", "aggregation"}),
     frozenset({"sources", "sinks", "rounds", "checks"}),
     frozenset({"tasks", "agent", "keeping"}),

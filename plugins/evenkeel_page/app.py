@@ -72,7 +72,7 @@ def show_list() -> str | Response:
 def show_cycle(cluster: str, at: str) -> str | Response:
     """The report of one cluster's cycle."""
     lake = airflow_side.lake()
-    (found,) = find_cycles(lake, cluster=cluster, cycle=at)
+    (found,) = find_cycles(lake, cluster=cluster, cycle=at, option="the cycle")
     newest = find_cycles(lake, cluster=cluster)[0]
     return _report(lake, cluster, found.cycle_at.isoformat(), found.attempt_id, newest.attempt_id)
 

@@ -95,7 +95,7 @@ def test_rows_past_their_retention_are_listed_and_the_rest_is_exported(lake: Pat
     (gone,) = find_cycles(lake, cluster=LAB, cycle="2026-11-21T08:28")
     (write,) = gone.writes_of("bundle_load")
     table.delete(f"write_id = '{write.write_id}'")
-    words = ["export", "--lake", str(tmp_path / "lake"), "--from", "2026-11-21T08:26", "--to", "2026-11-21T08:29"]
+    words = ["export", "--lake", str(tmp_path / "lake"), "--from", "2026-11-21T08:26", "--to", "2026-11-21T08:28"]
     assert main([*words, "--out", str(tmp_path / "out")]) == 0
     said = json.loads((tmp_path / "out" / "export.json").read_text())
     (missing,) = said["missing"]

@@ -49,6 +49,16 @@ CLUSTERS: dict[str, tuple[Path, dict[str, Any]]] = {
     ),
 }
 
+# Which bundle these mean follows from topics and averages of their cycle; every cluster has the namespaces.
+WISHES = {
+    0: ({"kind": "split", "namespace": "acme/ns0", "bundle": "LARGEST"},),
+    1: (
+        {"kind": "split", "namespace": "acme/ns0", "bundle": "HOT"},
+        {"kind": "split", "namespace": "acme/ns1", "bundle": "LARGEST",
+         "splitAlgorithmName": "topic_count_equally_divide"},
+    ),
+}  # fmt: skip
+
 
 def snapshots_of(name: str) -> list[Path]:
     """The last few snapshots of a cluster's recording: every run over three clusters takes its seconds."""
@@ -66,7 +76,10 @@ def write_lake(spark: Any, folder: Path) -> Path:
             shutil.copy(steps[name][step], own)
         (folder / "evenkeel.toml").write_text(_configuration(folder, taking_part))
         request = CycleRequest(
-            lake=str(folder / "lake"), configuration=str(folder / "evenkeel.toml"), run_id=f"run {step}"
+            lake=str(folder / "lake"),
+            configuration=str(folder / "evenkeel.toml"),
+            run_id=f"run {step}",
+            wishes=tuple({**wish, "cluster": name} for name in taking_part for wish in WISHES.get(step, ())),
         )
         run_cycle(spark, request, lambda *_: None)
     return folder / "lake"

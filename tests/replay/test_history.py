@@ -118,3 +118,12 @@ def test_simulate_prints_a_line_for_each_variant_and_writes_a_page(
     assert "AvgShedder" in page
     assert "<svg" in page
     assert "<script" not in page
+
+
+@pytest.mark.parametrize("option", ["--from", "--to", "--cluster"])
+def test_what_picks_recorded_cycles_does_not_go_with_generated_traffic(
+    option: str, lake: SmallLake, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["simulate", "--scenario", "zipf", "--lake", str(lake.root), option, "2026-11-21"]
+    assert main(words) == 2
+    assert "go with recorded traffic" in capsys.readouterr().err

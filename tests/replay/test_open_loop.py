@@ -53,6 +53,22 @@ def test_recorded_settings_come_to_every_recorded_plan(cluster: str, replayed: M
 
 
 @pytest.mark.parametrize("cluster", CLUSTERS)
+def test_wishes_for_the_largest_or_hottest_bundle_mean_the_bundle_that_they_meant(
+    cluster: str, lake: Path, replayed: Mapping[str, Comparison]
+) -> None:
+    own = [
+        row for row in read_table(lake, "split_decisions") if row["cluster"] == cluster and row["strategy"] == "wish"
+    ]
+    granted = {(row["cycle_at"], row["subject"]) for row in own if row["outcome"] == "split"}
+    rows = rows_of(lake, "replay_decisions", replayed[cluster].replay_id)
+    for variant in (RECORDED, AGAIN, "otherwise"):
+        mine = [row for row in rows if (row["variant"], row["strategy"]) == (variant, "wish")]
+        assert {(row["cycle_at"], row["bundle"]) for row in mine} == granted
+        assert all(row["on_record"] for row in mine)
+    assert len({bundle for _, bundle in granted}) >= 2
+
+
+@pytest.mark.parametrize("cluster", CLUSTERS)
 def test_whoever_is_asked_for_acts_alone_comes_to_the_same_acts(
     cluster: str, replayed: Mapping[str, Comparison]
 ) -> None:

@@ -6,6 +6,7 @@ import argparse
 import os
 
 from evenkeel.errors import BadInput
+from evenkeel.times_given import IN_UTC
 
 
 def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -13,9 +14,9 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     parser = commands.add_parser("explain", help="say why something was decided, and what would have changed it")
     parser.add_argument("subject", metavar="SUBJECT", help="a bundle, a topic, a broker (host:port) or a command id")
     add_lake(parser)
-    parser.add_argument("--at", metavar="TIME", help="the cycle in force then (default: the newest)")
+    parser.add_argument("--at", metavar="TIME", help=f"the cycle in force then ({IN_UTC}; default: the newest)")
     parser.add_argument("--from", dest="first", metavar="TIME", help="all cycles from then on")
-    parser.add_argument("--to", dest="last", metavar="TIME", help="all cycles up to then")
+    parser.add_argument("--to", dest="last", metavar="TIME", help="all cycles up to then; a date is its whole day")
     add_zone(parser)
     parser.add_argument("--json", action="store_true", help="for a program")
     parser.set_defaults(run=run)

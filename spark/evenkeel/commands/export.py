@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import argparse
 import sys
-from datetime import UTC, datetime
 
-from evenkeel.errors import BadInput
+from evenkeel.times_given import IN_UTC, range_given
 
 _MISSING_SHOWN = 20
 
@@ -16,8 +15,10 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     parser = commands.add_parser("export", help="write a range of cycles as a lake of its own, to verify elsewhere")
     parser.add_argument("--lake", required=True, metavar="DIR", help="where the tables are")
     parser.add_argument("--cluster", metavar="NAME", help="of this cluster (default: of all)")
-    parser.add_argument("--from", dest="since", required=True, metavar="TIME", help="the first cycle, UTC")
-    parser.add_argument("--to", dest="until", required=True, metavar="TIME", help="the last cycle, UTC")
+    parser.add_argument("--from", dest="since", required=True, metavar="TIME", help=f"the first cycle ({IN_UTC})")
+    parser.add_argument(
+        "--to", dest="until", required=True, metavar="TIME", help="the last cycle; a date is its whole day"
+    )
     parser.add_argument("--out", required=True, metavar="DIR|FILE.tar", help="a new folder, or a new tar file")
     parser.set_defaults(run=run)
 
@@ -27,8 +28,10 @@ def run(given: argparse.Namespace) -> int:
     from evenkeel.audit.export import export
     from evenkeel.keeping.telling import size
 
-    since, until = _moment("--from", given.since), _moment("--to", given.until)
-    done = export(given.lake, given.out, since=since, until=until, cluster=given.cluster)
+    since, until = range_given(given.since, given.until)
+    assert since is not None
+    assert until is not None
+    done = export(given.lake, given.out, since=since.first, until=until.last, cluster=given.cluster)
     print(f"{done.path}: {done.cycles:,} cycles, {size(done.size)}")
     for name, part in sorted(done.clusters.items()):
         rows = f"chain rows {part['first_sequence']} to {part['last_sequence']}"
@@ -46,11 +49,3 @@ def run(given: argparse.Namespace) -> int:
         print(f"missing: {len(done.missing) - _MISSING_SHOWN:,} more writes, listed in export.json", file=sys.stderr)
     print("To check it: unpack it, if it is a tar, and run `evenkeel verify --lake` with its folder")
     return 0
-
-
-def _moment(option: str, text: str) -> datetime:
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise BadInput(f"{option} {text!r} is no time: write it as 2026-11-21T08:27:04Z") from None
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

@@ -19,6 +19,7 @@ from evenkeel.handover import Handover
 from evenkeel.sources.recordings import Recording
 from evenkeel.tasks.begin import CycleRequest
 from evenkeel.tasks.pipeline import run_cycle
+from evenkeel.times_given import IN_UTC, moment_given
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,7 +33,9 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     add_source(parser)
     parser.add_argument("--lake", required=True, metavar="DIR", help="where the tables are; made if missing")
     which = parser.add_mutually_exclusive_group()
-    which.add_argument("--at", metavar="TIME", help="the newest snapshot up to this moment (default: the newest)")
+    which.add_argument(
+        "--at", metavar="TIME", help=f"the newest snapshot up to this moment ({IN_UTC}; default: the newest)"
+    )
     which.add_argument("--all", action="store_true", help="every snapshot, in the order of time")
     parser.add_argument(
         "--mode",
@@ -46,14 +49,12 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 
 def run(given: argparse.Namespace) -> int:
     """Runs the cycles; 1 if any failed, though the ones after it still ran."""
-    if given.at:
-        _check_time(given.at)
     request = CycleRequest(
         lake=given.lake,
         source=f"recording:{given.recording}" if given.recording else "",
         configuration=given.config,
         clusters=tuple(given.cluster or ()),
-        at=given.at,
+        at=None if given.at is None else moment_given(given.at, "--at").isoformat(),
         mode=given.mode,
         overrides=overrides_of(given),
         run_id=f"cli__{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())}",
@@ -134,12 +135,3 @@ def _line(summary: dict[str, Any]) -> str:
         return f"{head}: {summary['reason']}"
     counts = f"{summary['splits']} splits, {summary['unloads']} unloads, {summary['refusals']} refused"
     return f"{head}  {counts}  plan {summary['plan_id'][:12]}  {summary['seconds']:.1f} s"
-
-
-def _check_time(text: str) -> None:
-    from datetime import datetime
-
-    try:
-        datetime.fromisoformat(text)
-    except ValueError:
-        raise BadInput(f"--at {text!r} is no time: write it as 2026-11-21T08:27:04Z") from None

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 from evenkeel.commands.options import session
+from evenkeel.times_given import IN_UTC
 
 
 def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -18,8 +19,10 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     )
     parser.add_argument("--lake", required=True, metavar="DIR", help="where the tables are")
     parser.add_argument("--cluster", metavar="NAME", help="of this cluster (default: the only one)")
-    parser.add_argument("--from", dest="since", metavar="TIME", help="from this moment or date on (default: the first)")
-    parser.add_argument("--to", dest="until", metavar="TIME", help="up to this moment or date (default: the last)")
+    parser.add_argument(
+        "--from", dest="since", metavar="TIME", help=f"from this moment or date on ({IN_UTC}; default: the first)"
+    )
+    parser.add_argument("--to", dest="until", metavar="TIME", help="up to this moment, or all of this date")
     parser.add_argument("--strategy", action="append", default=[], metavar="NAME", help="by this one (repeatable)")
     parser.add_argument(
         "--set", action="append", default=[], metavar="KEY=VALUE", help="under Pulsar's own keys, for every variant"

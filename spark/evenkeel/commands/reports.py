@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from evenkeel.times_given import IN_UTC
+
 
 def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """The options of `report` and of `data-docs`."""
@@ -24,7 +26,9 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 def _add_cycle(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--lake", required=True, metavar="DIR", help="where the tables are")
     parser.add_argument("--cluster", metavar="NAME", help="of this cluster (default: of all)")
-    parser.add_argument("--cycle", metavar="TIME", default="latest", help="of this moment (default: the latest)")
+    parser.add_argument(
+        "--cycle", metavar="TIME", default="latest", help=f"of this moment ({IN_UTC}; default: the latest)"
+    )
 
 
 def run_report(given: argparse.Namespace) -> int:

@@ -6,18 +6,22 @@ import argparse
 import json
 import sys
 import time
-from dataclasses import dataclass
+import uuid
+from dataclasses import asdict, dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from evenkeel.commands.options import session
 from evenkeel.errors import BadInput
 from evenkeel.settings import EffectiveSettings, resolve
 from evenkeel.settings.pairs import SHEDDERS_OF
+from evenkeel.times_given import IN_UTC
 
 if TYPE_CHECKING:
     from evenkeel.replay.closed_loop import Steering
     from evenkeel.replay.comparison import Comparison
+    from evenkeel.replay.results import Played
     from evenkeel.replay.scenarios import Scenario
     from evenkeel.replay.variants import Variant
 
@@ -33,10 +37,12 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     parser.add_argument("--every", type=float, default=60.0, metavar="SECONDS", help="between cycles (default: 60)")
     parser.add_argument("--brokers", type=int, default=3, help="default: 3")
     parser.add_argument("--bundles", type=int, default=96, help="default: 96")
-    parser.add_argument("--lake", metavar="DIR", help="recorded: where the tables are")
+    parser.add_argument("--lake", metavar="DIR", help="where the tables are: recorded traffic, and where results go")
     parser.add_argument("--cluster", metavar="NAME", help="recorded: of this cluster (default: the only one)")
-    parser.add_argument("--from", dest="since", metavar="TIME", help="recorded: from this moment or date on")
-    parser.add_argument("--to", dest="until", metavar="TIME", help="recorded: up to this moment or date")
+    parser.add_argument(
+        "--from", dest="since", metavar="TIME", help=f"recorded: from this moment or date on ({IN_UTC})"
+    )
+    parser.add_argument("--to", dest="until", metavar="TIME", help="recorded: up to this moment, or all of this date")
     parser.add_argument("--strategy", action="append", default=[], metavar="NAME", help="by this one (default: all)")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="for every variant")
     parser.add_argument("--variant", action="append", default=[], metavar="NAME:KEY=VALUE,…", help="under a name")
@@ -48,29 +54,40 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """What is played: the scenario, the settings in force without a variant, whose rules, and what to say of it."""
+    """What is played: the scenario, the settings in force without a variant, whose rules, and what to say of it.
+
+    `told`: the scenario as `replay_runs` has it.
+    """
 
     scenario: Scenario
     settings: EffectiveSettings
     manager: str
     cluster: str
     note: str
+    told: dict[str, Any]
 
 
 def run(given: argparse.Namespace) -> int:
-    """Simulates and prints."""
-    stage = _recorded(given) if given.scenario == RECORDED or given.lake else _generated(given)
-    comparison = _played(stage, _steerings(given, stage), given.limit / 100.0)
+    """Simulates and prints, and keeps the results where a lake is named."""
+    from evenkeel.replay.results import Played, keep_closed_loop
+
+    is_recorded = given.scenario == RECORDED or (given.scenario is None and given.lake)
+    stage = _recorded(given) if is_recorded else _generated(given)
+    played = Played(uuid.uuid4().hex) if given.lake else None
+    comparison = _compared(stage, _steerings(given, stage), given.limit / 100.0, played)
     if given.json:
-        print(
-            json.dumps({"scenario": stage.scenario.name, "note": stage.note, "variants": comparison.rows()}, indent=1)
-        )
+        told = {"scenario": stage.scenario.name, "note": stage.note, "variants": comparison.rows()}
+        print(json.dumps({**told, "replay_id": comparison.replay_id or None}, indent=1))
     else:
         print("\n".join((comparison.table(), "", *comparison.notes(), stage.note)))
     if given.out:
         from evenkeel.replay.page import write_page
 
         print(write_page(comparison, Path(given.out), note=stage.note), file=sys.stderr)
+    if played is not None:
+        with session("evenkeel simulate") as spark:
+            keep_closed_loop(spark, given.lake, played, comparison, stage.scenario.moments, stage.told)
+        print(f"kept in {given.lake} as replay {played.replay_id}", file=sys.stderr)
     return 0
 
 
@@ -78,6 +95,8 @@ def _generated(given: argparse.Namespace) -> Stage:
     from evenkeel.replay.closed_loop import CLUSTER
     from evenkeel.replay.scenarios import MEANINGS, Size, scenario
 
+    if given.since or given.until or given.cluster:
+        raise BadInput("--from, --to and --cluster go with recorded traffic, which lies in a lake: leave them out")
     if given.every <= 0:
         raise BadInput(f"--every {given.every} is no time between cycles: give seconds above 0")
     name = given.scenario or "zipf"
@@ -87,7 +106,14 @@ def _generated(given: argparse.Namespace) -> Stage:
         f"{name}: {MEANINGS[name]}. Generated with seed {given.seed}: {size.brokers} brokers, {size.bundles} bundles, "
         f"{size.cycles} cycles, one each {given.every:g} s."
     )
-    return Stage(made, resolve(observed=None, overrides={}), "modular", CLUSTER, note)
+    told = {"name": name, "seed": given.seed, "every_s": given.every, "brokers": size.brokers, "bundles": size.bundles}
+    told["model"] = _model(made)
+    return Stage(made, resolve(observed=None, overrides={}), "modular", CLUSTER, note, told)
+
+
+def _model(scenario: Scenario) -> dict[str, Any]:
+    """Each broker's usage: a base, and so much per byte/s."""
+    return {broker: {"base": fit.base, "per_byte": fit.per_byte} for broker, fit in sorted(scenario.fits.items())}
 
 
 def _recorded(given: argparse.Namespace) -> Stage:
@@ -96,14 +122,14 @@ def _recorded(given: argparse.Namespace) -> Stage:
 
     if not given.lake:
         raise BadInput("recorded traffic lies in a lake: name it by --lake")
-    if given.scenario not in (None, RECORDED):
-        raise BadInput(f"--scenario {given.scenario} is generated and needs no --lake: leave one of them out")
     history = read_history(given.lake, given.cluster, given.since, given.until)
     seen = read_seen(history)
     last = history.cycles[-1].planned
     settings = history.settings[str(last["settings_digest"])]
-    note = f"Traffic as recorded of {history.cluster} in {len(seen)} cycles. {error_of(history, seen).sentence()}"
-    return Stage(recorded_scenario(history, seen), settings, str(last["manager"]), history.cluster, note)
+    error, made = error_of(history, seen), recorded_scenario(history, seen)
+    note = f"Traffic as recorded of {history.cluster} in {len(seen)} cycles. {error.sentence()}"
+    told = {"name": RECORDED, "seed": None, "model": _model(made), "error": asdict(error)}
+    return Stage(made, settings, str(last["manager"]), history.cluster, note, told)
 
 
 def _steerings(given: argparse.Namespace, stage: Stage) -> list[tuple[Variant, Steering]]:
@@ -136,18 +162,24 @@ def _with_manager(variant: Variant) -> Variant:
     return Variant(variant.name, {**variant.overrides, "evenkeelManager": "extensible"})
 
 
-def _played(stage: Stage, steerings: list[tuple[Variant, Steering]], limit: float) -> Comparison:
+def _compared(
+    stage: Stage, steerings: list[tuple[Variant, Steering]], limit: float, played: Played | None
+) -> Comparison:
+    """Plays them all; their rows are kept where somebody wants them."""
     from evenkeel.replay.closed_loop import simulate
     from evenkeel.replay.comparison import CLOSED_LOOP, Comparison
     from evenkeel.replay.fold import CYCLES
 
     words = {steering.name: variant.described() for variant, steering in steerings}
-    comparison = Comparison("", stage.cluster, words, limit, columns=CLOSED_LOOP)
+    comparison = Comparison(played.replay_id if played else "", stage.cluster, words, limit, columns=CLOSED_LOOP)
     for number, (_, steering) in enumerate(steerings, start=1):
         begin = time.perf_counter()
-        for table, row in simulate(stage.scenario, steering):
+        rows = list(simulate(stage.scenario, steering))
+        for table, row in rows:
             if table == CYCLES:
                 comparison.add(row)
+        if played is not None:
+            played.add(rows)
         seconds = time.perf_counter() - begin
         print(f"[{number}/{len(steerings)}] {steering.name} {seconds:.1f} s", file=sys.stderr, flush=True)
     return comparison

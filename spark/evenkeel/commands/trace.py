@@ -6,6 +6,7 @@ import argparse
 
 from evenkeel.commands.explain import add_lake, add_zone, lake_of
 from evenkeel.errors import BadInput
+from evenkeel.times_given import IN_UTC
 
 
 def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -19,9 +20,13 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     asked.add_argument("--write", metavar="WRITE_ID", help="what rests on a write")
     asked.add_argument("--snapshot", metavar="PATH", help="what rests on a landed snapshot")
     add_lake(parser)
-    parser.add_argument("--at", metavar="TIME", help="of a subject: the cycle in force then (default: the newest)")
+    parser.add_argument(
+        "--at", metavar="TIME", help=f"of a subject: the cycle in force then ({IN_UTC}; default: the newest)"
+    )
     parser.add_argument("--from", dest="first", metavar="TIME", help="of a broker: reports from then on")
-    parser.add_argument("--to", dest="last", metavar="TIME", help="of a broker: reports up to then")
+    parser.add_argument(
+        "--to", dest="last", metavar="TIME", help="of a broker: reports up to then; a date is its whole day"
+    )
     add_zone(parser)
     parser.add_argument("--json", action="store_true", help="for a program")
     parser.set_defaults(run=run)

@@ -11,9 +11,9 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any
 
-from evenkeel.audit.read import time_span
 from evenkeel.audit.verify import BUNDLES, TOPICS, Report, verify
 from evenkeel.commands.options import session
+from evenkeel.times_given import IN_UTC, bounds_given
 
 _NAME = "verify"
 NOT_SOUND = 1
@@ -35,8 +35,8 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     )
     parser.add_argument("--lake", required=True, metavar="DIR", help="where the tables are")
     parser.add_argument("--cluster", metavar="NAME", help="only this cluster")
-    parser.add_argument("--from", dest="since", metavar="TIME", help="first cycle, UTC (default: the first)")
-    parser.add_argument("--to", dest="until", metavar="TIME", help="last cycle, UTC (default: the last)")
+    parser.add_argument("--from", dest="since", metavar="TIME", help=f"first cycle ({IN_UTC}; default: the first)")
+    parser.add_argument("--to", dest="until", metavar="TIME", help="last cycle; a date is its whole day")
     parser.add_argument("--depth", choices=sorted(_DEPTHS), default="topics", help="where deciding again begins")
     parser.add_argument("--json", action="store_true", help="one JSON document for a program")
     parser.set_defaults(run=run)
@@ -44,6 +44,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 
 def run(given: argparse.Namespace) -> int:
     """Verifies and says what came of it."""
+    since, until = bounds_given(given.since, given.until)
     started = time.monotonic()
 
     def progress(done: int, total: int) -> None:
@@ -54,8 +55,8 @@ def run(given: argparse.Namespace) -> int:
         given.lake,
         partial(session, _NAME),
         cluster=given.cluster,
-        since=time_span(given.since)[0] if given.since else None,
-        until=time_span(given.until)[1] if given.until else None,
+        since=since,
+        until=until,
         depth=_DEPTHS[given.depth],
         progress=progress,
     )

@@ -9,9 +9,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from evenkeel.commands.options import session
-from evenkeel.errors import BadInput
 from evenkeel.rounds.wishes import SPLIT, UNLOAD
 from evenkeel.tasks.wishing import PICKED, Maker, wish_row
+from evenkeel.times_given import IN_UTC, moment_given
 
 
 def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -53,7 +53,9 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--cluster", required=True, metavar="NAME")
     parser.add_argument("--by", metavar="NAME", help="who asks for it (default: the user of this shell)")
     parser.add_argument(
-        "--at", metavar="TIME", help="only cycles from this moment on take it (default: now; for recordings)"
+        "--at",
+        metavar="TIME",
+        help=f"only cycles from this moment on take it ({IN_UTC}; default: now; for recordings)",
     )
 
 
@@ -95,12 +97,8 @@ def _make(given: argparse.Namespace, wish: Mapping[str, Any]) -> int:
 
 
 def _moment(text: str | None) -> str:
-    try:
-        at = datetime.fromisoformat(text) if text else datetime.now(UTC)
-    except ValueError:
-        raise BadInput(f"--at {text!r} is no time: write it as 2026-11-21T08:27:04Z") from None
-    at = at if at.tzinfo else at.replace(tzinfo=UTC)
-    return at.astimezone(UTC).isoformat(timespec="microseconds")
+    at = datetime.now(UTC) if text is None else moment_given(text, "--at")
+    return at.isoformat(timespec="microseconds")
 
 
 def run_list(given: argparse.Namespace) -> int:

@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
 from evenkeel.errors import BadInput, EvenkeelError, SettingsError
@@ -22,6 +22,7 @@ from evenkeel.on_airflow.liveness import server_watched
 from evenkeel.on_airflow.order import await_turn, kind_of
 from evenkeel.tasks.begin import CycleRequest, open_cycles
 from evenkeel.tasks.pipeline import DECIDING, PUBLISH, task
+from evenkeel.times_given import moment_given
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -178,7 +179,8 @@ def halted(cluster: str) -> str | None:
 
 def request_from(params: Mapping[str, Any], dag_run: Any) -> CycleRequest:
     """The request that a run's params and date make."""
-    moment = _moment(params.get("at")) or dag_run.logical_date or dag_run.run_after
+    asked = params.get("at")
+    moment = moment_given(asked, "the param `at`") if asked else dag_run.logical_date or dag_run.run_after
     return CycleRequest(
         lake=lake_root(),
         source=params.get("source") or "",
@@ -192,17 +194,6 @@ def request_from(params: Mapping[str, Any], dag_run: Any) -> CycleRequest:
         wishes=tuple(params.get("wishes") or ()),
         kind=kind_of(dag_run),
     )
-
-
-def _moment(text: str | None) -> datetime | None:
-    """The param `at`; a time without a zone is UTC, as everywhere in Airflow's forms."""
-    if not text:
-        return None
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError as error:
-        raise BadInput(f"the param `at` is no time: {error}; give UTC, as in 2026-01-31T09:15:00Z") from None
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def lake_root() -> str:

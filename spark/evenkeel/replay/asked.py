@@ -12,6 +12,7 @@ from evenkeel.replay.comparison import Comparison
 from evenkeel.replay.history import read_history
 from evenkeel.replay.open_loop import OpenLoop, Progress, replay
 from evenkeel.replay.variants import variants_of
+from evenkeel.times_given import FROM_TO
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,12 +30,13 @@ def asked(
     settings: Sequence[str] = (),
     variants: Sequence[str] = (),
     limit_percent: float | None = None,
+    times: tuple[str, str] = FROM_TO,
 ) -> OpenLoop:
     """What is asked for, checked: whatever is wrong is told before Spark has anything to do."""
     if limit_percent is not None and not 0 < limit_percent <= 1_000:
         raise BadInput(f"--limit {limit_percent} is no usage in percent: give one above 0, such as 85")
     chosen = variants_of(strategies, settings, variants)
-    history = read_history(lake, cluster, since, until)
+    history = read_history(lake, cluster, since, until, options=times)
     found = OpenLoop(history, chosen, None if limit_percent is None else limit_percent / 100.0)
     found.chosen()
     return found
@@ -50,6 +52,7 @@ def replay_params(spark: SparkSession, lake: str, params: Mapping[str, Any]) -> 
         strategies=list(params.get("strategies") or ()),
         settings=[f"{key}={_text(value)}" for key, value in (params.get("settings") or {}).items()],
         variants=[f"{name}:{_pairs(own)}" for name, own in (params.get("variants") or {}).items()],
+        times=("the param `since`", "the param `until`"),
     )
     comparison = replay(spark, wanted, _logged())
     log.info("%s", told(comparison))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 from evenkeel.audit.read import Attempt, Record, read_cycles
@@ -15,9 +15,7 @@ from evenkeel.audit.verify.recorded import Background, again
 from evenkeel.errors import BadInput, LakeError, NoSuchCycle, SettingsError
 from evenkeel.lake.store import Lake
 from evenkeel.settings import EffectiveSettings
-
-DAY = 10
-"""Signs of an ISO date without a time."""
+from evenkeel.times_given import FROM_TO, bounds_given
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,15 +43,17 @@ class History:
         return {**known, "wishes": cycle.wishes, "acts": cycle.acts, "pauses": cycle.pauses}
 
 
-def read_history(lake: str, cluster: str | None, since: str | None, until: str | None) -> History:
+def read_history(
+    lake: str, cluster: str | None, since: str | None, until: str | None, *, options: tuple[str, str] = FROM_TO
+) -> History:
     """The cycles from `since` to `until`, both included; a date stands for its whole day, None for no bound.
+
+    `options` are what these two are called where they were given.
 
     Raises NoSuchCycle with the nearest cycles where the range holds none, LakeError where settings are past their
     retention, BadInput for what is no time.
     """
-    first, last = _moment(since, "--from"), _moment(until, "--to", end=True)
-    if first and last and first > last:
-        raise BadInput(f"--from {since} lies after --to {until}")
+    first, last = bounds_given(since, until, options=options)
     inside = _between(lake, cluster, first, last) if cluster is not None else []
     name = cluster or ""
     if not inside:  # either no cluster is named, or there is something to be told
@@ -144,22 +144,3 @@ def text_of(moment: datetime) -> str:
 def _between(lake: str, cluster: str, first: datetime | None, last: datetime | None) -> list[Attempt]:
     """The attempts that count, of the cycles from `first` to `last`, both included; None for no bound."""
     return Record(lake).cycles(cluster, first or FIRST_MOMENT, last or LAST_MOMENT)
-
-
-def _moment(text: str | None, option: str, *, end: bool = False) -> datetime | None:
-    if text is None:
-        return None
-    try:
-        found = datetime.fromisoformat(text.strip())
-    except ValueError:
-        raise BadInput(f"{option} {text!r} is no time: write it as 2026-11-21T08:27:04Z, or as a date") from None
-    at = (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)
-    return at + _stands_for(text.strip()) if end else at
-
-
-def _stands_for(text: str) -> timedelta:
-    """How far a time reaches that is given to the day, minute or second."""
-    if "." in text:
-        return timedelta(0)
-    whole = timedelta(days=1) if len(text) == DAY else timedelta(seconds=1 if text.count(":") > 1 else 60)
-    return whole - timedelta(microseconds=1)

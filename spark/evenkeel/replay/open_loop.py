@@ -11,21 +11,27 @@ import os
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from evenkeel.audit.read import Attempt, chunked
-from evenkeel.engine.code import code_digest, code_version
+from evenkeel.engine.code import code_digest
 from evenkeel.engine.flat import united
 from evenkeel.handover import ClusterCycle, Handover, Run, Snapshot, Write
-from evenkeel.lake.manifest import write_rows
 from evenkeel.lake.store import Lake
 from evenkeel.lake.tables import TABLES
 from evenkeel.replay.comparison import Comparison
 from evenkeel.replay.fold import CYCLES, DECISIONS
 from evenkeel.replay.history import History, text_of
 from evenkeel.replay.packed import pack
-from evenkeel.replay.topics import TOPICS, topic_hashes, topics_type
+from evenkeel.replay.results import OPEN_LOOP, RUNS, put_on_record
+from evenkeel.replay.topics import (
+    PERSISTENT,
+    TOPICS,
+    persistent_topics,
+    persistent_type,
+    topic_hashes,
+    topics_type,
+)
 from evenkeel.replay.variants import Variant, manager_of, settings_of
 from evenkeel.replay.worker import CARRIED, RESULT_SCHEMA, fold_function
 from evenkeel.rounds.looked_at import BUNDLES, columns_looked_at
@@ -46,6 +52,7 @@ _ACTING: Mapping[str, tuple[str, str]] = {
     GUARD_TABLE: ("outcome", "held"),
 }
 """Of the recorded decisions, those that act: table -> column and its value."""
+_OF_TOPICS = {TOPICS: topics_type, PERSISTENT: persistent_type}
 Progress = Callable[[int, int], None]
 Carried = dict[str, Any]
 
@@ -94,7 +101,7 @@ def replay(spark: SparkSession, asked: OpenLoop, progress: Progress) -> Comparis
     """Runs the replay, writes its rows and gives the comparison; `progress` is told cycles done and cycles in all."""
     history = asked.history
     lake = Lake(history.lake)
-    lake.ensure_tables(spark, [CYCLES, DECISIONS, "replay_runs"])
+    lake.ensure_tables(spark, [CYCLES, DECISIONS, RUNS])
     chosen, limit = asked.chosen(), asked.limit_in_force()
     replay_id = uuid.uuid4().hex
     comparison = Comparison(replay_id, history.cluster, {v.name: v.described() for v in asked.variants}, limit)
@@ -113,7 +120,8 @@ def replay(spark: SparkSession, asked: OpenLoop, progress: Progress) -> Comparis
                 comparison.add(found)
         done, last = done + len(chunk), chunk[-1].attempt_id
         progress(done, len(history.cycles))
-    _put_on_record(spark, lake, history, comparison, writes)
+    moments = [cycle.cycle_at for cycle in history.cycles]
+    put_on_record(spark, lake, OPEN_LOOP, comparison, moments, writes)
     return comparison
 
 
@@ -167,7 +175,7 @@ def _job(
         }
         for attempt in chunk
     }
-    kinds = [kind for kind in (*OBSERVED, *_ACTING, TOPICS) if kind != BUNDLES]
+    kinds = [kind for kind in (*OBSERVED, *_ACTING, *_OF_TOPICS) if kind != BUNDLES]
     body = {
         "code": code_digest(),
         "cluster": asked.history.cluster,
@@ -230,6 +238,11 @@ def _folded(
     topics = topic_hashes(spark, lake, cluster, chunk, settings)
     if topics is not None:
         frames.append(pack(TOPICS, topics, topics_type()))
+    wishing = [attempt for attempt in chunk if attempt.planned["wishes"]]
+    wishes = [(attempt, wish) for attempt in wishing for wish in asked.history.known(attempt)["wishes"]]
+    counts = persistent_topics(spark, lake, cluster, wishes)
+    if counts is not None:
+        frames.append(pack(PERSISTENT, counts, persistent_type()))
     labels = F.array(*(F.lit(int(label)) for label in parts))
     packed = united(frames).withColumn("part", F.explode(labels))
     apart = packed.repartition(len(parts), "part").groupBy("part")
@@ -251,8 +264,8 @@ def _rows(spark: SparkSession, lake: Lake, cluster: str, chunk: Sequence[Attempt
 def _body_schema(kind: str) -> StructType:
     from pyspark.sql.types import StructType
 
-    if kind == TOPICS:
-        return topics_type()
+    if kind in _OF_TOPICS:
+        return _OF_TOPICS[kind]()
     schema = TABLES[kind].struct_type()
     names = set(columns_looked_at(kind, schema.names))
     return StructType([field for field in schema.fields if field.name in names])
@@ -281,33 +294,3 @@ def _append(
     cycle = ClusterCycle(history.cluster, first, Snapshot("", first), {})
     handover = Handover(lake.root, Run("replay", replay_id, kind="replay"), (cycle,))
     return lake.append(spark, frames, handover=handover, task="replay")
-
-
-def _put_on_record(
-    spark: SparkSession, lake: Lake, history: History, comparison: Comparison, writes: Sequence[Write]
-) -> None:
-    row = {
-        "cluster": history.cluster,
-        "replay_id": comparison.replay_id,
-        "kind": "open_loop",
-        "since": history.cycles[0].cycle_at,
-        "until": history.cycles[-1].cycle_at,
-        "cycles": len(history.cycles),
-        "variants": json.dumps(comparison.variants, ensure_ascii=False),
-        "limit": comparison.limit,
-        "scenario": None,
-        "summary": json.dumps(comparison.rows(), ensure_ascii=False),
-        "writes": write_rows(writes),
-        "code_version": code_version(),
-        "code_digest": code_digest(),
-        "made_at": datetime.now(UTC),
-    }
-    put_on_record(spark, lake, row)
-
-
-def put_on_record(spark: SparkSession, lake: Lake, row: Mapping[str, Any]) -> None:
-    """Appends a row of `replay_runs`: from now on readers know of the replay."""
-    table = TABLES["replay_runs"]
-    values = tuple(row[column.name] for column in table.columns)
-    frame = spark.createDataFrame([values], table.struct_type())
-    frame.coalesce(1).write.format("delta").mode("append").save(lake.path(table.name))

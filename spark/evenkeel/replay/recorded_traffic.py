@@ -10,6 +10,7 @@ from itertools import pairwise
 from typing import Any
 
 from evenkeel.audit.read import read_rows_of
+from evenkeel.decisions.acts.settling import PERIODS
 from evenkeel.decisions.bundles import BundleRange, namespace_of, range_of
 from evenkeel.errors import BadInput
 from evenkeel.replay.history import History
@@ -37,11 +38,26 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
+class Shift:
+    """What the model says of the brokers' traffic after commands were carried out, held against what was seen then.
+
+    The model: a bundle takes its share of the cluster's traffic along, and children of a split share it by their width.
+    `off`: mean absolute error of a broker's share (fraction), over `moments` after changes of owner; `unmoved`: that of
+    saying that nothing had changed.
+    """
+
+    moments: int
+    off: float
+    unmoved: float
+
+
+@dataclass(frozen=True, slots=True)
 class Error:
     """How far the model is off, held against cycles that it was not fitted on. Usage in fractions.
 
     `usage`: mean absolute error per broker; `guess`: that of guessing each broker's mean; `max_over_mean`: that of the
-    largest usage over the mean. `moves`: recorded changes of owner among the cycles.
+    largest usage over the mean. `moves`: recorded changes of owner among the cycles; `shift` None where there are none
+    with traffic before and after them.
     """
 
     points: int
@@ -49,12 +65,19 @@ class Error:
     guess: float
     max_over_mean: float
     moves: int
+    shift: Shift | None = None
 
     def sentence(self) -> str:
-        return (
+        told = (
             f"The model misses the recorded usage of a broker by {100 * self.usage:.2f} points on average "
             f"(guessing its mean: {100 * self.guess:.2f}) and max/mean by {self.max_over_mean:.3f}, over {self.points} "
             f"figures of cycles that it was not fitted on, with {self.moves} recorded moves."
+        )
+        if self.shift is None:
+            return told
+        return (
+            f"{told} After them it misses a broker's share of the traffic by {100 * self.shift.off:.1f} points "
+            f"(had nothing moved: {100 * self.shift.unmoved:.1f})."
         )
 
 
@@ -112,7 +135,60 @@ def error_of(history: History, seen: Sequence[Seen]) -> Error:
         guessed += [abs(means[broker] - usage) for broker, usage in seen[n].usage.items()]
         uneven.append(abs(_unevenness(said.values()) - _unevenness(seen[n].usage.values())))
     moves = sum(_moves_between(before, one) for before, one in pairwise(seen))
-    return Error(len(off), _mean(off), _mean(guessed), _mean(uneven), moves)
+    return Error(len(off), _mean(off), _mean(guessed), _mean(uneven), moves, shift_of(seen, _settled_after(history)))
+
+
+def shift_of(seen: Sequence[Seen], wait: timedelta) -> Shift | None:
+    """How well traffic follows recorded changes of owner: from the cycle before them to the first one `wait` after."""
+    off, unmoved, moments = [], [], 0
+    for n, (before, after) in enumerate(pairwise(seen), start=1):
+        then = next((one for one in seen[n:] if one.at - after.at >= wait), None)
+        if then is None or not _moves_between(before, after):
+            continue
+        real, said, still = (_shares(*flow) for flow in (
+            (then.flow, then.owner), (_inherited(before, then), then.owner), (before.flow, before.owner)
+        ))  # fmt: skip
+        if not real or not said or not still:
+            continue
+        moments += 1
+        brokers = sorted({*real, *said, *still})
+        off += [abs(said.get(one, 0.0) - real.get(one, 0.0)) for one in brokers]
+        unmoved += [abs(still.get(one, 0.0) - real.get(one, 0.0)) for one in brokers]
+    return Shift(moments, _mean(off), _mean(unmoved)) if moments else None
+
+
+def _shares(flow: Mapping[str, float], owner: Mapping[str, str | None]) -> dict[str, float]:
+    """Broker -> its share of the traffic of bundles that have an owner; nothing where there is no traffic."""
+    found: dict[str, float] = {}
+    for bundle, value in flow.items():
+        broker = owner.get(bundle)
+        if broker is not None:
+            found[broker] = found.get(broker, 0.0) + value
+    total = math.fsum(found.values())
+    return {broker: value / total for broker, value in found.items()} if total > 0 else {}
+
+
+def _inherited(before: Seen, then: Seen) -> dict[str, float]:
+    """The bundles of `then` with the traffic of `before`: their own, or their part of what was cut."""
+    parents: dict[str, list[tuple[BundleRange, float]]] = {}
+    for bundle, flow in before.flow.items():
+        if bundle not in then.flow:
+            parents.setdefault(namespace_of(bundle), []).append((range_of(bundle), flow))
+    found = {bundle: before.flow[bundle] for bundle in then.flow if bundle in before.flow}
+    for bundle in then.flow.keys() - found.keys():
+        own = range_of(bundle)
+        found[bundle] = math.fsum(
+            flow * (own.upper - own.lower) / (edges.upper - edges.lower)
+            for edges, flow in parents.get(namespace_of(bundle), ())
+            if edges.lower <= own.lower and own.upper <= edges.upper
+        )
+    return found
+
+
+def _settled_after(history: History) -> timedelta:
+    """How long the figures of what was moved are not to be trusted."""
+    last = history.settings[str(history.cycles[-1].planned["settings_digest"])].settings
+    return timedelta(seconds=PERIODS * last.statsUpdateFrequencyInSecs)
 
 
 def _moves_between(before: Seen, after: Seen) -> int:

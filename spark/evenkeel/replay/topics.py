@@ -1,4 +1,5 @@
-"""The topics that splits look at: of every bundle that a variant might cut, in every cycle of a chunk.
+"""The topics that splits look at: of every bundle that a variant might cut, in every cycle of a chunk; and how many
+each bundle has, where a wish was for the largest one.
 
 Which bundles a variant cuts follows from its state, which only the fold knows. So the topics of all bundles are
 gathered that are over the lowest limit of any variant, and the fold takes those it has chosen. Without a variant that
@@ -7,8 +8,8 @@ cuts by topics nothing is read.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from evenkeel.audit.read import Attempt
 from evenkeel.decisions.bundles import HIGHEST_HASH
@@ -19,19 +20,50 @@ from evenkeel.lake.store import Lake
 from evenkeel.rounds.split_round import BY_RANGE
 from evenkeel.settings import Settings
 from evenkeel.tasks.checked import without_rejected
-from evenkeel.tasks.plan_splits import TOPICS_TYPE, hashes_in
+from evenkeel.tasks.plan_splits import TOPICS_TYPE, hashes_in, persistent_in, picks_by_topics
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-TOPICS = "topic_hashes"
+TOPICS, PERSISTENT = "topic_hashes", "persistent_topics"
 _KEY = ["cluster", "cycle_at"]
 
 
 def topics_type() -> StructType:
     """The schema of what `topic_hashes` gives, without the moment of the cycle."""
     return ddl_type(TOPICS_TYPE)
+
+
+def persistent_type() -> StructType:
+    """The schema of what `persistent_topics` gives, without the moment of the cycle."""
+    return ddl_type("cluster string, bundle string, topics bigint")
+
+
+def persistent_topics(
+    spark: SparkSession, lake: Lake, cluster: str, wishes: Sequence[tuple[Attempt, Mapping[str, Any]]]
+) -> DataFrame | None:
+    """Rows of `persistent_type` with `cycle_at`, or None where no wish was for the largest or the hottest bundle.
+
+    `wishes`: those that the cycles took. Raises LakeError where topic figures are past their retention.
+    """
+    from pyspark.sql import functions as F
+
+    picking = [(attempt, wish["namespace"]) for attempt, wish in wishes if picks_by_topics(wish)]
+    if not picking:
+        return None
+    cycles = list({attempt.attempt_id: attempt for attempt, _ in picking}.values())
+    _demand(cycles, "a wish was for the largest bundle of a namespace: leave that cycle out")
+
+    def read(table: str) -> DataFrame:
+        writes = [write for attempt in cycles for write in attempt.writes_of(table)]
+        return lake.read(spark, table, writes).where(F.col("cluster") == cluster)
+
+    wished = sorted({(cluster, attempt.cycle_at, namespace) for attempt, namespace in picking})
+    asked = spark.createDataFrame(wished, "cluster string, cycle_at timestamp, namespace string")
+    rejected = [write for attempt in cycles for write in attempt.writes_of("rejected")]
+    topics = without_rejected(lake, spark, read("topic_stats"), "topic_stats", rejected)
+    return persistent_in(asked, topics, read("bundle_load"), _KEY)
 
 
 def topic_hashes(
@@ -47,7 +79,10 @@ def topic_hashes(
     wished = any(attempt.planned["wishes"] for attempt in chunk)
     if not cutting and not wished:
         return None
-    _demand(chunk)
+    _demand(
+        chunk,
+        f"a variant cuts bundles by topics: set defaultNamespaceBundleSplitAlgorithm={BY_RANGE}, or begin later",
+    )
 
     def read(table: str) -> DataFrame:
         writes = [write for attempt in chunk for write in attempt.writes_of(table)]
@@ -82,10 +117,9 @@ def _over_a_limit(settings: Sequence[Settings]) -> Column:
     return F.coalesce(over, F.lit(False))
 
 
-def _demand(chunk: Sequence[Attempt]) -> None:
+def _demand(chunk: Sequence[Attempt], why: str) -> None:
     lacking = [attempt for attempt in chunk if not attempt.writes_of("topic_stats")]
     if lacking:
         raise LakeError(
-            f"the cycle of {lacking[0].cluster} at {lacking[0].cycle_at.isoformat()} lists no topic figures, and a "
-            f"variant cuts bundles by topics: set defaultNamespaceBundleSplitAlgorithm={BY_RANGE}, or begin later"
+            f"the cycle of {lacking[0].cluster} at {lacking[0].cycle_at.isoformat()} lists no topic figures, and {why}"
         )

@@ -9,8 +9,8 @@ what it finds in the data.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from evenkeel.decisions.bundles import HIGHEST_HASH
 from evenkeel.decisions.wishes.wish import HOT, LARGEST
@@ -90,27 +90,39 @@ def hashes_in(chosen: DataFrame, topic_stats: DataFrame, key: Sequence[str] = ("
     return gathered.select(*key, "bundle", "hashes", *arrays)
 
 
+def picks_by_topics(wish: Mapping[str, Any]) -> bool:
+    """Whether a wish names no bundle, but the largest or the hottest of its namespace."""
+    return wish["bundle"] in (LARGEST, HOT)
+
+
 def persistent_topics(spark: SparkSession, lake: Lake, handover: Handover, bundles: DataFrame) -> dict[str, DataFrame]:
     """cluster, bundle, persistent topics: of the namespaces whose LARGEST or HOT bundle is to be split, if any."""
-    from pyspark.sql import functions as F
-
     wished = {
         (cycle.cluster, wish["namespace"])
         for cycle in handover.open_cycles()
         for wish in cycle.wishes
-        if wish["bundle"] in (LARGEST, HOT)
+        if picks_by_topics(wish)
     }
     if not wished:
         return {}
-    asked = F.broadcast(spark.createDataFrame(sorted(wished), "cluster string, namespace string"))
-    topics = read_checked(lake, spark, handover, "topic_stats").where(F.col("domain") == "persistent")
-    topics = topics.select("cluster", "namespace", "topic", "hash").distinct().join(asked, on=["cluster", "namespace"])
-    ranges = bundles.select("cluster", "namespace", "bundle", "lower", "upper")
+    asked = spark.createDataFrame(sorted(wished), "cluster string, namespace string")
+    return {"persistent_topics": persistent_in(asked, read_checked(lake, spark, handover, "topic_stats"), bundles)}
+
+
+def persistent_in(
+    asked: DataFrame, topic_stats: DataFrame, bundles: DataFrame, key: Sequence[str] = ("cluster",)
+) -> DataFrame:
+    """Persistent topics per bundle, loaded or not, of the namespaces asked for; `key` as in `hashes_in`."""
+    from pyspark.sql import functions as F
+
+    topics = topic_stats.where(F.col("domain") == "persistent").select(*key, "namespace", "topic", "hash").distinct()
+    topics = topics.join(F.broadcast(asked), on=[*key, "namespace"])
+    ranges = bundles.select(*key, "namespace", "bundle", "lower", "upper")
     inside = (F.col("hash") >= F.col("lower")) & (
         (F.col("hash") < F.col("upper")) | (F.col("upper") == F.lit(HIGHEST_HASH))
     )
-    placed = topics.join(F.broadcast(ranges), on=["cluster", "namespace"]).where(inside)
-    return {"persistent_topics": placed.groupBy("cluster", "bundle").agg(F.count("*").alias("topics"))}
+    placed = topics.join(F.broadcast(ranges), on=[*key, "namespace"]).where(inside)
+    return placed.groupBy(*key, "bundle").agg(F.count("*").alias("topics"))
 
 
 def _load() -> Column:

@@ -12,12 +12,12 @@ from evenkeel.audit.explain.commands import Command, find_command
 from evenkeel.audit.explain.course import course_of
 from evenkeel.audit.explain.gather import bundle_of, facts_of, require_rows, standing
 from evenkeel.audit.explain.model import Course, Moment, moment_of
-from evenkeel.audit.explain.moments import Given, parse_moment, zone
 from evenkeel.audit.explain.subject import Subject, parse_subject
-from evenkeel.audit.read import Attempt, Record, Row
+from evenkeel.audit.read import LATEST, Attempt, Record, Row
 from evenkeel.audit.read.record import LAST_MOMENT
 from evenkeel.audit.wording import duration, time
 from evenkeel.errors import BadInput
+from evenkeel.times_given import Given, range_given, time_given, zone
 
 _LATE = timedelta(minutes=10)
 
@@ -41,15 +41,8 @@ def times(at: str | None, first: str | None, last: str | None, tz: str | None) -
     where = zone(tz)
     if at is not None and (first is not None or last is not None):
         raise BadInput("--at asks for a moment, --from and --to for a range: give one or the other.")
-    found = Times(
-        None if at in (None, "latest") else parse_moment(at or "", where, "--at"),
-        None if first is None else parse_moment(first, where, "--from"),
-        None if last is None else parse_moment(last, where, "--to"),
-        where,
-    )
-    if found.first and found.last and found.last.last < found.first.first:
-        raise BadInput(f"--to {found.last.text} lies before --from {found.first.text}: swap them.")
-    return found
+    moment = None if at in (None, LATEST) else time_given(at or "", "--at", where)
+    return Times(moment, *range_given(first, last, where), where)
 
 
 @dataclass(frozen=True)

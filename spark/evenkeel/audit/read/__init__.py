@@ -14,7 +14,6 @@ from evenkeel.audit.read.attempts import (
     find_cycles,
     read_attempts,
     read_cycles,
-    time_span,
     trusted,
 )
 from evenkeel.audit.read.record import Record
@@ -36,6 +35,5 @@ __all__ = [
     "read_rows_of",
     "read_table",
     "read_where",
-    "time_span",
     "trusted",
 ]

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import difflib
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from evenkeel.audit.read.tables import Row, equals, rows_where
-from evenkeel.errors import BadInput, NoSuchCycle
+from evenkeel.errors import NoSuchCycle
 from evenkeel.handover import Write
 from evenkeel.lake.outbox import SENT
+from evenkeel.times_given import time_given
 
 LATEST = "latest"
-_WITH_SECONDS = re.compile(r"[T ]\d\d:\d\d:\d\d")
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,11 +163,14 @@ def plans_of(commands: Iterable[Row], outcomes: Iterable[Row]) -> frozenset[str]
     return frozenset(row["plan_id"] for row in commands if row["command_id"] in sent)
 
 
-def find_cycles(lake: str | Path, *, cluster: str | None = None, cycle: str | datetime | None = None) -> list[Attempt]:
+def find_cycles(
+    lake: str | Path, *, cluster: str | None = None, cycle: str | datetime | None = None, option: str = "--cycle"
+) -> list[Attempt]:
     """The attempt asked for, of one cluster or (where none is named) of each cluster that has such a cycle.
 
-    `cycle` is `latest` (also for None), or a time in UTC; a time given to the second or minute stands for the one
-    cycle within it. Raises NoSuchCycle, which names the nearest cluster or cycle on record.
+    `cycle` is `latest` (also for None), or a time as `times_given` reads it, which stands for the one cycle within it;
+    `option` is what that is called where it was given. Raises NoSuchCycle, which names the nearest cluster or cycle on
+    record.
     """
     cycles = read_cycles(lake)
     if not cycles:
@@ -180,7 +182,7 @@ def find_cycles(lake: str | Path, *, cluster: str | None = None, cycle: str | da
     by_cluster = {name: [a for a in cycles if a.cluster == name] for name in wanted}
     if cycle is None or cycle == LATEST:
         return [by_cluster[name][-1] for name in wanted]
-    earliest, latest = time_span(cycle)
+    earliest, latest = _span(cycle, option)
     found = [a for name in wanted for a in by_cluster[name] if earliest <= a.cycle_at <= latest]
     return _only_one_each(found, by_cluster, earliest, str(cycle), lake)
 
@@ -204,22 +206,13 @@ def _only_one_each(
     return chosen
 
 
-def time_span(cycle: str | datetime) -> tuple[datetime, datetime]:
-    """The moments that a given time stands for: itself, or all of the second or minute that it names."""
+def _span(cycle: str | datetime, option: str) -> tuple[datetime, datetime]:
+    """The moments that a given time stands for: itself, or all that its text names."""
     if isinstance(cycle, datetime):
         at = cycle if cycle.tzinfo else cycle.replace(tzinfo=UTC)
         return at, at
-    try:
-        at = datetime.fromisoformat(cycle.strip())
-    except ValueError:
-        raise BadInput(
-            f"{cycle[:60]!r} is no time of a cycle: give `latest`, or UTC as in 2026-11-21T08:27:13."
-        ) from None
-    at = (at if at.tzinfo else at.replace(tzinfo=UTC)).astimezone(UTC)
-    if "." in cycle:
-        return at, at
-    whole = timedelta(seconds=1) if _WITH_SECONDS.search(cycle) else timedelta(minutes=1)
-    return at, at + whole - timedelta(microseconds=1)
+    found = time_given(cycle, option)
+    return found.first, found.last
 
 
 def nearest(name: str, known: Sequence[str]) -> str:
