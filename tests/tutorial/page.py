@@ -28,6 +28,7 @@ VARYING = (
     (re.compile(r"(?<=, head )[0-9a-f]{16}$", re.MULTILINE), ANYTHING),
 )
 """What is written as `…` when the page is filled in anew."""
+_BOLD, _FIGURE = re.compile(r"\*\*(.+?)\*\*"), re.compile(r"\d[\d.,:]*\d|\d")
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +101,8 @@ def _command(block: Block) -> Step:
     output = block.lines[ends:]
     if any(line.startswith("$ ") for line in output):
         raise BrokenPage(f"line {block.first}: a second command in one block")
-    return Step("console", " ".join(command.split()[:2]), command, output, block.first + ends, block.first + len(block.lines))
+    name, first = " ".join(command.split()[:2]), block.first + ends
+    return Step("console", name, command, output, first, first + len(output))
 
 
 def run(step: Step, folder: Path, environment: Mapping[str, str]) -> list[str]:
@@ -164,5 +166,5 @@ def figures_told(text: str) -> list[str]:
     for line in text.splitlines():
         inside ^= line.startswith(FENCE)
         if not inside:
-            told += [figure for bold in re.findall(r"\*\*(.+?)\*\*", line) for figure in re.findall(r"\d[\d.,:]*\d|\d", bold)]
+            told += [found for bold in _BOLD.findall(line) for found in _FIGURE.findall(bold)]
     return told

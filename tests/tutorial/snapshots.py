@@ -1,7 +1,7 @@
 """Writes the moments of the tutorial's cluster as snapshots, as the admin API of Pulsar 4.2 would have answered.
 
-Figures fit together: every topic lies in the bundle of its hash, every bundle has one owner, the owner's report sums its
-topics. The configuration is in the first snapshot and in the first one after the change, as a collector would have it.
+Figures fit together: every topic lies in the bundle of its hash, every bundle has one owner, the owner's report sums
+its topics. The brokers' configuration is in the first snapshot and in the first one after the change: others borrow it.
 """
 
 from __future__ import annotations

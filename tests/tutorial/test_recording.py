@@ -37,7 +37,8 @@ def test_another_seed_is_another_course() -> None:
 
 def test_nothing_moves_before_the_change_and_one_bundle_goes_to_and_fro_after_it(moments: list[Moment]) -> None:
     assert [moment.settings for moment in moments] == [BEFORE] * CHANGED_AT + [AFTER] * (MOMENTS - CHANGED_AT)
-    moved = [{b for b, owner in after.owners.items() if owner != before.owners[b]} for before, after in pairwise(moments)]
+    owners = [moment.owners for moment in moments]
+    moved = [{bundle for bundle in now if now[bundle] != was[bundle]} for was, now in pairwise(owners)]
     assert moved == [set()] * CHANGED_AT + [{HOT}] * (MOMENTS - 1 - CHANGED_AT)
     assert len({moment.owners[HOT] for moment in moments}) == 2
 
@@ -53,8 +54,10 @@ def test_every_snapshot_is_taken_as_one_of_a_real_cluster() -> None:
     assert (recording.problems, len(recording.snapshots)) == ((), MOMENTS)
     for snapshot, moment in zip(recording.snapshots, course(), strict=True):
         assert cluster_name(snapshot) == CLUSTER
-        requests = [*enumerate(requests_of(Path(snapshot.path)))]
-        own = Answers(Answer(n, r["broker"], r["path"], r["status"], r["body"], utc(r["at"]), None) for n, r in requests)
+        own = Answers(
+            Answer(n, one["broker"], one["path"], one["status"], one["body"], utc(one["at"]), None)
+            for n, one in enumerate(requests_of(Path(snapshot.path)))
+        )
         observed = observe(View(CLUSTER, "0000", moment.at, moment.at, own, Answers(()), None))
         assert observed.rejections == ()
         owned = {row["bundle"]: row["broker"] for row in observed.rows["bundle_ownership"] if row["is_owned"]}

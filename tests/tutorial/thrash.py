@@ -48,6 +48,9 @@ AFTER: Mapping[str, Any] = {
     "loadBalancerSheddingGracePeriodMinutes": 0,
 }
 
+AS_A_BROKER: Mapping[str, Any] = {"evenkeelPulsarVersion": "4", "evenkeelGuardsEnabled": False}
+"""The brokers decide by Pulsar 4's defaults, and know no guards."""
+
 MESSAGE_BYTES = 4_096.0
 HOT_BYTES = 71e6
 REST_BYTES = 76e6
@@ -109,7 +112,7 @@ def course(seed: int = SEED) -> Iterator[Moment]:
     for number in range(MOMENTS):
         at = TUESDAY + number * EVERY
         own = BEFORE if number < CHANGED_AT else AFTER
-        settings = resolve(observed=None, overrides={**own, "evenkeelPulsarVersion": "4", "evenkeelGuardsEnabled": False})
+        settings = resolve(observed=None, overrides={**own, **AS_A_BROKER})
         traffic = {topic: mean[topic] * drawn.uniform(1 - NOISE, 1 + NOISE) for topic in topics}
         cluster.observe(at, [*traffic.values()], (), settings.settings)
         usage = {broker: busy * drawn.uniform(1 - NOISE, 1 + NOISE) for broker, busy in cluster.usage().items()}
@@ -134,9 +137,7 @@ def _first_owners(drawn: random.Random, names: list[str]) -> dict[str, str]:
     return owners
 
 
-def _mean_traffic(
-    drawn: random.Random, known: Mapping[str, list[str]], owners: Mapping[str, str]
-) -> dict[str, float]:
+def _mean_traffic(drawn: random.Random, known: Mapping[str, list[str]], owners: Mapping[str, str]) -> dict[str, float]:
     """Topic -> byte/s: uneven shares of what its broker carries, and of the hot bundle."""
     weights = {bundle: drawn.uniform(0.6, 1.4) for bundle in sorted(known)}
     found: dict[str, float] = {}
