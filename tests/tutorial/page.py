@@ -25,6 +25,7 @@ FENCE = "```"
 ANYTHING = "…"
 VARYING = (
     (re.compile(r"(?<=  plan )[0-9a-f]{12}  +[0-9.]+ s$", re.MULTILINE), ANYTHING),
+    (re.compile(r"(?<=, command )[0-9a-f]{16}$", re.MULTILINE), ANYTHING),
     (re.compile(r"(?<=, head )[0-9a-f]{16}$", re.MULTILINE), ANYTHING),
 )
 """What is written as `…` when the page is filled in anew."""
