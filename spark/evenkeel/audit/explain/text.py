@@ -138,7 +138,7 @@ def _sent(sent: Sent, where: tzinfo) -> Iterator[str]:
     yield f"  {sent.request}"
     for one in sent.seen:
         outcome = one.outcome.replace("_", " ")
-        yield f"  {clock(one.at, where)} {outcome}: {(one.detail or '').removeprefix(f'{outcome}: ')}"
+        yield f"  {clock(one.at, where)} {outcome}: {one.detail.removeprefix(f'{outcome}: ')}"
     if not sent.seen:
         yield "  nothing is on record of it yet: the next cycle looks"
 
