@@ -57,7 +57,9 @@ REST_BYTES = 76e6
 """What each broker carries besides the hot bundle, byte/s in and out."""
 BASE_USAGE = 0.05
 USAGE_PER_BYTE = 0.45 / 100e6
-NOISE = 0.01
+SWING = 0.12
+"""All traffic goes up and down by so much once in the afternoon, as traffic does."""
+TRAFFIC_NOISE, USAGE_NOISE = 0.02, 0.003
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,9 +115,10 @@ def course(seed: int = SEED) -> Iterator[Moment]:
         at = TUESDAY + number * EVERY
         own = BEFORE if number < CHANGED_AT else AFTER
         settings = resolve(observed=None, overrides={**own, **AS_A_BROKER})
-        traffic = {topic: mean[topic] * drawn.uniform(1 - NOISE, 1 + NOISE) for topic in topics}
+        level = 1.0 + SWING * math.sin(2.0 * math.pi * number / MOMENTS)
+        traffic = {topic: mean[topic] * level * _about_one(drawn, TRAFFIC_NOISE) for topic in topics}
         cluster.observe(at, [*traffic.values()], (), settings.settings)
-        usage = {broker: busy * drawn.uniform(1 - NOISE, 1 + NOISE) for broker, busy in cluster.usage().items()}
+        usage = {broker: busy * _about_one(drawn, USAGE_NOISE) for broker, busy in cluster.usage().items()}
         yield Moment(number, at, {b: str(owner) for b, owner in cluster.owner.items()}, traffic, usage, own)
         row = whole.cycle_row(
             CLUSTER, at, settings.to_json(), settings.digest, manager="modular", mode="auto", acts=cluster.acts
@@ -124,6 +127,10 @@ def course(seed: int = SEED) -> Iterator[Moment]:
         state = list(made.rows[whole.STATE])
         asked = [{**command, "command_id": f"{number}-{command['step']}"} for command in made.rows["commands"]]
         cluster.carry_out(zip(asked, map(goes_to, made.plan.asked), strict=True), ())
+
+
+def _about_one(drawn: random.Random, noise: float) -> float:
+    return drawn.uniform(1.0 - noise, 1.0 + noise)
 
 
 def _first_owners(drawn: random.Random, names: list[str]) -> dict[str, str]:
