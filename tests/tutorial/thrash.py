@@ -35,7 +35,7 @@ HOT = "shop/checkout/0x40000000_0x60000000"
 
 TUESDAY = datetime(2026, 11, 17, 13, 0, tzinfo=UTC)
 EVERY = timedelta(minutes=10)
-MOMENTS = 16
+MOMENTS = 12
 CHANGED_AT = 3
 """The first moment at which the brokers have the changed settings."""
 
