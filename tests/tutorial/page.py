@@ -167,5 +167,11 @@ def figures_told(text: str) -> list[str]:
     for line in text.splitlines():
         inside ^= line.startswith(FENCE)
         if not inside:
-            told += [found for bold in _BOLD.findall(line) for found in _FIGURE.findall(bold)]
+            told += [figure for bold in _BOLD.findall(line) for figure in figures_in(bold)]
     return told
+
+
+def figures_in(line: str) -> list[str]:
+    """All figures of a line, each whole: 1.5 is not a 5."""
+    found: list[str] = _FIGURE.findall(line)
+    return found

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.tutorial.page import BrokenPage, differences, figures_told, filled, run, steps_of
+from tests.tutorial.page import BrokenPage, differences, figures_in, figures_told, filled, run, steps_of
 
 PAGE = """# Title
 
@@ -87,6 +87,10 @@ def test_a_page_is_filled_in_with_what_was_printed_and_keeps_all_else() -> None:
     text = filled(PAGE, new)
     assert [step.output for step in steps_of(text)] == [("a  plan …", "b", "c"), ("out 2",), ()]
     assert text.replace("a  plan …\nb\nc", "one\n2 …").replace("out 2", "out 1") == PAGE
+
+
+def test_a_figure_is_taken_whole() -> None:
+    assert figures_in("at 13:40 b-2 has 1,5.") == ["13:40", "2", "1,5"]
 
 
 def test_figures_in_bold_are_found_outside_of_blocks() -> None:
