@@ -133,7 +133,7 @@ def fits_of(seen: Sequence[Seen], brokers: Iterable[str], cycles: Iterable[int],
 def _flows(seen: Sequence[Seen], n: int, lag: timedelta) -> dict[str, float]:
     """Broker -> byte/s now of the bundles that it had a lag ago, where it is still here.
 
-    A move follows the cycle that saw the old owner, so between two cycles the owner is the one that the later one shows.
+    A move follows the cycle that saw the old owner: between two cycles the owner is the one that the later one shows.
     """
     then = next(one for one in seen[: n + 1] if seen[n].at - one.at <= lag)
     found: dict[str, float] = {}
