@@ -24,9 +24,9 @@ from pathlib import Path
 FENCE = "```"
 ANYTHING = "…"
 VARYING = (
-    (re.compile(r"(?<=  plan )[0-9a-f]{12}  +[0-9.]+ s$", re.MULTILINE), ANYTHING),
-    (re.compile(r"(?<=, command )[0-9a-f]{16}$", re.MULTILINE), ANYTHING),
-    (re.compile(r"(?<=, head )[0-9a-f]{16}$", re.MULTILINE), ANYTHING),
+    re.compile(r"(?<=  plan )[0-9a-f]{12}  +[0-9.]+ s$"),
+    re.compile(r"(?<=, command )[0-9a-f]{16}$"),
+    re.compile(r"(?<=, head )[0-9a-f]{16}$"),
 )
 """What is written as `…` when the page is filled in anew."""
 _BOLD, _FIGURE = re.compile(r"\*\*(.+?)\*\*"), re.compile(r"\d[\d.,:]*\d|\d")
@@ -107,7 +107,7 @@ def _command(block: Block) -> Step:
 
 
 def run(step: Step, folder: Path, environment: Mapping[str, str]) -> list[str]:
-    """Carries a step out in a folder, as it is written, and gives the lines that it prints."""
+    """Carries a step out in a folder, as it is written, and gives the lines that it prints, up to the last with text."""
     if step.kind == "file":
         (folder / step.name).write_text(step.code, encoding="utf-8")
         return []
@@ -124,7 +124,7 @@ def run(step: Step, folder: Path, environment: Mapping[str, str]) -> list[str]:
     )
     if ended.returncode:
         raise BrokenPage(f"{step.code}\nended with {ended.returncode}:\n{ended.stdout}{ended.stderr}")
-    return [line.rstrip() for line in ended.stdout.splitlines()]
+    return [line.rstrip() for line in ended.stdout.rstrip().splitlines()]
 
 
 def differences(shown: Sequence[str], printed: Sequence[str]) -> list[str]:
@@ -150,15 +150,15 @@ def filled(text: str, printed: Sequence[tuple[Step, Sequence[str]]]) -> str:
     lines = text.splitlines()
     for step, output in sorted(printed, key=lambda one: one[0].first, reverse=True):
         if step.kind != "file":
-            lines[step.first : step.last] = masked("\n".join(output)).splitlines()
+            lines[step.first : step.last] = [masked(line) for line in output]
     return "\n".join(lines) + "\n"
 
 
-def masked(printed: str) -> str:
+def masked(line: str) -> str:
     """With `…` for what differs from run to run."""
-    for pattern, word in VARYING:
-        printed = pattern.sub(word, printed)
-    return printed
+    for pattern in VARYING:
+        line = pattern.sub(ANYTHING, line)
+    return line
 
 
 def figures_told(text: str) -> list[str]:

@@ -57,6 +57,11 @@ def test_steps_run_as_they_are_written_and_print_their_lines(tmp_path: Path) -> 
     assert (tmp_path / "some.toml").read_text() == "key = 1\n"
 
 
+def test_blank_lines_at_the_end_are_none(tmp_path: Path) -> None:
+    (step,) = steps_of("```console\n$ printf 'a\\n\\nb \\n\\n'\n```\n")
+    assert run(step, tmp_path, {}) == ["a", "", "b"]
+
+
 def test_a_command_that_fails_says_what_it_said(tmp_path: Path) -> None:
     (step,) = steps_of("```console\n$ echo so >&2; exit 3\n```\n")
     with pytest.raises(BrokenPage, match="ended with 3:\nso"):
