@@ -107,7 +107,7 @@ def _command(block: Block) -> Step:
 
 
 def run(step: Step, folder: Path, environment: Mapping[str, str]) -> list[str]:
-    """Carries a step out in a folder, as it is written, and gives the lines that it prints, up to the last with text."""
+    """Carries a step out in a folder, as it is written. Gives the lines that it prints, up to the last with text."""
     if step.kind == "file":
         (folder / step.name).write_text(step.code, encoding="utf-8")
         return []
