@@ -16,7 +16,14 @@ _TOGETHER = {
     "tests/sqs/test_agent_on_pulsar.py": "pulsar",
     "tests/keeping/": "keeping",
 }
-_LONGEST_FIRST = ("dags", "pulsar", "keeping", "tests/tasks/", "tests/audit/test_verify")
+_LONGEST_FIRST = (
+    "dags",
+    "pulsar",
+    "keeping",
+    "tests/tutorial/test_incident",
+    "tests/tasks/",
+    "tests/audit/test_verify",
+)
 _RUNNING = ExitStack()
 
 

@@ -14,6 +14,7 @@ import pytest
 from evenkeel.decisions.bundles import bundle_name, initial_boundaries, ranges_of
 from evenkeel.errors import BadInput
 from evenkeel.replay.closed_loop import Steering, simulate
+from evenkeel.replay.comparison import CLOSED_LOOP, Comparison
 from evenkeel.replay.model import Cluster, Fit, Topic, fitted
 from evenkeel.replay.scenarios import MEANINGS, Scenario, Size, scenario
 from evenkeel.settings import Settings, resolve
@@ -60,6 +61,21 @@ def test_a_cluster_left_to_itself_asks_nothing_and_a_shedder_evens_it_out() -> N
     assert not any(row["moves"] or row["splits"] for row in untouched)
     assert sum(row["moves"] for row in steered) > 0
     assert steered[-1]["after_max_over_mean"] < untouched[-1]["after_max_over_mean"]
+
+
+def test_a_comparison_says_how_even_it_is_at_the_end_and_since_when_nothing_moves() -> None:
+    comparison = Comparison("", "model", {"eager": "", "off": ""}, 0.85, columns=CLOSED_LOOP)
+    for name, overrides in (("eager", EAGER), ("off", OFF)):
+        own = [row for table, row in played("zipf", overrides) if table == "replay_cycles"]
+        for row in own:
+            comparison.add({**row, "variant": name})
+        acted = [n for n, row in enumerate(own) if row["moves"] or row["splits"]]
+        assert bool(acted) == (name == "eager")
+        found = comparison.tallies[name].figures()
+        assert found["at_rest"] == SMALL.cycles - 1 - max(acted, default=-1)
+        assert found["last_max_over_mean"] == own[-1]["after_max_over_mean"]
+        last = comparison.cells()[-1][-2:]
+        assert last == [f"{found['last_max_over_mean']:.3f}", str(found["at_rest"])]
 
 
 def test_bundles_of_a_broker_that_dies_are_placed_on_those_that_live() -> None:

@@ -12,6 +12,7 @@ from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from evenkeel.audit.read import Attempt, find_cycles
+from evenkeel.audit.wording import plural
 from evenkeel.checks.gx_run import load_great_expectations
 from evenkeel.commands.options import add_source, overrides_of, session
 from evenkeel.errors import BadInput, EvenkeelError
@@ -133,5 +134,6 @@ def _line(summary: dict[str, Any]) -> str:
     head = f"{summary['cycle_at']}  {summary['cluster']}  {summary['status']}"
     if summary["plan_id"] is None:
         return f"{head}: {summary['reason']}"
-    counts = f"{summary['splits']} splits, {summary['unloads']} unloads, {summary['refusals']} refused"
+    acts = ", ".join(plural(summary[f"{act}s"], act) for act in ("split", "unload"))
+    counts = f"{acts}, {summary['refusals']} refused"
     return f"{head}  {counts}  plan {summary['plan_id'][:12]}  {summary['seconds']:.1f} s"

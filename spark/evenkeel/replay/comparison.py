@@ -27,9 +27,11 @@ COLUMNS: Mapping[str, str] = {
 }
 """Key of a comparison's row -> heading."""
 CLOSED_LOOP = {
-    key: words for key, words in COLUMNS.items() if key not in ("cycles_that_differ", "only_here", "only_recorded")
+    **{key: words for key, words in COLUMNS.items() if key not in ("cycles_that_differ", "only_here", "only_recorded")},
+    "last_max_over_mean": "at the end",
+    "at_rest": "at rest",
 }
-"""Those of a closed loop, where no cycle is like the recorded one after the first move."""
+"""Those of a closed loop, where no cycle is like the recorded one after the first move, and what it comes to counts."""
 _COUNTS = ("moves", "bounces", "splits", "held", "only_here", "only_recorded")
 SERIES = ("after_max_over_mean", "after_spread", "moves", "splits", "before_max_over_mean")
 
@@ -71,14 +73,22 @@ class Tally:
         moment = at if isinstance(at, datetime) else datetime.fromisoformat(at)
         self.series.append((moment, tuple(row[name] for name in SERIES)))
 
+    def at_rest(self) -> int:
+        """The cycles at the end that asked for nothing."""
+        moves, splits = SERIES.index("moves"), SERIES.index("splits")
+        acted = (n for n, (_, row) in enumerate(reversed(self.series)) if row[moves] or row[splits])
+        return next(acted, self.cycles)
+
     def figures(self) -> dict[str, Any]:
-        """Sums, means and worst values; shares of traffic are in multiples of the cluster's traffic."""
+        """Sums, means, worst and last values; shares of traffic are in multiples of the cluster's traffic."""
         return {
             "cycles": self.cycles,
             **self.counts,
             "moved_traffic": math.fsum(self.moved),
             "max_over_mean": _mean(self.over_mean),
             "worst_max_over_mean": max(self.over_mean, default=None),
+            "last_max_over_mean": self.over_mean[-1] if self.over_mean else None,
+            "at_rest": self.at_rest(),
             "spread": _mean(self.spreads),
             "over_limit": self.over_limit,
             "cycles_that_differ": self.differ,
@@ -147,7 +157,7 @@ def _cell(row: Mapping[str, Any], key: str) -> str:
     value = row[key]
     if value is None:
         return "-"
-    if key in ("max_over_mean", "worst_max_over_mean"):
+    if key.endswith("max_over_mean"):
         return f"{value:.3f}"
     if key in ("moved_traffic", "spread"):
         return f"{100 * value:.1f} %"

@@ -207,8 +207,11 @@ def fits_of(seen: Sequence[Seen], brokers: Iterable[str], cycles: Iterable[int],
 
 
 def _flows(seen: Sequence[Seen], n: int, lag: timedelta) -> dict[str, float]:
-    """Broker -> byte/s now of the bundles that it had a lag ago, where it is still here."""
-    then = next((one for one in reversed(seen[: n + 1]) if seen[n].at - one.at >= lag), seen[0])
+    """Broker -> byte/s now of the bundles that it had a lag ago, where it is still here.
+
+    A move follows the cycle that saw the old owner: between two cycles the owner is the one that the later one shows.
+    """
+    then = next(one for one in seen[: n + 1] if seen[n].at - one.at <= lag)
     found: dict[str, float] = {}
     for bundle, flow in seen[n].flow.items():
         before, now = then.owner.get(bundle), seen[n].owner[bundle]

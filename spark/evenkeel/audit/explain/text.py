@@ -137,7 +137,8 @@ def _sent(sent: Sent, where: tzinfo) -> Iterator[str]:
     yield f"{sent.kind} of {sent.bundle}{start}{goal} ({sent.mode.replace('_', ' ')}), command {sent.command_id[:16]}"
     yield f"  {sent.request}"
     for one in sent.seen:
-        yield f"  {clock(one.at, where)} {one.outcome.replace('_', ' ')}: {one.detail}"
+        outcome = one.outcome.replace("_", " ")
+        yield f"  {clock(one.at, where)} {outcome}: {one.detail.removeprefix(f'{outcome}: ')}"
     if not sent.seen:
         yield "  nothing is on record of it yet: the next cycle looks"
 

@@ -1,0 +1,35 @@
+"""Runs all steps of the tutorial in a folder that looks like a checkout: the page's paths are relative to it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from evenkeel.engine.code import source_root
+from tests.tutorial.page import BrokenPage, Step, run
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+PAGE = CHECKOUT / "docs" / "tutorial" / "incident.md"
+RECORDING = CHECKOUT / "demo" / "generated" / "thrash"
+
+
+def environment(engine_url: str) -> dict[str, str]:
+    """What the steps are given: a Spark server that runs already, and this checkout's package."""
+    return {
+        "EVENKEEL_SPARK": engine_url,
+        "EVENKEEL_EXPECTATIONS": str(CHECKOUT / "expectations"),
+        "PYTHONPATH": str(source_root()),
+        "PYTHONIOENCODING": "utf-8",
+    }
+
+
+def run_all(steps: list[Step], folder: Path, engine_url: str) -> list[list[str] | BrokenPage]:
+    """What each step printed, or why it failed; those after it run all the same."""
+    (folder / "demo").symlink_to(CHECKOUT / "demo")
+    (folder / "build").mkdir()
+    came: list[list[str] | BrokenPage] = []
+    for step in steps:
+        try:
+            came.append(run(step, folder, environment(engine_url)))
+        except BrokenPage as trouble:
+            came.append(trouble)
+    return came
