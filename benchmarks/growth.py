@@ -189,7 +189,8 @@ def _copy_chain(log: Path, add: dict[str, Any], moments: Sequence[datetime], ren
             row |= {"cycle_at": moment, "recorded_at": moment, "attempt_id": attempt_id, "write_id": attempt_id}
             row |= {"sequence": first + place, "cycle_date": moment.date(), "manifest_digest": uuid.uuid4().hex * 2}
         path = f"{Path(add['path']).parent}/part-00000-{uuid.uuid4()}.c000.snappy.parquet"
-        pq.write_table(pa.Table.from_pylist(rows, schema=template.schema), log.parent / path)
+        # Spark's timestamps come as nanoseconds, and it reads none of those that are written as a number.
+        pq.write_table(pa.Table.from_pylist(rows, schema=template.schema), log.parent / path, coerce_timestamps="us")
         stats = json.loads(add["stats"])
         for bound in ("minValues", "maxValues"):
             stats[bound] |= {"cycle_at": _spark_time(moment), "write_id": attempt_id[:32]}
