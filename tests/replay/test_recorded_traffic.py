@@ -43,6 +43,12 @@ def test_traffic_that_does_something_else_is_an_error_in_points() -> None:
     assert found == Shift(1, 0.25, 0.5)
 
 
+def test_a_bundle_that_is_back_by_then_shows_nothing() -> None:
+    there, back = {ONE: ("x", 300.0), TWO: ("y", 100.0)}, {ONE: ("x", 300.0), TWO: ("x", 100.0)}
+    assert shift_of([seen(0, back), seen(600, there), seen(1200, back)], WAIT) is None
+    assert shift_of([seen(0, back), seen(600, there), seen(1200, there)], WAIT) == Shift(1, 0.0, 0.25)
+
+
 def test_children_of_a_split_share_their_parents_traffic_by_width() -> None:
     found = shift_of(
         [

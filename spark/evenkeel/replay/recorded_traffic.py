@@ -143,7 +143,8 @@ def shift_of(seen: Sequence[Seen], wait: timedelta) -> Shift | None:
     off, unmoved, moments = [], [], 0
     for n, (before, after) in enumerate(pairwise(seen), start=1):
         then = next((one for one in seen[n:] if one.at - after.at >= wait), None)
-        if then is None or not _moves_between(before, after):
+        # What has come back until then cannot show whether traffic follows.
+        if then is None or not _moves_between(before, after) or not _moves_between(before, then):
             continue
         real, said, still = (_shares(*flow) for flow in (
             (then.flow, then.owner), (_inherited(before, then), then.owner), (before.flow, before.owner)
