@@ -148,6 +148,19 @@ def test_a_row_changed_through_delta_is_named_and_the_cycle_decided_from_what_it
     assert f"{row.bundle}: topics {json.dumps(row.topics)} became 4711" in fault.words
     assert len(found.verified.reproduced) == 4
 
+    # Once the files of that version were vacuumed, what the row was cannot be told any more.
+    spark.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
+    spark.sql(
+        f"ALTER TABLE delta.`{lake}/bundle_load` SET TBLPROPERTIES (delta.deletedFileRetentionDuration = '0 hours')"
+    )
+    spark.sql(f"VACUUM delta.`{lake}/bundle_load`").collect()
+    found = verified(lake, cluster="modular")
+    vacuumed, undecided = found.faults
+    assert (vacuumed.kind, undecided.kind, undecided.cycle_at) == (CONTENT, UNKNOWN, own.cycle_at)
+    assert f"version {write.version} of the table cannot be read any more" in vacuumed.words
+    assert "rows of bundle_load that it rests on cannot be read as they were" in undecided.words
+    assert len(found.verified.reproduced) == 1
+
 
 def test_a_row_removed_through_delta_is_counted_and_named(
     spark: Any, lake: Path, verified: Callable[..., Report]
