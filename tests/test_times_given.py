@@ -217,7 +217,7 @@ def in_a_cycle(text: str, name: str) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("name", "read"), [("since", in_a_replay), ("until", in_a_replay), ("at", in_a_cycle)], ids=lambda v: str(v)
+    ("name", "read"), [("since", in_a_replay), ("until", in_a_replay), ("at", in_a_cycle)], ids=["since", "until", "at"]
 )
 def test_the_params_of_dags_are_read_alike_and_named(
     name: str, read: Callable[[str, str], Any], monkeypatch: pytest.MonkeyPatch
