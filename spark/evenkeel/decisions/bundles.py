@@ -79,6 +79,10 @@ class BundleRange:
         closed = self.upper == HIGHEST_HASH and topic_hash == HIGHEST_HASH
         return self.lower <= topic_hash < self.upper or closed
 
+    def covers(self, other: BundleRange) -> bool:
+        """Whether another range lies in this one, or is the same."""
+        return self.lower <= other.lower and other.upper <= self.upper
+
 
 FULL_RANGE = BundleRange(0, HIGHEST_HASH)
 

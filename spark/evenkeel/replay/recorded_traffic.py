@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any
 
@@ -142,10 +143,13 @@ def shift_of(seen: Sequence[Seen], wait: timedelta) -> Shift | None:
     """How well traffic follows recorded changes of owner: from the cycle before them to the first one `wait` after."""
     off, unmoved, moments = [], [], 0
     for n, (before, after) in enumerate(pairwise(seen), start=1):
-        then = next((one for one in seen[n:] if one.at - after.at >= wait), None)
-        # What has come back until then cannot show whether traffic follows.
-        if then is None or not _moves_between(before, after) or not _moves_between(before, then):
+        if not _moves_between(before, after):
             continue
+        settled = _first_from(seen, after.at + wait, n)
+        # What has come back until then cannot show whether traffic follows.
+        if settled == len(seen) or not _moves_between(before, seen[settled]):
+            continue
+        then = seen[settled]
         real, said, still = (_shares(*flow) for flow in (
             (then.flow, then.owner), (_inherited(before, then), then.owner), (before.flow, before.owner)
         ))  # fmt: skip
@@ -179,9 +183,9 @@ def _inherited(before: Seen, then: Seen) -> dict[str, float]:
     for bundle in then.flow.keys() - found.keys():
         own = range_of(bundle)
         found[bundle] = math.fsum(
-            flow * (own.upper - own.lower) / (edges.upper - edges.lower)
+            flow * own.width / edges.width
             for edges, flow in parents.get(namespace_of(bundle), ())
-            if edges.lower <= own.lower and own.upper <= edges.upper
+            if edges.covers(own)
         )
     return found
 
@@ -190,6 +194,11 @@ def _settled_after(history: History) -> timedelta:
     """How long the figures of what was moved are not to be trusted."""
     last = history.settings[str(history.cycles[-1].planned["settings_digest"])].settings
     return timedelta(seconds=PERIODS * last.statsUpdateFrequencyInSecs)
+
+
+def _first_from(seen: Sequence[Seen], moment: datetime, begin: int = 0) -> int:
+    """The place of the first cycle that is not before a moment, from a place on; their number where there is none."""
+    return bisect_left(seen, moment, begin, key=lambda one: one.at)
 
 
 def _moves_between(before: Seen, after: Seen) -> int:
@@ -212,7 +221,7 @@ def _flows(seen: Sequence[Seen], n: int, lag: timedelta) -> dict[str, float]:
 
     A move follows the cycle that saw the old owner: between two cycles the owner is the one that the later one shows.
     """
-    then = next(one for one in seen[: n + 1] if seen[n].at - one.at <= lag)
+    then = seen[_first_from(seen, seen[n].at - lag)]
     found: dict[str, float] = {}
     for bundle, flow in seen[n].flow.items():
         before, now = then.owner.get(bundle), seen[n].owner[bundle]

@@ -191,8 +191,8 @@ def _no_namespace(record: Record, attempt: Attempt, namespace: str) -> str:
 def _relatives(record: Record, attempt: Attempt, subject: Subject, siblings: Sequence[str]) -> str:
     """What is where the bundle would be: its children, its parent, or the nearest."""
     own = range_of(subject.name)
-    children = [name for name in siblings if _covers(own, range_of(name))]
-    parent = next((name for name in siblings if _covers(range_of(name), own)), None)
+    children = [name for name in siblings if own.covers(range_of(name))]
+    parent = next((name for name in siblings if range_of(name).covers(own)), None)
     if sum(range_of(name).width for name in children) == own.width:
         split = _split_before(record, attempt, subject.name)
         return f"It was split{split}: {_named(children)} have its range now."
@@ -201,10 +201,6 @@ def _relatives(record: Record, attempt: Attempt, subject: Subject, siblings: Seq
         return f"It is a part of {parent}, which is whole in that cycle{split}."
     across = [name for name in siblings if _overlaps(own, range_of(name))]
     return f"Its namespace has other boundaries: {_named(across)} overlap its range."
-
-
-def _covers(outer: BundleRange, inner: BundleRange) -> bool:
-    return outer.lower <= inner.lower and inner.upper <= outer.upper
 
 
 def _overlaps(one: BundleRange, other: BundleRange) -> bool:

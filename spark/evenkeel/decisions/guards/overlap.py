@@ -17,7 +17,7 @@ def overlaps(bundle: str, other: str) -> bool:
 def is_part_of(bundle: str, whole: str) -> bool:
     """Whether a bundle lies within another one and is smaller."""
     found = _ranges(bundle, whole) if bundle != whole else None
-    return found is not None and found[1].lower <= found[0].lower and found[0].upper <= found[1].upper
+    return found is not None and found[1].covers(found[0])
 
 
 def _ranges(bundle: str, other: str) -> tuple[BundleRange, BundleRange] | None:
