@@ -159,17 +159,22 @@ def _copy_rows(
     for moment, names in zip(moments, renamed, strict=True):
         actions = []
         for add in adds:
-            folder = str(Path(add["path"]).parent).rpartition("/")[0] + f"/cycle_date={moment.date()}"
-            path = f"{folder}/part-00000-{uuid.uuid4()}.c000.snappy.parquet"
+            path = _copied(add["path"], moment)
             stats = add["stats"].replace(old, _spark_time(moment))
             for one, other in names.items():
                 stats = stats.replace(one, other)
-            (log.parent / folder).mkdir(parents=True, exist_ok=True)
+            (log.parent / path).parent.mkdir(parents=True, exist_ok=True)
             os.link(log.parent / add["path"], log.parent / path)
             partition = {**add["partitionValues"], "cycle_date": str(moment.date())}
             actions.append({**add, "path": path, "partitionValues": partition, "stats": stats, **_written(moment)})
         _commit(log, version, moment, actions)
         version += 1
+
+
+def _copied(path: str, moment: datetime) -> str:
+    """Where the copy of a file stands; manifests name the same place."""
+    folder = str(Path(path).parent).rpartition("/")[0] + f"/cycle_date={moment.date()}"
+    return f"{folder}/part-00000-{uuid.uuid5(uuid.NAMESPACE_URL, f'{path} {moment}')}.c000.snappy.parquet"
 
 
 def _copy_chain(log: Path, add: dict[str, Any], moments: Sequence[datetime], renamed: Sequence[Any]) -> None:
@@ -184,8 +189,10 @@ def _copy_chain(log: Path, add: dict[str, Any], moments: Sequence[datetime], ren
         attempt_id, first = uuid.uuid4().hex * 2, 2 * n + 1
         rows = template.to_pylist()
         for place, row in enumerate(rows):
-            for write in row["writes"]:
+            for write in (*row["writes"], *row["files"]):
                 write["write_id"] = names.get(write["write_id"], write["write_id"])
+            for file in row["files"]:
+                file["path"] = _copied(file["path"], moment)
             row |= {"cycle_at": moment, "recorded_at": moment, "attempt_id": attempt_id, "write_id": attempt_id}
             row |= {"sequence": first + place, "cycle_date": moment.date(), "manifest_digest": uuid.uuid4().hex * 2}
         path = f"{Path(add['path']).parent}/part-00000-{uuid.uuid4()}.c000.snappy.parquet"

@@ -226,19 +226,39 @@ def _with_writes(whole: pa.Table, moments: Sequence[datetime], written: dict[str
     names = [name for name in TABLES if "cycle_date" in TABLES[name].partition]
     first = int(moments[0].timestamp())
     for column, wanted in (("writes", names), ("reads", ["bundle_load", "split_decisions", "strategy_state"])):
-        kind = whole.schema.field(column).type
         ids = [_digest(name, moment)[:32] for moment in moments for name in wanted]
         figures = [written.get(name, [0] * len(moments))[n] for n in range(len(moments)) for name in wanted]
-        body = pa.StructArray.from_arrays(
-            [pa.array(wanted * len(moments)), pa.array(ids), pa.array([1] * len(ids), pa.int64()),
-             pa.array(figures, pa.int64()), pa.array([one * 2 for one in ids])],
-            fields=list(kind.value_type),
-        )  # fmt: skip
-        lists = pa.ListArray.from_arrays(np.arange(0, len(ids) + 1, len(wanted), dtype=np.int32), body)
-        twice = pa.chunked_array([lists.take(pa.array(np.repeat(np.arange(len(moments)), 2)))]).cast(kind)
-        whole = whole.set_column(whole.schema.get_field_index(column), whole.schema.field(column), twice)
+        values = [wanted * len(moments), ids, [1] * len(ids), figures, [one * 2 for one in ids]]
+        whole = _with_lists(whole, column, values, [len(wanted)] * len(moments))
+    whole = _with_files(whole, moments, names, written)
     sequence = pa.array(np.arange(2 * len(moments)) + first, pa.int64())
     return whole.set_column(whole.schema.get_field_index("sequence"), whole.schema.field("sequence"), sequence)
+
+
+def _with_files(
+    whole: pa.Table, moments: Sequence[datetime], names: Sequence[str], written: dict[str, list[int]]
+) -> pa.Table:
+    """A file of each write with rows, as it was before days were compacted."""
+    own = [[name for name in names if name in written and written[name][n]] for n in range(len(moments))]
+    of_file = [(name, moment) for moment, tables in zip(moments, own, strict=True) for name in tables]
+    ids = [_digest(name, moment)[:32] for name, moment in of_file]
+    paths = [
+        f"cluster={CLUSTER}/cycle_date={moment.date()}/part-00000-{one}.c000.snappy.parquet"
+        for one, (_, moment) in zip(ids, of_file, strict=True)
+    ]
+    values = [[name for name, _ in of_file], ids, paths, [10_000] * len(ids), [one * 2 for one in ids]]
+    return _with_lists(whole, "files", values, [len(tables) for tables in own])
+
+
+def _with_lists(whole: pa.Table, column: str, values: Sequence[Sequence[Any]], lengths: Sequence[int]) -> pa.Table:
+    """Lists of structs, one for both manifests of each cycle: the structs' fields, and how many each cycle has."""
+    place, field = whole.schema.get_field_index(column), whole.schema.field(column)
+    fields = list(field.type.value_type)
+    arrays = [pa.array(own, one.type) for own, one in zip(values, fields, strict=True)]
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+    lists = pa.ListArray.from_arrays(offsets, pa.StructArray.from_arrays(arrays, fields=fields))
+    twice = pa.chunked_array([lists.take(pa.array(np.repeat(np.arange(len(lengths)), 2)))]).cast(field.type)
+    return whole.set_column(place, field, twice)
 
 
 def _decision(subject: str, kind: str, outcome: str, rule: str, **more: Any) -> Row:

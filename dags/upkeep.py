@@ -2,11 +2,13 @@
 ### Upkeep: keep what was promised, and no more
 
 Once a day, while cycles go on: rows past their period are dropped (whole dates where that is all of them), small files
-of dates that are over become few, and files that no promised version names are removed.
+of dates that are over become few and are held against the manifests, and files that no promised version names are
+removed.
 
 ```
  upkeep   periods settled ──► rows past them go ──► manifests past theirs, ──► closed dates ──► VACUUM ──► `upkeeps`
-          and on record       unlisted rows too     behind an anchor           compacted                   what was done
+          and on record       unlisted rows too     behind an anchor           compacted,                  what was done
+                                                                                proven: `proofs`
 ```
 
 **Params** (all optional; *Trigger DAG w/ config*). The periods belong to the lake: what one run was told holds for the
@@ -36,7 +38,9 @@ the head of a cluster's chain, a pause that holds, and whatever was written in t
 it decides fresh: their rows are kept for a whole period from then on.
 
 **When it is red**: periods that contradict each other, or are shorter than promised, are refused by name before
-anything is touched. The log says per table what was dropped, compacted and freed; so do the rows of `upkeeps`.
+anything is touched. The log says per table what was dropped, compacted and freed; so do the rows of `upkeeps`. Where
+rows of a date are not what the manifests list, it goes on, and its last lines name the date and the `evenkeel verify`
+that says more.
 """
 
 from __future__ import annotations

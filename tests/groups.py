@@ -1,8 +1,8 @@
 """Which tests run in one process: `make test` starts a process per core and deals whole groups out to them.
 
-Airflow's service, the real Pulsar clusters and upkeep's lake are started or written once, so their tests are a group;
-all others go by file. What a group has started ends with its last test and not with the run: three brokers that nobody
-asks any more still take a quarter of a core.
+Airflow's service, the real Pulsar clusters, the lakes of upkeep and of replays are started or written once, so their
+tests are a group; all others go by file. What a group has started ends with its last test and not with the run: three
+brokers that nobody asks any more still take a quarter of a core.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ _TOGETHER = {
     "tests/lab/test_lab.py": "pulsar",
     "tests/sqs/test_agent_on_pulsar.py": "pulsar",
     "tests/keeping/": "keeping",
+    "tests/replay/test_open_loop.py": "replay",
+    "tests/replay/test_results.py": "replay",
 }
 _LONGEST_FIRST = (
     "dags",

@@ -14,7 +14,7 @@ FIGURES = {"double", "bigint", "int"}
 # Numbers that count nothing: names of places and positions.
 WITHOUT_UNIT = {
     "hash", "lower", "upper", "n", "step", "sequence", "attempt", "status", "value",
-    "measured", "threshold", "margin", "schema_version",
+    "measured", "threshold", "margin", "schema_version", "version",
 }  # fmt: skip
 
 

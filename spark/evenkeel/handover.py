@@ -28,10 +28,22 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
+class DataFile:
+    """A file of rows as it was committed: `path` below the table's folder, `size` in bytes, `digest` the SHA-256 of its
+    bytes (hex)."""
+
+    path: str
+    size: int
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
 class Write:
     """One cluster's share of an append: rows of `table` that carry `write_id`, committed as `version`.
 
-    `digest` covers the content of that cluster's rows, whatever their order, without the write id.
+    `digest` covers the content of that cluster's rows, whatever their order, without the write id. `files` are those
+    that the append added for the cluster, by path; empty where they are not known (a lake on an object store, rows of
+    earlier versions).
     """
 
     table: str
@@ -40,6 +52,7 @@ class Write:
     rows: int
     digest: str
     cluster: str = ""
+    files: tuple[DataFile, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,14 +171,18 @@ class Handover:
             lake=body["lake"],
             run=Run(**body["run"]),
             cycles=tuple(_cycle(cycle) for cycle in body["cycles"]),
-            writes=tuple(Write(**write) for write in body["writes"]),
+            writes=tuple(_write(write) for write in body["writes"]),
             awaiting=body["awaiting"],
         )
 
 
+def _write(body: dict[str, Any]) -> Write:
+    return Write(**{**body, "files": tuple(DataFile(**file) for file in body.get("files", ()))})
+
+
 def _cycle(body: dict[str, Any]) -> ClusterCycle:
     predecessor = body["predecessor"]
-    writes = tuple(Write(**write) for write in predecessor["writes"])
+    writes = tuple(_write(write) for write in predecessor["writes"])
     return ClusterCycle(
         **{
             **body,

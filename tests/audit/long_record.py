@@ -20,8 +20,10 @@ from deltalake import DeltaTable, write_deltalake
 
 from evenkeel.audit.read import Attempt, read_attempts, read_rows
 from evenkeel.audit.verify.background import background_of
-from evenkeel.audit.verify.digests import contents
-from evenkeel.lake.manifest import body_digest
+from evenkeel.handover import DataFile, Write
+from evenkeel.lake.commits import committed_files
+from evenkeel.lake.contents import contents
+from evenkeel.lake.manifest import body_digest, file_rows, write_rows
 from evenkeel.lake.schema import SCHEMA_VERSION
 from evenkeel.lake.store import Lake
 from evenkeel.lake.tables import TABLES
@@ -66,17 +68,24 @@ def lengthen(spark: SparkSession, lake: Path, cycles: int) -> None:
 
 
 class _Tables:
-    """The lake's tables, opened once: to open one for every append means to read its whole log for every append."""
+    """The lake's tables, opened once: to open one for every append means to read its whole log for every append.
+
+    `files`: table and write id -> the data files that its commit added.
+    """
 
     def __init__(self, lake: Path) -> None:
         self.lake = lake
+        self.files: dict[tuple[str, str], tuple[DataFile, ...]] = {}
         self._opened: dict[str, DeltaTable] = {}
 
     def append(self, name: str, rows: pa.Table) -> None:
         if rows.num_rows:
             if name not in self._opened:
                 self._opened[name] = DeltaTable(str(self.lake / name))
-            write_deltalake(self._opened[name], rows, mode="append", partition_by=list(TABLES[name].partition))
+            opened = self._opened[name]
+            write_deltalake(opened, rows, mode="append", partition_by=list(TABLES[name].partition))
+            (own,) = committed_files(str(self.lake / name), opened.version()).values()
+            self.files[name, rows["write_id"][0].as_py()] = own
 
 
 def _chain(
@@ -84,12 +93,13 @@ def _chain(
 ) -> None:
     """The manifests of the copies, in one commit."""
     lake = tables.lake
-    listed: dict[str, list[dict[str, Any]]] = {}
+    listed: dict[str, list[Write]] = {}
     for name in (*OBSERVED, *DECIDED):
         version = DeltaTable(str(lake / name)).version()
         frame = spark.read.format("delta").load(str(lake / name))
         for (write_id,), (rows, digest) in contents(frame, name, SCHEMA_VERSION, ("write_id",)).items():
-            write = {"table": name, "write_id": write_id, "version": version, "rows": rows, "digest": digest}
+            files = tables.files.get((name, write_id), ())
+            write = Write(name, write_id, version, rows, digest, base.cluster, files)
             listed.setdefault(write_id, []).append(write)
     assert base.closed is not None
     head, sequence = base.closed["manifest_digest"], int(base.closed["sequence"])
@@ -99,8 +109,8 @@ def _chain(
         told = {name: figures[name] for name in figures if name in TABLES["cycles"].column_names()}
         own = {
             **base.planned, **told, "cycle_at": at, "cycle_date": at.date(), "snapshot_at": at,
-            "attempt_id": attempt_id, "write_id": attempt_id, "writes": listed[write_id], "reads": [],
-            "predecessor_cycle_at": None,
+            "attempt_id": attempt_id, "write_id": attempt_id, "writes": write_rows(listed[write_id]),
+            "files": file_rows(listed[write_id]), "reads": [], "predecessor_cycle_at": None,
             "predecessor_attempt_id": None, "predecessor_expected_at": None, "predecessor_status": "none",
         }  # fmt: skip
         for row_kind, status in (("planned", "planned"), ("closed", "closed")):

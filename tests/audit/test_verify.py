@@ -17,10 +17,11 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from evenkeel.audit.export import export
-from evenkeel.audit.read import Attempt, read_attempts
+from evenkeel.audit.read import Attempt, read_attempts, read_table
 from evenkeel.audit.verify import BUNDLES, CHAIN, CODE, CONTENT, DATA, TOPICS, UNKNOWN, Report, verify
 from evenkeel.commands.verify import as_json, as_text
 from evenkeel.errors import NoSuchCycle
+from evenkeel.keeping.telling import upkeep_as_text
 from evenkeel.keeping.upkeep import Request, keep
 from evenkeel.lake.manifest import CYCLES, body_digest
 from evenkeel.sources.recordings import Recording
@@ -127,6 +128,7 @@ def test_after_upkeep_every_cycle_verifies_as_deep_as_its_periods_reach(
         keep(spark, Request(str(lake), by="tests"), lambda text: None, taken + timedelta(days=days))
         found = verified(lake)
         assert [fault.sentence() for fault in found.faults] == []
+        assert found.verified.by_rows == 0
         assert set(found.verified.reproduced.values()) == ({depth} if depth else set())
         assert len(found.verified.expired) == (0 if depth else 4)
 
@@ -197,6 +199,30 @@ def test_a_value_changed_in_a_file_is_named_by_that_file(
     assert (other.kind, other.cycle_at) == (UNKNOWN, own.cycle_at)
 
 
+def test_upkeep_vouches_for_no_date_whose_rows_are_not_what_manifests_list(
+    spark: Any, lake: Path, verified: Callable[..., Report]
+) -> None:
+    own = attempt(lake, "modular")
+    (write,) = own.writes_of("bundle_load")
+    where = f"write_id = '{write.write_id}' AND topics IS NOT NULL"
+    spark.sql(f"UPDATE delta.`{lake}/bundle_load` SET topics = 4711 WHERE {where}").collect()
+    told: list[str] = []
+    done = keep(spark, Request(str(lake), by="tests"), told.append, own.cycle_at + timedelta(days=2))
+    day = own.cycle_at.date()
+    (words,) = done.wrong
+    assert words in told
+    assert f"wrong: {words}" in upkeep_as_text(done)
+    assert words.startswith(f"bundle_load of modular, {day}: ")
+    assert f"`evenkeel verify --cluster modular --from {day} --to {day}`" in words
+    proven = {(row["table_name"], row["cluster"], row["cycle_date"]) for row in read_table(lake, "proofs")}
+    assert ("bundle_load", "modular", day) not in proven
+    assert ("bundle_load", "extensible", attempt(lake, "extensible").cycle_at.date()) in proven
+    found = verified(lake, cluster="modular", depth=BUNDLES)
+    assert [(fault.kind, fault.table, fault.cycle_at) for fault in found.faults] == [
+        (CONTENT, "bundle_load", own.cycle_at)
+    ]
+
+
 def files(table: Path) -> list[Path]:
     return [path for path in table.rglob("*.parquet") if "_delta_log" not in path.parts]
 
@@ -236,15 +262,19 @@ def test_a_plan_that_does_not_come_out_is_told_apart_by_the_code_that_decided(
     assert ("decided by version 0.0.9" in fault.words) == bool(code)
 
 
-def test_a_lake_of_the_first_schema_is_upgraded_and_its_cycles_verify(
-    spark: Any, recorded: Path, lake: Path, verified: Callable[..., Report]
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_lake_of_an_earlier_schema_is_upgraded_and_its_cycles_verify(
+    spark: Any, recorded: Path, lake: Path, verified: Callable[..., Report], version: int
 ) -> None:
-    rewrite_chain(lake, lambda row: {name: row[name] for name in CYCLES.names_at(1)})
+    names = CYCLES.names_at(version)
+    rewrite_chain(lake, lambda row: {name: {**row, "schema_version": version}[name] for name in names})
     assert verified(lake).is_sound  # as it lies there, read by this version
     decide(spark, recorded / "evenkeel.toml", lake, "modular", 1)
     found = verified(lake)
     assert [fault.sentence() for fault in found.faults] == []
-    assert [one.schema_version for one in read_attempts(lake, cluster="modular")] == [1, 2, 1]
+    attempts = read_attempts(lake, cluster="modular")
+    assert [one.schema_version for one in attempts] == [version, 3, version]
+    assert [bool(one.planned["files"]) for one in attempts] == [False, True, False]
     assert len(found.verified.reproduced) == 5
 
 

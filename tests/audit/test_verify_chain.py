@@ -13,9 +13,11 @@ from hypothesis import strategies as st
 from evenkeel.audit.verify.chain import Anchor, check_chain
 from evenkeel.audit.verify.history import told
 from evenkeel.lake.manifest import CYCLES, body_digest
+from evenkeel.lake.schema import SCHEMA_VERSION
 
 BEGIN = datetime(2026, 11, 21, 8, tzinfo=UTC)
 WRITE = {"table": "bundle_load", "write_id": "w", "version": 3, "rows": 12, "digest": "d"}
+FILE = {"table": "bundle_load", "write_id": "w", "path": "cluster=lab/part-0.parquet", "size": 4711, "digest": "f"}
 
 
 def body(cycle: int, row_kind: str, version: int | None) -> dict[str, Any]:
@@ -24,10 +26,11 @@ def body(cycle: int, row_kind: str, version: int | None) -> dict[str, Any]:
     row |= {"cluster": "lab", "cycle_at": BEGIN + timedelta(minutes=cycle), "row_kind": row_kind, "mode": "dry_run"}
     row |= {"attempt_id": f"a{cycle}", "kind": "live", "status": "planned", "plan_id": f"p{cycle}", "wishes": []}
     row |= {"writes": [WRITE], "reads": [], "before_max_over_mean": 1.25, "recorded_at": BEGIN}
+    row |= {"files": [FILE]} if "files" in row else {}
     return row | ({} if version is None else {"schema_version": version})
 
 
-def chain(cycles: int, version: int | None = 2) -> list[dict[str, Any]]:
+def chain(cycles: int, version: int | None = SCHEMA_VERSION) -> list[dict[str, Any]]:
     """A sound chain of two rows a cycle."""
     rows, last = [], ""
     for cycle in range(cycles):
@@ -45,15 +48,16 @@ def faults(rows: list[dict[str, Any]], anchor: Anchor | None = None) -> list[tup
     return [(fault.place, fault.words) for fault in check_chain(rows, anchor)]
 
 
-@pytest.mark.parametrize("version", [None, 2])
+@pytest.mark.parametrize("version", [None, 2, SCHEMA_VERSION])
 def test_a_sound_chain_has_no_fault_in_whatever_order_it_is_read(version: int | None) -> None:
     rows = chain(3, version)
     assert faults(rows) == []
     assert faults(rows[::-1]) == []
 
 
-def test_rows_of_both_schema_versions_stand_in_one_chain() -> None:
-    old, new = chain(1, None), chain(3)[2:]
+@pytest.mark.parametrize("version", [None, 2])
+def test_rows_of_two_schema_versions_stand_in_one_chain(version: int | None) -> None:
+    old, new = chain(1, version), chain(3)[2:]
     # What a later version reads of the older rows has its columns too, without a value.
     old = [{column.name: row.get(column.name) for column in CYCLES.columns} for row in old]
     last = old[-1]["manifest_digest"]
@@ -65,6 +69,7 @@ def test_rows_of_both_schema_versions_stand_in_one_chain() -> None:
 
 
 CHANGES = {"plan_id": "other", "status": "withheld", "writes": [{**WRITE, "rows": 11}], "before_max_over_mean": 1.26}
+CHANGES["files"] = [{**FILE, "digest": "e"}]
 
 
 @pytest.mark.parametrize("column", CHANGES)

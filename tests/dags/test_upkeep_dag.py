@@ -29,7 +29,9 @@ def test_it_runs_once_a_day_one_at_a_time_and_makes_up_for_no_missed_day(upkeep:
 def test_its_task_runs_on_the_spark_connection_and_says_which_tables_it_writes(upkeep: Any) -> None:
     (task,) = upkeep.tasks
     assert (task.task_id, task.conn_id) == ("upkeep", "evenkeel_spark")
-    assert {asset.uri for asset in task.outlets} == {"evenkeel://lake/anchors", "evenkeel://lake/upkeeps"}
+    assert {asset.uri for asset in task.outlets} == {
+        f"evenkeel://lake/{table}" for table in ("anchors", "proofs", "upkeeps")
+    }
 
 
 def test_every_period_is_a_param_that_is_empty_unless_told_and_stands_in_the_manual(upkeep: Any) -> None:

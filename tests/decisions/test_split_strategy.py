@@ -72,7 +72,7 @@ def test_a_bundle_that_moved_is_counted_anew() -> None:
 def test_rates_are_the_latest_and_not_averages() -> None:
     rate = BundleStats(topics=2, msg_rate_in=30_000.0)
     assert rule(decide({BUNDLES[0]: rate})) == ("kept", "below_limits")
-    assert rule(decide({BUNDLES[0]: replace(rate, msg_rate_out=0.5)})) == ("split", "rate_over_limit")
+    assert rule(decide({BUNDLES[0]: rate._replace(msg_rate_out=0.5)})) == ("split", "rate_over_limit")
 
 
 def test_a_broker_stops_at_its_cap_leaves_hits_alone_and_a_cap_of_0_is_none() -> None:

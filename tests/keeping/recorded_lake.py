@@ -12,7 +12,8 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from evenkeel.handover import ClusterCycle, Handover, Run, Snapshot, Write
-from evenkeel.lake.manifest import CYCLES, append_manifests, write_rows
+from evenkeel.lake.manifest import CYCLES, append_manifests, file_rows, write_rows
+from evenkeel.lake.schema import SCHEMA_VERSION
 from evenkeel.lake.store import Lake
 from tests.builders import cluster as built
 from tests.builders import frame, frames
@@ -50,7 +51,7 @@ class Recorded:
         reads = [w for w in self.writes.get((cluster, before), ()) if w.table in STATE] if before else []
         row = manifest(cluster, at, attempt_id, kind=kind, writes=write_rows(writes), reads=write_rows(reads))
         row |= {"predecessor_cycle_at": before, "predecessor_status": "used" if before else "none", "plan_id": "p"}
-        row |= {"settings_digest": "s"}
+        row |= {"settings_digest": "s", "files": file_rows(writes), "schema_version": SCHEMA_VERSION}
         row |= more
         append_manifests(self.spark, self.lake, [row, {**row, "row_kind": "closed", "status": "closed"}])
         self.writes[(cluster, at)] = writes

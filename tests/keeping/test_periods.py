@@ -62,4 +62,4 @@ def test_a_cutoff_is_the_first_date_that_is_kept() -> None:
 
 def test_every_table_has_a_period_but_those_of_upkeep_itself() -> None:
     forever = {name for name in OF_RECORD if kind_of(TABLES[name]) is None}
-    assert forever == {"anchors", "upkeeps"}
+    assert forever == {"anchors", "proofs", "upkeeps"}

@@ -165,7 +165,7 @@ def test_a_table_that_promises_less_is_raised_and_more_is_left_unless_told(kept)
         set_to = f"'delta.deletedFileRetentionDuration'='{days} days', 'delta.logRetentionDuration'='{days} days'"
         change(kept.spark, f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ({set_to})")
     look = upkeep._Run(
-        kept.spark, kept.lake, Periods(), NOW, upkeep._Last(), Request(kept.lake.root, "t"), lambda _: None
+        kept.spark, kept.lake, "u", Periods(), NOW, upkeep._Last(), Request(kept.lake.root, "t"), lambda _: None
     )
     look._promise({name: look._inventory(name) for name in ("settings", "outcomes")})
     kept_for = {

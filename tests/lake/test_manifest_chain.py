@@ -8,11 +8,12 @@ from datetime import UTC, datetime
 
 import pytest
 
+from evenkeel.audit.read.tables import rows_where
 from evenkeel.engine.session import close, connect
 from evenkeel.errors import LakeError
-from evenkeel.handover import Write
+from evenkeel.handover import DataFile, Write
 from evenkeel.lake.attempts import find_predecessors, trusted_attempts
-from evenkeel.lake.manifest import CYCLES, append_manifests, body_digest, write_rows
+from evenkeel.lake.manifest import CYCLES, append_manifests, body_digest, file_rows, write_rows, writes_of
 from evenkeel.lake.schema import SCHEMA_VERSION
 from evenkeel.lake.store import Lake
 
@@ -102,6 +103,32 @@ def test_state_comes_from_the_newest_live_attempt_before_and_a_gap_is_named(spar
     assert found["lab"].expected_at == moment(3)
     assert (found["new"].status, found["gap"].status) == ("none", "missing")
     assert find_predecessors(spark, lake, wanted[:1], kind="backfill")["lab"].attempt_id == "b"
+
+
+def written(table: str, write_id: str, *paths: str) -> Write:
+    return Write(table, write_id, 3, 2, "digest", "lab", tuple(DataFile(path, 7, f"of {path}") for path in paths))
+
+
+def test_files_stand_in_a_fixed_order_and_come_back_to_their_writes() -> None:
+    writes = [written("strategy_state", "w2", "p2", "p1"), written("strategy_state", "w1", "p3"), written("a", "w3")]
+    rows = file_rows(writes[:1], file_rows(writes[1:]))
+    assert [(row["table"], row["write_id"], row["path"]) for row in rows] == [
+        ("strategy_state", "w1", "p3"), ("strategy_state", "w2", "p1"), ("strategy_state", "w2", "p2")
+    ]  # fmt: skip
+    assert rows == file_rows(writes[::-1])
+    back = writes_of("lab", write_rows(writes), rows)
+    assert {write.write_id: write.files for write in back} == {
+        write.write_id: tuple(sorted(write.files, key=lambda file: file.path)) for write in writes
+    }
+    assert all(write.files == () for write in writes_of("lab", write_rows(writes)))
+
+
+def test_the_files_of_a_manifest_are_in_its_digest_as_they_are_read_again(spark, lake) -> None:
+    files = file_rows([written("strategy_state", "w1", "cluster=é ü/p'1", "p2")])
+    append_manifests(spark, lake, [manifest("lab", 1, "a", schema_version=SCHEMA_VERSION, files=files)])
+    (row,) = rows_where(lake.root, "cycles")
+    assert row["files"] == files
+    assert body_digest(row) == row["body_digest"]
 
 
 def test_the_digest_covers_every_value_but_the_recording_clock() -> None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from pyspark.sql import functions as F
 
 from evenkeel.errors import LakeError
 from evenkeel.handover import ClusterCycle, Handover, Run, Snapshot
-from evenkeel.lake.commits import added_files, committed_version, local_log
+from evenkeel.lake.commits import added_files, committed_files, committed_version, local_log
 from evenkeel.lake.store import Lake, create_statement
 from evenkeel.lake.tables import TABLES
 
@@ -67,6 +69,7 @@ def test_files_of_a_commit_hold_what_delta_shows_of_it(spark, lake, name: str) -
     writes = lake.append(spark, {"strategy_state": frame}, handover=one, task="shed")
     files = added_files(lake.path("strategy_state"), {write.version for write in writes})
     assert files
+    assert [f"{lake.path('strategy_state')}/{file.path}" for file in writes[0].files] == sorted(files)
     by_files = lake.read(spark, "strategy_state", writes)
     delta = spark.read.format("delta").load(lake.path("strategy_state"))
     by_delta = delta.where(F.col("write_id") == writes[0].write_id)
@@ -94,6 +97,34 @@ def test_a_file_that_is_gone_is_not_named(tmp_path) -> None:
     assert added_files(str(tmp_path), [3]) == [str(tmp_path / "cluster=a%20b" / "part.parquet")]
     assert added_files(str(tmp_path), [3, 4]) is None
     assert added_files(str(tmp_path), [3], ["another"]) is None, "the version of a lake that was restored"
+
+
+def test_a_write_lists_the_files_of_its_own_cluster_as_they_lie_on_disk(spark, lake) -> None:
+    three = handover(lake.root, "east", "west", "idle")
+    rows = [(cluster, f"b{n}", n / 7) for cluster in ("east", "west") for n in range(6)]
+    writes = lake.append(spark, {"strategy_state": states(spark, *rows).repartition(3)}, handover=three, task="shed")
+    own = {write.cluster: [file.path for file in write.files] for write in writes}
+    assert own["idle"] == []
+    table = Path(lake.path("strategy_state"))
+    for cluster in ("east", "west"):
+        assert len(own[cluster]) > 1
+        assert all(path.startswith(f"cluster={cluster}/") for path in own[cluster])
+    assert sorted(str(table / path) for paths in own.values() for path in paths) == sorted(
+        added_files(str(table), [writes[0].version]) or ()
+    )
+    for file in (file for write in writes for file in write.files):
+        held = (table / file.path).read_bytes()
+        assert (file.size, file.digest) == (len(held), hashlib.sha256(held).hexdigest())
+
+
+def test_no_files_are_listed_of_an_object_store_and_one_that_cannot_be_read_is_an_error(tmp_path) -> None:
+    assert committed_files("s3a://bucket/evenkeel/rejected", 3) is None
+    log = tmp_path / "_delta_log"
+    log.mkdir()
+    add = {"path": "cluster=a/part.parquet", "partitionValues": {"cluster": "a"}}
+    (log / f"{3:020d}.json").write_text(json.dumps({"add": add}))
+    with pytest.raises(LakeError, match=r"file cluster=a/part\.parquet of .* cannot be read"):
+        committed_files(str(tmp_path), 3)
 
 
 def test_a_commit_names_its_run_its_write_and_what_it_read(spark, lake) -> None:

@@ -9,22 +9,18 @@ from typing import Any
 import pytest
 
 from evenkeel.audit.read import read_table
+from evenkeel.lake.commits import newest_version
 from evenkeel.lake.tables import OF_RECORD
 from evenkeel.replay.comparison import Comparison
 from evenkeel.replay.history import read_history
 from evenkeel.replay.open_loop import OpenLoop, chunks, replay
 from evenkeel.replay.variants import AGAIN, RECORDED, Variant, variants_of
-from tests.replay.recorded_lake import CLUSTERS, snapshots_of, write_lake
+from tests.replay.recorded_lake import CLUSTERS, snapshots_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 # Settings that change no decision, but are others: acts alone are decided then.
 OTHERWISE = Variant("otherwise", {"evenkeelCommandsPerSecond": 7.0})
-
-
-@pytest.fixture(scope="module")
-def lake(spark, tmp_path_factory) -> Path:
-    return write_lake(spark, tmp_path_factory.mktemp("recorded"))
 
 
 @pytest.fixture(scope="module")
@@ -97,16 +93,12 @@ def test_neither_chunks_nor_parts_change_a_row(spark, lake, replayed) -> None:
 
 
 def test_other_strategies_stand_beside_the_record_and_leave_it_alone(spark, lake) -> None:
-    versions = {table: _newest(lake, table) for table in OF_RECORD}
+    versions = {table: newest_version(str(lake / table)) for table in OF_RECORD}
     found = again(spark, lake, "threshold", variants_of(["AvgShedder", "UniformLoadShedder", "OverloadShedder"]))
     assert found.names() == [RECORDED, "AvgShedder", "UniformLoadShedder", "OverloadShedder"]
-    assert {table: _newest(lake, table) for table in OF_RECORD} == versions
+    assert {table: newest_version(str(lake / table)) for table in OF_RECORD} == versions
     (run,) = (row for row in read_table(lake, "replay_runs") if row["replay_id"] == found.replay_id)
     cycles = len(snapshots_of("threshold"))
     assert (run["kind"], run["cycles"], run["cluster"]) == ("open_loop", cycles, "threshold")
     listed = {write["table"]: write["rows"] for write in run["writes"]}
     assert listed["replay_cycles"] == len(rows_of(lake, "replay_cycles", found.replay_id)) == 4 * cycles
-
-
-def _newest(lake: Path, table: str) -> int:
-    return max(int(commit.stem) for commit in (lake / table / "_delta_log").glob("[0-9]*.json"))

@@ -11,8 +11,9 @@ import pytest
 
 from evenkeel.audit.read import read_table
 from evenkeel.cli import main
+from evenkeel.lake.commits import newest_version
 from evenkeel.lake.tables import OF_RECORD
-from tests.replay.recorded_lake import CLUSTERS, write_lake
+from tests.replay.recorded_lake import CLUSTERS
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -71,14 +72,11 @@ def test_a_simulation_is_kept_with_its_scenario_and_seed_and_comes_out_again(
     assert rows_of(tmp_path, "replay_cycles", other["replay_id"]) != kept["replay_cycles"]
 
 
-def test_recorded_traffic_is_simulated_beside_the_record(
-    spark, tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str]
-) -> None:
-    lake = write_lake(spark, tmp_path_factory.mktemp("recorded"))
-    versions = {table: _newest(lake, table) for table in OF_RECORD}
+def test_recorded_traffic_is_simulated_beside_the_record(spark, lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    versions = {table: newest_version(str(lake / table)) for table in OF_RECORD}
     cluster = next(iter(CLUSTERS))
     found = simulated(lake, capsys, "--cluster", cluster)
-    assert {table: _newest(lake, table) for table in OF_RECORD} == versions
+    assert {table: newest_version(str(lake / table)) for table in OF_RECORD} == versions
     run = run_of(lake, found["replay_id"])
     scenario = json.loads(run["scenario"])
     assert (run["kind"], run["cluster"]) == ("closed_loop", cluster)
@@ -93,7 +91,3 @@ def test_recorded_traffic_is_simulated_beside_the_record(
     assert {name: row["moves"] for name, row in told.items()} == {
         row["variant"]: row["moves"] for row in found["variants"]
     }
-
-
-def _newest(lake: Path, table: str) -> int:
-    return max(int(commit.stem) for commit in (lake / table / "_delta_log").glob("[0-9]*.json"))

@@ -16,7 +16,6 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from evenkeel.sinks import Outcome
-from tests.sqs.elasticmq import free_port
 
 PATIENCE_SECONDS = 60
 
@@ -30,7 +29,7 @@ class ActingCluster:
         self._changed = threading.Condition()
         self._held: set[str] = set()
         self._arrived: Counter[str] = Counter()
-        self._server = ThreadingHTTPServer(("127.0.0.1", free_port()), self._handler())
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self._server.daemon_threads = True
         self.url = f"http://127.0.0.1:{self._server.server_port}"
         threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 
@@ -50,6 +51,20 @@ def test_a_cycle_run_again_comes_to_the_same_plan_and_adds_no_attempt(spark, lak
     assert len(commands) == after.planned["splits"] > 0
 
 
+def test_the_manifest_lists_the_files_of_every_write_with_rows(spark, lake) -> None:
+    (attempt, *_) = read_attempts(lake)
+    assert {write.write_id for write in attempt.writes if write.files} == {
+        write.write_id for write in attempt.writes if write.rows
+    }
+    closed = attempt.closed
+    files = closed["files"]
+    assert [file for file in files if file["table"] not in ("commands", "outcomes")] == attempt.planned["files"]
+    assert {file["write_id"] for file in files} == {write["write_id"] for write in closed["writes"] if write["rows"]}
+    for file in files:
+        held = (lake / file["table"] / file["path"]).read_bytes()
+        assert (file["size"], file["digest"]) == (len(held), hashlib.sha256(held).hexdigest())
+
+
 def test_another_lake_and_another_run_give_the_same_plan(spark, lake, tmp_path) -> None:
     run_cycle(spark, request(tmp_path, 0, run_id="other"), quiet)
     assert [a.plan_id for a in read_attempts(tmp_path)] == [a.plan_id for a in read_attempts(lake) if a.number == 1]
@@ -92,6 +107,7 @@ def test_publish_killed_half_way_is_completed_by_the_next_try(spark, tmp_path, m
     run_cycle(spark, request(tmp_path, 0), quiet)
     (whole,) = read_attempts(tmp_path)
     assert (whole.attempt_id, whole.status) == (half.attempt_id, "closed")
+    assert {write.write_id for write in half.writes if write.files} <= {f["write_id"] for f in whole.closed["files"]}
     ids = [row["command_id"] for row in spark.read.format("delta").load(f"{tmp_path}/commands").collect()]
     decided = whole.planned["splits"] + whole.planned["unloads"]
     assert len(ids) == len(set(ids)) == decided - whole.planned["held"] > 0

@@ -9,13 +9,20 @@ from __future__ import annotations
 
 import math
 import random
-import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from evenkeel.decisions.bundles import BundleRange, boundary_text, bundle_name, initial_boundaries, ranges_of
+from evenkeel.decisions.bundles import (
+    boundary_text,
+    bundle_name,
+    bundle_of,
+    initial_boundaries,
+    namespace_of,
+    ranges_of,
+)
+from evenkeel.decisions.topics import topic_hash
 from evenkeel.replay.fold import goes_to
 from evenkeel.replay.model import Cluster, Fit, Topic
 from evenkeel.rounds import whole
@@ -74,12 +81,6 @@ class Moment:
     settings: Mapping[str, Any]
 
 
-def bundles() -> list[tuple[str, BundleRange]]:
-    """All bundles by namespace, in order."""
-    edges = ranges_of(initial_boundaries(BUNDLES_PER_NAMESPACE))
-    return [(namespace, one) for namespace in NAMESPACES for one in edges]
-
-
 def boundaries() -> list[str]:
     """The boundaries of every namespace, as Pulsar writes them."""
     return [boundary_text(edge) for edge in initial_boundaries(BUNDLES_PER_NAMESPACE)]
@@ -87,18 +88,18 @@ def boundaries() -> list[str]:
 
 def topics_of() -> dict[str, list[str]]:
     """Bundle -> its topics: of numbered names those whose hash falls into it, the first few."""
-
-    found: dict[str, list[str]] = {bundle_name(namespace, one): [] for namespace, one in bundles()}
+    edges = initial_boundaries(BUNDLES_PER_NAMESPACE)
+    found: dict[str, list[str]] = {}
     for namespace in NAMESPACES:
-        own = [(one, found[bundle_name(namespace, one)]) for name, one in bundles() if name == namespace]
+        own: dict[str, list[str]] = {bundle_name(namespace, one): [] for one in ranges_of(edges)}
         number = 0
-        while any(len(names) < TOPICS_PER_BUNDLE for _, names in own):
+        while any(len(names) < TOPICS_PER_BUNDLE for names in own.values()):
             topic = f"persistent://{namespace}/orders-{number:03d}"
-            position = zlib.crc32(topic.encode())
-            names = next(names for one, names in own if one.lower <= position < one.upper or one is own[-1][0])
+            names = own[bundle_name(namespace, bundle_of(edges, topic_hash(topic)))]
             if len(names) < TOPICS_PER_BUNDLE:
                 names.append(topic)
             number += 1
+        found |= own
     return found
 
 
@@ -158,9 +159,8 @@ def _mean_traffic(drawn: random.Random, known: Mapping[str, list[str]], owners: 
 
 
 def _cluster(known: Mapping[str, list[str]], owners: Mapping[str, str]) -> Cluster:
-
     topics = [
-        Topic(bundle.rpartition("/")[0], zlib.crc32(topic.encode()), MESSAGE_BYTES)
+        Topic(namespace_of(bundle), topic_hash(topic), MESSAGE_BYTES)
         for bundle, names in sorted(known.items())
         for topic in names
     ]

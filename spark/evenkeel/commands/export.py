@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from evenkeel.times_given import IN_UTC, range_given
+from evenkeel.times_given import IN_UTC, bounds_given
 
 _MISSING_SHOWN = 20
 
@@ -28,10 +28,10 @@ def run(given: argparse.Namespace) -> int:
     from evenkeel.audit.export import export
     from evenkeel.keeping.telling import size
 
-    since, until = range_given(given.since, given.until)
+    since, until = bounds_given(given.since, given.until)
     assert since is not None
     assert until is not None
-    done = export(given.lake, given.out, since=since.first, until=until.last, cluster=given.cluster)
+    done = export(given.lake, given.out, since=since, until=until, cluster=given.cluster)
     print(f"{done.path}: {done.cycles:,} cycles, {size(done.size)}")
     for name, part in sorted(done.clusters.items()):
         rows = f"chain rows {part['first_sequence']} to {part['last_sequence']}"

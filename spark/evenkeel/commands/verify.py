@@ -22,7 +22,11 @@ EPILOG = """Reads exactly the rows that each manifest names, decides again with 
 and compares. Ends with 0 where all is as it was, with 1 where anything is not; every such place is named.
 
 --depth topics (the default) begins at the topics on record, as far back as they are kept, and at the loads of bundles
-before that; bundles always at those loads; chain looks at the manifests alone, which takes no Spark."""
+before that; bundles always at those loads; chain looks at the manifests alone.
+
+A file that still is, byte for byte, the one that its manifest lists stands for its rows; so does one that upkeep put
+together and held against the manifests. Others (in an object store, of an export, or changed) are looked at row by row,
+and so are all with --rows. Spark is started for that, and for depth topics, only."""
 
 
 def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -38,6 +42,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     parser.add_argument("--from", dest="since", metavar="TIME", help=f"first cycle ({IN_UTC}; default: the first)")
     parser.add_argument("--to", dest="until", metavar="TIME", help="last cycle; a date is its whole day")
     parser.add_argument("--depth", choices=sorted(_DEPTHS), default="topics", help="where deciding again begins")
+    parser.add_argument("--rows", action="store_true", help="look at every row, also where its file is as it was")
     parser.add_argument("--json", action="store_true", help="one JSON document for a program")
     parser.set_defaults(run=run)
 
@@ -58,6 +63,7 @@ def run(given: argparse.Namespace) -> int:
         since=since,
         until=until,
         depth=_DEPTHS[given.depth],
+        by_rows=given.rows,
         progress=progress,
     )
     print(json.dumps(as_json(found), indent=2, ensure_ascii=False) if given.json else as_text(found))
@@ -71,6 +77,8 @@ def as_text(found: Report) -> str:
         for cluster, count in sorted(found.manifests.items())
     ]
     verified = found.verified
+    if verified.by_files or verified.by_rows:
+        lines.append(f"{verified.by_files:,} writes looked at by their files, {verified.by_rows:,} by their rows")
     if verified.tried:
         depths = Counter(verified.reproduced.values())
         deep = ", ".join(f"{count} from the {depth} on" for depth, count in sorted(depths.items(), reverse=True))
@@ -97,6 +105,8 @@ def as_json(found: Report) -> dict[str, Any]:
         "sound": found.is_sound,
         "chains": {name: {"manifests": n, "head": found.heads[name]} for name, n in sorted(found.manifests.items())},
         "attempts": len(found.attempts),
+        "writes_by_files": found.verified.by_files,
+        "writes_by_rows": found.verified.by_rows,
         "reproduced": len(found.verified.reproduced),
         "differing": len(found.verified.differing),
         "expired": len(found.verified.expired),

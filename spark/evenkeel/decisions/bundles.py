@@ -55,6 +55,7 @@ __all__ = [
 ]
 
 _DECODE = re.compile(r"([+-]?)(?:(0[xX]|#)([0-9a-fA-F]+)|0([0-9]+)|([0-9]+))")
+_USUAL_LENGTH = len("0x00000000")
 _HASHES = 1 << 32
 _LONG_HIGHEST = (1 << 63) - 1
 
@@ -102,6 +103,12 @@ def boundary_text(boundary: int) -> str:
 
 def decode_number(text: str) -> int:
     """A boundary as Java's Long.decode reads it: hex by 0x or #, octal by a leading zero; else `BadRange`."""
+    if len(text) == _USUAL_LENGTH and text.startswith("0x") and text.isascii() and text.isalnum():
+        # Pulsar's own spelling, of which a cycle has thousands.
+        try:
+            return int(text, 16)
+        except ValueError:
+            pass
     match = _DECODE.fullmatch(text)
     if match is None:
         raise BadRange(f"{text!r} is not a boundary: write it like 0x40000000")

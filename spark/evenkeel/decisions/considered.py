@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
 
 SubjectKind = Literal["bundle", "broker", "cluster"]
 Outcome = Literal["split", "unload", "placed", "kept", "skipped", "refused"]
@@ -26,8 +26,7 @@ class Alternative:
     measured: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Considered:
+class Considered(NamedTuple):
     """One subject considered in one cycle, also when nothing was done with it.
 
     `outcome`: "split"/"unload" are acts decided; "placed" is a destination found; "kept" means a rule looked at it and
@@ -42,13 +41,13 @@ class Considered:
     broker: str | None
     outcome: Outcome
     rule: str
-    setting: str | None = None
-    measured: float | None = None
-    threshold: float | None = None
-    margin: float | None = None
-    unit: Unit = ""
-    alternatives: Sequence[Alternative] = ()
-    numbers: Mapping[str, float] = field(default_factory=dict)
+    setting: str | None
+    measured: float | None
+    threshold: float | None
+    margin: float | None
+    unit: Unit
+    alternatives: Sequence[Alternative]
+    numbers: Mapping[str, float]
 
 
 def finite(figure: float | None) -> float | None:

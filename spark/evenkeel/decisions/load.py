@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 SHORT_TERM_SAMPLES = 10
 LONG_TERM_SAMPLES = 1_000
@@ -21,8 +22,7 @@ class ResourceUsage:
     limit: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class BundleStats:
+class BundleStats(NamedTuple):
     """The latest figures of one bundle, as its broker reports them (Pulsar: NamespaceBundleStats)."""
 
     topics: int = 0

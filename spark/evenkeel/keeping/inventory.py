@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 from evenkeel.errors import LakeError
 from evenkeel.lake.commits import local_log
@@ -20,7 +21,8 @@ Place = tuple[str | None, date | None]
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A data file; `write_id` is None where it holds rows of several writes, or of who knows which."""
+    """A data file; `write_id` is None where it holds rows of several writes, or of who knows which. `path` is below the
+    table's folder."""
 
     cluster: str | None
     date: date | None
@@ -28,6 +30,7 @@ class File:
     rows: int
     written_at: datetime
     write_id: str | None
+    path: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +109,7 @@ def _rows(actions: Any) -> list[dict[str, Any]]:
 
 _WANTED = frozenset(
     {
-        *("size_bytes", "modification_time", "num_records", "partition.cluster", "partition.cycle_date"),
+        *("path", "size_bytes", "modification_time", "num_records", "partition.cluster", "partition.cycle_date"),
         *("min.write_id", "max.write_id"),
     }
 )
@@ -123,4 +126,5 @@ def _file(row: Mapping[str, Any]) -> File:
         int(row["num_records"] or 0),
         datetime.fromtimestamp(row["modification_time"] / 1000, UTC),
         first if first is not None and first == last and len(first) <= _CUT else None,
+        unquote(row["path"]),
     )

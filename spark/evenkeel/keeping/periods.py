@@ -113,3 +113,8 @@ def kind_of(table: Table) -> str | None:
     if table.layer in ("observed", "checked", "derived"):
         return "observed"
     return "audit" if table.layer in ("decided", "acted", "wished") else None
+
+
+def whole_kind(table: Table) -> str | None:
+    """The period within which all rows of a table are there: of what was decided, those that acted outlast it."""
+    return "considered" if table.layer == "decided" else kind_of(table)

@@ -13,7 +13,7 @@ _UNITS = ("B", "kB", "MB", "GB", "TB")
 
 
 def upkeep_as_text(done: Done) -> Iterator[str]:
-    """A table, then the periods in force and what is left to do."""
+    """A table, then the periods in force, what is left to do, and rows that are not what manifests list."""
     head = ("table", "files", "now", "size", "now", "expired", "unlisted", "freed", "oldest kept")
     rows = [
         (
@@ -26,6 +26,7 @@ def upkeep_as_text(done: Done) -> Iterator[str]:
     yield ""
     yield f"kept, in days: {', '.join(f'{k} {v}' for k, v in done.periods.as_dict().items())}"
     yield from (f"left: {line}" for line in done.left)
+    yield from (f"wrong: {line}" for line in done.wrong)
 
 
 def upkeep_as_json(done: Done) -> Iterator[dict[str, Any]]:

@@ -1,5 +1,5 @@
-"""One upkeep of a lake: rows past their period go, dates that are over are compacted, files that no promised version
-names are removed.
+"""One upkeep of a lake: rows past their period go, dates that are over are compacted and held against their manifests,
+files that no promised version names are removed.
 
 Every step looks at the tables anew and does what is left to do, so an upkeep that was killed anywhere is simply run
 again; two at once do the same twice. A running `rebalance` only appends, to dates that upkeep leaves alone; where both
@@ -22,10 +22,11 @@ from evenkeel.errors import NoLake
 from evenkeel.keeping.chain import truncate
 from evenkeel.keeping.changing import change, speaking
 from evenkeel.keeping.compaction import batches, compact
-from evenkeel.keeping.expiry import Look, clear_unlisted, drop_answers, drop_controls, drop_days, thin_days
+from evenkeel.keeping.expiry import OUTBOX, Look, clear_unlisted, drop_answers, drop_controls, drop_days, thin_days
 from evenkeel.keeping.inventory import Inventory, bytes_on_disk, take_inventory
 from evenkeel.keeping.log_cleaning import clean_log
-from evenkeel.keeping.periods import Periods, settled
+from evenkeel.keeping.periods import Periods, settled, whole_kind
+from evenkeel.keeping.proving import Days, prove
 from evenkeel.keeping.record import read_record
 from evenkeel.lake.commits import table_exists
 from evenkeel.lake.schema import sql_text
@@ -41,19 +42,21 @@ log = logging.getLogger(__name__)
 Progress = Callable[[str], None]
 BEGUN, DONE = "begun", "done"
 MOST_FILES = 100_000
+MOST_ROWS = 20_000_000
 _AT_ONCE = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
     """What an upkeep is asked for: `given` are periods (None: as recorded), `most_files` bounds what one run compacts
-    of a table."""
+    of a table, `most_rows` what it holds against manifests."""
 
     lake: str
     by: str
     given: Mapping[str, int | None] = field(default_factory=dict)
     shorten: bool = False
     most_files: int = MOST_FILES
+    most_rows: int = MOST_ROWS
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +76,13 @@ class TableDone:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What an upkeep did; `left` says what it left for the next one."""
+    """What an upkeep did; `left` says what it left for the next one, `wrong` of which dates rows are not what manifests
+    list."""
 
     periods: Periods
     tables: tuple[TableDone, ...]
     left: tuple[str, ...] = ()
+    wrong: tuple[str, ...] = ()
 
 
 def keep(spark: SparkSession, request: Request, progress: Progress, now: datetime | None = None) -> Done:
@@ -91,7 +96,7 @@ def keep(spark: SparkSession, request: Request, progress: Progress, now: datetim
     upkeep_id = uuid.uuid4().hex
     with speaking(spark, json.dumps({"upkeep": upkeep_id, "by": request.by, "code_version": code_version()})):
         _record(spark, lake, (upkeep_id, BEGUN, now, None, request.by, periods.as_dict(), [], code_version()))
-        done = _Run(spark, lake, periods, now, last, request, progress).run()
+        done = _Run(spark, lake, upkeep_id, periods, now, last, request, progress).run()
         tables = [tuple(getattr(one, name) for name in TableDone.__slots__) for one in done.tables]
         ended = datetime.now(UTC)
         _record(spark, lake, (upkeep_id, DONE, now, ended, request.by, periods.as_dict(), tables, code_version()))
@@ -111,6 +116,7 @@ class _Last:
 class _Run:
     spark: SparkSession
     lake: Lake
+    upkeep_id: str
     periods: Periods
     now: datetime
     last: _Last
@@ -120,15 +126,18 @@ class _Run:
     unlisted: dict[str, int] = field(default_factory=dict)
     freed: dict[str, int] = field(default_factory=dict)
     left: list[str] = field(default_factory=list)
+    wrong: list[str] = field(default_factory=list)
 
     def run(self) -> Done:
         before = {name: self._inventory(name) for name in OF_RECORD}
         self._promise(before)
         self._expire(before)
         self._compact()
+        self._prove()
         self._vacuum()
         after = {name: self._inventory(name) for name in OF_RECORD}
-        return Done(self.periods, tuple(self._told(before[name], after[name]) for name in OF_RECORD), tuple(self.left))
+        told = tuple(self._told(before[name], after[name]) for name in OF_RECORD)
+        return Done(self.periods, told, tuple(self.left), tuple(self.wrong))
 
     def _inventory(self, name: str) -> Inventory:
         return take_inventory(TABLES[name], self.lake.path(name))
@@ -173,6 +182,22 @@ class _Run:
             left = sum(batch.files for batch in batches(inventory, self.now.date(), 10**12)) - total
             if left:
                 self.left.append(f"{name}: {left:,} small files, for the next upkeep")
+
+    def _prove(self) -> None:
+        """Files that upkeep has written are held against the manifests while those that they came from are there."""
+        for name in OF_RECORD:
+            if "cycle_date" not in TABLES[name].partition or name in OUTBOX:
+                continue
+            kind = whole_kind(TABLES[name])
+            days = Days(self.now.date(), self.periods.cutoff(kind, self.now) if kind else None)
+            done = prove(self.spark, self.lake, self._inventory(name), self.upkeep_id, days, self.request.most_rows)
+            if done.proven:
+                self.progress(f"{name}: {done.rows:,} rows of {done.proven:,} dates are what their manifests list")
+            for words in done.wrong:
+                self.progress(words)
+            self.wrong += done.wrong
+            if done.left:
+                self.left.append(f"{name}: {done.left:,} dates to hold against their manifests, for the next upkeep")
 
     def _vacuum(self) -> None:
         """Removes data files and commits that no promised version names; mostly listing, so several tables at once."""

@@ -7,6 +7,7 @@ from evenkeel.lake.schema import CYCLE_COLUMNS, Column, Table, cycle_table
 _ACTS = "array<struct<command_id:string,outcome:string,seen_at:string>>"
 _PAUSES = "array<struct<by:string,reason:string>>"
 WRITES_TYPE = "array<struct<table:string,write_id:string,version:bigint,rows:bigint,digest:string>>"
+_FILES = "array<struct<table:string,write_id:string,path:string,size:bigint,digest:string>>"
 
 COMMANDS = cycle_table(
     "commands",
@@ -102,6 +103,9 @@ CYCLES = Table(
         Column("pauses", _PAUSES, "pauses of the cluster that held when it began", since=2),
         Column(
             "writes", WRITES_TYPE, "every write of this attempt: write id, table version, rows, digest", nullable=False
+        ),
+        Column(
+            "files", _FILES, "data files of these writes: bytes and SHA-256; none of a lake on an object store", since=3
         ),
         Column("reads", WRITES_TYPE, "every write of earlier cycles that was read", nullable=False),
         Column("dag_id", "string", "Airflow DAG, or `cli`"),

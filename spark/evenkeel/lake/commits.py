@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Iterable
+import os
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from evenkeel.errors import LakeError
+from evenkeel.handover import DataFile
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -80,9 +83,40 @@ def added_files(path: str, versions: Iterable[int], write_ids: Iterable[str] = (
         except FileNotFoundError:
             return None
         unnamed = {one for one in unnamed if one not in text}
-        actions = (json.loads(line) for line in text.splitlines() if '"add"' in line)
-        found += [str(log.parent / unquote(action["add"]["path"])) for action in actions if "add" in action]
+        found += [str(log.parent / unquote(add["path"])) for add in _adds(text)]
     return found if found and not unnamed and all(Path(file).is_file() for file in found) else None
+
+
+def committed_files(path: str, version: int) -> dict[str, tuple[DataFile, ...]] | None:
+    """Cluster -> the data files that a commit to a table partitioned by cluster added for it, by path, with the size
+    and the SHA-256 of what lies on disk. None for an object store: all that was written would have to be fetched again.
+    """
+    log = local_log(path)
+    if log is None:
+        return None
+    found: dict[str, list[DataFile]] = {}
+    for add in _adds(_commit(log, version).read_text(encoding="utf-8")):
+        found.setdefault(add["partitionValues"]["cluster"], []).append(hashed(str(log.parent), unquote(add["path"])))
+    return {cluster: tuple(sorted(files, key=lambda file: file.path)) for cluster, files in found.items()}
+
+
+def _adds(commit: str) -> Iterator[dict[str, Any]]:
+    """The `add` actions in the text of a commit."""
+    for line in commit.splitlines():
+        if '"add"' in line and "add" in (action := json.loads(line)):
+            yield action["add"]
+
+
+def hashed(table: str, path: str) -> DataFile:
+    """A file of the table in this folder, as it lies there. Raises LakeError where it cannot be read from here."""
+    try:
+        with Path(table.removeprefix("file://"), path).open("rb") as file:
+            return DataFile(path, os.fstat(file.fileno()).st_size, hashlib.file_digest(file, "sha256").hexdigest())
+    except OSError as error:
+        raise LakeError(
+            f"file {path} of {table} cannot be read: {error}. Make it readable from here, or run the task again; "
+            "nothing lists the rows of a write that was just made."
+        ) from error
 
 
 def _versions_carrying(spark: SparkSession, path: str, write_id: str, after: int | None) -> list[int]:

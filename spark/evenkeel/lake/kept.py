@@ -51,4 +51,33 @@ UPKEEPS = Table(
     partition=(),
 )
 
-KEPT = (ANCHORS, UPKEEPS)
+PROOFS = Table(
+    "proofs",
+    "kept",
+    "One row for each table and date of which upkeep held the rows against the manifests, after it had put files "
+    "together or taken rows out: all of the date's rows that a manifest lists and that were promised then were what it "
+    "lists. As long as these files are what they were, `verify` takes that for their rows; of several rows for a file "
+    "any will do.",
+    ("upkeep_id", "table_name", "cycle_date"),
+    ("upkeep",),
+    (
+        Column("cluster", "string", "Pulsar cluster", nullable=False),
+        Column("cycle_date", "date", "UTC date of the cycles", nullable=False),
+        Column("table_name", "string", "table of the files", nullable=False),
+        Column("upkeep_id", "string", "the upkeep that looked", nullable=False),
+        Column("version", "bigint", "version of the table that was looked at", nullable=False),
+        Column("writes", "bigint", "writes that were held against their manifests", "count", nullable=False),
+        Column("rows", "bigint", "rows of these writes", "count", nullable=False),
+        Column(
+            "files",
+            "array<struct<path:string,size:bigint,digest:string>>",
+            "files of the date that no manifest lists, with bytes and SHA-256",
+            nullable=False,
+        ),
+        Column("proven_at", "timestamp", "when it was done", nullable=False),
+        Column("code_version", "string", "version of Evenkeel", nullable=False),
+    ),
+    partition=("cluster",),
+)
+
+KEPT = (ANCHORS, UPKEEPS, PROOFS)

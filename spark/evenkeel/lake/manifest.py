@@ -12,12 +12,12 @@ import json
 import logging
 import random
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from evenkeel.errors import LakeError
-from evenkeel.handover import Write
+from evenkeel.handover import DataFile, Write
 from evenkeel.lake.commits import local_log
 from evenkeel.lake.conflicts import is_conflict
 from evenkeel.lake.store import Lake
@@ -157,11 +157,25 @@ def write_rows(writes: Sequence[Write]) -> list[dict[str, Any]]:
     ]
 
 
-def writes_of(cluster: str, rows: Sequence[Any]) -> tuple[Write, ...]:
-    """The other way round: the writes of a cluster's `cycles` row that Spark gave."""
+def file_rows(writes: Iterable[Write], known: Iterable[Mapping[str, Any]] = ()) -> list[dict[str, Any]]:
+    """The files of writes as `cycles.files` holds them, together with such rows that are `known`, in a fixed order."""
+    rows = [dict(row) for row in known]
+    for w in writes:
+        own = {"table": w.table, "write_id": w.write_id}
+        rows += [{**own, "path": file.path, "size": file.size, "digest": file.digest} for file in w.files]
+    return sorted(rows, key=lambda row: (row["table"], row["write_id"], row["path"]))
+
+
+def writes_of(cluster: str, rows: Iterable[Any], files: Iterable[Any] = ()) -> tuple[Write, ...]:
+    """The other way round: the writes in a cluster's row of `cycles`, each with its files among those given."""
+    found: dict[tuple[str, str], list[DataFile]] = {}
+    for r in files:
+        found.setdefault((r["table"], r["write_id"]), []).append(DataFile(r["path"], int(r["size"]), r["digest"]))
     return tuple(
-        Write(r["table"], r["write_id"], int(r["version"]), int(r["rows"]), r["digest"], cluster) for r in rows
-    )
+        Write(r["table"], r["write_id"], int(r["version"]), int(r["rows"]), r["digest"], cluster,
+              tuple(found.get((r["table"], r["write_id"]), ())))
+        for r in rows
+    )  # fmt: skip
 
 
 def _as_text(value: object) -> str:

@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from evenkeel.errors import NoLake
+from evenkeel.lake.arrow import arrow_schema
 from evenkeel.lake.commits import local_log
 from evenkeel.lake.store import Lake
 from evenkeel.lake.tables import TABLES
@@ -44,7 +45,5 @@ def as_arrow(table: str, rows: Iterable[Mapping[str, Any]]) -> pa.Table:
     """Rows of a table that has plain columns only."""
     import pyarrow as pa
 
-    kinds = {"string": pa.string(), "bigint": pa.int64(), "timestamp": pa.timestamp("us", tz="UTC")}
     columns = TABLES[table].columns
-    schema = pa.schema([pa.field(c.name, kinds[c.type], nullable=c.nullable) for c in columns])
-    return pa.Table.from_pylist([{c.name: row[c.name] for c in columns} for row in rows], schema=schema)
+    return pa.Table.from_pylist([{c.name: row[c.name] for c in columns} for row in rows], schema=arrow_schema(columns))

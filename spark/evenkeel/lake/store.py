@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from evenkeel.engine.code import code_digest, code_version
 from evenkeel.handover import Handover, Write
-from evenkeel.lake.commits import added_files, committed_version, newest_version, table_exists
+from evenkeel.lake.commits import added_files, committed_files, committed_version, newest_version, table_exists
 from evenkeel.lake.conflicts import is_conflict
 from evenkeel.lake.observing import observed
 from evenkeel.lake.schema import STAMP_NAMES, Table, column_definition, sql_text
@@ -87,6 +87,8 @@ class Lake:
         Gives one `Write` per table and cluster of the hand-over. A frame holds the table's `body_columns`, in any
         order. `reads` are the writes that the rows rest on, beyond those of the hand-over; all of
         them go into the commit's `userMetadata`. A frame without rows may leave no commit; then its table has no write.
+        A write lists the files of its own cluster where the table is partitioned by cluster and lies in a folder; on an
+        object store it lists none.
         """
         read = [*handover.writes, *reads]
 
@@ -115,10 +117,11 @@ class Lake:
         version = committed_version(frame.sparkSession, self.path(name), write_id, after=before)
         if version is None:
             return []
+        files = committed_files(self.path(name), version) if "cluster" in table.partition else None
         writes = []
         for n, cluster in enumerate(clusters):
             count, digest = rows_and_digest(metrics, n)
-            writes.append(Write(name, write_id, version, count, digest, cluster))
+            writes.append(Write(name, write_id, version, count, digest, cluster, (files or {}).get(cluster, ())))
         log.info("%s wrote %d rows to %s (version %d)", task, sum(w.rows for w in writes), name, version)
         return writes
 

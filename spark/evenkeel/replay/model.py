@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -93,7 +93,7 @@ class Cluster:
         unsettled = unsettled_bundles(acts_of(self.acts), at, settings)
         for bundle, stats in measured.items():
             if bundle in unsettled and bundle in self.trusted:
-                self.trusted[bundle] = replace(self.trusted[bundle], topics=stats.topics)
+                self.trusted[bundle] = self.trusted[bundle]._replace(topics=stats.topics)
                 continue
             self.trusted[bundle] = stats
             if self.owner[bundle] is not None:
@@ -252,7 +252,7 @@ class Cluster:
 
 def _share_of(stats: BundleStats, share: float) -> BundleStats:
     """What a child is thought to carry until it has figures of its own."""
-    return replace(stats, **{rate: getattr(stats, rate) * share for rate in _RATES})
+    return stats._replace(**{rate: getattr(stats, rate) * share for rate in _RATES})
 
 
 def _act(command: Row, destination: str | None, at: datetime, seen_at: datetime) -> dict[str, Any]:

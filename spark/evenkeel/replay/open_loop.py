@@ -16,19 +16,20 @@ from typing import TYPE_CHECKING, Any
 from evenkeel.audit.read import Attempt, chunked
 from evenkeel.engine.code import code_digest
 from evenkeel.engine.flat import united
-from evenkeel.handover import ClusterCycle, Handover, Run, Snapshot, Write
+from evenkeel.handover import Write
 from evenkeel.lake.store import Lake
 from evenkeel.lake.tables import TABLES
 from evenkeel.replay.comparison import Comparison
 from evenkeel.replay.fold import CYCLES, DECISIONS
 from evenkeel.replay.history import History, text_of
 from evenkeel.replay.packed import pack
-from evenkeel.replay.results import OPEN_LOOP, RUNS, put_on_record
+from evenkeel.replay.results import OPEN_LOOP, TABLES_OF_REPLAYS, append, put_on_record
 from evenkeel.replay.topics import (
     PERSISTENT,
     TOPICS,
     persistent_topics,
     persistent_type,
+    rows_of,
     topic_hashes,
     topics_type,
 )
@@ -101,7 +102,7 @@ def replay(spark: SparkSession, asked: OpenLoop, progress: Progress) -> Comparis
     """Runs the replay, writes its rows and gives the comparison; `progress` is told cycles done and cycles in all."""
     history = asked.history
     lake = Lake(history.lake)
-    lake.ensure_tables(spark, [CYCLES, DECISIONS, RUNS])
+    lake.ensure_tables(spark, TABLES_OF_REPLAYS)
     chosen, limit = asked.chosen(), asked.limit_in_force()
     replay_id = uuid.uuid4().hex
     comparison = Comparison(replay_id, history.cluster, {v.name: v.described() for v in asked.variants}, limit)
@@ -111,7 +112,7 @@ def replay(spark: SparkSession, asked: OpenLoop, progress: Progress) -> Comparis
     for chunk in chunks(history.cycles, asked.most_rows):
         job = _job(spark, lake, asked, chosen, limit, chunk, parts, last)
         kept = _folded(spark, lake, asked, chosen, chunk, job, parts)
-        writes += _append(spark, lake, history, chunk, kept, replay_id)
+        writes += append(spark, lake, "replay", comparison, chunk[0].cycle_at, _frames(kept, replay_id))
         for output, body in kept.where(kept.output != DECISIONS).select("output", "body").collect():
             found = json.loads(body)
             if output == CARRIED:
@@ -253,8 +254,7 @@ def _rows(spark: SparkSession, lake: Lake, cluster: str, chunk: Sequence[Attempt
     """The rows of the chunk's writes; of decided tables those that act."""
     from pyspark.sql import functions as F
 
-    writes = [write for attempt in chunk for write in attempt.writes_of(table)]
-    rows = lake.read(spark, table, writes).where(F.col("cluster") == cluster)
+    rows = rows_of(spark, lake, cluster, chunk, table)
     if table in _ACTING:
         column, value = _ACTING[table]
         rows = rows.where(F.col(column) == value)
@@ -278,19 +278,14 @@ def _result_type(table: str) -> StructType:
     return StructType([field for field in TABLES[table].body_type().fields if field.name != "replay_id"])
 
 
-def _append(
-    spark: SparkSession, lake: Lake, history: History, chunk: Sequence[Attempt], kept: DataFrame, replay_id: str
-) -> tuple[Write, ...]:
+def _frames(kept: DataFrame, replay_id: str) -> dict[str, DataFrame]:
+    """The rows that the workers made, by table."""
     from pyspark.sql import functions as F
 
     from evenkeel.engine.grouped import rows_of_output
 
     mine: Column = F.lit(replay_id)
-    frames = {
+    return {
         table: rows_of_output(kept, table, _result_type(table)).withColumn("replay_id", mine)
         for table in (CYCLES, DECISIONS)
     }
-    first = text_of(chunk[0].cycle_at)
-    cycle = ClusterCycle(history.cluster, first, Snapshot("", first), {})
-    handover = Handover(lake.root, Run("replay", replay_id, kind="replay"), (cycle,))
-    return lake.append(spark, frames, handover=handover, task="replay")

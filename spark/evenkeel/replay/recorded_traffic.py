@@ -183,9 +183,7 @@ def _inherited(before: Seen, then: Seen) -> dict[str, float]:
     for bundle in then.flow.keys() - found.keys():
         own = range_of(bundle)
         found[bundle] = math.fsum(
-            flow * own.width / edges.width
-            for edges, flow in parents.get(namespace_of(bundle), ())
-            if edges.covers(own)
+            flow * own.width / edges.width for edges, flow in parents.get(namespace_of(bundle), ()) if edges.covers(own)
         )
     return found
 

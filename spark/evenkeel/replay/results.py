@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from evenkeel.engine.code import code_digest, code_version
 from evenkeel.handover import ClusterCycle, Handover, Run, Snapshot, Write
+from evenkeel.lake.arrow import arrow_schema
 from evenkeel.lake.manifest import write_rows
 from evenkeel.lake.store import Lake
 from evenkeel.lake.tables import TABLES
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 RUNS = "replay_runs"
+TABLES_OF_REPLAYS = (CYCLES, DECISIONS, RUNS)
 OPEN_LOOP, CLOSED_LOOP = "open_loop", "closed_loop"
 """Kinds of replays: decided on what was seen, or steering a model."""
 
@@ -45,7 +47,8 @@ class Played:
         for table, row in rows:
             found[table].append({**row, "replay_id": self.replay_id})
         for table, own in found.items():
-            self.parts[table].append(pa.Table.from_pylist(own, schema=_arrow_schema(table)))
+            # Made without Spark, which is started only when all is played.
+            self.parts[table].append(pa.Table.from_pylist(own, schema=arrow_schema(TABLES[table].body_columns())))
 
     def frames(self, spark: SparkSession) -> dict[str, DataFrame]:
         """Table -> all of its rows; left out is a table that has none."""
@@ -60,15 +63,6 @@ class Played:
         }
 
 
-def _arrow_schema(table: str) -> pa.Schema:
-    """The columns of a table that a replay fills in; made without Spark, which is started only when all is played."""
-    import pyarrow as pa
-
-    kinds = {"string": pa.string(), "boolean": pa.bool_(), "int": pa.int32(), "double": pa.float64()}
-    kinds |= {"timestamp": pa.timestamp("us", tz="UTC"), "array<bigint>": pa.list_(pa.int64())}
-    return pa.schema([pa.field(column.name, kinds[column.type]) for column in TABLES[table].body_columns()])
-
-
 def keep_closed_loop(
     spark: SparkSession,
     root: str,
@@ -79,12 +73,24 @@ def keep_closed_loop(
 ) -> None:
     """Appends the rows, and then puts the replay on record; `scenario` is the model, its traffic and the seed."""
     lake = Lake(root)
-    lake.ensure_tables(spark, [CYCLES, DECISIONS, RUNS])
-    first = text_of(moments[0])
-    cycle = ClusterCycle(comparison.cluster, first, Snapshot("", first), {})
-    handover = Handover(lake.root, Run("simulate", played.replay_id, kind="replay"), (cycle,))
-    writes = lake.append(spark, played.frames(spark), handover=handover, task="simulate")
+    lake.ensure_tables(spark, TABLES_OF_REPLAYS)
+    writes = append(spark, lake, "simulate", comparison, moments[0], played.frames(spark))
     put_on_record(spark, lake, CLOSED_LOOP, comparison, moments, writes, scenario)
+
+
+def append(
+    spark: SparkSession,
+    lake: Lake,
+    task: str,
+    comparison: Comparison,
+    first: datetime,
+    frames: Mapping[str, DataFrame],
+) -> tuple[Write, ...]:
+    """Appends rows of a replay, of cycles from `first` on; `task` is the command that they come from."""
+    at = text_of(first)
+    cycle = ClusterCycle(comparison.cluster, at, Snapshot("", at), {})
+    handover = Handover(lake.root, Run(task, comparison.replay_id, kind="replay"), (cycle,))
+    return lake.append(spark, frames, handover=handover, task=task)
 
 
 def put_on_record(

@@ -20,7 +20,7 @@ from evenkeel.lake.store import Lake
 from evenkeel.rounds.split_round import BY_RANGE
 from evenkeel.settings import Settings
 from evenkeel.tasks.checked import without_rejected
-from evenkeel.tasks.plan_splits import TOPICS_TYPE, hashes_in, persistent_in, picks_by_topics
+from evenkeel.tasks.plan_splits import PERSISTENT_TYPE, TOPICS_TYPE, hashes_in, persistent_in, picks_by_topics
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -37,7 +37,7 @@ def topics_type() -> StructType:
 
 def persistent_type() -> StructType:
     """The schema of what `persistent_topics` gives, without the moment of the cycle."""
-    return ddl_type("cluster string, bundle string, topics bigint")
+    return ddl_type(PERSISTENT_TYPE)
 
 
 def persistent_topics(
@@ -47,23 +47,16 @@ def persistent_topics(
 
     `wishes`: those that the cycles took. Raises LakeError where topic figures are past their retention.
     """
-    from pyspark.sql import functions as F
-
     picking = [(attempt, wish["namespace"]) for attempt, wish in wishes if picks_by_topics(wish)]
     if not picking:
         return None
     cycles = list({attempt.attempt_id: attempt for attempt, _ in picking}.values())
     _demand(cycles, "a wish was for the largest bundle of a namespace: leave that cycle out")
 
-    def read(table: str) -> DataFrame:
-        writes = [write for attempt in cycles for write in attempt.writes_of(table)]
-        return lake.read(spark, table, writes).where(F.col("cluster") == cluster)
-
     wished = sorted({(cluster, attempt.cycle_at, namespace) for attempt, namespace in picking})
     asked = spark.createDataFrame(wished, "cluster string, cycle_at timestamp, namespace string")
-    rejected = [write for attempt in cycles for write in attempt.writes_of("rejected")]
-    topics = without_rejected(lake, spark, read("topic_stats"), "topic_stats", rejected)
-    return persistent_in(asked, topics, read("bundle_load"), _KEY)
+    bundles = rows_of(spark, lake, cluster, cycles, "bundle_load")
+    return persistent_in(asked, _topics(spark, lake, cluster, cycles), bundles, _KEY)
 
 
 def topic_hashes(
@@ -84,17 +77,25 @@ def topic_hashes(
         f"a variant cuts bundles by topics: set defaultNamespaceBundleSplitAlgorithm={BY_RANGE}, or begin later",
     )
 
-    def read(table: str) -> DataFrame:
-        writes = [write for attempt in chunk for write in attempt.writes_of(table)]
-        return lake.read(spark, table, writes).where(F.col("cluster") == cluster)
-
-    bundles = read("bundle_load")
+    bundles = rows_of(spark, lake, cluster, chunk, "bundle_load")
     asked = bundles if wished else bundles.where(_over_a_limit(cutting))
     is_last = (F.col("upper") == F.lit(HIGHEST_HASH)).alias("is_last")
     chosen = asked.select(*_KEY, "namespace", "bundle", "owner", "lower", "upper", is_last)
-    rejected = [write for attempt in chunk for write in attempt.writes_of("rejected")]
-    topics = without_rejected(lake, spark, read("topic_stats"), "topic_stats", rejected)
-    return hashes_in(chosen, topics, _KEY)
+    return hashes_in(chosen, _topics(spark, lake, cluster, chunk), _KEY)
+
+
+def _topics(spark: SparkSession, lake: Lake, cluster: str, cycles: Iterable[Attempt]) -> DataFrame:
+    """The topic figures of these cycles, without those that were rejected."""
+    rejected = [write for attempt in cycles for write in attempt.writes_of("rejected")]
+    return without_rejected(lake, spark, rows_of(spark, lake, cluster, cycles, "topic_stats"), "topic_stats", rejected)
+
+
+def rows_of(spark: SparkSession, lake: Lake, cluster: str, cycles: Iterable[Attempt], table: str) -> DataFrame:
+    """What these cycles wrote to a table."""
+    from pyspark.sql import functions as F
+
+    writes = [write for attempt in cycles for write in attempt.writes_of(table)]
+    return lake.read(spark, table, writes).where(F.col("cluster") == cluster)
 
 
 def _over_a_limit(settings: Sequence[Settings]) -> Column:

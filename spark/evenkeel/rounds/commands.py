@@ -4,26 +4,30 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 from urllib.parse import quote
 
+from evenkeel.rounds.canonical import canonical, canonical_rows
 from evenkeel.settings import Settings
 
 Row = Mapping[str, Any]
 
 
-def plan_id(cycle: Row, decisions: Mapping[str, Sequence[Row]]) -> str:
-    """Digest of what was decided: cluster, cycle, settings and the decision rows by column name, in any row order."""
+def plan_id(cycle: Row, decisions: Mapping[str, Sequence[Row]], leaving_out: Collection[str] = ()) -> str:
+    """Digest of what was decided: cluster, cycle, settings and the decision rows by column name, in any row order.
+
+    `leaving_out`: columns that do not count.
+    """
     content = {
         "cluster": cycle["cluster"],
         "cycle_at": cycle["cycle_at"],
         "settings_digest": cycle["settings_digest"],
-        "decisions": {table: sorted(_canonical(row) for row in rows) for table, rows in decisions.items()},
+        "decisions": {table: sorted(canonical_rows(rows, leaving_out)) for table, rows in decisions.items()},
     }
-    return hashlib.sha256(_canonical(content).encode()).hexdigest()
+    return hashlib.sha256(canonical(content).encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +85,7 @@ def commands(
 def command_id(plan: str, kind: str, bundle: str, step: int, mode: str) -> str:
     """Digest that names one command of one plan. That of a dry run is another one: it is not to be sent later."""
     rehearsed = ["dry_run"] if mode == "dry_run" else []
-    return hashlib.sha256(_canonical([plan, kind, bundle, step, *rehearsed]).encode()).hexdigest()
+    return hashlib.sha256(canonical([plan, kind, bundle, step, *rehearsed]).encode()).hexdigest()
 
 
 def _edges(one: Wanted) -> tuple[str, str]:
@@ -132,7 +136,3 @@ def _is_bound(row: Row, manager: str) -> bool:
 
 def _path(bundle: str) -> str:
     return "/admin/v2/namespaces/" + "/".join(quote(part, safe="") for part in bundle.split("/"))
-
-
-def _canonical(value: object) -> str:
-    return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"))

@@ -115,7 +115,7 @@ def _unless_back(placement: Placement, owner: str) -> Placement:
     """A freed bundle that would come back to its broker need not leave it."""
     if placement.destination != owner:
         return placement
-    return replace(placement, considered=replace(placement.considered, outcome="kept", rule="already_best"))
+    return replace(placement, considered=placement.considered._replace(outcome="kept", rule="already_best"))
 
 
 def _destination(row: Row) -> str | None:

@@ -42,6 +42,14 @@ class Histories(Mapping[str, BundleHistory]):
         found: Figures = _BOTH(row)
         return found
 
+    def long_term(self, bundle: str) -> tuple[float, float]:
+        """msg/s and byte/s of one bundle over the long term, in and out; nothing of a stranger."""
+        row = self._rows.get(bundle)
+        if row is None:
+            return 0.0, 0.0
+        _, flow_in, flow_out, rate_in, rate_out = _LONG(row)
+        return rate_in + rate_out, flow_in + flow_out
+
     def sums(self, bundles: Iterable[str]) -> BrokerAverages:
         """As `broker_averages`, of these bundles."""
         return summed(self.figures(bundle) for bundle in sorted(bundles))

@@ -9,7 +9,7 @@ from evenkeel.decisions.placement.ownership import Owned
 from evenkeel.decisions.placement.pipeline import owned_of as owned_by_namespace
 from evenkeel.decisions.splitting.execute import NO_CUT
 from evenkeel.rounds import reading
-from evenkeel.rounds.reading import Row, Rows
+from evenkeel.rounds.reading import Rows
 from evenkeel.rounds.shared import once_for
 
 # Pulsar asked for the split and got none: by then the history was gone.
@@ -18,7 +18,11 @@ FORGOTTEN_THOUGH_REFUSED = frozenset({"cut_outside_bundle", *NO_CUT})
 
 def load_of(rows: Rows) -> LoadData:
     """Reports, histories and averages; a bundle that a split was asked for has lost its history, as in Pulsar 4.x."""
-    gone = frozenset(row["subject"] for row in rows["split_decisions"] if _is_forgotten(row))
+    gone = frozenset(
+        row["subject"]
+        for row in rows["split_decisions"]
+        if row["outcome"] == "split" or row["rule"] in FORGOTTEN_THOUGH_REFUSED
+    )
     return once_for(rows, ("load without", gone), lambda: _load_without(gone, rows))
 
 
@@ -32,7 +36,3 @@ def _load_without(gone: frozenset[str], rows: Rows) -> LoadData:
 def owned_of(rows: Rows, load: LoadData) -> Callable[[], Owned]:
     """What gives the bundles by namespace and broker, once for all rounds that ask."""
     return lambda: once_for(rows, owned_by_namespace, lambda: owned_by_namespace(load))
-
-
-def _is_forgotten(row: Row) -> bool:
-    return bool(row["outcome"] == "split" or row["rule"] in FORGOTTEN_THOUGH_REFUSED)

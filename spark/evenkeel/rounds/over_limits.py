@@ -35,7 +35,7 @@ def by_history(
 
     def measured() -> Measured:
         return _measured(
-            (broker, bundle, (one.topics, one.sessions, *_long_term(bundle, known)))
+            (broker, bundle, (one.topics, one.sessions, *known.long_term(bundle)))
             for broker, report in brokers.items()
             for bundle, one in report.stats.items()
         )
@@ -43,14 +43,6 @@ def by_history(
     every = once_for(rows, "measured by history", measured)
     most = _limits(settings)
     return _restricted(brokers, once_for(rows, ("over by history", most), lambda: _over(every, most)), ())
-
-
-def _long_term(bundle: str, known: Histories) -> tuple[float, float]:
-    """msg/s and byte/s, in and out; nothing of a bundle without history."""
-    if bundle not in known:
-        return 0.0, 0.0
-    _, _, _, _, flow_in, flow_out, rate_in, rate_out = known.figures(bundle)
-    return rate_in + rate_out, flow_in + flow_out
 
 
 def by_latest(

@@ -71,7 +71,7 @@ def _once(placement: Placement, acted_on: str | None) -> Placement:
     verdict = placement.considered
     if verdict.outcome != "placed" or verdict.broker == acted_on:
         return placement
-    row = replace(verdict, outcome="skipped", rule="reported_by_two_brokers")
+    row = verdict._replace(outcome="skipped", rule="reported_by_two_brokers")
     return replace(placement, destination=None, considered=row)
 
 

@@ -66,11 +66,11 @@ class Plan:
 def made_of(rows: Rows) -> Plan:
     """The plan of the decided rows. Where only acts are told of, its id says so by being empty."""
     settings, cycle = reading.settings_of(rows), reading.the_cycle(rows)
-    decided = {table: [_decision(row) for row in rows[table]] for table in DECIDED_TABLES}
+    decided = {table: rows[table] for table in DECIDED_TABLES}
     splits, placements = decided["split_decisions"], decided["placement_decisions"]
-    plan = wanted(cycle, rows["split_decisions"], rows["placement_decisions"])
+    plan = wanted(cycle, splits, placements)
     asked, verdicts = guarded(rows, plan, settings)
-    name = "" if acts_only(rows) else plan_id(cycle, {**decided, GUARD_TABLE: [_decision(row) for row in verdicts]})
+    name = "" if acts_only(rows) else plan_id(cycle, {**decided, GUARD_TABLE: verdicts}, _NOT_DECIDED)
     ownerless = [row for row in placements if row["cause"] == "no_owner"]
     change = forecast_of(rows, [*ownerless, *(one.decision for one in asked if one.command["kind"] == "unload")])
     figures = {
@@ -103,7 +103,3 @@ def forecast_of(rows: Rows, placements: Sequence[Row]) -> Forecast:
         Move(row["subject"], row["broker"], row["destination"], bundles.get(row["subject"], 0.0)) for row in placed
     ]
     return forecast(usage, traffic, moves)
-
-
-def _decision(row: Row) -> dict[str, Any]:
-    return {name: value for name, value in row.items() if name not in _NOT_DECIDED}

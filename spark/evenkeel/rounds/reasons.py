@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any
 
 from evenkeel.decisions.bundles import namespace_of
@@ -18,7 +17,7 @@ _ACTS = frozenset({"split", "unload", "placed", "refused"})
 
 def named(verdict: Considered, cluster: str) -> Considered:
     """The verdict; one about the cluster as a whole under the cluster's name."""
-    return replace(verdict, subject=cluster) if verdict.subject_kind == "cluster" else verdict
+    return verdict._replace(subject=cluster) if verdict.subject_kind == "cluster" else verdict
 
 
 def telling(verdicts: Iterable[Considered], rows: Rows) -> list[Considered]:
@@ -34,6 +33,7 @@ def telling(verdicts: Iterable[Considered], rows: Rows) -> list[Considered]:
 
 def reason_row(verdict: Considered, strategy: str, wish_id: str | None = None) -> dict[str, Any]:
     """The columns that all decided tables share. `wish_id` is that of the wish that was judged, if one was."""
+    numbers = verdict.numbers
     return {
         "subject": verdict.subject,
         "subject_kind": verdict.subject_kind,
@@ -51,7 +51,7 @@ def reason_row(verdict: Considered, strategy: str, wish_id: str | None = None) -
             {"name": a.name, "verdict": a.verdict, "rule": a.rule or None, "measured": a.measured}
             for a in verdict.alternatives
         ],
-        "numbers": {name: float(value) for name, value in sorted(verdict.numbers.items())},
+        "numbers": {name: float(numbers[name]) for name in sorted(numbers)},
         "sentence": sentence(verdict),
         "wish_id": wish_id,
     }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from evenkeel.decisions.bundles import namespace_of, range_of
@@ -12,7 +11,7 @@ from evenkeel.decisions.load import LoadData
 from evenkeel.decisions.placement.pipeline import PlacementRound
 from evenkeel.decisions.splitting.cut import BundleTopics, TopicLoads
 from evenkeel.decisions.splitting.execute import PlannedSplit, carry_out
-from evenkeel.decisions.splitting.when import SplitPlan, decide_splits
+from evenkeel.decisions.splitting.when import SplitPlan, decide_splits_by
 from evenkeel.handover import ClusterCycle
 from evenkeel.rounds import over_limits, reading, wishes
 from evenkeel.rounds.reading import Row, Rows
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
 STRATEGY = "BundleSplitterTask"
 BY_RANGE = "range_equally_divide"
 _LAST = 0xFFFFFFFF
+_UNCUT = {"algorithm": None, "cuts": None, "children": None, "unload_children": None}
 
 
 def decide(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
@@ -49,19 +49,22 @@ def decision_rows(
 ) -> list[dict[str, Any]]:
     """The rows of a rule's verdicts, and those of wishes. A bundle that a wish is granted for is left to the wish."""
     cycle = reading.the_cycle(rows)
+    stamp = {"cluster": cycle["cluster"], "cycle_at": cycle["cycle_at"]}
     wished = wishes.granted_splits(rows, topics)
     taken = {one.verdict.subject for _, one in wished if one.accepted}
-    found = [
-        {
-            **reason_row(named(row, cycle["cluster"]), strategy),
-            **_where(splits.get(row.subject) if row.outcome == "split" else None),
-        }
-        for row in telling(wishes.left_to_wishes([*verdicts], taken), rows)
-    ]
-    found += [
-        {**reason_row(one.verdict, wishes.STRATEGY, wish["wish_id"]), **_where(one.split)} for wish, one in wished
-    ]
-    return [{**row, "cluster": cycle["cluster"], "cycle_at": cycle["cycle_at"]} for row in found]
+    told = [named(row, cycle["cluster"]) for row in telling(wishes.left_to_wishes([*verdicts], taken), rows)]
+    found = [_row(row, strategy, splits.get(row.subject) if row.outcome == "split" else None, stamp) for row in told]
+    found += [_row(one.verdict, wishes.STRATEGY, one.split, stamp, wish["wish_id"]) for wish, one in wished]
+    return found
+
+
+def _row(
+    verdict: Considered, strategy: str, split: PlannedSplit | None, stamp: Row, wish_id: str | None = None
+) -> dict[str, Any]:
+    row = reason_row(verdict, strategy, wish_id)
+    row.update(_UNCUT if split is None else _where(split))
+    row.update(stamp)
+    return row
 
 
 def choose(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
@@ -110,11 +113,11 @@ def topics_of(rows: Rows) -> dict[str, BundleTopics]:
 
 def plan(rows: Rows) -> SplitPlan:
     """Which bundles are over a limit."""
-    settings = reading.settings_of(rows)
-    load = _load(rows)
+    settings, known = reading.settings_of(rows), reading.histories(rows)
+    brokers = reading.broker_reports(rows)
     if acts_only(rows):
-        load = replace(load, brokers=over_limits.by_history(rows, load.brokers, reading.histories(rows), settings))
-    return decide_splits(load.brokers, load.histories, reading.bundle_counts(rows), settings)
+        brokers = over_limits.by_history(rows, brokers, known, settings)
+    return decide_splits_by(brokers, known.long_term, reading.bundle_counts(rows), settings)
 
 
 def _load(rows: Rows) -> LoadData:
@@ -133,9 +136,7 @@ def _range_row(bundle: str, owner: str | None) -> dict[str, Any]:
     }
 
 
-def _where(split: PlannedSplit | None) -> dict[str, Any]:
-    if split is None:
-        return {"algorithm": None, "cuts": None, "children": None, "unload_children": None}
+def _where(split: PlannedSplit) -> dict[str, Any]:
     return {
         "algorithm": split.algorithm,
         "cuts": list(split.cuts),

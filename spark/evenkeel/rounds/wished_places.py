@@ -40,7 +40,7 @@ def _placed(row: Row, destination: str | None, place: Place) -> Placement:
         found = place(row["subject"], row["broker"])
         if found.destination is None:
             return found
-        return replace(found, considered=replace(found.considered, outcome="placed", rule="wish"))
+        return replace(found, considered=found.considered._replace(outcome="placed", rule="wish"))
     named = (Alternative(destination, "best", "wish_with_destination"),)
     verdict = considered(row["subject"], "bundle", row["broker"], "placed", "wish_with_destination", alternatives=named)
     return Placement(row["subject"], destination, (destination,), named, verdict)

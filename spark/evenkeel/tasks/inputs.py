@@ -25,6 +25,7 @@ CYCLE_TYPE = (
     "kind string, snapshot_at timestamp, predecessor_cycle_at timestamp, predecessor_status string, "
     "wishes string, steering string"
 )
+CYCLE_NAMES = tuple(field.partition(" ")[0] for field in CYCLE_TYPE.split(", "))
 _CYCLE_TIMES = ("cycle_at", "snapshot_at", "predecessor_cycle_at")
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from evenkeel.engine.code import code_digest, code_version
 from evenkeel.handover import OPEN, ClusterCycle, Handover, Write
-from evenkeel.lake.manifest import write_rows
+from evenkeel.lake.manifest import file_rows, write_rows
 from evenkeel.lake.schema import SCHEMA_VERSION
 from evenkeel.tasks.inputs import children_of_splits
 
@@ -50,6 +50,7 @@ def manifest_row(handover: Handover, cycle: ClusterCycle, plan: Mapping[str, Any
         "acts": [{name: act[name] for name in _ACT} for act in cycle.acts],
         "pauses": [dict(pause) for pause in cycle.pauses],
         "writes": write_rows(writes),
+        "files": file_rows(writes),
         "reads": write_rows([write for write in before.writes if write.table in read_before(cycle)]),
         "dag_id": handover.run.dag_id,
         "run_id": handover.run.run_id,

@@ -32,6 +32,7 @@ TOPICS_TYPE = (
     "cluster string, bundle string, hashes array<bigint>, "
     "loaded_hashes array<bigint>, loaded_rates array<double>, loaded_throughputs array<double>"
 )
+PERSISTENT_TYPE = "cluster string, bundle string, topics bigint"
 _LOADED = {"hash": "hashes", "rate": "rates", "throughput": "throughputs"}
 
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from evenkeel.errors import BadInput
 from evenkeel.handover import Handover, Write
-from evenkeel.lake.manifest import append_manifests, write_rows, writes_of
+from evenkeel.lake.manifest import append_manifests, file_rows, write_rows, writes_of
 from evenkeel.lake.store import Lake
 from evenkeel.lake.tables import TABLES
 from evenkeel.lake.times import is_one_of
@@ -106,8 +106,8 @@ def _attempts_so_far(spark: SparkSession, lake: Lake, handover: Handover) -> lis
     """Manifest rows of these very cycles, oldest first."""
     chain = spark.read.format("delta").load(lake.path("cycles"))
     chain = chain.where(is_one_of((cycle.cluster, cycle.cycle_at) for cycle in handover.cycles))
-    columns = ("cluster", "sequence", "attempt_id", "row_kind", "kind", "status", "reason", "mode", "plan_id", "writes")
-    rows = [row.asDict(recursive=True) for row in chain.select(*columns).collect()]
+    columns = ("cluster", "sequence", "attempt_id", "row_kind", "kind", "status", "reason", "mode", "plan_id")
+    rows = [row.asDict(recursive=True) for row in chain.select(*columns, "writes", "files").collect()]
     return sorted(rows, key=lambda row: (row["cluster"], row["sequence"]))
 
 
@@ -118,7 +118,8 @@ def _as_recorded(row: dict[str, Any], known: Sequence[Mapping[str, Any]]) -> dic
     if same:
         log.info("%s: the same plan is on record already; no further attempt", row["cluster"])
         listed = {"attempt_id": same[-1]["attempt_id"], "kind": same[-1]["kind"]}
-        return {**row, **listed, "writes": write_rows(writes_of(row["cluster"], same[-1]["writes"]))}
+        writes = writes_of(row["cluster"], same[-1]["writes"], same[-1]["files"] or ())
+        return {**row, **listed, "writes": write_rows(writes), "files": file_rows(writes)}
     if row["kind"] == "live" and any(one["kind"] != "backfill" for one in before):
         return {**row, "kind": "rerun", "attempt_id": attempt_id({**row, "kind": "rerun"})}
     return row
@@ -164,9 +165,10 @@ def _act(
 def _closed(row: Mapping[str, Any], sent: Sent) -> dict[str, Any]:
     """The closing row; a plan of which nothing was sent for a reason is `withheld`."""
     cluster = str(row["cluster"])
-    listed = [*row["writes"], *write_rows(own_writes(sent.writes, cluster))]
+    own = own_writes(sent.writes, cluster)
+    listed = {"writes": [*row["writes"], *write_rows(own)], "files": file_rows(own, row["files"])}
     said = {"status": "withheld" if cluster in sent.withheld else "closed", "reason": sent.why.get(cluster)}
-    return {**row, **said, "row_kind": "closed", "writes": listed, "recorded_at": _now()}
+    return {**row, **said, **listed, "row_kind": "closed", "recorded_at": _now()}
 
 
 def _why(row: Mapping[str, Any]) -> str:

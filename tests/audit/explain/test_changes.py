@@ -232,9 +232,9 @@ def with_figure(load: LoadData, row: Row, figure: str, value: float) -> LoadData
     bundle, report = row["subject"], load.brokers[row["broker"]]
     stats, history = report.stats[bundle], load.histories.get(bundle)
     if figure == "topics":
-        stats = replace(stats, topics=int(value))
+        stats = stats._replace(topics=int(value))
     elif figure == "sessions":
-        stats = replace(stats, consumers=int(value), producers=0)
+        stats = stats._replace(consumers=int(value), producers=0)
     else:
         way = "msg_rate" if figure == "rate" else "msg_throughput"
         if history is None:

@@ -17,7 +17,7 @@ from evenkeel.audit.read.attempts import (
     trusted,
 )
 from evenkeel.audit.read.record import Record
-from evenkeel.audit.read.rows import read_commands, read_rows, read_rows_of, read_table, read_where
+from evenkeel.audit.read.rows import read_commands, read_rows, read_rows_of, read_table, read_table_if_any, read_where
 from evenkeel.audit.read.tables import Row
 
 __all__ = [
@@ -34,6 +34,7 @@ __all__ = [
     "read_rows",
     "read_rows_of",
     "read_table",
+    "read_table_if_any",
     "read_where",
     "trusted",
 ]

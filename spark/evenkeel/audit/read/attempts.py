@@ -12,6 +12,7 @@ from typing import Any
 from evenkeel.audit.read.tables import Row, equals, rows_where
 from evenkeel.errors import NoSuchCycle
 from evenkeel.handover import Write
+from evenkeel.lake.manifest import writes_of
 from evenkeel.lake.outbox import SENT
 from evenkeel.times_given import time_given
 
@@ -73,26 +74,23 @@ class Attempt:
 
     @property
     def writes(self) -> tuple[Write, ...]:
-        return self._listed("writes")
+        """What it wrote until its plan was on record, each write with its files where the manifest lists them."""
+        return writes_of(self.cluster, self.planned["writes"], self.planned.get("files") or ())
 
     @property
     def reads(self) -> tuple[Write, ...]:
         """The writes of earlier cycles that it rests on."""
-        return self._listed("reads")
+        return writes_of(self.cluster, self.planned["reads"])
 
     @property
     def schema_version(self) -> int:
         """That of the tables when it was written."""
         return int(self.planned.get("schema_version") or 1)
 
-    def _listed(self, column: str) -> tuple[Write, ...]:
-        return tuple(
-            Write(w["table"], w["write_id"], int(w["version"]), int(w["rows"]), w["digest"], self.cluster)
-            for w in self.planned[column]
-        )
-
     def writes_of(self, table: str) -> tuple[Write, ...]:
-        return tuple(write for write in self.writes if write.table == table)
+        """Its writes to one table."""
+        rows = (self.planned["writes"], self.planned.get("files") or ())
+        return writes_of(self.cluster, *([row for row in own if row["table"] == table] for own in rows))
 
 
 def read_attempts(lake: str | Path, *, cluster: str | None = None) -> list[Attempt]:

@@ -7,7 +7,7 @@ from datetime import datetime
 from pathlib import Path
 
 from evenkeel.audit.read.attempts import Attempt
-from evenkeel.audit.read.tables import Row, all_of, between, count, equals, is_in, rows_where
+from evenkeel.audit.read.tables import Row, all_of, between, count, equals, is_in, is_table, rows_where
 from evenkeel.errors import LakeError
 from evenkeel.lake.outbox import with_outcomes
 
@@ -15,6 +15,11 @@ from evenkeel.lake.outbox import with_outcomes
 def read_table(lake: str | Path, table: str, *, cluster: str | None = None) -> list[Row]:
     """All rows of a table that no manifest lists."""
     return rows_where(lake, table, equals("cluster", cluster))
+
+
+def read_table_if_any(lake: str | Path, table: str) -> list[Row]:
+    """As `read_table`, of a table that a lake may lack; then there are no rows."""
+    return read_table(lake, table) if is_table(lake, table) else []
 
 
 def read_where(lake: str | Path, table: str, where: Mapping[str, Sequence[object]]) -> list[Row]:

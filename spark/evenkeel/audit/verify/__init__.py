@@ -13,6 +13,7 @@ from evenkeel.audit.verify.check import BUNDLES, TOPICS, Verified, verify_attemp
 from evenkeel.audit.verify.faults import CHAIN, CODE, CONTENT, DATA, UNKNOWN, Fault
 from evenkeel.audit.verify.history import rewriting_commits
 from evenkeel.audit.verify.kept import anchor_of, read_anchors, read_kept
+from evenkeel.audit.verify.rows import OnDemand
 from evenkeel.audit.verify.standing import check_reads
 from evenkeel.errors import NoSuchCycle
 from evenkeel.lake.store import Lake
@@ -48,11 +49,14 @@ def verify(
     since: datetime | None = None,
     until: datetime | None = None,
     depth: str | None = TOPICS,
+    by_rows: bool = False,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Report:
     """Checks the whole chain of each cluster, and the attempts at cycles of a range (ends included, all by default).
 
-    `depth` None looks at the chain only, and asks for no session. Raises NoSuchCycle where nothing is on record.
+    `depth` None looks at the chain only. A session is asked for where rows have to be looked at: those that no file
+    proves, topics whose loads are summed up, and with `by_rows` all of them. Raises NoSuchCycle where nothing is on
+    record.
     """
     rows = read_table(lake, "cycles", cluster=cluster)
     if not rows:
@@ -73,10 +77,16 @@ def verify(
     attempts = [a for a in every if (since is None or a.cycle_at >= since) and (until is None or a.cycle_at <= until)]
     verified = Verified()
     if depth is not None and attempts:
-        versions = {write.write_id: attempt.schema_version for attempt in every for write in attempt.writes}
-        with session() as spark:
+        with OnDemand(session) as spark:
             verified = verify_attempts(
-                spark, Lake(lake), attempts, versions, kept=read_kept(lake), depth=depth, progress=progress
+                spark,
+                Lake(lake),
+                attempts,
+                every,
+                kept=read_kept(lake),
+                depth=depth,
+                by_rows=by_rows,
+                progress=progress,
             )
     heads = {name: max(own, key=lambda row: row["sequence"])["manifest_digest"] for name, own in by_cluster.items()}
     counts = {name: len(own) for name, own in by_cluster.items()}

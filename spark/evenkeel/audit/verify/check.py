@@ -2,38 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from evenkeel.audit.read import Attempt, chunked
 from evenkeel.audit.verify.background import background_of
-from evenkeel.audit.verify.contents import Checked, can_decide, check_contents
+from evenkeel.audit.verify.by_files import Files, Proven, key_of
+from evenkeel.audit.verify.contents import Checked, can_decide, check_contents, promised
 from evenkeel.audit.verify.decisions import decisions_again, listed
 from evenkeel.audit.verify.differences import differing
-from evenkeel.audit.verify.digests import Content, contents, nothing
 from evenkeel.audit.verify.faults import CODE, DATA, UNKNOWN, Fault
+from evenkeel.audit.verify.in_processes import Deciding, FromFiles, Processes, from_files, processes
 from evenkeel.audit.verify.kept import Kept
 from evenkeel.audit.verify.loads import LOADS, loads_again
-from evenkeel.audit.verify.recorded import Again, again
-from evenkeel.audit.verify.rows import ATTEMPT, Rows
+from evenkeel.audit.verify.recorded import Again, Background, again, other_plan
+from evenkeel.audit.verify.rows import ATTEMPT, OnDemand, Rows
 from evenkeel.engine.code import code_digest, code_version
 from evenkeel.errors import SettingsError
+from evenkeel.lake.commits import local_log
+from evenkeel.lake.contents import Content, contents, nothing
 from evenkeel.lake.store import Lake
 from evenkeel.rounds import split_round
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
 TOPICS, BUNDLES = "topics", "bundles"
 # As many rows of bundles as a worker group, and of topics as a sum, can take at a time without running out of memory.
 _ROWS_AT_ONCE = 2_000_000
 _CYCLES_AT_ONCE = 400
-_PLANNED = (
-    *("plan_id", "shedder", "placement", "splits", "unloads", "placements", "refusals", "held"),
-    *("before_max_over_mean", "after_max_over_mean", "moved_traffic_share"),
-)
+_PROVEN_AT_ONCE = 50
 Progress = Callable[[int, int], None]
 
 
@@ -41,7 +42,8 @@ Progress = Callable[[int, int], None]
 class Verified:
     """What came of it: attempts (ids) that were decided again, how deep, and all faults.
 
-    `expired` are past their period: of what they decided nothing is promised any more but the chain.
+    `by_files` and `by_rows` count the writes whose files, or whose rows, were held against their manifests. `expired`
+    are past their period: of what they decided nothing is promised any more but the chain.
     """
 
     reproduced: dict[str, str] = field(default_factory=dict)
@@ -49,6 +51,8 @@ class Verified:
     differing: set[str] = field(default_factory=set)
     undecidable: set[str] = field(default_factory=set)
     faults: list[Fault] = field(default_factory=list)
+    by_files: int = 0
+    by_rows: int = 0
 
     @property
     def tried(self) -> int:
@@ -56,26 +60,34 @@ class Verified:
 
 
 def verify_attempts(
-    spark: SparkSession,
+    session: OnDemand,
     lake: Lake,
     attempts: Sequence[Attempt],
-    versions: Mapping[str, int],
+    listed: Sequence[Attempt],
     *,
     kept: Kept | None = None,
     depth: str = TOPICS,
+    by_rows: bool = False,
     progress: Progress = lambda done, total: None,
 ) -> Verified:
     """Checks what these attempts wrote, and decides those again that decided.
 
-    `versions`: write id -> schema version. `depth` says where deciding again begins: at the topics on record, or at the
-    loads of bundles.
+    `listed`: all attempts on record, whose manifests say which file belongs to whom. `depth` says where deciding again
+    begins: at the topics on record, or at the loads of bundles. With `by_rows` no file stands for its rows.
     """
+    days = {day.date() for one in attempts for day in (one.cycle_at, one.planned["predecessor_cycle_at"]) if day}
+    near = [attempt for attempt in listed if attempt.cycle_at.date() in days]  # of a year's record a few, most often
+    versions = {write.write_id: attempt.schema_version for attempt in near for write in attempt.writes}
+    files_tell = not by_rows and local_log(lake.path("cycles")) is not None
+    files = Files(lake, near if files_tell else ())
     found = Verified()
     done = 0
-    for chunk in chunks(attempts):
-        _verify_chunk(spark, lake, chunk, versions, kept or Kept(), depth, found)
-        done += len(chunk)
-        progress(done, len(attempts))
+    with processes(len(attempts) if files_tell else 0) as deciding:
+        judge = _Judge(session, lake, versions, files, deciding, kept or Kept(), depth, found)
+        for chunk in chunks(attempts):
+            judge.look_at(chunk)
+            done += len(chunk)
+            progress(done, len(attempts))
     found.faults.sort(key=lambda one: (one.cluster, str(one.cycle_at), one.kind, one.table, one.place))
     return found
 
@@ -86,37 +98,67 @@ def chunks(attempts: Iterable[Attempt]) -> Iterator[list[Attempt]]:
         yield from chunked(alike, lambda one: sum(write.rows for write in one.writes), _ROWS_AT_ONCE, _CYCLES_AT_ONCE)
 
 
-def _verify_chunk(
-    spark: SparkSession,
-    lake: Lake,
-    chunk: list[Attempt],
-    versions: Mapping[str, int],
-    kept: Kept,
-    depth: str,
-    found: Verified,
-) -> None:
-    checked = check_contents(_rows(spark, lake, chunk), chunk, versions, kept)
-    found.faults += checked.faults
-    known = background_of(lake, chunk)
-    own: list[Again] = []
-    for attempt in chunk:
-        if attempt.plan_id is None:
-            continue
-        if not can_decide(attempt, kept):
-            found.expired.add(attempt.attempt_id)
-            continue
-        try:
-            _demand_rows(attempt, checked)
-            one = again(attempt, known)
-            if split_round.cuts_by_topics(one.cycle) and not kept.promises(attempt, "topic_stats"):
-                found.expired.add(attempt.attempt_id)
-            else:
-                own.append(one)
-        except (LookupError, SettingsError) as error:
-            found.undecidable.add(attempt.attempt_id)
-            found.faults.append(_unknown(attempt, str(error.args[0])))
-    if own:
-        _decide(checked.rows, own, _with_topics(own, kept) if depth == TOPICS else [], found)
+@dataclass(frozen=True)
+class _Judge:
+    """What all chunks have in common: where they are read from, who decides, and what came of it (`found`)."""
+
+    session: OnDemand
+    lake: Lake
+    versions: Mapping[str, int]
+    files: Files
+    deciding: Processes
+    kept: Kept
+    depth: str
+    found: Verified
+
+    def look_at(self, chunk: list[Attempt]) -> None:
+        """First the writes by their files, and only those that this leaves open by their rows; then the decisions."""
+        known = background_of(self.lake, chunk)
+        deciding = Deciding()
+        proven: Proven = {}
+        for first in range(0, len(chunk), _PROVEN_AT_ONCE):  # decided while the next ones are looked at
+            part = chunk[first : first + _PROVEN_AT_ONCE]
+            by_files = self.files.proven(promised(part, self.kept))
+            proven |= by_files
+            self.deciding.begin([*self._from_files(part, known, by_files)], deciding)
+        owners = promised(chunk, self.kept)
+        left = {write: owner for write, owner in owners.items() if key_of(write) not in proven}
+        self.found.by_files += len(owners) - len(left)
+        self.found.by_rows += len(left)
+        checked = check_contents(_rows(self.session, self.lake, chunk), left, self.versions)
+        self.found.faults += checked.faults
+        own = self._decidable(chunk, known, checked)
+        if own:
+            deep = _with_topics(own, self.kept) if self.depth == TOPICS else []
+            _decide(checked.rows, own, deep, deciding.same(), self.found)
+
+    def _from_files(self, part: Sequence[Attempt], known: Background, proven: Proven) -> Iterator[FromFiles]:
+        for attempt in part:
+            if attempt.plan_id is not None and can_decide(attempt, self.kept):
+                with suppress(LookupError, SettingsError):  # told by `_decidable`
+                    found = from_files(again(attempt, known), proven)
+                    if found is not None:
+                        yield found
+
+    def _decidable(self, chunk: list[Attempt], known: Background, checked: Checked) -> list[Again]:
+        own: list[Again] = []
+        for attempt in chunk:
+            if attempt.plan_id is None:
+                continue
+            if not can_decide(attempt, self.kept):
+                self.found.expired.add(attempt.attempt_id)
+                continue
+            try:
+                _demand_rows(attempt, checked)
+                one = again(attempt, known)
+                if split_round.cuts_by_topics(one.cycle) and not self.kept.promises(attempt, "topic_stats"):
+                    self.found.expired.add(attempt.attempt_id)
+                else:
+                    own.append(one)
+            except (LookupError, SettingsError) as error:
+                self.found.undecidable.add(attempt.attempt_id)
+                self.found.faults.append(_unknown(attempt, str(error.args[0])))
+        return own
 
 
 def _with_topics(own: Sequence[Again], kept: Kept) -> list[Again]:
@@ -124,10 +166,10 @@ def _with_topics(own: Sequence[Again], kept: Kept) -> list[Again]:
     return [one for one in own if one.attempt.writes_of("topic_stats") and kept.promises(one.attempt, "topic_stats")]
 
 
-def _rows(spark: SparkSession, lake: Lake, attempts: Sequence[Attempt]) -> Rows:
+def _rows(session: OnDemand, lake: Lake, attempts: Sequence[Attempt]) -> Rows:
     moments = [attempt.cycle_at for attempt in attempts]
     before = [attempt.planned["predecessor_cycle_at"] for attempt in attempts]
-    return Rows(spark, lake, min([*moments, *(at for at in before if at is not None)]), max(moments))
+    return Rows(session, lake, min([*moments, *(at for at in before if at is not None)]), max(moments))
 
 
 def _demand_rows(attempt: Attempt, checked: Checked) -> None:
@@ -137,26 +179,35 @@ def _demand_rows(attempt: Attempt, checked: Checked) -> None:
         raise LookupError(f"rows of {', '.join(lost)} that it rests on cannot be read as they were")
 
 
-def _decide(rows: Rows, own: Sequence[Again], deep: Sequence[Again], found: Verified) -> None:
-    """Decides `own` again; the loads that they rest on too for those that are `deep`."""
+def _decide(rows: Rows, own: Sequence[Again], deep: Sequence[Again], same: Container[str], found: Verified) -> None:
+    """Decides those of `own` again that are not known to be the `same`; for those that are `deep` the loads too."""
     wrong: dict[str, list[tuple[str, str]]] = {}
     if deep:
         made = loads_again(rows, deep)
         for table in LOADS:
             _tell(rows, deep, table, made[table], _other_loads(rows, deep, table, made[table]), wrong)
-    decided = decisions_again(rows, own, own[0].attempt.schema_version)
-    for table, frame in decided.rows.items():
-        _tell(rows, own, table, frame, [name for name in decided.differing if table in decided.differing[name]], wrong)
+    left = [one for one in own if one.attempt.attempt_id not in same]
+    if left:
+        _decide_by_rows(rows, left, wrong)
     for one in own:
         name = one.attempt.attempt_id
-        told = _other_plan(one.attempt.planned, decided.plans.get(name, {}))
-        if told and name not in wrong:  # else the rows say it better
-            wrong.setdefault(name, []).append(("cycles", told))
         if name in wrong:
             found.differing.add(name)
             found.faults += [_fault(one.attempt, table, words) for table, words in wrong[name]]
         else:
             found.reproduced[name] = TOPICS if one in deep else BUNDLES
+
+
+def _decide_by_rows(rows: Rows, own: Sequence[Again], wrong: dict[str, list[tuple[str, str]]]) -> None:
+    """Adds to `wrong` what comes out otherwise: attempt -> (table, in words)."""
+    decided = decisions_again(rows, own, own[0].attempt.schema_version)
+    for table, frame in decided.rows.items():
+        _tell(rows, own, table, frame, [name for name in decided.differing if table in decided.differing[name]], wrong)
+    for one in own:
+        name = one.attempt.attempt_id
+        told = other_plan(one.attempt.planned, decided.plans.get(name, {}))
+        if told and name not in wrong:  # else the rows say it better
+            wrong.setdefault(name, []).append(("cycles", told))
 
 
 def _other_loads(rows: Rows, deep: Sequence[Again], table: str, made: DataFrame) -> list[str]:
@@ -199,11 +250,6 @@ def _recorded(rows: Rows, own: Sequence[Again], table: str) -> dict[str, Content
         told = contents(rows.of(table, listed(several)), table, own[0].attempt.schema_version, (ATTEMPT,))
         found |= {one.attempt.attempt_id: told[one.attempt.attempt_id,] for one in several}
     return found
-
-
-def _other_plan(planned: Mapping[str, Any], plan: Mapping[str, Any]) -> str:
-    names = [name for name in _PLANNED if planned[name] != plan.get(name)]
-    return ", ".join(f"{name} {planned[name]} became {plan.get(name)}" for name in names)
 
 
 def _fault(attempt: Attempt, table: str, words: str) -> Fault:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 from evenkeel.audit.read import Attempt
 from evenkeel.audit.verify.differences import differing
-from evenkeel.audit.verify.digests import Content, contents, nothing
 from evenkeel.audit.verify.faults import CONTENT, Fault
 from evenkeel.audit.verify.kept import Kept
 from evenkeel.audit.verify.rows import Rows
 from evenkeel.handover import Write
+from evenkeel.lake.contents import Content, contents, nothing
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -34,12 +34,11 @@ class Checked:
     missing: frozenset[tuple[str, str, str]] = frozenset()
 
 
-def check_contents(rows: Rows, attempts: Sequence[Attempt], versions: Mapping[str, int], kept: Kept) -> Checked:
-    """Compares every write of these attempts that is still promised, and those that they read, with its digest.
+def check_contents(rows: Rows, owners: Mapping[Write, Attempt], versions: Mapping[str, int]) -> Checked:
+    """Compares each of these writes, which an attempt made or read, with its digest.
 
     `versions`: write id -> schema version of the attempt that made it.
     """
-    owners = _owners(attempts, kept)
     faults: list[Fault] = []
     restored: dict[tuple[str, str], int] = {}
     missing: set[tuple[str, str, str]] = set()
@@ -75,8 +74,9 @@ def _fault(one: Attempt, write: Write, words: str) -> Fault:
     return Fault(write.cluster, one.cycle_at, CONTENT, write.table, place, words, one.attempt_id)
 
 
-def _owners(attempts: Iterable[Attempt], kept: Kept) -> dict[Write, Attempt]:
-    """Each write once, with the attempt that made it, else one that read it and needs it."""
+def promised(attempts: Iterable[Attempt], kept: Kept) -> dict[Write, Attempt]:
+    """All writes of these attempts that have to be there, and that they read; each once, with the attempt that made
+    it, else with one that read it and needs it."""
     found: dict[Write, Attempt] = {}
     for one in attempts:
         if can_decide(one, kept):

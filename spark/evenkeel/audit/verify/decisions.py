@@ -21,7 +21,7 @@ from evenkeel.rounds import again, plan_round, split_round
 from evenkeel.rounds.looked_at import columns_looked_at
 from evenkeel.tasks.checked import read_checked
 from evenkeel.tasks.inputs import CYCLE_TYPE, cycle_row, with_cycle_times
-from evenkeel.tasks.plan_splits import TOPICS_TYPE, hashes_in, persistent_topics
+from evenkeel.tasks.plan_splits import PERSISTENT_TYPE, TOPICS_TYPE, hashes_in, persistent_topics
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -31,12 +31,12 @@ OBSERVED = ("broker_reports", "namespace_bundles", "cluster_policies", "bundle_l
 _TYPES = {
     "cycle": CYCLE_TYPE,
     "topic_hashes": TOPICS_TYPE,
-    "persistent_topics": "cluster string, bundle string, topics bigint",
+    "persistent_topics": PERSISTENT_TYPE,
 }
 _DIFFERING = "table_name string"
 _RECORDED = {again.recorded(table): table for table in again.OUTPUTS}
 # A bundle that is not over any limit is `kept`, and nobody looks at its topics.
-_LOOKED_INTO = ("split", "refused", "skipped")
+LOOKED_INTO = ("split", "refused", "skipped")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ def decisions_again(rows: Rows, own: Sequence[Again], version: int) -> Decided:
         by=[ATTEMPT],
         decide=again.held_against,
         outputs=types,
-        parameters={"columns": {table: _covered(table, version) for table in again.OUTPUTS}},
+        parameters={"columns": {table: covered(table, version) for table in again.OUTPUTS}},
         schemas={name: _type(name) for name in inputs},
     )
     plans = {row[ATTEMPT]: row.asDict() for row in made.pop(again.PLAN).collect()}
@@ -73,7 +73,7 @@ def decisions_again(rows: Rows, own: Sequence[Again], version: int) -> Decided:
     return Decided(plans, differing, made)
 
 
-def _covered(table: str, version: int) -> list[str]:
+def covered(table: str, version: int) -> list[str]:
     """The columns that digests cover."""
     return [name for name in TABLES[table].names_at(version) if name not in STAMP_NAMES]
 
@@ -99,7 +99,7 @@ def _topics(rows: Rows, own: Sequence[Again], inputs: dict[str, DataFrame]) -> d
     cutting = [one.attempt.attempt_id for one in own if split_round.cuts_by_topics(one.cycle)]
     hashes = spark.createDataFrame([], TOPICS_TYPE)
     if cutting:
-        looked_into = F.col(ATTEMPT).isin(cutting) & F.col("outcome").isin(*_LOOKED_INTO)
+        looked_into = F.col(ATTEMPT).isin(cutting) & F.col("outcome").isin(*LOOKED_INTO)
         subjects = inputs["split_decisions"].where(looked_into & (F.col("subject_kind") == "bundle"))
         named = subjects.select(F.col(ATTEMPT).alias("cluster"), F.col("subject").alias("bundle")).distinct()
         ranges = bundles.select("cluster", "namespace", "bundle", "owner", "lower", "upper")

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from evenkeel.audit.verify.digests import with_row_digest
+from evenkeel.lake.contents import with_row_digest
 from evenkeel.lake.digest import ROW_DIGEST
 from evenkeel.lake.schema import STAMP_NAMES
 from evenkeel.lake.tables import TABLES

@@ -11,8 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from evenkeel.audit.read import read_table
-from evenkeel.audit.read.tables import is_table
+from evenkeel.audit.read import read_table_if_any
 
 # Those that add rows, or leave them as they are.
 _HARMLESS = frozenset(
@@ -28,7 +27,7 @@ def rewriting_commits(lake: str | Path, table: str) -> list[str]:
     from deltalake import DeltaTable
 
     commits = DeltaTable(f"{str(lake).rstrip('/')}/{table}").history()
-    upkeeps = {row["upkeep_id"] for row in read_table(lake, "upkeeps")} if is_table(lake, "upkeeps") else set()
+    upkeeps = {row["upkeep_id"] for row in read_table_if_any(lake, "upkeeps")}
     return list(told(sorted(commits, key=lambda commit: int(commit["version"])), upkeeps))
 
 

@@ -8,14 +8,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from evenkeel.audit.read import Attempt, read_table
-from evenkeel.audit.read.tables import is_table
+from evenkeel.audit.read import Attempt, read_table_if_any
 from evenkeel.audit.verify.chain import Anchor
 from evenkeel.handover import Write
-from evenkeel.keeping.periods import Periods, kind_of, settled
+from evenkeel.keeping.periods import Periods, settled, whole_kind
 from evenkeel.lake.tables import TABLES
-
-_DECIDED = "decided"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +26,7 @@ class Kept:
         """Whether all rows that the attempt wrote to the table have to be there."""
         if self.periods is None or self.at is None:
             return True
-        # Of what was decided only the rows that acted outlast this period.
-        kind = "considered" if TABLES[table].layer == _DECIDED else kind_of(TABLES[table])
+        kind = whole_kind(TABLES[table])
         return kind is None or attempt.cycle_at.date() >= self.periods.cutoff(kind, self.at)
 
     def writes(self, attempt: Attempt) -> tuple[Write, ...]:
@@ -40,7 +36,7 @@ class Kept:
 
 def read_kept(lake: str | Path) -> Kept:
     """As the newest row of `upkeeps` says."""
-    rows = read_table(lake, "upkeeps") if is_table(lake, "upkeeps") else []
+    rows = read_table_if_any(lake, "upkeeps")
     if not rows:
         return Kept()
     newest = max(rows, key=lambda row: (row["begun_at"], row["upkeep_id"]))
@@ -49,7 +45,7 @@ def read_kept(lake: str | Path) -> Kept:
 
 def read_anchors(lake: str | Path) -> list[Mapping[str, Any]]:
     """All anchors of the lake."""
-    return [*read_table(lake, "anchors")] if is_table(lake, "anchors") else []
+    return [*read_table_if_any(lake, "anchors")]
 
 
 def anchor_of(rows: Iterable[Mapping[str, Any]], anchors: Iterable[Mapping[str, Any]]) -> Anchor | None:

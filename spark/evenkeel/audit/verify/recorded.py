@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 from evenkeel.audit.read import Attempt
@@ -15,6 +16,10 @@ from evenkeel.settings import EffectiveSettings
 from evenkeel.tasks.remembering import as_text
 
 Row = Mapping[str, Any]
+PLANNED = (
+    *("plan_id", "shedder", "placement", "splits", "unloads", "placements", "refusals", "held"),
+    *("before_max_over_mean", "after_max_over_mean", "moved_traffic_share"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +50,7 @@ def again(attempt: Attempt, background: Background) -> Again:
     text = background.settings.get(row["settings_digest"])
     if text is None:
         raise LookupError(f"its settings (digest {row['settings_digest']}) are not on record any more")
-    EffectiveSettings.from_json(text)
+    _demand_known(text)
     cycle = ClusterCycle(
         cluster=attempt.cluster,
         cycle_at=_iso(attempt.cycle_at),
@@ -67,6 +72,18 @@ def again(attempt: Attempt, background: Background) -> Again:
         source=row["source"],
     )
     return Again(attempt, cycle)
+
+
+@lru_cache(maxsize=16)
+def _demand_known(text: str) -> None:
+    """That these settings are ones of this version; thousands of cycles have the same."""
+    EffectiveSettings.from_json(text)
+
+
+def other_plan(planned: Row, plan: Row) -> str:
+    """In words, how the figures of a plan differ from those in the manifest; "" where none does."""
+    names = [name for name in PLANNED if planned[name] != plan.get(name)]
+    return ", ".join(f"{name} {planned[name]} became {plan.get(name)}" for name in names)
 
 
 def settings_text(rows: Iterable[Row]) -> str:

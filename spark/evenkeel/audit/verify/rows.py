@@ -6,7 +6,8 @@ is read at the version that the manifest names, as long as it is kept (`restored
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
@@ -23,6 +24,27 @@ if TYPE_CHECKING:
 ATTEMPT = "attempt_id"
 
 
+class OnDemand:
+    """A Spark session that is opened when somebody first asks for it, and closed at the end of the block."""
+
+    def __init__(self, session: Callable[[], AbstractContextManager[SparkSession]]) -> None:
+        self._session = session
+        self._closing = ExitStack()
+        self._spark: SparkSession | None = None
+
+    def __enter__(self) -> OnDemand:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._closing.close()
+
+    @property
+    def spark(self) -> SparkSession:
+        if self._spark is None:
+            self._spark = self._closing.enter_context(self._session())
+        return self._spark
+
+
 @dataclass(frozen=True)
 class Rows:
     """The lake's rows of cycles within a span of time, of which some writes are read at an earlier version.
@@ -30,12 +52,16 @@ class Rows:
     `restored`: (table, write id) -> version; `lost`: (table, write id) of writes in files that cannot be read.
     """
 
-    spark: SparkSession
+    session: OnDemand
     lake: Lake
     since: datetime
     until: datetime
     restored: Mapping[tuple[str, str], int] = field(default_factory=dict)
     lost: frozenset[tuple[str, str]] = frozenset()
+
+    @property
+    def spark(self) -> SparkSession:
+        return self.session.spark
 
     def of(self, table: str, wanted: Iterable[tuple[str, Write]]) -> DataFrame:
         """Rows of `table` for attempts (id, write): its columns, and `attempt_id` before them."""

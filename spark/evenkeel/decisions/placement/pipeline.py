@@ -124,7 +124,7 @@ class PlacementRound:
         if placement.destination is None:
             return placement
         if placement.destination == broker:
-            return replace(placement, considered=replace(placement.considered, outcome="kept", rule="already_best"))
+            return replace(placement, considered=placement.considered._replace(outcome="kept", rule="already_best"))
         return placement
 
     def place_ownerless(self, bundles: Iterable[str]) -> tuple[Placement, ...]:

@@ -11,7 +11,7 @@ single cut is carried out: an algorithm that wants several is refused. Children 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from evenkeel.decisions.bundles import BundleRange, boundary_text, bundle_name, namespace_of, range_of
 from evenkeel.decisions.considered import Considered, considered
@@ -19,7 +19,7 @@ from evenkeel.decisions.load import BrokerReport, BundleStats
 from evenkeel.decisions.splitting.algorithms import cut_by_broker, name_in_force, option_of
 from evenkeel.decisions.splitting.cut import NO_TOPICS, BundleTopics, Cut
 from evenkeel.decisions.splitting.execute import NO_CUT, PlannedSplit, cut_numbers, refusal, why_no_cut
-from evenkeel.decisions.splitting.when import FEWEST_TOPICS, Limit, figures_of, limit_row, limits_of, switched_off
+from evenkeel.decisions.splitting.when import FEWEST_TOPICS, Bounds, Limit, limit_row, switched_off
 from evenkeel.settings import Settings
 
 State = Mapping[str, Mapping[str, float]]
@@ -93,6 +93,7 @@ class _Round:
 
     def __init__(self, hits: Mapping[str, float], view: View, settings: Settings) -> None:
         self._before, self._view, self._settings = hits, view, settings
+        self._bounds = Bounds(settings)
         self._hits: dict[str, float] = {}
         self._chosen: dict[str, int] = {}
         self._splits: dict[str, PlannedSplit] = {}
@@ -143,12 +144,12 @@ class _Round:
         if early is not None:
             return early
         rate, throughput = stats.msg_rate_in + stats.msg_rate_out, stats.msg_throughput_in + stats.msg_throughput_out
-        limits = limits_of(stats, rate, throughput, self._settings)
-        exceeded = next((limit for limit in limits if limit.exceeded), None)
+        measured = self._bounds.measured(stats, rate, throughput)
+        exceeded = self._bounds.exceeded(measured)
         hits = self._count(bundle, exceeded)
-        numbers = {**figures_of(limits), "hits": hits}
+        numbers = {**self._bounds.by_name(measured), "hits": hits}
         threshold = self._settings.loadBalancerNamespaceBundleSplitConditionHitCountThreshold
-        shown = exceeded or max(limits, key=lambda limit: limit.share)
+        shown = exceeded or self._bounds.nearest(measured)
         if hits <= threshold:
             if exceeded is None:
                 return limit_row(bundle, broker, "kept", "below_limits", shown, numbers)
@@ -217,7 +218,7 @@ class _Round:
         self._chosen[namespace] = self._chosen.get(namespace, 0) + 1
         self._hits.pop(row.subject, None)
         numbers = {**row.numbers, **cut_numbers(cut), "unload_children": 0}
-        made = replace(row, numbers=numbers)
+        made = row._replace(numbers=numbers)
         self._splits[row.subject] = PlannedSplit(
             bundle=row.subject,
             broker=row.broker or "",
@@ -253,4 +254,4 @@ def _waits(bundle: str, broker: str, hits: float, threshold: int, numbers: Mappi
 
 def _refused(row: Considered, rule: str, numbers: Mapping[str, float] | None = None) -> Considered:
     """The row of a bundle that was to be split, with the gate that said no; its limit and figures stay."""
-    return replace(row, outcome="refused", rule=rule, numbers={**row.numbers, **(numbers or {})})
+    return row._replace(outcome="refused", rule=rule, numbers={**row.numbers, **(numbers or {})})

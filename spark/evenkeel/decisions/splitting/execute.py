@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from evenkeel.decisions.bundles import HIGHEST_HASH, apply_split, bundle_name, namespace_of, range_of
 from evenkeel.decisions.considered import Considered
@@ -99,7 +99,7 @@ def carry_out(
             rows.append(row)
             continue
         if plan.splits.get(row.subject) != row.broker:
-            rows.append(replace(row, outcome="skipped", rule="reported_by_two_brokers"))
+            rows.append(row._replace(outcome="skipped", rule="reported_by_two_brokers"))
             continue
         made = _carry_out(row, boundaries, topics, gates, settings)
         if isinstance(made, PlannedSplit):
@@ -121,17 +121,17 @@ def _carry_out(
     found = range_of(bundle)
     refused = refusal(bundle, boundaries)
     if refused is not None:
-        return replace(row, outcome="refused", rule=refused)
+        return row._replace(outcome="refused", rule=refused)
     algorithm = settings.defaultNamespaceBundleSplitAlgorithm
     cut = cut_by_broker("", option_of(found, settings, topics.get(bundle, NO_TOPICS)), settings)
     if not cut.positions:
-        return replace(row, outcome="refused", rule=why_no_cut(cut))
+        return row._replace(outcome="refused", rule=why_no_cut(cut))
     try:
         split = apply_split(boundaries.get(namespace, FULL_BOUNDARIES), found, cut.positions)
     except BadRange:
-        return replace(row, outcome="refused", rule="cut_outside_bundle")
+        return row._replace(outcome="refused", rule="cut_outside_bundle")
     if split is None:
-        return replace(row, outcome="refused", rule="bundle_gone")
+        return row._replace(outcome="refused", rule="bundle_gone")
     unload = unloads_children(bundle, broker, gates, settings)
     numbers = {**row.numbers, **cut_numbers(cut), "unload_children": int(unload)}
     return PlannedSplit(
@@ -141,7 +141,7 @@ def _carry_out(
         cuts=cut.positions,
         children=tuple(bundle_name(namespace, child) for child in split.children),
         unload=unload,
-        reason=replace(row, numbers=numbers),
+        reason=row._replace(numbers=numbers),
     )
 
 

@@ -63,7 +63,7 @@ def _no_such_broker(bundle: str, owner: str | None, destination: str, view: Clus
     alike = (broker for broker in sorted(view.brokers) if destination in broker)
     meant = tuple(Alternative(broker, "candidate", "name_alike") for broker in alike)
     made = refused(bundle, owner, "wish_no_such_broker", CONFLICT, numbers={"brokers": len(view.brokers)})
-    return replace(made, verdict=replace(made.verdict, alternatives=meant))
+    return replace(made, verdict=made.verdict._replace(alternatives=meant))
 
 
 def _granted(bundle: str, owner: str, destination: str | None) -> Granted:

@@ -1,0 +1,28 @@
+"""The lake that replays read: some twenty cycles of real tasks, written once."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from evenkeel.engine.server import Engine
+from evenkeel.engine.session import close, connect
+from tests.replay.recorded_lake import write_lake
+
+
+@pytest.fixture(scope="session")
+def written(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Nobody writes to it."""
+    spark = connect(engine.url, "recorded lake")
+    try:
+        return write_lake(spark, tmp_path_factory.mktemp("recorded"))
+    finally:
+        close(spark)
+
+
+@pytest.fixture(scope="module")
+def lake(written: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy for the replays of one module."""
+    return Path(shutil.copytree(written, tmp_path_factory.mktemp("replayed") / "lake"))
