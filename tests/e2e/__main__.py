@@ -25,7 +25,7 @@ from evenkeel.engine.code import source_root
 from evenkeel.engine.server import engine_for
 from evenkeel.on_airflow.home import Wiring
 from evenkeel.on_airflow.service import DAG_ID, Airflow, airflow_for
-from tests.e2e.scene import EXTENSIBLE, LOADS, MODULAR, configuration
+from tests.e2e.scene import EXTENSIBLE, LOADS, MODULAR, SEEN, configuration
 from tests.lab.cluster import Cluster, cluster_for
 from tests.lab.conf import SESSION_SECONDS
 from tests.lab.layout import Layout, skewed
@@ -42,9 +42,6 @@ SKEWED = 0.6
 SETTLING_SECONDS = 125.0
 RUN_SECONDS = 600.0
 LONGEST_SECONDS = 1500.0
-# Pulsar may forget a destination when two look-ups come at once: then another broker has the bundle, or the same one
-# has it again. And where the machine is slow a broker may not answer in time to be sent a bundle.
-SEEN = frozenset({"done", "overridden", "lost", "stale"})
 # Brokers that are busier than this are given bundles, whatever groups say. Here the machine is busy, and no broker.
 NEVER_OVERLOADED = {"loadBalancerBrokerOverloadedThresholdPercentage": "100"}
 SETTINGS: Mapping[str, Mapping[str, Any]] = {

@@ -61,6 +61,9 @@ BOLD: Mapping[str, Any] = {
     "evenkeelMaxUnloadsToBroker": -1,
     "evenkeelCommandsPerSecond": 5.0,
 }
+# Pulsar may forget a destination when two look-ups come at once: then another broker has the bundle, or the same one
+# has it again. And where the machine is slow a broker may not answer in time to be sent a bundle.
+SEEN = frozenset({"done", "overridden", "lost", "stale"})
 
 
 @dataclass

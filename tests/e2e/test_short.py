@@ -7,44 +7,63 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.scene import MODULAR, Scene
+from tests.e2e.scene import MODULAR, SEEN, Scene
 from tests.lab.cluster import Cluster
-from tests.lab.layout import skewed
+from tests.lab.layout import Layout, skewed
 from tests.lab.measures import measure_load, owners
 from tests.lab.traffic import traffic_for
+from tests.lab.waiting import wait_until
 
 pytestmark = [pytest.mark.pulsar, pytest.mark.spark, pytest.mark.slow]
+
+TRIES = 4
 
 
 def test_load_is_evened_out_once_and_the_next_cycle_lets_it_settle(
     spark: Any, modular_cluster: Cluster, fresh_tenant: str, tmp_path: Path
 ) -> None:
-    layout = skewed(fresh_tenant, modular_cluster.broker_ids, rate=600.0)
-    topics = [topic.name for topic in layout.topics]
-    # The brokers' figures settle within seconds here; however slow this machine is, the second cycle is to come before.
-    scene = Scene(spark, modular_cluster, tmp_path, {**MODULAR, "statsUpdateFrequencyInSecs": 600})
-    with traffic_for(modular_cluster, layout, seconds=600) as traffic:
-        before = measure_load(modular_cluster.admin(), topics)
-        assert before.share[modular_cluster.broker_ids[0]] > 0.6
+    for number in range(TRIES):
+        layout = skewed(f"{fresh_tenant}-{number}", modular_cluster.broker_ids, rate=600.0)
+        # The brokers' figures settle within seconds here; however slow this machine is, the second cycle comes before.
+        settings = {**MODULAR, "statsUpdateFrequencyInSecs": 600}
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        if evens_out(Scene(spark, modular_cluster, folder, settings), layout):
+            return
+    pytest.fail(f"{TRIES} times a bundle went elsewhere than was asked")
+
+
+def evens_out(scene: Scene, layout: Layout) -> bool:
+    """Two cycles under load, each looked at; False if a bundle went elsewhere and that was reported."""
+    admin, topics = scene.cluster.admin(), [topic.name for topic in layout.topics]
+    with traffic_for(scene.cluster, layout, seconds=600) as traffic:
+        before = measure_load(admin, topics)
+        assert before.share[scene.cluster.broker_ids[0]] > 0.6
 
         first = scene.cycle()
-        moved = {row["bundle"] for row in scene.commands(first) if row["kind"] == "unload"}
+        tally = scene.tally(first)
+        assert set(tally) <= SEEN, tally
+        # Other tests have left bundles without traffic, which it may move as well: those are nobody's afterwards.
+        own = [row for row in scene.commands(first) if row["bundle"].startswith(f"{layout.tenant}/")]
+        moved = {row["bundle"]: row["destination"] for row in own if row["kind"] == "unload"}
         assert moved
-        assert set(scene.tally(first)) == {"done"}, scene.tally(first)
-        found = owners(modular_cluster.admin(), of=f"{fresh_tenant}/")
-        for row in scene.commands(first):
-            if row["kind"] == "unload":
-                assert found[row["bundle"]] == {row["destination"]}
+        wait_until("clients to ask for what was moved", lambda: set(moved) <= set(owners(admin)), seconds=60)
+        found, outcomes = owners(admin), scene.outcomes()
+        there = {bundle: found[bundle] == {destination} for bundle, destination in moved.items()}
+        assert there == {row["bundle"]: outcomes[row["command_id"]] == "done" for row in own if row["kind"] == "unload"}
+        if not all(there.values()):
+            return False
 
         second = scene.cycle()
-        assert not moved & {row["bundle"] for row in scene.commands(second)}
+        assert not set(moved) & {row["bundle"] for row in scene.commands(second)}
         loads = {row["bundle"]: row for row in scene.rows(second, "bundle_load")}
         assert {loads[bundle]["measured_gap"] for bundle in moved} == {"unsettled"}
 
-        after = measure_load(modular_cluster.admin(), topics)
+        after = measure_load(admin, topics)
         assert after.max_over_mean < before.max_over_mean - 0.3
-        tally = traffic.stop()
-    assert (tally.lost, tally.failed) == (0, 0), tally
+        sent = traffic.stop()
+    assert (sent.lost, sent.failed) == (0, 0), sent
+    return True
 
 
 def test_a_pipeline_that_is_told_nothing_sends_nothing(

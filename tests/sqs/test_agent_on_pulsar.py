@@ -27,13 +27,13 @@ def test_commands_from_the_queue_are_carried_out_on_real_brokers(
     layout = skewed(fresh_tenant, modular_cluster.broker_ids)
     lay_out(modular_cluster, layout)
     cut = layout.hottest
-    moved = next(bundle for bundle in layout.bundles if bundle.broker == hot and bundle is not cut)
+    moved = [bundle for bundle in layout.bundles if bundle.broker == hot and bundle is not cut][:3]
     wrong = next(bundle for bundle in layout.bundles if bundle.broker == other)
     middle = cut.range.lower + cut.range.width // 2
     commands = [
         split(cut.name, hot, middle, step=1),
-        unload(moved.name, hot, third, step=2),
-        unload(wrong.name, hot, third, step=3),  # it is not where it was decided that it is
+        *(unload(bundle.name, hot, third, step=2 + n) for n, bundle in enumerate(moved)),
+        unload(wrong.name, hot, third, step=2 + len(moved)),  # it is not where it was decided that it is
     ]
     assert SqsSink("lab", queues.commands, queues.reports).send(commands).unqueued == ()
     asked = ["agent", "--cluster", "lab", "--queue", queues.commands, "--reports", queues.reports, "--once"]
@@ -41,12 +41,13 @@ def test_commands_from_the_queue_are_carried_out_on_real_brokers(
 
     found = collect(queues, [row["command_id"] for row in commands])
     admin = modular_cluster.admin()
-    # On a busy machine Pulsar may give the bundle to another broker than was asked for: then that is what is reported.
-    owner = owner_of(admin, moved.topics[0].name)
-    assert owner in (other, third)
-    as_seen = "done" if owner == third else "overridden"
-    assert [found[row["command_id"]].outcome for row in commands] == ["done", as_seen, "stale"]
+    assert [found[row["command_id"]].outcome for row in (commands[0], commands[-1])] == ["done", "stale"]
     assert owner_of(admin, wrong.topics[0].name) == other
+    # On a busy machine Pulsar may give a bundle to another broker than was asked for, or back: then that is reported.
+    reported = {bundle.name: found[row["command_id"]].outcome for bundle, row in zip(moved, commands[1:], strict=False)}
+    there = {bundle.name: owner_of(admin, bundle.topics[0].name) == third for bundle in moved}
+    assert reported == {name: "done" if is_there else "overridden" for name, is_there in there.items()}
+    assert any(there.values()), reported
     parts = {
         parse_range(name.rpartition("/")[2])
         for name in owners(admin, of=f"{cut.namespace}/")
