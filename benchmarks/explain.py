@@ -7,42 +7,22 @@ question about a moment in at most 5 s.
 
 from __future__ import annotations
 
-import argparse
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import asdict
 from datetime import timedelta
 from pathlib import Path
 
-from benchmarks.machine import description
-from benchmarks.year_of_cycles import CLUSTER, END, Shape, Year, sizes
-from evenkeel.lake.commits import local_log
+from benchmarks.year_of_cycles import CLUSTER, END, Year, year_for
 
 MOST_SECONDS = 5.0
 
 
 def main(arguments: Sequence[str] = ()) -> int:
     """Prints a line per question; 0 if the goal was met by all that are about a moment."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks explain")
-    for name, value in asdict(Shape()).items():
-        parser.add_argument(f"--{name.replace('_', '-')}", type=int, default=value)
-    parser.add_argument("--lake", metavar="DIR", type=Path, help="keep the lake there")
-    given = parser.parse_args(list(arguments))
-    print(description(), flush=True)
-    with tempfile.TemporaryDirectory() as folder:
-        root = given.lake or Path(folder) / "lake"
-        year = Year(root, Shape(**{name: getattr(given, name) for name in asdict(Shape())}))
-        log = local_log(str(root / "outcomes"))
-        if log is None or not log.is_dir():
-            started = time.monotonic()
-            year.write()
-            print(f"  written in {time.monotonic() - started:.0f} s", flush=True)
-        for table, files, size in sizes(root):
-            print(f"  {table}: {files:,} files, {size / 1e6:,.1f} MB")
-        return _ask(root, year)
+    with year_for("python -m benchmarks explain", arguments) as year:
+        return _ask(year.root, year)
 
 
 def _ask(root: Path, year: Year) -> int:

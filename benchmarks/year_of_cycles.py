@@ -1,16 +1,21 @@
-"""A lake with a year of small cycles in it, written without Spark: what `explain` is measured on.
+"""A lake with a year of small cycles in it, written without Spark: what reading the record is measured on.
 
 Rows are those of one cluster in the shapes of the declared schemas; a day is a template repeated for each cycle. Dates
 are compacted, one file per table and date, as upkeep leaves them; of the last ones every cycle is a file of its own, as
-cycles write them. Loads and what was considered are kept for 30 days, manifests and what was done for the year.
+cycles write them. Loads and what was considered are kept for 30 days, manifests and what was done for the year. The
+manifests are one sound chain; only those of the last dates have digests of their content.
 """
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import json
+import tempfile
+import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
@@ -22,6 +27,10 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable, write_deltalake
 from deltalake.transaction import AddAction
 
+from benchmarks.machine import description
+from evenkeel.lake.commits import local_log
+from evenkeel.lake.manifest import body_digest
+from evenkeel.lake.schema import SCHEMA_VERSION
 from evenkeel.lake.tables import TABLES
 from evenkeel.settings import resolve
 from tests.audit.small_lake import arrow_schema, completed
@@ -65,6 +74,7 @@ class Year:
             acting[name] = [*rows, *acting.get(name, [])]
         self._acting = {name: _table(name, rows) for name, rows in acting.items()}
         self._done = {name: _table(name, rows) for name, rows in self._acted().items()}
+        self._head: tuple[int, str] = (0, "")
 
     def write(self) -> None:
         """All tables; what is there is not looked at."""
@@ -104,7 +114,7 @@ class Year:
             return
         whole = _stamped(name, pa.concat_tables(parts), moments, rows)
         if written is not None:
-            whole = _with_writes(whole, moments, written)
+            whole = self._chained(_with_writes(whole, moments, written), with_bodies=loose)
         values = {"cluster": CLUSTER, "cycle_date": day.date().isoformat()}
         parted = {column: values[column] for column in table.partition}
         below = "/".join(f"{column}={value}" for column, value in parted.items())
@@ -123,6 +133,23 @@ class Year:
         opened.create_write_transaction(
             actions, mode="append", schema=opened.schema(), partition_by=list(table.partition)
         )
+
+    def _chained(self, whole: pa.Table, *, with_bodies: bool) -> pa.Table:
+        """The manifests as the next rows of the chain."""
+        sequence, last = self._head
+        count = whole.num_rows
+        rows = whole.to_pylist(maps_as_pydicts="lossy") if with_bodies else []
+        bodies = [body_digest(row) for row in rows] or ["0" * 64] * count
+        digests = [last]
+        for body in bodies:
+            digests.append(hashlib.sha256((digests[-1] + body).encode()).hexdigest())
+        self._head = sequence + count, digests[-1]
+        made = {"sequence": pa.array(np.arange(sequence + 1, sequence + count + 1)), "body_digest": pa.array(bodies)}
+        made |= {"previous_digest": pa.array(digests[:-1]), "manifest_digest": pa.array(digests[1:])}
+        for name, values in made.items():
+            place = whole.schema.get_field_index(name)
+            whole = whole.set_column(place, whole.schema.field(name), values.cast(whole.schema.field(name).type))
+        return whole
 
     def _considered(self, *, acts: bool) -> dict[str, list[Row]]:
         usage = {broker: 0.2 + 0.03 * n for n, broker in enumerate(self.brokers)}
@@ -186,7 +213,8 @@ class Year:
             "attempt": 1, "kind": "live", "mode": "auto", "shedder": "ThresholdShedder", "splits": 0, "unloads": 0,
             "placement": "LeastLongTermMessageRate", "placements": 0, "refusals": 0, "held": 0,
             "predecessor_status": "used", "snapshot": f"/landing/lab/{at.isoformat()}.json.gz", "recorded_at": at,
-            "body_digest": "0" * 64, "previous_digest": "0" * 64, "manifest_digest": "0" * 64,
+            "schema_version": SCHEMA_VERSION, "sequence": 0,
+            "body_digest": "", "previous_digest": "", "manifest_digest": "",
         }  # fmt: skip
         return [{**common, "row_kind": kind, "status": kind} for kind in ("planned", "closed")]
 
@@ -224,15 +252,12 @@ def _stamped(name: str, whole: pa.Table, moments: Sequence[datetime], rows: Sequ
 def _with_writes(whole: pa.Table, moments: Sequence[datetime], written: dict[str, list[int]]) -> pa.Table:
     """The manifests, two of each cycle, with all writes of the pipeline, those without rows too."""
     names = [name for name in TABLES if "cycle_date" in TABLES[name].partition]
-    first = int(moments[0].timestamp())
     for column, wanted in (("writes", names), ("reads", ["bundle_load", "split_decisions", "strategy_state"])):
         ids = [_digest(name, moment)[:32] for moment in moments for name in wanted]
         figures = [written.get(name, [0] * len(moments))[n] for n in range(len(moments)) for name in wanted]
         values = [wanted * len(moments), ids, [1] * len(ids), figures, [one * 2 for one in ids]]
         whole = _with_lists(whole, column, values, [len(wanted)] * len(moments))
-    whole = _with_files(whole, moments, names, written)
-    sequence = pa.array(np.arange(2 * len(moments)) + first, pa.int64())
-    return whole.set_column(whole.schema.get_field_index("sequence"), whole.schema.field("sequence"), sequence)
+    return _with_files(whole, moments, names, written)
 
 
 def _with_files(
@@ -282,6 +307,30 @@ def _stats(piece: pa.Table) -> str:
         "maxValues": {"cycle_at": last, "write_id": ids[-1]},
         "nullCount": {"cycle_at": 0, "write_id": 0},
     })  # fmt: skip
+
+
+@contextmanager
+def year_for(program: str, arguments: Sequence[str]) -> Iterator[Year]:
+    """The lake that a benchmark's arguments ask for; it goes with the block, unless it was asked to be kept."""
+    parser = argparse.ArgumentParser(prog=program)
+    for name, value in asdict(Shape()).items():
+        parser.add_argument(f"--{name.replace('_', '-')}", type=int, default=value)
+    parser.add_argument(
+        "--lake", metavar="DIR", type=Path, help="keep the lake there; one that is there is read as it is"
+    )
+    given = parser.parse_args(list(arguments))
+    print(description(), flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        root = given.lake or Path(folder) / "lake"
+        year = Year(root, Shape(**{name: getattr(given, name) for name in asdict(Shape())}))
+        log = local_log(str(root / "outcomes"))
+        if log is None or not log.is_dir():
+            started = time.monotonic()
+            year.write()
+            print(f"  written in {time.monotonic() - started:.0f} s", flush=True)
+        for table, files, size in sizes(root):
+            print(f"  {table}: {files:,} files, {size / 1e6:,.1f} MB")
+        yield year
 
 
 def sizes(root: Path) -> Iterator[tuple[str, int, int]]:

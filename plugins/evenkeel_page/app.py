@@ -5,7 +5,7 @@ Every route asks Airflow's auth manager whether the user may read the DAG `rebal
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import lru_cache, wraps
 from typing import Any
 
@@ -13,11 +13,13 @@ from airflow.api_fastapi.core_api.security import requires_access_dag
 from fastapi import Depends, FastAPI
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
-from evenkeel.audit.read import Attempt, find_cycles, read_cycles
+from evenkeel.audit.read import Attempt, Record, find_cycles, newest_cycles
+from evenkeel.audit.read.tables import all_of, text
 from evenkeel.audit.report import build_model, gather, render
-from evenkeel.audit.report.listing import render_listing, render_notice, report_link
+from evenkeel.audit.report.listing import LISTED, MOST_LISTED, render_listing, render_notice, report_link
 from evenkeel.audit.report.page import content_policy
-from evenkeel.errors import EvenkeelError, NoLake, NoSuchCycle
+from evenkeel.errors import BadInput, EvenkeelError, NoLake, NoSuchCycle
+from evenkeel.times_given import time_given
 from evenkeel_page import airflow_side
 from evenkeel_page.link import DAG_ID
 
@@ -44,6 +46,8 @@ def _as_page(route: Callable[..., str | Response]) -> Callable[..., Response]:
             return _page(render_notice("No cycles yet", str(error), _FIRST_STEPS))
         except NoSuchCycle as error:
             return _page(render_notice("No such cycle", str(error), back=_HOME), 404)
+        except BadInput as error:
+            return _page(render_notice("That cannot be read", str(error), back=_HOME), 400)
         except EvenkeelError as error:
             return _page(render_notice("The lake cannot be read", str(error), back=_HOME), 500)
         return found if isinstance(found, Response) else _page(found)
@@ -59,13 +63,15 @@ _FIRST_STEPS = (
 
 
 @_as_page
-def show_list() -> str | Response:
-    """All cycles on record, newest first."""
+def show_list(before: str | None = None) -> str | Response:
+    """The newest cycles on record, or the newest `before` a moment; each page links to the one of older cycles."""
     lake = airflow_side.lake()
-    cycles = read_cycles(lake)
-    if not cycles:
-        raise NoLake(f"No cycle is on record in the lake {lake}.")
-    return render_listing(cycles, lake=lake)
+    until = None if before is None else time_given(before, "before").first
+    try:
+        found = newest_cycles(lake, MOST_LISTED, before=until, columns=LISTED)
+    except NoSuchCycle as error:
+        raise NoLake(str(error)) from None
+    return render_listing(found.cycles, lake=lake, older=found.older, continued=until is not None)
 
 
 @_as_page
@@ -87,7 +93,7 @@ def _report(lake: str, cluster: str, at: str, attempt_id: str, newest_attempt_id
 def show_run(dag_id: str, run_id: str) -> str | Response:
     """The cycles of an Airflow run: the report where it is one, else their list."""
     lake = airflow_side.lake()
-    found = _cycles_of_run(read_cycles(lake), dag_id, run_id)
+    found = _cycles_of_run(Record(lake), dag_id, run_id)
     if not found:
         text = f"The run {run_id} of {dag_id} has put no cycle on record yet."
         advice = ("`publish` does so, as its last act, also for a cycle that was skipped or failed.",)
@@ -97,12 +103,16 @@ def show_run(dag_id: str, run_id: str) -> str | Response:
     return render_listing(found, lake=lake, title=f"Cycles of run {run_id}")
 
 
-def _cycles_of_run(cycles: Sequence[Attempt], dag_id: str, run_id: str) -> list[Attempt]:
+def _cycles_of_run(record: Record, dag_id: str, run_id: str) -> list[Attempt]:
     """By what the run's tasks handed on, since a run that came to the plan on record adds no attempt of its own."""
     handed_on = airflow_side.cycles_of_run(dag_id, run_id)
     if handed_on:
-        return [cycle for cycle in cycles if (cycle.cluster, cycle.cycle_at) in handed_on]
-    return [c for c in cycles if (c.planned["dag_id"], c.planned["run_id"]) == (dag_id, run_id)]
+        known = {*record.clusters()}
+        return [one for name, at in sorted(handed_on) if name in known for one in record.cycles(name, at, at)]
+    its_own = all_of(text("dag_id") == dag_id, text("run_id") == run_id)
+    moments = [(name, at) for name in record.clusters() for at in record.moments(name, its_own).to_pylist()]
+    near = [one for name, at in moments for one in record.cycles(name, at, at)]
+    return [one for one in near if (one.planned["dag_id"], one.planned["run_id"]) == (dag_id, run_id)]
 
 
 def _page(text: str, status: int = 200) -> HTMLResponse:

@@ -3,15 +3,17 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+from datetime import datetime
 from html.parser import HTMLParser
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from evenkeel.audit.read import read_cycles
+from evenkeel.audit.read import newest_cycles, read_cycles
 from evenkeel.audit.report import build_model, build_report, gather, render
 from evenkeel.audit.report.charts import labels
-from evenkeel.audit.report.listing import render_listing, render_notice
+from evenkeel.audit.report.listing import LISTED, render_listing, render_notice
 from evenkeel.audit.report.page import name_html, prose_html
 from evenkeel.errors import NoLake
 from tests.audit.plausible import (
@@ -180,9 +182,25 @@ def test_the_list_names_every_cycle_newest_first_with_a_link_to_its_report(lake:
     assert "acme/ns1 has a hole from 0x40000000 to 0x60000000" in reader.text
 
 
-def test_an_odd_cluster_name_survives_its_link(odd_lake: Path) -> None:
-    from urllib.parse import parse_qs, urlsplit
+def test_a_list_of_the_newest_links_to_older_ones_and_back(lake: Path) -> None:
+    found = newest_cycles(lake, 5)
+    reader = Reader(render_listing(found.cycles, lake=str(lake), older=found.older))
+    (older,) = [str(attrs["href"]) for tag, attrs in reader.tags if tag == "a" and "before" in str(attrs["href"])]
+    (before,) = parse_qs(urlsplit(older).query)["before"]
+    assert "5 cycles of 2 clusters, newest first. 6 cycles before these: older." in " ".join(reader.text.split())
+    rest = newest_cycles(lake, 100, before=datetime.fromisoformat(before), columns=LISTED)
+    last = Reader(render_listing(rest.cycles, lake=str(lake), older=rest.older, continued=True))
+    said = "6 cycles of 1 cluster, newest first. These are the oldest on record. Back to the newest."
+    assert said in " ".join(last.text.split())
+    whole = {(one.cluster, one.cycle_at): one for one in read_cycles(lake)}
+    assert {(one.cluster, one.cycle_at) for one in [*found.cycles, *rest.cycles]} == {*whole}
+    for one in rest.cycles:
+        same = whole[one.cluster, one.cycle_at]
+        assert (one.status, one.reason, one.plan_id) == (same.status, same.reason, same.plan_id)
+    assert newest_cycles(lake, 5, before=LAB_FIRST).cycles == []
 
+
+def test_an_odd_cluster_name_survives_its_link(odd_lake: Path) -> None:
     reader = Reader(render_listing(read_cycles(odd_lake), lake="lake"))
     (link,) = [str(attrs["href"]) for tag, attrs in reader.tags if tag == "a"]
     assert parse_qs(urlsplit(link).query)["cluster"] == [ODD]

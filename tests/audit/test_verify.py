@@ -107,6 +107,8 @@ def test_a_part_is_verified_by_cluster_time_and_depth(recorded: Path, verified: 
     assert (found.verified.reproduced, found.is_sound) == ({last.attempt_id: BUNDLES}, True)
     chain_only = verified(recorded / "lake", depth=None)
     assert (chain_only.verified.tried, chain_only.is_sound) == (0, True)
+    assert (found.read, found.attempts, chain_only.read, chain_only.attempts) == (2, 1, 8, 4)
+    assert "2 of these manifests are of the range" in as_text(found)
     with pytest.raises(NoSuchCycle, match="no cycle of cluster 'else'"):
         verified(recorded / "lake", cluster="else")
 
@@ -234,6 +236,18 @@ def test_a_manifest_changed_through_delta_is_named_with_the_commit(
     found = [fault for fault in verified(lake, depth=None).faults if fault.kind == CHAIN]
     assert any(fault.place == "row 2, closed" and "changed after it was written" in fault.words for fault in found)
     assert any("is a UPDATE of" in fault.words for fault in found)
+    # Of a range that it is not in only the links are looked at, and these it has left as they were.
+    later = verified(lake, depth=None, cluster="modular", since=attempt(lake, "modular").cycle_at)
+    assert [fault.place for fault in later.faults] == ["its log"]
+
+
+def test_a_manifest_replaced_outside_the_range_does_not_fit_its_neighbour(
+    spark: Any, lake: Path, verified: Callable[..., Report]
+) -> None:
+    forged = f"UPDATE delta.`{lake}/cycles` SET body_digest = sha2('', 256), manifest_digest = sha2('x', 256)"
+    spark.sql(f"{forged} WHERE cluster = 'modular' AND sequence = 2").collect()
+    found = verified(lake, depth=None, cluster="modular", since=attempt(lake, "modular").cycle_at)
+    assert [fault.place for fault in found.faults if fault.place != "its log"] == ["row 2, closed", "row 3, planned"]
 
 
 def test_the_newest_manifests_cut_off_show_in_the_log_alone(

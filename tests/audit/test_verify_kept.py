@@ -44,15 +44,14 @@ def test_rows_are_promised_as_long_as_the_last_upkeep_left_them(days: int, promi
     assert all(Kept().promises(attempt(days), table) for table in TABLES)
 
 
-def row(sequence: int) -> dict[str, Any]:
+def anchor(sequence: int) -> dict[str, Any]:
     return {"sequence": sequence, "manifest_digest": f"d{sequence}"}
 
 
 def test_a_chain_begins_after_the_newest_anchor_before_it() -> None:
-    rows = [row(number) for number in range(7, 10)]
-    assert anchor_of(rows, [row(2), row(6), row(8)]) == Anchor(6, "d6")
-    assert anchor_of(rows, []) is None
-    assert anchor_of([row(1), *rows], [row(6)]) is None  # an upkeep that was killed before the rows went
+    assert anchor_of(7, [anchor(2), anchor(6), anchor(8)]) == Anchor(6, "d6")
+    assert anchor_of(7, []) is None
+    assert anchor_of(1, [anchor(6)]) is None  # an upkeep that was killed before the rows went
 
 
 def test_a_lake_without_upkeep_keeps_everything(tmp_path: Any) -> None:

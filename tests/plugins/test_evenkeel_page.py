@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import html
 import json
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -62,10 +64,22 @@ def test_the_list_shows_every_cycle_with_its_state(page: TestClient) -> None:
     assert "acme/ns1 has a hole from 0x40000000 to 0x60000000" in answer.text
 
 
-def test_each_link_of_the_list_leads_to_a_report(page: TestClient) -> None:
-    import html
-    import re
+def test_older_cycles_are_a_link_away(page: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    from evenkeel_page import app
 
+    monkeypatch.setattr(app, "MOST_LISTED", 4)
+    seen, path = 0, "/"
+    for _ in range(3):
+        text = page.get(path).text
+        seen += text.count('href="cycle?')
+        older = re.search(r'href="\./(\?before=[^"]+)"', text)
+        path = "/" + html.unescape(older[1]) if older else ""
+    assert (seen, path) == (11, "")
+    assert page.get("/?before=then").status_code == 400
+    assert page.get("/?before=2020-01-01").text.count('href="cycle?') == 0
+
+
+def test_each_link_of_the_list_leads_to_a_report(page: TestClient) -> None:
     links = re.findall(r'href="(cycle\?[^"]+)"', page.get("/").text)
     answer = page.get("/" + html.unescape(links[4]))
     assert answer.status_code == 200

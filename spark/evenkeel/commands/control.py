@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from evenkeel.audit.read import Attempt, read_attempts
+from evenkeel.audit.read import Attempt, Record
 from evenkeel.commands.options import add_on_record, session
 from evenkeel.errors import BadInput
 from evenkeel.lake.approvals import APPROVED, REJECTED, answer_row
@@ -74,7 +74,8 @@ def _waiting(lake: str, plan: str) -> Attempt:
     """The attempt whose plan is meant; only one that is made to be approved can be."""
     if len(plan) < _SHORTEST:
         raise BadInput(f"{plan!r} is too short for a plan id: give at least {_SHORTEST} signs of it")
-    found = [a for a in read_attempts(lake) if (a.plan_id or "").startswith(plan) and a.mode == "approve"]
+    record = Record(lake)
+    found = [one for name in record.clusters() for one in record.planned(name, plan) if one.mode == "approve"]
     plans = sorted({str(attempt.plan_id) for attempt in found})
     if len(plans) > 1:
         raise BadInput(f"{plan} fits {len(plans)} plans: {', '.join(one[:16] for one in plans)}. Give more signs of it")

@@ -76,6 +76,8 @@ def as_text(found: Report) -> str:
         f"{cluster}: a chain of {count} manifests, head {found.heads[cluster][:16]}"
         for cluster, count in sorted(found.manifests.items())
     ]
+    if found.read < sum(found.manifests.values()):
+        lines.append(f"{found.read} of these manifests are of the range and were read in full")
     verified = found.verified
     if verified.by_files or verified.by_rows:
         lines.append(f"{verified.by_files:,} writes looked at by their files, {verified.by_rows:,} by their rows")
@@ -86,9 +88,8 @@ def as_text(found: Report) -> str:
         lines.append(f"{came_out} ({deep})" if deep else came_out)
     if verified.expired:
         lines.append(f"{len(verified.expired)} cycles are past their period: of them only the chain is looked at")
-    idle = sum(attempt.plan_id is None for attempt in found.attempts)
-    if idle:
-        lines.append(f"{idle} attempts decided nothing (skipped or failed)")
+    if found.idle:
+        lines.append(f"{found.idle} attempts decided nothing (skipped or failed)")
     lines += [f"{fault.kind}: {fault.sentence()}" for fault in found.faults]
     lines.append(
         "all is as it was written" if found.is_sound else f"{len(found.faults)} places are not as they should be"
@@ -104,7 +105,8 @@ def as_json(found: Report) -> dict[str, Any]:
     return {
         "sound": found.is_sound,
         "chains": {name: {"manifests": n, "head": found.heads[name]} for name, n in sorted(found.manifests.items())},
-        "attempts": len(found.attempts),
+        "manifests_read": found.read,
+        "attempts": found.attempts,
         "writes_by_files": found.verified.by_files,
         "writes_by_rows": found.verified.by_rows,
         "reproduced": len(found.verified.reproduced),

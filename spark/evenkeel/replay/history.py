@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from evenkeel.audit.read import Attempt, Record, read_cycles
-from evenkeel.audit.read.attempts import nearest
+from evenkeel.audit.read import Attempt, Record, clusters_of
 from evenkeel.audit.read.record import FIRST_MOMENT, LAST_MOMENT
 from evenkeel.audit.verify.background import background_of
 from evenkeel.audit.verify.recorded import Background, again
@@ -54,17 +53,12 @@ def read_history(
     retention, BadInput for what is no time.
     """
     first, last = bounds_given(since, until, options=options)
-    inside = _between(lake, cluster, first, last) if cluster is not None else []
-    name = cluster or ""
-    if not inside:  # either no cluster is named, or there is something to be told
-        every = read_cycles(lake)
-        name = _cluster(lake, every, cluster)
-        own = [attempt for attempt in every if attempt.cluster == name]
-        inside = [a for a in own if (first is None or a.cycle_at >= first) and (last is None or a.cycle_at <= last)]
+    record = Record(lake)
+    name = _cluster(record, cluster)
+    inside = record.cycles(name, first or FIRST_MOMENT, last or LAST_MOMENT)
     decided = [attempt for attempt in inside if attempt.decided and attempt.plan_id is not None]
     if not decided:
-        own = _between(lake, name, None, None)
-        raise NoSuchCycle(_none(lake, name, own, inside, first, last))
+        raise NoSuchCycle(_none(record, name, inside, first, last))
     background = background_of(Lake(lake), decided)
     return History(
         lake=lake,
@@ -76,39 +70,29 @@ def read_history(
     )
 
 
-def _cluster(lake: str, cycles: Sequence[Attempt], cluster: str | None) -> str:
-    known = sorted({attempt.cluster for attempt in cycles})
-    if not known:
-        raise NoSuchCycle(f"no cycle is on record in {lake}: run one first (`evenkeel rebalance --lake {lake} …`).")
-    if cluster is None and len(known) == 1:
-        return known[0]
-    if cluster is None:
+def _cluster(record: Record, cluster: str | None) -> str:
+    known = clusters_of(record, cluster)
+    if len(known) > 1:
         raise BadInput(
-            f"{len(known)} clusters are on record in {lake}: name one by --cluster ({', '.join(known[:20])})"
+            f"{len(known)} clusters are on record in {record.lake}: name one by --cluster ({', '.join(known[:20])})"
         )
-    if cluster not in known:
-        raise NoSuchCycle(f"no cycle of cluster {cluster!r} is on record in {lake}.{nearest(cluster, known)}")
-    return cluster
+    return known[0]
 
 
 def _none(
-    lake: str,
-    cluster: str,
-    own: Sequence[Attempt],
-    inside: Sequence[Attempt],
-    first: datetime | None,
-    last: datetime | None,
+    record: Record, cluster: str, inside: Sequence[Attempt], first: datetime | None, last: datetime | None
 ) -> str:
     asked = f"from {first.isoformat() if first else 'the beginning'} to {last.isoformat() if last else 'now'}"
     if inside:
         reasons = sorted({attempt.reason or attempt.status for attempt in inside})
         return f"none of the {len(inside)} cycles of {cluster} {asked} was decided: {'; '.join(reasons[:3])}"
-    before = [a.cycle_at for a in own if first is not None and a.cycle_at < first]
-    after = [a.cycle_at for a in own if last is not None and a.cycle_at > last]
-    near = [f"the last one before is at {max(before).isoformat()}"] if before else []
-    near += [f"the first one after is at {min(after).isoformat()}"] if after else []
-    span = f"{own[0].cycle_at.isoformat()} to {own[-1].cycle_at.isoformat()}"
-    return f"no cycle of {cluster} is on record in {lake} {asked}: {', '.join(near)} (on record: {span})"
+    before = None if first is None else record.in_force(cluster, first)
+    after = None if last is None else record.following(cluster, last)
+    near = [f"the last one before is at {before.cycle_at.isoformat()}"] if before else []
+    near += [f"the first one after is at {after.cycle_at.isoformat()}"] if after else []
+    moments = record.moments(cluster)
+    span = f"{moments[0].as_py().isoformat()} to {moments[-1].as_py().isoformat()}"
+    return f"no cycle of {cluster} is on record in {record.lake} {asked}: {', '.join(near)} (on record: {span})"
 
 
 def _settings(background: Background, cycles: Iterable[Attempt]) -> dict[str, EffectiveSettings]:
@@ -139,8 +123,3 @@ def _settings_of(background: Background, digest: str, attempt: Attempt) -> Effec
 def text_of(moment: datetime) -> str:
     """A moment as packed rows and rounds have it."""
     return moment.astimezone(UTC).isoformat(timespec="microseconds")
-
-
-def _between(lake: str, cluster: str, first: datetime | None, last: datetime | None) -> list[Attempt]:
-    """The attempts that count, of the cycles from `first` to `last`, both included; None for no bound."""
-    return Record(lake).cycles(cluster, first or FIRST_MOMENT, last or LAST_MOMENT)

@@ -9,7 +9,7 @@ from typing import Any
 from evenkeel.audit.explain.commands import Command
 from evenkeel.audit.explain.subject import Subject
 from evenkeel.audit.read import Attempt, Record
-from evenkeel.audit.read.attempts import nearest
+from evenkeel.audit.read.finding import nearest
 from evenkeel.audit.read.record import FIRST_MOMENT, LAST_MOMENT
 from evenkeel.audit.read.tables import text
 from evenkeel.audit.wording import listed, time

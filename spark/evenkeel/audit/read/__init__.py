@@ -6,16 +6,8 @@ manifest in `cycles` lists.
 
 from __future__ import annotations
 
-from evenkeel.audit.read.attempts import (
-    LATEST,
-    Attempt,
-    attempts_of,
-    chunked,
-    find_cycles,
-    read_attempts,
-    read_cycles,
-    trusted,
-)
+from evenkeel.audit.read.attempts import Attempt, attempts_of, chunked, read_attempts, read_cycles, trusted
+from evenkeel.audit.read.finding import LATEST, clusters_of, find_cycles, newest_cycles
 from evenkeel.audit.read.record import Record
 from evenkeel.audit.read.rows import read_commands, read_rows, read_rows_of, read_table, read_table_if_any, read_where
 from evenkeel.audit.read.tables import Row
@@ -27,7 +19,9 @@ __all__ = [
     "Row",
     "attempts_of",
     "chunked",
+    "clusters_of",
     "find_cycles",
+    "newest_cycles",
     "read_attempts",
     "read_commands",
     "read_cycles",

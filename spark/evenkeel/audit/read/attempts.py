@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from evenkeel.audit.read.tables import Row, equals, rows_where
-from evenkeel.errors import NoSuchCycle
 from evenkeel.handover import Write
 from evenkeel.lake.manifest import writes_of
 from evenkeel.lake.outbox import SENT
-from evenkeel.times_given import time_given
-
-LATEST = "latest"
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,62 +154,3 @@ def plans_of(commands: Iterable[Row], outcomes: Iterable[Row]) -> frozenset[str]
     """The plans of which a command went out, or may have."""
     sent = {row["command_id"] for row in outcomes if row["outcome"] in SENT}
     return frozenset(row["plan_id"] for row in commands if row["command_id"] in sent)
-
-
-def find_cycles(
-    lake: str | Path, *, cluster: str | None = None, cycle: str | datetime | None = None, option: str = "--cycle"
-) -> list[Attempt]:
-    """The attempt asked for, of one cluster or (where none is named) of each cluster that has such a cycle.
-
-    `cycle` is `latest` (also for None), or a time as `times_given` reads it, which stands for the one cycle within it;
-    `option` is what that is called where it was given. Raises NoSuchCycle, which names the nearest cluster or cycle on
-    record.
-    """
-    cycles = read_cycles(lake)
-    if not cycles:
-        raise NoSuchCycle(f"no cycle is on record in {lake}: run one first (`evenkeel rebalance --lake {lake} …`).")
-    clusters = sorted({attempt.cluster for attempt in cycles})
-    if cluster is not None and cluster not in clusters:
-        raise NoSuchCycle(f"no cycle of cluster {cluster!r} is on record in {lake}.{nearest(cluster, clusters)}")
-    wanted = clusters if cluster is None else [cluster]
-    by_cluster = {name: [a for a in cycles if a.cluster == name] for name in wanted}
-    if cycle is None or cycle == LATEST:
-        return [by_cluster[name][-1] for name in wanted]
-    earliest, latest = _span(cycle, option)
-    found = [a for name in wanted for a in by_cluster[name] if earliest <= a.cycle_at <= latest]
-    return _only_one_each(found, by_cluster, earliest, str(cycle), lake)
-
-
-def _only_one_each(
-    found: list[Attempt], by_cluster: dict[str, list[Attempt]], at: datetime, asked: str, lake: str | Path
-) -> list[Attempt]:
-    exact = [a for a in found if a.cycle_at == at]
-    chosen = exact or found
-    if not chosen:
-        every = [a for attempts in by_cluster.values() for a in attempts]
-        nearest = min(every, key=lambda a: (abs(a.cycle_at - at), a.cluster))
-        raise NoSuchCycle(
-            f"no cycle at {asked} is on record in {lake} (clusters looked at: {', '.join(by_cluster)}). "
-            f"The nearest is {nearest.cycle_at.isoformat()} of {nearest.cluster}."
-        )
-    clusters = [a.cluster for a in chosen]
-    if len(set(clusters)) < len(clusters):
-        times = ", ".join(a.cycle_at.isoformat() for a in chosen)
-        raise NoSuchCycle(f"{asked} fits several cycles: {times}. Give the time in full.")
-    return chosen
-
-
-def _span(cycle: str | datetime, option: str) -> tuple[datetime, datetime]:
-    """The moments that a given time stands for: itself, or all that its text names."""
-    if isinstance(cycle, datetime):
-        at = cycle if cycle.tzinfo else cycle.replace(tzinfo=UTC)
-        return at, at
-    found = time_given(cycle, option)
-    return found.first, found.last
-
-
-def nearest(name: str, known: Sequence[str]) -> str:
-    """A hint at the nearest of the names on record, and the first of them."""
-    close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-    hint = f" Did you mean {close[0]!r}?" if close else ""
-    return f"{hint} On record: {', '.join(known[:20])}."

@@ -14,26 +14,29 @@ from typing import Any
 
 from evenkeel.audit.read.attempts import Attempt, attempts_of, plans_of, trusted
 from evenkeel.audit.read.tables import (
-    FileFilter,
+    ROUNDING,
     Row,
     all_of,
     as_rows,
     between,
     damaged,
     dataset_of,
+    files_between,
     is_in,
     is_table,
     open_table,
     text,
 )
 
-# Logs keep moments to the millisecond, rounded either way; rows keep microseconds.
-_ROUNDING = timedelta(milliseconds=2)
 _DAY = timedelta(days=1)
 _SECOND = timedelta(seconds=1)
 FIRST_MOMENT = datetime(1970, 1, 1, tzinfo=UTC)
 LAST_MOMENT = datetime(9999, 12, 30, tzinfo=UTC)
 
+_LINK = (
+    *("sequence", "row_kind", "cycle_at", "attempt_id", "attempt"),
+    *("previous_digest", "body_digest", "manifest_digest"),
+)
 _HANDOVER = ("sequence", "attempt_id", "cycle_at", "predecessor_attempt_id", "splits", "unloads", "placements")
 
 
@@ -95,7 +98,30 @@ class Record:
         self, cluster: str, first: datetime, last: datetime, columns: Sequence[str] | None = None, where: Any = None
     ) -> list[Attempt]:
         """All attempts at the cycles from `first` to `last`, both included."""
-        return attempts_of(as_rows(self._table_of("cycles", cluster, (first, last), where, columns)))
+        return attempts_of(self.manifests(cluster, first, last, columns, where))
+
+    def manifests(
+        self, cluster: str, first: datetime, last: datetime, columns: Sequence[str] | None = None, where: Any = None
+    ) -> list[Row]:
+        """The rows of `cycles` themselves."""
+        return as_rows(self._table_of("cycles", cluster, (first, last), where, columns))
+
+    def links(self, cluster: str) -> Any:
+        """All manifests of a cluster in the chain's order, as an Arrow table of what makes it a chain."""
+        found = self._table_of("cycles", cluster, (FIRST_MOMENT, LAST_MOMENT), None, _LINK)
+        return found.sort_by([("sequence", "ascending"), ("manifest_digest", "ascending")])
+
+    def moments(self, cluster: str, where: Any = None) -> Any:
+        """When there was a cycle, as an Arrow array, oldest first: a year has half a million of them.
+
+        With `where` only cycles with an attempt whose plan meets it.
+        """
+        import pyarrow.compute as pc
+
+        planned = text("row_kind") == "planned"
+        condition = planned if where is None else planned & where
+        found = pc.unique(self._table_of("cycles", cluster, (FIRST_MOMENT, LAST_MOMENT), condition, ["cycle_at"])[0])
+        return found.take(pc.sort_indices(found))
 
     def listing(self, cluster: str, first: datetime, last: datetime, beginning: str) -> list[Attempt]:
         """The attempts that list a write whose id begins so."""
@@ -111,6 +137,14 @@ class Record:
         rows = pc.list_parent_indices(lists).filter(pc.starts_with(ids, pattern=beginning))
         wanted = pc.unique(found.column("attempt_id").take(pa.array(rows))).to_pylist()
         return self.attempts(cluster, first, last, where=is_in("attempt_id", wanted)) if wanted else []
+
+    def planned(self, cluster: str, beginning: str) -> list[Attempt]:
+        """The attempts whose plan's id begins so."""
+        import pyarrow.compute as pc
+
+        moments = self.moments(cluster, pc.starts_with(text("plan_id"), pattern=beginning)).to_pylist()
+        near = [attempt for at in moments for attempt in self.attempts(cluster, at, at)]
+        return [attempt for attempt in near if (attempt.plan_id or "").startswith(beginning)]
 
     def handovers(self, cluster: str, first: datetime, last: datetime) -> list[Row]:
         """Of every attempt from `first` to `last`, in the chain's order: whose state it took over, and its figures.
@@ -130,10 +164,10 @@ class Record:
             since = self._last_known(cluster, at)
             if since is None:
                 return None
-            found = self.cycles(cluster, since - _ROUNDING, at)
+            found = self.cycles(cluster, since - ROUNDING, at)
             if found:
                 return found[-1]
-            at = since - _ROUNDING
+            at = since - ROUNDING
 
     def following(self, cluster: str, at: datetime) -> Attempt | None:
         """The first cycle that is later than `at`."""
@@ -141,10 +175,10 @@ class Record:
             until = self._next_known(cluster, at)
             if until is None:
                 return None
-            found = [one for one in self.cycles(cluster, at, until + _ROUNDING) if one.cycle_at > at]
+            found = [one for one in self.cycles(cluster, at, until + ROUNDING) if one.cycle_at > at]
             if found:
                 return found[0]
-            at = until + _ROUNDING
+            at = until + ROUNDING
 
     def _last_known(self, cluster: str, at: datetime) -> datetime | None:
         """A moment at `at` or before it, from which on there is a cycle, as far as the log can tell."""
@@ -245,14 +279,7 @@ class Record:
         """The files that may hold such rows, by their partitions and by the moments that the log knows of them."""
         key = (table, cluster, span, dates)
         if key not in self._datasets:
-            earliest, latest = (span[0] - _ROUNDING).isoformat(), (span[1] + _ROUNDING).isoformat()
-            chosen: list[FileFilter] = [
-                ("cluster", "=", cluster),
-                ("cycle_at", ">=", earliest),
-                ("cycle_at", "<=", latest),
-            ]
-            if dates:
-                chosen.append(("cycle_date", "in", [day.isoformat() for day in dates]))
+            chosen = files_between([cluster], *span, dates)
             self._datasets[key] = dataset_of(self._table(table), self.lake, table, chosen)
         return self._datasets[key]
 

@@ -7,7 +7,18 @@ from datetime import datetime
 from pathlib import Path
 
 from evenkeel.audit.read.attempts import Attempt
-from evenkeel.audit.read.tables import Row, all_of, between, count, equals, is_in, is_table, rows_where
+from evenkeel.audit.read.tables import (
+    FileFilter,
+    Row,
+    all_of,
+    between,
+    count,
+    equals,
+    files_between,
+    is_in,
+    is_table,
+    rows_where,
+)
 from evenkeel.errors import LakeError
 from evenkeel.lake.outbox import with_outcomes
 
@@ -35,9 +46,10 @@ def read_commands(lake: str | Path, manifest: Attempt) -> list[Row]:
     if manifest.plan_id is None or manifest.mode == "dry_run":
         return []
     own = all_of(is_in("cluster", [manifest.cluster]), is_in("cycle_at", [manifest.cycle_at]))
-    commands = [row for row in rows_where(lake, "commands", own) if row["plan_id"] == manifest.plan_id]
+    files = _files_of([manifest])
+    commands = [row for row in rows_where(lake, "commands", own, files=files) if row["plan_id"] == manifest.plan_id]
     asked = {row["command_id"]: row for row in commands if row["mode"] != "dry_run"}
-    return with_outcomes(asked.values(), rows_where(lake, "outcomes", own)) if asked else []
+    return with_outcomes(asked.values(), rows_where(lake, "outcomes", own, files=files)) if asked else []
 
 
 def read_rows(
@@ -75,7 +87,6 @@ def read_rows_of(
     condition = all_of(
         is_in("cluster", sorted({m.cluster for m in manifests})),
         is_in("cycle_date", sorted({m.cycle_at.date() for m in manifests})),
-        # The log knows between which moments a file's rows lie: others are not opened.
         between("cycle_at", min(m.cycle_at for m in manifests), max(m.cycle_at for m in manifests)),
         is_in("write_id", sorted(listed)),
         *(is_in(column, list(values)) for column, values in (where or {}).items()),
@@ -84,7 +95,8 @@ def read_rows_of(
     for manifest in manifests:
         for write in manifest.writes_of(table):
             owners.setdefault((manifest.cluster, manifest.cycle_at, write.write_id), []).append(manifest.attempt_id)
-    for row in rows_where(lake, table, condition, wanted):
+    files = _files_of(manifests)
+    for row in rows_where(lake, table, condition, wanted, files):
         for attempt_id in owners.get((row["cluster"], row["cycle_at"], row["write_id"]), ()):
             rows[attempt_id].append(row)
     key = [column for column in TABLES[table].key if columns is None or column in columns]
@@ -93,13 +105,20 @@ def read_rows_of(
     return rows
 
 
+def _files_of(manifests: Sequence[Attempt]) -> list[FileFilter]:
+    """Where rows of these attempts may lie; the log knows between which moments a file's rows are."""
+    moments = [manifest.cycle_at for manifest in manifests]
+    clusters = sorted({manifest.cluster for manifest in manifests})
+    return files_between(clusters, min(moments), max(moments), sorted({moment.date() for moment in moments}))
+
+
 def _check_complete(lake: str | Path, table: str, manifest: Attempt) -> None:
     writes = manifest.writes_of(table)
     expected = sum(write.rows for write in writes)
     ids = sorted(write.write_id for write in writes)
     at = manifest.cycle_at
     own = (is_in("cluster", [manifest.cluster]), is_in("cycle_date", [at.date()]), between("cycle_at", at, at))
-    found = count(lake, table, all_of(*own, is_in("write_id", ids)))
+    found = count(lake, table, all_of(*own, is_in("write_id", ids)), _files_of([manifest]))
     if found < expected:
         raise LakeError(
             f"table {table} of {lake} holds {found} of the {expected} rows that the manifest of {manifest.cluster} "

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -10,14 +11,22 @@ from evenkeel.errors import LakeError, NoLake
 
 Row = dict[str, Any]
 _TOLD = 200
+# Logs keep moments to the millisecond, rounded either way; rows keep microseconds.
+ROUNDING = timedelta(milliseconds=2)
 FileFilter = tuple[str, str, Any]
 """A condition on files as deltalake takes it: column, operator, text or texts; by partition or the log's figures."""
 
 
-def rows_where(lake: str | Path, table: str, condition: Any = None, columns: Sequence[str] | None = None) -> list[Row]:
-    """The rows that meet a condition; all of them without one."""
+def rows_where(
+    lake: str | Path,
+    table: str,
+    condition: Any = None,
+    columns: Sequence[str] | None = None,
+    files: Sequence[FileFilter] | None = None,
+) -> list[Row]:
+    """The rows that meet a condition, all of them without one; of such files only where these are told."""
     try:
-        return as_rows(dataset(lake, table).to_table(columns=columns, filter=condition))
+        return as_rows(dataset(lake, table, files).to_table(columns=columns, filter=condition))
     except (OSError, ValueError, KeyError) as error:
         raise damaged(lake, table, error) from error
 
@@ -28,17 +37,17 @@ def as_rows(found: Any) -> list[Row]:
     return rows
 
 
-def count(lake: str | Path, table: str, condition: Any) -> int:
+def count(lake: str | Path, table: str, condition: Any, files: Sequence[FileFilter] | None = None) -> int:
     """How many rows meet a condition."""
     try:
-        return int(dataset(lake, table).count_rows(filter=condition))
+        return int(dataset(lake, table, files).count_rows(filter=condition))
     except (OSError, ValueError) as error:
         raise damaged(lake, table, error) from error
 
 
-def dataset(lake: str | Path, table: str) -> Any:
-    """All files of a table as one dataset."""
-    return dataset_of(open_table(lake, table), lake, table)
+def dataset(lake: str | Path, table: str, files: Sequence[FileFilter] | None = None) -> Any:
+    """The files of a table as one dataset."""
+    return dataset_of(open_table(lake, table), lake, table, files)
 
 
 def open_table(lake: str | Path, table: str) -> Any:
@@ -79,6 +88,19 @@ def dataset_of(opened: Any, lake: str | Path, table: str, files: Sequence[FileFi
         )
     except (DeltaError, OSError, ValueError) as error:
         raise damaged(lake, table, error) from error
+
+
+def files_between(
+    clusters: Sequence[str], first: datetime, last: datetime, dates: Iterable[date] = ()
+) -> list[FileFilter]:
+    """The files that may hold rows of these clusters' cycles from one moment to another, of these dates if any."""
+    chosen: list[FileFilter] = [
+        ("cluster", "in", [*clusters]),
+        ("cycle_at", ">=", (first - ROUNDING).isoformat()),
+        ("cycle_at", "<=", (last + ROUNDING).isoformat()),
+    ]
+    own = [day.isoformat() for day in dates]
+    return [*chosen, ("cycle_date", "in", own)] if own else chosen
 
 
 def _path(lake: str | Path, table: str) -> str:

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import reduce
+from operator import or_
 from pathlib import Path
 
 from evenkeel.audit.compare import Comparison, Cycle, Move, Round, compare, read_rounds
-from evenkeel.audit.read import Attempt, Row, find_cycles, read_commands, read_cycles, read_rows, read_rows_of
+from evenkeel.audit.read import Attempt, Record, Row, find_cycles, read_commands, read_rows, read_rows_of
+from evenkeel.audit.read.record import FIRST_MOMENT, LAST_MOMENT
 from evenkeel.errors import LakeError
 from evenkeel.rounds import wishes
 
@@ -38,6 +41,7 @@ _BUNDLE_LOAD = [
     "used_msg_throughput_in", "used_msg_throughput_out", "used_msg_rate_in", "used_msg_rate_out",
 ]  # fmt: skip
 _COLUMNS = {"broker_reports": _BROKER_REPORTS, "bundle_load": _BUNDLE_LOAD}
+_ACTING = ("splits", "unloads", "placements", "refusals")
 _ACTS = {"outcome": ["split", "unload", "placed", "refused"]}
 _ACT_COLUMNS = ["subject", "subject_kind", "broker", "outcome", "rule", "sentence"]
 _DECIDED = ("split_decisions", "unload_decisions", "placement_decisions")
@@ -87,25 +91,28 @@ def gather(
     lake: str | Path, *, cluster: str | None = None, cycle: str | None = None, recording: str | Path | None = None
 ) -> Gathered:
     """Reads what the report of these cycles shows; see `report.build_report` for the arguments."""
-    shown = find_cycles(lake, cluster=cluster, cycle=cycle)
-    every = read_cycles(lake)
+    record = Record(lake)
     clusters = []
-    for found in shown:
-        cycles = [attempt for attempt in every if attempt.cluster == found.cluster]
-        attempt = _newest_with_decisions(cycles) if cycle is None else found
-        clusters.append(_cluster_rows(lake, attempt, cycles, recording))
+    for found in find_cycles(lake, cluster=cluster, cycle=cycle):
+        attempt = (_newest_with_decisions(record, found.cluster) or found) if cycle is None else found
+        clusters.append(_cluster_rows(record, attempt, recording))
     return Gathered(str(lake), tuple(clusters))
 
 
-def _newest_with_decisions(cycles: Sequence[Attempt]) -> Attempt:
-    """The newest cycle that would change something; without one, the newest."""
-    acting = [a for a in cycles if any(a.planned[name] for name in ("splits", "unloads", "placements", "refusals"))]
-    return (acting or list(cycles))[-1]
+def _newest_with_decisions(record: Record, cluster: str) -> Attempt | None:
+    """The newest cycle that would change something."""
+    import pyarrow.compute as pc
+
+    some = [pc.field(name) > 0 for name in _ACTING]
+    for at in reversed(record.moments(cluster, reduce(or_, some)).to_pylist()):
+        for attempt in record.cycles(cluster, at, at):
+            if any(attempt.planned[name] for name in _ACTING):
+                return attempt
+    return None
 
 
-def _cluster_rows(
-    lake: str | Path, attempt: Attempt, cycles: Sequence[Attempt], recording: str | Path | None
-) -> ClusterRows:
+def _cluster_rows(record: Record, attempt: Attempt, recording: str | Path | None) -> ClusterRows:
+    lake = record.lake
     tables: dict[str, Sequence[Row]] = {}
     missing: dict[str, str] = {}
     for table in _FULL:
@@ -114,28 +121,33 @@ def _cluster_rows(
         except LakeError as error:
             # Topic-sized and older tables expire before the manifest does; the rest of the report still stands.
             tables[table], missing[table] = [], str(error)
-    comparison = _comparison(lake, attempt, cycles, recording)
-    course = _course(lake, attempt, cycles)
+    comparison = _comparison(record, attempt, recording)
+    course = _course(record, attempt)
+    newest = record.in_force(attempt.cluster, LAST_MOMENT) or attempt
     commands: Sequence[Row] = []
     try:
         commands = read_commands(lake, attempt)
     except LakeError as error:
         missing["commands"] = str(error)
-    return ClusterRows(attempt, cycles[-1], tables, course, comparison, missing, commands)
+    return ClusterRows(attempt, newest, tables, course, comparison, missing, commands)
 
 
-def _course(lake: str | Path, attempt: Attempt, cycles: Sequence[Attempt]) -> Course:
-    at = next(n for n, known in enumerate(cycles) if known.cycle_at == attempt.cycle_at)
-    end = min(len(cycles), max(at + 1 + _AFTER_THE_SHOWN, COURSE_CYCLES))
+def _course(record: Record, attempt: Attempt) -> Course:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    lake, moments = record.lake, record.moments(attempt.cluster)
+    at = int(pc.index(moments, pa.scalar(attempt.cycle_at, moments.type)).as_py())
+    end = min(len(moments), max(at + 1 + _AFTER_THE_SHOWN, COURSE_CYCLES))
     start = max(0, end - COURSE_CYCLES)
-    window = cycles[start:end]
+    window = record.cycles(attempt.cluster, moments[start].as_py(), moments[end - 1].as_py())
     return Course(
         attempts=window,
         broker_load=_or_nothing(lake, window, "broker_load", ["broker", "state", "weighted_usage"]),
         state=_or_nothing(lake, window, "strategy_state", ["strategy", "subject", "name", "value"]),
         acts={table: _or_nothing(lake, window, table, _ACT_COLUMNS, _ACTS) for table in _DECIDED},
         earlier=start,
-        later=len(cycles) - end,
+        later=len(moments) - end,
     )
 
 
@@ -152,17 +164,16 @@ def _or_nothing(
         return {attempt.attempt_id: [] for attempt in attempts}
 
 
-def _comparison(
-    lake: str | Path, attempt: Attempt, cycles: Sequence[Attempt], recording: str | Path | None
-) -> Comparison | None:
+def _comparison(record: Record, attempt: Attempt, recording: str | Path | None) -> Comparison | None:
     """Pulsar's own shedding beside these cycles, where their snapshots come from a recording that has such logs."""
     folder = Path(recording) if recording is not None else _recording_of(attempt)
     rounds = read_rounds(folder) if folder is not None else None
     if folder is None or not rounds:
         return None
+    cycles = record.cycles(attempt.cluster, FIRST_MOMENT, LAST_MOMENT)
     near = [c for c in cycles if c.decided and any(abs(c.cycle_at - round.at) <= _NEAR_A_ROUND for round in rounds)]
     acting = [c for c in cycles if c.decided and c.planned["unloads"] and c not in near]
-    return compare(folder.name, rounds, comparable(lake, [*near, *acting], rounds))
+    return compare(folder.name, rounds, comparable(record.lake, [*near, *acting], rounds))
 
 
 def _recording_of(attempt: Attempt) -> Path | None:

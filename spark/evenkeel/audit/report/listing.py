@@ -11,6 +11,11 @@ from evenkeel.audit.read import Attempt
 from evenkeel.audit.report.page import render_template
 
 MOST_LISTED = 500
+# What of a manifest a line shows, and what tells which attempt counts.
+LISTED = (
+    *("cluster", "cycle_at", "sequence", "row_kind", "attempt_id", "attempt", "kind", "mode", "plan_id"),
+    *("status", "reason", "splits", "unloads", "refusals"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +39,7 @@ def cycle_lines(cycles: Sequence[Attempt]) -> list[CycleLine]:
     """The cycles, newest first; clusters of the same moment by name."""
     ordered = sorted(cycles, key=lambda attempt: attempt.cluster)
     ordered.sort(key=lambda attempt: attempt.cycle_at, reverse=True)
-    return [_line(attempt) for attempt in ordered[:MOST_LISTED]]
+    return [_line(attempt) for attempt in ordered]
 
 
 def report_link(attempt: Attempt) -> str:
@@ -59,13 +64,21 @@ def _line(attempt: Attempt) -> CycleLine:
     )
 
 
-def render_listing(cycles: Sequence[Attempt], *, lake: str, title: str = "Cycles") -> str:
-    """The page with the list of cycles, the newest first."""
+def render_listing(
+    cycles: Sequence[Attempt], *, lake: str, title: str = "Cycles", older: int = 0, continued: bool = False
+) -> str:
+    """The page with the list of cycles, the newest first.
+
+    `older` cycles are on record before these, to which the page links; `continued` where it was come to that way.
+    """
+    lines = cycle_lines(cycles)
     return render_template(
         "listing.html.j2",
         title=title,
-        lines=cycle_lines(cycles),
-        left_out=max(0, len(cycles) - MOST_LISTED),
+        lines=lines,
+        older=older,
+        older_link="./?" + urlencode({"before": lines[-1].at.isoformat()}) if older else "",
+        continued=continued,
         clusters=sorted({attempt.cluster for attempt in cycles}),
         lake=lake,
     )

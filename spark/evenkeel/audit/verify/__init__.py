@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import date, datetime
 from typing import TYPE_CHECKING, Any
 
-from evenkeel.audit.read import Attempt, attempts_of, read_table
-from evenkeel.audit.verify.chain import check_chain
+from evenkeel.audit.read import Record, clusters_of
+from evenkeel.audit.read.record import FIRST_MOMENT, LAST_MOMENT
+from evenkeel.audit.verify.chain import Anchor, Link, check_bodies, check_links
 from evenkeel.audit.verify.check import BUNDLES, TOPICS, Verified, verify_attempts
 from evenkeel.audit.verify.faults import CHAIN, CODE, CONTENT, DATA, UNKNOWN, Fault
 from evenkeel.audit.verify.history import rewriting_commits
 from evenkeel.audit.verify.kept import anchor_of, read_anchors, read_kept
 from evenkeel.audit.verify.rows import OnDemand
 from evenkeel.audit.verify.standing import check_reads
-from evenkeel.errors import NoSuchCycle
+from evenkeel.audit.verify.stretches import Span, Stretch, attempts_in, dates_of, in_stretches
 from evenkeel.lake.store import Lake
 
 if TYPE_CHECKING:
@@ -25,14 +27,21 @@ if TYPE_CHECKING:
 
 __all__ = ["BUNDLES", "CHAIN", "CODE", "CONTENT", "DATA", "TOPICS", "UNKNOWN", "Fault", "Report", "verify"]
 
+_LINKS_AT_ONCE = 20_000
+
 
 @dataclass(frozen=True)
 class Report:
-    """`manifests` and `heads` are by cluster; `attempts` are those of the range, `verified` what came of them."""
+    """`manifests` and `heads` are by cluster; `read` counts the manifests of the range, which were read in full.
+
+    `attempts` are those of the range, of which `idle` decided nothing, and `verified` is what came of them.
+    """
 
     manifests: dict[str, int]
     heads: dict[str, str]
-    attempts: Sequence[Attempt]
+    read: int
+    attempts: int
+    idle: int
     verified: Verified
     faults: tuple[Fault, ...] = field(default=())
 
@@ -52,42 +61,75 @@ def verify(
     by_rows: bool = False,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Report:
-    """Checks the whole chain of each cluster, and the attempts at cycles of a range (ends included, all by default).
+    """Checks the links of each cluster's whole chain, and manifests and attempts at cycles of a range (ends included,
+    all by default).
 
-    `depth` None looks at the chain only. A session is asked for where rows have to be looked at: those that no file
+    `depth` None looks at manifests only. A session is asked for where rows have to be looked at: those that no file
     proves, topics whose loads are summed up, and with `by_rows` all of them. Raises NoSuchCycle where nothing is on
     record.
     """
-    rows = read_table(lake, "cycles", cluster=cluster)
-    if not rows:
-        whose = f" of cluster {cluster!r}" if cluster else ""
-        raise NoSuchCycle(f"no cycle{whose} is on record in {lake}: there is nothing to verify.")
-    by_cluster: dict[str, list[dict[str, Any]]] = {}
-    for row in rows:
-        by_cluster.setdefault(row["cluster"], []).append(row)
+    record, span = Record(lake), Span(since or FIRST_MOMENT, until or LAST_MOMENT)
+    chains = {name: record.links(name) for name in clusters_of(record, cluster)}
+    chains = {name: links for name, links in chains.items() if links.num_rows}
     anchors = read_anchors(lake)
     faults = [
         fault
-        for name, own in by_cluster.items()
-        for fault in check_chain(own, anchor_of(own, [one for one in anchors if one["cluster"] == name]))
+        for name, links in chains.items()
+        for fault in check_links(name, _in_order(links), _beginning(name, links, anchors))
     ]
     faults += [Fault("", None, CHAIN, "cycles", "its log", words) for words in rewriting_commits(lake, "cycles")]
-    every = attempts_of(rows)
-    faults += check_reads(every)
-    attempts = [a for a in every if (since is None or a.cycle_at >= since) and (until is None or a.cycle_at <= until)]
+    dates = sum((dates_of(links, span) for links in chains.values()), Counter[date]())
+    seen = Counter[str]()
+
+    def looked_at() -> Iterator[Stretch]:
+        for stretch in in_stretches(record, [*chains], dates, span):
+            faults.extend(check_bodies(stretch.rows))
+            faults.extend(check_reads(stretch.attempts, stretch.near))
+            seen["read"] += len(stretch.rows)
+            seen["attempts"] += len(stretch.attempts)
+            seen["idle"] += sum(attempt.plan_id is None for attempt in stretch.attempts)
+            yield stretch
+
     verified = Verified()
-    if depth is not None and attempts:
+    if depth is None:
+        for _ in looked_at():
+            pass
+    else:
+        attempts = sum(attempts_in(links, span) for links in chains.values())
         with OnDemand(session) as spark:
             verified = verify_attempts(
                 spark,
                 Lake(lake),
+                looked_at(),
                 attempts,
-                every,
                 kept=read_kept(lake),
                 depth=depth,
                 by_rows=by_rows,
                 progress=progress,
             )
-    heads = {name: max(own, key=lambda row: row["sequence"])["manifest_digest"] for name, own in by_cluster.items()}
-    counts = {name: len(own) for name, own in by_cluster.items()}
-    return Report(counts, heads, attempts, verified, (*faults, *verified.faults))
+    return Report(
+        manifests={name: links.num_rows for name, links in chains.items()},
+        heads={name: links.column("manifest_digest")[-1].as_py() for name, links in chains.items()},
+        read=seen["read"],
+        attempts=seen["attempts"],
+        idle=seen["idle"],
+        verified=verified,
+        faults=(*faults, *verified.faults),
+    )
+
+
+def _in_order(links: Any) -> Iterator[Link]:
+    """The rows of the Arrow table one by one; a year's would not fit into memory."""
+    for part in links.to_batches(max_chunksize=_LINKS_AT_ONCE):
+        columns = [part.column(name) for name in Link._fields]
+        yield from map(Link._make, zip(*(_plain(column).to_pylist() for column in columns), strict=True))
+
+
+def _plain(column: Any) -> Any:
+    """A moment as its microseconds."""
+    return column.cast("timestamp[us]").cast("int64") if str(column.type).startswith("timestamp") else column
+
+
+def _beginning(cluster: str, links: Any, anchors: Iterable[Mapping[str, Any]]) -> Anchor | None:
+    first = int(links.column("sequence")[0].as_py())
+    return anchor_of(first, [one for one in anchors if one["cluster"] == cluster])

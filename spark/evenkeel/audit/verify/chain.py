@@ -7,14 +7,16 @@ newest rows could be removed without a trace in the chain: for these see `histor
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
 
 from evenkeel.audit.verify.faults import CHAIN, Fault
 from evenkeel.lake.manifest import body_digest
 
 Row = Mapping[str, Any]
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,55 +27,85 @@ class Anchor:
     manifest_digest: str = ""
 
 
-def check_chain(rows: Iterable[Row], anchor: Anchor | None = None) -> list[Fault]:
-    """Faults of one cluster's rows of `cycles`, in the order of the chain."""
-    ordered = sorted(rows, key=lambda row: (row["sequence"], row["manifest_digest"]))
-    found: list[Fault] = []
-    last = anchor or Anchor()
-    for row in ordered:
-        found += _faults_of(row, last)
-        last = Anchor(row["sequence"], row["manifest_digest"])
-    return [*found, *_numbering(ordered, is_whole=anchor is None)]
+class Link(NamedTuple):
+    """Of a manifest what makes it part of a chain; `cycle_at` in microseconds since 1970."""
+
+    sequence: int
+    row_kind: str
+    cycle_at: int
+    attempt_id: str
+    attempt: int
+    previous_digest: str
+    body_digest: str
+    manifest_digest: str
 
 
-def _faults_of(row: Row, last: Anchor) -> list[Fault]:
-    found = []
-    sequence = row["sequence"]
-    if sequence == last.sequence:
-        found.append(_fault(row, "a second row stands at this place of the chain: one of them was added"))
-    elif sequence != last.sequence + 1:
-        gone = (
-            f"row {last.sequence + 1}"
-            if sequence == last.sequence + 2
-            else f"rows {last.sequence + 1} to {sequence - 1}"
-        )
-        found.append(_fault(row, f"{gone} before it is missing: removed, or never restored from a copy"))
-    elif row["previous_digest"] != last.manifest_digest:
-        found.append(_fault(row, "it does not name the digest of the row before it: one of the two was replaced"))
-    if body_digest(row) != row["body_digest"]:
-        found.append(_fault(row, "its content is not what its digest covers: it was changed after it was written"))
-    linked = hashlib.sha256((row["previous_digest"] + row["body_digest"]).encode()).hexdigest()
-    if linked != row["manifest_digest"]:
-        found.append(_fault(row, "its manifest_digest does not follow from its other digests: one of them was changed"))
-    return found
+def check_links(cluster: str, links: Iterable[Link], anchor: Anchor | None = None) -> Iterator[Fault]:
+    """Faults of one cluster's chain, whose links come in its order: by sequence, then by digest.
+
+    Whether a row's content still is what its digest covers is a question of its own (`check_bodies`), which takes a
+    hundred times as long.
+    """
+    start = anchor or Anchor()
+    sequence, digest = start.sequence, start.manifest_digest
+    numbering = _Numbering(is_whole=anchor is None)
+    for link in links:
+        if link.sequence != sequence + 1 or link.previous_digest != digest:
+            yield _fault(cluster, link, _break(link, sequence))
+        if hashlib.sha256((link.previous_digest + link.body_digest).encode()).hexdigest() != link.manifest_digest:
+            words = "its manifest_digest does not follow from its other digests: one of them was changed"
+            yield _fault(cluster, link, words)
+        number = numbering.of(link)
+        if link.attempt != number:
+            yield _fault(cluster, link, f"it is attempt {number} at its cycle, and says {link.attempt}")
+        sequence, digest = link.sequence, link.manifest_digest
 
 
-def _numbering(rows: Sequence[Row], *, is_whole: bool) -> list[Fault]:
-    """`attempt` is outside the digests, since it follows from the rows before: the first attempt at a cycle is 1."""
-    numbers: dict[tuple[object, str], int] = {}
-    attempts: dict[object, int] = {}
-    found = []
+def check_bodies(rows: Iterable[Row]) -> Iterator[Fault]:
+    """Faults of rows of `cycles`, in any order, whose content is not what was written."""
+    words = "its content is not what its digest covers: it was changed after it was written"
     for row in rows:
-        known = (row["cycle_at"], row["attempt_id"])
-        if known not in numbers:
+        if body_digest(row) != row["body_digest"]:
+            place = _place(row["sequence"], row["row_kind"])
+            yield Fault(row["cluster"], row["cycle_at"], CHAIN, "cycles", place, words, row["attempt_id"])
+
+
+def _break(link: Link, last: int) -> str:
+    """Why a link does not stand on the one before it, whose sequence was `last`."""
+    if link.sequence == last:
+        return "a second row stands at this place of the chain: one of them was added"
+    if link.sequence == last + 1:
+        return "it does not name the digest of the row before it: one of the two was replaced"
+    gone = f"row {last + 1}" if link.sequence == last + 2 else f"rows {last + 1} to {link.sequence - 1}"
+    return f"{gone} before it is missing: removed, or never restored from a copy"
+
+
+class _Numbering:
+    """`attempt` is outside the digests, since it follows from the rows before: the first attempt at a cycle is 1."""
+
+    def __init__(self, *, is_whole: bool) -> None:
+        self._is_whole = is_whole
+        self._attempts: dict[int, list[str]] = {}
+        self._expired: dict[int, int] = {}
+
+    def of(self, link: Link) -> int:
+        """The number that it has to have."""
+        at, name = link.cycle_at, link.attempt_id
+        known = self._attempts.get(at)
+        if known is None:
+            known = self._attempts[at] = []
             # Where earlier rows expired, a cycle may go on with a later attempt.
-            attempts[row["cycle_at"]] = attempts.get(row["cycle_at"], 0 if is_whole else row["attempt"] - 1) + 1
-            numbers[known] = attempts[row["cycle_at"]]
-        if row["attempt"] != numbers[known]:
-            found.append(_fault(row, f"it is attempt {numbers[known]} at its cycle, and says {row['attempt']}"))
-    return found
+            if not self._is_whole:
+                self._expired[at] = link.attempt - 1
+        if name not in known:
+            known.append(name)
+        return self._expired.get(at, 0) + known.index(name) + 1
 
 
-def _fault(row: Row, words: str) -> Fault:
-    place = f"row {row['sequence']}, {row['row_kind']}"
-    return Fault(row["cluster"], row["cycle_at"], CHAIN, "cycles", place, words, row["attempt_id"])
+def _fault(cluster: str, link: Link, words: str) -> Fault:
+    at = _EPOCH + timedelta(microseconds=link.cycle_at)
+    return Fault(cluster, at, CHAIN, "cycles", _place(link.sequence, link.row_kind), words, link.attempt_id)
+
+
+def _place(sequence: int, row_kind: str) -> str:
+    return f"row {sequence}, {row_kind}"

@@ -20,6 +20,7 @@ from evenkeel.audit.verify.kept import Kept
 from evenkeel.audit.verify.loads import LOADS, loads_again
 from evenkeel.audit.verify.recorded import Again, Background, again, other_plan
 from evenkeel.audit.verify.rows import ATTEMPT, OnDemand, Rows
+from evenkeel.audit.verify.stretches import Stretch
 from evenkeel.engine.code import code_digest, code_version
 from evenkeel.errors import SettingsError
 from evenkeel.lake.commits import local_log
@@ -62,32 +63,32 @@ class Verified:
 def verify_attempts(
     session: OnDemand,
     lake: Lake,
-    attempts: Sequence[Attempt],
-    listed: Sequence[Attempt],
+    stretches: Iterable[Stretch],
+    attempts: int,
     *,
     kept: Kept | None = None,
     depth: str = TOPICS,
     by_rows: bool = False,
     progress: Progress = lambda done, total: None,
 ) -> Verified:
-    """Checks what these attempts wrote, and decides those again that decided.
+    """Checks what the attempts of these stretches wrote, `attempts` of them in all, and decides those again that
+    decided.
 
-    `listed`: all attempts on record, whose manifests say which file belongs to whom. `depth` says where deciding again
-    begins: at the topics on record, or at the loads of bundles. With `by_rows` no file stands for its rows.
+    `depth` says where deciding again begins: at the topics on record, or at the loads of bundles. With `by_rows` no
+    file stands for its rows.
     """
-    days = {day.date() for one in attempts for day in (one.cycle_at, one.planned["predecessor_cycle_at"]) if day}
-    near = [attempt for attempt in listed if attempt.cycle_at.date() in days]  # of a year's record a few, most often
-    versions = {write.write_id: attempt.schema_version for attempt in near for write in attempt.writes}
     files_tell = not by_rows and local_log(lake.path("cycles")) is not None
-    files = Files(lake, near if files_tell else ())
     found = Verified()
     done = 0
-    with processes(len(attempts) if files_tell else 0) as deciding:
-        judge = _Judge(session, lake, versions, files, deciding, kept or Kept(), depth, found)
-        for chunk in chunks(attempts):
-            judge.look_at(chunk)
-            done += len(chunk)
-            progress(done, len(attempts))
+    with processes(attempts if files_tell else 0) as deciding:
+        for stretch in stretches:
+            versions = {write.write_id: one.schema_version for one in stretch.near for write in one.writes}
+            files = Files(lake, stretch.near if files_tell else ())
+            judge = _Judge(session, lake, versions, files, deciding, kept or Kept(), depth, found)
+            for chunk in chunks(stretch.attempts):
+                judge.look_at(chunk)
+                done += len(chunk)
+                progress(done, attempts)
     found.faults.sort(key=lambda one: (one.cluster, str(one.cycle_at), one.kind, one.table, one.place))
     return found
 

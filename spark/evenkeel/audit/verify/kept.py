@@ -48,12 +48,12 @@ def read_anchors(lake: str | Path) -> list[Mapping[str, Any]]:
     return [*read_table_if_any(lake, "anchors")]
 
 
-def anchor_of(rows: Iterable[Mapping[str, Any]], anchors: Iterable[Mapping[str, Any]]) -> Anchor | None:
-    """Where a cluster's rows of `cycles` have to begin: after the newest anchor before them, None for the very first.
+def anchor_of(first: int, anchors: Iterable[Mapping[str, Any]]) -> Anchor | None:
+    """Where a cluster's chain, whose `first` row has that sequence, has to begin: after the newest anchor before it,
+    None for the very first.
 
     An upkeep that was killed may have left an anchor whose rows are still there.
     """
-    first = min(row["sequence"] for row in rows)
     before = [one for one in anchors if one["sequence"] < first]
     if not before:
         return None

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 from evenkeel.audit.read import Attempt
 from evenkeel.audit.verify.faults import CHAIN, Fault
 
 
-def check_reads(attempts: Sequence[Attempt]) -> list[Fault]:
-    """Reads that the manifest of the predecessor does not list as they were read; one that is gone is passed over."""
-    known = {(attempt.cluster, attempt.attempt_id): attempt for attempt in attempts}
+def check_reads(attempts: Iterable[Attempt], near: Iterable[Attempt]) -> list[Fault]:
+    """Reads that the manifest of the predecessor, one of those `near`, does not list as they were read; where that is
+    gone they are passed over."""
+    known = {(attempt.cluster, attempt.attempt_id): attempt for attempt in near}
     return [fault for attempt in attempts for fault in _faults(attempt, known)]
 
 
