@@ -36,11 +36,10 @@ def find_cycles(
 
 @dataclass(frozen=True, slots=True)
 class Newest:
-    """Cycles of all clusters, oldest first, and how many `older` ones there are. `clusters`: all on record."""
+    """Cycles of all clusters, by cluster and time, and how many `older` ones there are."""
 
     cycles: list[Attempt]
     older: int
-    clusters: list[str]
 
 
 def newest_cycles(
@@ -59,11 +58,11 @@ def newest_cycles(
     if before is not None:
         known = known.filter(pc.less(known, pa.scalar(before, known.type)))
     if not len(known):
-        return Newest([], 0, clusters)
+        return Newest([], 0)
     newest = known.take(pc.top_k_unstable(known, k=min(most, len(known))))
     first, last = newest[-1].as_py(), newest[0].as_py()
     cycles = [one for name in clusters for one in record.cycles(name, first, last, columns)]
-    return Newest(cycles, len(known) - len(cycles), clusters)
+    return Newest(cycles, len(known) - len(cycles))
 
 
 def clusters_of(record: Record, cluster: str | None) -> list[str]:
