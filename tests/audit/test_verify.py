@@ -101,6 +101,16 @@ def test_the_cycles_decided_enough_to_be_worth_proving(recorded: Path) -> None:
     assert any(row["reads"] for row in planned)
 
 
+def test_of_a_long_chain_it_is_said_that_it_is_looked_at(
+    recorded: Path, verified: Callable[..., Report], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    verified(recorded / "lake", depth=None, say=said.append)
+    monkeypatch.setattr("evenkeel.audit.verify._LONG", 8)
+    verified(recorded / "lake", depth=None, say=said.append)
+    assert said == ["looking at the links of 8 manifests"]
+
+
 def test_a_part_is_verified_by_cluster_time_and_depth(recorded: Path, verified: Callable[..., Report]) -> None:
     last = attempt(recorded / "lake", "modular")
     found = verified(recorded / "lake", cluster="modular", since=last.cycle_at, depth=BUNDLES)

@@ -65,6 +65,7 @@ def run(given: argparse.Namespace) -> int:
         depth=_DEPTHS[given.depth],
         by_rows=given.rows,
         progress=progress,
+        say=lambda text: print(text, file=sys.stderr, flush=True),
     )
     print(json.dumps(as_json(found), indent=2, ensure_ascii=False) if given.json else as_text(found))
     return 0 if found.is_sound else NOT_SOUND

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 __all__ = ["BUNDLES", "CHAIN", "CODE", "CONTENT", "DATA", "TOPICS", "UNKNOWN", "Fault", "Report", "verify"]
 
 _LINKS_AT_ONCE = 20_000
+# So many manifests are not looked at in a moment.
+_LONG = 100_000
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,7 @@ def verify(
     depth: str | None = TOPICS,
     by_rows: bool = False,
     progress: Callable[[int, int], None] = lambda done, total: None,
+    say: Callable[[str], None] = lambda text: None,
 ) -> Report:
     """Checks the links of each cluster's whole chain, and manifests and attempts at cycles of a range (ends included,
     all by default).
@@ -71,6 +74,8 @@ def verify(
     record, span = Record(lake), Span(since or FIRST_MOMENT, until or LAST_MOMENT)
     chains = {name: record.links(name) for name in clusters_of(record, cluster)}
     chains = {name: links for name, links in chains.items() if links.num_rows}
+    if (manifests := sum(links.num_rows for links in chains.values())) >= _LONG:
+        say(f"looking at the links of {manifests:,} manifests")
     anchors = read_anchors(lake)
     faults = [
         fault
