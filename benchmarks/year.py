@@ -1,8 +1,8 @@
 """What else is asked of a year of cycles: seconds and memory, each question a process of its own.
 
 `python -m benchmarks year`, with the options of `explain` and on the same lake. `verify` looks at the year's chain and
-reads the manifests of the range; the lake's rows are templates, which no manifest digests. Goals: at most 10 s, 20 s for
-`verify`, and 2 GB.
+reads the manifests of the range; the lake's rows are templates, which no manifest digests. Goals: at most 10 s, 20 s
+for `verify`, and 2 GB.
 """
 
 from __future__ import annotations
