@@ -2,8 +2,8 @@
 
 Gates: `before:X` and `after:X` for the ledger's `receive`, `sending`, `settle` and `paid`, and for the queues'
 `receive_message`, `change_message_visibility_batch`, `send_message_batch` and `delete_message_batch`; `request` and
-`answer` inside the cluster; `ended` where an agent has ended as it should. Processes are started by a fork server that
-has imported everything already.
+`answer` inside the cluster; `begun` where an agent without such gates listens to signals, and `ended` where an agent
+has ended as it should. Processes are started by a fork server that has imported everything already.
 """
 
 from __future__ import annotations
@@ -77,7 +77,16 @@ def _run(settings: AgentSettings, url: str, gated: bool, environment: dict[str, 
         _gate(Fifo, "_ask", cluster.pass_gate, lambda arguments: str(arguments[1]))
         for name in LEDGER_POINTS:
             _gate(Ledger, name, cluster.pass_gate, lambda _, name=name: name)
-    serve(Agent(settings, ClusterCarrier(cluster.owner, cluster.request), ledger))
+    agent = Agent(settings, ClusterCarrier(cluster.owner, cluster.request), ledger)
+    if not gated:
+        real = agent.run
+
+        def run() -> None:
+            cluster.pass_gate("begun")  # from here on a signal lets it finish; before, it would just be dead
+            real()
+
+        agent.run = run  # type: ignore[method-assign]
+    serve(agent)
     ledger.close()
     cluster.pass_gate("ended")
 

@@ -78,6 +78,7 @@ def run_case(point: str, queues: Pair, folder: Path) -> Case:
         second = start_agent(settings, cluster.url)
         outcomes = collect(queues, [row["command_id"] for row in commands])
         wait_until(lambda: waiting(queues) == 0, 10)  # what was settled and not deleted comes once more
+        assert cluster.arrived("begun")
         second.terminate()
         # The exit code cannot tell: multiprocessing mixes it up where several threads look for it.
         ended = cluster.arrived("ended")
