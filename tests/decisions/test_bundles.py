@@ -98,6 +98,22 @@ def test_the_topic_of_the_highest_hash_lies_in_the_last_bundle() -> None:
     assert str(bundle_of(initial_boundaries(4), topic.hash)) == "0xc0000000_0xffffffff"
 
 
+@pytest.mark.parametrize(
+    ("bounds", "found"),
+    [
+        pytest.param((0x80000000, HIGHEST_HASH), 0, id="below the first boundary"),
+        pytest.param((0, 0x80000000), HIGHEST_HASH, id="above the last boundary"),
+        pytest.param((0, 0x80000000), 0x80000000, id="at a last boundary that is not the highest hash"),
+        pytest.param((0, 0x80000000, 0x40000000), 0x90000000, id="boundaries that are not ascending"),
+        pytest.param((0,), 0, id="one boundary"),
+        pytest.param((), 0, id="no boundary"),
+    ],
+)
+def test_a_hash_outside_all_bundles_is_refused(bounds: tuple[int, ...], found: int) -> None:
+    with pytest.raises(BadRange, match=f"hash 0x{found:08x} lies in no bundle"):
+        bundle_of(bounds, found)
+
+
 def test_short_and_full_names_of_a_topic_hash_alike() -> None:
     names = ["my-topic", "public/default/my-topic", "persistent://public/default/my-topic"]
     assert {parse_topic(name).hash for name in names} == {0x2BAD45F7}

@@ -181,9 +181,21 @@ def ranges_of(boundaries: Sequence[int]) -> tuple[BundleRange, ...]:
 
 
 def bundle_of(boundaries: Sequence[int], topic_hash: int) -> BundleRange:
-    """The bundle that a hash lies in. Total: 0xffffffff lies in the last bundle, where Pulsar's own look-up raises."""
+    """The bundle that a hash lies in; 0xffffffff lies in the last bundle, where Pulsar's own look-up raises.
+
+    `boundaries` are those of one namespace, ascending. `BadRange` where they leave the hash out: it lies below the first
+    or above the last boundary, or there are fewer than two of them.
+    """
     index = min(bisect_right(boundaries, topic_hash), len(boundaries) - 1) - 1
-    return BundleRange(boundaries[index], boundaries[index + 1])
+    if index >= 0:
+        found = BundleRange(boundaries[index], boundaries[index + 1])
+        if found.includes(topic_hash):
+            return found
+    edges = f"{boundary_text(boundaries[0])} to {boundary_text(boundaries[-1])}" if boundaries else "none"
+    raise BadRange(
+        f"hash {boundary_text(topic_hash)} lies in no bundle: the boundaries ({edges}) must ascend from 0x00000000 to "
+        "0xffffffff"
+    )
 
 
 def apply_split(

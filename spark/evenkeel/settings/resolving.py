@@ -154,9 +154,16 @@ def _read_observed(observed: Mapping[str, str], explicit_switches: bool) -> tupl
 
 
 def _follow_switches(values: dict[str, Value], origins: dict[str, Origin]) -> None:
-    """Shedding also needs loadBalancerEnabled; the modular manager's split check does not ask for it."""
+    """Let the brokers' switches switch Evenkeel where nothing else does.
+
+    Shedding also needs loadBalancerEnabled, with either manager. Splitting needs it with the extensible manager only
+    (Pulsar: SplitScheduler); the modular manager's split check (ModularLoadManagerImpl.checkNamespaceBundleSplit) does
+    not ask for it.
+    """
+    extensible = Settings().with_values(values).manager == "extensible"
     for theirs, own in SWITCHES.items():
-        asked = [theirs] if own == "evenkeelSplitEnabled" else [theirs, "loadBalancerEnabled"]
+        needs_balancer = extensible or own != "evenkeelSplitEnabled"
+        asked = [theirs, "loadBalancerEnabled"] if needs_balancer else [theirs]
         if origins[own] == "default":
             values[own] = all(values[name] for name in asked)
             origins[own] = next((origins[name] for name in asked if origins[name] != "default"), "default")
