@@ -183,8 +183,8 @@ def ranges_of(boundaries: Sequence[int]) -> tuple[BundleRange, ...]:
 def bundle_of(boundaries: Sequence[int], topic_hash: int) -> BundleRange:
     """The bundle that a hash lies in; 0xffffffff lies in the last bundle, where Pulsar's own look-up raises.
 
-    `boundaries` are those of one namespace, ascending. `BadRange` where they leave the hash out: it lies below the first
-    or above the last boundary, or there are fewer than two of them.
+    `boundaries` are those of one namespace, ascending. `BadRange` where they leave the hash out: it lies below the
+    first or above the last boundary, or there are fewer than two of them.
     """
     index = min(bisect_right(boundaries, topic_hash), len(boundaries) - 1) - 1
     if index >= 0:
