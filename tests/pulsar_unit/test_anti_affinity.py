@@ -24,7 +24,7 @@ HELD = settings(failureDomainsEnabled=True, loadBalancerBrokerOverloadedThreshol
 
 
 def both(method: str) -> pytest.MarkDecorator:
-    """The extensible manager's class inherits the test; it counts bundles and not namespaces."""
+    """Both managers: the extensible manager's class inherits the test and counts bundles instead of namespaces."""
     return pytest.mark.parametrize(
         "counts_bundles",
         [
@@ -39,7 +39,7 @@ def group(namespaces: Iterable[str], domains: Mapping[str, tuple[str, ...]] | No
 
 
 @both("testAntiAffinityNamespaceFilteringWithDomain")
-def test_filter_with_domains(counts_bundles: bool) -> None:
+def test_a_group_is_spread_over_domains_then_over_brokers(counts_bundles: bool) -> None:
     spaces = [f"my-tenant/my-ns{i}" for i in range(5)]
     domains = {"domain-0": ("brokerName-0", "brokerName-1"), "domain-1": ("brokerName-2", "brokerName-3")}
     brokers = [broker for listed in domains.values() for broker in listed]
@@ -61,7 +61,7 @@ def test_filter_with_domains(counts_bundles: bool) -> None:
 
 
 @both("testAntiAffinityNamespaceFilteringWithoutDomain")
-def test_filter_without_domains(counts_bundles: bool) -> None:
+def test_a_group_is_spread_over_brokers_without_domains(counts_bundles: bool) -> None:
     spaces = [f"my-tenant/my-ns-wo-domain{i}" for i in range(5)]
     brokers = ["broker-0", "broker-1", "broker-2"]
     asked = AntiAffinity(group(spaces), Ownership(), HELD, counts_bundles=counts_bundles)
@@ -79,7 +79,7 @@ def test_filter_without_domains(counts_bundles: bool) -> None:
 
 
 @mirrors(MODULAR_TEST, "testLoadSheddingUtilWithAntiAffinityNamespace")
-def test_unload_only_where_it_helps_modular() -> None:
+def test_modular_unload_is_allowed_only_where_it_spreads_the_group() -> None:
     spaces = [f"my-tenant/my-ns-load-shedding-util{i}" for i in range(5)]
     brokers = ["broker-0", "broker-1", "broker-2"]
     asked = AntiAffinity(group(spaces), Ownership(), HELD)
@@ -92,8 +92,8 @@ def test_unload_only_where_it_helps_modular() -> None:
 
 
 @mirrors(EXTENSIBLE_TEST, "testLoadSheddingUtilWithAntiAffinityNamespace")
-def test_unload_only_where_it_helps_extensible() -> None:
-    """There the test writes down one and the same bundle as owned by broker after broker."""
+def test_extensible_unload_is_allowed_only_where_it_spreads_the_group() -> None:
+    """Pulsar's test records one bundle as owned by one broker after the other."""
     spaces = [f"my-tenant/my-ns-load-shedding-util{i}" for i in range(5)]
     brokers = ["broker-0", "broker-1", "broker-2"]
     owned: dict[str, list[str]] = {}
@@ -107,7 +107,7 @@ DOMAINS = {"domain1": ("localhost:8080",), "domain2": ("localhost:8081",)}
 
 
 @mirrors(MODULAR_TEST, "testBrokerSelectionForAntiAffinityGroup")
-def test_two_namespaces_of_a_group_go_to_two_brokers_modular() -> None:
+def test_modular_placement_puts_two_namespaces_of_a_group_on_two_brokers() -> None:
     load = load_of(report("localhost:8080"), report("localhost:8081"))
     placing = PlacementRound(load, group(["tenant/ns1", "tenant/ns2"], DOMAINS), HELD)
     first, second = (placing.assign(f"tenant/{name}/{FULL}").destination for name in ("ns1", "ns2"))
@@ -123,7 +123,7 @@ def extensible_load() -> ExtensibleLoad:
 
 
 @mirrors(EXTENSIBLE_TEST, "testBrokerSelectionForAntiAffinityGroup")
-def test_two_namespaces_of_a_group_go_to_two_brokers_extensible() -> None:
+def test_extensible_placement_puts_two_namespaces_of_a_group_on_two_brokers() -> None:
     held = HELD.with_values({"loadManagerClassName": EXTENSIBLE})
     placing = ExtensiblePlacementRound(extensible_load(), group(["tenant/ns1", "tenant/ns2"], DOMAINS), {}, held)
     first, second = (placing.assign(f"tenant/{name}/{FULL}").destination for name in ("ns1", "ns2"))

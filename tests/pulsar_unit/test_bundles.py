@@ -32,8 +32,8 @@ TOPIC = f"persistent://{NS1}/topic-1"
 
 
 @mirrors(ONE, "testConstructor")
-def test_a_range_that_is_empty_is_refused_and_the_smallest_is_half_open() -> None:
-    """Open lower and closed upper ends, which Pulsar refuses, cannot be said in Evenkeel."""
+def test_an_empty_range_is_refused_and_the_smallest_is_half_open() -> None:
+    """Pulsar also refuses open lower and closed upper ends; Evenkeel's ranges have neither."""
     for empty in ("0x00000000_0x00000000", "0x00000001_0x00000001"):
         with pytest.raises(BadRange):
             parse_range(empty)
@@ -51,7 +51,7 @@ def test_the_same_range_is_the_same_bundle() -> None:
 
 @mirrors(ONE, "testCompareTo")
 def test_order_of_bundles() -> None:
-    """That Pulsar refuses to compare ranges that overlap has no counterpart: Evenkeel orders any two."""
+    """Pulsar refuses to compare ranges that overlap; Evenkeel orders any two."""
     whole, second = BundleRange(0, 0x40000000), BundleRange(0x20000000, 0x40000000)
     for before in (BundleRange(0, 0x10000000), BundleRange(0, 0x20000000)):
         assert before < second
@@ -174,13 +174,13 @@ NAMES = "pulsar-common TopicNameTest"
         " ",
     ],
 )
-def test_names_that_are_refused(text: str) -> None:
+def test_malformed_topic_names_are_refused(text: str) -> None:
     with pytest.raises(BadName):
         parse_topic(text)
 
 
 @mirrors(NAMES, "topic")
-def test_partitions() -> None:
+def test_the_partition_number_in_a_topic_name() -> None:
     mine = parse_topic("persistent://myprop/myns/mytopic")
     assert mine.partition == -1
     second = parse_topic(f"{mine.name}-partition-2")
@@ -195,7 +195,7 @@ def test_partitions() -> None:
 
 
 @mirrors(NAMES, "testTopicNameWithoutCluster")
-def test_parts_of_a_name() -> None:
+def test_parts_of_a_topic_name() -> None:
     topic = parse_topic("persistent://tenant/namespace/topic")
     assert topic.name == "persistent://tenant/namespace/topic"
     assert (topic.domain, topic.namespace, topic.local_name) == ("persistent", "tenant/namespace", "topic")
@@ -203,7 +203,7 @@ def test_parts_of_a_name() -> None:
 
 
 @mirrors(NAMES, "testShortTopicName")
-def test_short_names() -> None:
+def test_short_topic_names_are_completed() -> None:
     topic = parse_topic("short-topic")
     assert (topic.domain, topic.namespace, topic.local_name) == ("persistent", "public/default", "short-topic")
     topic = parse_topic("test-tenant/test-namespace/test-short-topic")
@@ -215,7 +215,7 @@ def test_short_names() -> None:
 
 
 @mirrors(NAMES, "testTwoKeyWordPartition")
-def test_a_partition_of_a_topic_that_is_named_like_one() -> None:
+def test_a_partition_of_a_topic_whose_own_name_contains_the_keyword() -> None:
     topic = parse_topic("tenant1/namespace1/tp1-partition-0-DLQ")
     assert topic.partition == -1
     partition = parse_topic(f"{topic.name}-partition-0")
@@ -224,5 +224,5 @@ def test_a_partition_of_a_topic_that_is_named_like_one() -> None:
 
 
 @mirrors("NamespaceServiceTest", "testHeartbeatNamespaceMatch")
-def test_heartbeat_namespace() -> None:
+def test_a_heartbeat_namespace_is_recognised() -> None:
     assert is_heartbeat_or_sla("pulsar/localhost:8080")

@@ -80,7 +80,7 @@ def test_percent_of_memory() -> None:
 
 @mirrors(LOCAL, "testMaxResourceUsage")
 def test_highest_usage_leaves_the_heap_out() -> None:
-    """Of the stored test (before 4.2) the weighted part counts the heap; 4.2.4 has no weight for it: 4 % × 0.5."""
+    """The test (before 4.2) also weighs the heap; 4.2.4 has no such weight, so 4 % × 0.5 is the highest."""
     data = reported(1, 800, 0.0, 0.0)
     assert plain_maximum(data) == pytest.approx(0.04, abs=1e-5)
     assert weighted_maximum(data, HALF_WEIGHTS) == pytest.approx(0.02, abs=1e-5)
@@ -165,7 +165,7 @@ def test_top_list_of_random_figures(seed: int) -> None:
 
 
 @mirrors(TOP, "testPartitionSortCompareToContractViolationIssue")
-def test_top_hundred_of_a_thousand_near_the_steps() -> None:
+def test_top_hundred_of_a_thousand_nearly_equal_bundles() -> None:
     chance = JavaRandom(0)
     figures = {}
     for i in range(1000):
@@ -185,7 +185,7 @@ def test_top_hundred_of_a_thousand_near_the_steps() -> None:
 
 
 @mirrors("SimpleLoadManagerImplTest", "testNamespaceBundleStats")
-def test_what_bundles_are_compared_by() -> None:
+def test_every_figure_takes_part_in_the_comparison_of_bundles() -> None:
     less = stats(
         rate_out=10_000.0,
         producers=1,
@@ -210,5 +210,5 @@ def test_what_bundles_are_compared_by() -> None:
 
 @mirrors("extensions.reporter.TopBundleLoadDataReporterTest", "testGenerateLoadData")
 @pytest.mark.parametrize("k", [2, 1, 0])
-def test_nothing_is_reported_of_bundles_without_throughput(k: int) -> None:
+def test_top_list_is_empty_without_throughput(k: int) -> None:
     assert top({B1: stats(rate_in=500.0), B2: stats(rate_in=10_000.0)}, k) == top({}, k) == []

@@ -33,7 +33,7 @@ def candidates(found: BrokerFilters) -> set[str]:
 
 
 def versions(**found: str) -> dict[str, BrokerReport]:
-    """Brokers localhost:6650 and so on, by the last two figures of the port."""
+    """Brokers of these versions; a keyword `p50` is localhost:6650."""
     return {
         f"localhost:66{port[1:]}": report(f"localhost:66{port[1:]}", load_manager=EXTENSIBLE, version=version)
         for port, version in found.items()
@@ -49,7 +49,7 @@ def test_no_brokers_to_filter() -> None:
 
 
 @mirrors(VERSIONS, "testDisabledFilter")
-def test_versions_do_not_matter_unless_asked_for() -> None:
+def test_versions_play_no_part_while_the_filter_is_off() -> None:
     brokers = versions(p50="2.10.0", p51="2.10.1")
     assert candidates(filters(brokers, preferLaterVersions=False)) == set(brokers)
 
@@ -63,17 +63,17 @@ def test_versions_do_not_matter_unless_asked_for() -> None:
         ({"p50": "2.10.0", "p51": "2.10.1-SNAPSHOT", "p52": "2.10.1", "p53": "2.10.2-SNAPSHOT"}, {53}),
     ],
 )
-def test_newest_version(found: dict[str, str], expected: set[int]) -> None:
+def test_only_brokers_of_the_newest_version_are_candidates(found: dict[str, str], expected: set[int]) -> None:
     assert candidates(filters(versions(**found), preferLaterVersions=True)) == {f"localhost:66{n}" for n in expected}
 
 
 @mirrors(VERSIONS, "testInvalidVersionString")
-def test_a_version_that_cannot_be_read() -> None:
+def test_an_unreadable_version_is_reported() -> None:
     assert filters(versions(p50="xxx"), preferLaterVersions=True).unreadable_version
 
 
 @mirrors("extensions.filter.BrokerLoadManagerClassFilterTest", "test")
-def test_brokers_of_the_same_load_manager() -> None:
+def test_only_brokers_of_the_same_load_manager_are_candidates() -> None:
     managers = [EXTENSIBLE, EXTENSIBLE, MODULAR, MODULAR, None]
     brokers = {f"broker{n}:8080": report(f"broker{n}:8080", load_manager=m) for n, m in enumerate(managers, start=1)}
     assert candidates(filters(brokers)) == {"broker1:8080", "broker2:8080"}
@@ -81,7 +81,7 @@ def test_brokers_of_the_same_load_manager() -> None:
 
 
 @mirrors("extensions.filter.BrokerMaxTopicCountFilterTest", "test")
-def test_brokers_with_too_many_topics() -> None:
+def test_brokers_with_too_many_topics_are_no_candidates() -> None:
     most = settings().loadBalancerBrokerMaxTopics
     brokers = {f"broker{n}:8080": report(f"broker{n}:8080", load_manager=EXTENSIBLE) for n in range(1, 5)}
     loads = {
@@ -131,7 +131,7 @@ class Averages:
 
 
 @mirrors(PLACE, "testSelect")
-def test_broker_well_below_the_mean() -> None:
+def test_the_broker_well_below_the_mean_usage_is_chosen() -> None:
     found = Averages(b1=10, b2=30, b3=60, b4=5)
     assert found.best(THREE) == ("1",)
     for broker, value in zip(THREE, (20, 30, 50), strict=True):
@@ -148,7 +148,7 @@ def test_broker_well_below_the_mean() -> None:
 
 
 @mirrors(PLACE, "testArithmeticException")
-def test_broker_well_below_the_mean_of_averages_set_by_hand() -> None:
+def test_the_broker_well_below_the_mean_is_chosen_with_averages_set_by_hand() -> None:
     found = Averages(b1=10, b2=30, b3=60, b4=5)
     loads = found.loads()
     loads |= {name: BrokerLoadData(weighted_max_ema=load) for name, load in (("1", 0.1), ("2", 0.3), ("4", 0.05))}
@@ -156,7 +156,7 @@ def test_broker_well_below_the_mean_of_averages_set_by_hand() -> None:
 
 
 @mirrors(PLACE, "testNoLoadDataBrokers")
-def test_brokers_without_load_data() -> None:
+def test_placement_among_brokers_without_load_data() -> None:
     brokers = ["1", "2", "5"]
     assert Averages(b1=50, b2=100).best(brokers) == ("1",)
     assert set(Averages(b1=100, b2=100).best(brokers)) <= set(brokers)
@@ -185,13 +185,13 @@ def test_bundles_of_an_excluded_namespace_go_in_turns() -> None:
 
 @mirrors(IMPL, "testFilterHasException")
 def test_placement_goes_on_without_a_filter_that_fails() -> None:
-    """Of Evenkeel's filters only that of versions can fail."""
+    """The filter of versions is the only one of Evenkeel's that can fail."""
     found = placing(versions(p50="xxx", p51="4.2.4"), preferLaterVersions=True).assign(f"public/test/{FULL}")
     assert found.destination is not None
 
 
 @mirrors(IMPL, "testMoreThenOneFilter")
-def test_a_filter_before_the_one_that_fails_counts() -> None:
+def test_a_filter_before_the_one_that_fails_still_applies() -> None:
     brokers = versions(p50="4.2.4", p51="xxx")
     brokers["localhost:6650"] = report("localhost:6650", load_manager=MODULAR, version="4.2.4")
     found = placing(brokers, preferLaterVersions=True).assign(f"public/test/{FULL}")

@@ -72,13 +72,13 @@ def test_no_split_without_figures() -> None:
 
 
 @mirrors(SPLIT, "testNoBundleOwner")
-def test_no_split_of_bundles_of_others() -> None:
+def test_no_split_of_bundles_that_another_broker_owns() -> None:
     made = decide({WHOLE: BUSY, PART: BUSY}, not_owned={WHOLE, PART})
     assert (made.splits, made.failures) == ((), 0)
 
 
 @mirrors(SPLIT, "testSplittingBundle")
-def test_no_split_next_to_a_split() -> None:
+def test_no_split_next_to_a_bundle_that_is_being_split() -> None:
     made = decide({WHOLE: BUSY, PART: BUSY}, splitting=[WHOLE])
     assert (made.splits, made.failures) == ((), 0)
 

@@ -27,10 +27,10 @@ NAMESPACE = "pulsar/use/testns-1"
 BUNDLE = f"{NAMESPACE}/{FULL}"
 
 
-def standing(
+def verdicts(
     brokers: list[str], bundle: str = BUNDLE, policies: dict[str, IsolationPolicy] | None = None
 ) -> dict[str, str]:
-    """For each broker "allowed", or why it may not own the bundle."""
+    """Broker -> "allowed", or the rule that forbids it to own the bundle."""
     known = Policies(isolation={"policy1": DEFAULT} if policies is None else policies)
     named = {f"{broker}:8080": report(f"{broker}:8080") for broker in brokers}
     found = Isolation(known, named, settings()).allowed(bundle)
@@ -39,33 +39,33 @@ def standing(
 
 
 def no_failover() -> dict[str, IsolationPolicy]:
-    """The policy, so that secondary brokers stay secondary however few primary ones are there."""
+    """The policy without failover: secondary brokers stay secondary however few primary ones are up."""
     return {"policy1": IsolationPolicy(DEFAULT.namespaces, DEFAULT.primary, DEFAULT.secondary, 0)}
 
 
 @mirrors(IMPL, "testIsPrimaryOrSecondaryBroker")
-def test_primary_or_secondary() -> None:
+def test_brokers_are_primary_secondary_or_outside_the_policy() -> None:
     names = [f"prod1-broker{n}.messaging.use.example.com" for n in (2, 5)] + ["broker-X.messaging.use.example.com"]
-    found = standing(names, policies=no_failover())
+    found = verdicts(names, policies=no_failover())
     assert [found[name] for name in names] == ["allowed", "secondary", "outside_policy"]
 
 
 @mirrors(IMPL, "testFindBrokers")
-def test_find_brokers() -> None:
+def test_brokers_that_match_a_policy() -> None:
     names = [f"prod1-broker{n}.messaging.{region}.example.com" for n in range(10) for region in ("use", "usw")]
-    primary = [name for name, why in standing(names, policies=no_failover()).items() if why == "allowed"]
+    primary = [name for name, why in verdicts(names, policies=no_failover()).items() if why == "allowed"]
     assert sorted(primary) == [f"prod1-broker{n}.messaging.use.example.com" for n in (1, 2, 3)]
     fails_over = {"policy1": IsolationPolicy(DEFAULT.namespaces, DEFAULT.primary, DEFAULT.secondary, 99)}
-    either = [name for name, why in standing(names, policies=fails_over).items() if why == "allowed"]
+    either = [name for name, why in verdicts(names, policies=fails_over).items() if why == "allowed"]
     assert sorted(either) == [f"prod1-broker{n}.messaging.use.example.com" for n in range(10)]
-    assert standing([]) == {}
+    assert verdicts([]) == {}
 
 
 @mirrors("pulsar-common MinAvailablePolicyTest", "testMinAvailablePolicty")
 @pytest.mark.parametrize(("primaries", "fails_over"), [(15, False), (2, True)])
-def test_secondaries_where_too_few_primaries_are_there(primaries: int, fails_over: bool) -> None:
+def test_secondary_brokers_are_allowed_where_too_few_primary_ones_are_up(primaries: int, fails_over: bool) -> None:
     policies = {"p": IsolationPolicy((".*",), ("primary.*",), ("secondary",), 3)}
-    found = standing([f"primary{n}" for n in range(primaries)] + ["secondary"], policies=policies)
+    found = verdicts([f"primary{n}" for n in range(primaries)] + ["secondary"], policies=policies)
     assert (found["secondary"] == "allowed") is fails_over
 
 
@@ -77,7 +77,7 @@ def test_policy_of_a_namespace() -> None:
 
 
 @mirrors(POLICIES, "testSetPolicy")
-def test_a_second_policy() -> None:
+def test_two_policies_each_cover_their_namespaces() -> None:
     second = IsolationPolicy(
         ("pulsar/use/TESTNS.*",),
         ("prod1-broker[45].messaging.use.example.com",),
@@ -90,10 +90,10 @@ def test_a_second_policy() -> None:
 
 
 @mirrors(POLICIES, "testBrokerAssignment")
-def test_primary_secondary_and_shared() -> None:
+def test_primary_secondary_and_shared_brokers() -> None:
     primary, secondary = "prod1-broker1.messaging.use.example.com", "prod1-broker4.messaging.use.example.com"
-    assert standing([primary, secondary], policies=no_failover()) == {primary: "allowed", secondary: "secondary"}
-    shared = standing(["use.example.com", primary], f"pulsar/use1/testns-1/{FULL}")
+    assert verdicts([primary, secondary], policies=no_failover()) == {primary: "allowed", secondary: "secondary"}
+    shared = verdicts(["use.example.com", primary], f"pulsar/use1/testns-1/{FULL}")
     assert shared == {"use.example.com": "allowed", primary: "reserved_by_policy"}
 
 
@@ -119,7 +119,7 @@ def registered(name: str, **more: Any) -> BrokerReport:
         (2, (3,), set()),
     ],
 )
-def test_extensible_filter(least: int, numbers: tuple[int, ...], expected: set[int]) -> None:
+def test_extensible_filter_of_isolation_policies(least: int, numbers: tuple[int, ...], expected: set[int]) -> None:
     policies = Policies(isolation={"p": IsolationPolicy(("my-tenant/my-ns",), ("broker1",), ("broker2",), least)})
     brokers = [registered(f"broker{n}:8080") for n in numbers]
     assert filtered(brokers, policies, f"my-tenant/my-ns/{FULL}") == {f"broker{n}:8080" for n in expected}
@@ -140,7 +140,7 @@ def test_extensible_filter_of_topic_domains() -> None:
 
 
 @mirrors("admin.AdminApi2Test", "brokerNamespaceIsolationPoliciesUpdateOnTime")
-def test_a_namespace_whose_brokers_are_not_there_is_not_placed() -> None:
+def test_a_namespace_without_a_matching_broker_is_not_placed() -> None:
     bundle = f"tenant/test_ns1_iso/{FULL}"
     load = LoadData({"localhost:8080": report("localhost:8080")})
 

@@ -35,8 +35,8 @@ def gates_of(load: LoadData, policies: Policies, held: Settings) -> UnloadGates:
 
 
 @mirrors(IMPL, "testCandidateConsistency")
-def test_bundles_are_spread_and_go_to_the_broker_that_is_left() -> None:
-    """Switched off in Pulsar."""
+def test_bundles_are_spread_and_all_go_to_the_last_broker_up() -> None:
+    """Pulsar has this test disabled."""
     both = load_of(report(PRIMARY), report(SECONDARY))
     placing = PlacementRound(both, Policies(), OVERLOAD)
     assert {placing.assign(f"{i}/{i}/{FULL}").destination for i in range(2)} == {PRIMARY, SECONDARY}
@@ -44,14 +44,15 @@ def test_bundles_are_spread_and_go_to_the_broker_that_is_left() -> None:
     assert {alone.assign(f"{i}/{i}/{FULL}").destination for i in range(2, 7)} == {PRIMARY}
 
 
-def sixteen(namespace: str, count: int = 16) -> list[str]:
+def bundles_in(namespace: str, count: int = 16) -> list[str]:
+    """The names of the bundles of a namespace created with so many."""
     return [bundle_name(namespace, found) for found in ranges_of(initial_boundaries(count))]
 
 
 @mirrors(IMPL, "testEvenBundleDistribution")
 def test_bundles_of_a_namespace_are_spread_evenly_although_one_is_busy() -> None:
-    """Switched off in Pulsar."""
-    names = sixteen("test/test")
+    """Pulsar has this test disabled."""
+    names = bundles_in("test/test")
     load = load_of(report(PRIMARY), report(SECONDARY), histories={names[0]: history(rate_in=1000.0)})
     placing = PlacementRound(load, Policies(), OVERLOAD)
     given = [placing.assign(name).destination for name in names]
@@ -61,8 +62,8 @@ def test_bundles_of_a_namespace_are_spread_evenly_although_one_is_busy() -> None
 
 @mirrors(IMPL, "testMaxTopicDistributionToBroker")
 def test_a_broker_with_too_many_topics_gets_no_more_bundles() -> None:
-    """Pulsar's test compares an Optional with a String and so passes always; this is what it means."""
-    names = sixteen("test/test", 50)
+    """Pulsar's test compares an Optional with a String and always passes; its intent is tested here."""
+    names = bundles_in("test/test", 50)
     many = OVERLOAD.loadBalancerBrokerMaxTopics + 10
     load = load_of(report(PRIMARY), report(SECONDARY), histories={names[0]: history(topics=many, rate_in=1000.0)})
     placing = PlacementRound(load, Policies(), OVERLOAD)
@@ -74,7 +75,7 @@ def test_a_broker_with_too_many_topics_gets_no_more_bundles() -> None:
 
 @dataclass
 class Leader:
-    """The leader with a busy broker that has two bundles of 100 and 200 msg/s and no throughput, and an idle one."""
+    """A leader over an idle broker and a busy one, which has bundles of 100 and 200 msg/s without throughput."""
 
     cpu: float = 0.0
     recently_unloaded: dict[str, int] = field(default_factory=dict)
@@ -82,7 +83,7 @@ class Leader:
     policies: Policies = field(default_factory=Policies)
 
     def shed(self) -> dict[str, str | None]:
-        """Bundle -> destination of what the round unloads."""
+        """One round, a minute after the last: unloaded bundle -> destination."""
         self.now += 60_000
         figures = {FIRST: stats(rate_in=100.0), SECOND: stats(rate_in=200.0)}
         brokers = {
@@ -126,7 +127,7 @@ def test_an_overloaded_broker_sheds_one_bundle_per_round_and_equal_ones_by_name(
 
 
 @mirrors(IMPL, "testUnloadBundleMetric")
-def test_how_many_bundles_and_brokers_unload() -> None:
+def test_the_number_of_bundles_unloaded_per_round() -> None:
     leader = Leader(cpu=90.0)
     assert [len(leader.shed()) for _ in range(3)] == [1, 1, 0]
     leader.recently_unloaded.clear()
@@ -152,7 +153,9 @@ def policy(namespaces: str, primary: str, secondary: str, least: int) -> Policie
         (2, ["broker3:8080"], set()),
     ],
 )
-def test_primary_and_secondary_brokers(least: int, available: list[str], expected: set[str]) -> None:
+def test_secondary_brokers_are_candidates_below_the_minimum_of_primary_ones(
+    least: int, available: list[str], expected: set[str]
+) -> None:
     policies = policy("my-property/my-ns.*", "localhost0", "localhost1", least)
     brokers = {name: report(name) for name in available}
     found = Isolation(policies, brokers, settings()).allowed(f"my-property/my-ns/{FULL}")
@@ -172,22 +175,20 @@ def test_policies_decide_whether_a_bundle_may_leave() -> None:
     assert may_leave(policy("my-tenant/my-ns.*", "localhost", "localhost", 1), PRIMARY)
 
 
-def split_off(
-    namespace: str, count: int, topic: str
-) -> tuple[str, dict[str, BundleHistory], list[BundleHistory | None]]:
-    """A round in which the bundle of a topic is split: its name, what is remembered after it, and a round later."""
+def split_off(namespace: str, count: int, topic: str) -> tuple[str, dict[str, BundleHistory], dict[str, BundleHistory]]:
+    """Splits the bundle of a topic: its name, and the averages of all bundles after that round and a round later."""
     bounds = {namespace: initial_boundaries(count)}
     parent = bundle_name(namespace, bundle_of(bounds[namespace], topic_hash(topic)))
-    figures = {name: stats(topics=1001 if name == parent else 1) for name in sixteen(namespace, count)}
+    figures = {name: stats(topics=1001 if name == parent else 1) for name in bundles_in(namespace, count)}
     brokers = {PRIMARY: report(PRIMARY, figures, stats=figures), SECONDARY: report(SECONDARY)}
     before = update_histories({}, brokers)
     assert parent in before
     plan = decide_splits(brokers, before, {namespace: count}, settings())
     assert list(plan.splits) == [parent]
-    left = histories_after_splits(before, plan, bounds)
-    children = {name: stats(topics=5) for name in sixteen(namespace, count) if name != parent}
-    later = update_histories(left, {PRIMARY: report(PRIMARY, children, stats=children), SECONDARY: report(SECONDARY)})
-    return parent, left, [later.get(parent)]
+    after = histories_after_splits(before, plan, bounds)
+    children = {name: stats(topics=5) for name in bundles_in(namespace, count) if name != parent}
+    later = update_histories(after, {PRIMARY: report(PRIMARY, children, stats=children), SECONDARY: report(SECONDARY)})
+    return parent, after, later
 
 
 @pytest.mark.parametrize(
@@ -214,9 +215,9 @@ def split_off(
     ],
 )
 def test_the_averages_of_a_split_bundle_are_forgotten(namespace: str, count: int, topic: str) -> None:
-    parent, left, later = split_off(namespace, count, topic)
-    assert parent not in left
-    assert later == [None]
+    parent, after, later = split_off(namespace, count, topic)
+    assert parent not in after
+    assert parent not in later
 
 
 @mirrors("NamespaceServiceTest", "testModularLoadManagerRemoveBundleAndLoad")
@@ -287,8 +288,8 @@ def test_a_bundle_over_its_limit_is_split_and_its_children_unloaded() -> None:
 
 
 @mirrors("LoadBalancerTest", "testNamespaceBundleAutoSplit")
-def test_every_limit_splits_where_it_is_passed() -> None:
-    """Pulsar's test is of SimpleLoadManagerImpl, which has the same limits; the averages are what it reports."""
+def test_a_bundle_over_any_limit_is_split() -> None:
+    """Pulsar's test runs SimpleLoadManagerImpl, which has the same limits."""
     held = settings()
     topics, sessions = held.loadBalancerNamespaceBundleMaxTopics, held.loadBalancerNamespaceBundleMaxSessions
     rate, flow = held.loadBalancerNamespaceBundleMaxMsgRate, held.loadBalancerNamespaceBundleMaxBandwidthMbytes * MIB

@@ -23,7 +23,7 @@ STRATEGY = "ModularLoadManagerStrategyTest"
 BUNDLE = f"test/ns/{FULL}"
 
 
-def around(load: LoadData, held: Settings, ownership: Ownership | None = None) -> Surroundings:
+def view(load: LoadData, held: Settings, ownership: Ownership | None = None) -> Surroundings:
     ownership = ownership or Ownership()
     return Surroundings(
         brokers=load.brokers,
@@ -40,7 +40,7 @@ def follow(placing: ByAverages, found: BundleHistory, candidates: list[str]) -> 
 
 
 @mirrors(STRATEGY, "testAvgShedderWithPreassignedBroker")
-def test_avg_shedder_follows_its_plan() -> None:
+def test_avg_shedder_places_a_bundle_where_it_was_planned() -> None:
     placing, found = ByAverages(), history()
     placing.plan(BUNDLE, found, "1")
     assert follow(placing, found, ["1", "2", "3"]) == ("1",)
@@ -50,7 +50,7 @@ def test_avg_shedder_follows_its_plan() -> None:
 
 
 @mirrors(STRATEGY, "testAvgShedderWithoutPreassignedBroker")
-def test_avg_shedder_without_a_plan() -> None:
+def test_avg_shedder_without_a_plan_keeps_what_it_drew() -> None:
     placing, found = ByAverages(), history()
     candidates = ["1", "2", "3"]
     drawn = follow(placing, found, candidates)[0]
@@ -68,7 +68,7 @@ def calm(name: str) -> BrokerReport:
 
 
 @mirrors(STRATEGY, "testLeastLongTermMessageRate")
-def test_least_long_term_message_rate() -> None:
+def test_least_long_term_message_rate_passes_over_overloaded_brokers() -> None:
     load = load_of(calm("1"), calm("2"), calm("3"))
     rates = {"1": 100.0, "2": 200.0, "3": 300.0}
 
@@ -101,14 +101,14 @@ def busy(name: str, percent: float, bundles: tuple[str, ...] = (BUNDLE,)) -> Bro
 
 
 def choose(load: LoadData, candidates: list[str], state: PlacementState) -> tuple[tuple[str, ...], PlacementState]:
-    """The brokers one of which Pulsar draws, and the state after it."""
+    """The brokers of which Pulsar draws one, and the state after the choice."""
     held = settings(**WEIGHTED)
     best = least_usage.select(candidates, standings(load, held), state, held)
     return best.brokers, best.after(state)
 
 
 @mirrors(STRATEGY, "testLeastResourceUsageWithWeight")
-def test_least_resource_usage() -> None:
+def test_least_resource_usage_over_rounds() -> None:
     load = load_of(busy("1", 10), busy("2", 30), busy("3", 60), busy("4", 5))
     _, state = choose(load, ["1", "2", "3", "4"], {})
     three = ["1", "2", "3"]
@@ -137,7 +137,7 @@ def test_least_resource_usage_with_averages_of_other_brokers() -> None:
 
 
 @mirrors(STRATEGY, "testRoundRobinBrokerSelector")
-def test_round_robin() -> None:
+def test_round_robin_takes_brokers_in_turn() -> None:
     turn = round_robin.FIRST_TURN
 
     def take(*brokers: str) -> str | None:
@@ -168,14 +168,14 @@ def test_usage_of_brokers_that_are_gone_is_forgotten() -> None:
 
 
 @mirrors("impl.LoadManagerSharedTest", "testRemoveMostServicingBrokersForNamespace")
-def test_brokers_with_the_fewest_bundles_of_the_namespace() -> None:
+def test_only_brokers_with_the_fewest_bundles_of_the_namespace_are_candidates() -> None:
     namespace = "tenant1/ns1"
     asked = f"{namespace}/0x00000000_0x40000000"
     ownership = Ownership()
     load = load_of(report("broker1"), report("broker2"), report("broker3"))
 
     def left(*candidates: str) -> set[str]:
-        return set(fewest_bundles(asked, candidates, around(load, settings(), ownership)).brokers)
+        return set(fewest_bundles(asked, candidates, view(load, settings(), ownership)).brokers)
 
     assert left() == set()
     assert left("broker1") == {"broker1"}
@@ -191,7 +191,7 @@ def test_brokers_with_the_fewest_bundles_of_the_namespace() -> None:
 
 
 @mirrors("impl.BrokerLoadManagerClassFilterTest", "test")
-def test_brokers_of_the_leaders_load_manager() -> None:
+def test_only_brokers_of_the_leaders_load_manager_are_candidates() -> None:
     load = load_of(
         report("broker1", load_manager=MODULAR),
         report("broker2", load_manager=EXTENSIBLE),
@@ -199,14 +199,14 @@ def test_brokers_of_the_leaders_load_manager() -> None:
     )
     for leaders, expected in ((MODULAR, "broker1"), (EXTENSIBLE, "broker2")):
         held = settings(loadManagerClassName=leaders)
-        assert same_load_manager(BUNDLE, load.brokers, around(load, held)).brokers == (expected,)
+        assert same_load_manager(BUNDLE, load.brokers, view(load, held)).brokers == (expected,)
 
 
 @mirrors("BrokerVersionFilterTest", "testLatestVersion")
-def test_brokers_of_the_newest_version() -> None:
+def test_only_brokers_of_the_newest_version_are_candidates() -> None:
     versions = {"broker1": "1.1.0-SNAPSHOT", "broker2": "1.1.0-SNAPSHOT", "broker3": "1.2.0-SNAPSHOT"}
     load = load_of(*(report(name, version=version) for name, version in versions.items()))
     highest = max(rank for rank in map(version_rank, versions.values()) if rank is not None)
     assert highest[0] == (1, 2, 0)
     held = settings(preferLaterVersions=True)
-    assert newest_version(BUNDLE, load.brokers, around(load, held)).brokers == ("broker3",)
+    assert newest_version(BUNDLE, load.brokers, view(load, held)).brokers == ("broker3",)

@@ -30,7 +30,7 @@ ONE_BUNDLE = {named("bundle-1"): history(throughput_in=1000, throughput_out=1000
 
 
 def unloads(shed: Shed) -> dict[str, list[str]]:
-    """Broker -> bundles in the order chosen, by the short names."""
+    """Broker -> its unloaded bundles by short name, in the order chosen."""
     found: dict[str, list[str]] = {}
     for bundle, broker in shed.unloads:
         found.setdefault(broker, []).append(short(bundle))
@@ -47,7 +47,7 @@ def threshold(load: LoadData, lower_boundary: bool = False) -> dict[str, list[st
 
 
 def ten_bundles(with_another: str | None) -> LoadData:
-    """broker-1 nearly full, with bundles of 1, 2, … 10 MiB/s each way; another idle one with as many bundles."""
+    """A nearly full broker-1 with bundles of 1, 2, … 10 MiB/s each way, and an idle broker with equal bundles."""
     histories: dict[str, BundleHistory] = {}
     total = 0.0
     theirs = set()
@@ -71,47 +71,47 @@ def ten_bundles(with_another: str | None) -> LoadData:
 
 
 @mirrors(THRESHOLD, "testNoBrokers")
-def test_threshold_no_brokers() -> None:
+def test_threshold_shedder_without_brokers() -> None:
     assert threshold(load_of()) == {}
 
 
 @mirrors(OVERLOAD, "testNoBrokers")
-def test_overload_no_brokers() -> None:
+def test_overload_shedder_without_brokers() -> None:
     assert overload(load_of()) == {}
 
 
 @mirrors(THRESHOLD, "testBrokersWithNoBundles")
-def test_threshold_no_bundles() -> None:
+def test_threshold_shedder_without_bundles() -> None:
     assert threshold(load_of(report("broker-1", **NEARLY_FULL))) == {}
 
 
 @mirrors(OVERLOAD, "testBrokersWithNoBundles")
-def test_overload_no_bundles() -> None:
+def test_overload_shedder_without_bundles() -> None:
     assert overload(load_of(report("broker-1", **NEARLY_FULL))) == {}
 
 
 @mirrors(THRESHOLD, "testBrokerNotReachThreshold")
-def test_threshold_not_reached() -> None:
+def test_threshold_shedder_leaves_a_broker_below_the_threshold() -> None:
     assert threshold(load_of(report("broker-1", ONE_BUNDLE, **HALF_FULL), histories=ONE_BUNDLE)) == {}
 
 
 @mirrors(OVERLOAD, "testBrokerNotOverloaded")
-def test_overload_not_reached() -> None:
+def test_overload_shedder_leaves_a_broker_below_the_threshold() -> None:
     assert overload(load_of(report("broker-1", ONE_BUNDLE, **HALF_FULL), histories=ONE_BUNDLE)) == {}
 
 
 @mirrors(THRESHOLD, "testBrokerWithSingleBundle")
-def test_threshold_sole_bundle() -> None:
+def test_threshold_shedder_leaves_a_sole_bundle() -> None:
     assert threshold(load_of(report("broker-1", ONE_BUNDLE, **NEARLY_FULL), histories=ONE_BUNDLE)) == {}
 
 
 @mirrors(OVERLOAD, "testBrokerWithSingleBundle")
-def test_overload_sole_bundle() -> None:
+def test_overload_shedder_leaves_a_sole_bundle() -> None:
     assert overload(load_of(report("broker-1", ONE_BUNDLE, **NEARLY_FULL), histories=ONE_BUNDLE)) == {}
 
 
 def one_far_above() -> LoadData:
-    """CPU at 140 % against 10 %, and a throughput without bounds; one of its two bundles is known."""
+    """A broker at 140 % of CPU with unbounded throughput, one of its two bundles measured, and a broker at 10 %."""
     alike = {"memory": usage(10, 100), "direct_memory": usage(10, 100), **HALF_FULL}
     busy = report(
         "broker-2",
@@ -125,12 +125,12 @@ def one_far_above() -> LoadData:
 
 
 @mirrors(THRESHOLD, "testBrokerReachThreshold")
-def test_threshold_reached() -> None:
+def test_threshold_shedder_unloads_above_the_threshold() -> None:
     assert threshold(one_far_above())
 
 
 @mirrors(THRESHOLD, "testCleanCache")
-def test_threshold_forgets_brokers_that_are_gone() -> None:
+def test_threshold_shedder_forgets_the_averages_of_brokers_that_are_gone() -> None:
     held = settings(lowerBoundarySheddingEnabled=False)
     first = threshold_shedder.shed(one_far_above(), {}, held)
     assert first.unloads
@@ -141,17 +141,17 @@ def test_threshold_forgets_brokers_that_are_gone() -> None:
 
 
 @mirrors(THRESHOLD, "testBrokerWithMultipleBundles")
-def test_threshold_several_bundles() -> None:
+def test_threshold_shedder_takes_the_heaviest_bundles() -> None:
     assert threshold(ten_bundles("broker2")) == {"broker-1": ["bundle-10", "bundle-9", "bundle-8"]}
 
 
 @mirrors(OVERLOAD, "testBrokerWithMultipleBundles")
-def test_overload_several_bundles() -> None:
+def test_overload_shedder_takes_the_heaviest_bundles() -> None:
     assert overload(ten_bundles("another-broker")) == {"broker-1": ["bundle-10", "bundle-9"]}
 
 
 @mirrors(OVERLOAD, "testBrokerWithResourceWeight")
-def test_overload_with_weights() -> None:
+def test_overload_shedder_leaves_out_resources_of_weight_zero() -> None:
     load = ten_bundles(None)
     assert overload(load)
     without = {"loadBalancerBandwidthInResourceWeight": 0.0, "loadBalancerBandwidthOutResourceWeight": 0.0}
@@ -159,29 +159,27 @@ def test_overload_with_weights() -> None:
 
 
 @mirrors(THRESHOLD, "testFilterRecentlyUnloaded")
-def test_threshold_recently_unloaded() -> None:
+def test_threshold_shedder_leaves_recently_unloaded_bundles() -> None:
     load = replace(ten_bundles("broker2"), recently_unloaded={named("bundle-10"): 1, named("bundle-9"): 1})
     assert threshold(load) == {"broker-1": ["bundle-8", "bundle-7", "bundle-6", "bundle-5"]}
 
 
 @mirrors(OVERLOAD, "testFilterRecentlyUnloaded")
-def test_overload_recently_unloaded() -> None:
+def test_overload_shedder_leaves_recently_unloaded_bundles() -> None:
     load = replace(ten_bundles(None), recently_unloaded={named("bundle-10"): 1, named("bundle-9"): 1})
     assert overload(load) == {"broker-1": ["bundle-8", "bundle-7"]}
 
 
-@pytest.mark.parametrize(
-    "java_class",
-    [pytest.param(name, marks=mirrors(name, "testPrintResourceUsage")) for name in (THRESHOLD, OVERLOAD)],
-)
-def test_percentages_as_printed(java_class: str) -> None:
-    """The sentence that Pulsar prints has no counterpart; the five percentages in it have."""
+@mirrors(THRESHOLD, "testPrintResourceUsage")
+@mirrors(OVERLOAD, "testPrintResourceUsage")
+def test_percentages_of_the_five_resources() -> None:
+    """Only the percentages: Evenkeel has no counterpart of the sentence that Pulsar prints."""
     shown = [f"{percent(usage(used, 100)):.2f}" for used in (10, 50, 90, 30, 20)]
     assert shown == ["10.00", "50.00", "90.00", "30.00", "20.00"]
 
 
 def eleven_brokers(flow: float, used: float, idle: int | None, bundles: dict[int, int], shared: bool) -> LoadData:
-    """Brokers 0 to 10, all equally busy but the idle one; `shared` bundles are named by all and nobody's measured."""
+    """Brokers 0 to 10, equally busy except `idle`; `shared`: all report further bundles that have no averages."""
     reports: list[BrokerReport] = []
     histories: dict[str, BundleHistory] = {}
     for i in range(11):
@@ -204,14 +202,14 @@ def eleven_brokers(flow: float, used: float, idle: int | None, bundles: dict[int
 
 
 @mirrors(THRESHOLD, "testLowerBoundaryShedding")
-def test_lower_boundary() -> None:
+def test_lower_boundary_sheds_towards_an_idle_broker() -> None:
     load = eleven_brokers(100 * MIB, 80, 10, {-1: 10}, shared=True)
     assert threshold(load) == {}
     assert threshold(load, lower_boundary=True)
 
 
 @mirrors(THRESHOLD, "testLowerBoundarySheddingNoBrokerToOffload")
-def test_lower_boundary_without_an_idle_broker() -> None:
+def test_lower_boundary_sheds_nothing_without_an_idle_broker() -> None:
     load = eleven_brokers(80 * MIB, 80, None, {-1: 10}, shared=True)
     assert threshold(load) == {}
     assert threshold(load, lower_boundary=True) == {}
@@ -231,7 +229,7 @@ def uniform(load: LoadData, **values: object) -> dict[str, list[str]]:
 
 
 def alone_busy(flows: list[float]) -> LoadData:
-    """broker-1 with bundles of this throughput each way, broker2 with nothing."""
+    """broker-1 with bundles of these throughputs (byte/s each way), broker2 without bundles."""
     histories = {
         named(f"bundle-{i}"): history(throughput_in=flow, throughput_out=flow) for i, flow in enumerate(flows, start=1)
     }
@@ -241,13 +239,13 @@ def alone_busy(flows: list[float]) -> LoadData:
 
 
 @mirrors(UNIFORM, "testMaxUnloadBundleNumPerShedding")
-def test_uniform_cap() -> None:
+def test_uniform_shedder_holds_the_cap_of_bundles() -> None:
     found = uniform(alone_busy([MIB] * 20), maxUnloadBundleNumPerShedding=2)
     assert sum(map(len, found.values())) == 2
 
 
 @mirrors(UNIFORM, "testBrokerWithMultipleBundles")
-def test_uniform_several_bundles() -> None:
+def test_uniform_shedder_unloads_from_a_broker_with_several_bundles() -> None:
     assert uniform(alone_busy([i * MIB for i in range(1, 11)]))
 
 
@@ -256,7 +254,9 @@ def test_uniform_several_bundles() -> None:
     ("rate_percent", "throughput_ratio", "sheds"),
     [(50.0, 0.0, "broker2"), (0.0, 2.0, "broker3"), (50.0, 2.0, "broker2")],
 )
-def test_uniform_which_broker(rate_percent: float, throughput_ratio: float, sheds: str) -> None:
+def test_uniform_shedder_unloads_the_broker_of_highest_rate_or_throughput(
+    rate_percent: float, throughput_ratio: float, sheds: str
+) -> None:
     rates = [50_000.0, 60_000.0, 70_000.0, 10_000.0, 20_000.0]
     flows = [50 * MIB, 60 * MIB, 70 * MIB, 80 * MIB, 10 * MIB]
     reports: list[BrokerReport] = []
@@ -276,7 +276,7 @@ def test_uniform_which_broker(rate_percent: float, throughput_ratio: float, shed
 
 
 @mirrors(UNIFORM, "testSmallTrafficShedding")
-def test_uniform_little_traffic() -> None:
+def test_uniform_shedder_unloads_without_a_minimum_of_traffic() -> None:
     values = {
         "minUnloadMessage": 0,
         "minUnloadMessageThroughput": 0,
@@ -313,7 +313,7 @@ def broker_at(name: str, cpu: float, rate: float, bundles: list[str] | None = No
 
 
 def eleven(prefix: str, first_sample: int = 0) -> dict[str, BundleHistory]:
-    """Eleven bundles of 900 msg/s, told apart by their number of samples as in Pulsar's test."""
+    """Eleven bundles of 900 msg/s that differ in their number of samples, as in Pulsar's test."""
     found = {}
     for i in range(11):
         short_term = averages(first_sample + i, rate_in=450.0, rate_out=450.0)
@@ -322,7 +322,7 @@ def eleven(prefix: str, first_sample: int = 0) -> dict[str, BundleHistory]:
 
 
 def destinations(shed: Shed, load: LoadData, held: Settings, generation: str) -> dict[str, tuple[str, ...]]:
-    """Where the strategy as placement sends what it has shed; all brokers are candidates."""
+    """Shed bundle -> brokers that AvgShedder as placement strategy chooses; all brokers are candidates."""
     placing = ByName() if generation == "5" else ByAverages()
     for bundle, destination in shed.destinations.items():
         placing.plan(bundle, load.histories[bundle], destination)
@@ -334,7 +334,7 @@ def destinations(shed: Shed, load: LoadData, held: Settings, generation: str) ->
 
 
 def until_it_sheds(load: LoadData, held: Settings, rounds: int) -> Shed:
-    """So many rounds in a row; all but the last one shed nothing."""
+    """Runs this many rounds and returns the last one; all rounds before it must shed nothing."""
     shed = Shed((), (), {})
     for n in range(rounds):
         assert not shed.unloads, n
@@ -347,7 +347,7 @@ GENERATIONS = pytest.mark.parametrize("generation", ["4", "5"])
 
 @mirrors(AVG, "testHitHighThreshold")
 @GENERATIONS
-def test_avg_high(generation: str) -> None:
+def test_avg_shedder_acts_after_hits_above_the_high_threshold(generation: str) -> None:
     histories = eleven("bundle-")
     load = load_of(
         broker_at("broker1", 80, 10_000.0, list(histories)),
@@ -367,7 +367,7 @@ def test_avg_high(generation: str) -> None:
 
 @mirrors(AVG, "testHitLowThreshold")
 @GENERATIONS
-def test_avg_low(generation: str) -> None:
+def test_avg_shedder_acts_after_hits_above_the_low_threshold(generation: str) -> None:
     histories = eleven("bundle-")
     load = load_of(
         broker_at("broker1", 60, 10_000.0, list(histories)),
@@ -385,7 +385,7 @@ def test_avg_low(generation: str) -> None:
 
 @mirrors(AVG, "testSheddingMultiplePairs")
 @GENERATIONS
-def test_avg_two_pairs(generation: str) -> None:
+def test_avg_shedder_acts_on_two_pairs_of_brokers(generation: str) -> None:
     first, third = eleven("bundle1-"), eleven("bundle3-", first_sample=11)
     load = load_of(
         broker_at("broker1", 80, 10_000.0, list(first)),

@@ -26,7 +26,7 @@ LIMITS = settings(
 
 
 def topics_of(names: Sequence[str], loads: Mapping[str, tuple[float, float]] | None = None) -> BundleTopics:
-    """`loads`: topic -> msg/s and byte/s, in and out together."""
+    """Topics of a bundle; `loads`: topic -> (msg/s, byte/s), in and out together."""
     loaded = [(topic_hash(name), *(loads or {})[name]) for name in names if name in (loads or {})]
     return BundleTopics(sorted(map(topic_hash, names)), TopicLoads.of(loaded))
 
@@ -38,7 +38,7 @@ def cut(
 
 
 @mirrors(FLOW, "testSplitBundleByFlowOrQps")
-def test_no_piece_is_above_a_limit() -> None:
+def test_flow_or_qps_cuts_no_part_above_a_limit() -> None:
     prefix = "persistent://test-tenant1/test-namespace1/test"
     loads: dict[str, tuple[float, float]] = {}
     for i in range(1, 13):
@@ -55,7 +55,7 @@ def test_no_piece_is_above_a_limit() -> None:
 
 
 @mirrors(FLOW, "testFirstPositionIsOverLoad")
-def test_a_first_topic_above_the_limit_is_cut_off() -> None:
+def test_flow_or_qps_cuts_off_a_first_topic_above_the_limit() -> None:
     names = [f"persistent://test-tenant1/test-namespace1/test-partition-{i}" for i in range(5)]
     ordered = sorted(names, key=topic_hash)
     loads = {name: (2000.0, 2000.0) if name == ordered[0] else (49.5, 2000.0) for name in names}
@@ -76,7 +76,7 @@ def test_a_first_topic_above_the_limit_is_cut_off() -> None:
     ],
 )
 def test_algorithms_by_name(name: str, module: str | None) -> None:
-    """Pulsar answers null where Evenkeel refuses an unknown name."""
+    """Pulsar answers null for an unknown name, Evenkeel refuses it."""
     if module is None:
         with pytest.raises(BadInput):
             algorithm_named(name)
@@ -85,13 +85,13 @@ def test_algorithms_by_name(name: str, module: str | None) -> None:
 
 
 @mirrors("RangeEquallyDivideBundleSplitAlgorithmTest", "testGetSplitBoundaryMethodReturnCorrectResult")
-def test_middle_of_the_range() -> None:
+def test_range_equally_divide_cuts_at_the_middle() -> None:
     found = cut("range_equally_divide", BundleTopics(), BundleRange(10, 0xFFFFFFFF))
     assert found.positions[0] == 10 + (0xFFFFFFFF - 10) // 2
 
 
 @mirrors(SPECIFIED, "testTotalTopicsSizeLessThan1")
-def test_specified_positions_with_one_topic() -> None:
+def test_specified_positions_cut_no_bundle_with_one_topic() -> None:
     found = cut("specified_positions_divide", topics_of(["a"]), positions=[1, 2])
     assert not found.positions
     assert not found.failed
@@ -99,8 +99,8 @@ def test_specified_positions_with_one_topic() -> None:
 
 @mirrors(SPECIFIED, "testSpecifiedPositionsLessThan1")
 @pytest.mark.parametrize("positions", [None, []])
-def test_specified_positions_without_positions(positions: list[int] | None) -> None:
-    """Pulsar raises."""
+def test_specified_positions_fail_without_positions(positions: list[int] | None) -> None:
+    """Pulsar raises an exception, Evenkeel marks the cut as failed."""
     assert cut("specified_positions_divide", topics_of(["topic", "topic2"]), positions=positions).failed
 
 
@@ -112,14 +112,14 @@ def test_specified_positions_inside_the_bundle() -> None:
 
 
 @mirrors(COUNT, "testTopicsSizeLessThan1")
-def test_topic_count_with_one_topic() -> None:
+def test_topic_count_cuts_no_bundle_with_one_topic() -> None:
     found = cut("topic_count_equally_divide", topics_of(["a"]))
     assert not found.positions
     assert not found.failed
 
 
 @mirrors(COUNT, "testAlgorithmReturnCorrectResult")
-def test_topic_count() -> None:
+def test_topic_count_cuts_between_the_middle_topics() -> None:
     hashes = sorted(zlib.crc32(name.encode()) for name in ("a", "b", "c"))
     left, right = hashes[max(len(hashes) // 2 - 1, 0)], hashes[len(hashes) // 2]
     assert cut("topic_count_equally_divide", topics_of(["a", "b", "c"])).positions[0] == left + (right - left) // 2

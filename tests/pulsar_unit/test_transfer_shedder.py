@@ -61,14 +61,14 @@ def final(monkeypatch: pytest.MonkeyPatch) -> list[LoadStats]:
 
 
 @mirrors(CLASS, "testEmptyBrokerLoadData")
-def test_no_load_data_at_all() -> None:
+def test_no_transfer_without_load_data() -> None:
     cluster = Cluster()
     assert cluster.shed() == {}
     assert cluster.skipped == ("Skip:NoBrokers",)
 
 
 @mirrors(CLASS, "testNoOwnerLoadData")
-def test_bundles_that_the_broker_does_not_own() -> None:
+def test_no_transfer_of_bundles_that_the_broker_does_not_own() -> None:
     cluster = five()
     cluster.more["not_owned"] = frozenset(one.bundle for listed in cluster.top.values() for one in listed)
     assert cluster.shed() == {}
@@ -77,7 +77,7 @@ def test_bundles_that_the_broker_does_not_own() -> None:
 
 
 @mirrors(CLASS, "testEmptyTopBundlesLoadData")
-def test_no_top_lists() -> None:
+def test_no_transfer_without_top_lists() -> None:
     cluster = Cluster()
     for n, percent in ((1, 2), (2, 4), (3, 6), (4, 80), (5, 90)):
         cluster.cpu(n, percent)
@@ -87,7 +87,7 @@ def test_no_top_lists() -> None:
 
 
 @mirrors(CLASS, "testOutDatedLoadData")
-def test_outdated_load_data() -> None:
+def test_no_transfer_on_outdated_load_data() -> None:
     cluster = five()
     assert len(cluster.shed()) == 2
     cluster.loads = {broker: replace(load, updated_at=0) for broker, load in cluster.loads.items()}
@@ -96,7 +96,7 @@ def test_outdated_load_data() -> None:
 
 
 @mirrors(CLASS, "testRecentlyUnloadedBrokers")
-def test_recently_unloaded_brokers() -> None:
+def test_no_transfer_while_a_broker_cools_down() -> None:
     cluster = five()
     long_ago = NOW - HELD.loadBalancerBrokerLoadDataTTLInSeconds * 1_001
     cluster.state = TransferState(0, {id_of(1): long_ago})
@@ -108,7 +108,7 @@ def test_recently_unloaded_brokers() -> None:
 
 
 @mirrors(CLASS, "testRecentlyUnloadedBundles")
-def test_recently_unloaded_bundles() -> None:
+def test_recently_unloaded_bundles_stay() -> None:
     cluster = five()
     cluster.more["recently_unloaded"] = dict.fromkeys((E1, E2, D1, D2), NOW)
     assert cluster.shed() == ONLY_C
@@ -116,7 +116,7 @@ def test_recently_unloaded_bundles() -> None:
 
 
 @mirrors(CLASS, "testSheddingExcludedNamespaces")
-def test_excluded_namespaces() -> None:
+def test_bundles_of_excluded_namespaces_stay() -> None:
     cluster = five()
     cluster.setting(loadBalancerSheddingExcludedNamespaces=frozenset({E, D}))
     assert cluster.shed() == ONLY_C
@@ -129,8 +129,8 @@ def under(policies: Policies, cluster: Cluster) -> TransferPolicies:
 
 
 @mirrors(CLASS, "testBundlesWithIsolationPolicies")
-def test_isolation_policies() -> None:
-    """In Pulsar's test no broker's host matches the primary one, so that bundles of E may go nowhere."""
+def test_transfers_go_only_where_isolation_policies_allow() -> None:
+    """No broker matches the primary host of the policy, so bundles of namespace E may go nowhere."""
     cluster = five()
     cluster.setting(loadBalancerSheddingBundlesWithPoliciesEnabled=True)
     only_e = Policies(isolation={"p": IsolationPolicy((E,), ("no-such-host",), (), 1)})
@@ -151,7 +151,7 @@ def test_isolation_policies() -> None:
 
 
 @mirrors(CLASS, "testBundlesWithAntiAffinityGroup")
-def test_anti_affinity_groups() -> None:
+def test_transfers_go_only_where_anti_affinity_allows() -> None:
     cluster = five()
     cluster.policies = Answers(lambda bundle: "anti_affinity")
     assert cluster.shed() == {}
@@ -163,8 +163,8 @@ def test_anti_affinity_groups() -> None:
 
 
 @mirrors(CLASS, "testFilterHasException")
-def test_a_filter_that_fails() -> None:
-    """Of Evenkeel's filters only that of versions can fail."""
+def test_no_transfer_where_a_filter_fails() -> None:
+    """The filter of versions is the only one of Evenkeel's that can fail."""
     cluster = five()
     cluster.setting(loadBalancerSheddingBundlesWithPoliciesEnabled=True, preferLaterVersions=True)
     unreadable = {name: replace(one, version="xxx") for name, one in cluster.load().brokers.items()}
@@ -179,7 +179,9 @@ def test_a_filter_that_fails() -> None:
 @pytest.mark.parametrize("isolated", [True, False])
 @pytest.mark.parametrize("grouped", [True, False])
 @pytest.mark.parametrize("switched_on", [True, False])
-def test_bundles_with_policies(isolated: bool, grouped: bool, switched_on: bool) -> None:
+def test_bundles_under_policies_move_only_while_the_switch_is_on(
+    isolated: bool, grouped: bool, switched_on: bool
+) -> None:
     policies = Policies(
         isolation={"p": IsolationPolicy((E,), ("broker.*",))} if isolated else {}, groups={E: "g"} if grouped else {}
     )
@@ -190,7 +192,7 @@ def test_bundles_with_policies(isolated: bool, grouped: bool, switched_on: bool)
 
 
 @mirrors(CLASS, "testTargetStd")
-def test_within_the_target() -> None:
+def test_no_transfer_within_the_target_deviation() -> None:
     cluster = Cluster(available=(1, 2, 3))
     for n, percent in ((1, 10), (2, 20), (3, 30)):
         cluster.cpu(n, percent)
@@ -202,7 +204,7 @@ def test_within_the_target() -> None:
 
 
 @mirrors(CLASS, "testSingleTopBundlesLoadData")
-def test_sole_top_bundles() -> None:
+def test_a_sole_top_bundle_stays() -> None:
     cluster = five()
     for n, space, flow in ((1, A, 1), (2, B, 2), (3, C, 6), (4, D, 10), (5, E, 70)):
         cluster.lists(n, space, flow)
@@ -212,7 +214,7 @@ def test_sole_top_bundles() -> None:
 
 
 @mirrors(CLASS, "testBundleThroughputLargerThanOffloadThreshold")
-def test_bundles_that_are_too_heavy() -> None:
+def test_bundles_heavier_than_the_offload_stay() -> None:
     cluster = five()
     cluster.lists(4, D, 1e9, 1e9)
     cluster.lists(5, E, 1e9, 1e9)
@@ -221,7 +223,7 @@ def test_bundles_that_are_too_heavy() -> None:
 
 
 @mirrors(CLASS, "testZeroBundleThroughput")
-def test_bundles_without_throughput() -> None:
+def test_bundles_without_throughput_stay() -> None:
     cluster = five()
     cluster.top = {
         broker: tuple(replace(one, stats=stats()) for one in listed) for broker, listed in cluster.top.items()
@@ -232,7 +234,7 @@ def test_bundles_without_throughput() -> None:
 
 
 @mirrors(CLASS, "testTargetStdAfterTransfer")
-def test_stops_once_within_the_target() -> None:
+def test_transfers_stop_within_the_target_deviation() -> None:
     cluster = five()
     cluster.cpu(4, 55)
     cluster.cpu(5, 65)
@@ -250,7 +252,7 @@ def two(first: tuple[float, ...], second: tuple[float, ...], percents: tuple[flo
 
 
 @mirrors(CLASS, "testUnloadBundlesGreaterThanTargetThroughput")
-def test_swaps(final: list[LoadStats]) -> None:
+def test_heavy_bundles_are_swapped_for_lighter_ones(final: list[LoadStats]) -> None:
     cluster = two((1e6, 2e6, 3e6, 4e6, 5e6), (1e8, 1.8e8, 2.2e8, 2.5e8, 2.5e8), (10, 1000))
     assert cluster.shed() == {
         **{f"{B}/{edge}": moved(2, 1) for edge in FIFTHS[:3]},
@@ -261,7 +263,7 @@ def test_swaps(final: list[LoadStats]) -> None:
 
 
 @mirrors(CLASS, "testSkipBundlesGreaterThanTargetThroughputAfterSplit")
-def test_no_swap_where_it_does_not_help() -> None:
+def test_no_swap_that_does_not_help() -> None:
     cluster = Cluster(available=(1, 2))
     cluster.setting(loadBalancerBrokerLoadTargetStd=0.2)
     cluster.lists(1, A, 1, 5e8)
@@ -273,7 +275,7 @@ def test_no_swap_where_it_does_not_help() -> None:
 
 
 @mirrors(CLASS, "testUnloadBundlesLessThanTargetThroughputAfterSplit")
-def test_no_swap_where_the_bundle_fits(final: list[LoadStats]) -> None:
+def test_no_swap_for_a_bundle_that_fits(final: list[LoadStats]) -> None:
     cluster = two((1e6, 2e6, 3e6, 4e6, 5e6), (4.9e8, 5.1e8), (10, 1000))
     assert cluster.shed() == {f"{B}/{HALVES[0]}": moved(2, 1)}
     cluster.assert_load(5.05, 4.95)
@@ -281,7 +283,7 @@ def test_no_swap_where_the_bundle_fits(final: list[LoadStats]) -> None:
 
 
 @mirrors(CLASS, "testUnloadBundlesGreaterThanTargetThroughputAfterSplit")
-def test_one_bundle_for_another(final: list[LoadStats]) -> None:
+def test_one_bundle_is_swapped_for_another(final: list[LoadStats]) -> None:
     cluster = two((2.4e6, 2.4e6), (5e6, 5e6), (48, 100))
     assert sorted(cluster.shed().values()) == [moved(1, 2), moved(2, 1)]
     cluster.assert_load(0.74, 0.26)
@@ -310,7 +312,7 @@ def test_a_broker_far_below_the_mean_is_underloaded() -> None:
 
 
 @mirrors(CLASS, "testMaxNumberOfTransfersPerShedderCycle")
-def test_cap_of_brokers() -> None:
+def test_a_high_cap_of_brokers_changes_nothing() -> None:
     cluster = five()
     cluster.setting(loadBalancerMaxNumberOfBrokerSheddingPerCycle=10)
     assert cluster.shed() == E_AND_D
@@ -318,7 +320,7 @@ def test_cap_of_brokers() -> None:
 
 
 @mirrors(CLASS, "testLoadBalancerSheddingConditionHitCountThreshold")
-def test_rounds_in_a_row() -> None:
+def test_transfers_begin_after_the_hit_count() -> None:
     cluster = five()
     cluster.setting(loadBalancerSheddingConditionHitCountThreshold=3)
     for _ in range(3):
@@ -330,7 +332,7 @@ def test_rounds_in_a_row() -> None:
 
 
 @mirrors(CLASS, "testRemainingTopBundles")
-def test_the_last_top_bundle_stays() -> None:
+def test_one_of_two_top_bundles_stays() -> None:
     cluster = five()
     cluster.lists(5, E, 2e6, 3e6)
     assert cluster.shed() == E_AND_D
@@ -338,7 +340,7 @@ def test_the_last_top_bundle_stays() -> None:
 
 
 @mirrors(CLASS, "testLoadMoreThan100")
-def test_loads_above_full(final: list[LoadStats]) -> None:
+def test_loads_above_100_per_cent(final: list[LoadStats]) -> None:
     cluster = five()
     cluster.cpu(4, 200)
     cluster.cpu(5, 1000)
@@ -361,7 +363,7 @@ def at_random(seed: int, brokers: int = 10) -> Cluster:
 
 @mirrors(CLASS, "testRandomLoad")
 @pytest.mark.parametrize("seed", range(50))
-def test_ends_within_the_target_or_without_brokers_to_go_on_with(seed: int, final: list[LoadStats]) -> None:
+def test_random_loads_end_within_the_target_or_without_a_further_pair(seed: int, final: list[LoadStats]) -> None:
     cluster = at_random(seed)
     cluster.shed()
     stats_then = final[-1]
@@ -405,7 +407,7 @@ def load_stats(cluster: Cluster) -> LoadStats:
 
 @mirrors(CLASS, "testRandomLoadStats")
 @pytest.mark.parametrize("seed", range(20))
-def test_figures_follow_the_offloads(seed: int) -> None:
+def test_mean_and_deviation_follow_every_offload(seed: int) -> None:
     cluster = at_random(seed)
     found = load_stats(cluster)
     loads = sorted(load.weighted_max_ema for load in cluster.loads.values())
@@ -425,7 +427,7 @@ def test_figures_follow_the_offloads(seed: int) -> None:
 
 
 @mirrors(CLASS, "testHighVarianceLoadStats")
-def test_figures_of_an_outlier() -> None:
+def test_mean_and_deviation_with_an_outlier() -> None:
     cluster = Cluster()
     for n, percent in enumerate([1] + [100] * 16):
         cluster.cpu(n, percent)
@@ -435,7 +437,7 @@ def test_figures_of_an_outlier() -> None:
 
 
 @mirrors(CLASS, "testLowVarianceLoadStats")
-def test_figures_of_like_loads() -> None:
+def test_mean_and_deviation_of_nearly_equal_loads() -> None:
     cluster = Cluster()
     for n, percent in enumerate(range(390, 400)):
         cluster.cpu(n, percent)
