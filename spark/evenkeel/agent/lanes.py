@@ -30,14 +30,17 @@ class Hand:
 
     @property
     def command_id(self) -> str:
+        """The id of the command."""
         return str(self.command["command_id"])
 
     @property
     def lane(self) -> str:
+        """The namespace of the command's bundle; commands of one namespace never run at once."""
         return str(self.command["bundle"]).rpartition("/")[0]
 
     @property
     def order(self) -> tuple[Any, ...]:
+        """The sort key within a lane: cycle, then step."""
         return self.command["cycle_at"], self.command["step"]
 
 

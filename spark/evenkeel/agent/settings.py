@@ -43,4 +43,5 @@ class AgentSettings:
 
     @property
     def longest_request(self) -> timedelta:
+        """The longest time that a request to a broker may take."""
         return timedelta(seconds=self.longest_request_s)

@@ -46,6 +46,7 @@ class Found:
 
     @property
     def passed(self) -> bool:
+        """Whether nothing broke the rule."""
         return not self.offenders and not self.failed
 
 
@@ -59,9 +60,11 @@ class Finding:
 
     @property
     def passed(self) -> bool:
+        """Whether the cluster meets the rule."""
         return self.found.passed
 
     def row(self) -> dict[str, Any]:
+        """The columns of `validation_results`, without cluster and cycle."""
         rule, found = self.rule, self.found
         return {
             "checked_table": rule.table,

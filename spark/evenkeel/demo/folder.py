@@ -24,14 +24,17 @@ class DemoFolder:
 
     @property
     def lake(self) -> Path:
+        """The folder of the demo's tables."""
         return self.path / "lake"
 
     @property
     def airflow(self) -> Path:
+        """The home of the demo's Airflow."""
         return self.path / "airflow"
 
     @property
     def report(self) -> Path:
+        """The demo's report page."""
         return self.path / "report.html"
 
     def clear(self) -> None:

@@ -24,6 +24,7 @@ class Console:
     began: float = field(default_factory=time.monotonic)
 
     def say(self, line: str) -> None:
+        """Writes one whole line."""
         sys.stdout.write(f"{self.seconds():6.1f} s  {line}\n")
         sys.stdout.flush()
 
@@ -33,14 +34,17 @@ class Console:
         sys.stdout.flush()
 
     def add(self, text: str) -> None:
+        """Continues the line that `begin` began."""
         sys.stdout.write(text)
         sys.stdout.flush()
 
     def end(self, text: str = "") -> None:
+        """Ends the line that `begin` began, after a last text."""
         sys.stdout.write(f"{text}\n")
         sys.stdout.flush()
 
     def seconds(self) -> float:
+        """Seconds since the demo began."""
         return time.monotonic() - self.began
 
 

@@ -81,4 +81,5 @@ def _count(number: int, name: str) -> str:
 
 
 def bullet(lines: Iterable[str]) -> list[str]:
+    """The lines as items of an indented list."""
     return [f"  - {line}" for line in lines]

@@ -40,10 +40,12 @@ class Jar:
 
     @property
     def coordinates(self) -> str:
+        """group:artifact:version, and the classifier where there is one."""
         return ":".join(filter(None, (self.group, self.artifact, self.version, self.classifier)))
 
     @property
     def file_name(self) -> str:
+        """The name of the jar in a repository of Maven's layout."""
         return "-".join(filter(None, (self.artifact, self.version, self.classifier))) + ".jar"
 
     @property

@@ -53,10 +53,12 @@ class Home:
 
     @property
     def log(self) -> Path:
+        """The file of the Spark server's log."""
         return self.folder / "server.log"
 
     @property
     def scratch(self) -> Path:
+        """The folder of the Spark server's temporary files."""
         return self.folder / "scratch"
 
     @property
@@ -71,11 +73,13 @@ class Home:
             return None
 
     def write(self, state: State) -> None:
+        """Replaces the state on record; readers see the old one or the new one whole."""
         part = self.folder / f"engine.{os.getpid()}.json"
         part.write_text(json.dumps(asdict(state), indent=1, sort_keys=True), encoding="utf-8")
         part.replace(self._state)
 
     def forget(self) -> None:
+        """Removes the state on record, if there is one."""
         self._state.unlink(missing_ok=True)
 
     def add_owner(self, pid: int | None) -> str:
@@ -89,9 +93,11 @@ class Home:
         return mark
 
     def remove_owner(self, mark: str) -> None:
+        """Removes the mark that `add_owner` returned; nothing happens where it is gone already."""
         (self.folder / "owners" / mark).unlink(missing_ok=True)
 
     def remove_owners(self) -> None:
+        """Removes the marks of all owners."""
         for mark in (self.folder / "owners").iterdir():
             mark.unlink(missing_ok=True)
 

@@ -75,6 +75,7 @@ def in_days(days: Iterable[tuple[str, date]]) -> str:
 
 
 def one_of(column: str, values: Sequence[str]) -> str:
+    """A condition in SQL: the column has one of the values (at least one), quoted as text."""
     return f"{column} IN ({', '.join(map(sql_text, values))})"
 
 

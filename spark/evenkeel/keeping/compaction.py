@@ -32,6 +32,7 @@ class Batch:
     last: date | None = None
 
     def condition(self) -> str:
+        """The WHERE clause of the dates, with a blank before it; empty for a whole table."""
         if self.first is None or self.last is None:
             return ""
         return f" WHERE cycle_date >= DATE{sql_text(str(self.first))} AND cycle_date <= DATE{sql_text(str(self.last))}"

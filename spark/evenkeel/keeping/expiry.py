@@ -42,6 +42,7 @@ class Look:
     last_periods: Periods | None = None
 
     def cutoff(self, kind: str) -> date:
+        """The first date that is kept of rows of a kind (audit, observed, considered, …)."""
         return self.periods.cutoff(kind, self.now)
 
     def may_be_open(self, file: File) -> bool:

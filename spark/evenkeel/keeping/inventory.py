@@ -44,13 +44,16 @@ class Inventory:
 
     @property
     def size(self) -> int:
+        """Bytes of all files."""
         return sum(file.size for file in self.files)
 
     @property
     def rows(self) -> int:
+        """Rows of all files."""
         return sum(file.rows for file in self.files)
 
     def oldest(self) -> date | None:
+        """The oldest date of a file; None where no file has one."""
         return min((file.date for file in self.files if file.date is not None), default=None)
 
     def places(self) -> dict[Place, list[File]]:

@@ -37,9 +37,11 @@ class Periods:
             raise SettingsError(f"these periods cannot hold: {'; '.join(wrong)}")
 
     def as_dict(self) -> dict[str, int]:
+        """Field -> days."""
         return asdict(self)
 
     def of(self, kind: str) -> int:
+        """The days of one kind (audit, observed, considered, …); AttributeError for an unknown kind."""
         days: int = getattr(self, f"{kind}_days")
         return days
 

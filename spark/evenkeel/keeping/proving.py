@@ -55,6 +55,7 @@ class Days:
     first: date | None = None
 
     def holds(self, day: date) -> bool:
+        """Whether the date is looked at."""
         return day < self.today and (self.first is None or day >= self.first)
 
 

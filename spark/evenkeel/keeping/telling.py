@@ -30,6 +30,7 @@ def upkeep_as_text(done: Done) -> Iterator[str]:
 
 
 def upkeep_as_json(done: Done) -> Iterator[dict[str, Any]]:
+    """An object per table: what upkeep did there."""
     for one in done.tables:
         yield {**asdict(one), "oldest_kept": str(one.oldest_kept) if one.oldest_kept else None}
 
@@ -56,6 +57,7 @@ def storage_as_text(stored: Lakeful) -> Iterator[str]:
 
 
 def storage_as_json(stored: Lakeful) -> Iterator[dict[str, Any]]:
+    """An object per table: rows, files and bytes, and the bytes that a cycle adds."""
     for one in stored.tables:
         yield {**asdict(one), "history": one.history, "bytes_per_cycle": _per_cycle(one, stored)}
 

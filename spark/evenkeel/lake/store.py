@@ -51,6 +51,7 @@ class Lake:
         self.root = root.rstrip("/") if "://" in root else str(Path(root).absolute())
 
     def path(self, table: str) -> str:
+        """The path or URL of a table."""
         return f"{self.root}/{table}"
 
     def ensure_tables(self, spark: SparkSession, names: Iterable[str] | None = None) -> None:

@@ -61,6 +61,7 @@ class AirflowHome:
 
     @property
     def logs(self) -> Path:
+        """The folder of Airflow's logs."""
         return self.folder / "logs"
 
     @property

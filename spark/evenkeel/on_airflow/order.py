@@ -28,7 +28,9 @@ _COME_AGAIN = timedelta(seconds=5)
 class Runs(Protocol):
     """What is asked of Airflow's task instance."""
 
-    def get_previous_dagrun(self, state: str | None = None) -> Any: ...
+    def get_previous_dagrun(self, state: str | None = None) -> Any:
+        """The run of the DAG before this one, of that state or of any; None where there is none."""
+        ...
 
 
 def kind_of(dag_run: Any) -> str:

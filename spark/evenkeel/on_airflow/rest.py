@@ -30,9 +30,11 @@ class Rest:
         return self._ask("GET", asked, None)
 
     def post(self, path: str, body: Mapping[str, Any]) -> Any:
+        """The JSON answer of POST `path` with a JSON body."""
         return self._ask("POST", path, body)
 
     def patch(self, path: str, body: Mapping[str, Any]) -> Any:
+        """The JSON answer of PATCH `path` with a JSON body."""
         return self._ask("PATCH", path, body)
 
     def trigger(self, dag: str, *, logical_date: str | None, conf: Mapping[str, Any]) -> str:
@@ -41,6 +43,7 @@ class Rest:
         return str(answer["dag_run_id"])
 
     def run(self, dag: str, run_id: str) -> dict[str, Any]:
+        """The run of a DAG, as the API shows it."""
         return dict(self.get(f"/api/v2/dags/{dag}/dagRuns/{urllib.parse.quote(run_id, safe='')}"))
 
     def tasks(self, dag: str, run_id: str) -> list[dict[str, Any]]:

@@ -31,6 +31,7 @@ class Answer:
 
     @property
     def is_redirect(self) -> bool:
+        """Whether the broker answered with a redirect."""
         return self.status in REDIRECTS
 
     @property

@@ -37,6 +37,7 @@ class Members:
         return Members(inner, self._table, f"{self._place} {name}", self._rejections)
 
     def number(self, name: str) -> float | None:
+        """A number; NaN and infinities are read from their text. None where it is missing or something else."""
         value = self._take(name)
         if isinstance(value, str) and value in _NO_NUMBERS:
             return _NO_NUMBERS[value]
@@ -49,6 +50,7 @@ class Members:
         return None
 
     def count(self, name: str) -> int | None:
+        """A whole number of 64 bits; None where it is missing or something else."""
         value = self._take(name)
         if isinstance(value, int) and not isinstance(value, bool) and -_LONG <= value < _LONG:
             return value
@@ -56,6 +58,7 @@ class Members:
         return None
 
     def flag(self, name: str) -> bool | None:
+        """True or false; None where it is missing or something else."""
         value = self._take(name)
         if isinstance(value, bool):
             return value
@@ -63,6 +66,7 @@ class Members:
         return None
 
     def text(self, name: str) -> str | None:
+        """A text; None where it is missing or something else."""
         value = self._take(name)
         if isinstance(value, str):
             return value

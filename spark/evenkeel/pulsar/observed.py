@@ -37,6 +37,7 @@ class Observed:
 
     @property
     def policies(self) -> dict[str, Any]:
+        """The sole row of `cluster_policies`."""
         return self.rows["cluster_policies"][0]
 
 

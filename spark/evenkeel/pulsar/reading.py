@@ -43,6 +43,7 @@ class Reading:
 
     @property
     def is_read(self) -> bool:
+        """Whether the answer was read and has a value."""
         return self.outcome == "read"
 
 
@@ -71,6 +72,7 @@ def read_text(answer: Answer | None) -> Reading:
 
 
 def not_asked() -> Reading:
+    """The reading of a question that the snapshot does not contain."""
     return Reading("no_answer", reason="it was not asked")
 
 

@@ -58,10 +58,12 @@ class Carried:
     former: FormerOwners = field(default_factory=FormerOwners)
 
     def to_json(self) -> dict[str, Any]:
+        """The members of a JSON object; `from_json` reads them."""
         return {"state": self.state, "former": self.former.known}
 
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> Carried:
+        """What `to_json` wrote."""
         return cls(list(body["state"]), FormerOwners(dict(body["former"])))
 
 

@@ -39,6 +39,7 @@ class Fit:
     per_byte: float
 
     def usage(self, throughput: float) -> float:
+        """The usage (fraction, at least 0) of a broker at this throughput (byte/s in and out)."""
         return max(0.0, self.base + self.per_byte * throughput)
 
 

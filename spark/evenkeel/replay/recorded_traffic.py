@@ -69,6 +69,7 @@ class Error:
     shift: Shift | None = None
 
     def sentence(self) -> str:
+        """The error in words, usage in percentage points."""
         told = (
             f"The model misses the recorded usage of a broker by {100 * self.usage:.2f} points on average "
             f"(guessing its mean: {100 * self.guess:.2f}) and max/mean by {self.max_over_mean:.3f}, over {self.points} "

@@ -26,10 +26,12 @@ class Forecast:
 
     @property
     def before_max_over_mean(self) -> float | None:
+        """The largest usage over the mean before the moves; None where there is no mean."""
         return max_over_mean(self.before.values())
 
     @property
     def after_max_over_mean(self) -> float | None:
+        """The largest usage over the mean after the moves; None where there is no mean."""
         return max_over_mean(self.after.values())
 
 

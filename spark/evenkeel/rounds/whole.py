@@ -43,6 +43,7 @@ class Whole:
 
     @property
     def plan_id(self) -> str:
+        """The id of the plan: a digest of cluster, cycle, settings and decisions."""
         return str(self.plan.figures["plan_id"])
 
 

@@ -22,7 +22,9 @@ log = logging.getLogger(__name__)
 class Carrier(Protocol):
     """What carries a single command out: `sinks.steering.Steering`."""
 
-    def carry_out(self, command: Command) -> Outcome: ...
+    def carry_out(self, command: Command) -> Outcome:
+        """Sends the command and returns what was seen of it; blocks until then."""
+        ...
 
 
 class PulsarAdmin:

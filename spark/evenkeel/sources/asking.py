@@ -23,6 +23,7 @@ class Tally:
     characters: int = 0
 
     def with_hops(self, hops: Sequence[Hop]) -> Tally:
+        """A copy that counts further requests too."""
         return Tally(
             self.requests + len(hops),
             self.not_answered + sum(hop.status == 0 for hop in hops),

@@ -42,6 +42,7 @@ class Intake:
 
     @property
     def cluster(self) -> str:
+        """The name of the cluster."""
         return self.cycle.cluster
 
     @property
@@ -57,6 +58,7 @@ class Intake:
         return str(landed.path) if landed is not None else self.cycle.snapshot.path
 
     def refuse(self, rejection: Rejection, file: str | None = None) -> None:
+        """Sets an answer aside, found in `file` or else in the cycle's own snapshot."""
         self.rejections.append((file or self.cycle.snapshot.path, rejection))
 
     def leave_out(self, reason: str, *, failed: bool = False) -> None:

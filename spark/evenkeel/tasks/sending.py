@@ -131,20 +131,24 @@ class Records:
         return Errand(errand.cycle, left, others - final)
 
     def renewed(self, clusters: Sequence[str]) -> frozenset[str]:
+        """Renews the leases; the clusters whose lease is still ours."""
         steps = renew_leases(self._spark, self._lake, clusters, self._holder, self._length)
         return frozenset(cluster for cluster, lease in steps.items() if lease.holder == self._holder)
 
     def give_back(self, clusters: Sequence[str]) -> None:
+        """Ends our leases of these clusters, so that the next publisher need not wait."""
         if clusters:
             give_back(self._spark, self._lake, clusters, self._holder)
 
     def paused(self, clusters: Sequence[str]) -> Mapping[str, str]:
+        """The clusters that are paused or halted, each with the reason in words."""
         if not clusters:
             return {}
         outside = {cluster: reason for cluster in clusters if (reason := self._halted(cluster)) is not None}
         return {**paused(self._spark, self._lake, clusters), **outside}
 
     def write(self, outcomes: Sequence[Outcome]) -> None:
+        """Appends outcomes to the table in one write; from then on they count as told."""
         if not outcomes:
             return
         rows = [{**self._of[one.command_id], **asdict(one)} for one in outcomes]

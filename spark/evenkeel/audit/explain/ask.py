@@ -33,6 +33,7 @@ class Times:
 
     @property
     def is_range(self) -> bool:
+        """Whether the question is about a range of time; else it is about a moment or the latest cycle."""
         return self.first is not None or self.last is not None
 
 

@@ -23,31 +23,38 @@ class Attempt:
 
     @property
     def cluster(self) -> str:
+        """The cluster that the attempt decided for."""
         return str(self.planned["cluster"])
 
     @property
     def cycle_at(self) -> datetime:
+        """The time of the cycle (UTC)."""
         at: datetime = self.planned["cycle_at"]
         return at
 
     @property
     def attempt_id(self) -> str:
+        """The id of the attempt, unique in the lake."""
         return str(self.planned["attempt_id"])
 
     @property
     def number(self) -> int:
+        """The attempt's number at its cycle, from 1."""
         return int(self.planned["attempt"])
 
     @property
     def kind(self) -> str:
+        """live, backfill or rerun."""
         return str(self.planned["kind"])
 
     @property
     def mode(self) -> str:
+        """dry_run, approve or auto."""
         return str(self.planned["mode"])
 
     @property
     def plan_id(self) -> str | None:
+        """The id of the plan; None where the attempt came to no plan."""
         plan: str | None = self.planned["plan_id"]
         return plan
 
@@ -58,6 +65,7 @@ class Attempt:
 
     @property
     def reason(self) -> str | None:
+        """Why the attempt ended as it did, by its last manifest that gives a reason; None where none does."""
         closed = self.closed["reason"] if self.closed is not None else None
         reason: str | None = closed or self.planned["reason"]
         return reason

@@ -68,6 +68,7 @@ class CourseModel:
 
     @property
     def acting(self) -> tuple[Point, ...]:
+        """The points of cycles that decided commands."""
         return tuple(point for point in self.points if point.acts)
 
 

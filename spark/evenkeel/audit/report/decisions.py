@@ -127,6 +127,7 @@ class Decisions:
 
     @property
     def unloads(self) -> tuple[Unload, ...]:
+        """All unloads, in the order of the sheddings that decided them, held ones included."""
         return tuple(unload for shedding in self.sheddings for unload in shedding.unloads)
 
     @property
@@ -142,10 +143,12 @@ class Decisions:
 
     @property
     def refused_wishes(self) -> tuple[Verdict, ...]:
+        """The refusals of operators' wishes."""
         return tuple(verdict for verdict in self.refusals if verdict.is_wish)
 
     @property
     def placed_ownerless(self) -> tuple[Placement, ...]:
+        """Placements of bundles without an owner for which a broker was found."""
         return tuple(placement for placement in self.ownerless if placement.destination is not None)
 
 

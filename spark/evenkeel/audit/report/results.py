@@ -28,6 +28,7 @@ class Result:
 
     @property
     def mood(self) -> str:
+        """good, warn or bad, by the outcome."""
         return _MOODS.get(self.outcome, "bad")
 
 

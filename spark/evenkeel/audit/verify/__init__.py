@@ -49,6 +49,7 @@ class Report:
 
     @property
     def is_sound(self) -> bool:
+        """Whether no fault was found."""
         return not self.faults
 
 

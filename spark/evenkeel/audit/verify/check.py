@@ -57,6 +57,7 @@ class Verified:
 
     @property
     def tried(self) -> int:
+        """The number of attempts whose decisions were to be reproduced, whether that was possible or not."""
         return len(self.reproduced) + len(self.differing) + len(self.undecidable)
 
 

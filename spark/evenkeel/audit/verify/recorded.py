@@ -40,6 +40,7 @@ class Again:
 
     @property
     def run(self) -> Run:
+        """The run of the attempt as its manifest recorded it."""
         planned = self.attempt.planned
         return Run(planned["dag_id"], planned["run_id"], planned["kind"], planned["mode"])
 

@@ -40,6 +40,7 @@ class OnDemand:
 
     @property
     def spark(self) -> SparkSession:
+        """The session; the first access opens it."""
         if self._spark is None:
             self._spark = self._closing.enter_context(self._session())
         return self._spark
@@ -61,6 +62,7 @@ class Rows:
 
     @property
     def spark(self) -> SparkSession:
+        """The session that reads the rows; the first access opens it."""
         return self.session.spark
 
     def of(self, table: str, wanted: Iterable[tuple[str, Write]]) -> DataFrame:

@@ -29,6 +29,7 @@ class Hop:
 
     @property
     def is_redirect(self) -> bool:
+        """Whether the broker answered with a redirect."""
         return self.status in REDIRECTS
 
     @property

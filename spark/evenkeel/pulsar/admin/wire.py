@@ -35,6 +35,7 @@ class Question:
 
     @property
     def is_reading(self) -> bool:
+        """Whether the request changes nothing at the broker."""
         return self.method == "GET"
 
 

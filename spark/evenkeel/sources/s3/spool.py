@@ -130,6 +130,7 @@ class SpoolWriter:
         self._spool, self._writer = spool, writer
 
     def write(self, hop: Hop) -> None:
+        """Takes a request with its answer."""
         self._writer.write(hop)
 
     def commit(self, head: Head) -> bool:
@@ -140,4 +141,5 @@ class SpoolWriter:
         return True
 
     def discard(self) -> None:
+        """Leaves nothing behind of a snapshot that was not committed."""
         self._writer.discard()
