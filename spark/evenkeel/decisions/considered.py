@@ -11,6 +11,9 @@ SubjectKind = Literal["bundle", "broker", "cluster"]
 Outcome = Literal["split", "unload", "placed", "kept", "skipped", "refused"]
 Unit = Literal["fraction", "percent", "byte/s", "msg/s", "count", "ms", ""]
 
+PLANNED = "planned_destination"
+"""The rule of an alternative that names the broker which a shedder has planned for its bundle; a stored name."""
+
 
 @dataclass(frozen=True, slots=True)
 class Alternative:

@@ -8,10 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import NamedTuple
+
+from evenkeel.errors import BadInput
 
 SHORT_TERM_SAMPLES = 10
 LONG_TERM_SAMPLES = 1_000
+
+Moment = datetime | int
+"""An aware datetime, or epoch milliseconds."""
+
+
+def milliseconds(moment: Moment) -> int:
+    """Epoch milliseconds; a datetime must be aware, else `BadInput`."""
+    if isinstance(moment, int):
+        return moment
+    if moment.tzinfo is None:
+        raise BadInput(f"time {moment.isoformat()} has no time zone: give an aware datetime or epoch milliseconds")
+    return round(moment.timestamp() * 1000)
 
 
 @dataclass(frozen=True, slots=True)

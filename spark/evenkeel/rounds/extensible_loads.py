@@ -13,9 +13,8 @@ from datetime import datetime
 
 from evenkeel.decisions.acts.settling import recently_unloaded
 from evenkeel.decisions.extensible_load import BrokerLoadData, ExtensibleLoad, TopBundle
-from evenkeel.decisions.load import BrokerReport
+from evenkeel.decisions.load import BrokerReport, milliseconds
 from evenkeel.decisions.placement.policies_present import PoliciesPresent
-from evenkeel.decisions.shedding.frame import milliseconds
 from evenkeel.decisions.topk import top_bundles
 from evenkeel.decisions.usage import ExtensibleAverages
 from evenkeel.rounds import reading, state

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from evenkeel.decisions.load import LoadData
 from evenkeel.decisions.placement.ownership import Owned
-from evenkeel.decisions.placement.pipeline import owned_of as owned_by_namespace
-from evenkeel.decisions.splitting.execute import NO_CUT
+from evenkeel.decisions.placement.ownership import owned_of as owned_by_namespace
+from evenkeel.decisions.splitting.cut import NO_CUT
 from evenkeel.rounds import reading
 from evenkeel.rounds.reading import Rows
 from evenkeel.rounds.shared import once_for

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from evenkeel.decisions.considered import PLANNED
 from evenkeel.decisions.load import LoadData, Policies
 from evenkeel.decisions.placement.choice import PlacementState
 from evenkeel.decisions.placement.pipeline import Placement, PlacementRound, strategy_in_force
-from evenkeel.decisions.shedding.fitting import PLANNED
 from evenkeel.decisions.shedding.order import in_pulsars_order
 from evenkeel.rounds import reading
 from evenkeel.rounds.loads import load_of, owned_of

@@ -6,9 +6,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from evenkeel.decisions.bundles import namespace_of
-from evenkeel.decisions.considered import Considered
+from evenkeel.decisions.considered import PLANNED, Considered
 from evenkeel.decisions.sentences import sentence
-from evenkeel.decisions.shedding.fitting import PLANNED
 from evenkeel.rounds.reading import Rows
 from evenkeel.rounds.shared import acts_only
 

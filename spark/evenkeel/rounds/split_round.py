@@ -9,8 +9,8 @@ from evenkeel.decisions.bundles import namespace_of, range_of
 from evenkeel.decisions.considered import Considered
 from evenkeel.decisions.load import LoadData
 from evenkeel.decisions.placement.pipeline import PlacementRound
-from evenkeel.decisions.splitting.cut import BundleTopics, TopicLoads
-from evenkeel.decisions.splitting.execute import PlannedSplit, carry_out
+from evenkeel.decisions.splitting.cut import BundleTopics, PlannedSplit, TopicLoads
+from evenkeel.decisions.splitting.execute import carry_out
 from evenkeel.decisions.splitting.when import SplitPlan, decide_splits_by
 from evenkeel.handover import ClusterCycle
 from evenkeel.rounds import over_limits, reading, wishes

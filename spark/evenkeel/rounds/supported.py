@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from evenkeel.settings import Settings
 from evenkeel.settings.pairs import SHEDDERS_OF, Pair, refusal
+from evenkeel.settings.settings import Settings
 
 
 def why_undecidable(settings: Settings, manager: str | None) -> str | None:

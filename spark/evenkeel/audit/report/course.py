@@ -9,7 +9,7 @@ from datetime import datetime
 
 from evenkeel.audit.read import Attempt, Row
 from evenkeel.audit.report.gather import THRESHOLD_KEY, Course
-from evenkeel.rounds.state import usage_averages
+from evenkeel.rounds.shed_rows import usage_averages
 
 _KINDS = {"split_decisions": "split", "unload_decisions": "unload", "placement_decisions": "placement"}
 

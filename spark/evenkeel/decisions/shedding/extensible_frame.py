@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 
 from evenkeel.decisions.considered import Considered
 from evenkeel.decisions.extensible_load import ExtensibleLoad
-from evenkeel.decisions.load import Policies
+from evenkeel.decisions.load import Moment, Policies, milliseconds
 from evenkeel.decisions.placement.extensible.filters import BrokerFilters
 from evenkeel.decisions.placement.policies_present import PoliciesPresent
-from evenkeel.decisions.shedding.frame import Moment, milliseconds, why_not_now, within_grace
+from evenkeel.decisions.shedding.frame import why_not_now, within_grace
 from evenkeel.decisions.shedding.transfer_policies import TransferPolicies
 from evenkeel.decisions.shedding.transfer_shedder import Transfer, TransferState, find_bundles_for_unloading
 from evenkeel.settings import Settings

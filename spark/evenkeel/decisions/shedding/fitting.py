@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from evenkeel.decisions.considered import Alternative, Considered, Outcome, considered
+from evenkeel.decisions.considered import PLANNED, Alternative, Considered, Outcome, considered
 from evenkeel.decisions.load import BrokerReport, LoadData
 from evenkeel.decisions.shedding.measures import Measure
 from evenkeel.decisions.shedding.selection import Eligible, Selection, heaviest_first
 
 MOST_SETTING = "maxUnloadBundleNumPerShedding"
 NO_LIMIT = -1
-PLANNED = "planned_destination"
 
 
 @dataclass(frozen=True, slots=True)

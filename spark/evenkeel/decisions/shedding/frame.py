@@ -9,19 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 
 from evenkeel.decisions.bundles import namespace_of
-from evenkeel.decisions.considered import Considered, considered
-from evenkeel.decisions.load import LoadData
+from evenkeel.decisions.considered import PLANNED, Considered, considered
+from evenkeel.decisions.load import LoadData, Moment, milliseconds
 from evenkeel.decisions.placement.gates import UnloadGates
-from evenkeel.decisions.shedding.fitting import PLANNED
 from evenkeel.decisions.shedding.shed import Shed, ShedderState
 from evenkeel.decisions.shedding.shedders import Shedder, on_active_brokers_change, shedder_named
-from evenkeel.errors import BadInput
 from evenkeel.settings import Settings
-
-Moment = datetime | int
 
 FEWEST_BROKERS = 2
 INTERVAL = "loadBalancerSheddingIntervalMinutes"
@@ -46,15 +41,6 @@ class SheddingRound:
     shed_at: int | None
     recently_unloaded: Mapping[str, int]
     destinations: Mapping[str, str] = field(default_factory=dict)
-
-
-def milliseconds(moment: Moment) -> int:
-    """Epoch milliseconds; a datetime must be aware, else `BadInput`."""
-    if isinstance(moment, int):
-        return moment
-    if moment.tzinfo is None:
-        raise BadInput(f"time {moment.isoformat()} has no time zone: give an aware datetime or epoch milliseconds")
-    return round(moment.timestamp() * 1000)
 
 
 def due(last_shed_at: Moment | None, now: Moment, settings: Settings) -> bool:

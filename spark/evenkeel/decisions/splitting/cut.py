@@ -5,6 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from evenkeel.decisions.considered import Considered
+
+# Why an algorithm that was asked cut nothing.
+NO_CUT = frozenset(
+    {"nothing_to_cut", "no_positions", "no_position_inside", "too_few_busy_topics", "traffic_below_gate", "one_piece"}
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Cut:
@@ -63,3 +70,26 @@ class SplitOption:
     max_rate: float = 0.0
     max_throughput: float = 0.0
     difference: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedSplit:
+    """A split to ask Pulsar for. `unload`: whether the children are unloaded at once (modular manager only)."""
+
+    bundle: str
+    broker: str
+    algorithm: str
+    cuts: tuple[int, ...]
+    children: tuple[str, ...]
+    unload: bool
+    reason: Considered
+
+
+def why_no_cut(cut: Cut) -> str:
+    """The rule under which a bundle stays whole that an algorithm did not cut."""
+    return "nothing_to_cut" if cut.rule == "too_few_topics" else cut.rule
+
+
+def cut_numbers(cut: Cut) -> dict[str, float]:
+    """What a verdict tells of a cut: the first position, and how many children there are."""
+    return {"cut": cut.positions[0], "children": len(cut.positions) + 1}

@@ -17,8 +17,8 @@ from evenkeel.decisions.bundles import BundleRange, boundary_text, bundle_name, 
 from evenkeel.decisions.considered import Considered, considered
 from evenkeel.decisions.load import BrokerReport, BundleStats
 from evenkeel.decisions.splitting.algorithms import cut_by_broker, name_in_force, option_of
-from evenkeel.decisions.splitting.cut import NO_TOPICS, BundleTopics, Cut
-from evenkeel.decisions.splitting.execute import NO_CUT, PlannedSplit, cut_numbers, refusal, why_no_cut
+from evenkeel.decisions.splitting.cut import NO_CUT, NO_TOPICS, BundleTopics, Cut, PlannedSplit, cut_numbers, why_no_cut
+from evenkeel.decisions.splitting.execute import refusal
 from evenkeel.decisions.splitting.when import FEWEST_TOPICS, Bounds, Limit, limit_row, switched_off
 from evenkeel.settings import Settings
 

@@ -16,29 +16,12 @@ from evenkeel.decisions.considered import Considered
 from evenkeel.decisions.load import BundleHistory
 from evenkeel.decisions.placement.gates import UnloadGates
 from evenkeel.decisions.splitting.algorithms import cut_by_broker, option_of
-from evenkeel.decisions.splitting.cut import NO_TOPICS, BundleTopics, Cut
+from evenkeel.decisions.splitting.cut import NO_TOPICS, BundleTopics, PlannedSplit, cut_numbers, why_no_cut
 from evenkeel.decisions.splitting.when import SplitPlan
 from evenkeel.errors import BadRange
 from evenkeel.settings import Settings
 
 FULL_BOUNDARIES = (0, HIGHEST_HASH)
-# Why an algorithm that was asked cut nothing.
-NO_CUT = frozenset(
-    {"nothing_to_cut", "no_positions", "no_position_inside", "too_few_busy_topics", "traffic_below_gate", "one_piece"}
-)
-
-
-@dataclass(frozen=True, slots=True)
-class PlannedSplit:
-    """A split to ask Pulsar for. `unload`: whether the children are unloaded at once (modular manager only)."""
-
-    bundle: str
-    broker: str
-    algorithm: str
-    cuts: tuple[int, ...]
-    children: tuple[str, ...]
-    unload: bool
-    reason: Considered
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,13 +126,3 @@ def _carry_out(
         unload=unload,
         reason=row._replace(numbers=numbers),
     )
-
-
-def why_no_cut(cut: Cut) -> str:
-    """The rule under which a bundle stays whole that an algorithm did not cut."""
-    return "nothing_to_cut" if cut.rule == "too_few_topics" else cut.rule
-
-
-def cut_numbers(cut: Cut) -> dict[str, float]:
-    """What a verdict tells of a cut: the first position, and how many children there are."""
-    return {"cut": cut.positions[0], "children": len(cut.positions) + 1}

@@ -10,8 +10,7 @@ from __future__ import annotations
 from evenkeel.decisions.bundles import BundleRange, apply_split, bundle_name
 from evenkeel.decisions.considered import considered
 from evenkeel.decisions.splitting.algorithms import SPECIFIED, cut_by_broker, name_in_force, option_of
-from evenkeel.decisions.splitting.cut import NO_TOPICS, Cut
-from evenkeel.decisions.splitting.execute import PlannedSplit, cut_numbers
+from evenkeel.decisions.splitting.cut import NO_TOPICS, Cut, PlannedSplit, cut_numbers
 from evenkeel.decisions.wishes.bundle import bundle_meant
 from evenkeel.decisions.wishes.wish import (
     CONFLICT,

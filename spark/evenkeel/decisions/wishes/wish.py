@@ -13,8 +13,7 @@ from evenkeel.decisions.bundles import bundle_name
 from evenkeel.decisions.considered import Considered, considered
 from evenkeel.decisions.load import BundleHistory
 from evenkeel.decisions.splitting.algorithms import Generation
-from evenkeel.decisions.splitting.cut import BundleTopics
-from evenkeel.decisions.splitting.execute import PlannedSplit
+from evenkeel.decisions.splitting.cut import BundleTopics, PlannedSplit
 
 Manager = Literal["modular", "extensible"]
 LARGEST, HOT = "LARGEST", "HOT"
