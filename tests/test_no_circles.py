@@ -42,7 +42,8 @@ def imported(node: ast.AST, *, with_types: bool) -> Iterator[str]:
     if isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING"):
         children = iter([*(node.body if with_types else ()), *node.orelse])
     for child in children:
-        yield from imported(child, with_types=with_types)
+        if isinstance(child, ast.stmt | ast.excepthandler | ast.match_case):  # nothing else can hold a statement
+            yield from imported(child, with_types=with_types)
 
 
 def graph_of(sources: Mapping[str, str], *, with_types: bool = False) -> Graph:
