@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
-from evenkeel.sinks import Outcome, Stop, Told
+from evenkeel.sinks import Stop, Told, not_sent
 from evenkeel.sinks.standing import standing
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def send_by_queue(
     now = datetime.now(UTC)
     for one in sent.unqueued:
         if not one.possible:
-            told(Outcome(one.command_id, "withheld", now, f"not sent: {one.reason}"))
+            told(not_sent(one.command_id, now, one.reason))
     wanted = set(sent.queued) | {one.command_id for one in sent.unqueued if one.possible}
     until = time.monotonic() + wait_s
     while wanted and time.monotonic() < until:
