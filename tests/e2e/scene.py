@@ -63,7 +63,7 @@ BOLD: Mapping[str, Any] = {
 }
 # Pulsar may forget a destination when two look-ups come at once: then another broker has the bundle, or the same one
 # has it again. And where the machine is slow a broker may not answer in time to be sent a bundle.
-SEEN = frozenset({"done", "overridden", "lost", "stale"})
+SEEN = frozenset({"done", "overridden", "timed_out", "stale"})
 
 
 @dataclass

@@ -6,10 +6,11 @@ import hashlib
 
 import pytest
 
-from evenkeel.audit.export import damaged_files, export
+from evenkeel.audit.export import export
 from evenkeel.audit.read import read_attempts, read_table
 from evenkeel.lake.attempts import find_predecessors
 from evenkeel.lake.store import Lake
+from tests.audit.exported import damaged_files
 from tests.keeping.digests import changed
 from tests.keeping.recorded_lake import STATE, day
 

@@ -117,7 +117,7 @@ def test_an_owner_that_died_since_leaves_the_bundle_where_nobody_can_tell(lab: S
         (Fault(status=401, body="<html><h1>Unauthorized</h1></html>", works=False), "refused", "401"),
         (Fault(status=409, body='{"reason": "Not allowed"}', works=False), "refused", "409: Not allowed"),
         (Fault(status=412, body='{"reason": "Invalid upper boundary for bundle"}', works=False), "stale", "412"),
-        (Fault(status=204, works=False), "lost", "the bundle is on"),
+        (Fault(status=204, works=False), "timed_out", "as before; it is not sent any more"),
         (Fault(status=0, works=False), "timed_out", "did not answer"),
         (Fault(status=0), "done", "did not answer"),
         (Fault(status=503, body="<html>proxy</html>", works=False), "refused", "503"),

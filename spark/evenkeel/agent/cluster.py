@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from evenkeel.pulsar.admin import AdminClient
-from evenkeel.sinks import Outcome
+from evenkeel.sinks import Outcome, not_sent
 from evenkeel.sinks.hands_off import Hands, hands_off
 from evenkeel.sinks.steering import Patience, Steering
 
@@ -34,8 +34,7 @@ class ClusterCarrier:
         """Fences, sends and reads back."""
         hands = self._ask()
         if hands.objections:
-            detail = f"not sent: {'; '.join(hands.objections)}"
-            return Outcome(command["command_id"], "withheld", self._now(), detail)
+            return not_sent(command["command_id"], self._now(), "; ".join(hands.objections))
         return self._steering(hands).carry_out(command)
 
     def look_again(self, command: Mapping[str, Any]) -> Outcome | None:

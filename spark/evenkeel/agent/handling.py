@@ -23,7 +23,7 @@ from evenkeel.agent.settings import AgentSettings
 from evenkeel.sinks import Outcome
 from evenkeel.sinks.pacing import Pace
 from evenkeel.sinks.queue.errors import QueueError
-from evenkeel.sinks.queue.messages import OUTCOMES
+from evenkeel.sinks.standing import STRENGTH
 
 LOG = logging.getLogger(__name__)
 LONGEST_DETAIL = 4_000
@@ -168,7 +168,7 @@ def seconds_up(value: float) -> int:
 def _fit(outcome: Outcome, command_id: str) -> Outcome:
     """The outcome as the ledger and a message can hold it: of this command, of a known kind, in one line of text."""
     detail = " ".join(outcome.detail.encode("utf-8", "backslashreplace").decode().split())[:LONGEST_DETAIL]
-    if outcome.outcome in OUTCOMES and outcome.command_id == command_id:
+    if outcome.outcome in STRENGTH and outcome.command_id == command_id:
         return replace(outcome, detail=detail)
     return Outcome(command_id, "unknown", outcome.seen_at, f"{outcome.outcome}: {detail}")
 

@@ -13,7 +13,7 @@ import os
 import shutil
 import tarfile
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -344,21 +344,3 @@ def _pack(folder: Path, packed: Path, name: str) -> None:
             info.mtime, info.mode = _TAR_TIME, 0o644
             with file.open("rb") as opened:
                 archive.addfile(info, opened)
-
-
-def damaged_files(folder: str | Path) -> list[str]:
-    """Files of an export that are missing, changed or not of it, by its own manifest; none: it is as it was written."""
-    root = Path(folder)
-    try:
-        listed = json.loads((root / MANIFEST).read_text(encoding="utf-8"))["files"]
-    except (OSError, ValueError, KeyError) as error:
-        raise BadInput(f"{root} is no export of Evenkeel, or its {MANIFEST} is damaged: {error}") from error
-    there = {str(file.relative_to(root)): file for file in _files(root) if file.name != MANIFEST or file.parent != root}
-    return sorted(_wrong(listed, there))
-
-
-def _wrong(listed: Mapping[str, Mapping[str, Any]], there: Mapping[str, Path]) -> Iterable[str]:
-    yield from listed.keys() ^ there.keys()
-    for name in listed.keys() & there.keys():
-        if _sha256(there[name]) != listed[name]["sha256"]:
-            yield name

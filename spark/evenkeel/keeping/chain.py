@@ -16,8 +16,8 @@ from evenkeel.engine.code import code_version
 from evenkeel.keeping.changing import at, delete, one_of
 from evenkeel.lake.attempts import DECIDED_STATUSES
 from evenkeel.lake.schema import sql_text
+from evenkeel.lake.small_appends import append_values
 from evenkeel.lake.store import Lake
-from evenkeel.lake.tables import TABLES
 from evenkeel.lake.times import iso
 
 if TYPE_CHECKING:
@@ -131,8 +131,7 @@ def _write_anchors(spark: SparkSession, lake: Lake, cuts: list[Cut], now: dateti
         if (one.cluster, one.sequence) not in known
     ]
     if rows:
-        frame = spark.createDataFrame(rows, TABLES["anchors"].struct_type())
-        frame.coalesce(1).write.format("delta").mode("append").save(lake.path("anchors"))
+        append_values(spark, lake, "anchors", rows)
 
 
 def _drop_wishes(spark: SparkSession, lake: Lake, cuts: list[Cut], cutoff: date) -> int:

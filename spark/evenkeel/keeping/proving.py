@@ -17,8 +17,8 @@ from evenkeel.keeping.inventory import Inventory
 from evenkeel.keeping.record import Day
 from evenkeel.lake.commits import hashed, local_log
 from evenkeel.lake.contents import Content, contents, nothing
+from evenkeel.lake.small_appends import append_values
 from evenkeel.lake.store import Lake
-from evenkeel.lake.tables import TABLES
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -141,8 +141,7 @@ def _look(spark: SparkSession, lake: Lake, doubts: Sequence[Doubt], upkeep_id: s
         done.rows += sum(count for count, _ in listed.values())
         proofs.append(_row(doubt, upkeep_id, listed, [hashed(lake.path(table), path) for path in doubt.files]))
     if proofs:
-        frame = spark.createDataFrame(proofs, TABLES["proofs"].struct_type())
-        frame.coalesce(1).write.format("delta").mode("append").save(lake.path("proofs"))
+        append_values(spark, lake, "proofs", proofs)
 
 
 def _told(doubt: Doubt, writes: int) -> str:

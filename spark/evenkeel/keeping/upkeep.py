@@ -9,7 +9,6 @@ meet in `cycles` or `controls`, whoever comes second tries again.
 from __future__ import annotations
 
 import json
-import logging
 import uuid
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -30,6 +29,7 @@ from evenkeel.keeping.proving import Days, prove
 from evenkeel.keeping.record import read_record
 from evenkeel.lake.commits import table_exists
 from evenkeel.lake.schema import sql_text
+from evenkeel.lake.small_appends import append_values
 from evenkeel.lake.store import Lake
 from evenkeel.lake.tables import OF_RECORD, TABLES
 from evenkeel.lake.times import iso
@@ -38,7 +38,6 @@ from evenkeel.lake.versions import kept_days, version_days, version_properties
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-log = logging.getLogger(__name__)
 Progress = Callable[[str], None]
 BEGUN, DONE = "begun", "done"
 MOST_FILES = 100_000
@@ -95,11 +94,13 @@ def keep(spark: SparkSession, request: Request, progress: Progress, now: datetim
     periods = settled(last.promised, request.given, shorten=request.shorten)
     upkeep_id = uuid.uuid4().hex
     with speaking(spark, json.dumps({"upkeep": upkeep_id, "by": request.by, "code_version": code_version()})):
-        _record(spark, lake, (upkeep_id, BEGUN, now, None, request.by, periods.as_dict(), [], code_version()))
+        begun: tuple[Any, ...] = (upkeep_id, BEGUN, now, None, request.by, periods.as_dict(), [], code_version())
+        append_values(spark, lake, "upkeeps", [begun])
         done = _Run(spark, lake, upkeep_id, periods, now, last, request, progress).run()
         tables = [tuple(getattr(one, name) for name in TableDone.__slots__) for one in done.tables]
         ended = datetime.now(UTC)
-        _record(spark, lake, (upkeep_id, DONE, now, ended, request.by, periods.as_dict(), tables, code_version()))
+        done_row = (upkeep_id, DONE, now, ended, request.by, periods.as_dict(), tables, code_version())
+        append_values(spark, lake, "upkeeps", [done_row])
     return done
 
 
@@ -252,8 +253,3 @@ def _last(spark: SparkSession, lake: Lake) -> _Last:
     ended = max(done, key=lambda row: (row["begun_at"], row["upkeep_id"]))
     known = {name: days for name, days in ended["periods"].items() if name in Periods.__slots__}
     return replace(last, done_at=datetime.fromisoformat(ended["begun_at"]), done_with=Periods(**known))
-
-
-def _record(spark: SparkSession, lake: Lake, row: tuple[Any, ...]) -> None:
-    frame = spark.createDataFrame([row], TABLES["upkeeps"].struct_type())
-    frame.coalesce(1).write.format("delta").mode("append").save(lake.path("upkeeps"))

@@ -1,11 +1,12 @@
-"""A row put on record without Spark, where the lake is a folder: an operator who pauses a cluster waits for no server.
+"""A few rows put on record, in tables that are written outside cycles.
 
-On an object store two kinds of writers could overwrite each other's commits, so there Spark writes, as everywhere else.
+Where the lake is a folder a row needs no Spark: an operator who pauses a cluster waits for no server. On an object
+store two kinds of writers could overwrite each other's commits, so there Spark writes, as everywhere else.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
@@ -30,15 +31,19 @@ def append_row(lake: Lake, table: str, row: Mapping[str, Any], session: Session)
     if local_log(path) is None:
         with session() as spark:
             lake.ensure_tables(spark, [table])
-            values = tuple(row[column.name] for column in TABLES[table].columns)
-            frame = spark.createDataFrame([values], TABLES[table].struct_type())
-            frame.write.format("delta").mode("append").save(path)
+            append_values(spark, lake, table, [tuple(row[column.name] for column in TABLES[table].columns)])
         return
     from deltalake import DeltaTable, write_deltalake
 
     if not DeltaTable.is_deltatable(path):
         raise NoLake(f"there is no table {table} in {lake.root}: name the lake that cycles are written to (--lake)")
     write_deltalake(path, as_arrow(table, [row]), mode="append")
+
+
+def append_values(spark: SparkSession, lake: Lake, table: str, rows: Sequence[tuple[Any, ...]]) -> None:
+    """Appends a few rows as one file; each has the values of all the table's columns, in their order."""
+    frame = spark.createDataFrame(list(rows), TABLES[table].struct_type())
+    frame.coalesce(1).write.format("delta").mode("append").save(lake.path(table))
 
 
 def as_arrow(table: str, rows: Iterable[Mapping[str, Any]]) -> pa.Table:

@@ -20,10 +20,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from evenkeel.lake.attempts import DECIDED_STATUSES
 from evenkeel.lake.commits import newest_version
+from evenkeel.lake.small_appends import append_values
 from evenkeel.lake.store import Lake
 from evenkeel.lake.tables import TABLES
 from evenkeel.lake.times import is_one_of, iso
@@ -91,13 +93,8 @@ def read_taken(spark: SparkSession, lake: Lake, cycles: Sequence[tuple[str, str]
 
 
 def append_wishes(spark: SparkSession, lake: Lake, wishes: Sequence[Mapping[str, Any]]) -> None:
-    """Puts wishes on record."""
+    """Puts wishes on record; their `made_at` is ISO-8601 text with a time zone."""
     if not wishes:
         return
-    from pyspark.sql import functions as F
-    from pyspark.sql.types import StringType, StructField, StructType
-
-    fields = [StructField("made_at", StringType()) if f.name == "made_at" else f for f in WISHES.struct_type().fields]
-    rows = [tuple(wish[field.name] for field in fields) for wish in wishes]
-    frame = spark.createDataFrame(rows, StructType(fields)).withColumn("made_at", F.to_timestamp("made_at"))
-    frame.coalesce(1).write.format("delta").mode("append").save(lake.path("wishes"))
+    typed = [{**wish, "made_at": datetime.fromisoformat(wish["made_at"])} for wish in wishes]
+    append_values(spark, lake, "wishes", [tuple(wish[name] for name in WISHES.column_names()) for wish in typed])

@@ -5,10 +5,9 @@ Which sink it is makes no difference to what was decided: a dry run is the same 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Protocol
 
 # Pulsar gives an unload or split up after 60 s (namespaceBundleUnloadingTimeoutMs): no answer may still come then.
 LONGEST_REQUEST_S = 65.0
@@ -24,19 +23,13 @@ class Outcome:
     detail: str
 
 
+def not_sent(command_id: str, at: datetime, why: str) -> Outcome:
+    """The outcome of a command that was held back and not sent."""
+    return Outcome(command_id, "withheld", at, f"not sent: {why}")
+
+
 Stop = Callable[[], str | None]
 """Why no further command may go out; None while all is well."""
 
 Told = Callable[[Outcome], None]
 """Takes what was seen of a command, as soon as it was seen."""
-
-
-class Sink(Protocol):
-    """Takes rows of `commands`."""
-
-    def send(self, commands: Sequence[Mapping[str, Any]], *, stop: Stop, told: Told) -> None:
-        """Carries the commands out in the order of their steps, and tells what was seen of each.
-
-        Once `stop` gives a reason, nothing more is sent; of what was not sent nothing is told.
-        """
-        ...

@@ -114,7 +114,12 @@ def effect_in_words(command: Command, look: Look) -> str:
         return f"the bundle is on {', '.join(sorted(look.owners))}"
     if seen is Sight.GONE:
         return neighbours(command, look)
-    return "nobody owns the bundle" if seen is Sight.UNOWNED else _who_is_silent(look)
+    return _has_left(command) if seen is Sight.UNOWNED else _who_is_silent(look)
+
+
+def _has_left(command: Command) -> str:
+    bound = f", bound for {command['destination']}" if command["destination"] else ""
+    return f"the bundle has left {command['from_broker']}{bound}; no client has asked for it yet, so nobody owns it"
 
 
 def neighbours(command: Command, look: Look) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from evenkeel.sinks import Outcome
 
 STRENGTH = ("done", "overridden", "lost", "timed_out", "unknown", "refused", "stale", "withheld", "dry_run")
+"""All outcomes that a command can have, the strongest first."""
 
 
 def standing(outcomes: Iterable[Outcome]) -> dict[str, Outcome]:

@@ -16,7 +16,8 @@ from evenkeel.pulsar.admin.client import AdminClient
 from evenkeel.pulsar.admin.hop import Hop
 from evenkeel.sinks import LONGEST_REQUEST_S, Outcome
 from evenkeel.sinks.answers import Answer, answer_of, in_words
-from evenkeel.sinks.judging import Command, Look, Sight, effect_in_words, sight, why_stale
+from evenkeel.sinks.judging import Command, Look, Sight, sight, why_stale
+from evenkeel.sinks.outcome_table import Observation, outcome_of, row_of
 from evenkeel.sinks.watching import Watching
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 2.0
@@ -55,7 +56,7 @@ class Steering:
 
     def carry_out(self, command: Command) -> Outcome:
         """Sends the command if what it was decided on still holds, and tells what was seen."""
-        if self._now() > command["expires_at"]:
+        if self._is_expired(command):
             return self._seen(command, "stale", f"expired at {command['expires_at'].isoformat()}: not sent")
         look = self._watching.look(command)
         stale = why_stale(command, look) or _why_not_there(command, look)
@@ -71,17 +72,10 @@ class Steering:
         To be asked only when the longest request is over.
         """
         look = self._watching.look(command)
-        seen = sight(command, look)
-        if seen is Sight.EFFECT:
-            return self._seen(command, "done", effect_in_words(command, look))
-        if seen is Sight.UNOWNED and command["kind"] == "unload":
-            return self._seen(command, "done", _left(command))
-        if seen is Sight.UNKNOWN:
-            return self._seen(command, "unknown", effect_in_words(command, look))
-        if seen is Sight.UNTOUCHED:
+        if sight(command, look) is Sight.UNTOUCHED:
             return None
-        freed = command["kind"] == "unload" and command["destination"] is None and seen is Sight.ELSEWHERE
-        return self._seen(command, "done" if freed else "overridden", effect_in_words(command, look))
+        found = outcome_of(command, look, is_last=True, is_over=True, is_expired=self._is_expired(command))
+        return None if found is None else self._seen(command, *found)
 
     def _send(self, command: Command) -> Hop:
         method, _, rest = command["request"].partition(" ")
@@ -95,47 +89,40 @@ class Steering:
     def _after(self, command: Command, hop: Hop, begun: float) -> Outcome:
         """Looks until something is seen, or as long as is worth waiting."""
         answer, words = answer_of(hop), in_words(hop)
-        if answer is Answer.REFUSED:
-            return self._seen(command, "refused", words)
-        if answer is Answer.NO_PREMISE:
-            return self._seen(command, "stale", words)
+        said = row_of(Observation(answer))
+        if said is not None:
+            return self._seen(command, said.outcome, words)
         patience = self._patience.unanswered_s if answer is Answer.NONE else self._patience.answered_s
         first_look = time.monotonic()
         wait, until = _FIRST_PAUSE_S, (begun if answer is Answer.NONE else first_look) + patience
-        has_left = False
+        had_left = False
         while True:
             look = self._watching.look(command)
-            if sight(command, look) is Sight.UNOWNED and answer is Answer.TAKEN:
-                has_left, until = True, min(until, first_look + self._patience.unowned_s)
-            outcome = _outcome(command, answer, look, has_left=has_left, is_last=time.monotonic() >= until)
-            if outcome is not None:
-                name, what = outcome
-                return self._seen(command, name, f"{words}; {what}" if words else what)
+            if sight(command, look) is Sight.UNOWNED:
+                had_left = True
+                if answer is Answer.TAKEN:
+                    until = min(until, first_look + self._patience.unowned_s)
+            is_over = time.monotonic() >= until
+            found = outcome_of(
+                command,
+                look,
+                is_last=is_over,
+                is_over=is_over,
+                is_expired=self._is_expired(command),
+                answer=answer,
+                had_left=had_left,
+            )
+            if found is not None:
+                outcome, what = found
+                return self._seen(command, outcome, f"{words}; {what}" if words else what)
             self._pause(min(wait, max(0.0, until - time.monotonic())))
             wait = min(wait * 2, _LONGEST_PAUSE_S)
 
+    def _is_expired(self, command: Command) -> bool:
+        return bool(self._now() > command["expires_at"])
+
     def _seen(self, command: Command, outcome: str, detail: str) -> Outcome:
         return Outcome(command["command_id"], outcome, self._now(), detail)
-
-
-def _outcome(command: Command, answer: Answer, look: Look, *, has_left: bool, is_last: bool) -> tuple[str, str] | None:
-    """Outcome and what was seen; None: look again. `has_left`: the bundle was seen to be owned by nobody before."""
-    seen, words = sight(command, look), effect_in_words(command, look)
-    if seen is Sight.EFFECT:
-        return "done", words
-    if seen is Sight.ELSEWHERE and command["kind"] == "unload" and command["destination"] is None:
-        return "done", words
-    if answer is Answer.FAILED and seen is Sight.UNTOUCHED:
-        return "refused", words  # it said so itself, and nothing is seen of it
-    if not is_last:
-        return None
-    if seen is Sight.UNOWNED:
-        return "done", _left(command)
-    if seen is Sight.UNTOUCHED and has_left:
-        return "overridden", f"{words} again: it had left, and came back"
-    if seen is Sight.UNTOUCHED:
-        return ("timed_out" if answer is Answer.NONE else "lost"), words
-    return ("unknown" if seen is Sight.UNKNOWN else "overridden"), words
 
 
 def _why_not_there(command: Command, look: Look) -> str | None:
@@ -144,12 +131,6 @@ def _why_not_there(command: Command, look: Look) -> str | None:
     if destination is None or destination not in look.silent:
         return None
     return f"its destination {destination} does not answer, or is not ready"
-
-
-def _left(command: Command) -> str:
-    """The bundle is closed; it opens where a client asks for it, and the modular leader has noted the destination."""
-    bound = f", bound for {command['destination']}" if command["destination"] else ""
-    return f"the bundle has left {command['from_broker']}{bound}; no client has asked for it yet, so nobody owns it"
 
 
 def _positions(body: str) -> str:

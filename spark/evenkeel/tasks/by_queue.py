@@ -8,35 +8,55 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
-from evenkeel.sinks import Outcome, Stop, Told
+from evenkeel.sinks import Stop, Told, not_sent
 from evenkeel.sinks.standing import standing
 
 if TYPE_CHECKING:
     from evenkeel.sinks.sqs import Reports, SqsSink
-    from evenkeel.tasks.sending import Records
 
 log = logging.getLogger(__name__)
 _LOOK_S = 5.0
 
 
+class ReportStore(Protocol):
+    """The record of what was sent and reported, as far as a queue needs it."""
+
+    @property
+    def out(self) -> set[str]:
+        """Ids of commands that may have gone out; added to before they are put on the queue."""
+        ...
+
+    def know_one(self, command_id: str, cluster: str, cycle_at: datetime) -> None:
+        """Notes where an outcome of the command belongs."""
+        ...
+
+    def knows(self, command_id: str) -> bool:
+        """Whether an outcome of the command can be put on record."""
+        ...
+
+    def confirm_later(self, confirm: Callable[[], None]) -> None:
+        """Takes a call to be made once all reported outcomes are stored."""
+        ...
+
+
 def send_by_queue(
-    sink: SqsSink, commands: Sequence[Mapping[str, Any]], records: Records, wait_s: float, stop: Stop, told: Told
+    sink: SqsSink, commands: Sequence[Mapping[str, Any]], records: ReportStore, wait_s: float, stop: Stop, told: Told
 ) -> str | None:
     """Puts the commands on the queue and tells what is reported within `wait_s`; a pause is handed on to the agents."""
     reason = stop()
     if reason is not None:
         return reason
     # From here on they may be out, whatever happens to this process.
-    records.out |= {command["command_id"] for command in commands}
+    records.out.update(command["command_id"] for command in commands)
     sent = sink.send(commands)
     now = datetime.now(UTC)
     for one in sent.unqueued:
         if not one.possible:
-            told(Outcome(one.command_id, "withheld", now, f"not sent: {one.reason}"))
+            told(not_sent(one.command_id, now, one.reason))
     wanted = set(sent.queued) | {one.command_id for one in sent.unqueued if one.possible}
     until = time.monotonic() + wait_s
     while wanted and time.monotonic() < until:
@@ -52,7 +72,7 @@ def send_by_queue(
     return None
 
 
-def _tell(taken: Reports, records: Records, told: Told) -> set[str]:
+def _tell(taken: Reports, records: ReportStore, told: Told) -> set[str]:
     """Tells every report of which it is known where it belongs, those of other cycles too; gives back all their ids."""
     for report in taken.reports:
         if report.cluster is not None and report.cycle_at is not None:

@@ -11,7 +11,7 @@ from evenkeel.handover import Handover, Write
 from evenkeel.lake.outbox import OPEN, on_record
 from evenkeel.lake.store import Lake
 from evenkeel.lake.times import with_moments
-from evenkeel.sinks import Outcome
+from evenkeel.sinks import Outcome, not_sent
 from evenkeel.sinks.dry_run import DryRun
 from evenkeel.tasks.permits import DRY_RUN
 from evenkeel.tasks.sending import Errand, Records, Sending, send_all
@@ -92,7 +92,7 @@ def _without_sending(rows: Sequence[Row], mode: str, withheld: Mapping[str, str]
         return told
     now = datetime.now(UTC)
     held = [row for row in rows if row["cluster"] in withheld]
-    return [Outcome(row["command_id"], "withheld", now, f"not sent: {withheld[row['cluster']]}") for row in held]
+    return [not_sent(row["command_id"], now, withheld[row["cluster"]]) for row in held]
 
 
 def _errands(handover: Handover, rows: Sequence[Row]) -> list[Errand]:

@@ -20,7 +20,7 @@ from evenkeel.lake.outbox import OPEN, SENT, on_record
 from evenkeel.lake.store import Lake
 from evenkeel.lake.tables import TABLES
 from evenkeel.settings import settings_in
-from evenkeel.sinks import Outcome, Stop, Told
+from evenkeel.sinks import Outcome, Stop, Told, not_sent
 from evenkeel.sinks.conduct import Done, Timing, Work, conduct
 from evenkeel.sinks.pulsar_admin import PulsarAdmin
 from evenkeel.tasks.by_queue import send_by_queue
@@ -270,7 +270,7 @@ def _unsent(errand: Errand, done: Done, records: Records) -> list[Outcome]:
         return []
     now = datetime.now(UTC)
     return [
-        Outcome(command["command_id"], "withheld", now, f"not sent: {done.stopped}")
+        not_sent(command["command_id"], now, done.stopped)
         for command in errand.commands
         if command["command_id"] not in records.told | records.out | errand.tried
     ]

@@ -13,9 +13,10 @@ from typing import Any
 
 from evenkeel.decisions.bundles import decode_number, namespace_of
 from evenkeel.handover import ClusterCycle
-from evenkeel.lake.outbox import is_open
+from evenkeel.lake.outbox import OPEN, is_open
 from evenkeel.sinks import LONGEST_REQUEST_S, Outcome
-from evenkeel.sinks.judging import Look, Sight, effect_in_words, sight
+from evenkeel.sinks.judging import Look
+from evenkeel.sinks.outcome_table import outcome_of
 from evenkeel.tasks.remembering import as_known_at
 
 LONGEST_REQUEST = timedelta(seconds=LONGEST_REQUEST_S)
@@ -69,10 +70,12 @@ def settle(
     told = []
     is_over = steered_until is None or observed_at > steered_until + LONGEST_REQUEST
     for act in acts:
-        if is_open(act):
-            found = _outcome(act, look_of(act, rows), is_over=is_over, at=observed_at)
-            if found is not None:
-                told.append(Outcome(act["command_id"], found[0], observed_at, f"seen by the next cycle: {found[1]}"))
+        if not is_open(act):
+            continue
+        is_expired = observed_at > datetime.fromisoformat(act["expires_at"])
+        found = outcome_of(act, look_of(act, rows), is_last=True, is_over=is_over, is_expired=is_expired)
+        if found is not None and found[0] not in OPEN:  # that it is still not known is no news
+            told.append(Outcome(act["command_id"], found[0], observed_at, f"seen by the next cycle: {found[1]}"))
     return told
 
 
@@ -84,16 +87,3 @@ def look_of(act: Row, rows: Mapping[str, Sequence[Row]]) -> Look:
     owners = {row["broker"] for row in rows["bundle_ownership"] if row["bundle"] == act["bundle"] and row["is_owned"]}
     boundaries = tuple(sorted(decode_number(text) for text in bounds[0])) if bounds else None
     return Look(boundaries, frozenset(owners), frozenset(silent))
-
-
-def _outcome(act: Row, look: Look, *, is_over: bool, at: datetime) -> tuple[str, str] | None:
-    seen, words = sight(act, look), effect_in_words(act, look)
-    if seen is Sight.EFFECT:
-        return "done", words
-    if seen is Sight.UNTOUCHED:
-        return ("timed_out", f"{words}, as before; it is not sent any more") if is_over else None
-    if seen is Sight.UNKNOWN:
-        return ("lost", words) if is_over and at > datetime.fromisoformat(act["expires_at"]) else None
-    if act["kind"] == "unload" and act["destination"] is None and seen in (Sight.ELSEWHERE, Sight.UNOWNED):
-        return "done", words
-    return ("overridden", words) if seen is not Sight.UNOWNED else ("done", words)

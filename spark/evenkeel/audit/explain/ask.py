@@ -165,11 +165,7 @@ def _without_manifest(record: Record, attempt: Attempt) -> datetime | None:
 
 
 def _over_range(record: Record, subject: Subject, clusters: Sequence[str], when: Times) -> Course:
-    first, last = bounds(record, clusters, when)
-    found = {name: record.cycles(name, first, last) for name in clusters}
-    there = {name: attempts for name, attempts in found.items() if attempts}
-    if not there:
-        raise missing.nothing_between(record, clusters, first, last)
+    first, last, there = cycles_within(record, clusters, when)
     where = {name: standing(record, attempts, subject) for name, attempts in there.items()}
     having = [name for name, rows in where.items() if rows]
     if len(having) > 1:
@@ -188,7 +184,22 @@ def _over_range(record: Record, subject: Subject, clusters: Sequence[str], when:
     return course_of(record, subject, there[name], where[name], (first, last))
 
 
-def bounds(record: Record, clusters: Sequence[str], when: Times) -> tuple[datetime, datetime]:
+def cycles_within(
+    record: Record, clusters: Sequence[str], when: Times
+) -> tuple[datetime, datetime, dict[str, list[Attempt]]]:
+    """First and last moment of the range, and per cluster the attempt that counts for each of its cycles there.
+
+    Clusters without a cycle in the range are left out; raises NoSuchCycle where all are.
+    """
+    first, last = _bounds(record, clusters, when)
+    found = {name: record.cycles(name, first, last) for name in clusters}
+    there = {name: attempts for name, attempts in found.items() if attempts}
+    if not there:
+        raise missing.nothing_between(record, clusters, first, last)
+    return first, last, there
+
+
+def _bounds(record: Record, clusters: Sequence[str], when: Times) -> tuple[datetime, datetime]:
     """The range; an open end is the first or the newest cycle on record."""
     if when.first is not None and when.last is not None:
         return when.first.first, when.last.last

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from evenkeel.audit.explain import missing
-from evenkeel.audit.explain.ask import Times, bounds
+from evenkeel.audit.explain.ask import Times, cycles_within
 from evenkeel.audit.explain.subject import Subject
 from evenkeel.audit.read import Attempt, Record
 from evenkeel.audit.read.record import FIRST_MOMENT, LAST_MOMENT
@@ -31,11 +31,7 @@ def of_broker(lake: str | Path, broker: str, *, cluster: str | None = None, when
     """
     record, when = Record(lake), when or Times()
     clusters = missing.known_clusters(record, cluster)
-    first, last = bounds(record, clusters, when)
-    found = {name: record.cycles(name, first, last) for name in clusters}
-    there = {name: attempts for name, attempts in found.items() if attempts}
-    if not there:
-        raise missing.nothing_between(record, clusters, first, last)
+    first, last, there = cycles_within(record, clusters, when)
     states = {name: _states(record, attempts, broker) for name, attempts in there.items()}
     having = sorted(name for name, known in states.items() if known)
     subject = Subject("broker", broker)

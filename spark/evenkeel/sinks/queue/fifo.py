@@ -43,7 +43,6 @@ class Taken:
     body: str
     group: str
     sent_at: datetime | None
-    received_count: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +88,7 @@ class Fifo:
             MaxNumberOfMessages=min(most, MOST_IN_BATCH),
             WaitTimeSeconds=min(wait_s, LONGEST_POLL_SECONDS),
             VisibilityTimeout=visibility_s,
-            MessageSystemAttributeNames=["MessageGroupId", "SentTimestamp", "ApproximateReceiveCount"],
+            MessageSystemAttributeNames=["MessageGroupId", "SentTimestamp"],
             # If the answer is lost on its way, boto3's own second try gets the same messages.
             ReceiveRequestAttemptId=uuid.uuid4().hex,
         )
@@ -174,5 +173,4 @@ def _taken(message: Mapping[str, Any]) -> Taken:
         message["Body"],
         attributes.get("MessageGroupId", ""),
         None if sent is None else datetime.fromtimestamp(int(sent) / 1000, UTC),
-        int(attributes.get("ApproximateReceiveCount", 1)),
     )

@@ -19,10 +19,10 @@ from evenkeel.decisions.bundles import namespace_of, range_of
 from evenkeel.errors import BadInput
 from evenkeel.sinks import Outcome
 from evenkeel.sinks.queue.errors import BadMessage
+from evenkeel.sinks.standing import STRENGTH
 
 SCHEMA = 1
 KINDS = ("split", "unload")
-OUTCOMES = ("dry_run", "done", "stale", "refused", "overridden", "lost", "timed_out", "unknown", "withheld")
 CONTROLS = ("pause", "resume")
 MOST_BYTES = 256 * 1024
 
@@ -108,7 +108,7 @@ def read_report(body: str) -> Report:
     """The report in a body; `BadMessage` for anything else."""
     _, fields = _opened(body, ("report",))
     _demand_texts(fields, ("command_id", "outcome", "detail", "agent"))
-    if fields["outcome"] not in OUTCOMES:
+    if fields["outcome"] not in STRENGTH:
         raise BadMessage(f"unknown outcome {fields['outcome']!r}", command_id=_id(fields))
     cycle_at = fields.get("cycle_at")
     return Report(
