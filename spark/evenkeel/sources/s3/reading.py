@@ -6,9 +6,9 @@ from typing import Any
 
 from botocore.exceptions import ClientError, FlexibleChecksumError, HTTPClientError, IncompleteReadError
 
+from evenkeel.aws_errors import is_absent
 from evenkeel.errors import BadInput
 from evenkeel.retrying import at_once, retry
-from evenkeel.sources.s3.errors import is_absent
 from evenkeel.sources.s3.place import Place
 
 MOST_BYTES = 16 << 20

@@ -18,10 +18,11 @@ from typing import Any, Literal
 from botocore.exceptions import ClientError
 
 from evenkeel import __version__
+from evenkeel.aws_errors import RAISED_BY_BOTO, code_of
 from evenkeel.errors import BadInput
 from evenkeel.retrying import Doubling, retry
 from evenkeel.sources.headers import FOLDER_HEADER, parts_of, read_header
-from evenkeel.sources.s3.errors import RAISED_BY_BOTO, S3Error, code_of, told
+from evenkeel.sources.s3.errors import S3Error, told
 from evenkeel.sources.s3.listing import objects_below
 from evenkeel.sources.s3.manifest import DOCUMENTS, Manifest, StoredFile, read_manifest
 from evenkeel.sources.s3.place import Place, place_of
