@@ -16,7 +16,7 @@ CHECKOUT = Path(__file__).resolve().parent.parent
 PACKAGE = CHECKOUT / "spark" / "evenkeel"
 
 LAYERS: tuple[frozenset[str], ...] = (
-    frozenset({"errors"}),
+    frozenset({"aws_errors", "errors", "locks", "retrying"}),
     frozenset({"settings", "engine", "pulsar", "handover", "times_given"}),
     frozenset({"decisions", "lake", "aggregation"}),
     frozenset({"sources", "sinks", "rounds", "checks"}),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import sqlite3
 import threading
@@ -10,9 +9,13 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from evenkeel.agent.errors import LedgerError
+from evenkeel.locks import acquired
+
+if TYPE_CHECKING:
+    from filelock import BaseFileLock
 
 VERSION = 1
 _TABLES = """
@@ -59,14 +62,14 @@ class LedgerFile:
                 self._db.execute("PRAGMA synchronous=FULL")
                 self._prepare(cluster)
         except BaseException:
-            os.close(self._owner)
+            self._owner.release()
             raise
 
     def close(self) -> None:
         """Gives the ledger free for another agent."""
         with self._lock:
             self._db.close()
-            os.close(self._owner)
+            self._owner.release()
 
     def _prepare(self, cluster: str) -> None:
         with self.transaction() as db:
@@ -112,21 +115,22 @@ class LedgerFile:
             ) from error
 
 
-def _own(path: Path) -> int:
-    """Holds the lock beside the ledger for as long as this process lives."""
+def _own(path: Path) -> BaseFileLock:
+    """Takes the lock beside the ledger; its file holds the id of this process."""
+    lock_file = Path(f"{path}.lock")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        lock = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT, 0o600)
+        lock = acquired(lock_file, mode=0o600, on_acquired=_write_pid)
     except OSError as error:
         raise LedgerError(
             f"ledger {path} cannot be made or opened: {error.strerror}. Name another (--ledger)."
         ) from None
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        owner = os.read(lock, 20).decode("ascii", "replace").strip() or "unknown"
-        os.close(lock)
-        raise LedgerError(f"ledger {path} is in use by another agent (pid {owner}): end that one") from None
+    if lock is None:
+        owner = lock_file.read_bytes()[:20].decode("ascii", "replace").strip() or "unknown"
+        raise LedgerError(f"ledger {path} is in use by another agent (pid {owner}): end that one")
+    return lock
+
+
+def _write_pid(lock: int) -> None:
     os.ftruncate(lock, 0)
     os.pwrite(lock, str(os.getpid()).encode(), 0)
-    return lock

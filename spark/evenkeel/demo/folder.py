@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from evenkeel.errors import BadInput
+from evenkeel.locks import held
 
 NEIGHBOURS = 9
 # What a demo makes; anything else in the folder is somebody else's and stays.
@@ -53,11 +53,8 @@ def taken(wanted: Path, *, move: bool = True) -> Iterator[DemoFolder]:
     places = [wanted, *(wanted.with_name(f"{wanted.name}-{n}") for n in range(2, NEIGHBOURS + 1))]
     for place in places if move else places[:1]:
         place.mkdir(parents=True, exist_ok=True)
-        with (place / ".lock").open("w") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                continue
-            yield DemoFolder(place.resolve())
-            return
+        with held(place / ".lock") as is_held:
+            if is_held:
+                yield DemoFolder(place.resolve())
+                return
     raise BadInput(f"{wanted} is in use by another demo; wait for it to end, or name another folder with --build")

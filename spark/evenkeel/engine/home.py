@@ -6,10 +6,8 @@ needs the server), `server.log` and the server's scratch files.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
-import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from evenkeel.engine.processes import identity, lives
+from evenkeel.locks import held
 
 KEEP = "keep"
-LOCK_TICK_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,15 +112,5 @@ class Home:
     @contextmanager
     def locked(self, wait_seconds: float) -> Iterator[bool]:
         """Holds the lock of this home; gives False where it could not be had in time."""
-        until = time.monotonic() + wait_seconds
-        with (self.folder / "engine.lock").open("w") as file:
-            while True:
-                try:
-                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except BlockingIOError:
-                    if time.monotonic() >= until:
-                        yield False
-                        return
-                    time.sleep(LOCK_TICK_SECONDS)
-            yield True
+        with held(self.folder / "engine.lock", wait_seconds=wait_seconds) as is_held:
+            yield is_held

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import logging
-import random
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Any
 
-from evenkeel.lake.conflicts import is_conflict
+from evenkeel.lake.conflicts import until_committed
 from evenkeel.lake.schema import sql_text
 from evenkeel.lake.store import Lake
 
@@ -18,21 +16,12 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 log = logging.getLogger(__name__)
-_TRIES = 30
 _SAID = "spark.databricks.delta.commitInfo.userMetadata"
 
 
 def change(spark: SparkSession, statement: str) -> list[Any]:
     """Runs a statement; what it returns is a row of its metrics, if anything."""
-    for attempt in range(1, _TRIES + 1):
-        try:
-            return list(spark.sql(statement).collect())
-        except Exception as error:
-            if attempt == _TRIES or not is_conflict(error):
-                raise
-            log.info("a writer came first; trying again (%d of %d)", attempt, _TRIES)
-            time.sleep(random.uniform(0.0, 0.2 * attempt))
-    raise AssertionError("unreachable")
+    return until_committed(lambda: list(spark.sql(statement).collect()), log, "a writer came first; trying again")
 
 
 def delete(spark: SparkSession, lake: Lake, table: str, condition: str) -> int:

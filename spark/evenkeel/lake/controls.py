@@ -10,9 +10,7 @@ from __future__ import annotations
 import json
 import logging
 import os
-import random
 import socket
-import time
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +18,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from evenkeel.lake.commits import newest_version
-from evenkeel.lake.conflicts import is_conflict
+from evenkeel.lake.conflicts import until_committed
 from evenkeel.lake.store import Lake
 from evenkeel.lake.tables import TABLES
 from evenkeel.lake.times import with_moments
@@ -32,7 +30,6 @@ log = logging.getLogger(__name__)
 
 PAUSE, RESUME, LEASE = "pause", "resume", "lease"
 TAKEOVER, HANDBACK = "takeover", "handback"
-_TRIES = 30
 _COLUMNS = ("cluster", "kind", "at", "by", "reason", "token", "until", "switches")
 
 
@@ -135,15 +132,11 @@ def _step(
     *,
     only_own: bool = False,
 ) -> None:
-    for attempt in range(1, _TRIES + 1):
-        try:
-            _append_step(spark, lake, clusters, holder, length, only_own=only_own)
-            return
-        except Exception as error:
-            if attempt == _TRIES or not is_conflict(error):
-                raise
-            log.info("another publisher took a step first; looking again (%d of %d)", attempt, _TRIES)
-            time.sleep(random.uniform(0.0, 0.2 * attempt))
+    until_committed(
+        lambda: _append_step(spark, lake, clusters, holder, length, only_own=only_own),
+        log,
+        "another publisher took a step first; looking again",
+    )
 
 
 def _append_step(

@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING, Any
 from evenkeel.engine.code import code_digest, code_version
 from evenkeel.handover import Handover, Write
 from evenkeel.lake.commits import added_files, committed_files, committed_version, newest_version, table_exists
-from evenkeel.lake.conflicts import is_conflict
+from evenkeel.lake.conflicts import until_committed
 from evenkeel.lake.observing import observed
 from evenkeel.lake.schema import STAMP_NAMES, Table, column_definition, sql_text
 from evenkeel.lake.tables import OF_RECORD, TABLES
 from evenkeel.lake.upgrading import upgrade
 from evenkeel.lake.versions import version_days, version_properties
+from evenkeel.retrying import at_once
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -211,11 +212,4 @@ def commit_metadata(handover: Handover, task: str, write_id: str, reads: Sequenc
 
 def _committed(append: Callable[[], None]) -> None:
     """Appends, and once more where upkeep changed a property of the table meanwhile: such a try has left nothing."""
-    for attempt in range(1, _TRIES + 1):
-        try:
-            append()
-            return
-        except Exception as error:
-            if attempt == _TRIES or not is_conflict(error):
-                raise
-            log.info("the table changed under an append; trying again (%d of %d)", attempt, _TRIES)
+    until_committed(append, log, "the table changed under an append; trying again", tries=_TRIES, pause=at_once)

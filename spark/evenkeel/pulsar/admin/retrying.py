@@ -7,18 +7,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from threading import Event
 
-from tenacity import RetryCallState, Retrying, retry_if_result, stop_after_attempt, stop_before_delay
-from tenacity.nap import sleep_using_event
-from tenacity.wait import wait_random_exponential
-
 from evenkeel.pulsar.admin.failures import PASSING
 from evenkeel.pulsar.admin.wire import Reply
+from evenkeel.retrying import Doubling, retry
 
 TRIES = 3
 RETRIED_STATUSES = frozenset({429, 502, 503, 504})
 """Not 401, 404, 409, 412 and 500: these are Pulsar's word, and asking again does not change it."""
 
-_backoff = wait_random_exponential(multiplier=0.2, max=2.0)
+_backoff = Doubling(first_s=0.2, longest_s=2.0, least=0.0, most=1.0)
 _JITTER_S = 0.25
 
 Chain = tuple[Reply, ...]
@@ -26,8 +23,7 @@ Chain = tuple[Reply, ...]
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a try came to, without its answer: what the library for retries is given outlives the retrying, until the
-    garbage collector comes by, and answers may be large."""
+    """What a try came to."""
 
     may_pass: bool
     retry_after_s: float | None
@@ -50,25 +46,23 @@ def repeat(attempt: Callable[[], Verdict], limit_s: float, closing: Event) -> No
 
     `closing` ends the waiting.
     """
-    policy = Retrying(
-        retry=retry_if_result(lambda verdict: verdict.may_pass and not closing.is_set()),
-        stop=stop_after_attempt(TRIES) | stop_before_delay(limit_s),
-        wait=_wait,
-        sleep=sleep_using_event(closing),
-        retry_error_callback=_verdict,
+    waits: list[float | None] = []
+
+    def asked() -> Verdict:
+        verdict = attempt()
+        waits.append(verdict.retry_after_s)
+        return verdict
+
+    def pause(failed: int) -> float:
+        """As the server asks for, else growing; with jitter, so that many who were refused do not come back at once."""
+        told = waits[-1]
+        return _backoff(failed) if told is None else told + random.uniform(0.0, _JITTER_S)
+
+    retry(
+        asked,
+        tries=TRIES,
+        pause=pause,
+        if_returned=lambda verdict: verdict.may_pass and not closing.is_set(),
+        within_s=limit_s,
+        sleep=closing.wait,
     )
-    policy(attempt)
-
-
-def _wait(state: RetryCallState) -> float:
-    """As the server asks for, else growing; with jitter, so that many who were refused do not come back at once."""
-    told = _verdict(state).retry_after_s
-    if told is None:
-        return _backoff(state)
-    return told + random.uniform(0.0, _JITTER_S)
-
-
-def _verdict(state: RetryCallState) -> Verdict:
-    assert state.outcome is not None
-    verdict: Verdict = state.outcome.result()
-    return verdict

@@ -21,19 +21,6 @@ TRIES = 2
 ENDPOINT_VARIABLES = ("AWS_ENDPOINT_URL_SQS", "AWS_ENDPOINT_URL")
 
 _AWS_HOST = re.compile(r"(?:^|\.)sqs(?:-fips)?\.([a-z0-9-]+)\.(?:vpce\.)?amazonaws\.com(?:\.cn)?$")
-_TRY_AGAIN = ("Throttl", "RequestLimitExceeded", "OverLimit", "ServiceUnavailable", "InternalError", "InternalFailure")
-_ADVICE = {
-    "NonExistentQueue": "Make the queue, or correct its URL.",
-    "QueueDoesNotExist": "Make the queue, or correct its URL.",
-    "AccessDenied": "Allow this identity to use the queue (sqs:SendMessage, ReceiveMessage, DeleteMessage, "
-    "ChangeMessageVisibility, GetQueueAttributes).",
-    "InvalidClientTokenId": "Check the credentials that boto3 finds (environment, ~/.aws, the machine's role).",
-    "UnrecognizedClient": "Check the credentials that boto3 finds (environment, ~/.aws, the machine's role).",
-    "SignatureDoesNotMatch": "Check the secret key, the region and this machine's clock.",
-    "ExpiredToken": "Renew the session's credentials.",
-    "NoCredentials": "Give boto3 credentials: environment, ~/.aws, or the machine's role.",
-    "NoRegion": "Set AWS_DEFAULT_REGION.",
-}
 
 
 def sqs_client(url: str) -> Any:
@@ -80,30 +67,9 @@ def shown(url: str) -> str:
 
 def as_queue_error(error: Exception, url: str) -> QueueError:
     """An error of boto3 in our words."""
-    code, text, again = _read(error)
-    where = f"queue {shown(url)}"
-    if again:
-        return QueueUnreachable(f"{where} cannot be reached: {text}")
-    advice = next((advice for name, advice in _ADVICE.items() if name in code), "")
-    return QueueRefused(f"{where}: {text}. {advice}".rstrip())
+    from evenkeel.aws_errors import of_sqs
 
-
-def _read(error: Exception) -> tuple[str, str, bool]:
-    """Code, text, and whether trying again may help."""
-    from botocore.exceptions import ClientError, ConnectionError, HTTPClientError, IncompleteReadError
-
-    if isinstance(error, ClientError):
-        found = error.response.get("Error", {})
-        code, status = str(found.get("Code", "")), error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-        again = status >= 500 or status == 429 or any(word in code for word in _TRY_AGAIN)
-        return code, f"{code} ({_first_line(str(found.get('Message', '')))})", again
-    name = type(error).__name__
-    # An answer that is no answer of SQS (a proxy's page, say) comes as an error of the parser, outside botocore's tree.
-    again = isinstance(error, HTTPClientError | ConnectionError | IncompleteReadError)
-    again = again or name in ("ResponseParserError", "CredentialRetrievalError", "MetadataRetrievalError")
-    return name, f"{name} ({_first_line(str(error))})", again
-
-
-def _first_line(text: str) -> str:
-    line = text.strip().splitlines()[0] if text.strip() else "no text"
-    return line.rstrip(".")[:200]
+    fault, where = of_sqs(error), f"queue {shown(url)}"
+    if fault.may_pass:
+        return QueueUnreachable(f"{where} cannot be reached: {fault.what}")
+    return QueueRefused(f"{where}: {fault.what}. {fault.advice}".rstrip())

@@ -119,13 +119,12 @@ class Fifo:
         return gone
 
     def _ask(self, operation: str, **values: Any) -> Mapping[str, Any]:
-        from botocore.exceptions import BotoCoreError, ClientError
-        from botocore.parsers import ResponseParserError
+        from evenkeel.aws_errors import RAISED_BY_BOTO
 
         begin = time.monotonic()
         try:
             answer: Mapping[str, Any] = getattr(self._client, operation)(QueueUrl=self.url, **values)
-        except (BotoCoreError, ClientError, ResponseParserError, ValueError) as error:
+        except (*RAISED_BY_BOTO, ValueError) as error:
             raise as_queue_error(error, self.url) from None
         kind = answer.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("content-type", "")
         if "json" not in kind:  # boto3 takes a page that came with status 200 for an answer without content

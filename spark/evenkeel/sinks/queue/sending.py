@@ -6,17 +6,17 @@ one group. Else one could fail while a later one of its group is on the queue al
 
 from __future__ import annotations
 
-import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from evenkeel.retrying import Doubling, retry
 from evenkeel.sinks.queue.errors import QueueRefused, QueueUnreachable
 from evenkeel.sinks.queue.fifo import MOST_IN_BATCH, Fifo, Letter
 from evenkeel.sinks.queue.messages import MOST_BYTES
 
 TRIES = 4
-FIRST_PAUSE_SECONDS = 0.2
+PAUSE = Doubling(first_s=0.2, longest_s=60.0, least=0.5, most=1.5)
 Sleep = Callable[[float], None]
 
 
@@ -90,13 +90,7 @@ class _Trial:
 
     def run(self, tries: int, sleep: Sleep) -> str:
         """Says why nothing can be sent to this queue at all, if so."""
-        dead = ""
-        for number in range(tries):
-            if number:
-                sleep(FIRST_PAUSE_SECONDS * 2 ** (number - 1) * random.uniform(0.5, 1.5))
-            dead = self._once()
-            if not self._left:
-                return dead
+        dead = retry(self._once, tries=tries, pause=PAUSE, if_returned=lambda _: bool(self._left), sleep=sleep)
         self._give_up()
         return dead
 

@@ -20,10 +20,10 @@ from typing import Any
 
 from botocore.exceptions import ClientError, FlexibleChecksumError
 
+from evenkeel.aws_errors import RAISED_BY_BOTO, is_absent
 from evenkeel.errors import BadInput
 from evenkeel.sources.headers import read_header
 from evenkeel.sources.recordings import Problem
-from evenkeel.sources.s3.errors import RAISED_BY_BOTO, is_absent
 from evenkeel.sources.s3.listing import Entry, objects_below
 from evenkeel.sources.s3.manifest import Manifest, StoredFile, read_manifest
 from evenkeel.sources.s3.place import Place, as_number, milliseconds

@@ -10,8 +10,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import logging
-import random
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from socket import gethostname
@@ -20,9 +18,11 @@ from typing import Any, Literal
 from botocore.exceptions import ClientError
 
 from evenkeel import __version__
+from evenkeel.aws_errors import RAISED_BY_BOTO, code_of
 from evenkeel.errors import BadInput
+from evenkeel.retrying import Doubling, retry
 from evenkeel.sources.headers import FOLDER_HEADER, parts_of, read_header
-from evenkeel.sources.s3.errors import RAISED_BY_BOTO, S3Error, code_of, told
+from evenkeel.sources.s3.errors import S3Error, told
 from evenkeel.sources.s3.listing import objects_below
 from evenkeel.sources.s3.manifest import DOCUMENTS, Manifest, StoredFile, read_manifest
 from evenkeel.sources.s3.place import Place, place_of
@@ -34,6 +34,7 @@ LARGE_BYTES = 16 << 20
 PART_BYTES = 16 << 20
 AT_ONCE = 4
 CONFLICT_TRIES = 8
+_CONFLICT_PAUSE = Doubling(first_s=0.1, longest_s=2.0, least=0.5, most=1.0)
 _SHA256_KEY = "sha256"
 
 Outcome = Literal["uploaded", "was_there", "taken"]
@@ -188,30 +189,43 @@ def _claim(client: Any, place: Place, key: str, manifest: Manifest) -> Manifest 
     The answer to a write that succeeded may be lost, and its repetition then finds our own manifest: the caller
     compares digests, so that is `was_there` at worst. 409 means that two wrote at once and neither is decided yet.
     """
-    for tries in range(1, CONFLICT_TRIES + 1):
-        try:
-            client.put_object(
-                Bucket=place.bucket,
-                Key=key,
-                Body=manifest.to_bytes(),
-                ContentType="application/json",
-                ChecksumAlgorithm="SHA256",
-                IfNoneMatch="*",
-            )
-            return None
-        except ClientError as error:
-            code = code_of(error)
-            if code == "PreconditionFailed":
-                standing = _standing(client, place, key)
-                if standing is not None:
-                    return standing  # else it was removed since: try again
-            elif code not in ("ConditionalRequestConflict", "OperationAborted"):
-                raise
-        if tries < CONFLICT_TRIES:
-            time.sleep(random.uniform(0.5, 1.0) * min(2.0, 0.05 * 2**tries))
-    raise S3Error(
-        f"cannot write {place.url(key)}: others were writing it in all of {CONFLICT_TRIES} tries. Run it again later."
-    )
+    try:
+        return retry(
+            lambda: _claim_once(client, place, key, manifest),
+            tries=CONFLICT_TRIES,
+            pause=_CONFLICT_PAUSE,
+            if_raised=lambda error: isinstance(error, _Undecided),
+        )
+    except _Undecided:
+        raise S3Error(
+            f"cannot write {place.url(key)}: others were writing it in all of {CONFLICT_TRIES} tries. "
+            "Run it again later."
+        ) from None
+
+
+class _Undecided(Exception):
+    """Others are writing the manifest or removing it: nobody has the moment yet."""
+
+
+def _claim_once(client: Any, place: Place, key: str, manifest: Manifest) -> Manifest | None:
+    try:
+        client.put_object(
+            Bucket=place.bucket,
+            Key=key,
+            Body=manifest.to_bytes(),
+            ContentType="application/json",
+            ChecksumAlgorithm="SHA256",
+            IfNoneMatch="*",
+        )
+        return None
+    except ClientError as error:
+        code = code_of(error)
+        if code not in ("PreconditionFailed", "ConditionalRequestConflict", "OperationAborted"):
+            raise
+    standing = _standing(client, place, key) if code == "PreconditionFailed" else None
+    if standing is None:  # after PreconditionFailed: it was removed since
+        raise _Undecided
+    return standing
 
 
 def _remove_data(client: Any, place: Place, manifest: Manifest) -> None:
