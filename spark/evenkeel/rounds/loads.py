@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from evenkeel.decisions.load import LoadData
 from evenkeel.decisions.placement.ownership import Owned
-from evenkeel.decisions.placement.pipeline import owned_of as owned_by_namespace
+from evenkeel.decisions.placement.ownership import owned_of as owned_by_namespace
 from evenkeel.decisions.splitting.execute import NO_CUT
 from evenkeel.rounds import reading
 from evenkeel.rounds.reading import Rows

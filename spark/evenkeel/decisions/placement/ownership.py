@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from itertools import chain
 
 from evenkeel.decisions.bundles import namespace_of
+from evenkeel.decisions.load import LoadData
 
 Owned = Mapping[str, Mapping[str, Collection[str]]]
 """Namespace -> broker -> its bundles of that namespace."""
@@ -21,6 +23,12 @@ def by_namespace(bundles: Mapping[str, Iterable[str]]) -> Owned:
                 own[namespace] = found.setdefault(namespace_of(bundle), {}).setdefault(broker, set())
             own[namespace].add(bundle)
     return found
+
+
+def owned_of(load: LoadData) -> Owned:
+    """Which broker has which bundles of a namespace: reported, or assigned and not reported yet."""
+    given = {name: load.preallocated.get(name, {}) for name in load.brokers}
+    return by_namespace({name: chain(r.bundles, r.stats, given[name]) for name, r in load.brokers.items()})
 
 
 class Ownership:

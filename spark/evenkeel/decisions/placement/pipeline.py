@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 
 from evenkeel.decisions.averages import first_history
 from evenkeel.decisions.bundles import broker_of, namespace_of
@@ -21,9 +20,8 @@ from evenkeel.decisions.placement.candidates import Candidates, Surroundings, ca
 from evenkeel.decisions.placement.choice import Alternatives, Choice, PlacementState
 from evenkeel.decisions.placement.chooser import Chooser
 from evenkeel.decisions.placement.draining import draining
-from evenkeel.decisions.placement.gates import UnloadGates
 from evenkeel.decisions.placement.isolation import Isolation
-from evenkeel.decisions.placement.ownership import Owned, Ownership, by_namespace
+from evenkeel.decisions.placement.ownership import Owned, Ownership, owned_of
 from evenkeel.decisions.placement.standing import standings
 from evenkeel.errors import SettingsError
 from evenkeel.settings import Settings
@@ -52,12 +50,6 @@ def strategy_in_force(settings: Settings) -> str:
     """The placement strategy; Pulsar 5.0 replaces AvgShedder where another class sheds."""
     asked = Pair(settings.loadBalancerLoadSheddingStrategy, settings.loadBalancerLoadPlacementStrategy)
     return in_force(asked, "modular", settings.generation).placement
-
-
-def owned_of(load: LoadData) -> Owned:
-    """Which broker has which bundles of a namespace: reported, or assigned and not reported yet."""
-    given = {name: load.preallocated.get(name, {}) for name in load.brokers}
-    return by_namespace({name: chain(r.bundles, r.stats, given[name]) for name, r in load.brokers.items()})
 
 
 class PlacementRound:
@@ -104,11 +96,6 @@ class PlacementRound:
     def state(self) -> PlacementState:
         """What the placements so far leave to be remembered."""
         return self._chooser.state
-
-    @property
-    def gates(self) -> UnloadGates:
-        """The unload gates over the same policies and ownership."""
-        return UnloadGates(self._around.isolation, self._around.anti_affinity)
 
     def plan(self, destinations: Mapping[str, str]) -> None:
         """Note where the shedder wants bundles to go, in its order; AvgShedder alone looks at it."""
