@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from evenkeel.decisions.bundles import HIGHEST_HASH
-from evenkeel.decisions.wishes.wish import HOT, LARGEST
+from evenkeel.decisions.wishes.schema import HOT, LARGEST
 from evenkeel.handover import Handover
 from evenkeel.lake.store import Lake
 from evenkeel.lake.tables import TABLES

@@ -17,7 +17,6 @@ from evenkeel.decisions.splitting.cut import BundleTopics
 from evenkeel.decisions.splitting.execute import PlannedSplit
 
 Manager = Literal["modular", "extensible"]
-LARGEST, HOT = "LARGEST", "HOT"
 
 NO_CONTENT = 204
 NOT_FOUND, CONFLICT, PRECONDITION_FAILED, SERVER_ERROR = 404, 409, 412, 500
