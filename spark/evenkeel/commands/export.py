@@ -28,7 +28,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 def run(given: argparse.Namespace) -> int:
     """Writes the export and says what is in it."""
     from evenkeel.audit.export import export
-    from evenkeel.keeping.telling import size
+    from evenkeel.decisions.amounts import size
 
     since, until = bounds_given(given.since, given.until)
     assert since is not None
