@@ -58,10 +58,11 @@ import os
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from airflow.sdk import CronTriggerTimetable, Param, TriggerRule, dag, task
+from airflow.sdk import CronTriggerTimetable, TriggerRule, dag, task
 
 from evenkeel.on_airflow.approval import PlanApproval
 from evenkeel.on_airflow.lineage import outlets
+from evenkeel.on_airflow.params import rebalance_params
 from evenkeel.on_airflow.retrying import tried_again
 
 CONNECTION = "evenkeel_spark"
@@ -73,77 +74,6 @@ Turns red where another task was, after it has written. Clear it freely."""
 SEND_DOC = """Carries out the plan that was approved, and closes the cycle's row.
 
 Skipped unless the mode is approve. Clear it freely: nothing is sent twice."""
-RANGE = r"^0[xX][0-9a-fA-F]{1,8}_0[xX][0-9a-fA-F]{1,8}$"
-WISH = {
-    "cluster": {"type": "string", "minLength": 1},
-    "namespace": {"type": "string", "pattern": r"^[-=:.\w]+/[-=:.\w]+$"},
-    "by": {"type": "string", "minLength": 1},
-}
-SPLIT_WISH = {
-    "type": "object",
-    "properties": {
-        **WISH,
-        "kind": {"const": "split"},
-        "bundle": {"type": "string", "pattern": f"{RANGE}|^LARGEST$|^HOT$"},
-        "splitAlgorithmName": {"type": "string"},
-        "splitBoundaries": {"type": "array", "items": {"type": "integer", "minimum": 0, "maximum": 0xFFFFFFFF}},
-        "unload": {"type": "boolean"},
-    },
-    "required": ["kind", "namespace", "bundle"],
-    "additionalProperties": False,
-}
-UNLOAD_WISH = {
-    "type": "object",
-    "properties": {
-        **WISH,
-        "kind": {"const": "unload"},
-        "bundle": {"type": "string", "pattern": RANGE},
-        "destinationBroker": {"type": "string", "minLength": 1},
-    },
-    "required": ["kind", "namespace", "bundle"],
-    "additionalProperties": False,
-}
-
-PARAMS = {
-    "clusters": Param(
-        [],
-        type="array",
-        items={"type": "string", "minLength": 1},
-        uniqueItems=True,
-        description="Names of configured clusters. Empty: all of them.",
-    ),
-    "source": Param(
-        "",
-        type="string",
-        pattern=r"^(recording:.+)?$",
-        description="Where snapshots come from, e.g. recording:/data/recordings/monday. Empty: as configured.",
-    ),
-    "mode": Param(
-        os.environ.get("EVENKEEL_MODE", "dry_run"),
-        type="string",
-        enum=["dry_run", "approve", "auto"],
-        description="dry_run sends nothing, approve asks a person before it sends, auto sends.",
-    ),
-    "settings": Param(
-        {},
-        type="object",
-        propertyNames={"pattern": "^[A-Za-z][A-Za-z0-9]*$"},
-        description="Overrides under Pulsar's own keys, for this run only; checked when the run starts.",
-    ),
-    "at": Param(
-        None,
-        type=["null", "string"],
-        format="date-time",
-        pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)?$",  # nobody checks the format
-        description="Decide the newest snapshot up to this moment. Empty: the run's logical date, else now.",
-    ),
-    "wishes": Param(
-        [],
-        type="array",
-        items={"oneOf": [SPLIT_WISH, UNLOAD_WISH]},
-        description="Splits and unloads to carry out beside what the strategies decide. Not in a backfill.",
-    ),
-}
 
 
 def step(task_id: str, doc: str, **more: Any) -> dict[str, Any]:
@@ -172,7 +102,7 @@ def carried(task_id: str, doc: str) -> Any:
     max_active_runs=1,
     dagrun_timeout=timedelta(minutes=45),
     default_args=tried_again(ends_after=timedelta(minutes=10)),
-    params=PARAMS,
+    params=rebalance_params(),
     tags=["evenkeel", "pulsar", "load-balancing"],
     doc_md=__doc__,
 )

@@ -27,7 +27,7 @@ from evenkeel.lake.manifest import body_digest, file_rows, write_rows
 from evenkeel.lake.schema import SCHEMA_VERSION
 from evenkeel.lake.store import Lake
 from evenkeel.lake.tables import TABLES
-from evenkeel.rounds import whole
+from evenkeel.rounds import reading, whole
 from tests.audit.small_lake import arrow_schema
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def lengthen(spark: SparkSession, lake: Path, cycles: int) -> None:
         for name, rows in observed.items():
             tables.append(name, _shifted(rows, write_id, at, shift))
         shifted = {name: [_later(row, shift) for row in rows] for name, rows in texts.items()}
-        cycle = whole.cycle_row(
+        cycle = reading.cycle_row(
             base.cluster, at, settings, base.planned["settings_digest"], manager=base.planned["manager"], snapshot_at=at
         )
         decided = whole.decide(shifted, cycle, ())

@@ -124,7 +124,7 @@ def test_other_bundles_are_named_with_the_traffic_that_the_snapshot_saw() -> Non
 
     assert verdict.sentences[-3:-1] == (
         f"Only Pulsar unloads {HOT} (96.0 KiB/s in the snapshot).",
-        f"Only Evenkeel unloads {NEXT} (192 KiB/s in the snapshot).",
+        f"Only Evenkeel unloads {NEXT} (192.0 KiB/s in the snapshot).",
     )
 
 

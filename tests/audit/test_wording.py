@@ -1,34 +1,9 @@
 from __future__ import annotations
 
-import pytest
-
 from evenkeel.audit import wording
 from evenkeel.audit.candidates import candidates_of, scored_by, strategy_of
 from evenkeel.audit.read import Row
-
-
-@pytest.mark.parametrize(
-    ("value", "unit", "text"),
-    [
-        (0.7149, "fraction", "71.5 %"),
-        (71.49, "percent", "71.5 %"),
-        (1_299_000.0, "byte/s", "1.24 MiB/s"),
-        (1_040_187.0, "byte/s", "1,016 KiB/s"),
-        (3.0, "byte/s", "3 byte/s"),
-        (12_345.6, "msg/s", "12,345.6 msg/s"),
-        (1_001.0, "count", "1,001"),
-        (18_000.0, "ms", "18 s"),
-        (7_500_000.0, "ms", "2 h 5 min"),
-        (-0.004, "fraction", "−0.4 %"),
-        (-0.00001, "fraction", "0.0 %"),
-        (None, "fraction", "–"),
-        (float("nan"), "byte/s", "–"),
-        (float("inf"), None, "–"),
-        (2.5, None, "2.50"),
-    ],
-)
-def test_a_quantity_is_written_in_its_unit(value: float | None, unit: str | None, text: str) -> None:
-    assert wording.quantity(value, unit) == text
+from evenkeel.decisions.amounts import quantity
 
 
 def test_what_cannot_be_seen_is_written_out() -> None:
@@ -55,7 +30,7 @@ def test_scores_of_a_placement_are_shown_in_the_strategys_own_unit() -> None:
            ]}  # fmt: skip
     scored, unit = scored_by("LeastResourceUsageWithWeight")
     first, second = candidates_of(row, "LeastResourceUsageWithWeight")
-    assert (scored, wording.quantity(first.score, unit)) == ("Average usage", "31.0 %")
+    assert (scored, quantity(first.score, unit)) == ("Average usage", "31.0 %")
     assert second.verdict == "ruled out: being emptied"
     nobody = {**row, "destination": None, "best": []}
     excluded = {**nobody, "rule": "in_turns_of_all_allowed"}

@@ -19,6 +19,7 @@ from evenkeel.decisions.considered import Considered
 from evenkeel.decisions.extensible_load import BrokerLoadData, ExtensibleLoad, TopBundle
 from evenkeel.decisions.load import BrokerReport, BundleStats, LoadData, Policies, ResourceUsage
 from evenkeel.decisions.placement.extensible.pipeline import ExtensiblePlacementRound
+from evenkeel.decisions.placement.gates import unload_gates
 from evenkeel.decisions.placement.pipeline import IMPLEMENTED as PLACEMENTS
 from evenkeel.decisions.placement.pipeline import PlacementRound
 from evenkeel.decisions.sentences import sentence
@@ -423,7 +424,7 @@ def test_specified_positions_on_an_edge_are_outside_and_twice_stays_twice(
 
 def carried_out(plan: SplitPlan, topics: BundleTopics | None = None, algorithm: str | None = None) -> SplitRound:
     keys = {} if algorithm is None else {"defaultNamespaceBundleSplitAlgorithm": algorithm}
-    gates = PlacementRound(uneven(), Policies(), Settings()).gates
+    gates = unload_gates(uneven(), Policies(), Settings())
     by_bundle = {} if topics is None else dict.fromkeys(plan.splits, topics)
     return carry_out(plan, {}, by_bundle, gates, Settings().with_values(keys))
 

@@ -8,7 +8,7 @@ import pytest
 
 from evenkeel.decisions.averages import updated
 from evenkeel.decisions.load import BrokerReport, BundleStats, IsolationPolicy, LoadData, Policies, ResourceUsage
-from evenkeel.decisions.placement.pipeline import PlacementRound
+from evenkeel.decisions.placement.gates import unload_gates
 from evenkeel.decisions.sentences import sentence
 from evenkeel.decisions.shedding.frame import SheddingRound, due, run_shedding, within_grace
 from evenkeel.decisions.shedding.shed import ShedderState
@@ -48,7 +48,7 @@ def shed(
     last: datetime | None = None,
     state: ShedderState | None = None,
 ) -> SheddingRound:
-    gates = PlacementRound(found, policies, settings).gates
+    gates = unload_gates(found, policies, settings)
     return run_shedding(found, state or {}, gates, settings, now=NOON, last_shed_at=last)
 
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from evenkeel.decisions.considered import Considered
 from evenkeel.decisions.placement.choice import PlacementState
+from evenkeel.decisions.placement.gates import UnloadGates, unload_gates
 from evenkeel.decisions.placement.pipeline import Placement, PlacementRound
 from evenkeel.decisions.sentences import TEMPLATES, sentence
 from evenkeel.decisions.shedding import avg_shedder, overload_shedder, threshold_shedder, uniform_load_shedder
@@ -70,12 +71,16 @@ def placing(cluster: Cluster) -> PlacementRound:
     return PlacementRound(cluster.load, cluster.policies, cluster.settings)
 
 
+def gates(cluster: Cluster) -> UnloadGates:
+    return unload_gates(cluster.load, cluster.policies, cluster.settings)
+
+
 def split_round(cluster: Cluster) -> SplitRound:
-    return carry_out(split_plan(cluster), cluster.boundaries, {}, placing(cluster).gates, cluster.settings)
+    return carry_out(split_plan(cluster), cluster.boundaries, {}, gates(cluster), cluster.settings)
 
 
 def shed(cluster: Cluster) -> SheddingRound:
-    return run_shedding(cluster.load, {}, placing(cluster).gates, cluster.settings, now=NOW, last_shed_at=NOW - 120_000)
+    return run_shedding(cluster.load, {}, gates(cluster), cluster.settings, now=NOW, last_shed_at=NOW - 120_000)
 
 
 def strategies(cluster: Cluster) -> list[Shed]:

@@ -7,7 +7,7 @@ from typing import Any
 from evenkeel.decisions.averages import first_history
 from evenkeel.decisions.bundles import initial_boundaries
 from evenkeel.decisions.load import BrokerReport, BundleStats, IsolationPolicy, LoadData, Policies
-from evenkeel.decisions.placement.pipeline import PlacementRound
+from evenkeel.decisions.placement.gates import unload_gates
 from evenkeel.decisions.sentences import sentence
 from evenkeel.decisions.splitting.cut import BundleTopics
 from evenkeel.decisions.splitting.execute import SplitRound, carry_out, histories_after_splits
@@ -36,7 +36,7 @@ def split(
 ) -> SplitRound:
     settings = Settings().with_values(values)
     plan = decide_splits(brokers, {}, {"t/n": 1}, settings)
-    gates = PlacementRound(LoadData(brokers), policies, settings).gates
+    gates = unload_gates(LoadData(brokers), policies, settings)
     topics = {bundle: BundleTopics(found) for bundle, found in (hashes or {}).items()}
     return carry_out(plan, BOUNDARIES if boundaries is None else boundaries, topics, gates, settings)
 

@@ -12,7 +12,7 @@ from evenkeel.audit.read.tables import rows_where
 from evenkeel.engine.session import close, connect
 from evenkeel.errors import LakeError
 from evenkeel.handover import DataFile, Write
-from evenkeel.lake.attempts import find_predecessors, trusted_attempts
+from evenkeel.lake.attempts import find_predecessors
 from evenkeel.lake.manifest import CYCLES, append_manifests, body_digest, file_rows, write_rows, writes_of
 from evenkeel.lake.schema import SCHEMA_VERSION
 from evenkeel.lake.store import Lake
@@ -88,8 +88,6 @@ def test_attempts_count_per_cycle_and_both_rows_of_one_share_its_number(spark, l
     assert [(row.attempt_id, row.attempt) for row in rows] == [("a", 1), ("a", 1), ("c", 2), ("d", 1)]
     assert_unbroken(rows)
     assert_unbroken(chain(spark, lake, "other"))
-    trusted = {(r.cluster, r.cycle_at.second): r.attempt_id for r in trusted_attempts(spark, lake).collect()}
-    assert trusted == {("lab", 1): "c", ("lab", 2): "d", ("other", 1): "b"}
 
 
 def test_state_comes_from_the_newest_live_attempt_before_and_a_gap_is_named(spark, lake) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from evenkeel.replay.model import Cluster
 from evenkeel.replay.scenarios import Size, scenario
-from evenkeel.rounds import whole
+from evenkeel.rounds import reading, whole
 from evenkeel.rounds.shared import SharedRows
 from evenkeel.settings import EffectiveSettings, resolve
 
@@ -67,7 +67,7 @@ def test_acts_alone_and_shared_work_change_neither_acts_nor_state(shedder: str, 
     state: list[Any] = []
     seen = 0
     for at, rows in cycles(settings, seed):
-        cycle = whole.cycle_row("lab", at, settings.to_json(), settings.digest, manager=settings.settings.manager)
+        cycle = reading.cycle_row("lab", at, settings.to_json(), settings.digest, manager=settings.settings.manager)
         thorough = whole.decide(rows, cycle, state)
         shared = SharedRows(rows)
         first = whole.decide(shared, cycle, state)

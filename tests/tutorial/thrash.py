@@ -25,7 +25,7 @@ from evenkeel.decisions.bundles import (
 from evenkeel.decisions.topics import topic_hash
 from evenkeel.replay.fold import goes_to
 from evenkeel.replay.model import Cluster, Fit, Topic
-from evenkeel.rounds import whole
+from evenkeel.rounds import reading, whole
 from evenkeel.rounds.shared import SharedRows
 from evenkeel.settings import resolve
 
@@ -121,7 +121,7 @@ def course(seed: int = SEED) -> Iterator[Moment]:
         cluster.observe(at, [*traffic.values()], (), settings.settings)
         usage = {broker: busy * _about_one(drawn, USAGE_NOISE) for broker, busy in cluster.usage().items()}
         yield Moment(number, at, {b: str(owner) for b, owner in cluster.owner.items()}, traffic, usage, own)
-        row = whole.cycle_row(
+        row = reading.cycle_row(
             CLUSTER, at, settings.to_json(), settings.digest, manager="modular", mode="auto", acts=cluster.acts
         )
         made = whole.decide(SharedRows(cluster.rows(settings.settings), acts_only=True), row, state)

@@ -15,6 +15,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from evenkeel.audit import wording
+from evenkeel.decisions import amounts
 from evenkeel.errors import BadInput
 
 LOG = "broker-logs.txt.gz"
@@ -211,7 +212,7 @@ def _verdict(round: Round, cycle: Cycle | None, not_due: Cycle | None) -> Verdic
 def _timing(round: Round, cycle: Cycle, not_due: Cycle | None) -> list[str]:
     gap = (round.at - cycle.at).total_seconds()
     side = "earlier" if gap >= 0 else "later"
-    text = f"Evenkeel's snapshot was taken {wording.duration(gap)} {side}, at {wording.time(cycle.at, date=False)}"
+    text = f"Evenkeel's snapshot was taken {amounts.duration(gap)} {side}, at {wording.time(cycle.at, date=False)}"
     if not_due is None:
         return [text + "."] if cycle.due else [f"{text}; its shedder was not due. {cycle.why_not_due}".strip()]
     skipped = wording.time(not_due.at, date=False)
@@ -245,18 +246,18 @@ def _figures(round: Round, cycle: Cycle) -> list[str]:
         compared = cycle.compared.get(overload.broker)
         if compared is None:
             usage = cycle.usage.get(overload.broker)
-            seen = "no usage of it" if usage is None else f"a usage of {wording.percent(usage)}"
+            seen = "no usage of it" if usage is None else f"a usage of {amounts.percent(usage)}"
             sentences.append(f"{_capital(theirs)}; the snapshot has {seen}, and the shedder compared nothing.")
             continue
         measured, mean = compared
         seen = (
-            f"{_capital(theirs)}; from the snapshots Evenkeel remembers {wording.percent(measured)} against an average "
-            f"of {wording.percent(mean)}"
+            f"{_capital(theirs)}; from the snapshots Evenkeel remembers {amounts.percent(measured)} against an average "
+            f"of {amounts.percent(mean)}"
         )
         if overload.broker in cycle.refusals:
             sentences.append(f"{seen}. {cycle.refusals[overload.broker]}")
         elif cycle.threshold is not None and measured < mean + cycle.threshold:
-            sentences.append(f"{seen}, which stays below the limit of {wording.percent(mean + cycle.threshold)}.")
+            sentences.append(f"{seen}, which stays below the limit of {amounts.percent(mean + cycle.threshold)}.")
         else:
             sentences.append(f"{seen}.")
     return sentences
@@ -280,12 +281,12 @@ def _bundles(theirs: Mapping[str, Move], ours: Mapping[str, Move], cycle: Cycle)
 
 def _with_traffic(bundles: Sequence[str], cycle: Cycle) -> str:
     return wording.listed([
-        f"{bundle} ({wording.throughput(cycle.bundle_bytes_per_s.get(bundle))} in the snapshot)" for bundle in bundles
+        f"{bundle} ({amounts.throughput(cycle.bundle_bytes_per_s.get(bundle))} in the snapshot)" for bundle in bundles
     ])  # fmt: skip
 
 
 def _percent(value: float) -> str:
-    return wording.percent(value / 100)
+    return amounts.percent(value / 100)
 
 
 def _capital(text: str) -> str:

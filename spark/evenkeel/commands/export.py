@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import sys
+from pathlib import Path
 
+from evenkeel.commands.options import check_folder
 from evenkeel.times_given import IN_UTC, bounds_given
 
 _MISSING_SHOWN = 20
@@ -26,11 +28,12 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 def run(given: argparse.Namespace) -> int:
     """Writes the export and says what is in it."""
     from evenkeel.audit.export import export
-    from evenkeel.keeping.telling import size
+    from evenkeel.decisions.amounts import size
 
     since, until = bounds_given(given.since, given.until)
     assert since is not None
     assert until is not None
+    check_folder(Path(given.out).absolute().parent, "--out")
     done = export(given.lake, given.out, since=since, until=until, cluster=given.cluster)
     print(f"{done.path}: {done.cycles:,} cycles, {size(done.size)}")
     for name, part in sorted(done.clusters.items()):

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from evenkeel.engine.server import engine_for
 from evenkeel.engine.session import close, connect
-from evenkeel.errors import SettingsError
+from evenkeel.errors import BadInput, SettingsError
+from evenkeel.lake.commits import local_log
 from evenkeel.settings import read_overrides, resolve
 
 if TYPE_CHECKING:
@@ -51,6 +52,28 @@ def overrides_of(given: argparse.Namespace) -> dict[str, Any]:
 
 def _plain(value: Any) -> Any:
     return sorted(value) if isinstance(value, frozenset) else value
+
+
+def check_folder(path: str | Path, option: str) -> None:
+    """BadInput where no folder can be at `path`: a file is in the way, or nothing may be written there.
+
+    A folder that is missing is fine: it is made. Object stores (`s3a://…`) are not asked.
+    """
+    if local_log(str(path)) is None:
+        return
+    folder = Path(str(path).removeprefix("file://")).absolute()
+    there = next(one for one in (folder, *folder.parents) if one.exists())
+    if not there.is_dir():
+        raise BadInput(f"{option} {path}: {there} is a file, and a folder is needed there")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise BadInput(f"{option} {path}: nothing may be written to {there}")
+
+
+def check_file(path: str | Path, option: str) -> None:
+    """BadInput where no file can be written at `path`: a folder has its name, or its own folder cannot be made."""
+    if Path(path).is_dir():
+        raise BadInput(f"{option} {path}: is a folder, and a file is to be written")
+    check_folder(Path(path).absolute().parent, option)
 
 
 def engine_home() -> Path:

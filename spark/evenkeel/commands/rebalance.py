@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 from evenkeel.audit.read import Attempt, find_cycles
 from evenkeel.audit.wording import plural
 from evenkeel.checks.gx_run import load_great_expectations
-from evenkeel.commands.options import add_source, overrides_of, session
+from evenkeel.commands.options import add_source, check_folder, overrides_of, session
 from evenkeel.errors import BadInput, EvenkeelError
 from evenkeel.handover import Handover
 from evenkeel.sources.recordings import Recording
-from evenkeel.tasks.begin import CycleRequest
+from evenkeel.tasks.begin import CycleRequest, check
 from evenkeel.tasks.pipeline import run_cycle
 from evenkeel.times_given import IN_UTC, moment_given
 
@@ -60,6 +60,8 @@ def run(given: argparse.Namespace) -> int:
         overrides=overrides_of(given),
         run_id=f"cli__{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())}",
     )
+    check_folder(given.lake, "--lake")
+    check(request)
     requests = list(_every_snapshot(request)) if given.all else [request]
     _import_ahead()
     failed = 0

@@ -8,7 +8,7 @@ import sys
 import time
 from pathlib import Path
 
-from evenkeel.commands.options import session
+from evenkeel.commands.options import check_folder, session
 from evenkeel.times_given import IN_UTC
 
 
@@ -42,6 +42,8 @@ def run(given: argparse.Namespace) -> int:
     from evenkeel.replay.asked import asked, told
     from evenkeel.replay.open_loop import replay
 
+    if given.out:
+        check_folder(given.out, "--out")
     wanted = asked(
         given.lake,
         cluster=given.cluster,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from evenkeel.commands.options import check_file, check_folder
 from evenkeel.times_given import IN_UTC
 
 
@@ -39,6 +40,7 @@ def run_report(given: argparse.Namespace) -> int:
 
     if given.recording and not (Path(given.recording) / LOG).is_file():
         raise BadInput(f"{given.recording} has no {LOG}: --recording wants a folder that holds the brokers' logs")
+    check_file(given.out, "--out")
     out = Path(given.out)
     page = build_report(given.lake, cluster=given.cluster, cycle=given.cycle, out=out, recording=given.recording)
     print(page)
@@ -51,6 +53,7 @@ def run_data_docs(given: argparse.Namespace) -> int:
     from evenkeel.checks.data_docs import render
     from evenkeel.errors import LakeError
 
+    check_folder(given.out, "--out")
     cycles = find_cycles(given.lake, cluster=given.cluster, cycle=given.cycle)
     rows = [row for cycle in cycles for row in read_rows(given.lake, cycle, "validation_results")]
     if not rows:

@@ -12,7 +12,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from evenkeel.commands.options import session
+from evenkeel.commands.options import check_folder, session
 from evenkeel.errors import BadInput
 from evenkeel.settings import EffectiveSettings, resolve
 from evenkeel.settings.pairs import SHEDDERS_OF
@@ -71,6 +71,9 @@ def run(given: argparse.Namespace) -> int:
     """Simulates and prints, and keeps the results where a lake is named."""
     from evenkeel.replay.results import Played, keep_closed_loop
 
+    for option, folder in (("--lake", given.lake), ("--out", given.out)):
+        if folder:
+            check_folder(folder, option)
     is_recorded = given.scenario == RECORDED or (given.scenario is None and given.lake)
     stage = _recorded(given) if is_recorded else _generated(given)
     played = Played(uuid.uuid4().hex) if given.lake else None

@@ -6,8 +6,12 @@ import argparse
 import getpass
 import json
 import sys
+from typing import TYPE_CHECKING
 
-from evenkeel.keeping.periods import MEANINGS, NAMES, Periods
+from evenkeel.keeping.periods import MEANINGS, NAMES, Periods, settled
+
+if TYPE_CHECKING:
+    from evenkeel.keeping.upkeep import Request
 
 _NAME = "evenkeel upkeep"
 
@@ -38,11 +42,24 @@ def run_upkeep(given: argparse.Namespace) -> int:
 
     periods = {name: getattr(given, name) for name in NAMES}
     request = Request(given.lake, given.by or getpass.getuser(), periods, given.shorten)
+    _check(request)
     with session(_NAME) as spark:
         done = keep(spark, request, lambda line: print(line, file=sys.stderr, flush=True))
     lines = map(json.dumps, upkeep_as_json(done)) if given.json else upkeep_as_text(done)
     print("\n".join(lines))
     return 0
+
+
+def _check(request: Request) -> None:
+    """Raises NoLake and SettingsError before Spark is started; what lies in an object store is left to `keep`."""
+    from evenkeel.audit.read import Record, read_table_if_any
+    from evenkeel.keeping.upkeep import UPKEEPS, newest_promise
+    from evenkeel.lake.commits import local_log
+
+    if local_log(request.lake) is not None:
+        Record(request.lake).clusters()
+        promised = newest_promise(read_table_if_any(request.lake, UPKEEPS))
+        settled(promised, request.given, shorten=request.shorten)
 
 
 def run_storage(given: argparse.Namespace) -> int:

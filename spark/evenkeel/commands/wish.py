@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from evenkeel.commands.options import session
+from evenkeel.commands.options import check_folder, session
 from evenkeel.rounds.wishes import SPLIT, UNLOAD
 from evenkeel.tasks.wishing import PICKED, Maker, wish_row
 from evenkeel.times_given import IN_UTC, moment_given
@@ -88,6 +88,7 @@ def _make(given: argparse.Namespace, wish: Mapping[str, Any]) -> int:
     from evenkeel.lake.wishes import append_wishes
 
     row = wish_row(wish, given.cluster, Maker(given.by or getpass.getuser(), _moment(given.at)))
+    check_folder(given.lake, "--lake")
     lake = Lake(given.lake)
     with session("evenkeel wish") as spark:
         lake.ensure_tables(spark, ["wishes", "cycles"])

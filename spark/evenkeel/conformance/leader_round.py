@@ -12,6 +12,7 @@ from evenkeel.decisions.averages import broker_averages, first_history, update_h
 from evenkeel.decisions.bundles import parse_boundaries
 from evenkeel.decisions.load import BrokerReport, BundleHistory, LoadData, Policies
 from evenkeel.decisions.placement.choice import PlacementState
+from evenkeel.decisions.placement.gates import unload_gates
 from evenkeel.decisions.placement.pipeline import PlacementRound
 from evenkeel.decisions.shedding import avg_shedder
 from evenkeel.decisions.shedding.frame import run_shedding
@@ -64,9 +65,8 @@ def _round(leader: _Leader, given: Json) -> dict[str, Any]:
         averages={name: broker_averages(report.stats, leader.histories) for name, report in reports.items()},
     )
     answer: dict[str, Any] = {}
-    placing = PlacementRound(load, leader.policies, leader.settings, state=leader.placed)
     if given.get("split", True):
-        answer["split"] = _split(leader, load, placing)
+        answer["split"] = _split(leader, load)
         load = replace(load, histories=leader.histories)
     placing = PlacementRound(load, leader.policies, leader.settings, state=leader.placed)
     if given.get("shed", True):
@@ -86,12 +86,13 @@ def _round(leader: _Leader, given: Json) -> dict[str, Any]:
     }
 
 
-def _split(leader: _Leader, load: LoadData, placing: PlacementRound) -> dict[str, bool]:
+def _split(leader: _Leader, load: LoadData) -> dict[str, bool]:
     counts = {namespace: len(boundaries) - 1 for namespace, boundaries in leader.boundaries.items()}
     plan = decide_splits(load.brokers, load.histories, counts, leader.settings)
+    gates = unload_gates(load, leader.policies, leader.settings)
     leader.histories = histories_after_splits(leader.histories, plan, leader.boundaries)
     return {
-        bundle: unloads_children(bundle, broker, placing.gates, leader.settings)
+        bundle: unloads_children(bundle, broker, gates, leader.settings)
         for bundle, broker in plan.splits.items()
         if refusal(bundle, leader.boundaries) is None
     }
@@ -102,7 +103,7 @@ def _shed(leader: _Leader, load: LoadData, placing: PlacementRound) -> dict[str,
     done = run_shedding(
         load,
         leader.state,
-        placing.gates,
+        unload_gates(load, leader.policies, leader.settings),
         leader.settings,
         now=leader.now,
         last_shed_at=None,

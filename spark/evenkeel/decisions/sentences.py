@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from evenkeel.decisions.amounts import amount
 from evenkeel.decisions.considered import Considered
 
 Template = Callable[[Considered], str]
-_MIB = 1_048_576
 
 
 def sentence(row: Considered) -> str:
@@ -23,30 +23,6 @@ def sentence(row: Considered) -> str:
 def destination_of(row: Considered) -> str | None:
     """The broker a placed bundle goes to: the first by name of the best ones; None if there is none."""
     return next((a.name for a in row.alternatives if a.verdict == "best"), None)
-
-
-def amount(value: float | None, unit: str) -> str:
-    """A figure with its unit as people write it: 71.0 %, 12.3 MiB/s, 1,500 msg/s, 1,001."""
-    if value is None:
-        return "an unknown figure"
-    if unit == "fraction":
-        return f"{value * 100:.1f} %"
-    if unit == "percent":
-        return f"{value:.1f} %"
-    if unit == "byte/s":
-        return throughput(value)
-    if unit == "ms":
-        return f"{value / 1000:,.0f} s"
-    text = f"{value:,.0f}" if value == int(value) else f"{value:,.1f}"
-    return f"{text} msg/s" if unit == "msg/s" else text
-
-
-def throughput(bytes_per_s: float) -> str:
-    """byte/s in the unit that suits its size."""
-    size = abs(bytes_per_s)
-    if size >= _MIB:
-        return f"{bytes_per_s / _MIB:,.1f} MiB/s"
-    return f"{bytes_per_s / 1024:,.1f} KiB/s" if size >= 1024 else f"{bytes_per_s:,.0f} byte/s"
 
 
 def _measured(row: Considered) -> str:

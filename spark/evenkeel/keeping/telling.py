@@ -6,10 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from evenkeel.decisions.amounts import size
 from evenkeel.keeping.storage import Lakeful, Stored
 from evenkeel.keeping.upkeep import Done
-
-_UNITS = ("B", "kB", "MB", "GB", "TB")
 
 
 def upkeep_as_text(done: Done) -> Iterator[str]:
@@ -86,15 +85,3 @@ def _columns(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str
     for row in (head, *rows):
         cells = [text.rjust(width) for text, width in zip(row, widths, strict=True)]
         yield "  ".join([row[0].ljust(widths[0]), *cells[1:]]).rstrip()
-
-
-def size(number: float | None) -> str:
-    """Bytes in a unit that can be read; empty where they are not known."""
-    if number is None:
-        return ""
-    value, unit = float(number), _UNITS[0]
-    for unit in _UNITS:
-        if abs(value) < 1000 or unit == _UNITS[-1]:
-            break
-        value /= 1000
-    return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Progress = Callable[[str], None]
+UPKEEPS = "upkeeps"
 BEGUN, DONE = "begun", "done"
 MOST_FILES = 100_000
 MOST_ROWS = 20_000_000
@@ -241,15 +242,22 @@ def _dates(first: date | None, last: date | None) -> str:
 
 def _last(spark: SparkSession, lake: Lake) -> _Last:
     """The promise of the newest upkeep, whether it came to its end or not, and when the last one did."""
-    rows = spark.read.format("delta").load(lake.path("upkeeps"))
+    rows = spark.read.format("delta").load(lake.path(UPKEEPS))
     found = rows.select("upkeep_id", "state", iso("begun_at").alias("begun_at"), "periods").collect()
-    if not found:
-        return _Last()
-    newest = max(found, key=lambda row: (row["begun_at"], row["upkeep_id"]))
-    last = _Last(promised=dict(newest["periods"]))
+    last = _Last(promised=newest_promise(found))
     done = [row for row in found if row["state"] == DONE]
     if not done:
         return last
-    ended = max(done, key=lambda row: (row["begun_at"], row["upkeep_id"]))
+    ended = max(done, key=_begun)
     known = {name: days for name, days in ended["periods"].items() if name in Periods.__slots__}
     return replace(last, done_at=datetime.fromisoformat(ended["begun_at"]), done_with=Periods(**known))
+
+
+def newest_promise(rows: Iterable[Any]) -> dict[str, int] | None:
+    """Period -> days as the newest row of `upkeeps` has them; None where there is no row."""
+    newest = max(rows, key=_begun, default=None)
+    return None if newest is None else dict(newest["periods"])
+
+
+def _begun(row: Any) -> tuple[Any, str]:
+    return row["begun_at"], row["upkeep_id"]

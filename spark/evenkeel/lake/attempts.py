@@ -1,4 +1,4 @@
-"""Which attempt at a cycle readers take, and which one a later cycle takes its state from."""
+"""Which attempt at an earlier cycle a later cycle takes its state from."""
 
 from __future__ import annotations
 
@@ -12,33 +12,11 @@ from evenkeel.lake.store import Lake
 from evenkeel.lake.times import iso, moment
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 # Statuses of an attempt that decided; a skipped or failed one has no state to hand on.
 DECIDED_STATUSES = ("planned", "closed", "withheld")
 _NEAR = timedelta(days=1)
-
-
-def planned_attempts(spark: SparkSession, lake: Lake) -> DataFrame:
-    """The `planned` rows of all attempts (for skipped and failed cycles: their only row)."""
-    from pyspark.sql import functions as F
-
-    return spark.read.format("delta").load(lake.path("cycles")).where(F.col("row_kind") == "planned")
-
-
-def trusted_attempts(spark: SparkSession, lake: Lake) -> DataFrame:
-    """One row per cluster and cycle: the newest attempt that is no backfill, else the newest backfill.
-
-    Sent commands outrank both; as long as nothing is sent, no attempt has any.
-    """
-    from pyspark.sql import Window
-    from pyspark.sql import functions as F
-
-    rank = Window.partitionBy("cluster", "cycle_at").orderBy(
-        F.when(F.col("kind") == "backfill", 1).otherwise(0), F.col("attempt").desc()
-    )
-    ranked = planned_attempts(spark, lake).withColumn("rank", F.row_number().over(rank))
-    return ranked.where(F.col("rank") == 1).drop("rank")
 
 
 def find_predecessors(
@@ -65,7 +43,8 @@ def _newest_before(
 
     if not cycles:
         return {}
-    decided = planned_attempts(spark, lake).where(F.col("status").isin(*DECIDED_STATUSES))
+    attempts = spark.read.format("delta").load(lake.path("cycles")).where(F.col("row_kind") == "planned")
+    decided = attempts.where(F.col("status").isin(*DECIDED_STATUSES))
     if kind != "backfill":
         decided = decided.where(F.col("kind") != "backfill")
     if near is not None:

@@ -10,7 +10,7 @@ from evenkeel.replay.figures import FormerOwners, bounces, load_figures
 from evenkeel.replay.fold import CYCLES, DECISIONS, Made, goes_to, told_of, told_of_held
 from evenkeel.replay.model import Cluster
 from evenkeel.replay.scenarios import Scenario
-from evenkeel.rounds import whole
+from evenkeel.rounds import reading, whole
 from evenkeel.rounds.forecast import Forecast
 from evenkeel.rounds.plan_round import GUARD_TABLE
 from evenkeel.rounds.shared import SharedRows
@@ -49,7 +49,7 @@ def simulate(scenario: Scenario, steering: Steering) -> Iterator[Made]:
     state: list[Any] = []
     for n, at in enumerate(scenario.moments):
         cluster.observe(at, scenario.throughputs(n), scenario.down(n), settings)
-        cycle = whole.cycle_row(
+        cycle = reading.cycle_row(
             steering.cluster,
             at,
             text,

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from evenkeel.decisions.amounts import percent
 from evenkeel.replay.variants import RECORDED
 
 COLUMNS: Mapping[str, str] = {
@@ -160,7 +161,7 @@ def _cell(row: Mapping[str, Any], key: str) -> str:
     if key.endswith("max_over_mean"):
         return f"{value:.3f}"
     if key in ("moved_traffic", "spread"):
-        return f"{100 * value:.1f} %"
+        return percent(value)
     return str(value)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from evenkeel.replay.figures import FormerOwners, bounces, command_key, load_figures, owners_changed
 from evenkeel.replay.variants import RECORDED
-from evenkeel.rounds import whole
+from evenkeel.rounds import reading, whole
 from evenkeel.rounds.commands import Wanted, wanted
 from evenkeel.rounds.plan_round import GUARD_TABLE, forecast_of
 from evenkeel.rounds.reading import Row, Rows
@@ -180,7 +180,7 @@ def recorded_plan(rows: Rows, cycle: Row) -> Plan:
 
 
 def _row_of(cycle: Recorded, chosen: Chosen) -> dict[str, Any]:
-    return whole.cycle_row(
+    return reading.cycle_row(
         cycle.cluster, cycle.cycle_at, chosen.settings, chosen.digest, manager=chosen.manager, **cycle.known
     )
 

@@ -29,7 +29,7 @@ class History:
     background: Background
 
     def known(self, attempt: Attempt) -> dict[str, Any]:
-        """What a cycle's row holds beside its settings, as text and lists: see `rounds.whole.cycle_row`."""
+        """What a cycle's row holds beside its settings, as text and lists: see `rounds.reading.cycle_row`."""
         planned = attempt.planned
         known = {"mode": attempt.mode, "snapshot_at": text_of(planned.get("snapshot_at") or attempt.cycle_at)}
         if not (planned["wishes"] or planned.get("acts") or planned.get("pauses")):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from evenkeel.decisions.bundles import parse_boundaries
@@ -24,6 +25,48 @@ Row = shared.Row
 Rows = shared.Rows
 
 REPORTED = "reported"
+
+
+def cycle_row(
+    cluster: str,
+    cycle_at: datetime | str,
+    settings: str | None,
+    settings_digest: str | None,
+    *,
+    manager: str | None,
+    mode: str = "dry_run",
+    kind: str = "live",
+    snapshot_at: datetime | str | None = None,
+    predecessor: tuple[str | None, str] = (None, "none"),
+    wishes: Sequence[Mapping[str, Any]] = (),
+    acts: Sequence[Mapping[str, Any]] = (),
+    pauses: Sequence[Mapping[str, Any]] = (),
+) -> dict[str, Any]:
+    """The row that tells the rounds which cycle it is. Times are ISO-8601 text in UTC with microseconds.
+
+    `settings`: JSON text of the effective settings. `acts` and `pauses` are what the cycle knew of commands before it,
+    times as text; `snapshot_at` is when its snapshot was taken; `predecessor`: the time and status of the cycle whose
+    state it takes over.
+    """
+    predecessor_at, predecessor_status = predecessor
+    return {
+        "cluster": cluster,
+        "cycle_at": _text(cycle_at),
+        "settings": settings,
+        "settings_digest": settings_digest,
+        "manager": manager,
+        "mode": mode,
+        "kind": kind,
+        "snapshot_at": None if snapshot_at is None else _text(snapshot_at),
+        "predecessor_cycle_at": predecessor_at,
+        "predecessor_status": predecessor_status,
+        "wishes": json.dumps([*wishes]),
+        "steering": json.dumps({"acts": [*acts], "pauses": [*pauses]}),
+    }
+
+
+def _text(moment: datetime | str) -> str:
+    return moment if isinstance(moment, str) else moment.isoformat(timespec="microseconds")
 
 
 def the_cycle(rows: Rows) -> Row:

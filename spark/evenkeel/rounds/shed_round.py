@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from evenkeel.decisions.acts.settling import recently_unloaded
-from evenkeel.decisions.placement.pipeline import PlacementRound
+from evenkeel.decisions.placement.gates import unload_gates
 from evenkeel.decisions.shedding.frame import run_shedding
 from evenkeel.rounds import reading, state, wishes
 from evenkeel.rounds.loads import load_of, owned_of
@@ -31,7 +31,7 @@ def decide(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
     made = run_shedding(
         load,
         state.shedder_state(rows["state"], shedder),
-        PlacementRound(load, reading.policies(rows), settings, owned=owned_of(rows, load)).gates,
+        unload_gates(load, reading.policies(rows), settings, owned=owned_of(rows, load)),
         settings,
         now=datetime.fromisoformat(cycle["cycle_at"]),
         last_shed_at=state.shed_at(rows["state"]),

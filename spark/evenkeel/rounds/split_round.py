@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from evenkeel.decisions.bundles import namespace_of, range_of
 from evenkeel.decisions.considered import Considered
 from evenkeel.decisions.load import LoadData
-from evenkeel.decisions.placement.pipeline import PlacementRound
+from evenkeel.decisions.placement.gates import unload_gates
 from evenkeel.decisions.splitting.cut import BundleTopics, PlannedSplit, TopicLoads
 from evenkeel.decisions.splitting.execute import carry_out
 from evenkeel.decisions.splitting.when import SplitPlan, decide_splits_by
-from evenkeel.handover import ClusterCycle
 from evenkeel.rounds import over_limits, reading, wishes
 from evenkeel.rounds.reading import Row, Rows
 from evenkeel.rounds.reasons import named, reason_row, telling
 from evenkeel.rounds.shared import acts_only
-from evenkeel.settings import settings_in
+from evenkeel.settings import Settings
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -34,7 +33,7 @@ def decide(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
     planned = plan(rows)
     if not planned.splits:
         return {"split_decisions": decision_rows(rows, planned.considered, {}, topics, STRATEGY)}
-    gates = PlacementRound(_load(rows), reading.policies(rows), settings).gates
+    gates = unload_gates(_load(rows), reading.policies(rows), settings)
     made = carry_out(planned, reading.boundaries(rows), topics, gates, settings)
     splits = {split.bundle: split for split in made.splits}
     return {"split_decisions": decision_rows(rows, made.considered, splits, topics, STRATEGY)}
@@ -94,11 +93,11 @@ def chosen_type() -> StructType:
     )
 
 
-def cuts_by_topics(cycle: ClusterCycle) -> bool:
-    """Whether the split algorithm in force, or that of a wish, looks at the topics of a bundle."""
-    settings = settings_in(cycle.settings)
-    wished = any(wish["kind"] == wishes.SPLIT and wishes.looks_at_topics(wish, settings) for wish in cycle.wishes)
-    return wished or settings.defaultNamespaceBundleSplitAlgorithm != BY_RANGE
+def cuts_by_topics(settings: Settings, wished: Iterable[Row]) -> bool:
+    """Whether the split algorithm in force, or that of one of the wishes of the cycle, looks at a bundle's topics."""
+    return settings.defaultNamespaceBundleSplitAlgorithm != BY_RANGE or any(
+        wish["kind"] == wishes.SPLIT and wishes.looks_at_topics(wish, settings) for wish in wished
+    )
 
 
 def topics_of(rows: Rows) -> dict[str, BundleTopics]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from evenkeel.lake.plain import as_read
@@ -19,8 +18,8 @@ from evenkeel.rounds.place_round import keeps_state
 from evenkeel.rounds.plan_round import GUARD_TABLE, Plan
 from evenkeel.rounds.reading import Row, Rows
 from evenkeel.rounds.shared import SharedRows
-from evenkeel.rounds.split_round import BY_RANGE
-from evenkeel.rounds.wishes import SPLIT, looks_at_topics, wishes_of
+from evenkeel.rounds.split_round import cuts_by_topics
+from evenkeel.rounds.wishes import SPLIT, wishes_of
 
 OBSERVED = ("bundle_load", "broker_load", "broker_reports", "namespace_bundles", "cluster_policies")
 """The tables that a cycle decides on; `topic_hashes` and `persistent_topics` too where topics are asked for."""
@@ -45,37 +44,6 @@ class Whole:
     def plan_id(self) -> str:
         """The id of the plan: a digest of cluster, cycle, settings and decisions."""
         return str(self.plan.figures["plan_id"])
-
-
-def cycle_row(
-    cluster: str,
-    cycle_at: datetime,
-    settings: str,
-    settings_digest: str,
-    *,
-    manager: str | None,
-    mode: str = "dry_run",
-    snapshot_at: datetime | None = None,
-    wishes: Sequence[Mapping[str, Any]] = (),
-    acts: Sequence[Mapping[str, Any]] = (),
-    pauses: Sequence[Mapping[str, Any]] = (),
-) -> dict[str, Any]:
-    """The row that says which cycle it is, as the tasks give it to the rounds.
-
-    `settings`: JSON text of the effective settings. `acts` and `pauses` are what the cycle knew of commands before it,
-    times as text; `snapshot_at` is when its snapshot was taken.
-    """
-    return {
-        "cluster": cluster,
-        "cycle_at": _text(cycle_at),
-        "settings": settings,
-        "settings_digest": settings_digest,
-        "manager": manager,
-        "mode": mode,
-        "snapshot_at": None if snapshot_at is None else _text(snapshot_at),
-        "wishes": json.dumps([*wishes]),
-        "steering": json.dumps({"acts": [*acts], "pauses": [*pauses]}),
-    }
 
 
 def decide(observed: Rows, cycle: Row, state: Sequence[Row]) -> Whole:
@@ -120,20 +88,8 @@ def _in_order(rows: list[dict[str, Any]]) -> list[Row]:
 def _topics_of_chosen(key: Row, rows: SharedRows) -> Sequence[Row]:
     """The topics of the bundles that are to be cut, as the task hands them over: of no others, and none unasked."""
     known = rows["topic_hashes"]
-    if not known or not cuts_by_topics(rows):
+    cycle = reading.the_cycle(rows)
+    if not known or not cuts_by_topics(reading.settings_of(rows), wishes_of(cycle, SPLIT)):
         return ()
     chosen = {row["bundle"] for row in by_manager.choose_to_split(key, rows.having({"topic_hashes": ()}))["chosen"]}
     return [row for row in known if row["bundle"] in chosen]
-
-
-def cuts_by_topics(rows: Rows) -> bool:
-    """Whether the split algorithm in force, or that of a wish, looks at the topics of a bundle."""
-    settings = reading.settings_of(rows)
-    wished = wishes_of(reading.the_cycle(rows), SPLIT)
-    return settings.defaultNamespaceBundleSplitAlgorithm != BY_RANGE or any(
-        looks_at_topics(wish, settings) for wish in wished
-    )
-
-
-def _text(moment: datetime) -> str:
-    return moment.isoformat(timespec="microseconds")

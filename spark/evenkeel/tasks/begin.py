@@ -80,6 +80,16 @@ class CycleRequest:
         return tuple(replace(source, overrides={**source.overrides, **self.overrides}) for source in chosen)
 
 
+def check(request: CycleRequest) -> None:
+    """Raises what is wrong with a request, as far as files tell: no Spark is needed, and no broker or store is asked.
+
+    SettingsError and BadInput as `open_cycles` raises them.
+    """
+    for source in request.sources():
+        if source.live is None and source.zone is None:
+            _recorded(source, request.at, request.after)
+
+
 def open_cycles(
     spark: SparkSession,
     request: CycleRequest,

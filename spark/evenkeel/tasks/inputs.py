@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,7 @@ from evenkeel.handover import ClusterCycle, Handover, Run, Write
 from evenkeel.lake.schema import Table, ddl_type
 from evenkeel.lake.store import Lake
 from evenkeel.lake.tables import TABLES
+from evenkeel.rounds.reading import cycle_row
 from evenkeel.settings import settings_in
 
 if TYPE_CHECKING:
@@ -31,25 +31,26 @@ _CYCLE_TIMES = ("cycle_at", "snapshot_at", "predecessor_cycle_at")
 
 def cycle_rows(spark: SparkSession, handover: Handover) -> DataFrame:
     """One row per open cluster: which cycle, with which settings."""
-    rows = [cycle_row(cycle, handover.run) for cycle in handover.open_cycles()]
-    return with_cycle_times(spark.createDataFrame(rows, CYCLE_TYPE.replace("timestamp", "string")))
+    rows = [cycle_row_of(cycle, handover.run) for cycle in handover.open_cycles()]
+    values = [tuple(row[name] for name in CYCLE_NAMES) for row in rows]
+    return with_cycle_times(spark.createDataFrame(values, CYCLE_TYPE.replace("timestamp", "string")))
 
 
-def cycle_row(cycle: ClusterCycle, run: Run) -> tuple[str | None, ...]:
-    """The columns of `CYCLE_TYPE`, times as text."""
-    return (
+def cycle_row_of(cycle: ClusterCycle, run: Run) -> dict[str, Any]:
+    """The columns of `CYCLE_TYPE` for a cycle whose settings are known, times as text."""
+    return cycle_row(
         cycle.cluster,
         cycle.cycle_at,
         cycle.settings,
         cycle.settings_digest,
-        cycle.manager,
-        run.mode,
-        run.kind,
-        cycle.snapshot.cycle_at,
-        cycle.predecessor.cycle_at,
-        cycle.predecessor.status,
-        json.dumps(cycle.wishes),
-        json.dumps({"acts": cycle.acts, "pauses": cycle.pauses}),
+        manager=cycle.manager,
+        mode=run.mode,
+        kind=run.kind,
+        snapshot_at=cycle.snapshot.cycle_at,
+        predecessor=(cycle.predecessor.cycle_at, cycle.predecessor.status),
+        wishes=cycle.wishes,
+        acts=cycle.acts,
+        pauses=cycle.pauses,
     )
 
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from evenkeel.decisions.bundles import HIGHEST_HASH
-from evenkeel.decisions.wishes.wish import HOT, LARGEST
+from evenkeel.decisions.wishes.schema import HOT, LARGEST
 from evenkeel.handover import Handover
 from evenkeel.lake.store import Lake
 from evenkeel.lake.tables import TABLES
@@ -63,7 +63,8 @@ def undecidable(handover: Handover) -> dict[str, str]:
 def topic_hashes(spark: SparkSession, lake: Lake, handover: Handover, inputs: dict[str, DataFrame]) -> DataFrame:
     """The topics of each bundle chosen, only where its algorithm looks at topics: see `TOPICS_TYPE`."""
     empty = spark.createDataFrame([], TOPICS_TYPE)
-    if not any(split_round.cuts_by_topics(cycle) for cycle in handover.open_cycles()):
+    cycles = handover.open_cycles()
+    if not any(split_round.cuts_by_topics(settings_in(cycle.settings), cycle.wishes) for cycle in cycles):
         return empty
     rounds = {**inputs, "topic_hashes": empty}
     chosen = decide_rounds(rounds, by_manager.choose_to_split, {"chosen": split_round.chosen_type()})["chosen"]

@@ -17,6 +17,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from evenkeel.decisions.amounts import amount
 from evenkeel.errors import BadInput
 from evenkeel.handover import Handover, Write
 from evenkeel.lake.manifest import append_manifests, file_rows, write_rows, writes_of
@@ -76,7 +77,7 @@ def summary(plan: Mapping[str, Any]) -> str:
     held = f", {plan['held']} held back" if plan["held"] else ""
     text = f"{plan['commands']} commands ({plan['splits']} splits, {plan['unloads']} unloads decided{held})"
     if plan["moved_traffic_share"]:
-        text += f" that move {100 * plan['moved_traffic_share']:.1f} % of the cluster's traffic"
+        text += f" that move {amount(plan['moved_traffic_share'], 'fraction')} of the cluster's traffic"
     before, after = plan["before_max_over_mean"], plan["after_max_over_mean"]
     if before is not None and after is not None:
         text += f"; the busiest broker goes from {before:.2f} to {after:.2f} times the mean"

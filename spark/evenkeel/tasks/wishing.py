@@ -12,23 +12,17 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from evenkeel.decisions.bundles import decode_number, namespace_of, parse_range
-from evenkeel.decisions.wishes.wish import HOT, LARGEST
+from evenkeel.decisions.wishes.schema import HOT, LARGEST, SCHEMAS, names_of
 from evenkeel.errors import BadInput, BadName, BadRange
 from evenkeel.handover import ClusterCycle, Run
 from evenkeel.lake.store import Lake
 from evenkeel.lake.wishes import BACKFILL, append_wishes, read_taken, read_wishes, wishes_for
-from evenkeel.rounds.wishes import SPLIT, UNLOAD
+from evenkeel.rounds.wishes import SPLIT
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 PICKED = (LARGEST, HOT)
-# As Pulsar's admin REST names them.
-OPTIONS: Mapping[str, tuple[str, ...]] = {
-    SPLIT: ("splitAlgorithmName", "splitBoundaries", "unload"),
-    UNLOAD: ("destinationBroker",),
-}
-_COMMON = ("kind", "cluster", "namespace", "bundle", "by")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,20 +35,18 @@ class Maker:
 
 
 def wish_row(given: Mapping[str, Any], cluster: str, maker: Maker, number: int = 0) -> dict[str, Any]:
-    """A row of `wishes`. `given` has kind, namespace, bundle and the options of its kind (`OPTIONS`).
+    """A row of `wishes`. `given` has kind, namespace, bundle and the options of its kind (`SCHEMAS`).
 
     What is no wish at all is a `BadInput`; whether Pulsar would carry it out is for the cycle to say, which sees the
     cluster. `number` tells equal wishes of one maker apart.
     """
     kind = str(given.get("kind"))
-    if kind not in OPTIONS:
+    if kind not in SCHEMAS:
         raise BadInput(f"a wish is for a split or an unload, not for {given.get('kind')!r}: give its kind")
-    unknown = sorted(set(given) - {*_COMMON, *OPTIONS[kind]})
-    if unknown:
-        known = ", ".join((*_COMMON, *OPTIONS[kind]))
-        raise BadInput(
-            f"a wish for {'a split' if kind == SPLIT else 'an unload'} has no {unknown[0]!r}: known are {known}"
-        )
+    known = names_of(kind)
+    if unknown := sorted(set(given) - {*known}):
+        words = "a split" if kind == SPLIT else "an unload"
+        raise BadInput(f"a wish for {words} has no {unknown[0]!r}: known are {', '.join(known)}")
     row = {
         "cluster": cluster,
         "made_at": maker.made_at,

@@ -21,9 +21,11 @@ def test_an_amount_is_rounded_to_the_side_on_which_it_stays_true(value: float, u
     [
         (0.0301, "fraction", "3.1 points"),
         ((0.4 - 0.2) * 3 / 2, "fraction", "30.0 points"),
-        (1500.0, "byte/s", "1.47 KiB/s"),
+        (1500.0, "byte/s", "1.5 KiB/s"),
         (12.01, "msg/s", "12.1 msg/s"),
-        (41_950.0, "ms", "42.0 s"),
+        (1_000.0, "msg/s", "1,000 msg/s"),
+        (1_048_500.0, "byte/s", "1.0 MiB/s"),
+        (41_950.0, "ms", "42 s"),
         (60.0, "count", "60"),
     ],
 )

@@ -15,7 +15,8 @@ from evenkeel.audit.explain.model import Course, Moment, moment_of
 from evenkeel.audit.explain.subject import Subject, parse_subject
 from evenkeel.audit.read import LATEST, Attempt, Record, Row
 from evenkeel.audit.read.record import LAST_MOMENT
-from evenkeel.audit.wording import duration, time
+from evenkeel.audit.wording import time
+from evenkeel.decisions.amounts import duration
 from evenkeel.errors import BadInput
 from evenkeel.times_given import Given, range_given, time_given, zone
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-_BINARY = ((1024.0**3, "GiB/s"), (1024.0**2, "MiB/s"), (1024.0, "KiB/s"), (1.0, "byte/s"))
+from evenkeel.decisions.amounts import quantity, throughput_unit
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,26 +28,25 @@ def at_most(value: float, unit: str) -> Amount:
 
 
 def _rounded(value: float, unit: str, direction: Callable[[float], int]) -> Amount:
-    factor, digits, name = _scale(value, unit)
-    steps = 10.0**digits
+    step, steps = _steps(value, unit)
     # Beyond so many digits there is only what adding binary fractions leaves behind.
-    rounded = direction(round(value / factor * steps, 6)) / steps
-    return Amount(f"{rounded:,.{digits}f} {name}".strip(), rounded * factor)
-
-
-def _scale(value: float, unit: str) -> tuple[float, int, str]:
-    """The shown unit's size in the row's unit, the digits after the point, and the shown unit's name."""
-    if unit == "fraction":
-        return 0.01, 1, "points"
-    if unit in ("percent", "points"):
-        return 1.0, 1, "points"
-    if unit == "byte/s":
-        size, name = next((pair for pair in _BINARY if abs(value) >= pair[0]), (1.0, "byte/s"))
-        return size, 0 if size == 1.0 else 2, name
-    if unit == "msg/s":
-        return 1.0, 1, "msg/s"
-    if unit == "ms":
-        return 1000.0, 1, "s"
+    rounded = direction(round(value / step * steps, 6)) / steps
+    if unit in ("fraction", "percent", "points"):
+        return Amount(f"{rounded:,.1f} points", rounded * step)
     if unit == "s":
-        return 1.0, 0, "s"
-    return 1.0, 0 if value == int(value) else 2, ""
+        return Amount(f"{rounded:,.0f} s", rounded)
+    return Amount(quantity(rounded * step, unit), rounded * step)
+
+
+def _steps(value: float, unit: str) -> tuple[float, float]:
+    """The size of the shown unit in the row's unit, and into how many parts it is cut by the digits shown of it."""
+    if unit == "fraction":
+        return 0.01, 10.0
+    if unit == "byte/s":
+        size, _ = throughput_unit(value)
+        return size, 1.0 if size == 1.0 else 10.0
+    if unit == "ms":
+        return 1000.0, 1.0
+    if unit == "s":
+        return 1.0, 1.0
+    return 1.0, 10.0

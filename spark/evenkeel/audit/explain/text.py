@@ -7,6 +7,7 @@ from datetime import UTC, datetime, tzinfo
 
 from evenkeel.audit import wording
 from evenkeel.audit.explain.model import Alternative, Course, Moment, Quiet, Reason, Sent, Where
+from evenkeel.decisions import amounts
 
 MOST_LINES = 8
 
@@ -58,14 +59,14 @@ def _where(moment: Moment) -> str:
         return "Not on record any more."
     if moment.subject.kind == "broker":
         state = "" if found.state == "reported" else f" ({found.state.replace('_', ' ')})"
-        usage = f"usage {wording.percent(found.usage)}{state}"
+        usage = f"usage {amounts.percent(found.usage)}{state}"
         return f"{usage}, {_count(found.bundles, 'bundle')}, {_count(found.topics, 'topic')}, {_load(found)}"
     owner = f"On {found.broker}" if found.broker else f"On no broker that is known for certain ({found.state})"
     return f"{owner}, with {_load(found)}, {_count(found.topics, 'topic')}"
 
 
 def _load(found: Where) -> str:
-    return f"{wording.throughput(found.traffic)}, {wording.rate(found.rate)}"
+    return f"{amounts.throughput(found.traffic)}, {amounts.rate(found.rate)}"
 
 
 def _count(number: int | None, noun: str) -> str:
@@ -88,9 +89,9 @@ def rule_line(reason: Reason) -> str:
     """The rule that decided, with its numbers."""
     text = f"rule {reason.rule}" + (f" of {reason.strategy}" if reason.strategy else "")
     if reason.measured is not None:
-        text += f": measured {wording.quantity(reason.measured, reason.unit)}"
+        text += f": measured {amounts.quantity(reason.measured, reason.unit)}"
     if reason.threshold is not None:
-        text += f", threshold {wording.quantity(reason.threshold, reason.unit)}"
+        text += f", threshold {amounts.quantity(reason.threshold, reason.unit)}"
     if reason.margin is not None:
         text += f", margin {_margin(reason.margin, reason.unit)}"
     return text + (f" ({reason.setting})" if reason.setting else "")
@@ -101,7 +102,7 @@ def _margin(value: float, unit: str | None) -> str:
         points = value * 100 if unit == "fraction" else value
         return f"{points:+.1f} points".replace("-", "−")
     sign = "+" if value > 0 else "−" if value < 0 else ""
-    return f"{sign}{wording.quantity(abs(value), unit)}"
+    return f"{sign}{amounts.quantity(abs(value), unit)}"
 
 
 def _others(reasons: Sequence[Reason]) -> list[str]:
@@ -116,7 +117,7 @@ def _others(reasons: Sequence[Reason]) -> list[str]:
 
 def alternative_line(one: Alternative) -> str:
     """What lost, why, and by how much."""
-    measured = "" if one.measured is None else f", {wording.quantity(one.measured, one.unit)}"
+    measured = "" if one.measured is None else f", {amounts.quantity(one.measured, one.unit)}"
     behind = "" if one.behind is None else f", behind by {_margin(one.behind, one.unit).lstrip('+')}"
     return f"{one.name}, {one.verdict}{measured}{behind}"
 

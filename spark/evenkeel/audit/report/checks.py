@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from evenkeel.audit import wording
 from evenkeel.audit.read import Row
+from evenkeel.decisions import amounts
 
 _SEVERITIES = ("quarantine", "reject", "warn")
 _SAMPLES = 5
@@ -48,8 +48,8 @@ def checks(rows: Sequence[Row]) -> tuple[Check, ...]:
             bool(row["passed"]),
             row["failed_rows"],
             row["checked_rows"],
-            wording.quantity(row["measured"], row["unit"]),
-            wording.quantity(row["threshold"], row["unit"]),
+            amounts.quantity(row["measured"], row["unit"]),
+            amounts.quantity(row["threshold"], row["unit"]),
             tuple(row["sample"] or ()),
             row["detail"],
         )

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from evenkeel.audit import wording
 from evenkeel.audit.candidates import Candidate, candidates_of, scored_by, strategy_of
 from evenkeel.audit.read import Row
 from evenkeel.audit.report.why import Why, Whys
+from evenkeel.decisions import amounts
 from evenkeel.rounds import wishes
 
 # More lines than this help nobody on a page; the tables hold them all.
@@ -288,8 +288,8 @@ def _verdict(kind: str, row: Row) -> Verdict:
         outcome=row["outcome"],
         rule=row["rule"],
         setting=row["setting"],
-        measured=wording.quantity(row["measured"], row["unit"]),
-        threshold=wording.quantity(row["threshold"], row["unit"]),
+        measured=amounts.quantity(row["measured"], row["unit"]),
+        threshold=amounts.quantity(row["threshold"], row["unit"]),
         sentence=row["sentence"],
         is_wish=row["strategy"] == wishes.STRATEGY,
     )

@@ -9,6 +9,7 @@ from evenkeel.audit import wording
 from evenkeel.audit.read import Attempt, Row
 from evenkeel.audit.report.checks import Check
 from evenkeel.audit.report.decisions import Decisions
+from evenkeel.decisions import amounts
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +73,11 @@ def _effect(attempt: Attempt, made: Decisions) -> str:
     row, parts = attempt.planned, []
     if row["moved_traffic_share"]:
         does = "That moves" if made.moving else "That concerns"
-        parts.append(f"{does} {wording.percent(row['moved_traffic_share'])} of the cluster's traffic.")
+        parts.append(f"{does} {amounts.percent(row['moved_traffic_share'])} of the cluster's traffic.")
     before, after = row["before_max_over_mean"], row["after_max_over_mean"]
     if before is not None and after is not None and f"{before:.2f}" != f"{after:.2f}":
         parts.append(
-            f"By share of traffic, the busiest broker would go from {wording.ratio(before)} to {wording.ratio(after)} "
+            f"By share of traffic, the busiest broker would go from {amounts.ratio(before)} to {amounts.ratio(after)} "
             "times the mean usage."
         )
     refused = len(made.refusals) - len(made.refused_wishes)

@@ -16,6 +16,7 @@ from evenkeel.audit.report.decisions import Decisions, decisions
 from evenkeel.audit.report.gather import ClusterRows, Gathered
 from evenkeel.audit.report.headline import Headline, headline
 from evenkeel.audit.report.results import Result, results, tally
+from evenkeel.decisions import amounts
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,11 +174,11 @@ def _bundle_facts(bundles: Sequence[Row]) -> list[Fact]:
     traffic = sum((row["used_msg_throughput_in"] or 0.0) + (row["used_msg_throughput_out"] or 0.0) for row in bundles)
     rate = sum((row["used_msg_rate_in"] or 0.0) + (row["used_msg_rate_out"] or 0.0) for row in bundles)
     return [
-        Fact("Bundles", wording.count(len(bundles)), note),
+        Fact("Bundles", amounts.count(len(bundles)), note),
         Fact(
-            "Topics", wording.count(sum(topics)), f"of {wording.plural(unknown, 'bundle')} not known" if unknown else ""
+            "Topics", amounts.count(sum(topics)), f"of {wording.plural(unknown, 'bundle')} not known" if unknown else ""
         ),
-        Fact("Traffic", wording.throughput(traffic), f"{wording.rate(rate)}, in and out"),
+        Fact("Traffic", amounts.throughput(traffic), f"{amounts.rate(rate)}, in and out"),
     ]
 
 
@@ -193,7 +194,7 @@ def _policy_facts(policies: Row, loads: Sequence[Row]) -> list[Fact]:
         facts.append(Fact("Failure domains", ", ".join(sorted(domains)) or "none", note))
     start, end = policies["snapshot_started_at"], policies["snapshot_finished_at"]
     if start is not None and end is not None:
-        facts.append(Fact("Snapshot", wording.time(end), f"took {wording.duration((end - start).total_seconds())}"))
+        facts.append(Fact("Snapshot", wording.time(end), f"took {amounts.duration((end - start).total_seconds())}"))
     return facts
 
 

@@ -16,6 +16,7 @@ from evenkeel.audit import wording
 from evenkeel.audit.report.brokers import foremost
 from evenkeel.audit.report.charts import Picture, broker_picture, course_picture
 from evenkeel.audit.report.model import Report
+from evenkeel.decisions import amounts
 
 # Bundles, and what a text sets in backticks.
 _SET_APART = re.compile(r"\S+/0x[0-9a-f]{8}_0x[0-9a-f]{8}|`[^`]+`")
@@ -58,12 +59,12 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )
     made.filters |= {
-        "percent": wording.percent,
-        "ratio": wording.ratio,
-        "count": wording.count,
-        "throughput": wording.throughput,
-        "rate": wording.rate,
-        "quantity": wording.quantity,
+        "percent": amounts.percent,
+        "ratio": amounts.ratio,
+        "count": amounts.count,
+        "throughput": amounts.throughput,
+        "rate": amounts.rate,
+        "quantity": amounts.quantity,
         "time": wording.time,
         "visible": wording.visible,
         "shortened": wording.shortened,

@@ -26,7 +26,6 @@ from evenkeel.errors import SettingsError
 from evenkeel.lake.commits import local_log
 from evenkeel.lake.contents import Content, contents, nothing
 from evenkeel.lake.store import Lake
-from evenkeel.rounds import split_round
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -153,7 +152,7 @@ class _Judge:
             try:
                 _demand_rows(attempt, checked)
                 one = again(attempt, known)
-                if split_round.cuts_by_topics(one.cycle) and not self.kept.promises(attempt, "topic_stats"):
+                if one.needs_topics and not self.kept.promises(attempt, "topic_stats"):
                     self.found.expired.add(attempt.attempt_id)
                 else:
                     own.append(one)

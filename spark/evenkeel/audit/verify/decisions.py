@@ -17,10 +17,10 @@ from evenkeel.engine.grouped import grouped_map
 from evenkeel.handover import Write
 from evenkeel.lake.schema import STAMP_NAMES, ddl_type
 from evenkeel.lake.tables import TABLES
-from evenkeel.rounds import again, plan_round, split_round
+from evenkeel.rounds import again, plan_round
 from evenkeel.rounds.looked_at import columns_looked_at
 from evenkeel.tasks.checked import read_checked
-from evenkeel.tasks.inputs import CYCLE_TYPE, cycle_row, with_cycle_times
+from evenkeel.tasks.inputs import CYCLE_NAMES, CYCLE_TYPE, with_cycle_times
 from evenkeel.tasks.plan_splits import PERSISTENT_TYPE, TOPICS_TYPE, hashes_in, persistent_topics
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def listed(own: Sequence[Again]) -> list[tuple[str, Write]]:
 
 def _cycles(rows: Rows, own: Sequence[Again]) -> DataFrame:
     text_type = f"{ATTEMPT} string, {CYCLE_TYPE.replace('timestamp', 'string')}"
-    given = [(one.attempt.attempt_id, *cycle_row(one.cycle, one.run)) for one in own]
+    given = [(one.attempt.attempt_id, *map(one.cycle_row.__getitem__, CYCLE_NAMES)) for one in own]
     return with_cycle_times(rows.spark.createDataFrame(given, text_type))
 
 
@@ -96,7 +96,7 @@ def _topics(rows: Rows, own: Sequence[Again], inputs: dict[str, DataFrame]) -> d
     spark, lake, run = rows.spark, AttemptsAsClusters(rows, own), as_clusters(rows.lake, own)
     bundles = inputs["bundle_load"].withColumn("cluster", F.col(ATTEMPT))
     found = persistent_topics(spark, lake, run, bundles)
-    cutting = [one.attempt.attempt_id for one in own if split_round.cuts_by_topics(one.cycle)]
+    cutting = [one.attempt.attempt_id for one in own if one.needs_topics]
     hashes = spark.createDataFrame([], TOPICS_TYPE)
     if cutting:
         looked_into = F.col(ATTEMPT).isin(cutting) & F.col("outcome").isin(*LOOKED_INTO)

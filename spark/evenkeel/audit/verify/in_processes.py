@@ -23,9 +23,8 @@ from evenkeel.audit.verify.rows import ATTEMPT
 from evenkeel.audit.verify.rows_in_files import rows_in
 from evenkeel.lake.schema import STAMP_NAMES
 from evenkeel.lake.tables import TABLES
-from evenkeel.rounds import again, split_round
+from evenkeel.rounds import again
 from evenkeel.rounds.looked_at import columns_looked_at
-from evenkeel.tasks.inputs import CYCLE_NAMES, cycle_row
 from evenkeel.tasks.plan_splits import picks_by_topics
 
 log = logging.getLogger(__name__)
@@ -69,11 +68,11 @@ def from_files(one: Again, proven: Proven) -> FromFiles | None:
         files[name] = tuple(file for write in own for file in proven[key_of(write)])
     return FromFiles(
         one.attempt.attempt_id,
-        dict(zip(CYCLE_NAMES, cycle_row(one.cycle, one.run), strict=True)),
+        one.cycle_row,
         {name: one.attempt.planned[name] for name in PLANNED},
         one.attempt.schema_version,
         files,
-        split_round.cuts_by_topics(one.cycle),
+        one.needs_topics,
     )
 
 

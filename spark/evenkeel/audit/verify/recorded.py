@@ -12,7 +12,9 @@ from typing import Any
 from evenkeel.audit.read import Attempt
 from evenkeel.handover import ClusterCycle, Predecessor, Run, Snapshot
 from evenkeel.lake.wishes import WISHES
-from evenkeel.settings import EffectiveSettings
+from evenkeel.rounds.split_round import cuts_by_topics
+from evenkeel.settings import EffectiveSettings, settings_in
+from evenkeel.tasks.inputs import cycle_row_of
 from evenkeel.tasks.remembering import as_text
 
 Row = Mapping[str, Any]
@@ -43,6 +45,16 @@ class Again:
         """The run of the attempt as its manifest recorded it."""
         planned = self.attempt.planned
         return Run(planned["dag_id"], planned["run_id"], planned["kind"], planned["mode"])
+
+    @property
+    def needs_topics(self) -> bool:
+        """Whether its splits look at the topics of bundles."""
+        return cuts_by_topics(settings_in(self.cycle.settings), self.cycle.wishes)
+
+    @property
+    def cycle_row(self) -> Row:
+        """The row that tells the rounds which cycle it is."""
+        return cycle_row_of(self.cycle, self.run)
 
 
 def again(attempt: Attempt, background: Background) -> Again:

@@ -5,9 +5,14 @@ Pulsar: ModularLoadManagerImpl.shouldNamespacePoliciesUnload, shouldAntiAffinity
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from evenkeel.decisions.bundles import namespace_of
+from evenkeel.decisions.load import LoadData, Policies
 from evenkeel.decisions.placement.anti_affinity import AntiAffinity
 from evenkeel.decisions.placement.isolation import Isolation
+from evenkeel.decisions.placement.ownership import Owned, Ownership, owned_of
+from evenkeel.settings import Settings
 
 
 class UnloadGates:
@@ -25,3 +30,11 @@ class UnloadGates:
         if not self._anti_affinity.should_unload(namespace_of(bundle), broker, allowed):
             return "anti_affinity_even"
         return None
+
+
+def unload_gates(
+    load: LoadData, policies: Policies, settings: Settings, *, owned: Callable[[], Owned] | None = None
+) -> UnloadGates:
+    """The gates over a cluster's policies and ownership. `owned` gives what `owned_of` has found for another caller."""
+    ownership = Ownership(known=owned or (lambda: owned_of(load)))
+    return UnloadGates(Isolation(policies, load.brokers, settings), AntiAffinity(policies, ownership, settings))

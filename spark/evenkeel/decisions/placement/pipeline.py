@@ -20,7 +20,6 @@ from evenkeel.decisions.placement.candidates import Candidates, Surroundings, ca
 from evenkeel.decisions.placement.choice import Alternatives, Choice, PlacementState
 from evenkeel.decisions.placement.chooser import Chooser
 from evenkeel.decisions.placement.draining import draining
-from evenkeel.decisions.placement.gates import UnloadGates
 from evenkeel.decisions.placement.isolation import Isolation
 from evenkeel.decisions.placement.ownership import Owned, Ownership, owned_of
 from evenkeel.decisions.placement.standing import standings
@@ -97,11 +96,6 @@ class PlacementRound:
     def state(self) -> PlacementState:
         """What the placements so far leave to be remembered."""
         return self._chooser.state
-
-    @property
-    def gates(self) -> UnloadGates:
-        """The unload gates over the same policies and ownership."""
-        return UnloadGates(self._around.isolation, self._around.anti_affinity)
 
     def plan(self, destinations: Mapping[str, str]) -> None:
         """Note where the shedder wants bundles to go, in its order; AvgShedder alone looks at it."""

@@ -9,9 +9,8 @@ from __future__ import annotations
 from bisect import bisect_left
 
 from evenkeel.decisions.bundles import BundleRange, bundle_name, parse_range, ranges_of
+from evenkeel.decisions.wishes.schema import HOT, LARGEST
 from evenkeel.decisions.wishes.wish import (
-    HOT,
-    LARGEST,
     NOT_FOUND,
     PRECONDITION_FAILED,
     SERVER_ERROR,

@@ -16,7 +16,6 @@ from evenkeel.decisions.splitting.algorithms import Generation
 from evenkeel.decisions.splitting.cut import BundleTopics, PlannedSplit
 
 Manager = Literal["modular", "extensible"]
-LARGEST, HOT = "LARGEST", "HOT"
 
 NO_CONTENT = 204
 NOT_FOUND, CONFLICT, PRECONDITION_FAILED, SERVER_ERROR = 404, 409, 412, 500

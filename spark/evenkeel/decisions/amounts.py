@@ -1,0 +1,108 @@
+"""How amounts are written for people: one text for one figure, in stored sentences, on pages and in a shell.
+
+The texts of `amount` stand in stored sentences of decisions, which are digested: they stay byte for byte. The others
+give the same text, with a typographic minus sign, and say "unknown" where there is no figure.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TypeGuard
+
+UNKNOWN = "unknown"
+NOTHING = "–"
+_BINARY = ((1_048_576.0, "MiB/s"), (1024.0, "KiB/s"))
+_DECIMAL = ("B", "kB", "MB", "GB", "TB")
+
+
+def amount(value: float | None, unit: str) -> str:
+    """A figure of a decision row in the row's unit: 71.0 %, 12.3 MiB/s, 1,500 msg/s, 18 s (of ms), 1,001."""
+    if value is None:
+        return "an unknown figure"
+    if unit == "fraction":
+        return f"{value * 100:.1f} %"
+    if unit == "percent":
+        return f"{value:.1f} %"
+    if unit == "byte/s":
+        size, name = throughput_unit(value)
+        return f"{value / size:,.{0 if size == 1.0 else 1}f} {name}"
+    if unit == "ms":
+        return f"{value / 1000:,.0f} s"
+    text = f"{value:,.0f}" if value == int(value) else f"{value:,.1f}"
+    return f"{text} msg/s" if unit == "msg/s" else text
+
+
+def throughput_unit(bytes_per_s: float) -> tuple[float, str]:
+    """The unit that suits a throughput, and its size in byte/s; one digit is shown of it, none of byte/s."""
+    return next((one for one in _BINARY if abs(bytes_per_s) >= one[0]), (1.0, "byte/s"))
+
+
+def quantity(value: float | None, unit: str | None) -> str:
+    """A measured value or threshold of a decision row, as its sentence has it; `–` where there is none."""
+    if not _known(value):
+        return NOTHING
+    if unit == "s":
+        return duration(value)
+    text = _signed(amount(value, unit or ""))
+    return text if unit in ("fraction", "percent", "byte/s", "ms", "msg/s", "count", "", None) else f"{text} {unit}"
+
+
+def percent(fraction: float | None) -> str:
+    """0.714 → `71.4 %`."""
+    return quantity(fraction, "fraction") if _known(fraction) else UNKNOWN
+
+
+def throughput(bytes_per_s: float | None) -> str:
+    """byte/s → `1.2 MiB/s`, `307.0 KiB/s`, `3 byte/s`."""
+    return quantity(bytes_per_s, "byte/s") if _known(bytes_per_s) else UNKNOWN
+
+
+def rate(messages_per_s: float | None) -> str:
+    """Messages per second: `1,204.5 msg/s`, `1,500 msg/s`."""
+    return quantity(messages_per_s, "msg/s") if _known(messages_per_s) else UNKNOWN
+
+
+def ratio(value: float | None) -> str:
+    """1.4233 → `1.42`."""
+    return f"{value:.2f}" if _known(value) else UNKNOWN
+
+
+def count(value: float | None) -> str:
+    """12345 → `12,345`."""
+    return f"{round(value):,}" if _known(value) else UNKNOWN
+
+
+def duration(seconds: float | None) -> str:
+    """How long something took or is to last: `0.2 s`, `18 s`, `4 min`, `2 h 5 min`."""
+    if not _known(seconds):
+        return UNKNOWN
+    value = abs(seconds)
+    if value < 10:
+        return f"{value:.1f} s"
+    if value < 120:
+        return f"{value:.0f} s"
+    hours, minutes = divmod(round(value / 60), 60)
+    return f"{minutes} min" if not hours else f"{hours} h {minutes} min" if minutes else f"{hours} h"
+
+
+def size(number: float | None) -> str:
+    """Stored bytes: `4.2 MB`, `17 B`; empty where they are not known."""
+    if number is None:
+        return ""
+    value, unit = float(number), _DECIMAL[0]
+    for unit in _DECIMAL:
+        if abs(value) < 1000 or unit == _DECIMAL[-1]:
+            break
+        value /= 1000
+    return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
+
+
+def _known(value: float | None) -> TypeGuard[float]:
+    return value is not None and math.isfinite(value)
+
+
+def _signed(text: str) -> str:
+    """A minus sign for a hyphen, and none before a zero."""
+    if not text.startswith("-"):
+        return text
+    return f"−{text[1:]}" if any(sign in "123456789" for sign in text) else text[1:]

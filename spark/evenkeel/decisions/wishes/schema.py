@@ -1,0 +1,52 @@
+"""The JSON Schema of a wish: one per kind, with its options named as in Pulsar's admin REST API.
+
+The DAG `rebalance` checks its param `wishes` with it, and `tasks.wishing` takes the names of a wish's options from it.
+Imports nothing: DAG files are read again and again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+LARGEST, HOT = "LARGEST", "HOT"
+"""Written in place of a range: the namespace's bundle with most topics, or with most traffic."""
+
+_RANGE = r"^0[xX][0-9a-fA-F]{1,8}_0[xX][0-9a-fA-F]{1,8}$"
+_NAMESPACE = r"^[-=:.\w]+/[-=:.\w]+$"
+
+
+def _schema(kind: str, bundle: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": {
+            "kind": {"const": kind},
+            "cluster": {"type": "string", "minLength": 1},
+            "namespace": {"type": "string", "pattern": _NAMESPACE},
+            "bundle": {"type": "string", "pattern": bundle},
+            "by": {"type": "string", "minLength": 1},
+            **options,
+        },
+        "required": ["kind", "namespace", "bundle"],
+        "additionalProperties": False,
+    }
+
+
+SCHEMAS: Mapping[str, dict[str, Any]] = {
+    "split": _schema(
+        "split",
+        f"{_RANGE}|^{LARGEST}$|^{HOT}$",
+        {
+            "splitAlgorithmName": {"type": "string"},
+            "splitBoundaries": {"type": "array", "items": {"type": "integer", "minimum": 0, "maximum": 0xFFFFFFFF}},
+            "unload": {"type": "boolean"},
+        },
+    ),
+    "unload": _schema("unload", _RANGE, {"destinationBroker": {"type": "string", "minLength": 1}}),
+}
+"""Kind -> the schema of a wish of that kind."""
+
+
+def names_of(kind: str) -> tuple[str, ...]:
+    """What a wish of that kind may name."""
+    return tuple(SCHEMAS[kind]["properties"])
