@@ -15,6 +15,7 @@ import pytest
 from evenkeel.audit.read import read_cycles
 from evenkeel.audit.report import build_report
 from evenkeel.audit.report.listing import render_listing
+from tests import left_out
 from tests.audit.plausible import SKIPPED
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ def axe() -> str:
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     if not CHROMIUM.exists():
-        pytest.skip(f"{CHROMIUM} is missing: apt-get install -y --no-install-recommends chromium fonts-dejavu-core")
+        pytest.skip(left_out.lacking(left_out.CHROMIUM))
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:

@@ -43,9 +43,10 @@ loadBalancerBrokerOverloadedThresholdPercentage = 1
 
 
 @pytest.fixture(scope="module")
-def recorded(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def recorded(spark: Any, empty_lake: Callable[[Path], Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A lake with two cycles of each of two clusters; nobody writes to it."""
     folder = tmp_path_factory.mktemp("verify")
+    empty_lake(folder / "lake")
     lines = []
     for cluster, name in CLUSTERS.items():
         lines += [f"[clusters.{cluster}]", f'recording = "{RECORDINGS / name}"']
