@@ -129,6 +129,7 @@ def test_the_same_cycle_again_gives_the_same_plan_and_readers_see_one_attempt(
         assert read_rows(lake, after, table) == read_rows(lake, before, table)
 
 
+@pytest.mark.exhaustive
 def test_a_task_killed_between_its_writes_and_retried_leaves_one_set_of_rows(
     airflow: Airflow, lake: Path, clusters: Path, both: dict[str, Any]
 ) -> None:
@@ -248,6 +249,7 @@ def scheduler_at_rest(airflow: Airflow) -> Iterator[None]:
         scheduler.resume()
 
 
+@pytest.mark.exhaustive
 def test_a_backfill_decides_past_cycles_in_order_and_says_that_it_is_one(
     airflow: Airflow, engine: Any, lake: Path, clusters: Path
 ) -> None:
