@@ -46,7 +46,7 @@ check: setup-dev ## the fast part: lint, format, types, and the tests that need 
 	@echo "ruff check";  .venv/bin/ruff check .
 	@echo "ruff format"; .venv/bin/ruff format --check .
 	@echo "mypy";        .venv/bin/mypy
-	@$(RUN) -m pytest -m "$(PURE)" $(ARGS)
+	@$(RUN) -m pytest $(PROCESSES) -m "$(PURE)" $(ARGS)
 
 conformance: setup ## compare the decision code with golden answers of Pulsar's own classes in CASES
 	@$(RUN) -m evenkeel.conformance $(CASES)

@@ -128,6 +128,7 @@ def test_one_jar_of_many_that_cannot_be_had_is_named(
         resolve([hull, Jar("org.example", "sunk", "1", "0" * 64, "deep")])
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("mvn") is None, reason=lacking(MAVEN))
 def test_maven_fetches_many_into_the_folder(tmp_path: Path) -> None:
     wanted = [Jar("io.delta", "delta-storage", "4.4.0", DELTA_JARS[1].sha256)]
