@@ -6,12 +6,10 @@ edit files while tests run sets EVENKEEL_TESTS_FROZEN=1: the run then uses a cop
 
 from __future__ import annotations
 
-import atexit
 import os
 import shutil
 import sys
-import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +18,8 @@ from hypothesis import HealthCheck, settings
 
 from tests.groups import after, group_of, place_of
 from tests.lab.fixtures import extensible_cluster, fresh_tenant, modular_cluster  # noqa: F401
+from tests.left_out import left_out, pytest_deselected, pytest_sessionfinish, pytest_testnodedown  # noqa: F401
+from tests.shared import made_once, run_folder
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,35 +37,55 @@ FROZEN_VARIABLE = "EVENKEEL_TESTS_FROZEN"
 
 
 def freeze_package() -> None:
-    """Puts a copy of the package before the checkout's own on the path."""
-    folder = tempfile.mkdtemp(prefix="evenkeel-frozen-")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    ignored = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(CHECKOUT / "spark" / "evenkeel", Path(folder) / "evenkeel", ignore=ignored)
-    sys.path.insert(0, folder)
+    """Puts a copy of the package, the same for all processes of the run, before the checkout's own on the path."""
+
+    def copy(folder: Path) -> None:
+        ignored = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(CHECKOUT / "spark" / "evenkeel", folder / "evenkeel", ignore=ignored)
+
+    sys.path.insert(0, str(made_once("frozen", copy)))
     os.environ.setdefault("EVENKEEL_EXPECTATIONS", str(CHECKOUT / "expectations"))
 
 
+run_folder()  # before other processes of this run are started
 if os.environ.get(FROZEN_VARIABLE) == "1":
     freeze_package()
 
 
 @pytest.fixture(scope="session")
 def engine() -> Iterator[Engine]:
-    """The Spark Connect server of this run, started at first use.
+    """The Spark Connect server of this run, started by the first process that asks and ended by the last that leaves.
 
-    Its home is a folder of its own, so that two runs do not meet; it ends with this process, also on Ctrl-C or a kill.
-    Its workers can import `tests.…` as well.
+    Its home is in the folder of the run, so that two runs do not meet; it ends with its owners, also on Ctrl-C or a
+    kill. Its workers can import `tests.…` as well.
     """
     from evenkeel.engine.command import ServerSettings
     from evenkeel.engine.server import engine_for
 
-    home = tempfile.mkdtemp(prefix="evenkeel-tests-")
-    try:
-        with engine_for(home, settings=ServerSettings(python_path=(str(CHECKOUT),))) as running:
-            yield running
-    finally:
-        shutil.rmtree(home, ignore_errors=True)
+    with engine_for(run_folder(), settings=ServerSettings(python_path=(str(CHECKOUT),))) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def empty_lake(engine: Engine) -> Callable[[Path], Path]:
+    """Gives a folder all tables of a lake, without rows: a copy of one lake, since 25 CREATE TABLEs take seconds."""
+
+    def make(folder: Path) -> None:
+        from evenkeel.engine.session import close, connect
+        from evenkeel.lake.store import Lake
+
+        session = connect(engine.url, "tests")
+        Lake(str(folder)).ensure_tables(session)
+        close(session)
+
+    empty = made_once("empty-lake", make)
+    return lambda folder: Path(shutil.copytree(empty, folder, dirs_exist_ok=True))
+
+
+@pytest.fixture
+def new_lake(empty_lake: Callable[[Path], Path], tmp_path: Path) -> Path:
+    """A lake of one test's own, without rows."""
+    return empty_lake(tmp_path / "lake")
 
 
 @pytest.fixture(scope="module")
@@ -113,8 +133,10 @@ def pytest_sessionstart() -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Says so where files changed under the run, since failures may come from that alone."""
+    """Says what was left out, and where files changed under the run, since failures may come from that alone."""
     from evenkeel.engine.code import code_digest, read_code_digest
 
     if code_digest() != read_code_digest():
         terminalreporter.write_line(f"The package changed while the tests ran; {FROZEN_VARIABLE}=1 runs on a copy.")
+    for line in left_out(terminalreporter):
+        terminalreporter.write_line(line)

@@ -30,6 +30,7 @@ def test_a_module_that_is_put_off_loads_at_its_first_use_and_others_at_once(tmp_
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("then", ["", "import altair.vegalite, scipy.stats.distributions", "import sqlalchemy.orm"])
 def test_great_expectations_loads_without_what_is_not_used_and_others_still_can_use_it(then: str) -> None:
     program = (

@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -87,9 +87,9 @@ def _drop_boundary(file: Path, path: str, boundary: str) -> None:
 
 
 @pytest.fixture(scope="session")
-def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def lake(empty_lake: Callable[[Path], Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The lake of the real Airflow."""
-    return tmp_path_factory.mktemp("airflow-lake")
+    return empty_lake(tmp_path_factory.mktemp("airflow-lake"))
 
 
 @pytest.fixture(scope="session")

@@ -21,15 +21,15 @@ from tests.lab.readiness import listed
 from tests.lab.traffic import traffic_for
 from tests.lab.waiting import wait_until
 
-pytestmark = [pytest.mark.pulsar, pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.pulsar, pytest.mark.spark, pytest.mark.slow, pytest.mark.exhaustive]
 
 
 def test_commands_whose_owner_has_died_are_stale_and_nothing_is_lost(
-    spark: Any, modular_cluster: Cluster, fresh_tenant: str, tmp_path: Path
+    spark: Any, modular_cluster: Cluster, fresh_tenant: str, new_lake: Path
 ) -> None:
     cluster = modular_cluster
     layout = skewed(fresh_tenant, cluster.broker_ids, rate=300.0)
-    scene = Scene(spark, cluster, tmp_path, MODULAR)
+    scene = Scene(spark, cluster, new_lake.parent, MODULAR)
     with traffic_for(cluster, layout, seconds=300) as traffic:
         measure_load(cluster.admin(), [topic.name for topic in layout.topics])
         handover = open_cycles(spark, scene.request("auto"))

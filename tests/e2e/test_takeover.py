@@ -15,7 +15,7 @@ from tests.e2e.scene import configuration
 from tests.lab.cluster import Cluster
 from tests.lab.waiting import wait_until
 
-pytestmark = [pytest.mark.pulsar, pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.pulsar, pytest.mark.spark, pytest.mark.slow, pytest.mark.exhaustive]
 
 SHEDDING, SPLITTING = "loadBalancerSheddingEnabled", "loadBalancerAutoBundleSplitEnabled"
 DYNAMIC = "/admin/v2/brokers/configuration"

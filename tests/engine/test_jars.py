@@ -11,6 +11,7 @@ import pytest
 from evenkeel.engine.errors import JarError
 from evenkeel.engine.fetching import FEWEST_FOR_AN_IVY, MIRROR_VARIABLE, Jar, by_ivy, by_maven
 from evenkeel.engine.jars import CACHE_VARIABLE, DELTA_JARS, delta_jars, resolve
+from tests.left_out import MAVEN, lacking
 
 POM = """<project><modelVersion>4.0.0</modelVersion>
 <groupId>org.example</groupId><artifactId>hull</artifactId><version>1.0</version>
@@ -127,7 +128,8 @@ def test_one_jar_of_many_that_cannot_be_had_is_named(
         resolve([hull, Jar("org.example", "sunk", "1", "0" * 64, "deep")])
 
 
-@pytest.mark.skipif(shutil.which("mvn") is None, reason="this machine has no Maven")
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("mvn") is None, reason=lacking(MAVEN))
 def test_maven_fetches_many_into_the_folder(tmp_path: Path) -> None:
     wanted = [Jar("io.delta", "delta-storage", "4.4.0", DELTA_JARS[1].sha256)]
     by_maven(wanted, tmp_path)

@@ -76,6 +76,7 @@ def test_two_at_once_get_one_server_and_the_last_to_leave_ends_it(home: Path) ->
     assert status(home).state == "stopped"
 
 
+@pytest.mark.exhaustive
 def test_a_server_that_is_gone_or_other_than_asked_for_is_replaced_on_the_same_port(home: Path) -> None:
     first = ensure(home, settings=SMALL)
     run_python_worker(first)
@@ -97,6 +98,7 @@ def test_a_server_that_is_gone_or_other_than_asked_for_is_replaced_on_the_same_p
     assert status(home).state == "stale"
 
 
+@pytest.mark.exhaustive
 def test_a_client_whose_server_died_gets_an_error_and_its_process_ends(home: Path) -> None:
     engine = ensure(home, settings=SMALL)
     code = (
@@ -116,6 +118,7 @@ def test_a_client_whose_server_died_gets_an_error_and_its_process_ends(home: Pat
     assert becomes_true(lambda: is_gone(engine))
 
 
+@pytest.mark.exhaustive
 def test_a_port_that_was_taken_meanwhile_is_left_to_its_taker(home: Path) -> None:
     with socket.socket() as taker:
         taker.bind(("127.0.0.1", 0))
@@ -145,6 +148,7 @@ def test_no_process_stays_when_the_owner_is_killed(home: Path) -> None:
     assert status(home).state == "stopped"
 
 
+@pytest.mark.exhaustive
 def test_a_server_can_be_stopped_while_it_starts(home: Path) -> None:
     with ThreadPoolExecutor(1) as pool:
         starting = pool.submit(ensure, home, settings=SMALL)

@@ -15,7 +15,7 @@ from evenkeel.engine.probe import listens
 from evenkeel.engine.server import _free_port
 from evenkeel.engine.session import close, connect
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.exhaustive]
 DOCKERFILE = Path(__file__).resolve().parents[2] / "docker" / "Dockerfile"
 
 

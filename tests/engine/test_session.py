@@ -13,6 +13,7 @@ from evenkeel.engine.grouped import grouped_map
 from evenkeel.engine.java import JAVA_VARIABLE, classic_java, server_java
 from evenkeel.engine.server import Engine, engine_for
 from evenkeel.engine.session import close, connect, ship_code
+from tests.left_out import FULL_JDK, lacking
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 
@@ -57,11 +58,12 @@ def test_a_delta_table_is_written_and_its_history_read(engine: Engine, tmp_path:
     close(spark)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.spark
 @pytest.mark.slow
 def test_a_classic_master_with_a_full_jdk_decides_as_the_server_does(tmp_path: Path) -> None:
     if not has_full_jdk():
-        pytest.skip("this machine has no full JDK, which a classic master needs")
+        pytest.skip(lacking(FULL_JDK))
     script = (
         "import sys\n"
         "from evenkeel.engine.grouped import grouped_map\n"
@@ -82,6 +84,7 @@ def test_a_classic_master_with_a_full_jdk_decides_as_the_server_does(tmp_path: P
     assert "answer [Row(cluster='c', id=1, value=-0.0)]" in done.stdout, done.stderr[-2000:]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.spark
 @pytest.mark.slow
 def test_shipped_code_decides_where_the_server_knows_nothing_of_the_package(

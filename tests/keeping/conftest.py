@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,8 @@ import pytest
 
 from evenkeel.lake.controls import LEASE, PAUSE, RESUME
 from evenkeel.lake.small_appends import append_row
-from tests.keeping.recorded_lake import Recorded, day, recorded
+from evenkeel.lake.store import Lake
+from tests.keeping.recorded_lake import Recorded, day
 
 # The first day lies before the audit period of 400 days, and nothing inside rests on it.
 NOW = day(420, hour=18)
@@ -20,12 +21,14 @@ DAYS = (0, 1, 30, 391, 407, 419)
 
 
 @pytest.fixture(scope="session")
-def history(engine: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Recorded]:
+def history(
+    engine: Any, empty_lake: Callable[[Path], Path], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Recorded]:
     """Cluster `lab` on some days of those months, twice on one of them, and a try on day 411 that no manifest lists."""
     from evenkeel.engine.session import close, connect
 
     spark = connect(engine.url, "tests")
-    made = recorded(spark, str(tmp_path_factory.mktemp("kept") / "lake"))
+    made = Recorded(spark, Lake(str(empty_lake(tmp_path_factory.mktemp("kept") / "lake"))))
     for number in DAYS:
         made.cycle(day(number), wishes=[f"w{number}"] if number in (0, 391) else [])
         if number == 391:

@@ -59,12 +59,6 @@ class Recorded:
         return attempt_id
 
 
-def recorded(spark: SparkSession, root: str) -> Recorded:
-    lake = Lake(root)
-    lake.ensure_tables(spark)
-    return Recorded(spark, lake)
-
-
 def manifest(cluster: str, at: datetime, attempt_id: str, **more: Any) -> Row:
     given_by_the_chain = {"sequence", "attempt", "previous_digest", "manifest_digest", "body_digest"}
     row = {c.name: None for c in CYCLES.columns if c.name not in given_by_the_chain | {"cycle_date", "write_id"}}

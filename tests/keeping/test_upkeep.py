@@ -206,6 +206,7 @@ def test_versions_inside_the_period_are_readable_once_the_log_is_cleaned(spark, 
     assert found == {v: 2 * (v - 1) for v in versions}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_publishers_and_upkeep_meet_in_the_chain_and_neither_loses(engine, spark, tmp_path) -> None:
     lake = Lake(str(tmp_path))

@@ -78,14 +78,17 @@ def test_three_modular_brokers_know_each_other_and_keep_their_hands_off(modular_
     assert admin.get(f"/admin/v2/clusters/{modular_cluster.name}")["serviceUrl"] == modular_cluster.urls[0]
 
 
+@pytest.mark.exhaustive
 def test_one_modular_broker_carries_most_and_no_message_is_lost(modular_cluster: Cluster, fresh_tenant: str) -> None:
     assert_skewed(modular_cluster, *skewed_load(modular_cluster, fresh_tenant))
 
 
+@pytest.mark.exhaustive
 def test_a_killed_modular_broker_goes_from_the_lists_and_comes_back(modular_cluster: Cluster) -> None:
     lose_and_regain(modular_cluster, 3)
 
 
+@pytest.mark.exhaustive
 def test_extensible_brokers_are_ready_carry_skewed_load_and_can_be_killed(
     extensible_cluster: Cluster, fresh_tenant: str
 ) -> None:
@@ -107,6 +110,7 @@ with cluster_for(LabSettings(brokers=1, auth=True, own_split=True, broker={"stat
 """
 
 
+@pytest.mark.exhaustive
 def test_a_cluster_beside_another_asks_for_tokens_and_ends_with_its_killed_owner(modular_cluster: Cluster) -> None:
     owner = subprocess.Popen(
         [sys.executable, "-c", OWNER],

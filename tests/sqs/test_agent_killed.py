@@ -44,6 +44,7 @@ POINTS = (
     "before:delete_message_batch",
     "after:delete_message_batch",
 )
+ALWAYS = ("before:sending", "answer")  # before the effect, and after it; the others in `make test-all`
 AT_ONCE = 6
 
 
@@ -102,16 +103,20 @@ def owed(ledger: Path) -> int:
 
 @pytest.fixture(scope="module")
 def killed(
-    make_queues: Callable[[], Pair], tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest, make_queues: Callable[[], Pair], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[dict[str, Future[Case]]]:
-    """Every case, under way or done."""
+    """Every case that this run asks for, under way or done."""
+    points = [point for point in POINTS if any(item.name.endswith(f"[{point}]") for item in request.session.items)]
     with ThreadPoolExecutor(AT_ONCE) as pool:
         yield {
-            point: pool.submit(run_case, point, make_queues(), tmp_path_factory.mktemp("killed")) for point in POINTS
+            point: pool.submit(run_case, point, make_queues(), tmp_path_factory.mktemp("killed")) for point in points
         }
 
 
-@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize(
+    "point",
+    [pytest.param(point, marks=() if point in ALWAYS else pytest.mark.exhaustive, id=point) for point in POINTS],
+)
 def test_an_agent_killed_at_any_point_has_one_effect_per_command_and_loses_nothing(
     killed: dict[str, Future[Case]], point: str
 ) -> None:

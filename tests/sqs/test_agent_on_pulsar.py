@@ -17,7 +17,7 @@ from tests.sinks.commands import split, unload
 from tests.sqs.conftest import Pair
 from tests.sqs.running import collect
 
-pytestmark = [pytest.mark.pulsar, pytest.mark.slow]
+pytestmark = [pytest.mark.pulsar, pytest.mark.slow, pytest.mark.exhaustive]
 
 
 def test_commands_from_the_queue_are_carried_out_on_real_brokers(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(scope="session")
-def decided(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Lab, Handover]]:
+def decided(
+    engine: Engine, empty_lake: Callable[[Path], Path], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Lab, Handover]]:
     """A cycle up to the task before publish."""
     from evenkeel.engine.session import close, connect
     from evenkeel.tasks.begin import open_cycles
@@ -28,7 +30,7 @@ def decided(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     folder = tmp_path_factory.mktemp("acting")
     lab = Lab(folder / "recording")
     spark = connect(engine.url, "tests")
-    handover = open_cycles(spark, lab.request(folder / "lake"))
+    handover = open_cycles(spark, lab.request(empty_lake(folder / "lake")))
     handover = handover.with_cycles(replace(one, admin={"admin": [lab.pulsar.url]}) for one in handover.cycles)
     for name in DECIDING:
         handover = task(name)(spark, handover)

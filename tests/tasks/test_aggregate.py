@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -87,8 +89,10 @@ class Aggregated:
 
 
 @pytest.fixture(scope="module")
-def done(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Aggregated:
-    folder = str(tmp_path_factory.mktemp("lake"))
+def done(
+    spark: SparkSession, empty_lake: Callable[[Path], Path], tmp_path_factory: pytest.TempPathFactory
+) -> Aggregated:
+    folder = str(empty_lake(tmp_path_factory.mktemp("lake")))
     before = validate.run(spark, observed(spark, folder, *first()))
     one = aggregate.run(spark, before)
     two = aggregate.run(spark, observed(spark, folder, second(one)))

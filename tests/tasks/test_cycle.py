@@ -34,9 +34,9 @@ def quiet(task: str, seconds: float) -> None:
 
 
 @pytest.fixture(scope="module")
-def lake(spark, tmp_path_factory) -> Path:
+def lake(spark, empty_lake, tmp_path_factory) -> Path:
     """A lake with one decided cycle."""
-    folder = tmp_path_factory.mktemp("cycle")
+    folder = empty_lake(tmp_path_factory.mktemp("cycle"))
     run_cycle(spark, request(folder, 0), quiet)
     return folder
 
@@ -65,9 +65,9 @@ def test_the_manifest_lists_the_files_of_every_write_with_rows(spark, lake) -> N
         assert (file["size"], file["digest"]) == (len(held), hashlib.sha256(held).hexdigest())
 
 
-def test_another_lake_and_another_run_give_the_same_plan(spark, lake, tmp_path) -> None:
-    run_cycle(spark, request(tmp_path, 0, run_id="other"), quiet)
-    assert [a.plan_id for a in read_attempts(tmp_path)] == [a.plan_id for a in read_attempts(lake) if a.number == 1]
+def test_another_lake_and_another_run_give_the_same_plan(spark, lake, new_lake) -> None:
+    run_cycle(spark, request(new_lake, 0, run_id="other"), quiet)
+    assert [a.plan_id for a in read_attempts(new_lake)] == [a.plan_id for a in read_attempts(lake) if a.number == 1]
 
 
 def test_every_command_is_on_record_once_with_what_became_of_it(spark, lake) -> None:
@@ -80,7 +80,7 @@ def test_every_command_is_on_record_once_with_what_became_of_it(spark, lake) -> 
 
 
 @pytest.mark.parametrize("killed_at", ["the commands", "the closing row"])
-def test_publish_killed_half_way_is_completed_by_the_next_try(spark, tmp_path, monkeypatch, killed_at) -> None:
+def test_publish_killed_half_way_is_completed_by_the_next_try(spark, new_lake, monkeypatch, killed_at) -> None:
     class Killed(BaseException):
         """Nothing in the code under test may catch this."""
 
@@ -101,34 +101,34 @@ def test_publish_killed_half_way_is_completed_by_the_next_try(spark, tmp_path, m
         if killed_at == "the commands":
             patched.setattr(publish, "_act", never)
         with pytest.raises(Killed):
-            run_cycle(spark, request(tmp_path, 0), quiet)
-    (half,) = read_attempts(tmp_path)
+            run_cycle(spark, request(new_lake, 0), quiet)
+    (half,) = read_attempts(new_lake)
     assert half.closed is None
-    run_cycle(spark, request(tmp_path, 0), quiet)
-    (whole,) = read_attempts(tmp_path)
+    run_cycle(spark, request(new_lake, 0), quiet)
+    (whole,) = read_attempts(new_lake)
     assert (whole.attempt_id, whole.status) == (half.attempt_id, "closed")
     assert {write.write_id for write in half.writes if write.files} <= {f["write_id"] for f in whole.closed["files"]}
-    ids = [row["command_id"] for row in spark.read.format("delta").load(f"{tmp_path}/commands").collect()]
+    ids = [row["command_id"] for row in spark.read.format("delta").load(f"{new_lake}/commands").collect()]
     decided = whole.planned["splits"] + whole.planned["unloads"]
     assert len(ids) == len(set(ids)) == decided - whole.planned["held"] > 0
 
 
-def test_other_settings_make_a_further_attempt_and_the_first_stays_readable(spark, tmp_path) -> None:
-    run_cycle(spark, request(tmp_path, 0), quiet)
-    run_cycle(spark, request(tmp_path, 0, overrides={"evenkeelSplitEnabled": False}), quiet)
-    first, second = read_attempts(tmp_path)
+def test_other_settings_make_a_further_attempt_and_the_first_stays_readable(spark, new_lake) -> None:
+    run_cycle(spark, request(new_lake, 0), quiet)
+    run_cycle(spark, request(new_lake, 0, overrides={"evenkeelSplitEnabled": False}), quiet)
+    first, second = read_attempts(new_lake)
     assert (first.number, second.number, second.kind) == (1, 2, "rerun")
     assert first.plan_id != second.plan_id
-    assert read_rows(tmp_path, first, "split_decisions")
-    assert {row["settings_digest"] for row in read_rows(tmp_path, first, "settings")} == {
+    assert read_rows(new_lake, first, "split_decisions")
+    assert {row["settings_digest"] for row in read_rows(new_lake, first, "settings")} == {
         first.planned["settings_digest"]
     }
 
 
-def test_a_cycle_whose_predecessor_is_not_on_record_says_so_and_a_later_one_takes_its_state(spark, tmp_path) -> None:
-    run_cycle(spark, request(tmp_path, 1), quiet)
-    run_cycle(spark, request(tmp_path, 2), quiet)
-    first, second = read_attempts(tmp_path)
+def test_a_cycle_whose_predecessor_is_not_on_record_says_so_and_a_later_one_takes_its_state(spark, new_lake) -> None:
+    run_cycle(spark, request(new_lake, 1), quiet)
+    run_cycle(spark, request(new_lake, 2), quiet)
+    first, second = read_attempts(new_lake)
     assert first.planned["predecessor_status"] == "missing"
     assert second.planned["predecessor_status"] == "used"
     assert second.planned["predecessor_attempt_id"] == first.attempt_id
@@ -137,7 +137,7 @@ def test_a_cycle_whose_predecessor_is_not_on_record_says_so_and_a_later_one_take
     assert {table for table, _ in reads} == {"bundle_load", "split_decisions", "strategy_state"}
 
 
-def test_a_task_that_fails_leaves_a_failed_cycle_with_its_reason(spark, tmp_path, monkeypatch) -> None:
+def test_a_task_that_fails_leaves_a_failed_cycle_with_its_reason(spark, new_lake, monkeypatch) -> None:
     from evenkeel.tasks import shed
 
     def broken(*_args) -> None:
@@ -146,15 +146,15 @@ def test_a_task_that_fails_leaves_a_failed_cycle_with_its_reason(spark, tmp_path
     with monkeypatch.context() as patched:
         patched.setattr(shed, "run", broken)
         with pytest.raises(RuntimeError):
-            run_cycle(spark, request(tmp_path, 0), quiet)
-    (attempt,) = read_attempts(tmp_path)
+            run_cycle(spark, request(new_lake, 0), quiet)
+    (attempt,) = read_attempts(new_lake)
     assert (attempt.status, attempt.plan_id) == ("failed", None)
     assert attempt.reason == "shed failed: RuntimeError: the disk is full"
 
 
-def test_a_strategy_of_the_other_manager_keeps_the_cluster_out_and_says_what_to_set(spark, tmp_path) -> None:
-    run_cycle(spark, request(tmp_path, 0, overrides={"loadBalancerLoadSheddingStrategy": "TransferShedder"}), quiet)
-    (attempt,) = read_attempts(tmp_path)
+def test_a_strategy_of_the_other_manager_keeps_the_cluster_out_and_says_what_to_set(spark, new_lake) -> None:
+    run_cycle(spark, request(new_lake, 0, overrides={"loadBalancerLoadSheddingStrategy": "TransferShedder"}), quiet)
+    (attempt,) = read_attempts(new_lake)
     assert attempt.status == "failed"
     assert "TransferShedder is the extensible load manager's" in attempt.reason
     assert "ThresholdShedder" in attempt.reason

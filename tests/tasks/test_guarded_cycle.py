@@ -34,20 +34,20 @@ def commands(spark: Any, lake: Path, attempt: Attempt) -> list[Any]:
     return rows.orderBy("step").collect()
 
 
-def test_what_is_held_back_is_listed_with_the_plan_and_is_no_command(spark: Any, tmp_path: Path) -> None:
-    bound = run(spark, tmp_path, evenkeelMaxSplitsPerCycle=1)
-    asked, held = commands(spark, tmp_path, bound), read_rows(tmp_path, bound, "guard_decisions")
+def test_what_is_held_back_is_listed_with_the_plan_and_is_no_command(spark: Any, new_lake: Path) -> None:
+    bound = run(spark, new_lake, evenkeelMaxSplitsPerCycle=1)
+    asked, held = commands(spark, new_lake, bound), read_rows(new_lake, bound, "guard_decisions")
     assert [(row["kind"], row["step"]) for row in asked] == [("split", 1)]
     assert len(held) == bound.planned["held"] == bound.planned["splits"] + bound.planned["unloads"] - 1 > 0
     assert {row["rule"] for row in held if row["kind"] == "split"} == {"splits_per_cycle"}
     assert all(row["sentence"].endswith("1 split in one cycle is the most, and it is used up.") for row in held)
-    (chapter,) = build_model(gather(tmp_path)).chapters
+    (chapter,) = build_model(gather(new_lake)).chapters
     assert chapter.headline.text.endswith(f"split 1 bundle; {len(held)} commands were held back.")
-    found = explain(tmp_path, held[0]["subject"])
+    found = explain(new_lake, held[0]["subject"])
     (guard,) = [reason for reason in found.reasons if reason.step == "guard"]
     assert (guard.sentence, found.commands, found.notes) == (held[0]["sentence"], (), ())
     assert guard.changes[0].sentence == "With evenkeelMaxSplitsPerCycle at 2, this guard would not have objected."
-    done = explain(tmp_path, asked[0]["command_id"][:10])
+    done = explain(new_lake, asked[0]["command_id"][:10])
     assert [(reason.outcome, reason.subject) for reason in done.reasons if reason.step == "split"] == [
         ("split", asked[0]["bundle"])
     ]
@@ -56,7 +56,7 @@ def test_what_is_held_back_is_listed_with_the_plan_and_is_no_command(spark: Any,
         [asked[0]["command_id"]],
     )
 
-    nothing = run(spark, tmp_path, evenkeelMaxSplitsPerCycle=0, evenkeelMaxUnloadsPerCycle=0)
-    assert (commands(spark, tmp_path, nothing), nothing.status) == ([], "closed")
-    assert len(read_rows(tmp_path, nothing, "guard_decisions")) == nothing.planned["held"] == bound.planned["held"] + 1
+    nothing = run(spark, new_lake, evenkeelMaxSplitsPerCycle=0, evenkeelMaxUnloadsPerCycle=0)
+    assert (commands(spark, new_lake, nothing), nothing.status) == ([], "closed")
+    assert len(read_rows(new_lake, nothing, "guard_decisions")) == nothing.planned["held"] == bound.planned["held"] + 1
     assert nothing.plan_id != bound.plan_id

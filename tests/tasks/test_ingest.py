@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 import json
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
@@ -19,7 +20,6 @@ import pytest
 from evenkeel.errors import BadInput
 from evenkeel.handover import ClusterCycle, Handover, Run, Snapshot
 from evenkeel.lake.store import Lake
-from evenkeel.lake.tables import TABLES
 from evenkeel.sources.landed import open_landed, requests_of_cycles
 from evenkeel.sources.recordings import Recording, requests_of
 from evenkeel.tasks import ingest
@@ -156,10 +156,11 @@ class Ingested:
 
 
 @pytest.fixture(scope="module")
-def ingested(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ingested:
+def ingested(
+    spark: SparkSession, empty_lake: Callable[[Path], Path], tmp_path_factory: pytest.TempPathFactory
+) -> Ingested:
     folder = tmp_path_factory.mktemp("ingest")
-    lake = Lake(str(folder / "lake"))
-    lake.ensure_tables(spark, [name for name, table in TABLES.items() if "ingest" in table.producers])
+    lake = Lake(str(empty_lake(folder / "lake")))
     unreadable = (("0003.json.gz", "snapshot", "the gzip file ends too early"),)
     overridden = replace(recorded("lost", "lost-modular", 1), overrides={"minUnloadMessage": 5}, unreadable=unreadable)
     cycles = [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -57,8 +58,8 @@ def after(earlier: Handover, at: datetime, outcome: str = "done") -> ClusterBuil
 
 
 @pytest.fixture
-def store(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
-    return Lake(str(tmp_path_factory.mktemp("lake")))
+def store(new_lake: Path) -> Lake:
+    return Lake(str(new_lake))
 
 
 def aggregated(spark: SparkSession, store: Lake, built: ClusterBuilder) -> tuple[Handover, Rows]:

@@ -53,7 +53,7 @@ def test_a_pair_that_pulsar_refuses_is_refused_with_those_it_allows(manager: str
 
 
 @pytest.fixture(scope="module")
-def lake(spark, tmp_path_factory) -> Path:
+def lake(spark, empty_lake, tmp_path_factory) -> Path:
     """One run over a cluster for each allowed pair, named after its shedder."""
     folder = tmp_path_factory.mktemp("strategies")
     lines = []
@@ -64,8 +64,9 @@ def lake(spark, tmp_path_factory) -> Path:
             lines += [f"{key} = {_toml(value)}" for key, value in FITTED[shedder].items()]
     configuration = folder / "evenkeel.toml"
     configuration.write_text("\n".join(lines))
-    run_cycle(spark, CycleRequest(lake=str(folder / "lake"), configuration=str(configuration)), lambda *_: None)
-    return folder / "lake"
+    made: Path = empty_lake(folder / "lake")
+    run_cycle(spark, CycleRequest(lake=str(made), configuration=str(configuration)), lambda *_: None)
+    return made
 
 
 def _toml(value: object) -> str:

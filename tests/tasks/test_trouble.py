@@ -132,6 +132,7 @@ def outcomes(folder: Path) -> Counter[str]:
     return Counter({row["command_id"]: row["outcome"] for row in rows}.values())
 
 
+@pytest.mark.usefixtures("new_lake")
 def test_a_sound_cluster_is_collected_decided_and_steered(spark: Any, living: LivingPulsar, tmp_path: Path) -> None:
     attempt = cycle(spark, tmp_path, living)
     assert attempt.status == "closed", attempt.reason
@@ -146,6 +147,7 @@ ASTRAY = Fault(status=307, works=False, headers={"Location": "http://127.0.0.9:1
 CUT = Fault(status=0, works=False)
 
 
+@pytest.mark.usefixtures("new_lake")
 @pytest.mark.parametrize(
     "faults", [(FAILING, REFUSING), (PROXY, ASTRAY), (PROXY, CUT)], ids=["500-401", "page-307", "page-cut"]
 )
@@ -165,6 +167,7 @@ def test_a_cluster_that_is_half_visible_is_not_steered(
     assert attempt.reason or read_rows(tmp_path / "lake", attempt, "guard_decisions")
 
 
+@pytest.mark.usefixtures("new_lake")
 def test_a_run_of_which_every_cluster_is_left_out_says_so_and_ends_well(
     spark: Any, living: LivingPulsar, tmp_path: Path
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -85,8 +86,10 @@ class Checked:
 
 
 @pytest.fixture(scope="module")
-def checked(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Checked:
-    folder = str(tmp_path_factory.mktemp("lake"))
+def checked(
+    spark: SparkSession, empty_lake: Callable[[Path], Path], tmp_path_factory: pytest.TempPathFactory
+) -> Checked:
+    folder = str(empty_lake(tmp_path_factory.mktemp("lake")))
     before = observed(spark, folder, sound(), dirty(), holed(), moving(), cluster("lonely", brokers=1).namespace("t/n"))
     after = validate.run(spark, before)
     lake = Lake(folder)
@@ -186,8 +189,8 @@ def test_checking_again_gives_the_same_rows(checked: Checked) -> None:
     ]
 
 
-def test_empty_cluster_alone_is_left_out_with_a_plain_reason(spark: SparkSession, tmp_path: Path) -> None:
-    before = observed(spark, str(tmp_path / "lake"), cluster("empty", brokers=0))
+def test_empty_cluster_alone_is_left_out_with_a_plain_reason(spark: SparkSession, new_lake: Path) -> None:
+    before = observed(spark, str(new_lake), cluster("empty", brokers=0))
     after = validate.run(spark, before)
     assert after.open_clusters() == []
     assert after.cycles[0].reason is not None

@@ -43,9 +43,9 @@ def make(lake: Path, *words: str, at: int = 0) -> None:
 
 
 @pytest.fixture(scope="module")
-def some_bundle(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def some_bundle(spark: Any, empty_lake: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """The bundle with most topics that have traffic in the second snapshot; in the first one there is none."""
-    lake = tmp_path_factory.mktemp("look")
+    lake = empty_lake(tmp_path_factory.mktemp("look"))
     run(spark, lake, 1)
     (attempt,) = read_attempts(lake)
     topics = read_rows(lake, attempt, "topic_stats")
@@ -65,37 +65,37 @@ def busy_hashes(bundle: dict[str, Any], topics: list[dict[str, Any]]) -> list[in
 
 
 def test_wishes_are_taken_by_one_cycle_and_again_by_its_re_run(
-    spark: Any, engine: Any, tmp_path: Path, some_bundle: dict[str, Any], monkeypatch: Any, capsys: Any
+    spark: Any, engine: Any, new_lake: Path, some_bundle: dict[str, Any], monkeypatch: Any, capsys: Any
 ) -> None:
     monkeypatch.setenv("EVENKEEL_SPARK", engine.url)
     namespace, found = some_bundle["namespace"], some_bundle["bundle"].rpartition("/")[2]
-    make(tmp_path, "split", namespace, "-b", "LARGEST", "-san", "topic_count_equally_divide", "-u")
-    make(tmp_path, "unload", namespace, "-b", found, "-d", "nobody:1")
-    make(tmp_path, "split", namespace, "-b", found, at=1)
-    run(spark, tmp_path, 0)
-    (first,) = read_attempts(tmp_path)
+    make(new_lake, "split", namespace, "-b", "LARGEST", "-san", "topic_count_equally_divide", "-u")
+    make(new_lake, "unload", namespace, "-b", found, "-d", "nobody:1")
+    make(new_lake, "split", namespace, "-b", found, at=1)
+    run(spark, new_lake, 0)
+    (first,) = read_attempts(new_lake)
     assert len(first.planned["wishes"]) == 2
-    rows = wished(tmp_path, first)
+    rows = wished(new_lake, first)
     assert {(row["outcome"], row["rule"]) for row in rows.values()} == {
         ("split", "wish"), ("refused", "wish_no_such_broker"),
     }  # fmt: skip
-    commands = spark.read.format("delta").load(f"{tmp_path}/commands").collect()
+    commands = spark.read.format("delta").load(f"{new_lake}/commands").collect()
     assert [(row["kind"], row["unload_children"]) for row in commands] == [("split", True)]
 
-    make(tmp_path, "split", namespace, "-b", found)
-    run(spark, tmp_path, 0)
-    (again,) = read_attempts(tmp_path)
+    make(new_lake, "split", namespace, "-b", found)
+    run(spark, new_lake, 0)
+    (again,) = read_attempts(new_lake)
     assert (again.plan_id, again.attempt_id) == (first.plan_id, first.attempt_id)
-    run(spark, tmp_path, 1)
-    _, second = read_attempts(tmp_path)
+    run(spark, new_lake, 1)
+    _, second = read_attempts(new_lake)
     assert len(second.planned["wishes"]) == 2
     assert not set(second.planned["wishes"]) & set(first.planned["wishes"])
-    run(spark, tmp_path, 2)
-    assert read_attempts(tmp_path)[-1].planned["wishes"] == []
+    run(spark, new_lake, 2)
+    assert read_attempts(new_lake)[-1].planned["wishes"] == []
 
-    assert [wish["taken_at"] for wish in read_wishes(tmp_path)].count(first.cycle_at) == 2
+    assert [wish["taken_at"] for wish in read_wishes(new_lake)].count(first.cycle_at) == 2
     capsys.readouterr()
-    assert main(["wish", "list", "--lake", str(tmp_path)]) == 0
+    assert main(["wish", "list", "--lake", str(new_lake)]) == 0
     listed = capsys.readouterr().out.splitlines()
     assert len(listed) == 4
     assert any("LARGEST -san topic_count_equally_divide -u" in line for line in listed)
@@ -103,7 +103,7 @@ def test_wishes_are_taken_by_one_cycle_and_again_by_its_re_run(
 
 
 def test_wishes_of_a_run_are_carried_out_by_it_and_wait_where_it_fails(
-    spark: Any, tmp_path: Path, some_bundle: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    spark: Any, new_lake: Path, some_bundle: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from evenkeel.tasks import shed
 
@@ -116,32 +116,32 @@ def test_wishes_of_a_run_are_carried_out_by_it_and_wait_where_it_fails(
     with monkeypatch.context() as patched:
         patched.setattr(shed, "run", broken)
         with pytest.raises(RuntimeError):
-            run(spark, tmp_path, 0, wishes=asked, run_id="manual__1")
-    (failed,) = read_attempts(tmp_path)
+            run(spark, new_lake, 0, wishes=asked, run_id="manual__1")
+    (failed,) = read_attempts(new_lake)
     assert (failed.status, failed.planned["wishes"]) == ("failed", [])
-    assert [wish["taken_at"] for wish in read_wishes(tmp_path)] == [None]
+    assert [wish["taken_at"] for wish in read_wishes(new_lake)] == [None]
 
-    run(spark, tmp_path, 0, wishes=asked, run_id="manual__1")
-    done = read_attempts(tmp_path)[-1]
-    assert len(read_wishes(tmp_path)) == 1
-    assert {key.partition(" ")[0] for key in wished(tmp_path, done)} == {"unload", "placement"}
-    (command,) = spark.read.format("delta").load(f"{tmp_path}/commands").collect()
+    run(spark, new_lake, 0, wishes=asked, run_id="manual__1")
+    done = read_attempts(new_lake)[-1]
+    assert len(read_wishes(new_lake)) == 1
+    assert {key.partition(" ")[0] for key in wished(new_lake, done)} == {"unload", "placement"}
+    (command,) = spark.read.format("delta").load(f"{new_lake}/commands").collect()
     assert (command["kind"], command["bundle"], command["destination"]) == ("unload", some_bundle["bundle"], None)
     with pytest.raises(BadInput, match="a backfill carries no wishes out"):
-        run(spark, tmp_path, 0, wishes=asked, kind="backfill")
+        run(spark, new_lake, 0, wishes=asked, kind="backfill")
 
 
 def test_traffic_cuts_a_wished_bundle_by_what_its_owner_has_loaded(
-    spark: Any, tmp_path: Path, some_bundle: dict[str, Any]
+    spark: Any, new_lake: Path, some_bundle: dict[str, Any]
 ) -> None:
     flow = {"defaultNamespaceBundleSplitAlgorithm": "flow_or_qps_equally_divide",
             "loadBalancerNamespaceBundleMaxMsgRate": 1}  # fmt: skip
     asked = ({"kind": "split", "namespace": some_bundle["namespace"],
               "bundle": some_bundle["bundle"].rpartition("/")[2]},)  # fmt: skip
-    run(spark, tmp_path, 1, wishes=asked, overrides=CALM | flow)
-    (attempt,) = read_attempts(tmp_path)
-    (row,) = wished(tmp_path, attempt).values()
+    run(spark, new_lake, 1, wishes=asked, overrides=CALM | flow)
+    (attempt,) = read_attempts(new_lake)
+    (row,) = wished(new_lake, attempt).values()
     assert (row["rule"], row["algorithm"]) == ("wish", "flow_or_qps_equally_divide"), row["sentence"]
-    busy = busy_hashes(some_bundle, read_rows(tmp_path, attempt, "topic_stats"))
+    busy = busy_hashes(some_bundle, read_rows(new_lake, attempt, "topic_stats"))
     assert all(busy[0] < cut <= busy[-1] for cut in row["cuts"])
     assert len(row["children"]) == len(row["cuts"]) + 1 > 1
