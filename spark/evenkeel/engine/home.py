@@ -27,7 +27,8 @@ LOCK_TICK_SECONDS = 0.1
 class State:
     """What is on record of a server.
 
-    `supervisor` and `server` are process identities; `ready` says that it has answered a first query.
+    `supervisor` and `server` are process identities; `ready` says that it has answered a first query. `code` is the
+    digest of the engine that started it, `workers` that of the code its Python workers may have imported (`code`).
     """
 
     supervisor: str
@@ -36,6 +37,7 @@ class State:
     code: str
     settings: dict[str, Any]
     ready: bool = False
+    workers: str = ""  # a server that an earlier version of Evenkeel started has none on record
 
 
 @dataclass(frozen=True, slots=True)
