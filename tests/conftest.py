@@ -1,7 +1,8 @@
 """Fixtures that all tests share: one Connect server per run, a session of its own for every module.
 
-A grouped map refuses to decide when the package on disk is no longer the one that this run imported. Whoever wants to
-edit files while tests run sets EVENKEEL_TESTS_FROZEN=1: the run then uses a copy of the package.
+A grouped map refuses to decide when the code that decides is on disk no longer what this run imported, and other edits
+may make tests fail as well. Whoever wants to edit files while tests run sets EVENKEEL_TESTS_FROZEN=1: the run then uses
+a copy of the package.
 """
 
 from __future__ import annotations
@@ -126,17 +127,17 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 def pytest_sessionstart() -> None:
-    """Takes the digest of the package as it is now."""
-    from evenkeel.engine.code import code_digest
+    """Reads the package as it is now."""
+    from evenkeel.engine.code import package_files
 
-    code_digest()
+    package_files()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Says what was left out, and where files changed under the run, since failures may come from that alone."""
-    from evenkeel.engine.code import code_digest, read_code_digest
+    from evenkeel.engine.code import package_files, read_package_files
 
-    if code_digest() != read_code_digest():
+    if package_files() != read_package_files():
         terminalreporter.write_line(f"The package changed while the tests ran; {FROZEN_VARIABLE}=1 runs on a copy.")
     for line in left_out(terminalreporter):
         terminalreporter.write_line(line)

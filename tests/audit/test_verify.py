@@ -18,7 +18,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from evenkeel.audit.export import export
 from evenkeel.audit.read import Attempt, read_attempts, read_table
-from evenkeel.audit.verify import BUNDLES, CHAIN, CODE, CONTENT, DATA, TOPICS, UNKNOWN, Report, verify
+from evenkeel.audit.verify import BUNDLES, CHAIN, CODE, CONTENT, DATA, DEFINITION, TOPICS, UNKNOWN, Report, verify
 from evenkeel.commands.verify import as_json, as_text
 from evenkeel.errors import NoSuchCycle
 from evenkeel.keeping.telling import upkeep_as_text
@@ -269,7 +269,7 @@ def test_the_newest_manifests_cut_off_show_in_the_log_alone(
     assert "is a DELETE of" in fault.words
 
 
-@pytest.mark.parametrize(("code", "kind"), [(None, DATA), ("another", CODE)])
+@pytest.mark.parametrize(("code", "kind"), [(None, DATA), ("d2:another", CODE), ("c0de" * 16, DEFINITION)])
 def test_a_plan_that_does_not_come_out_is_told_apart_by_the_code_that_decided(
     lake: Path, verified: Callable[..., Report], code: str | None, kind: str
 ) -> None:
@@ -285,6 +285,7 @@ def test_a_plan_that_does_not_come_out_is_told_apart_by_the_code_that_decided(
     assert (fault.kind, fault.attempt_id) == (kind, own.attempt_id)
     assert f"unloads {own.planned['unloads']} became {own.planned['unloads'] - 1}" in fault.words
     assert ("decided by version 0.0.9" in fault.words) == bool(code)
+    assert ("other definition" in fault.words) == (kind == DEFINITION)
 
 
 @pytest.mark.parametrize("version", [pytest.param(1, marks=pytest.mark.exhaustive), 2])

@@ -9,14 +9,15 @@ from typing import Any
 import pytest
 
 from evenkeel.checks.rules import REJECT, SEVERITIES
-from evenkeel.checks.suites import FILTERED, SUITES, SuiteError, columns_of, folder, read_suite, read_suites
+from evenkeel.checks.suites import FILTERED, SUITES, SuiteError, columns_of, read_suite, read_suites
+from evenkeel.engine.code import suites_folder
 from evenkeel.lake.observed import OBSERVED
 from evenkeel.lake.tables import TABLES
 
 
 def test_every_observed_table_has_a_suite() -> None:
     assert set(SUITES) == {table.name for table in OBSERVED}
-    assert {path.stem for path in folder().glob("*.json")} == set(SUITES)
+    assert {path.stem for path in suites_folder().glob("*.json")} == set(SUITES)
 
 
 @pytest.mark.parametrize("table", SUITES)

@@ -98,6 +98,27 @@ def test_a_server_that_is_gone_or_other_than_asked_for_is_replaced_on_the_same_p
     assert status(home).state == "stale"
 
 
+def test_changed_code_ends_the_python_workers_and_the_server_stays(home: Path) -> None:
+    first = ensure(home, settings=SMALL)
+    run_python_worker(first)
+    daemon, *workers = python_processes_of(first)
+    assert workers
+    place = Home.of(home)
+    state = place.read()
+    assert state is not None
+    place.write(replace(state, workers="0" * 64))
+    assert status(home).state == "running"
+    second = ensure(home, settings=SMALL)
+    assert (second.started_here, second.server) == (False, first.server)
+    assert becomes_true(lambda: python_processes_of(second) == [daemon])
+    run_python_worker(second)
+    assert not {*workers} & {*python_processes_of(second)}
+    new = python_processes_of(second)
+    ensure(home, settings=SMALL)
+    assert place.read() == state
+    assert python_processes_of(second) == new
+
+
 @pytest.mark.exhaustive
 def test_a_client_whose_server_died_gets_an_error_and_its_process_ends(home: Path) -> None:
     engine = ensure(home, settings=SMALL)

@@ -22,9 +22,10 @@ from evenkeel.decisions.bundles import (
     topic_hash,
 )
 from evenkeel.decisions.splitting.cut import BundleTopics
+from evenkeel.decisions.wishes.schema import HOT, LARGEST
 from evenkeel.decisions.wishes.split import grant_split
 from evenkeel.decisions.wishes.unload import grant_unload
-from evenkeel.decisions.wishes.wish import HOT, LARGEST, ClusterView, Granted, SplitWish, UnloadWish
+from evenkeel.decisions.wishes.wish import ClusterView, Granted, SplitWish, UnloadWish
 from evenkeel.errors import BadRange
 from evenkeel.settings import Settings
 from tests.pulsar_unit.given import FULL, history

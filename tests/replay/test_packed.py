@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pytest
 from pyspark.sql import types as T
 
-from evenkeel.engine.code import code_digest
+from evenkeel.engine.code import runtime_of
 from evenkeel.engine.worker import Refused
 from evenkeel.lake.tables import TABLES
 from evenkeel.replay.fold import CYCLES, DECISIONS, Chosen, Fold, Recorded
@@ -81,8 +81,10 @@ def chosen() -> dict[str, dict[str, Any]]:
 
 def job(cycles: list[Cycle], part: dict[str, Any]) -> dict[str, Any]:
     known = {"plan_id": "p", "manager": "modular", "chosen": "all", "known": {}, "state": None}
+    runtime = runtime_of(fold_part.__module__)
     return {
-        "code": code_digest(),
+        "code": runtime.digest,
+        "files": runtime.files,
         "cluster": "lab",
         "limit": 0.85,
         "schemas": {

@@ -1,23 +1,23 @@
 """The Great Expectations suites under version control, read as rules.
 
 A suite is a file `expectations/<table>.json` in Great Expectations' own format; every expectation's `meta` names its
-rule, its severity and what to do. `EVENKEEL_EXPECTATIONS` may name another folder.
+rule, its severity and what to do. `EVENKEEL_EXPECTATIONS` may name another folder. Suites belong to what the code
+digest covers, so `engine.code` says where they lie.
 """
 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from evenkeel.checks.rules import REJECT, SEVERITIES, Rule
+from evenkeel.engine.code import suites_folder
 from evenkeel.errors import EvenkeelError
 from evenkeel.lake.tables import TABLES
 
-FOLDER_VARIABLE = "EVENKEEL_EXPECTATIONS"
 SUITES = ("broker_reports", "topic_stats", "namespace_bundles", "bundle_ownership", "cluster_policies", "raw_answers")
 
 # Types whose offending records our own filters can find; only those can reject.
@@ -46,15 +46,9 @@ class Suite:
         return tuple(sorted({column for rule in self.rules for column in columns_of(rule)}))
 
 
-def folder() -> Path:
-    """Where the suites lie: the variable's folder, else `expectations/` of the checkout."""
-    named = os.environ.get(FOLDER_VARIABLE)
-    return Path(named) if named else Path(__file__).resolve().parents[3] / "expectations"
-
-
 def read_suites(place: Path | None = None) -> dict[str, Suite]:
     """All suites by table; `SuiteError` names the file, the rule and what is wrong with it."""
-    place = place or folder()
+    place = place or suites_folder()
     return {table: read_suite(place / f"{table}.json", table) for table in SUITES}
 
 

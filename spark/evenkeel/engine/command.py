@@ -21,6 +21,8 @@ from evenkeel.engine.java import server_java
 MEMORY_VARIABLE = "EVENKEEL_SERVER_MEMORY"
 CORES_VARIABLE = "EVENKEEL_SERVER_CORES"
 HOST = "127.0.0.1"
+DAEMON = "evenkeel.engine.daemon"
+"""The module that Spark forks its Python workers from."""
 
 OPENED_PACKAGES = (
     *("java.lang", "java.lang.invoke", "java.lang.reflect", "java.io", "java.net", "java.nio", "java.util"),
@@ -104,7 +106,7 @@ def server_command(port: int, folder: Path, settings: ServerSettings, address: s
         "spark.connect.grpc.binding.port": str(port),
         "spark.local.dir": str(scratch),
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
-        "spark.python.daemon.module": "evenkeel.engine.daemon",
+        "spark.python.daemon.module": DAEMON,
         # Else each session has Python workers of its own (`gateway`). Nobody sends this server files that other
         # sessions must not see, and workers check that their code is the caller's.
         "spark.sql.artifact.isolation.enabled": "false",

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
 from evenkeel.engine.bodies import FROM_JSON_OPTIONS, TO_JSON_OPTIONS, refuse_inexact
-from evenkeel.engine.code import code_digest
+from evenkeel.engine.code import runtime_of
 from evenkeel.engine.errors import DecideFailed, EngineError, StaleCode
 from evenkeel.engine.keeping import keep
 from evenkeel.engine.worker import MARK, RESULT_SCHEMA, Job, group_function
@@ -47,15 +47,18 @@ def grouped_map(
 
     The functions run before this returns, once, and the result stays with the server for as long as the DataFrames (or
     anything derived from them) are in use. Raises DecideFailed with the first line of an error in `decide`, StaleCode
-    where a worker has other code, EngineError where a value does not fit its column.
+    where a worker has other code than this process for `decide`, EngineError where a value does not fit its column.
     """
     types = {kind: (schemas or {}).get(kind) or rows.schema for kind, rows in sorted(inputs.items())}
     by_schema = _common_key(types, by)
     for name, schema in outputs.items():
         refuse_inexact(schema, f"output {name}")
+    path = import_path(decide)
+    runtime = runtime_of(path.partition(":")[0])
     job = Job(
-        decide=import_path(decide),
-        code=code_digest(),
+        decide=path,
+        code=runtime.digest,
+        files=runtime.files,
         by=by_schema.json(),
         inputs=tuple((kind, schema.json()) for kind, schema in types.items()),
         outputs=tuple((name, schema.json()) for name, schema in sorted(outputs.items())),

@@ -25,7 +25,8 @@ KEEP = "keep"
 class State:
     """What is on record of a server.
 
-    `supervisor` and `server` are process identities; `ready` says that it has answered a first query.
+    `supervisor` and `server` are process identities; `ready` says that it has answered a first query. `code` is the
+    digest of the engine that started it, `workers` that of the code its Python workers may have imported (`code`).
     """
 
     supervisor: str
@@ -34,6 +35,7 @@ class State:
     code: str
     settings: dict[str, Any]
     ready: bool = False
+    workers: str = ""  # a server that an earlier version of Evenkeel started has none on record
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -46,6 +47,22 @@ def session_members(session: int) -> list[psutil.Process]:
         except (ProcessLookupError, PermissionError, psutil.NoSuchProcess):
             continue
     return found
+
+
+def kill_forks(pid: int, module: str) -> None:
+    """Kills what the children of a process that run `python -m module` have forked; those children go on."""
+    with suppress(psutil.NoSuchProcess):
+        for child in psutil.Process(pid).children():
+            for fork in _forks(child, module):
+                with suppress(psutil.NoSuchProcess):
+                    fork.kill()
+
+
+def _forks(child: psutil.Process, module: str) -> list[psutil.Process]:
+    try:
+        return child.children(recursive=True) if module in child.cmdline() else []
+    except (psutil.NoSuchProcess, psutil.AccessDenied):
+        return []
 
 
 def kill_session(session: int) -> None:

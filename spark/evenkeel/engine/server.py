@@ -1,7 +1,8 @@
 """The local Spark Connect server: one for each home, shared by everybody who works there.
 
 `ensure` starts it or takes the one that runs, `engine_for` does so for a `with` block, `stop` ends it in every state.
-A server of other code or other settings is replaced: its workers would decide otherwise than the client expects.
+A server that another version of the engine started, or that has other settings, is replaced. Where code that Python
+workers may have imported has changed, the server stays and they are ended: Spark starts new ones as it needs them.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from evenkeel.engine.code import code_digest, source_root
-from evenkeel.engine.command import HOST, ServerSettings, server_command, server_environment
+from evenkeel.engine.code import engine_digest, source_root, workers_digest
+from evenkeel.engine.command import DAEMON, HOST, ServerSettings, server_command, server_environment
 from evenkeel.engine.errors import EngineError
 from evenkeel.engine.home import Home, State
-from evenkeel.engine.processes import kill_session, lives, pid_of
+from evenkeel.engine.processes import kill_forks, kill_session, lives, pid_of
 
 LOG = logging.getLogger(__name__)
 START_SECONDS = 180.0
@@ -59,7 +60,7 @@ class Engine:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """`state` is running, starting, stale (other code or settings) or stopped; the rest is known unless stopped."""
+    """`state` is running, starting, stale (another engine) or stopped; the rest is known unless stopped."""
 
     state: str
     url: str | None = None
@@ -154,7 +155,7 @@ def _running_or_new(place: Home, settings: ServerSettings) -> tuple[State, bool]
     if state is not None:
         stale = _staleness(state, settings)
         if stale is None:
-            return state, False
+            return _with_workers_of_now(place, state), False
         LOG.info("replacing the Spark Connect server on port %d: %s", state.port, stale)
         _end(place, state)
         port = state.port  # connections that were handed out stay good
@@ -171,13 +172,28 @@ def _staleness(state: State, settings: ServerSettings | None) -> str | None:
         return "it is gone"
     if not state.ready:
         return "its start was not finished"
-    if state.code != code_digest():
-        return "it runs other code"
+    if state.code != engine_digest():
+        return "another version of the engine started it"
     if settings is not None and state.settings != settings.as_json():
         return "it has other settings"
     if not _takes_connections(state.port):
         return "it takes no connections"
     return None
+
+
+def _with_workers_of_now(place: Home, state: State) -> State:
+    """Ends the server's Python workers where code that they may have imported has changed since they were started.
+
+    A query that runs in one of them fails, as it would have where the server is replaced.
+    """
+    now = workers_digest()
+    if state.workers == now:
+        return state
+    LOG.info("ending the Python workers of the server on port %d: the package has changed", state.port)
+    kill_forks(pid_of(state.server), DAEMON)
+    refreshed = replace(state, workers=now)
+    place.write(refreshed)
+    return refreshed
 
 
 def _start(place: Home, port: int, settings: ServerSettings) -> State | None:
@@ -189,7 +205,8 @@ def _start(place: Home, port: int, settings: ServerSettings) -> State | None:
         "command": server_command(port, place.folder, settings),
         "environment": server_environment(settings),
         "port": port,
-        "code": code_digest(),
+        "code": engine_digest(),
+        "workers": workers_digest(),
         "settings": settings.as_json(),
     }
     supervisor = _spawn_supervisor(place, json.dumps(order))

@@ -11,7 +11,7 @@ import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from evenkeel.engine.code import code_digest, source_root, sources
+from evenkeel.engine.code import package_digest, package_files, source_root
 from evenkeel.engine.command import SQL_SETTINGS
 from evenkeel.engine.errors import EngineError
 from evenkeel.engine.jars import delta_jars
@@ -89,9 +89,12 @@ def ship_code(spark: SparkSession) -> None:
 
 
 def package_zip(folder: Path) -> Path:
-    """The package's .py files as a zip that can stand on a Python path: equal code gives equal bytes."""
-    path = folder / f"evenkeel-{code_digest()[:16]}.zip"
+    """The package's .py files, as this process first read them, as a zip that can stand on a Python path.
+
+    Equal code gives equal bytes.
+    """
+    path = folder / f"evenkeel-{package_digest()[:16]}.zip"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, file in sources():
-            archive.writestr(zipfile.ZipInfo(f"evenkeel/{name}"), file.read_bytes())
+        for name, body in package_files().items():
+            archive.writestr(zipfile.ZipInfo(f"evenkeel/{name}"), body)
     return path

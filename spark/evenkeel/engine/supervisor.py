@@ -40,6 +40,7 @@ def main(home: Home) -> int:
                 server=identity(server.pid) or f"{server.pid}-gone",
                 port=order["port"],
                 code=order["code"],
+                workers=order["workers"],
                 settings=order["settings"],
             )
         )

@@ -1,13 +1,13 @@
 """What runs inside a Python worker of Spark: one group in, the decide function's rows out.
 
 The function travels as its import path and is imported here, never as pickled code, so that what decides is what was
-installed; the expected digest of the package travels with it.
+installed; the files that it needs and their expected digest travel with it (`code.runtime_of`).
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache, partial
 from importlib import import_module
@@ -18,7 +18,7 @@ from pyspark import TaskContext
 from pyspark.sql.types import StructType
 
 from evenkeel.engine.bodies import decoder, encoder, has_map
-from evenkeel.engine.code import code_digest, read_code_digest
+from evenkeel.engine.code import package_files, read_files, runtime_digest
 from evenkeel.engine.errors import EngineError, StaleCode
 
 RESULT_SCHEMA = "key string, output string, body string"
@@ -32,11 +32,13 @@ Decide = Callable[[Mapping[str, object], Mapping[str, Rows]], Mapping[str, Rows]
 class Job:
     """What a worker must know; plain text, so that nothing of it depends on pickled classes.
 
-    `inputs`, `outputs` and `by` hold schemas as JSON, `parameters` JSON text or None.
+    `code` is the digest of the `files` that decide (paths below the package). `inputs`, `outputs` and `by` hold
+    schemas as JSON, `parameters` JSON text or None.
     """
 
     decide: str
     code: str
+    files: tuple[str, ...]
     by: str
     inputs: tuple[tuple[str, str], ...]
     outputs: tuple[tuple[str, str], ...]
@@ -68,29 +70,38 @@ def decide_group(job: Job, table: pa.Table) -> pa.Table:
     """Called by Spark with all rows (key, kind, body) of one group; gives rows (key, output, body)."""
     key_text = table.column("key")[0].as_py()
     try:
-        demand_code(job.code)
+        demand_code(job.code, job.files)
         return _decided(job, key_text, table)
     except Exception as error:
         raise Refused(error, f"{job.decide} on {key_text}") from error
 
 
-def demand_code(expected: str) -> None:
-    """Both what was imported and what lies on disk: a worker lives on, and may import a module after a change.
+def demand_code(expected: str, files: Sequence[str]) -> None:
+    """Raises StaleCode unless these files, under this Python and pyspark, have the digest that the client expects.
 
-    The disk is read once for all groups of a Spark task: for each of them it took as long as a small decision.
+    Looks at the files as this process imported them and as they lie on disk: a worker lives on, and may import a module
+    after a change. The disk is read once for all groups of a Spark task: for each of them it took as long as a small
+    decision.
     """
     running = TaskContext.get()
-    on_disk = read_code_digest() if running is None else _on_disk(running.taskAttemptId())
-    if code_digest() != expected or on_disk != expected:
+    wanted = tuple(files)
+    on_disk = runtime_digest(read_files(wanted)) if running is None else _on_disk(wanted, running.taskAttemptId())
+    if _imported(wanted) != expected or on_disk != expected:
         raise StaleCode(
             "The server's workers run other code than this client: restart the server (`make stop`), or ship the "
-            "package to it again (engine.session.ship_code)."
+            "package to it again (engine.session.ship_code). Python and pyspark must be of the same version there, too."
         )
 
 
+@cache
+def _imported(files: tuple[str, ...]) -> str:
+    known = package_files()
+    return runtime_digest({path: known[path] for path in files if path in known})
+
+
 @lru_cache(maxsize=1)
-def _on_disk(task_attempt: int) -> str:
-    return read_code_digest()
+def _on_disk(files: tuple[str, ...], task_attempt: int) -> str:
+    return runtime_digest(read_files(files))
 
 
 def _decided(job: Job, key_text: str, table: pa.Table) -> pa.Table:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from evenkeel.audit.read import Attempt, chunked
-from evenkeel.engine.code import code_digest
+from evenkeel.engine.code import runtime_of
 from evenkeel.engine.flat import united
 from evenkeel.handover import Write
 from evenkeel.lake.store import Lake
@@ -177,8 +177,10 @@ def _job(
         for attempt in chunk
     }
     kinds = [kind for kind in (*OBSERVED, *_ACTING, *_OF_TOPICS) if kind != BUNDLES]
+    runtime = runtime_of(fold_function.__module__)
     body = {
-        "code": code_digest(),
+        "code": runtime.digest,
+        "files": runtime.files,
         "cluster": asked.history.cluster,
         "limit": limit,
         "schemas": {kind: _body_schema(kind).json() for kind in kinds},

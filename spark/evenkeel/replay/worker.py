@@ -23,9 +23,9 @@ CARRIED = "carried"
 def fold_function(job: str) -> Callable[[pa.Table], pa.Table]:
     """The function that Spark sends to the workers; `job` is JSON, so that nothing depends on pickled classes.
 
-    It holds `code` (digest of the package), `cluster`, `limit`, `schemas` and `outputs` (kind or table -> schema as
-    JSON), `cycles` (moment -> what the record says of it), `chosen` (what variants decide with, as a cycle names it)
-    and `parts` (label -> its `variants`, what they carry, whether it tells of the record).
+    It holds `code` and `files` (see `engine.worker.Job`), `cluster`, `limit`, `schemas` and `outputs` (kind or table ->
+    schema as JSON), `cycles` (moment -> what the record says of it), `chosen` (what variants decide with, as a cycle
+    names it) and `parts` (label -> its `variants`, what they carry, whether it tells of the record).
     """
 
     def fold_one(table: pa.Table) -> pa.Table:
@@ -41,7 +41,7 @@ def fold_part(job: Mapping[str, Any], table: pa.Table) -> pa.Table:
     outputs: list[str] = []
     bodies: list[str] = []
     try:
-        demand_code(job["code"])
+        demand_code(job["code"], job["files"])
         write = {name: encoder(_schema(text), name) for name, text in job["outputs"].items()}
         carried = {name: Carried.from_json(body) for name, body in part["carried"].items()}
         fold = Fold(job["limit"], part["told"], carried, dict(part["owners"]))

@@ -12,7 +12,7 @@ from evenkeel.audit.read import Record, clusters_of
 from evenkeel.audit.read.record import FIRST_MOMENT, LAST_MOMENT
 from evenkeel.audit.verify.chain import Anchor, Link, check_bodies, check_links
 from evenkeel.audit.verify.check import BUNDLES, TOPICS, Verified, verify_attempts
-from evenkeel.audit.verify.faults import CHAIN, CODE, CONTENT, DATA, UNKNOWN, Fault
+from evenkeel.audit.verify.faults import CHAIN, CODE, CONTENT, DATA, DEFINITION, UNKNOWN, Fault
 from evenkeel.audit.verify.history import rewriting_commits
 from evenkeel.audit.verify.kept import anchor_of, read_anchors, read_kept
 from evenkeel.audit.verify.rows import OnDemand
@@ -25,7 +25,19 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-__all__ = ["BUNDLES", "CHAIN", "CODE", "CONTENT", "DATA", "TOPICS", "UNKNOWN", "Fault", "Report", "verify"]
+__all__ = [
+    "BUNDLES",
+    "CHAIN",
+    "CODE",
+    "CONTENT",
+    "DATA",
+    "DEFINITION",
+    "TOPICS",
+    "UNKNOWN",
+    "Fault",
+    "Report",
+    "verify",
+]
 
 _LINKS_AT_ONCE = 20_000
 # So many manifests are not looked at in a moment.

@@ -14,14 +14,14 @@ from evenkeel.audit.verify.by_files import Files, Proven, key_of
 from evenkeel.audit.verify.contents import Checked, can_decide, check_contents, promised
 from evenkeel.audit.verify.decisions import decisions_again, listed
 from evenkeel.audit.verify.differences import differing
-from evenkeel.audit.verify.faults import CODE, DATA, UNKNOWN, Fault
+from evenkeel.audit.verify.faults import CODE, DATA, DEFINITION, UNKNOWN, Fault
 from evenkeel.audit.verify.in_processes import Deciding, FromFiles, Processes, from_files, processes
 from evenkeel.audit.verify.kept import Kept
 from evenkeel.audit.verify.loads import LOADS, loads_again
 from evenkeel.audit.verify.recorded import Again, Background, again, other_plan
 from evenkeel.audit.verify.rows import ATTEMPT, OnDemand, Rows
 from evenkeel.audit.verify.stretches import Stretch
-from evenkeel.engine.code import code_digest, code_version
+from evenkeel.engine.code import code_digest, code_version, definition_of
 from evenkeel.errors import SettingsError
 from evenkeel.lake.commits import local_log
 from evenkeel.lake.contents import Content, contents, nothing
@@ -257,6 +257,12 @@ def _fault(attempt: Attempt, table: str, words: str) -> Fault:
     planned = attempt.planned
     if planned["code_digest"] == code_digest():
         kind, why = DATA, "decided otherwise by the very code that decided first"
+    elif definition_of(planned["code_digest"]) != definition_of(code_digest()):
+        kind = DEFINITION
+        why = (
+            f"decided by version {planned['code_version']} (other definition of the code digest), "
+            f"and otherwise by this one ({code_version()})"
+        )
     else:
         kind = CODE
         why = f"decided by version {planned['code_version']}, and otherwise by this one ({code_version()})"

@@ -9,6 +9,7 @@ CHAIN = "chain"
 CONTENT = "content"
 DATA = "data"
 CODE = "code"
+DEFINITION = "definition"
 UNKNOWN = "unknown"
 
 
@@ -17,8 +18,9 @@ class Fault:
     """Something on record that is not as it was written, or that is not decided again.
 
     `kind` is chain (rows of `cycles` themselves), content (rows that a manifest lists), data (decided otherwise by the
-    very code that decided first), code (decided otherwise by other code) or unknown (it cannot be decided again).
-    `place` names the row, write, file or column.
+    very code that decided first), code (decided otherwise by other code), definition (decided otherwise, and its code
+    digest follows another definition, so that it cannot be compared) or unknown (it cannot be decided again). `place`
+    names the row, write, file or column.
     """
 
     cluster: str
