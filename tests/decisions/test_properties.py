@@ -8,6 +8,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
+from evenkeel.decisions.averages import first_history
 from evenkeel.decisions.considered import Considered
 from evenkeel.decisions.placement.choice import PlacementState
 from evenkeel.decisions.placement.gates import UnloadGates, unload_gates
@@ -172,7 +173,9 @@ def test_a_plan_is_kept_while_the_planned_broker_is_a_candidate(cluster: Cluster
     names = {"loadBalancerLoadPlacementStrategy": "AvgShedder", "loadBalancerLoadSheddingStrategy": "AvgShedder"}
     limits = {"loadBalancerBrokerOverloadedThresholdPercentage": 100, "evenkeelPulsarVersion": generation}
     settings = eager(cluster, **names, **limits).settings
-    histories = {b: replace(h, topics=n) for n, (b, h) in enumerate(sorted(cluster.load.histories.items()))}
+    bundles = sorted({bundle for report in cluster.load.brokers.values() for bundle in report.bundles})
+    known = {bundle: cluster.load.histories.get(bundle, first_history()) for bundle in bundles}
+    histories = {bundle: replace(known[bundle], topics=n) for n, bundle in enumerate(bundles, start=1)}
     load = replace(cluster.load, histories=histories)
     found = avg_shedder.shed(load, {}, settings)
     placing = PlacementRound(load, cluster.policies, settings)
