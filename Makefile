@@ -28,10 +28,10 @@ setup-dev:
 	@$(PYTHON) tools/environment.py --dev
 
 demo: setup ## run the whole pipeline under Airflow over recordings of a real cluster, and write a report
-	@$(RUN) -m evenkeel.demo $(ARGS)
+	@$(RUN) -m devtools.demo $(ARGS)
 
 ui: setup ## Airflow over the demo's tables, until Ctrl-C
-	@$(RUN) -m evenkeel.on_airflow $(ARGS)
+	@$(RUN) -m evenkeel.airflow $(ARGS)
 
 report: setup ## write the report of LAKE's latest cycles to REPORT
 	@.venv/bin/evenkeel report --lake $(LAKE) --out $(REPORT) $(ARGS)
@@ -49,7 +49,7 @@ check: setup-dev ## the fast part: lint, format, types, and the tests that need 
 	@$(RUN) -m pytest $(PROCESSES) -m "$(PURE)" $(ARGS)
 
 conformance: setup ## compare the decision code with golden answers of Pulsar's own classes in CASES
-	@$(RUN) -m evenkeel.conformance $(CASES)
+	@$(RUN) -m devtools.conformance $(CASES)
 
 e2e: setup-dev ## balance a real three-broker cluster under Airflow, with both load managers (ARGS=--manager modular)
 	@$(RUN) -m tests.e2e $(ARGS)
@@ -58,7 +58,7 @@ bench: setup-dev ## measure speed and memory (ARGS names single benchmarks)
 	@$(RUN) -m benchmarks $(ARGS)
 
 docs: setup ## write the reference pages that come from the code
-	@$(RUN) -m evenkeel.reference docs/reference
+	@$(RUN) -m devtools.reference docs/reference
 
 lock: setup-dev ## compile requirements*.txt from pyproject.toml, keeping what still fits (ARGS=--upgrade for newer)
 	@$(LOCK) $(ARGS) -o requirements.txt > /dev/null

@@ -18,14 +18,14 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.groups import after, group_of, place_of
-from tests.lab.fixtures import extensible_cluster, fresh_tenant, modular_cluster  # noqa: F401
+from tests.lab_fixtures import extensible_cluster, fresh_tenant, modular_cluster  # noqa: F401
 from tests.left_out import left_out, pytest_deselected, pytest_sessionfinish, pytest_testnodedown  # noqa: F401
 from tests.shared import made_once, run_folder
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from evenkeel.engine.server import Engine
+    from evenkeel.spark.server import Engine
 
 # Properties are tried on the same examples in every run, however slow the machine is.
 settings.register_profile(
@@ -60,8 +60,8 @@ def engine() -> Iterator[Engine]:
     Its home is in the folder of the run, so that two runs do not meet; it ends with its owners, also on Ctrl-C or a
     kill. Its workers can import `tests.…` as well.
     """
-    from evenkeel.engine.command import ServerSettings
-    from evenkeel.engine.server import engine_for
+    from evenkeel.spark.command import ServerSettings
+    from evenkeel.spark.server import engine_for
 
     with engine_for(run_folder(), settings=ServerSettings(python_path=(str(CHECKOUT),))) as running:
         yield running
@@ -72,8 +72,8 @@ def empty_lake(engine: Engine) -> Callable[[Path], Path]:
     """Gives a folder all tables of a lake, without rows: a copy of one lake, since 25 CREATE TABLEs take seconds."""
 
     def make(folder: Path) -> None:
-        from evenkeel.engine.session import close, connect
         from evenkeel.lake.store import Lake
+        from evenkeel.spark.session import close, connect
 
         session = connect(engine.url, "tests")
         Lake(str(folder)).ensure_tables(session)
@@ -92,7 +92,7 @@ def new_lake(empty_lake: Callable[[Path], Path], tmp_path: Path) -> Path:
 @pytest.fixture(scope="module")
 def spark(engine: Engine) -> Iterator[SparkSession]:
     """A fresh Connect session for each test module."""
-    from evenkeel.engine.session import close, connect
+    from evenkeel.spark.session import close, connect
 
     session = connect(engine.url, "tests")
     yield session
@@ -128,14 +128,14 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 def pytest_sessionstart() -> None:
     """Reads the package as it is now."""
-    from evenkeel.engine.code import package_files
+    from evenkeel.spark.code import package_files
 
     package_files()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Says what was left out, and where files changed under the run, since failures may come from that alone."""
-    from evenkeel.engine.code import package_files, read_package_files
+    from evenkeel.spark.code import package_files, read_package_files
 
     if package_files() != read_package_files():
         terminalreporter.write_line(f"The package changed while the tests ran; {FROZEN_VARIABLE}=1 runs on a copy.")

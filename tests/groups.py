@@ -12,8 +12,8 @@ from contextlib import ExitStack
 _TOGETHER = {
     "tests/dags/": "dags",
     "tests/e2e/": "pulsar",
-    "tests/lab/test_lab.py": "pulsar",
-    "tests/sqs/test_agent_on_pulsar.py": "pulsar",
+    "tests/devtools/test_lab.py": "pulsar",
+    "tests/steering/queue/test_agent_on_pulsar.py": "pulsar",
     "tests/keeping/": "keeping",
     "tests/replay/test_open_loop.py": "replay",
     "tests/replay/test_results.py": "replay",

@@ -177,8 +177,8 @@ def _where_absent(was: Any) -> str:
 
 def golden_cases() -> Iterator[tuple[str, dict[str, str]]]:
     """Each golden case with a digest of the whole answer; of a refusal, `without_sentences` leaves out the message."""
-    from evenkeel.conformance.cases import case_files, read_cases
-    from evenkeel.conformance.runner import judge
+    from devtools.conformance.cases import case_files, read_cases
+    from devtools.conformance.runner import judge
 
     for file in case_files([GOLDEN]):
         for case in read_cases(file):

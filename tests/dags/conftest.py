@@ -18,8 +18,8 @@ from tests.groups import until_the_group_ends
 if TYPE_CHECKING:
     from airflow.sdk import DAG
 
-    from evenkeel.engine.server import Engine
-    from evenkeel.on_airflow.service import Airflow
+    from devtools.local_airflow.service import Airflow
+    from evenkeel.spark.server import Engine
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 DAGS = CHECKOUT / "dags"
@@ -95,8 +95,8 @@ def lake(empty_lake: Callable[[Path], Path], tmp_path_factory: pytest.TempPathFa
 @pytest.fixture(scope="session")
 def airflow(engine: Engine, clusters: Path, lake: Path, tmp_path_factory: pytest.TempPathFactory) -> Airflow:
     """A scheduler, a DAG processor and an API server over the shared Connect server; started once for all tests."""
-    from evenkeel.on_airflow.home import Wiring
-    from evenkeel.on_airflow.service import airflow_for
+    from devtools.local_airflow.home import Wiring
+    from devtools.local_airflow.service import airflow_for
 
     wiring = Wiring(CHECKOUT, engine.airflow_connection(), str(lake), clusters, SCHEDULE)
     return until_the_group_ends().enter_context(airflow_for(tmp_path_factory.mktemp("airflow-home"), wiring))

@@ -18,11 +18,11 @@ from urllib.parse import quote
 import psutil
 import pytest
 
-from evenkeel.audit.read import Attempt, read_attempts, read_rows, read_table
-from evenkeel.lake.tables import TABLES
-from evenkeel.on_airflow.errors import Refused
-from evenkeel.on_airflow.home import Wiring
-from evenkeel.on_airflow.service import DAG_ID, Airflow
+from devtools.local_airflow.home import Wiring
+from devtools.local_airflow.service import DAG_ID, Airflow
+from evenkeel.airflow.order import Refused
+from evenkeel.lake.schemas import TABLES
+from evenkeel.record.read import Attempt, read_attempts, read_rows, read_table
 from tests.left_out import FULL_JDK, lacking
 
 pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow]
@@ -305,10 +305,10 @@ def test_the_navigation_has_an_entry_and_every_task_a_link_to_its_cycles_report(
 def test_a_classic_master_comes_to_the_same_plan_as_connect(
     airflow: Airflow, lake: Path, clusters: Path, tmp_path: Path
 ) -> None:
-    from evenkeel.engine.errors import EngineError
-    from evenkeel.engine.java import classic_java
-    from evenkeel.on_airflow.connections import classic_connection
-    from evenkeel.on_airflow.home import AirflowHome
+    from devtools.local_airflow.home import AirflowHome
+    from evenkeel.airflow.credentials import classic_connection
+    from evenkeel.spark.errors import EngineError
+    from evenkeel.spark.java import classic_java
 
     try:
         java = classic_java()

@@ -7,19 +7,18 @@ from typing import Any
 
 import pytest
 
-from evenkeel.audit.read import find_cycles
-from evenkeel.tasks.begin import open_cycles
-from evenkeel.tasks.pipeline import DECIDING, PUBLISH, task
-from evenkeel.tasks.reaching import reach_with
-from evenkeel.tasks.sending import Sending
+from devtools.lab.cluster import Cluster
+from devtools.lab.conf import SESSION_SECONDS
+from devtools.lab.layout import skewed
+from devtools.lab.measures import measure_load
+from devtools.lab.readiness import listed
+from devtools.lab.traffic import traffic_for
+from devtools.lab.waiting import wait_until
+from evenkeel.ingest.open_run import open_cycles
+from evenkeel.pipeline import DECIDING, PUBLISH, task
+from evenkeel.publish.dispatch import Sending, reach_with
+from evenkeel.record.read import find_cycles
 from tests.e2e.scene import MODULAR, Scene
-from tests.lab.cluster import Cluster
-from tests.lab.conf import SESSION_SECONDS
-from tests.lab.layout import skewed
-from tests.lab.measures import measure_load
-from tests.lab.readiness import listed
-from tests.lab.traffic import traffic_for
-from tests.lab.waiting import wait_until
 
 pytestmark = [pytest.mark.pulsar, pytest.mark.spark, pytest.mark.slow, pytest.mark.exhaustive]
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
+from devtools.lab.cluster import Cluster
+from devtools.lab.layout import Layout, skewed
+from devtools.lab.measures import measure_load, owners
+from devtools.lab.traffic import traffic_for
+from devtools.lab.waiting import wait_until
 from tests.e2e.scene import MODULAR, SEEN, Scene
-from tests.lab.cluster import Cluster
-from tests.lab.layout import Layout, skewed
-from tests.lab.measures import measure_load, owners
-from tests.lab.traffic import traffic_for
-from tests.lab.waiting import wait_until
 
 pytestmark = [pytest.mark.pulsar, pytest.mark.spark, pytest.mark.slow]
 

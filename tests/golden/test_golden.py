@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from evenkeel.conformance.cases import Case, case_files, read_cases
-from evenkeel.conformance.comparing import canonical
-from evenkeel.conformance.runner import AGREED, judge
+from devtools.conformance.cases import Case, case_files, read_cases
+from devtools.conformance.comparing import canonical
+from devtools.conformance.runner import AGREED, judge
 
 HERE = Path(__file__).parent
 FILES = case_files([HERE])

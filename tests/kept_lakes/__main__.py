@@ -21,16 +21,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from evenkeel.commands.options import session
+from evenkeel.cli.options import session
+from evenkeel.ingest.manual_requests import Maker, wish_row
+from evenkeel.ingest.open_run import CycleRequest, open_cycles
+from evenkeel.lake.manual_requests import append_wishes
 from evenkeel.lake.schema import SCHEMA_VERSION
 from evenkeel.lake.store import Lake
-from evenkeel.lake.wishes import append_wishes
+from evenkeel.pipeline import DECIDING, run_cycle, task
+from evenkeel.publish.task import run as publish
 from evenkeel.sources.recordings import Recording
-from evenkeel.tasks.begin import CycleRequest, open_cycles
-from evenkeel.tasks.pipeline import DECIDING, run_cycle, task
-from evenkeel.tasks.publish import run as publish
-from evenkeel.tasks.wishing import Maker, wish_row
-from tests.tasks.acting import Lab
+from tests.pipeline.acting import Lab
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from evenkeel.audit.read import read_cycles, read_table
 from evenkeel.cli import main
+from evenkeel.record.read import read_cycles, read_table
 
 if TYPE_CHECKING:
-    from evenkeel.engine.server import Engine
+    from evenkeel.spark.server import Engine
 
 HERE = Path(__file__).resolve().parent
 NO_SPARK = "sc://127.0.0.1:1"

@@ -9,9 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from evenkeel.decisions.extensible_load import BrokerLoadData
-from evenkeel.decisions.load import BrokerReport, BundleHistory, BundleStats, LoadData, MessageAverages, ResourceUsage
-from evenkeel.decisions.usage import ExtensibleAverages
+from evenkeel.model.load import (
+    BrokerLoadData,
+    BrokerReport,
+    BundleHistory,
+    BundleStats,
+    LoadData,
+    MessageAverages,
+    ResourceUsage,
+)
+from evenkeel.model.usage import ExtensibleAverages
 from evenkeel.settings import Settings
 
 MIB = 1_048_576.0

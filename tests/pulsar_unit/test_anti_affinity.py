@@ -6,15 +6,14 @@ from collections.abc import Iterable, Mapping
 
 import pytest
 
-from evenkeel.decisions.extensible_load import BrokerLoadData, ExtensibleLoad
-from evenkeel.decisions.load import Policies
-from evenkeel.decisions.placement.anti_affinity import AntiAffinity
-from evenkeel.decisions.placement.extensible.filters import BrokerFilters
-from evenkeel.decisions.placement.extensible.pipeline import ExtensiblePlacementRound
-from evenkeel.decisions.placement.gates import UnloadGates
-from evenkeel.decisions.placement.isolation import Isolation
-from evenkeel.decisions.placement.ownership import Ownership
-from evenkeel.decisions.placement.pipeline import PlacementRound
+from evenkeel.filters.anti_affinity import AntiAffinity
+from evenkeel.filters.broker_filters import BrokerFilters
+from evenkeel.filters.isolation import Isolation
+from evenkeel.filters.ownership import Ownership
+from evenkeel.filters.unload_gates import UnloadGates
+from evenkeel.model.load import BrokerLoadData, ExtensibleLoad, Policies
+from evenkeel.place.extensible_placement import ExtensiblePlacementRound
+from evenkeel.place.modular_placement import PlacementRound
 from tests.pulsar_unit.given import EXTENSIBLE, FULL, MODULAR, load_of, report, settings
 from tests.pulsar_unit.mirror import mirrors
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import pytest
 
-from evenkeel.conformance.names import bundles_of_topics
-from evenkeel.decisions.bundles import (
+from devtools.conformance.names import bundles_of_topics
+from evenkeel.errors import BadName, BadRange
+from evenkeel.model.bundles import (
     FULL_RANGE,
     BundleRange,
     Split,
@@ -21,9 +22,7 @@ from evenkeel.decisions.bundles import (
     ranges_of,
     validate_boundaries,
 )
-from evenkeel.decisions.namespaces import is_heartbeat_or_sla
-from evenkeel.decisions.topics import parse_topic, partition_of, partitioned_topic_of, topic_hash
-from evenkeel.errors import BadName, BadRange
+from evenkeel.model.topics import is_heartbeat_or_sla, parse_topic, partition_of, partitioned_topic_of, topic_hash
 from tests.pulsar_unit.mirror import mirrors
 
 ONE, MANY = "NamespaceBundleTest", "NamespaceBundlesTest"

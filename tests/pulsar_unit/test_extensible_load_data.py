@@ -8,17 +8,10 @@ from collections.abc import Mapping
 import pytest
 
 from benchmarks._java_random import JavaRandom
-from evenkeel.decisions.extensible_load import BrokerLoadData
-from evenkeel.decisions.load import BrokerReport, BundleStats, IsolationPolicy, Policies
-from evenkeel.decisions.placement.policies_present import PoliciesPresent
-from evenkeel.decisions.topk import busyness, top_bundles
-from evenkeel.decisions.usage import (
-    ExtensibleAverages,
-    percent,
-    plain_maximum,
-    plain_maximum_extensible,
-    weighted_maximum,
-)
+from evenkeel.filters.isolation import PoliciesPresent
+from evenkeel.model.load import BrokerLoadData, BrokerReport, BundleStats, IsolationPolicy, Policies
+from evenkeel.model.usage import ExtensibleAverages, percent, plain_maximum, plain_maximum_extensible, weighted_maximum
+from evenkeel.rounds.extensible_loads import busyness, top_bundles
 from tests.pulsar_unit.given import FULL, published, report, settings, stats, usage
 from tests.pulsar_unit.mirror import mirrors
 

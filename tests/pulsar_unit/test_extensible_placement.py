@@ -6,17 +6,14 @@ from collections.abc import Mapping
 
 import pytest
 
-from evenkeel.decisions.extensible_load import BrokerLoadData, ExtensibleLoad
-from evenkeel.decisions.load import BrokerReport, Policies
-from evenkeel.decisions.placement.extensible.filters import BrokerFilters
-from evenkeel.decisions.placement.extensible.least_resource_usage_with_weight import select
-from evenkeel.decisions.placement.extensible.pipeline import ExtensiblePlacementRound
-from evenkeel.decisions.shedding.extensible_frame import run_transfers
-from evenkeel.decisions.shedding.transfer_shedder import TransferState
-from evenkeel.decisions.usage import (
-    ExtensibleAverages,
-)
+from evenkeel.filters.broker_filters import BrokerFilters
+from evenkeel.model.load import BrokerLoadData, BrokerReport, ExtensibleLoad, Policies
+from evenkeel.model.usage import ExtensibleAverages
+from evenkeel.place.extensible_placement import ExtensiblePlacementRound
+from evenkeel.place.strategies.least_resource_usage_with_weight import select_extensible as select
 from evenkeel.settings import resolve
+from evenkeel.shed.schedule import run_transfers
+from evenkeel.shed.strategies.transfer_shedder import TransferState
 from tests.pulsar_unit.given import EXTENSIBLE, FULL, MODULAR, NOW, report, settings, usages
 from tests.pulsar_unit.mirror import mirrors
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from evenkeel.decisions.load import BundleStats
-from evenkeel.decisions.splitting.default_namespace_bundle_split_strategy import (
+from evenkeel.model.load import BundleStats
+from evenkeel.plan_splits.rules.default_namespace_bundle_split_strategy import (
     ExtensibleSplits,
     State,
     View,

@@ -10,11 +10,10 @@ from typing import Any
 
 import pytest
 
-from evenkeel.decisions.extensible_load import ExtensibleLoad
-from evenkeel.decisions.load import BrokerReport, IsolationPolicy, LoadData, Policies
-from evenkeel.decisions.placement.extensible.filters import BrokerFilters
-from evenkeel.decisions.placement.isolation import Isolation, policy_finder
-from evenkeel.decisions.placement.pipeline import PlacementRound
+from evenkeel.filters.broker_filters import BrokerFilters
+from evenkeel.filters.isolation import Isolation, policy_finder
+from evenkeel.model.load import BrokerReport, ExtensibleLoad, IsolationPolicy, LoadData, Policies
+from evenkeel.place.modular_placement import PlacementRound
 from tests.pulsar_unit.given import EXTENSIBLE, FULL, report, settings
 from tests.pulsar_unit.mirror import mirrors
 

@@ -9,18 +9,18 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from evenkeel.decisions.averages import broker_averages, update_histories
-from evenkeel.decisions.bundles import bundle_name, bundle_of, initial_boundaries, range_of, ranges_of, topic_hash
-from evenkeel.decisions.load import BrokerReport, BundleHistory, IsolationPolicy, LoadData, Policies
-from evenkeel.decisions.placement.gates import UnloadGates
-from evenkeel.decisions.placement.isolation import Isolation
-from evenkeel.decisions.placement.pipeline import PlacementRound
-from evenkeel.decisions.shedding.frame import run_shedding
-from evenkeel.decisions.shedding.order import in_pulsars_order
-from evenkeel.decisions.splitting.cut import NO_TOPICS
-from evenkeel.decisions.splitting.execute import carry_out, histories_after_splits
-from evenkeel.decisions.splitting.when import decide_splits, find_bundles_to_split
+from evenkeel.filters.isolation import Isolation
+from evenkeel.filters.unload_gates import UnloadGates
+from evenkeel.model.averages import broker_averages, update_histories
+from evenkeel.model.bundles import bundle_name, bundle_of, initial_boundaries, range_of, ranges_of, topic_hash
+from evenkeel.model.load import BrokerReport, BundleHistory, IsolationPolicy, LoadData, Policies
+from evenkeel.place.modular_placement import PlacementRound
+from evenkeel.plan_splits.rules.apply_splits import carry_out, histories_after_splits
+from evenkeel.plan_splits.rules.bundle_splitter_task import decide_splits, find_bundles_to_split
 from evenkeel.settings import Settings
+from evenkeel.shed.schedule import run_shedding
+from evenkeel.shed.unload_order import in_pulsars_order
+from evenkeel.split_algorithms.split_option import NO_TOPICS
 from tests.pulsar_unit.given import FULL, MIB, history, load_of, report, settings, stats, usage
 from tests.pulsar_unit.mirror import mirrors
 

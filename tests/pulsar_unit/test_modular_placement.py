@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from evenkeel.decisions.load import BrokerAverages, BrokerReport, BundleHistory, LoadData, Policies, ResourceUsage
-from evenkeel.decisions.placement import least_long_term_message_rate, round_robin
-from evenkeel.decisions.placement import least_resource_usage_with_weight as least_usage
-from evenkeel.decisions.placement.anti_affinity import AntiAffinity
-from evenkeel.decisions.placement.avg_shedder import Asked, ByAverages
-from evenkeel.decisions.placement.candidates import Surroundings, fewest_bundles, newest_version, same_load_manager
-from evenkeel.decisions.placement.choice import PlacementState
-from evenkeel.decisions.placement.isolation import Isolation
-from evenkeel.decisions.placement.ownership import Ownership
-from evenkeel.decisions.placement.standing import standings
-from evenkeel.decisions.placement.versions import version_rank
+from evenkeel.filters.anti_affinity import AntiAffinity
+from evenkeel.filters.broker_filters import version_rank
+from evenkeel.filters.isolation import Isolation
+from evenkeel.filters.ownership import Ownership
+from evenkeel.model.load import BrokerAverages, BrokerReport, BundleHistory, LoadData, Policies, ResourceUsage
+from evenkeel.place.broker_figures import standings
+from evenkeel.place.modular_candidates import Surroundings, fewest_bundles, newest_version, same_load_manager
+from evenkeel.place.strategies import least_long_term_message_rate
+from evenkeel.place.strategies import least_resource_usage_with_weight as least_usage
+from evenkeel.place.strategies import round_robin_broker_selector as round_robin
+from evenkeel.place.strategies.avg_shedder import Asked, ByAverages
+from evenkeel.place.strategy import PlacementState
 from evenkeel.settings import Settings
 from tests.pulsar_unit.given import EXTENSIBLE, FULL, MODULAR, history, load_of, report, settings, usage, usages
 from tests.pulsar_unit.mirror import mirrors

@@ -7,14 +7,19 @@ from typing import Any
 
 import pytest
 
-from evenkeel.decisions.load import BrokerReport, BundleHistory, LoadData, ResourceUsage
-from evenkeel.decisions.placement.avg_shedder import Asked, ByAverages, ByName
-from evenkeel.decisions.placement.standing import standings
-from evenkeel.decisions.shedding import avg_shedder, overload_shedder, threshold_shedder, uniform_load_shedder
-from evenkeel.decisions.shedding.shed import Shed
-from evenkeel.decisions.shedding.shedders import on_active_brokers_change
-from evenkeel.decisions.usage import percent
+from evenkeel.model.load import BrokerReport, BundleHistory, LoadData, ResourceUsage
+from evenkeel.model.usage import percent
+from evenkeel.place.broker_figures import standings
+from evenkeel.place.strategies.avg_shedder import Asked, ByAverages, ByName
 from evenkeel.settings import Settings
+from evenkeel.shed.shedder import Shed
+from evenkeel.shed.strategies import (
+    avg_shedder,
+    on_active_brokers_change,
+    overload_shedder,
+    threshold_shedder,
+    uniform_load_shedder,
+)
 from tests.pulsar_unit.given import MIB, averages, history, load_of, named, report, settings, short, usage
 from tests.pulsar_unit.mirror import mirrors
 

@@ -9,16 +9,15 @@ from dataclasses import replace
 
 import pytest
 
-from evenkeel.decisions.extensible_load import BrokerLoadData
-from evenkeel.decisions.load import IsolationPolicy, Policies
-from evenkeel.decisions.placement.extensible.filters import BrokerFilters
-from evenkeel.decisions.placement.policies_present import PoliciesPresent
-from evenkeel.decisions.shedding import transfer_shedder
-from evenkeel.decisions.shedding.order import hash_order
-from evenkeel.decisions.shedding.transfer_policies import TransferPolicies
-from evenkeel.decisions.shedding.transfer_shedder import TransferState
-from evenkeel.decisions.shedding.transfer_stats import LoadStats
+from evenkeel.filters.broker_filters import BrokerFilters
+from evenkeel.filters.isolation import PoliciesPresent
+from evenkeel.model.load import BrokerLoadData, IsolationPolicy, Policies
 from evenkeel.settings import Settings
+from evenkeel.shed.strategies import transfer_shedder
+from evenkeel.shed.strategies.transfer_shedder import TransferState
+from evenkeel.shed.strategies.transfer_shedder.gates import TransferPolicies
+from evenkeel.shed.strategies.transfer_shedder.load_stats import LoadStats
+from evenkeel.shed.unload_order import hash_order
 from tests.pulsar_unit.given import NOW, stats
 from tests.pulsar_unit.mirror import mirrors
 from tests.pulsar_unit.transfers import (

@@ -10,7 +10,12 @@ from typing import Any
 
 import pytest
 
-from evenkeel.decisions.bundles import (
+from evenkeel.errors import BadRange
+from evenkeel.manual_requests.request import ClusterView, Granted, SplitWish, UnloadWish
+from evenkeel.manual_requests.schema import HOT, LARGEST
+from evenkeel.manual_requests.split import grant_split
+from evenkeel.manual_requests.unload import grant_unload
+from evenkeel.model.bundles import (
     apply_split,
     boundary_text,
     bundle_name,
@@ -21,13 +26,8 @@ from evenkeel.decisions.bundles import (
     ranges_of,
     topic_hash,
 )
-from evenkeel.decisions.splitting.cut import BundleTopics
-from evenkeel.decisions.wishes.schema import HOT, LARGEST
-from evenkeel.decisions.wishes.split import grant_split
-from evenkeel.decisions.wishes.unload import grant_unload
-from evenkeel.decisions.wishes.wish import ClusterView, Granted, SplitWish, UnloadWish
-from evenkeel.errors import BadRange
 from evenkeel.settings import Settings
+from evenkeel.split_algorithms.split_option import BundleTopics
 from tests.pulsar_unit.given import FULL, history
 from tests.pulsar_unit.mirror import mirrors
 

@@ -12,13 +12,12 @@ from typing import Any
 
 import pytest
 
-from evenkeel.decisions.extensible_load import BrokerLoadData, ExtensibleLoad, TopBundle
-from evenkeel.decisions.load import BrokerReport, Policies
-from evenkeel.decisions.placement.policies_present import PoliciesPresent
-from evenkeel.decisions.shedding.transfer_shedder import Transfers, TransferState, find_bundles_for_unloading
-from evenkeel.decisions.topk import top_bundles
-from evenkeel.decisions.usage import ExtensibleAverages
+from evenkeel.filters.isolation import PoliciesPresent
+from evenkeel.model.load import BrokerLoadData, BrokerReport, ExtensibleLoad, Policies, TopBundle
+from evenkeel.model.usage import ExtensibleAverages
+from evenkeel.rounds.extensible_loads import top_bundles
 from evenkeel.settings import Settings
+from evenkeel.shed.strategies.transfer_shedder import Transfers, TransferState, find_bundles_for_unloading
 from tests.pulsar_unit.given import NOW, published, report, settings, stats, usage
 
 AVERAGE, DEVIATION, DELTA = 0.36400000000000005, 0.3982762860126121, 1e-5

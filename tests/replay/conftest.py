@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from evenkeel.engine.server import Engine
-from evenkeel.engine.session import close, connect
+from evenkeel.spark.server import Engine
+from evenkeel.spark.session import close, connect
 from tests.replay.recorded_lake import write_lake
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from evenkeel.engine.server import Engine
+from evenkeel.spark.server import Engine
 from tests.tutorial.page import BrokenPage, differences, figures_in, figures_told, steps_of
 from tests.tutorial.run import PAGE, run_all
 

@@ -16,11 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 from evenkeel.errors import LakeError
 from evenkeel.handover import DataFile, Write
-from evenkeel.lake.commits import local_log
-from evenkeel.lake.conflicts import until_committed
+from evenkeel.lake.delta_log import local_log, until_committed
+from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake
-from evenkeel.lake.tables import TABLES
-from evenkeel.lake.times import is_one_of
+from evenkeel.spark.sql import is_one_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

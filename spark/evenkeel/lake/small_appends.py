@@ -11,10 +11,10 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from evenkeel.errors import NoLake
-from evenkeel.lake.arrow import arrow_schema
-from evenkeel.lake.commits import local_log
+from evenkeel.lake.delta_log import local_log
+from evenkeel.lake.schema import Column
+from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake
-from evenkeel.lake.tables import TABLES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,3 +52,15 @@ def as_arrow(table: str, rows: Iterable[Mapping[str, Any]]) -> pa.Table:
 
     columns = TABLES[table].columns
     return pa.Table.from_pylist([{c.name: row[c.name] for c in columns} for row in rows], schema=arrow_schema(columns))
+
+
+# Columns as Arrow has them, for rows that are made or written without Spark.
+
+
+def arrow_schema(columns: Iterable[Column]) -> pa.Schema:
+    """The schema of columns with plain types, or with lists of them as far as tables have such."""
+    import pyarrow as pa
+
+    kinds = {"string": pa.string(), "boolean": pa.bool_(), "int": pa.int32(), "bigint": pa.int64()}
+    kinds |= {"double": pa.float64(), "timestamp": pa.timestamp("us", tz="UTC"), "array<bigint>": pa.list_(pa.int64())}
+    return pa.schema([pa.field(one.name, kinds[one.type], nullable=one.nullable) for one in columns])

@@ -25,10 +25,10 @@ from threading import Lock
 from typing import TYPE_CHECKING, Protocol
 
 from evenkeel.errors import LandingError
-from evenkeel.sources.headers import FOLDER_HEADER
+from evenkeel.sources.recordings import FOLDER_HEADER
 
 if TYPE_CHECKING:
-    from evenkeel.pulsar.admin.hop import Hop
+    from evenkeel.pulsar.admin.http_exchange import Hop
 
 PART_BYTES = 16 << 20
 """A part is closed once it holds this much, unpacked: packed text cannot be divided among readers."""
