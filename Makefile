@@ -31,7 +31,7 @@ demo: setup ## run the whole pipeline under Airflow over recordings of a real cl
 	@$(RUN) -m devtools.demo $(ARGS)
 
 ui: setup ## Airflow over the demo's tables, until Ctrl-C
-	@$(RUN) -m evenkeel.airflow $(ARGS)
+	@$(RUN) -m devtools.local_airflow $(ARGS)
 
 report: setup ## write the report of LAKE's latest cycles to REPORT
 	@.venv/bin/evenkeel report --lake $(LAKE) --out $(REPORT) $(ARGS)
@@ -59,6 +59,7 @@ bench: setup-dev ## measure speed and memory (ARGS names single benchmarks)
 
 docs: setup ## write the reference pages that come from the code
 	@$(RUN) -m devtools.reference docs/reference
+	@$(RUN) -m devtools.rooms
 
 lock: setup-dev ## compile requirements*.txt from pyproject.toml, keeping what still fits (ARGS=--upgrade for newer)
 	@$(LOCK) $(ARGS) -o requirements.txt > /dev/null

@@ -17,7 +17,7 @@ from benchmarks.machine import description, resident_megabytes
 from benchmarks.repeated import Figures, options
 from devtools.local_airflow.home import Wiring
 from devtools.local_airflow.service import DAG_ID, Airflow, airflow_for
-from evenkeel.pipeline import DECIDING, PUBLISH
+from evenkeel.pipeline import DECIDING
 from evenkeel.sources.recordings import Recording
 from evenkeel.spark.server import engine_for
 
@@ -63,7 +63,7 @@ def _run(airflow: Airflow, cluster: str, at: str) -> dict[str, float]:
     if state != "success":
         raise SystemExit(f"the run {run_id} ended as {state}")
     tasks = {task["task_id"]: _seconds(task) for task in airflow.rest.tasks(DAG_ID, run_id)}
-    return {**{name: tasks[name] for name in (*DECIDING, PUBLISH)}, "cycle": seconds}
+    return {**{name: tasks[name] for name in (*(task.__name__ for task in DECIDING), "publish")}, "cycle": seconds}
 
 
 def _seconds(task: dict[str, Any]) -> float:

@@ -60,6 +60,7 @@ from typing import Any
 
 from airflow.sdk import CronTriggerTimetable, TriggerRule, dag, task
 
+from evenkeel import pipeline
 from evenkeel.airflow.approval import PlanApproval
 from evenkeel.airflow.lineage import outlets
 from evenkeel.airflow.params import rebalance_params
@@ -81,14 +82,14 @@ def step(task_id: str, doc: str, **more: Any) -> dict[str, Any]:
     return {"task_id": task_id, "conn_id": CONNECTION, "doc_md": doc, "outlets": outlets(task_id), **more}
 
 
-def carried(task_id: str, doc: str) -> Any:
+def carried(run_task: pipeline.Task, doc: str) -> Any:
     """A task between the first and the last: takes the hand-over of the task before and returns its own."""
 
-    @task.pyspark(**step(task_id, doc))
+    @task.pyspark(**step(run_task.__name__, doc))
     def run(handover: str, spark: Any = None, ti: Any = None, outlet_events: Any = None) -> str:
         from evenkeel.airflow import steps
 
-        return steps.carry_on(task_id, spark, handover, ti, outlet_events)
+        return steps.carry_on(run_task, spark, handover, ti, outlet_events)
 
     return run
 
@@ -115,11 +116,11 @@ def rebalance() -> None:
 
         return steps.begin(spark, params, dag_run, ti, outlet_events)
 
-    validate = carried("validate", "Checks what was observed; sets records or clusters aside.\n\nClear it freely.")
-    aggregate = carried("aggregate", "Topics to bundles, averages, broker usage.\n\nClear it freely.")
-    plan_splits = carried("plan_splits", "Decides which bundles to split, and where.\n\nClear it freely.")
-    shed = carried("shed", "Decides which bundles leave their broker.\n\nClear it freely.")
-    place = carried("place", "Decides where shed and ownerless bundles go.\n\nClear it freely.")
+    validate = carried(pipeline.validate, "Checks what was observed; sets bad records aside.\n\nClear it freely.")
+    aggregate = carried(pipeline.aggregate, "Topics to bundles, averages, broker usage.\n\nClear it freely.")
+    plan_splits = carried(pipeline.plan_splits, "Decides which bundles to split, and where.\n\nClear it freely.")
+    shed = carried(pipeline.shed, "Decides which bundles leave their broker.\n\nClear it freely.")
+    place = carried(pipeline.place, "Decides where shed and ownerless bundles go.\n\nClear it freely.")
 
     @task.pyspark(**step("publish", PUBLISH_DOC, trigger_rule=TriggerRule.ALL_DONE))
     def publish(

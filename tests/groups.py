@@ -14,23 +14,23 @@ _TOGETHER = {
     "tests/e2e/": "pulsar",
     "tests/devtools/test_lab.py": "pulsar",
     "tests/steering/queue/test_agent_on_pulsar.py": "pulsar",
-    "tests/keeping/": "keeping",
+    "tests/maintenance/": "maintenance",
     "tests/replay/test_open_loop.py": "replay",
     "tests/replay/test_results.py": "replay",
-    **dict.fromkeys((f"tests/tasks/test_{name}.py" for name in ("acting", "killed", "trouble")), "acting"),
+    **dict.fromkeys((f"tests/pipeline/test_{name}.py" for name in ("acting", "killed", "trouble")), "acting"),
 }
 # The real brokers come once Airflow is done or nearly so: both at once are more than two cores can carry in time.
 _LONGEST_FIRST = (
     "dags",
-    "keeping",
-    "tests/audit/test_verify",
+    "maintenance",
+    "tests/record/test_verify",
     "acting",
     "replay",
     "tests/tutorial/test_incident",
     "pulsar",
-    "tests/tasks/",
-    "tests/sqs/",
-    "tests/engine/",
+    "tests/pipeline/",
+    "tests/steering/queue/",
+    "tests/spark/",
 )
 _RUNNING = ExitStack()
 

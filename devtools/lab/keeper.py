@@ -1,7 +1,8 @@
 """Keeps one JVM of a cluster: starts it, ends with it, and ends it when the cluster's owner is gone.
 
-Runs as `python -m devtools.lab.keeper`, in a session of its own, told on standard input what to do. So no JVM outlives a
-test run, also where that is killed; and a broker can be killed and started again by whoever knows the cluster's folder.
+Runs as `python -m devtools.lab.keeper`, in a session of its own, told on standard input what to do. So no JVM outlives
+a test run, also where that is killed; and whoever knows the cluster's folder can kill a broker
+and start it again.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Sends and receives: the process behind `traffic`, with real clients.
 
-Runs as `python -m devtools.lab.sender`, told on standard input what to do. It ends by itself after the time it was given,
-on SIGTERM, and when its owner is gone; always with a tally, except on SIGKILL.
+Runs as `python -m devtools.lab.sender`, told on standard input what to do. It ends by itself after the time it was
+given, on SIGTERM, and when its owner is gone; always with a tally, except on SIGKILL.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ class AirflowHome:
         (home.folder / "config").mkdir(parents=True, exist_ok=True)
         home.logs.mkdir(exist_ok=True)
         home.folder.chmod(0o700)
-        preload = resources.files(__package__).joinpath("preload.py").read_text(encoding="utf-8")
+        preload = resources.files("evenkeel.airflow").joinpath("preload.py").read_text(encoding="utf-8")
         (home.folder / "config" / "airflow_local_settings.py").write_text(preload, encoding="utf-8")
         return home
 

@@ -1,42 +1,94 @@
-"""The seven tasks in their order, for whoever runs them without Airflow: same functions, no second pipeline."""
+"""The seven tasks in their order: what the DAG calls, and what runs a cycle without Airflow.
+
+Each function is a task. It takes the hand-over of the task before and returns its own; its room holds `task.py` (tables
+in, tables out) and, where it decides, `round.py` (rows of one cluster in, rows out).
+"""
 
 from __future__ import annotations
 
 import math
 import time
 from collections.abc import Callable
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evenkeel.errors import EvenkeelError
 from evenkeel.handover import FAILED, Handover
-from evenkeel.ingest.open_run import CycleRequest, open_cycles
-from evenkeel.spark.sql import compile_queries
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from evenkeel.ingest.open_run import CycleRequest
     from evenkeel.publish.dispatch import Sending
 
-DECIDING = ("ingest", "validate", "aggregate", "plan_splits", "shed", "place")
-PUBLISH = "publish"
-# Tasks that read topics; the others see bundles and brokers.
-TOPIC_SIZED = frozenset({"ingest", "validate", "aggregate"})
-# Some ten thousand topics, compressed.
 LARGE_SNAPSHOT_BYTES = 4_000_000
+"""Some ten thousand topics, compressed: from there on compiled queries pay."""
+
 Progress = Callable[[str, float], None]
+Task = Callable[..., Handover]
 
 
-def task(name: str) -> Callable[..., Handover]:
-    """The function of a task; imported when it is needed, since Great Expectations alone takes seconds."""
-    run: Callable[..., Handover] = import_module(f"evenkeel.pipeline.{name}").run
+def ingest(spark: SparkSession, handover: Handover) -> Handover:
+    """Reads each cluster's snapshot into the observed tables."""
+    from evenkeel.ingest.task import run
 
-    def with_queries_to_size(spark: SparkSession, handover: Handover, *more: Any) -> Handover:
-        compile_queries(spark, compiled=name in TOPIC_SIZED and is_large(handover))
-        return run(spark, handover, *more)
+    return _with_queries_to_size(run, spark, handover, topic_sized=True)
 
-    return with_queries_to_size
+
+def validate(spark: SparkSession, handover: Handover) -> Handover:
+    """Checks what was observed; sets records or clusters aside."""
+    from evenkeel.validate.task import run  # Great Expectations alone takes seconds to import
+
+    return _with_queries_to_size(run, spark, handover, topic_sized=True)
+
+
+def aggregate(spark: SparkSession, handover: Handover) -> Handover:
+    """Sums topics to bundles and brokers, with averages and usage."""
+    from evenkeel.aggregate.task import run
+
+    return _with_queries_to_size(run, spark, handover, topic_sized=True)
+
+
+def plan_splits(spark: SparkSession, handover: Handover) -> Handover:
+    """Decides which bundles to split, and where."""
+    from evenkeel.plan_splits.task import run
+
+    return _with_queries_to_size(run, spark, handover)
+
+
+def shed(spark: SparkSession, handover: Handover) -> Handover:
+    """Decides which bundles leave their broker."""
+    from evenkeel.shed.task import run
+
+    return _with_queries_to_size(run, spark, handover)
+
+
+def place(spark: SparkSession, handover: Handover) -> Handover:
+    """Decides where shed bundles and bundles without owner go."""
+    from evenkeel.place.task import run
+
+    return _with_queries_to_size(run, spark, handover)
+
+
+def publish(spark: SparkSession, handover: Handover, sending: Sending | None = None) -> Handover:
+    """Puts the plan on record, sends what may be sent, and writes the manifests. Without `sending` nothing is sent."""
+    from evenkeel.publish.task import run
+
+    return _with_queries_to_size(run, spark, handover, sending)
+
+
+DECIDING: tuple[Task, ...] = (ingest, validate, aggregate, plan_splits, shed, place)
+"""The tasks before `publish`, in order. A task's function has its task id in the DAG for a name."""
+
+
+def _with_queries_to_size(
+    run: Task, spark: SparkSession, handover: Handover, *more: Any, topic_sized: bool = False
+) -> Handover:
+    """Runs a task; Spark compiles its queries only where it reads the topics of a large snapshot."""
+    from evenkeel.spark.sql import compile_queries
+
+    compile_queries(spark, compiled=topic_sized and is_large(handover))
+    return run(spark, handover, *more)
 
 
 def is_large(handover: Handover) -> bool:
@@ -60,20 +112,22 @@ def run_cycle(
 
     If a task fails, the cycle is put on record as failed, and then the error goes on.
     """
+    from evenkeel.ingest.open_run import open_cycles
+
     handover = open_cycles(spark, request)
-    for name in DECIDING:
+    for task in DECIDING:
         begin = time.perf_counter()
         try:
-            handover = task(name)(spark, handover)
+            handover = task(spark, handover)
         except Exception as error:
-            reason = _reason(name, error)
+            reason = _reason(task.__name__, error)
             left_out = {cycle.cluster: reason for cycle in handover.open_cycles()}
-            task(PUBLISH)(spark, handover.leave_out(left_out, status=FAILED))
+            publish(spark, handover.leave_out(left_out, status=FAILED))
             raise
-        progress(name, time.perf_counter() - begin)
+        progress(task.__name__, time.perf_counter() - begin)
     begin = time.perf_counter()
-    handover = task(PUBLISH)(spark, handover, sending)
-    progress(PUBLISH, time.perf_counter() - begin)
+    handover = publish(spark, handover, sending)
+    progress(publish.__name__, time.perf_counter() - begin)
     return handover
 
 

@@ -15,7 +15,7 @@ from devtools.lab.readiness import listed
 from devtools.lab.traffic import traffic_for
 from devtools.lab.waiting import wait_until
 from evenkeel.ingest.open_run import open_cycles
-from evenkeel.pipeline import DECIDING, PUBLISH, task
+from evenkeel.pipeline import DECIDING, publish
 from evenkeel.publish.dispatch import Sending, reach_with
 from evenkeel.record.read import find_cycles
 from tests.e2e.scene import MODULAR, Scene
@@ -32,12 +32,12 @@ def test_commands_whose_owner_has_died_are_stale_and_nothing_is_lost(
     with traffic_for(cluster, layout, seconds=300) as traffic:
         measure_load(cluster.admin(), [topic.name for topic in layout.topics])
         handover = open_cycles(spark, scene.request("auto"))
-        for name in DECIDING:
-            handover = task(name)(spark, handover)
+        for task in DECIDING:
+            handover = task(spark, handover)
         cluster.kill_broker(1)
         try:
             cluster.await_gone(1, seconds=SESSION_SECONDS + 15)
-            task(PUBLISH)(spark, handover, Sending(reach_with()))
+            publish(spark, handover, Sending(reach_with()))
         finally:
             cluster.start_broker(1)
         everybody = frozenset(cluster.broker_ids)

@@ -27,7 +27,7 @@ from evenkeel.ingest.open_run import CycleRequest, open_cycles
 from evenkeel.lake.manual_requests import append_wishes
 from evenkeel.lake.schema import SCHEMA_VERSION
 from evenkeel.lake.store import Lake
-from evenkeel.pipeline import DECIDING, run_cycle, task
+from evenkeel.pipeline import DECIDING, run_cycle
 from evenkeel.publish.task import run as publish
 from evenkeel.sources.recordings import Recording
 from tests.pipeline.acting import Lab
@@ -83,8 +83,8 @@ def write(spark: SparkSession, lake: Path) -> None:
         handover = open_cycles(spark, lab.request(lake))
         admin = {"admin": [lab.pulsar.url]}
         handover = handover.with_cycles(replace(one, admin=admin) for one in handover.cycles)
-        for name in DECIDING:
-            handover = task(name)(spark, handover)
+        for task in DECIDING:
+            handover = task(spark, handover)
         publish(spark, handover, lab.sending)
     finally:
         lab.pulsar.close()

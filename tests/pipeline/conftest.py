@@ -24,7 +24,7 @@ def decided(
 ) -> Iterator[tuple[Lab, Handover]]:
     """A cycle up to the task before publish."""
     from evenkeel.ingest.open_run import open_cycles
-    from evenkeel.pipeline import DECIDING, task
+    from evenkeel.pipeline import DECIDING
     from evenkeel.spark.session import close, connect
 
     folder = tmp_path_factory.mktemp("acting")
@@ -32,8 +32,8 @@ def decided(
     spark = connect(engine.url, "tests")
     handover = open_cycles(spark, lab.request(empty_lake(folder / "lake")))
     handover = handover.with_cycles(replace(one, admin={"admin": [lab.pulsar.url]}) for one in handover.cycles)
-    for name in DECIDING:
-        handover = task(name)(spark, handover)
+    for task in DECIDING:
+        handover = task(spark, handover)
     close(spark)
     yield lab, handover
     lab.pulsar.close()

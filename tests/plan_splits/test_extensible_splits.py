@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from evenkeel.cycle import by_manager
 from evenkeel.place import round as extensible_place_round
+from evenkeel.plan_splits import round as split_round
+from evenkeel.shed import round as shed_round
 from tests.cycle.test_extensible_rounds import as_read, broker
 from tests.cycle.test_rounds import MIB, bundle, cycle, rows
 
@@ -27,7 +28,7 @@ def extensible(**more: Any) -> dict[str, Any]:
 
 def seen(owner: str, state: list[dict[str, Any]], topics: int = 11, **more: Any) -> Made:
     known = [bundle(0, owner, topics=topics), bundle(1, "b2:8080", topics=3)]
-    return by_manager.split({}, rows(REPORTS, known, cycle=[extensible()], state=as_read(state)) | more)
+    return split_round.decide({}, rows(REPORTS, known, cycle=[extensible()], state=as_read(state)) | more)
 
 
 def verdict(made: Made) -> tuple[str, str]:
@@ -70,10 +71,10 @@ def test_what_a_silent_broker_has_counted_is_handed_on_and_what_one_that_is_gone
 def test_topics_are_asked_for_only_of_bundles_that_are_due() -> None:
     by_count = cycle(**PATIENT, defaultNamespaceBundleSplitAlgorithm="topic_count_equally_divide")
     given = rows(REPORTS, [bundle(0, "b1:8080", topics=11)], cycle=[by_count | {"manager": "extensible"}])
-    assert by_manager.choose_to_split({}, given)["chosen"] == []
+    assert split_round.choose({}, given)["chosen"] == []
     counted = [{"strategy": STRATEGY, "subject": given["bundle_load"][0]["bundle"], "name": "hits of b1:8080",
                 "value": 2.0, "at": None}]  # fmt: skip
-    (chosen,) = by_manager.choose_to_split({}, given | {"state": counted})["chosen"]
+    (chosen,) = split_round.choose({}, given | {"state": counted})["chosen"]
     assert (chosen["lower"], chosen["upper"], chosen["owner"]) == (0, 0x10000000, "b1:8080")
 
 
@@ -83,7 +84,7 @@ def test_a_wish_for_an_unload_goes_where_a_look_up_would_find_it() -> None:
     known = [bundle(0, "b1:8080", MIB), bundle(1, "b2:8080", MIB)]
     reports = [broker("b1:8080", 80.0), broker("b2:8080", 10.0)]
     given = rows(reports, known, cycle=[extensible(wishes=json.dumps([wish]))])
-    shed = by_manager.shed({}, given)
+    shed = shed_round.decide({}, given)
     (asked,) = [row for row in shed["unload_decisions"] if row["wish_id"] == "w1"]
     assert (asked["strategy"], asked["outcome"], asked["broker"]) == ("wish", "unload", "b1:8080")
     placed = extensible_place_round.decide_extensible({}, given | {"unload_decisions": shed["unload_decisions"]})

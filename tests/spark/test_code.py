@@ -34,7 +34,7 @@ from evenkeel.spark.code import (
 from evenkeel.spark.session import package_zip
 from tests.cycle.test_whole import EAGER, VARIANTS, cycles
 
-ROUND = "evenkeel.cycle.by_manager"
+ROUND = "evenkeel.shed.round"
 DIGESTS = f"""
 import json
 from evenkeel.spark import code

@@ -14,6 +14,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
+from evenkeel import pipeline
 from evenkeel.airflow.credentials import from_airflow, store_from_airflow
 from evenkeel.airflow.lineage import tell
 from evenkeel.airflow.liveness import server_watched
@@ -21,7 +22,6 @@ from evenkeel.airflow.order import await_turn, kind_of
 from evenkeel.errors import BadInput, EvenkeelError, SettingsError
 from evenkeel.handover import FAILED, Handover
 from evenkeel.ingest.open_run import CycleRequest, open_cycles
-from evenkeel.pipeline import DECIDING, PUBLISH, task
 from evenkeel.times import moment_given
 
 if TYPE_CHECKING:
@@ -72,15 +72,15 @@ def begin(spark: SparkSession, params: Mapping[str, Any], dag_run: Any, ti: Task
     def ingest() -> Handover:
         before = await_turn(dag_run, ti)
         request = replace(request_from(params, dag_run), after=None if before is None else before.isoformat())
-        return task("ingest")(spark, open_cycles(spark, request, from_airflow, store_from_airflow))
+        return pipeline.ingest(spark, open_cycles(spark, request, from_airflow, store_from_airflow))
 
     return _carried_out(ingest, ti, events)
 
 
-def carry_on(name: str, spark: SparkSession, handover: str, ti: TaskInstance, events: Events = None) -> str:
+def carry_on(task: pipeline.Task, spark: SparkSession, handover: str, ti: TaskInstance, events: Events = None) -> str:
     """Runs a task on the hand-over of the one before it."""
     given = Handover.from_json(handover)
-    return _carried_out(lambda: task(name)(spark, given), ti, events, given)
+    return _carried_out(lambda: task(spark, given), ti, events, given)
 
 
 def close(spark: SparkSession, params: Mapping[str, Any], dag_run: Any, ti: TaskInstance, events: Events = None) -> str:
@@ -96,7 +96,7 @@ def close(spark: SparkSession, params: Mapping[str, Any], dag_run: Any, ti: Task
         )
         if failure:
             opened = opened.leave_out({cycle.cluster: failure for cycle in opened.open_cycles()}, status=FAILED)
-        return task(PUBLISH)(spark, opened, sending())
+        return pipeline.publish(spark, opened, sending())
 
     published = _carried_out(publish, ti, events, handover)
     if failure:
@@ -128,7 +128,7 @@ def carry_out(
         for row in answers_of(handover, answer):
             if row not in known:
                 append_row(lake, "approvals", row, lambda: nullcontext(spark))
-        return task(PUBLISH)(spark, replace(handover, awaiting={}), sending())
+        return pipeline.publish(spark, replace(handover, awaiting={}), sending())
 
     return _carried_out(publish, ti, events, handover)
 
@@ -219,10 +219,11 @@ def _progress(ti: TaskInstance, dag_run: Any) -> tuple[str | None, Handover | No
 
     A task that was ended from outside in its last moment may have left a hand-over, so its state is asked as well.
     """
-    known = ti.get_task_states(dag_run.dag_id, task_ids=list(DECIDING), run_ids=[dag_run.run_id])
+    deciding = [task.__name__ for task in pipeline.DECIDING]
+    known = ti.get_task_states(dag_run.dag_id, task_ids=deciding, run_ids=[dag_run.run_id])
     states = known.get(dag_run.run_id, {})
     handover: Handover | None = None
-    for name in DECIDING:
+    for name in deciding:
         text = ti.xcom_pull(name, map_indexes=None)
         if text is None or states.get(name) in ENDED_BADLY:
             said = ti.xcom_pull(name, key=REASON, map_indexes=None)

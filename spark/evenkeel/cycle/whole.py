@@ -11,17 +11,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from evenkeel.cycle import by_manager
-from evenkeel.cycle.by_manager import EXTENSIBLE
 from evenkeel.lake.plain_rows import as_read
 from evenkeel.manual_requests.round import SPLIT, wishes_of
+from evenkeel.place import round as place_round
 from evenkeel.place.round import keeps_state
+from evenkeel.plan_splits import round as split_round
 from evenkeel.plan_splits.round import cuts_by_topics
 from evenkeel.publish import plan as plan_round
 from evenkeel.publish.plan import GUARD_TABLE, Plan
 from evenkeel.rounds import reading
 from evenkeel.rounds.memo import SharedRows
-from evenkeel.rounds.reading import Row, Rows
+from evenkeel.rounds.reading import EXTENSIBLE, Decided, Row, Rows
+from evenkeel.shed import round as shed_round
 
 OBSERVED = ("bundle_load", "broker_load", "broker_reports", "namespace_bundles", "cluster_policies")
 """The tables that a cycle decides on; `topic_hashes` and `persistent_topics` too where topics are asked for."""
@@ -60,12 +61,12 @@ def decide(observed: Rows, cycle: Row, state: Sequence[Row]) -> Whole:
     rows = rows.having({"state": state if extensible else ()})
     rows = rows.having({"topic_hashes": _topics_of_chosen(key, rows)})
     made: dict[str, list[Row]] = {}
-    after = _add(made, by_manager.split(key, rows), kept=extensible)
+    after = _add(made, split_round.decide(key, rows), kept=extensible)
     rows = rows.having({**made, "state": state})
-    after += _add(made, by_manager.shed(key, rows), kept=True)
+    after += _add(made, shed_round.decide(key, rows), kept=True)
     keeps = keeps_state(reading.settings_of(rows))
     rows = rows.having({**made, "state": state if extensible or keeps else ()})
-    after += _add(made, by_manager.place(key, rows), kept=keeps)
+    after += _add(made, place_round.decide(key, rows), kept=keeps)
     rows = rows.having(made)
     plan = plan_round.made_of(rows)
     stamp = {"cluster": cycle["cluster"], "cycle_at": cycle["cycle_at"]}
@@ -74,7 +75,7 @@ def decide(observed: Rows, cycle: Row, state: Sequence[Row]) -> Whole:
     return Whole({**made, STATE: after}, plan)
 
 
-def _add(made: dict[str, list[Row]], decided: by_manager.Decided, *, kept: bool) -> list[Row]:
+def _add(made: dict[str, list[Row]], decided: Decided, *, kept: bool) -> list[Row]:
     """Puts a round's rows to those of the cycle; what it remembers is the answer, if its task would write it."""
     for table, found in decided.items():
         if table != STATE:
@@ -93,5 +94,5 @@ def _topics_of_chosen(key: Row, rows: SharedRows) -> Sequence[Row]:
     cycle = reading.the_cycle(rows)
     if not known or not cuts_by_topics(reading.settings_of(rows), wishes_of(cycle, SPLIT)):
         return ()
-    chosen = {row["bundle"] for row in by_manager.choose_to_split(key, rows.having({"topic_hashes": ()}))["chosen"]}
+    chosen = {row["bundle"] for row in split_round.choose(key, rows.having({"topic_hashes": ()}))["chosen"]}
     return [row for row in known if row["bundle"] in chosen]

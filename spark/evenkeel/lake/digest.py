@@ -6,14 +6,11 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import Column
-from pyspark.sql import functions as F
-
 from evenkeel.lake.schema import STAMP_NAMES
 from evenkeel.lake.schemas import TABLES
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
 
 _LANES = 4
@@ -30,6 +27,9 @@ def row_digest(columns: Sequence[str]) -> Column:
 
     Give it a column (`ROW_DIGEST`) before the metrics use it: inside them it was computed anew for each lane, twice.
     """
+
+    from pyspark.sql import functions as F
+
     return F.sha2(F.to_json(F.struct(*sorted(columns)), {"ignoreNullFields": "false"}), 256)
 
 
@@ -39,6 +39,9 @@ def lane_sums(prefix: str, only: Column | None = None) -> list[Column]:
     Each as two sums of half a lane: two long numbers add up faster than an exact decimal (a digest of many rows took
     a third longer with those), and are exact for eight thousand million rows.
     """
+
+    from pyspark.sql import functions as F
+
     sums = []
     for lane in range(_LANES):
         digits = F.substring(ROW_DIGEST, 1 + lane * _HEX_PER_LANE, _HEX_PER_LANE)
@@ -64,6 +67,9 @@ def digest_metrics(clusters: Sequence[str]) -> list[Column]:
 
     `clusters` may be named by their position only, since a metric's name cannot hold every name.
     """
+
+    from pyspark.sql import functions as F
+
     metrics = []
     for n, cluster in enumerate(clusters):
         its_own = F.col("cluster") == F.lit(cluster)

@@ -29,10 +29,15 @@ from evenkeel.place.strategy import PlacementState
 from evenkeel.rounds import reading
 from evenkeel.rounds.extensible_loads import SHEDDER, see
 from evenkeel.rounds.loads import load_of, owned_of
-from evenkeel.rounds.reading import Row, Rows
+from evenkeel.rounds.reading import Decided, Row, Rows
 from evenkeel.rounds.state import shedder_state
 from evenkeel.settings import Settings
 from evenkeel.shed.unload_order import in_pulsars_order
+
+
+def decide(key: Row, rows: Rows) -> Decided:
+    """Rows of `placement_decisions` and `strategy_state`."""
+    return reading.by_manager(rows, decide_modular, decide_extensible)(key, rows)
 
 
 def decide_modular(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:

@@ -11,13 +11,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from evenkeel.cycle import by_manager
-from evenkeel.cycle.by_manager import EXTENSIBLE
 from evenkeel.handover import Handover
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake
-from evenkeel.place.round import keeps_state
+from evenkeel.place.round import decide, keeps_state
 from evenkeel.rounds.frames import decide_rounds, round_inputs, state_before
+from evenkeel.rounds.reading import EXTENSIBLE
 from evenkeel.settings import settings_in
 
 if TYPE_CHECKING:
@@ -34,7 +33,7 @@ def run(spark: SparkSession, handover: Handover) -> Handover:
     keeps = any(keeps_state(settings_in(cycle.settings)) for cycle in handover.open_cycles())
     averages = any(cycle.manager == EXTENSIBLE for cycle in handover.open_cycles())
     inputs["state"], reads = state_before(spark, lake, handover, needed=keeps or averages)
-    decided = decide_rounds(inputs, by_manager.place, [TABLES[name] for name in OUTPUTS])
+    decided = decide_rounds(inputs, decide, [TABLES[name] for name in OUTPUTS])
     if not keeps:
         del decided["strategy_state"]  # nothing to remember: no empty commit
     return handover.with_writes(lake.append(spark, decided, handover=handover, task="place", reads=reads))

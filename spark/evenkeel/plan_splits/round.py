@@ -23,7 +23,7 @@ from evenkeel.plan_splits.rules.default_namespace_bundle_split_strategy import (
 )
 from evenkeel.rounds import reading, state
 from evenkeel.rounds.memo import acts_only, once
-from evenkeel.rounds.reading import Row, Rows
+from evenkeel.rounds.reading import Decided, Row, Rows
 from evenkeel.rounds.reasons import named, reason_row, telling
 from evenkeel.settings import Settings
 from evenkeel.split_algorithms.split_option import BundleTopics, PlannedSplit, TopicLoads
@@ -36,6 +36,16 @@ STRATEGY = "BundleSplitterTask"
 BY_RANGE = "range_equally_divide"
 _LAST = 0xFFFFFFFF
 _UNCUT = {"algorithm": None, "cuts": None, "children": None, "unload_children": None}
+
+
+def decide(key: Row, rows: Rows) -> Decided:
+    """Rows of `split_decisions` and, under the extensible manager, of `strategy_state`."""
+    return {"strategy_state": [], **reading.by_manager(rows, decide_modular, decide_extensible)(key, rows)}
+
+
+def choose(key: Row, rows: Rows) -> Decided:
+    """Rows of `chosen`: the bundles whose topics have to be looked at."""
+    return reading.by_manager(rows, choose_modular, choose_extensible)(key, rows)
 
 
 def decide_modular(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:

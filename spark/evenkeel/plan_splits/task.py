@@ -12,8 +12,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from evenkeel.cycle import by_manager
-from evenkeel.cycle.by_manager import EXTENSIBLE
 from evenkeel.handover import Handover
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake
@@ -21,6 +19,7 @@ from evenkeel.manual_requests.schema import HOT, LARGEST
 from evenkeel.model.bundles import HIGHEST_HASH
 from evenkeel.plan_splits import round as split_round
 from evenkeel.rounds.frames import decide_rounds, read_checked, round_inputs, state_before
+from evenkeel.rounds.reading import EXTENSIBLE
 from evenkeel.settings import settings_in
 from evenkeel.settings.pairs import why_undecidable
 
@@ -46,7 +45,7 @@ def run(spark: SparkSession, handover: Handover) -> Handover:
     remembers = any(cycle.manager == EXTENSIBLE for cycle in handover.open_cycles())
     inputs["state"], reads = state_before(spark, lake, handover, needed=remembers)
     inputs["topic_hashes"] = topic_hashes(spark, lake, handover, inputs)
-    decided = decide_rounds(inputs, by_manager.split, [TABLES[name] for name in OUTPUTS])
+    decided = decide_rounds(inputs, split_round.decide, [TABLES[name] for name in OUTPUTS])
     if not remembers:
         del decided["strategy_state"]  # the modular rule remembers nothing: no empty commit
     return handover.with_writes(lake.append(spark, decided, handover=handover, task="plan_splits", reads=reads))
@@ -67,7 +66,7 @@ def topic_hashes(spark: SparkSession, lake: Lake, handover: Handover, inputs: di
     if not any(split_round.cuts_by_topics(settings_in(cycle.settings), cycle.wishes) for cycle in cycles):
         return empty
     rounds = {**inputs, "topic_hashes": empty}
-    chosen = decide_rounds(rounds, by_manager.choose_to_split, {"chosen": split_round.chosen_type()})["chosen"]
+    chosen = decide_rounds(rounds, split_round.choose, {"chosen": split_round.chosen_type()})["chosen"]
     return empty if chosen.isEmpty() else hashes_in(chosen, read_checked(lake, spark, handover, "topic_stats"))
 
 

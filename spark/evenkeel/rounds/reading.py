@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from operator import itemgetter
 from typing import Any
@@ -23,14 +23,17 @@ from evenkeel.model.load import (
     ResourceUsage,
 )
 from evenkeel.model.past_commands import Act, acts_of
-from evenkeel.rounds import memo as shared
-from evenkeel.rounds.memo import once
+from evenkeel.rounds.memo import Row, Rows, once
 from evenkeel.settings import Settings, settings_in, simple_class_name
 
-Row = shared.Row
-Rows = shared.Rows
+__all__ = ["Row", "Rows"]
 
 REPORTED = "reported"
+EXTENSIBLE = "extensible"
+Decided = dict[str, list[dict[str, Any]]]
+"""What a round comes to: table -> its rows."""
+
+Round = Callable[[Row, Rows], Decided]
 
 
 def cycle_row(
@@ -78,6 +81,11 @@ def _text(moment: datetime | str) -> str:
 def the_cycle(rows: Rows) -> Row:
     """The one row that says which cycle this is and which settings are in force."""
     return rows["cycle"][0]
+
+
+def by_manager(rows: Rows, modular: Round, extensible: Round) -> Round:
+    """The round of the load manager in force: the operator's word (`evenkeelManager`), else what brokers run."""
+    return extensible if the_cycle(rows)["manager"] == EXTENSIBLE else modular
 
 
 def settings_of(rows: Rows) -> Settings:

@@ -13,12 +13,17 @@ from evenkeel.model.past_commands import Act, brokers_unloaded, recently_unloade
 from evenkeel.rounds import reading, state
 from evenkeel.rounds.extensible_loads import SHEDDER, Remembered, see
 from evenkeel.rounds.loads import load_of, owned_of
-from evenkeel.rounds.reading import Row, Rows, acts_before
+from evenkeel.rounds.reading import Decided, Row, Rows, acts_before
 from evenkeel.rounds.reasons import named, telling
 from evenkeel.settings import Settings
 from evenkeel.shed.rows import silent_brokers
 from evenkeel.shed.schedule import TransferRound, run_shedding, run_transfers
 from evenkeel.shed.strategies.transfer_shedder import TransferState
+
+
+def decide(key: Row, rows: Rows) -> Decided:
+    """Rows of `unload_decisions` and `strategy_state`."""
+    return reading.by_manager(rows, decide_modular, decide_extensible)(key, rows)
 
 
 def decide_modular(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:

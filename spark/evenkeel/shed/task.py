@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from evenkeel.cycle import by_manager
 from evenkeel.handover import Handover
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake
 from evenkeel.manual_requests.round import UNLOAD
 from evenkeel.rounds.frames import decide_rounds, predecessor_rows, round_inputs
+from evenkeel.shed.round import decide
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,5 +31,5 @@ def run(spark: SparkSession, handover: Handover) -> Handover:
     wished = any(wish["kind"] == UNLOAD for cycle in handover.open_cycles() for wish in cycle.wishes)
     inputs = round_inputs(spark, lake, handover, *INPUTS, *(WISH_INPUTS if wished else ()))
     inputs["state"], reads = predecessor_rows(spark, lake, handover, "strategy_state")
-    decided = decide_rounds(inputs, by_manager.shed, [TABLES[name] for name in OUTPUTS])
+    decided = decide_rounds(inputs, decide, [TABLES[name] for name in OUTPUTS])
     return handover.with_writes(lake.append(spark, decided, handover=handover, task="shed", reads=reads))

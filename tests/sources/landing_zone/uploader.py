@@ -1,4 +1,7 @@
-"""A process that uploads one snapshot and may be killed: `python -m tests.sources.landing_zone.uploader ENDPOINT PATH URL CLUSTER`."""
+"""A process that uploads one snapshot and may be killed.
+
+`python -m tests.sources.landing_zone.uploader ENDPOINT PATH URL CLUSTER`
+"""
 
 from __future__ import annotations
 

@@ -1,0 +1,125 @@
+"""The rooms of the package, their order from the lowest to the highest, and the table of them in the docs.
+
+`python -m devtools.rooms` writes the table into `docs/explanation/architecture.md`. `tests/test_import_law.py` holds
+the package to the order and to the purity stated here, and the page to the package.
+"""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+CHECKOUT = Path(__file__).resolve().parent.parent
+PACKAGE = CHECKOUT / "spark" / "evenkeel"
+PAGE = CHECKOUT / "docs" / "explanation" / "architecture.md"
+BEGIN, END = "<!-- rooms: written by `make docs` -->", "<!-- end of rooms -->"
+
+LAYERS: tuple[tuple[str, ...], ...] = (
+    ("errors", "locks", "retrying", "aws_errors"),
+    ("settings", "handover", "times", "spark", "pulsar"),
+    ("model", "lake"),
+    ("filters", "split_algorithms", "sources", "steering"),
+    ("rounds",),
+    ("manual_requests",),
+    ("ingest",),
+    ("validate",),
+    ("aggregate",),
+    ("plan_splits",),
+    ("shed",),
+    ("place",),
+    ("publish",),
+    ("cycle", "pipeline", "agent", "maintenance"),
+    ("record", "airflow"),
+    ("replay",),
+    ("cli",),
+)
+"""A room imports from rooms of lower layers and from itself. The tasks stand in the order of the pipeline."""
+
+PURE = (
+    "model",
+    "filters",
+    "split_algorithms",
+    "manual_requests/request.py",
+    "manual_requests/split.py",
+    "manual_requests/unload.py",
+    "plan_splits/rules",
+    "shed/bundle_selection.py",
+    "shed/schedule.py",
+    "shed/shedder.py",
+    "shed/strategies",
+    "shed/unload_order.py",
+    "place/broker_figures.py",
+    "place/extensible_placement.py",
+    "place/modular_candidates.py",
+    "place/modular_placement.py",
+    "place/strategies",
+    "place/strategy.py",
+    "publish/guards",
+)
+"""What decides: plain values in, plain values out; no Spark, Delta, Airflow or HTTP, no clock and no chance."""
+
+
+def modules() -> list[Path]:
+    """All modules of the package but its own `__init__`, by path."""
+    return sorted(path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "__init__.py")
+
+
+def room_of(path: Path) -> str:
+    """The room that a module stands in: the first part of its path, e.g. `shed`."""
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def is_pure(path: Path) -> bool:
+    """Whether `PURE` names the module or a folder above it."""
+    place = path.relative_to(PACKAGE).as_posix()
+    return any(place == name or place.startswith(f"{name}/") for name in PURE)
+
+
+def imported(source: str) -> set[str]:
+    """Full names of everything that the source imports, inside functions and type-checking blocks too."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "relative imports hide where a name comes from"
+            found |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return found
+
+
+def rooms_in(source: str) -> set[str]:
+    """The rooms of the package that the source imports from."""
+    names = {name.split(".")[1] for name in imported(source) if name.startswith("evenkeel.")}
+    return names - {"__version__"}
+
+
+def head_of(room: str) -> str:
+    """The first line of the room's docstring: what the room holds."""
+    file = PACKAGE / f"{room}.py"
+    text = (file if file.exists() else PACKAGE / room / "__init__.py").read_text(encoding="utf-8")
+    docstring = ast.get_docstring(ast.parse(text)) or ""
+    return " ".join(docstring.partition("\n\n")[0].split())
+
+
+def table() -> str:
+    """The rooms as a table in Markdown, the highest first, with what each holds and the rooms that it imports from."""
+    lines = ["| room | what it holds | imports from |", "|---|---|---|"]
+    for layer in reversed(LAYERS):
+        for room in layer:
+            own = [path for path in modules() if room_of(path) == room]
+            uses = set().union(*(rooms_in(path.read_text(encoding="utf-8")) for path in own)) - {room}
+            place = f"{room}.py" if (PACKAGE / f"{room}.py").exists() else f"{room}/"
+            link = f"[`{place}`](../../spark/evenkeel/{place})"
+            lines.append(f"| {link} | {head_of(room)} | {', '.join(sorted(uses)) or 'nothing of ours'} |")
+    return "\n".join(lines)
+
+
+def page_with_table(page: str) -> str:
+    """The page with the table between its two marks written anew."""
+    before, _, rest = page.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    return f"{before}{BEGIN}\n\n{table()}\n\n{END}{after}"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page_with_table(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
