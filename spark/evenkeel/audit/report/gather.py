@@ -41,6 +41,7 @@ _BUNDLE_LOAD = [
     "used_msg_throughput_in", "used_msg_throughput_out", "used_msg_rate_in", "used_msg_rate_out",
 ]  # fmt: skip
 _COLUMNS = {"broker_reports": _BROKER_REPORTS, "bundle_load": _BUNDLE_LOAD}
+_COURSE_LOAD = ["broker", "state", "weighted_usage", "msg_throughput_in", "msg_throughput_out"]
 _ACTING = ("splits", "unloads", "placements", "refusals")
 _ACTS = {"outcome": ["split", "unload", "placed", "refused"]}
 _ACT_COLUMNS = ["subject", "subject_kind", "broker", "outcome", "rule", "sentence"]
@@ -143,7 +144,7 @@ def _course(record: Record, attempt: Attempt) -> Course:
     window = record.cycles(attempt.cluster, moments[start].as_py(), moments[end - 1].as_py())
     return Course(
         attempts=window,
-        broker_load=_or_nothing(lake, window, "broker_load", ["broker", "state", "weighted_usage"]),
+        broker_load=_or_nothing(lake, window, "broker_load", _COURSE_LOAD),
         state=_or_nothing(lake, window, "strategy_state", ["strategy", "subject", "name", "value"]),
         acts={table: _or_nothing(lake, window, table, _ACT_COLUMNS, _ACTS) for table in _DECIDED},
         earlier=start,
