@@ -7,11 +7,13 @@ REPORT ?= build/demo/report.html
 ARGS ?=
 
 RUN := .venv/bin/python
-PURE := not (spark or airflow or browser or pulsar or slow)
+PURE := not (spark or airflow or browser or pulsar or slow or exhaustive)
+RESULTS := build/test-all.xml
+PROCESSES := -n auto --dist loadscope --no-loadscope-reorder
 LOCK = .venv/bin/uv pip compile -q pyproject.toml --python-version 3.11 --no-annotate --custom-compile-command "make lock"
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev demo ui report test check conformance e2e bench docs lock format stop clean
+.PHONY: help setup setup-dev demo ui report test test-all check conformance e2e bench docs lock format stop clean
 
 help: ## list the targets
 	@echo "Evenkeel: make TARGET"
@@ -26,25 +28,28 @@ setup-dev:
 	@$(PYTHON) tools/environment.py --dev
 
 demo: setup ## run the whole pipeline under Airflow over recordings of a real cluster, and write a report
-	@$(RUN) -m evenkeel.demo $(ARGS)
+	@$(RUN) -m devtools.demo $(ARGS)
 
 ui: setup ## Airflow over the demo's tables, until Ctrl-C
-	@$(RUN) -m evenkeel.on_airflow $(ARGS)
+	@$(RUN) -m evenkeel.airflow $(ARGS)
 
 report: setup ## write the report of LAKE's latest cycles to REPORT
 	@.venv/bin/evenkeel report --lake $(LAKE) --out $(REPORT) $(ARGS)
 
-test: setup-dev ## run every test, one process per core (ARGS goes to pytest; -n 0 for a single process)
-	@$(RUN) -m pytest -n auto --dist loadscope --no-loadscope-reorder $(ARGS)
+test: setup-dev ## run the tests, one process per core (ARGS goes to pytest; -n 0 for a single process)
+	@$(RUN) -m pytest $(PROCESSES) -m "not exhaustive" $(ARGS)
+
+test-all: setup-dev ## run every test, the exhaustive ones too, and keep the results in build/test-all.xml
+	@$(RUN) -m pytest $(PROCESSES) --junitxml=$(RESULTS) $(ARGS); status=$$?; echo "results: $(RESULTS)"; exit $$status
 
 check: setup-dev ## the fast part: lint, format, types, and the tests that need no Spark, Airflow or browser
 	@echo "ruff check";  .venv/bin/ruff check .
 	@echo "ruff format"; .venv/bin/ruff format --check .
 	@echo "mypy";        .venv/bin/mypy
-	@$(RUN) -m pytest -m "$(PURE)" $(ARGS)
+	@$(RUN) -m pytest $(PROCESSES) -m "$(PURE)" $(ARGS)
 
 conformance: setup ## compare the decision code with golden answers of Pulsar's own classes in CASES
-	@$(RUN) -m evenkeel.conformance $(CASES)
+	@$(RUN) -m devtools.conformance $(CASES)
 
 e2e: setup-dev ## balance a real three-broker cluster under Airflow, with both load managers (ARGS=--manager modular)
 	@$(RUN) -m tests.e2e $(ARGS)
@@ -53,7 +58,7 @@ bench: setup-dev ## measure speed and memory (ARGS names single benchmarks)
 	@$(RUN) -m benchmarks $(ARGS)
 
 docs: setup ## write the reference pages that come from the code
-	@$(RUN) -m evenkeel.reference docs/reference
+	@$(RUN) -m devtools.reference docs/reference
 
 lock: setup-dev ## compile requirements*.txt from pyproject.toml, keeping what still fits (ARGS=--upgrade for newer)
 	@$(LOCK) $(ARGS) -o requirements.txt > /dev/null

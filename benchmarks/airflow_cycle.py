@@ -15,11 +15,11 @@ from typing import Any
 
 from benchmarks.machine import description, resident_megabytes
 from benchmarks.repeated import Figures, options
-from evenkeel.engine.server import engine_for
-from evenkeel.on_airflow.home import Wiring
-from evenkeel.on_airflow.service import DAG_ID, Airflow, airflow_for
+from devtools.local_airflow.home import Wiring
+from devtools.local_airflow.service import DAG_ID, Airflow, airflow_for
+from evenkeel.pipeline import DECIDING, PUBLISH
 from evenkeel.sources.recordings import Recording
-from evenkeel.tasks.pipeline import DECIDING, PUBLISH
+from evenkeel.spark.server import engine_for
 
 MOST_SECONDS = 20.0
 CHECKOUT = Path(__file__).resolve().parent.parent

@@ -15,13 +15,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.machine import description
+from devtools.lab.cluster import Cluster, cluster_for
+from devtools.lab.layout import skewed
+from devtools.lab.settings import LabSettings
+from devtools.lab.traffic import traffic_for
 from evenkeel.pulsar.admin import AdminClient, AdminConnection
 from evenkeel.sources.collecting import Wanted, take_snapshot
 from evenkeel.sources.writing import FolderStore
-from tests.lab.cluster import Cluster, cluster_for
-from tests.lab.layout import skewed
-from tests.lab.settings import LabSettings
-from tests.lab.traffic import traffic_for
 
 MOST_OF_A_CORE = 0.01
 TURN_SECONDS = 60.0

@@ -20,9 +20,9 @@ from pathlib import Path
 
 from benchmarks.apart import apart, until_closed
 from benchmarks.machine import description
-from evenkeel.engine.code import source_root
-from tests.pulsar_admin.books import Size, sized
-from tests.pulsar_admin.simulated import SimulatedCluster
+from evenkeel.spark.code import source_root
+from tests.pulsar.admin.books import Size, sized
+from tests.pulsar.admin.simulated import SimulatedCluster
 
 MOST_SECONDS = 60.0
 MOST_MEGABYTES = 1_000.0

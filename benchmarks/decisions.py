@@ -24,20 +24,29 @@ from pathlib import Path
 
 from benchmarks._java_random import JavaRandom
 from benchmarks.machine import description
-from evenkeel.decisions.averages import updated
-from evenkeel.decisions.bundles import FULL_RANGE, bundle_name, initial_boundaries, ranges_of, topic_hash
-from evenkeel.decisions.extensible_load import BrokerLoadData, ExtensibleLoad, TopBundle
-from evenkeel.decisions.load import BrokerReport, BundleHistory, BundleStats, LoadData, Policies, ResourceUsage
-from evenkeel.decisions.placement.extensible.filters import BrokerFilters
-from evenkeel.decisions.placement.policies_present import PoliciesPresent
-from evenkeel.decisions.shedding.shedders import IMPLEMENTED
-from evenkeel.decisions.shedding.transfer_policies import TransferPolicies
-from evenkeel.decisions.shedding.transfer_shedder import TransferState, find_bundles_for_unloading
-from evenkeel.decisions.splitting.algorithms import algorithm_named, option_of
-from evenkeel.decisions.splitting.cut import BundleTopics, TopicLoads
-from evenkeel.decisions.splitting.when import find_bundles_to_split
-from evenkeel.decisions.topk import top_bundles
+from evenkeel.filters.broker_filters import BrokerFilters
+from evenkeel.filters.isolation import PoliciesPresent
+from evenkeel.model.averages import updated
+from evenkeel.model.bundles import FULL_RANGE, bundle_name, initial_boundaries, ranges_of, topic_hash
+from evenkeel.model.load import (
+    BrokerLoadData,
+    BrokerReport,
+    BundleHistory,
+    BundleStats,
+    ExtensibleLoad,
+    LoadData,
+    Policies,
+    ResourceUsage,
+    TopBundle,
+)
+from evenkeel.plan_splits.rules.bundle_splitter_task import find_bundles_to_split
+from evenkeel.rounds.extensible_loads import top_bundles
 from evenkeel.settings import Settings
+from evenkeel.shed.strategies import IMPLEMENTED
+from evenkeel.shed.strategies.transfer_shedder import TransferState, find_bundles_for_unloading
+from evenkeel.shed.strategies.transfer_shedder.gates import TransferPolicies
+from evenkeel.split_algorithms import algorithm_named, option_of
+from evenkeel.split_algorithms.split_option import BundleTopics, TopicLoads
 
 MIB = 1_048_576.0
 SIZES = (100, 1_000)

@@ -24,16 +24,16 @@ from typing import Any
 
 from benchmarks.machine import description
 from benchmarks.repeated import RECORDING
-from evenkeel.engine.server import Engine, engine_for
-from evenkeel.engine.session import close, connect
-from evenkeel.keeping.storage import measure
-from evenkeel.keeping.telling import storage_as_text
-from evenkeel.keeping.upkeep import Request, keep
+from evenkeel.ingest.open_run import CycleRequest
+from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake
-from evenkeel.lake.tables import TABLES
+from evenkeel.maintenance.inventory import measure
+from evenkeel.maintenance.report import storage_as_text
+from evenkeel.maintenance.upkeep import Request, keep
+from evenkeel.pipeline import run_cycle
 from evenkeel.sources.recordings import Recording
-from evenkeel.tasks.begin import CycleRequest
-from evenkeel.tasks.pipeline import run_cycle
+from evenkeel.spark.server import Engine, engine_for
+from evenkeel.spark.session import close, connect
 
 MOST_TIMES = 1.3
 CLUSTER = "grown"

@@ -16,11 +16,11 @@ from pathlib import Path
 
 from benchmarks.machine import description, peak_memory
 from benchmarks.synthetic_snapshot import Shape, write_snapshot
-from evenkeel.engine.command import ServerSettings
-from evenkeel.engine.server import engine_for
-from evenkeel.engine.session import close, connect
-from evenkeel.tasks.begin import CycleRequest
-from evenkeel.tasks.pipeline import run_cycle
+from evenkeel.ingest.open_run import CycleRequest
+from evenkeel.pipeline import run_cycle
+from evenkeel.spark.command import ServerSettings
+from evenkeel.spark.server import engine_for
+from evenkeel.spark.session import close, connect
 
 MOST_SECONDS = 180.0
 MOST_MEGABYTES = 6 * 1024

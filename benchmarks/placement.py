@@ -14,9 +14,9 @@ import time
 from collections.abc import Sequence
 
 from benchmarks.machine import description
-from evenkeel.decisions.bundles import bundle_name, initial_boundaries, ranges_of
-from evenkeel.decisions.load import BrokerAverages, BrokerReport, IsolationPolicy, LoadData, Policies, ResourceUsage
-from evenkeel.decisions.placement.pipeline import IMPLEMENTED, PlacementRound
+from evenkeel.model.bundles import bundle_name, initial_boundaries, ranges_of
+from evenkeel.model.load import BrokerAverages, BrokerReport, IsolationPolicy, LoadData, Policies, ResourceUsage
+from evenkeel.place.modular_placement import IMPLEMENTED, PlacementRound
 from evenkeel.settings import Settings
 
 MOST_SECONDS = 5.0

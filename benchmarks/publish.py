@@ -17,11 +17,11 @@ from multiprocessing.connection import Connection
 from benchmarks.apart import apart, until_closed
 from benchmarks.machine import description
 from evenkeel.pulsar.admin import AdminClient, AdminConnection
-from evenkeel.sinks import Outcome
-from evenkeel.sinks.pulsar_admin import PulsarAdmin
-from evenkeel.sinks.steering import Steering
-from tests.sinks.commands import unload
-from tests.sinks.simulated import simulated
+from evenkeel.steering.command_executor import Steering
+from evenkeel.steering.outcome import Outcome
+from evenkeel.steering.pulsar_admin import PulsarAdmin
+from tests.steering.commands import unload
+from tests.steering.simulated import simulated
 
 LEAST_PER_SECOND = 50.0
 BUNDLES_PER_NAMESPACE = 64

@@ -23,7 +23,7 @@ import pyarrow as pa
 from deltalake import write_deltalake
 
 from benchmarks.machine import description
-from evenkeel.lake.tables import OF_RECORD, TABLES
+from evenkeel.lake.schemas import OF_RECORD, TABLES
 from evenkeel.replay.fold import Chosen, Fold, Recorded
 from evenkeel.replay.history import read_history
 from evenkeel.replay.model import Cluster
@@ -31,7 +31,7 @@ from evenkeel.replay.open_loop import OpenLoop, replay
 from evenkeel.replay.scenarios import Size, scenario
 from evenkeel.replay.variants import Variant, variants_of
 from evenkeel.settings import EffectiveSettings, resolve
-from tests.audit.small_lake import arrow_schema, completed
+from tests.record.small_lake import arrow_schema, completed
 
 MONTH = 43_200
 GOAL_S = 20 * 60
@@ -67,7 +67,7 @@ def main(arguments: Sequence[str] = ()) -> int:
 
 def measured(folder: Path, bundles: int, cycles: int) -> float:
     """Seconds that a month would take."""
-    from evenkeel.commands.options import session
+    from evenkeel.cli.options import session
 
     seen = list(_cycles(bundles, cycles))
     cpu = decisions_alone(seen) / cycles

@@ -20,11 +20,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchmarks.machine import description
-from evenkeel.audit.compare import read_rounds
-from evenkeel.audit.read import read_cycles
-from evenkeel.commands.options import session
-from evenkeel.demo.summary import comparison_lines
+from devtools.demo.summary import comparison_lines
+from evenkeel.cli.options import session
 from evenkeel.errors import NoLake
+from evenkeel.ingest.open_run import CycleRequest
+from evenkeel.pipeline import run_cycle
+from evenkeel.record.compare import read_rounds
+from evenkeel.record.read import read_cycles
 from evenkeel.replay.comparison import Comparison
 from evenkeel.replay.history import read_history
 from evenkeel.replay.open_loop import OpenLoop, replay
@@ -32,8 +34,6 @@ from evenkeel.replay.recorded_traffic import Error, error_of, read_seen
 from evenkeel.replay.variants import AGAIN, RECORDED, variants_of
 from evenkeel.settings.pairs import SHEDDERS_OF
 from evenkeel.sources.recordings import Recording
-from evenkeel.tasks.begin import CycleRequest
-from evenkeel.tasks.pipeline import run_cycle
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

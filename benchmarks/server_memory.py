@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING
 
 from benchmarks.machine import description, resident_megabytes
 from benchmarks.repeated import RECORDING
-from evenkeel.engine.server import engine_for
-from evenkeel.engine.session import close, connect
+from evenkeel.ingest.open_run import CycleRequest
+from evenkeel.pipeline import run_cycle
 from evenkeel.sources.recordings import Recording
-from evenkeel.tasks.begin import CycleRequest
-from evenkeel.tasks.pipeline import run_cycle
+from evenkeel.spark.server import engine_for
+from evenkeel.spark.session import close, connect
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

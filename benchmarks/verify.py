@@ -19,14 +19,14 @@ from typing import TYPE_CHECKING
 
 from benchmarks.machine import description
 from benchmarks.synthetic_snapshot import Shape, write_snapshot
-from evenkeel.audit.read import read_attempts
-from evenkeel.audit.verify import BUNDLES, TOPICS, verify
-from evenkeel.engine.server import engine_for
-from evenkeel.engine.session import close, connect
-from evenkeel.keeping.upkeep import Request, keep
-from evenkeel.tasks.begin import CycleRequest
-from evenkeel.tasks.pipeline import run_cycle
-from tests.audit.long_record import lengthen
+from evenkeel.ingest.open_run import CycleRequest
+from evenkeel.maintenance.upkeep import Request, keep
+from evenkeel.pipeline import run_cycle
+from evenkeel.record.read import read_attempts
+from evenkeel.record.verify import BUNDLES, TOPICS, verify
+from evenkeel.spark.server import engine_for
+from evenkeel.spark.session import close, connect
+from tests.record.long_record import lengthen
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -19,8 +19,8 @@ from pathlib import Path
 
 from benchmarks.machine import description
 from benchmarks.repeated import Figures, options
-from evenkeel.engine.server import engine_for
 from evenkeel.sources.recordings import Recording
+from evenkeel.spark.server import engine_for
 
 MOST_SECONDS = 10.0
 WARM_PASSES = 2

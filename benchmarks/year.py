@@ -20,8 +20,8 @@ MOST_SECONDS, MOST_SECONDS_TO_VERIFY, MOST_BYTES = 10.0, 20.0, 2e9
 _CLI = ("-m", "evenkeel.cli")
 _LISTED = """
 import sys
-from evenkeel.audit.read import newest_cycles
-from evenkeel.audit.report.listing import LISTED, MOST_LISTED, render_listing
+from evenkeel.record.read import newest_cycles
+from evenkeel.record.report.page import LISTED, MOST_LISTED, render_listing
 found = newest_cycles(sys.argv[1], MOST_LISTED, columns=LISTED)
 page = render_listing(found.cycles, lake=sys.argv[1], older=found.older)
 print(f"{len(found.cycles)} cycles on {len(page):,} characters, {found.older:,} older ones")

@@ -28,12 +28,12 @@ from deltalake import DeltaTable, write_deltalake
 from deltalake.transaction import AddAction
 
 from benchmarks.machine import description
-from evenkeel.lake.commits import local_log
+from evenkeel.lake.delta_log import local_log
 from evenkeel.lake.manifest import body_digest
 from evenkeel.lake.schema import SCHEMA_VERSION
-from evenkeel.lake.tables import TABLES
+from evenkeel.lake.schemas import TABLES
 from evenkeel.settings import resolve
-from tests.audit.small_lake import arrow_schema, completed
+from tests.record.small_lake import arrow_schema, completed
 
 CLUSTER = "lab"
 END = datetime(2026, 11, 22, tzinfo=UTC)

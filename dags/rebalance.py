@@ -60,10 +60,10 @@ from typing import Any
 
 from airflow.sdk import CronTriggerTimetable, TriggerRule, dag, task
 
-from evenkeel.on_airflow.approval import PlanApproval
-from evenkeel.on_airflow.lineage import outlets
-from evenkeel.on_airflow.params import rebalance_params
-from evenkeel.on_airflow.retrying import tried_again
+from evenkeel.airflow.approval import PlanApproval
+from evenkeel.airflow.lineage import outlets
+from evenkeel.airflow.params import rebalance_params
+from evenkeel.airflow.retrying import tried_again
 
 CONNECTION = "evenkeel_spark"
 # `none` leaves the DAG to manual runs and triggers.
@@ -86,7 +86,7 @@ def carried(task_id: str, doc: str) -> Any:
 
     @task.pyspark(**step(task_id, doc))
     def run(handover: str, spark: Any = None, ti: Any = None, outlet_events: Any = None) -> str:
-        from evenkeel.on_airflow import steps
+        from evenkeel.airflow import steps
 
         return steps.carry_on(task_id, spark, handover, ti, outlet_events)
 
@@ -111,7 +111,7 @@ def rebalance() -> None:
     def ingest(
         spark: Any = None, params: Any = None, dag_run: Any = None, ti: Any = None, outlet_events: Any = None
     ) -> str:
-        from evenkeel.on_airflow import steps
+        from evenkeel.airflow import steps
 
         return steps.begin(spark, params, dag_run, ti, outlet_events)
 
@@ -125,7 +125,7 @@ def rebalance() -> None:
     def publish(
         spark: Any = None, params: Any = None, dag_run: Any = None, ti: Any = None, outlet_events: Any = None
     ) -> str:
-        from evenkeel.on_airflow import steps
+        from evenkeel.airflow import steps
 
         return steps.close(spark, params, dag_run, ti, outlet_events)
 
@@ -140,7 +140,7 @@ def rebalance() -> None:
     def send(
         published: str, answer: dict[str, Any], spark: Any = None, ti: Any = None, outlet_events: Any = None
     ) -> str:
-        from evenkeel.on_airflow import steps
+        from evenkeel.airflow import steps
 
         return steps.carry_out(spark, published, answer, ti, outlet_events)
 

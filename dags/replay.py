@@ -35,8 +35,8 @@ from typing import Any
 
 from airflow.sdk import Param, dag, task
 
-from evenkeel.on_airflow.lineage import outlets
-from evenkeel.on_airflow.retrying import tried_again
+from evenkeel.airflow.lineage import outlets
+from evenkeel.airflow.retrying import tried_again
 
 CONNECTION = "evenkeel_spark"
 MOMENT = r"^(\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)?)?)?$"
@@ -83,7 +83,7 @@ PARAMS = {
 def replay() -> None:
     @task.pyspark(task_id="replay", conn_id=CONNECTION, doc_md=DOC, outlets=outlets("replay"))
     def decide(spark: Any = None, params: Any = None, ti: Any = None) -> str:
-        from evenkeel.on_airflow import steps
+        from evenkeel.airflow import steps
         from evenkeel.replay.asked import replay_params
 
         return steps.watched(lambda: replay_params(spark, steps.lake_root(), params), ti)

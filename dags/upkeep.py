@@ -51,9 +51,9 @@ from typing import Any
 
 from airflow.sdk import CronTriggerTimetable, Param, dag, task
 
-from evenkeel.keeping.periods import MEANINGS, MOST_DAYS, NAMES
-from evenkeel.on_airflow.lineage import outlets
-from evenkeel.on_airflow.retrying import tried_again
+from evenkeel.airflow.lineage import outlets
+from evenkeel.airflow.retrying import tried_again
+from evenkeel.maintenance.periods import MEANINGS, MOST_DAYS, NAMES
 
 CONNECTION = "evenkeel_spark"
 # `none` leaves the DAG to manual runs.
@@ -91,7 +91,7 @@ PARAMS = {
 def upkeep() -> None:
     @task.pyspark(task_id="upkeep", conn_id=CONNECTION, doc_md=DOC, outlets=outlets("upkeep"))
     def keep(spark: Any = None, params: Any = None, dag_run: Any = None, ti: Any = None) -> str:
-        from evenkeel.on_airflow import steps
+        from evenkeel.airflow import steps
 
         return steps.keep(spark, params, dag_run, ti)
 

@@ -18,12 +18,12 @@ from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from evenkeel.decisions.bundles import bundle_name, bundle_of, initial_boundaries, parse_boundaries
 from evenkeel.handover import ClusterCycle, Handover, Predecessor, Run, Snapshot
-from evenkeel.lake.observed import OBSERVED
 from evenkeel.lake.schema import STAMP_NAMES
+from evenkeel.lake.schemas import TABLES
+from evenkeel.lake.schemas.observed import OBSERVED
 from evenkeel.lake.store import Lake
-from evenkeel.lake.tables import TABLES
+from evenkeel.model.bundles import bundle_name, bundle_of, initial_boundaries, parse_boundaries
 from evenkeel.settings import resolve
 
 if TYPE_CHECKING:

@@ -1,17 +1,16 @@
 """Fixtures that all tests share: one Connect server per run, a session of its own for every module.
 
-A grouped map refuses to decide when the package on disk is no longer the one that this run imported. Whoever wants to
-edit files while tests run sets EVENKEEL_TESTS_FROZEN=1: the run then uses a copy of the package.
+A grouped map refuses to decide when the code that decides is on disk no longer what this run imported, and other edits
+may make tests fail as well. Whoever wants to edit files while tests run sets EVENKEEL_TESTS_FROZEN=1: the run then uses
+a copy of the package.
 """
 
 from __future__ import annotations
 
-import atexit
 import os
 import shutil
 import sys
-import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,12 +18,14 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.groups import after, group_of, place_of
-from tests.lab.fixtures import extensible_cluster, fresh_tenant, modular_cluster  # noqa: F401
+from tests.lab_fixtures import extensible_cluster, fresh_tenant, modular_cluster  # noqa: F401
+from tests.left_out import left_out, pytest_deselected, pytest_sessionfinish, pytest_testnodedown  # noqa: F401
+from tests.shared import made_once, run_folder
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from evenkeel.engine.server import Engine
+    from evenkeel.spark.server import Engine
 
 # Properties are tried on the same examples in every run, however slow the machine is.
 settings.register_profile(
@@ -37,41 +38,61 @@ FROZEN_VARIABLE = "EVENKEEL_TESTS_FROZEN"
 
 
 def freeze_package() -> None:
-    """Puts a copy of the package before the checkout's own on the path."""
-    folder = tempfile.mkdtemp(prefix="evenkeel-frozen-")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    ignored = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(CHECKOUT / "spark" / "evenkeel", Path(folder) / "evenkeel", ignore=ignored)
-    sys.path.insert(0, folder)
+    """Puts a copy of the package, the same for all processes of the run, before the checkout's own on the path."""
+
+    def copy(folder: Path) -> None:
+        ignored = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(CHECKOUT / "spark" / "evenkeel", folder / "evenkeel", ignore=ignored)
+
+    sys.path.insert(0, str(made_once("frozen", copy)))
     os.environ.setdefault("EVENKEEL_EXPECTATIONS", str(CHECKOUT / "expectations"))
 
 
+run_folder()  # before other processes of this run are started
 if os.environ.get(FROZEN_VARIABLE) == "1":
     freeze_package()
 
 
 @pytest.fixture(scope="session")
 def engine() -> Iterator[Engine]:
-    """The Spark Connect server of this run, started at first use.
+    """The Spark Connect server of this run, started by the first process that asks and ended by the last that leaves.
 
-    Its home is a folder of its own, so that two runs do not meet; it ends with this process, also on Ctrl-C or a kill.
-    Its workers can import `tests.…` as well.
+    Its home is in the folder of the run, so that two runs do not meet; it ends with its owners, also on Ctrl-C or a
+    kill. Its workers can import `tests.…` as well.
     """
-    from evenkeel.engine.command import ServerSettings
-    from evenkeel.engine.server import engine_for
+    from evenkeel.spark.command import ServerSettings
+    from evenkeel.spark.server import engine_for
 
-    home = tempfile.mkdtemp(prefix="evenkeel-tests-")
-    try:
-        with engine_for(home, settings=ServerSettings(python_path=(str(CHECKOUT),))) as running:
-            yield running
-    finally:
-        shutil.rmtree(home, ignore_errors=True)
+    with engine_for(run_folder(), settings=ServerSettings(python_path=(str(CHECKOUT),))) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def empty_lake(engine: Engine) -> Callable[[Path], Path]:
+    """Gives a folder all tables of a lake, without rows: a copy of one lake, since 25 CREATE TABLEs take seconds."""
+
+    def make(folder: Path) -> None:
+        from evenkeel.lake.store import Lake
+        from evenkeel.spark.session import close, connect
+
+        session = connect(engine.url, "tests")
+        Lake(str(folder)).ensure_tables(session)
+        close(session)
+
+    empty = made_once("empty-lake", make)
+    return lambda folder: Path(shutil.copytree(empty, folder, dirs_exist_ok=True))
+
+
+@pytest.fixture
+def new_lake(empty_lake: Callable[[Path], Path], tmp_path: Path) -> Path:
+    """A lake of one test's own, without rows."""
+    return empty_lake(tmp_path / "lake")
 
 
 @pytest.fixture(scope="module")
 def spark(engine: Engine) -> Iterator[SparkSession]:
     """A fresh Connect session for each test module."""
-    from evenkeel.engine.session import close, connect
+    from evenkeel.spark.session import close, connect
 
     session = connect(engine.url, "tests")
     yield session
@@ -106,15 +127,17 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 def pytest_sessionstart() -> None:
-    """Takes the digest of the package as it is now."""
-    from evenkeel.engine.code import code_digest
+    """Reads the package as it is now."""
+    from evenkeel.spark.code import package_files
 
-    code_digest()
+    package_files()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Says so where files changed under the run, since failures may come from that alone."""
-    from evenkeel.engine.code import code_digest, read_code_digest
+    """Says what was left out, and where files changed under the run, since failures may come from that alone."""
+    from evenkeel.spark.code import package_files, read_package_files
 
-    if code_digest() != read_code_digest():
+    if package_files() != read_package_files():
         terminalreporter.write_line(f"The package changed while the tests ran; {FROZEN_VARIABLE}=1 runs on a copy.")
+    for line in left_out(terminalreporter):
+        terminalreporter.write_line(line)

@@ -1,8 +1,8 @@
 """Which tests run in one process: `make test` starts a process per core and deals whole groups out to them.
 
-Airflow's service, the real Pulsar clusters, the lakes of upkeep and of replays are started or written once, so their
-tests are a group; all others go by file. What a group has started ends with its last test and not with the run: three
-brokers that nobody asks any more still take a quarter of a core.
+Airflow's service, the real Pulsar clusters, the lakes of upkeep and of replays and the cycle that is carried out are
+started or written once in a process, so their tests are a group; all others go by file. What a group has started ends
+with its last test and not with the run: three brokers that nobody asks any more still take a quarter of a core.
 """
 
 from __future__ import annotations
@@ -12,19 +12,25 @@ from contextlib import ExitStack
 _TOGETHER = {
     "tests/dags/": "dags",
     "tests/e2e/": "pulsar",
-    "tests/lab/test_lab.py": "pulsar",
-    "tests/sqs/test_agent_on_pulsar.py": "pulsar",
+    "tests/devtools/test_lab.py": "pulsar",
+    "tests/steering/queue/test_agent_on_pulsar.py": "pulsar",
     "tests/keeping/": "keeping",
     "tests/replay/test_open_loop.py": "replay",
     "tests/replay/test_results.py": "replay",
+    **dict.fromkeys((f"tests/tasks/test_{name}.py" for name in ("acting", "killed", "trouble")), "acting"),
 }
+# The real brokers come once Airflow is done or nearly so: both at once are more than two cores can carry in time.
 _LONGEST_FIRST = (
     "dags",
-    "pulsar",
     "keeping",
-    "tests/tutorial/test_incident",
-    "tests/tasks/",
     "tests/audit/test_verify",
+    "acting",
+    "replay",
+    "tests/tutorial/test_incident",
+    "pulsar",
+    "tests/tasks/",
+    "tests/sqs/",
+    "tests/engine/",
 )
 _RUNNING = ExitStack()
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from evenkeel.lake.tables import TABLES
-from evenkeel.reference import pages
+from devtools.reference import pages
+from evenkeel.lake.schemas import TABLES
 
 DOCS = Path(__file__).resolve().parent.parent / "docs" / "reference"
 FIGURES = {"double", "bigint", "int"}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from evenkeel.reference import _value
+from devtools.reference import _value
 from evenkeel.settings import registry
 from evenkeel.settings.keys.placement import PLACEMENTS
 from evenkeel.settings.keys.shedding import SHEDDERS

@@ -13,13 +13,12 @@ from airflow.api_fastapi.core_api.security import requires_access_dag
 from fastapi import Depends, FastAPI
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
-from evenkeel.audit.read import Attempt, Record, find_cycles, newest_cycles
-from evenkeel.audit.read.tables import all_of, text
-from evenkeel.audit.report import build_model, gather, render
-from evenkeel.audit.report.listing import LISTED, MOST_LISTED, render_listing, render_notice, report_link
-from evenkeel.audit.report.page import content_policy
 from evenkeel.errors import BadInput, EvenkeelError, NoLake, NoSuchCycle
-from evenkeel.times_given import time_given
+from evenkeel.record.read import Attempt, Record, find_cycles, newest_cycles
+from evenkeel.record.read.tables import all_of, text
+from evenkeel.record.report import build_model, gather, render
+from evenkeel.record.report.page import LISTED, MOST_LISTED, content_policy, render_listing, render_notice, report_link
+from evenkeel.times import time_given
 from evenkeel_page import airflow_side
 from evenkeel_page.link import DAG_ID
 

@@ -117,6 +117,7 @@ class ClusterCycle:
 
     @property
     def at(self) -> datetime:
+        """The time of the cycle (`cycle_at`) as a datetime."""
         return datetime.fromisoformat(self.cycle_at)
 
 
@@ -134,12 +135,15 @@ class Handover:
     awaiting: dict[str, dict[str, str]] = field(default_factory=dict)
 
     def open_cycles(self) -> tuple[ClusterCycle, ...]:
+        """The cycles that still take part in this run."""
         return tuple(cycle for cycle in self.cycles if cycle.status == OPEN)
 
     def open_clusters(self) -> list[str]:
+        """The clusters that still take part in this run, by name."""
         return sorted(cycle.cluster for cycle in self.open_cycles())
 
     def writes_of(self, table: str) -> tuple[Write, ...]:
+        """The writes that hold rows of one table."""
         return tuple(write for write in self.writes if write.table == table)
 
     def writes_for(self, cluster: str) -> tuple[Write, ...]:
@@ -147,9 +151,11 @@ class Handover:
         return tuple(write for write in self.writes if write.cluster == cluster)
 
     def with_writes(self, writes: Iterable[Write]) -> Handover:
+        """A copy with further writes, after those it has."""
         return replace(self, writes=(*self.writes, *writes))
 
     def with_cycles(self, cycles: Iterable[ClusterCycle]) -> Handover:
+        """A copy with other cycles."""
         return replace(self, cycles=tuple(cycles))
 
     def leave_out(self, reasons: dict[str, str], status: str = SKIPPED) -> Handover:
@@ -162,10 +168,12 @@ class Handover:
         )
 
     def to_json(self) -> str:
+        """The hand-over as JSON text, members sorted; `from_json` reads it."""
         return json.dumps(asdict(self), sort_keys=True, ensure_ascii=False)
 
     @classmethod
     def from_json(cls, text: str) -> Handover:
+        """The hand-over in a text that `to_json` wrote."""
         body = json.loads(text)
         return cls(
             lake=body["lake"],

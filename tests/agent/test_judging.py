@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenkeel.agent.judging import (
+from evenkeel.agent.admission import (
     CarryOut,
     Circumstances,
     Entry,
@@ -19,8 +19,8 @@ from evenkeel.agent.judging import (
     judge,
     judge_unsent,
 )
-from evenkeel.sinks.queue.messages import deed
-from tests.sqs.examples import command
+from evenkeel.steering.queue.messages import deed
+from tests.steering.queue.examples import command
 
 NOW = datetime(2026, 11, 21, 9, 0, tzinfo=UTC)
 CYCLE = NOW - timedelta(minutes=5)

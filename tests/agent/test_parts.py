@@ -8,15 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from evenkeel.agent.clock import QueueClock
-from evenkeel.agent.errors import LedgerError
-from evenkeel.agent.lanes import Lanes
 from evenkeel.agent.ledger import Ledger
-from evenkeel.agent.pause import Pause
-from evenkeel.sinks import Outcome
-from evenkeel.sinks.pacing import Pace
-from evenkeel.sinks.queue.messages import Control, read_report
-from tests.sqs.examples import command
+from evenkeel.agent.settings import LedgerError, Pause, QueueClock
+from evenkeel.agent.work_queue import Lanes
+from evenkeel.steering.outcome import Outcome
+from evenkeel.steering.pulsar_admin import Pace
+from evenkeel.steering.queue.messages import Control, read_report
+from tests.steering.queue.examples import command
 
 NOW = datetime(2026, 11, 21, 9, 0, tzinfo=UTC)
 

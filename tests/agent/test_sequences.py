@@ -18,15 +18,14 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from evenkeel.agent.handling import Done, Gone, Handling, Later
-from evenkeel.agent.lanes import Lanes
 from evenkeel.agent.ledger import Ledger
-from evenkeel.agent.pause import Pause
-from evenkeel.agent.settings import AgentSettings
-from evenkeel.sinks import Outcome
-from evenkeel.sinks.pacing import Pace
-from evenkeel.sinks.queue.errors import QueueUnreachable
-from tests.sqs.examples import command
+from evenkeel.agent.processor import Done, Gone, Handling, Later
+from evenkeel.agent.settings import AgentSettings, Pause
+from evenkeel.agent.work_queue import Lanes
+from evenkeel.steering.outcome import Outcome
+from evenkeel.steering.pulsar_admin import Pace
+from evenkeel.steering.queue.fifo import QueueUnreachable
+from tests.steering.queue.examples import command
 
 START = datetime(2026, 11, 21, 9, 0, tzinfo=UTC)
 LONGEST = 65.0

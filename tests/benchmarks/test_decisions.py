@@ -8,9 +8,9 @@ import pytest
 
 from benchmarks._java_random import JavaRandom
 from benchmarks.decisions import Figure, busy_topics, cluster, extensible_cluster, reference_figures
-from evenkeel.decisions.bundles import FULL_RANGE
-from evenkeel.decisions.splitting.algorithms import algorithm_named, option_of
+from evenkeel.model.bundles import FULL_RANGE
 from evenkeel.settings import Settings
+from evenkeel.split_algorithms import algorithm_named, option_of
 
 
 def test_numbers_are_those_of_java() -> None:

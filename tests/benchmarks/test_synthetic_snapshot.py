@@ -10,11 +10,9 @@ import pytest
 
 from benchmarks.synthetic_snapshot import Shape, write_snapshot
 from evenkeel.pulsar.answers import Answer, Answers
-from evenkeel.pulsar.consistency import times_that_do_not_fit
 from evenkeel.pulsar.observed import observe
-from evenkeel.pulsar.view import View
-from evenkeel.sources.headers import utc
-from evenkeel.sources.recordings import Recording, cluster_name, requests_of
+from evenkeel.pulsar.snapshot import View, times_that_do_not_fit
+from evenkeel.sources.recordings import Recording, cluster_name, requests_of, utc
 from tests.pulsar.small_cluster import pulsar_hash
 
 SHAPE = Shape(topics=600, bundles=70, brokers=4, seed=3, parts=3)

@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,8 +18,8 @@ from tests.groups import until_the_group_ends
 if TYPE_CHECKING:
     from airflow.sdk import DAG
 
-    from evenkeel.engine.server import Engine
-    from evenkeel.on_airflow.service import Airflow
+    from devtools.local_airflow.service import Airflow
+    from evenkeel.spark.server import Engine
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 DAGS = CHECKOUT / "dags"
@@ -87,16 +87,16 @@ def _drop_boundary(file: Path, path: str, boundary: str) -> None:
 
 
 @pytest.fixture(scope="session")
-def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def lake(empty_lake: Callable[[Path], Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The lake of the real Airflow."""
-    return tmp_path_factory.mktemp("airflow-lake")
+    return empty_lake(tmp_path_factory.mktemp("airflow-lake"))
 
 
 @pytest.fixture(scope="session")
 def airflow(engine: Engine, clusters: Path, lake: Path, tmp_path_factory: pytest.TempPathFactory) -> Airflow:
     """A scheduler, a DAG processor and an API server over the shared Connect server; started once for all tests."""
-    from evenkeel.on_airflow.home import Wiring
-    from evenkeel.on_airflow.service import airflow_for
+    from devtools.local_airflow.home import Wiring
+    from devtools.local_airflow.service import airflow_for
 
     wiring = Wiring(CHECKOUT, engine.airflow_connection(), str(lake), clusters, SCHEDULE)
     return until_the_group_ends().enter_context(airflow_for(tmp_path_factory.mktemp("airflow-home"), wiring))

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from evenkeel.lake.tables import TABLES
+from evenkeel.lake.schemas import TABLES
 
 pytestmark = pytest.mark.airflow
 
@@ -89,7 +89,7 @@ def test_a_tasks_assets_are_the_tables_that_it_writes(rebalance: Any, step: str)
 
 def test_only_publish_can_reach_a_sink() -> None:
     tasks = CHECKOUT / "spark" / "evenkeel" / "tasks"
-    reaching = {file.stem for file in tasks.glob("*.py") if _imports(file, "evenkeel.sinks")}
+    reaching = {file.stem for file in tasks.glob("*.py") if _imports(file, "evenkeel.steering.outcome")}
     # The publisher's own parts; `settling` judges what an earlier publisher sent.
     assert reaching <= {"sending", "by_queue", "outgoing", "settling"}
 
@@ -189,7 +189,7 @@ print(sorted(set(sys.modules) - before))
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment, check=True)
     loaded = ast.literal_eval(done.stdout.strip().splitlines()[-1])
     assert [name for name in loaded if name.split(".")[0] in HEAVY] == []
-    assert "evenkeel.lake.tables" in loaded
+    assert "evenkeel.lake.schemas" in loaded
 
 
 def test_the_schedule_is_the_environments(airflow_library: None) -> None:

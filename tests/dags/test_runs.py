@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,11 +18,12 @@ from urllib.parse import quote
 import psutil
 import pytest
 
-from evenkeel.audit.read import Attempt, read_attempts, read_rows, read_table
-from evenkeel.lake.tables import TABLES
-from evenkeel.on_airflow.errors import Refused
-from evenkeel.on_airflow.home import Wiring
-from evenkeel.on_airflow.service import DAG_ID, Airflow
+from devtools.local_airflow.home import Wiring
+from devtools.local_airflow.service import DAG_ID, Airflow
+from evenkeel.airflow.order import Refused
+from evenkeel.lake.schemas import TABLES
+from evenkeel.record.read import Attempt, read_attempts, read_rows, read_table
+from tests.left_out import FULL_JDK, lacking
 
 pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow]
 
@@ -128,6 +129,7 @@ def test_the_same_cycle_again_gives_the_same_plan_and_readers_see_one_attempt(
         assert read_rows(lake, after, table) == read_rows(lake, before, table)
 
 
+@pytest.mark.exhaustive
 def test_a_task_killed_between_its_writes_and_retried_leaves_one_set_of_rows(
     airflow: Airflow, lake: Path, clusters: Path, both: dict[str, Any]
 ) -> None:
@@ -136,9 +138,13 @@ def test_a_task_killed_between_its_writes_and_retried_leaves_one_set_of_rows(
     log = lake / "bundle_load" / "_delta_log"
     commits = set(log.glob("*.json"))
     run_id = airflow.rest.trigger(DAG_ID, logical_date=None, conf=conf)
-    found = _caught(airflow, run_id, "aggregate", lambda: set(log.glob("*.json")) > commits)
+    found = _running(airflow, run_id, "aggregate")
     process = psutil.Process(found["pid"])
     assert found["id"] in " ".join(process.cmdline()), "the pid belongs to this very task"
+    until = time.monotonic() + PATIENCE_SECONDS
+    while not set(log.glob("*.json")) > commits:  # killed before the server has answered that it wrote
+        assert time.monotonic() < until
+        time.sleep(0.001)
     process.send_signal(signal.SIGKILL)
 
     assert ended(airflow, run_id)["state"] == "success"
@@ -153,15 +159,15 @@ def test_a_task_killed_between_its_writes_and_retried_leaves_one_set_of_rows(
     assert len(set(log.glob("*.json")) - commits) == 2, "the killed try's rows are there, and no reader sees them"
 
 
-def _caught(airflow: Airflow, run_id: str, task: str, moment: Callable[[], bool]) -> dict[str, Any]:
-    """The task instance, as soon as `moment` has come."""
+def _running(airflow: Airflow, run_id: str, task: str) -> dict[str, Any]:
+    """The task instance, as soon as it runs."""
     until = time.monotonic() + PATIENCE_SECONDS
     while time.monotonic() < until:
-        if moment():
-            (found,) = [one for one in airflow.rest.tasks(DAG_ID, run_id) if one["task_id"] == task]
-            assert found["state"] == "running"
+        found = next((one for one in airflow.rest.tasks(DAG_ID, run_id) if one["task_id"] == task), None)
+        if found is not None and found["state"] == "running" and found["pid"]:
             return found
-        time.sleep(0.01)
+        airflow.check()
+        time.sleep(0.05)
     raise AssertionError(f"{task} never came so far: {states(airflow, run_id)}")
 
 
@@ -169,10 +175,8 @@ def test_a_task_that_failed_puts_the_cycle_on_record_as_failed_and_the_run_is_re
     airflow: Airflow, lake: Path, clusters: Path, both: dict[str, Any]
 ) -> None:
     conf = {"source": f"recording:{clusters.parent / 'good'}", "clusters": ["given-up"], "at": CYCLE}
-    log = lake / "bundle_load" / "_delta_log"
-    commits = set(log.glob("*.json"))
     run_id = airflow.rest.trigger(DAG_ID, logical_date=None, conf=conf)
-    _caught(airflow, run_id, "aggregate", lambda: set(log.glob("*.json")) > commits)
+    _running(airflow, run_id, "aggregate")
     path = f"/api/v2/dags/{DAG_ID}/dagRuns/{quote(run_id)}/taskInstances/aggregate"
     airflow.rest.patch(path, {"new_state": "failed"})
 
@@ -245,6 +249,7 @@ def scheduler_at_rest(airflow: Airflow) -> Iterator[None]:
         scheduler.resume()
 
 
+@pytest.mark.exhaustive
 def test_a_backfill_decides_past_cycles_in_order_and_says_that_it_is_one(
     airflow: Airflow, engine: Any, lake: Path, clusters: Path
 ) -> None:
@@ -296,18 +301,19 @@ def test_the_navigation_has_an_entry_and_every_task_a_link_to_its_cycles_report(
         assert any("/evenkeel/" in str(link) for link in links.values()), step
 
 
+@pytest.mark.exhaustive
 def test_a_classic_master_comes_to_the_same_plan_as_connect(
     airflow: Airflow, lake: Path, clusters: Path, tmp_path: Path
 ) -> None:
-    from evenkeel.engine.errors import EngineError
-    from evenkeel.engine.java import classic_java
-    from evenkeel.on_airflow.connections import classic_connection
-    from evenkeel.on_airflow.home import AirflowHome
+    from devtools.local_airflow.home import AirflowHome
+    from evenkeel.airflow.credentials import classic_connection
+    from evenkeel.spark.errors import EngineError
+    from evenkeel.spark.java import classic_java
 
     try:
         java = classic_java()
     except EngineError as error:
-        pytest.skip(f"no full JDK here: {error}")
+        pytest.skip(f"{lacking(FULL_JDK)}: {error}")
     conf = {"source": f"recording:{clusters.parent / 'good'}", "clusters": ["alone"], "at": CYCLE}
     assert run(airflow, **conf)["state"] == "success"
 

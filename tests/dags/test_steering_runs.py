@@ -17,12 +17,12 @@ import psutil
 import pyarrow.parquet as pq
 import pytest
 
-from evenkeel.audit.read import Attempt, read_attempts, read_table
-from evenkeel.audit.report import build_report
-from evenkeel.on_airflow.service import DAG_ID, Airflow
+from devtools.local_airflow.service import DAG_ID, Airflow
+from evenkeel.record.read import Attempt, read_attempts, read_table
+from evenkeel.record.report import build_report
 from tests.dags.test_runs import ended, states, tries
-from tests.sinks.simulated import Fault
-from tests.tasks.acting import LivingPulsar
+from tests.pipeline.acting import LivingPulsar
+from tests.steering.simulated import Fault
 
 pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow]
 

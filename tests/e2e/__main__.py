@@ -19,21 +19,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from evenkeel.audit.read import read_cycles, read_table
-from evenkeel.audit.report import build_report
-from evenkeel.engine.code import source_root
-from evenkeel.engine.server import engine_for
-from evenkeel.on_airflow.home import Wiring
-from evenkeel.on_airflow.service import DAG_ID, Airflow, airflow_for
+from devtools.lab.cluster import Cluster, cluster_for
+from devtools.lab.conf import SESSION_SECONDS
+from devtools.lab.layout import Layout, skewed
+from devtools.lab.measures import Load, measure_load, owners
+from devtools.lab.settings import LabSettings
+from devtools.lab.tally import Tally
+from devtools.lab.traffic import traffic_for
+from devtools.lab.waiting import wait_until
+from devtools.local_airflow.home import Wiring
+from devtools.local_airflow.service import DAG_ID, Airflow, airflow_for
+from evenkeel.record.read import read_cycles, read_table
+from evenkeel.record.report import build_report
+from evenkeel.spark.code import source_root
+from evenkeel.spark.server import engine_for
 from tests.e2e.scene import EXTENSIBLE, LOADS, MODULAR, SEEN, configuration
-from tests.lab.cluster import Cluster, cluster_for
-from tests.lab.conf import SESSION_SECONDS
-from tests.lab.layout import Layout, skewed
-from tests.lab.measures import Load, measure_load, owners
-from tests.lab.settings import LabSettings
-from tests.lab.tally import Tally
-from tests.lab.traffic import traffic_for
-from tests.lab.waiting import wait_until
 
 TENANT = "acme"
 EVEN = 1.25

@@ -10,12 +10,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from evenkeel.audit.read import Attempt, find_cycles, read_rows, read_table
-from evenkeel.tasks.begin import CycleRequest
-from evenkeel.tasks.pipeline import run_cycle
-from evenkeel.tasks.reaching import reach_with
-from evenkeel.tasks.sending import Sending
-from tests.lab.cluster import Cluster
+from devtools.lab.cluster import Cluster
+from evenkeel.ingest.open_run import CycleRequest
+from evenkeel.pipeline import run_cycle
+from evenkeel.publish.dispatch import Sending, reach_with
+from evenkeel.record.read import Attempt, find_cycles, read_rows, read_table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -63,7 +62,7 @@ BOLD: Mapping[str, Any] = {
 }
 # Pulsar may forget a destination when two look-ups come at once: then another broker has the bundle, or the same one
 # has it again. And where the machine is slow a broker may not answer in time to be sent a bundle.
-SEEN = frozenset({"done", "overridden", "lost", "stale"})
+SEEN = frozenset({"done", "overridden", "timed_out", "stale"})
 
 
 @dataclass

@@ -7,29 +7,28 @@ from typing import Any
 
 import pytest
 
-from evenkeel.audit.read import find_cycles
-from evenkeel.tasks.begin import open_cycles
-from evenkeel.tasks.pipeline import DECIDING, PUBLISH, task
-from evenkeel.tasks.reaching import reach_with
-from evenkeel.tasks.sending import Sending
+from devtools.lab.cluster import Cluster
+from devtools.lab.conf import SESSION_SECONDS
+from devtools.lab.layout import skewed
+from devtools.lab.measures import measure_load
+from devtools.lab.readiness import listed
+from devtools.lab.traffic import traffic_for
+from devtools.lab.waiting import wait_until
+from evenkeel.ingest.open_run import open_cycles
+from evenkeel.pipeline import DECIDING, PUBLISH, task
+from evenkeel.publish.dispatch import Sending, reach_with
+from evenkeel.record.read import find_cycles
 from tests.e2e.scene import MODULAR, Scene
-from tests.lab.cluster import Cluster
-from tests.lab.conf import SESSION_SECONDS
-from tests.lab.layout import skewed
-from tests.lab.measures import measure_load
-from tests.lab.readiness import listed
-from tests.lab.traffic import traffic_for
-from tests.lab.waiting import wait_until
 
-pytestmark = [pytest.mark.pulsar, pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.pulsar, pytest.mark.spark, pytest.mark.slow, pytest.mark.exhaustive]
 
 
 def test_commands_whose_owner_has_died_are_stale_and_nothing_is_lost(
-    spark: Any, modular_cluster: Cluster, fresh_tenant: str, tmp_path: Path
+    spark: Any, modular_cluster: Cluster, fresh_tenant: str, new_lake: Path
 ) -> None:
     cluster = modular_cluster
     layout = skewed(fresh_tenant, cluster.broker_ids, rate=300.0)
-    scene = Scene(spark, cluster, tmp_path, MODULAR)
+    scene = Scene(spark, cluster, new_lake.parent, MODULAR)
     with traffic_for(cluster, layout, seconds=300) as traffic:
         measure_load(cluster.admin(), [topic.name for topic in layout.topics])
         handover = open_cycles(spark, scene.request("auto"))

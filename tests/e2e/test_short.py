@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from devtools.lab.cluster import Cluster
+from devtools.lab.layout import Layout, skewed
+from devtools.lab.measures import measure_load, owners
+from devtools.lab.traffic import traffic_for
+from devtools.lab.waiting import wait_until
 from tests.e2e.scene import MODULAR, SEEN, Scene
-from tests.lab.cluster import Cluster
-from tests.lab.layout import Layout, skewed
-from tests.lab.measures import measure_load, owners
-from tests.lab.traffic import traffic_for
-from tests.lab.waiting import wait_until
 
 pytestmark = [pytest.mark.pulsar, pytest.mark.spark, pytest.mark.slow]
 
@@ -20,14 +21,14 @@ TRIES = 4
 
 
 def test_load_is_evened_out_once_and_the_next_cycle_lets_it_settle(
-    spark: Any, modular_cluster: Cluster, fresh_tenant: str, tmp_path: Path
+    spark: Any, modular_cluster: Cluster, fresh_tenant: str, empty_lake: Callable[[Path], Path], tmp_path: Path
 ) -> None:
     for number in range(TRIES):
         layout = skewed(f"{fresh_tenant}-{number}", modular_cluster.broker_ids, rate=600.0)
         # The brokers' figures settle within seconds here; however slow this machine is, the second cycle comes before.
         settings = {**MODULAR, "statsUpdateFrequencyInSecs": 600}
         folder = tmp_path / str(number)
-        folder.mkdir()
+        empty_lake(folder / "lake")
         if evens_out(Scene(spark, modular_cluster, folder, settings), layout):
             return
     pytest.fail(f"{TRIES} times a bundle went elsewhere than was asked")
@@ -66,11 +67,12 @@ def evens_out(scene: Scene, layout: Layout) -> bool:
     return True
 
 
+@pytest.mark.exhaustive
 def test_a_pipeline_that_is_told_nothing_sends_nothing(
-    spark: Any, modular_cluster: Cluster, fresh_tenant: str, tmp_path: Path
+    spark: Any, modular_cluster: Cluster, fresh_tenant: str, new_lake: Path
 ) -> None:
     layout = skewed(fresh_tenant, modular_cluster.broker_ids, rate=300.0)
-    scene = Scene(spark, modular_cluster, tmp_path, MODULAR)
+    scene = Scene(spark, modular_cluster, new_lake.parent, MODULAR)
     with traffic_for(modular_cluster, layout, seconds=120):
         measure_load(modular_cluster.admin(), [topic.name for topic in layout.topics])
         before = owners(modular_cluster.admin(), of=f"{fresh_tenant}/")

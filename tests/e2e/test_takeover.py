@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from evenkeel.audit.read import read_table
+from devtools.lab.cluster import Cluster
+from devtools.lab.waiting import wait_until
 from evenkeel.cli import main
 from evenkeel.lake.store import Lake
+from evenkeel.record.read import read_table
 from tests.e2e.scene import configuration
-from tests.lab.cluster import Cluster
-from tests.lab.waiting import wait_until
 
-pytestmark = [pytest.mark.pulsar, pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.pulsar, pytest.mark.spark, pytest.mark.slow, pytest.mark.exhaustive]
 
 SHEDDING, SPLITTING = "loadBalancerSheddingEnabled", "loadBalancerAutoBundleSplitEnabled"
 DYNAMIC = "/admin/v2/brokers/configuration"

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from evenkeel.audit.read import read_attempts
 from evenkeel.errors import LakeError
-from tests.audit.small_lake import SmallLake, moment
+from evenkeel.record.read import read_attempts
+from tests.record.small_lake import SmallLake, moment
 
 AT = moment("2026-11-21T08:00:00")
 CYCLES = 4

@@ -8,14 +8,14 @@ from datetime import UTC, datetime
 
 import pytest
 
-from evenkeel.audit.read.tables import rows_where
-from evenkeel.engine.session import close, connect
 from evenkeel.errors import LakeError
 from evenkeel.handover import DataFile, Write
 from evenkeel.lake.attempts import find_predecessors
 from evenkeel.lake.manifest import CYCLES, append_manifests, body_digest, file_rows, write_rows, writes_of
 from evenkeel.lake.schema import SCHEMA_VERSION
 from evenkeel.lake.store import Lake
+from evenkeel.record.read.tables import rows_where
+from evenkeel.spark.session import close, connect
 
 pytestmark = pytest.mark.spark
 

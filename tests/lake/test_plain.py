@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenkeel.engine.bodies import decoder, encoder
-from evenkeel.lake.plain import as_read, plain_of
+from evenkeel.lake.plain_rows import as_read, plain_of
+from evenkeel.spark.bodies import decoder, encoder
 
 DECIDED = (
     "split_decisions",
@@ -44,7 +44,7 @@ def value_of(kind: str) -> st.SearchStrategy[Any]:
 
 @st.composite
 def rows(draw: Any) -> tuple[str, dict[str, Any]]:
-    from evenkeel.lake.tables import TABLES
+    from evenkeel.lake.schemas import TABLES
 
     table = draw(st.sampled_from(DECIDED))
     columns = [column for column in TABLES[table].columns if column.name not in ("cycle_date", "write_id")]
@@ -54,7 +54,7 @@ def rows(draw: Any) -> tuple[str, dict[str, Any]]:
 @pytest.mark.spark
 def test_a_row_as_read_is_the_row_that_went_through_spark(spark: Any) -> None:
     """Every table's schema is parsed by Spark; values go its way through JSON."""
-    from evenkeel.lake.tables import TABLES
+    from evenkeel.lake.schemas import TABLES
 
     ways = {}
     for table in DECIDED:

@@ -12,9 +12,9 @@ from pyspark.sql import functions as F
 
 from evenkeel.errors import LakeError
 from evenkeel.handover import ClusterCycle, Handover, Run, Snapshot
-from evenkeel.lake.commits import added_files, committed_files, committed_version, local_log
+from evenkeel.lake.delta_log import added_files, committed_files, committed_version, local_log
+from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake, create_statement
-from evenkeel.lake.tables import TABLES
 
 pytestmark = pytest.mark.spark
 

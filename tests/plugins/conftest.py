@@ -25,6 +25,6 @@ def airflow_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 @pytest.fixture(scope="session")
 def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The plausible lake of the report's tests."""
-    from tests.audit.plausible import plausible_lake
+    from tests.record.plausible import plausible_lake
 
     return plausible_lake(tmp_path_factory.mktemp("lakes") / "plausible")

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from evenkeel.handover import ClusterCycle, Handover, Run, Snapshot
-from tests.audit.plausible import ACTING, LAB, LAB_FIRST, SPREAD, fill_odd
-from tests.audit.small_lake import SmallLake, moment
 from tests.plugins.conftest import PLUGINS
+from tests.record.plausible import ACTING, LAB, LAB_FIRST, SPREAD, fill_odd
+from tests.record.small_lake import SmallLake, moment
 
 if TYPE_CHECKING:
     from fastapi.testclient import TestClient

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from evenkeel.pulsar.answers import Answer, Answers
-from evenkeel.pulsar.view import View
+from evenkeel.pulsar.snapshot import View
 
 FINISHED_AT = datetime(2026, 3, 1, 12, 0, 5, tzinfo=UTC)
 STARTED_AT = FINISHED_AT - timedelta(seconds=1)

@@ -4,9 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from evenkeel.pulsar.answers import Answer, Answers
-from evenkeel.pulsar.paths import Kind, Subject, owned_by, subject_of
-from evenkeel.pulsar.reading import read_json, read_text, server_reason
+from evenkeel.pulsar.answers import (
+    Answer,
+    Answers,
+    Kind,
+    Subject,
+    owned_by,
+    read_json,
+    read_text,
+    server_reason,
+    subject_of,
+)
 
 OWNED = "/admin/v2/brokers/lab/b2:8080/ownedNamespaces"
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from evenkeel.pulsar.brokers import brokers_of
+from evenkeel.pulsar.broker_reports import brokers_of
 from evenkeel.pulsar.observed import observe
 from tests.pulsar.small_cluster import EXTENSIBLE, SmallCluster, load_report
 

@@ -11,14 +11,10 @@ from typing import Any
 import pytest
 
 from evenkeel.pulsar.answers import Answer, Answers
-from evenkeel.pulsar.clusters import own_cluster
-from evenkeel.pulsar.consistency import times_that_do_not_fit
-from evenkeel.pulsar.managers import generation_of
 from evenkeel.pulsar.observed import Observed, observe
-from evenkeel.pulsar.view import View
-from evenkeel.sources.headers import read_header
+from evenkeel.pulsar.snapshot import View, generation_of, own_cluster, times_that_do_not_fit
 from evenkeel.sources.landed import utc_or_none
-from evenkeel.sources.recordings import BadInput, requests_of
+from evenkeel.sources.recordings import BadInput, read_header, requests_of
 from tests.pulsar.small_cluster import FULL, SmallCluster
 
 RECORDINGS = Path(__file__).parent.parent / "recordings"

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from evenkeel.engine.server import Engine
-from evenkeel.engine.session import close, connect
+from evenkeel.spark.server import Engine
+from evenkeel.spark.session import close, connect
 from tests.replay.recorded_lake import write_lake
 
 
 @pytest.fixture(scope="session")
-def written(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def written(engine: Engine, empty_lake: Callable[[Path], Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Nobody writes to it."""
     spark = connect(engine.url, "recorded lake")
     try:
-        return write_lake(spark, tmp_path_factory.mktemp("recorded"))
+        folder = tmp_path_factory.mktemp("recorded")
+        empty_lake(folder / "lake")
+        return write_lake(spark, folder)
     finally:
         close(spark)
 

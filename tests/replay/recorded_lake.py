@@ -6,8 +6,8 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from evenkeel.tasks.begin import CycleRequest
-from evenkeel.tasks.pipeline import run_cycle
+from evenkeel.ingest.open_run import CycleRequest
+from evenkeel.pipeline import run_cycle
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 MODULAR = CHECKOUT / "demo" / "recordings" / "own-threshold"

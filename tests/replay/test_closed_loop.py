@@ -11,8 +11,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from evenkeel.decisions.bundles import bundle_name, initial_boundaries, ranges_of
 from evenkeel.errors import BadInput
+from evenkeel.model.bundles import bundle_name, initial_boundaries, ranges_of
 from evenkeel.replay.closed_loop import Steering, simulate
 from evenkeel.replay.comparison import CLOSED_LOOP, Comparison
 from evenkeel.replay.model import Cluster, Fit, Topic, fitted

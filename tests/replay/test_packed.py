@@ -11,20 +11,19 @@ import pyarrow.compute as pc
 import pytest
 from pyspark.sql import types as T
 
-from evenkeel.engine.code import code_digest
-from evenkeel.engine.worker import Refused
-from evenkeel.lake.tables import TABLES
+from evenkeel.cycle.projections import BUNDLE_COLUMNS, BUNDLES
+from evenkeel.lake.schemas import TABLES
 from evenkeel.replay.fold import CYCLES, DECISIONS, Chosen, Fold, Recorded
 from evenkeel.replay.history import text_of
 from evenkeel.replay.model import Cluster
-from evenkeel.replay.packed import Unpacked
 from evenkeel.replay.scenarios import Size, scenario
 from evenkeel.replay.variants import Variant, settings_of, variants_of
-from evenkeel.replay.worker import CARRIED, fold_part
+from evenkeel.replay.worker import CARRIED, Unpacked, fold_part
 from evenkeel.rounds import reading
-from evenkeel.rounds.looked_at import BUNDLE_COLUMNS, BUNDLES
 from evenkeel.settings import resolve
-from tests.audit.small_lake import arrow_type
+from evenkeel.spark.code import runtime_of
+from evenkeel.spark.worker import Refused
+from tests.record.small_lake import arrow_type
 
 SETTINGS = resolve(observed=None, overrides={"evenkeelAssumeUnloadsSucceed": True})
 EAGER = "loadBalancerMsgRateDifferenceShedderThreshold=10,evenkeelGuardsEnabled=false"
@@ -81,8 +80,10 @@ def chosen() -> dict[str, dict[str, Any]]:
 
 def job(cycles: list[Cycle], part: dict[str, Any]) -> dict[str, Any]:
     known = {"plan_id": "p", "manager": "modular", "chosen": "all", "known": {}, "state": None}
+    runtime = runtime_of(fold_part.__module__)
     return {
-        "code": code_digest(),
+        "code": runtime.digest,
+        "files": runtime.files,
         "cluster": "lab",
         "limit": 0.85,
         "schemas": {

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from evenkeel.audit.read import read_table
 from evenkeel.cli import main
-from evenkeel.lake.commits import newest_version
-from evenkeel.lake.tables import OF_RECORD
+from evenkeel.lake.delta_log import newest_version
+from evenkeel.lake.schemas import OF_RECORD
+from evenkeel.record.read import read_table
 from tests.replay.recorded_lake import CLUSTERS
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

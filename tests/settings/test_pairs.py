@@ -7,11 +7,10 @@ from typing import Any
 import pytest
 
 from evenkeel.errors import SettingsError
-from evenkeel.rounds.supported import why_undecidable
 from evenkeel.settings import resolve
 from evenkeel.settings.keys.placement import PLACEMENTS
 from evenkeel.settings.keys.shedding import SHEDDERS
-from evenkeel.settings.pairs import PLACEMENT, SHEDDING, Pair, allowed_pairs, in_force, refusal
+from evenkeel.settings.pairs import PLACEMENT, SHEDDING, Pair, allowed_pairs, in_force, refusal, why_undecidable
 
 EXTENSIBLE = {"loadManagerClassName": "org.apache.pulsar.broker.loadbalance.extensions.ExtensibleLoadManagerImpl"}
 

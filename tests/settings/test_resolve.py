@@ -73,6 +73,27 @@ def test_explicit_switches_are_taken_and_switch_evenkeel() -> None:
     assert (no_balancer.evenkeelSheddingEnabled, no_balancer.evenkeelSplitEnabled) == (False, True)
 
 
+@pytest.mark.parametrize(
+    ("manager", "splits"), [("ModularLoadManagerImpl", True), ("ExtensibleLoadManagerImpl", False)]
+)
+def test_only_the_extensible_managers_splits_need_the_load_balancer(manager: str, splits: bool) -> None:
+    observed = {
+        "loadBalancerEnabled": "false",
+        "loadManagerClassName": f"org.apache.pulsar.broker.loadbalance.any.{manager}",
+    }
+    found = effective(observed, explicit_switches=True)
+    assert (found.settings.evenkeelSheddingEnabled, found.settings.evenkeelSplitEnabled) == (False, splits)
+    assert found.origins["evenkeelSheddingEnabled"] == "observed"
+    not_followed = effective(observed).settings
+    assert (not_followed.evenkeelSheddingEnabled, not_followed.evenkeelSplitEnabled) == (True, True)
+
+
+def test_an_operators_own_split_switch_wins_over_the_load_balancers() -> None:
+    observed = {"loadBalancerEnabled": "false", "loadManagerClassName": "ExtensibleLoadManagerImpl"}
+    found = effective(observed, {"evenkeelSplitEnabled": True}, explicit_switches=True)
+    assert (found.settings.evenkeelSplitEnabled, found.origins["evenkeelSplitEnabled"]) == (True, "override")
+
+
 def test_own_hands_are_off_only_where_both_switches_are_known_to_be_off() -> None:
     assert own_hands(RUNTIME).off
     assert own_hands({"loadBalancerEnabled": "false"}).off

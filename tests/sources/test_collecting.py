@@ -17,21 +17,12 @@ from evenkeel.pulsar.admin import AdminClient, AdminConnection, Secret
 from evenkeel.pulsar.answers import Answer as Told
 from evenkeel.pulsar.answers import Answers
 from evenkeel.pulsar.observed import Observed, observe
-from evenkeel.pulsar.view import View
+from evenkeel.pulsar.snapshot import View
 from evenkeel.sources.collecting import Taken, Wanted, take_snapshot
-from evenkeel.sources.headers import read_header
-from evenkeel.sources.recordings import Recording, cluster_name, requests_of
+from evenkeel.sources.recordings import Recording, cluster_name, read_header, requests_of
 from evenkeel.sources.writing import FolderStore
-from tests.pulsar_admin.books import (
-    Size,
-    brokers_in,
-    renamed,
-    replayed,
-    requests_in,
-    silent_brokers,
-    sized,
-)
-from tests.pulsar_admin.simulated import Answer, SimulatedCluster
+from tests.pulsar.admin.books import Size, brokers_in, renamed, replayed, requests_in, silent_brokers, sized
+from tests.pulsar.admin.simulated import Answer, SimulatedCluster
 
 RECORDINGS = Path(__file__).parent.parent / "recordings"
 # A snapshot, and the one that holds the configuration and the topic lists where it does not.

@@ -8,9 +8,9 @@ import pytest
 
 from evenkeel.errors import SettingsError
 from evenkeel.pulsar.admin import AdminConnection, Secret
-from evenkeel.pulsar.admin.secrets import Credentials
+from evenkeel.pulsar.admin.connection import Credentials
+from evenkeel.sources.collecting import connection_of
 from evenkeel.sources.configuration import ClusterSource, LiveSource, read_configuration
-from evenkeel.sources.live import connection_of
 
 
 def read(folder: Path, text: str) -> tuple[ClusterSource, ...]:

@@ -16,9 +16,8 @@ import pytest
 from evenkeel.errors import BadInput, LandingError
 from evenkeel.pulsar.admin import Hop
 from evenkeel.sources import landing as landing_module
-from evenkeel.sources.headers import Header, read_header
 from evenkeel.sources.landing import Landing, milliseconds
-from evenkeel.sources.recordings import Recording, iso
+from evenkeel.sources.recordings import Header, Recording, iso, read_header
 from evenkeel.sources.writing import FolderStore, Head, SnapshotWriter, clear_abandoned
 
 NOON = datetime(2026, 3, 1, 12, 0, 0, 123456, tzinfo=UTC)

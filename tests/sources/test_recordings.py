@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from evenkeel.errors import BadInput
-from evenkeel.sources.headers import read_header
-from evenkeel.sources.recordings import Recording, cluster_name
+from evenkeel.sources.recordings import Recording, cluster_name, read_header
 from tests.pulsar.small_cluster import FINISHED_AT, SmallCluster
 
 RECORDINGS = Path(__file__).parent.parent / "recordings"

@@ -25,7 +25,7 @@ def main() -> int:
 
 
 def _fill_in() -> int:
-    from evenkeel.engine.server import engine_for
+    from evenkeel.spark.server import engine_for
 
     text = PAGE.read_text(encoding="utf-8")
     steps = steps_of(text)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from evenkeel.engine.code import source_root
+from evenkeel.spark.code import source_root
 from tests.tutorial.page import BrokenPage, Step, run
 
 CHECKOUT = Path(__file__).resolve().parents[2]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from evenkeel.engine.server import Engine
+from evenkeel.spark.server import Engine
 from tests.tutorial.page import BrokenPage, differences, figures_in, figures_told, steps_of
 from tests.tutorial.run import PAGE, run_all
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 TEXT = PAGE.read_text(encoding="utf-8")
 STEPS = steps_of(TEXT)
@@ -20,6 +20,7 @@ def came(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> list[list[
     return run_all(STEPS, tmp_path_factory.mktemp("tutorial"), engine.url)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("number", range(len(STEPS)), ids=lambda n: f"{n + 1}-{STEPS[n].name}".replace(" ", "-"))
 def test_the_step_prints_what_the_page_shows(number: int, came: list[list[str] | BrokenPage]) -> None:
     printed = came[number]

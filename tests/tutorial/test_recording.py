@@ -10,9 +10,8 @@ import pytest
 
 from evenkeel.pulsar.answers import Answer, Answers
 from evenkeel.pulsar.observed import observe
-from evenkeel.pulsar.view import View
-from evenkeel.sources.headers import utc
-from evenkeel.sources.recordings import Recording, cluster_name, requests_of
+from evenkeel.pulsar.snapshot import View
+from evenkeel.sources.recordings import Recording, cluster_name, requests_of, utc
 from tests.tutorial.run import RECORDING
 from tests.tutorial.snapshots import write
 from tests.tutorial.thrash import AFTER, BEFORE, CHANGED_AT, CLUSTER, HOT, MOMENTS, Moment, course

@@ -14,19 +14,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from evenkeel.decisions.bundles import (
-    boundary_text,
-    bundle_name,
-    bundle_of,
-    initial_boundaries,
-    namespace_of,
-    ranges_of,
-)
-from evenkeel.decisions.topics import topic_hash
+from evenkeel.cycle import whole
+from evenkeel.model.bundles import boundary_text, bundle_name, bundle_of, initial_boundaries, namespace_of, ranges_of
+from evenkeel.model.topics import topic_hash
 from evenkeel.replay.fold import goes_to
 from evenkeel.replay.model import Cluster, Fit, Topic
-from evenkeel.rounds import reading, whole
-from evenkeel.rounds.shared import SharedRows
+from evenkeel.rounds import reading
+from evenkeel.rounds.memo import SharedRows
 from evenkeel.settings import resolve
 
 SEED = 17

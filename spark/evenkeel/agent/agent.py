@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import logging
 import random
+import signal
 import threading
 import time
 from collections.abc import Callable
 from datetime import timedelta
+from types import FrameType
 
-from evenkeel.agent.carrier import Carrier
-from evenkeel.agent.clerk import Clerk
-from evenkeel.agent.clock import QueueClock
-from evenkeel.agent.errors import AgentError, LedgerError
-from evenkeel.agent.handling import Gone, Handling, Later, seconds_up
-from evenkeel.agent.intake import Intake, Left
-from evenkeel.agent.lanes import Lanes
+from evenkeel.agent.executor import Carrier
 from evenkeel.agent.ledger import Ledger
-from evenkeel.agent.pause import Pause
-from evenkeel.agent.settings import AgentSettings
+from evenkeel.agent.processor import Gone, Handling, Later, seconds_up
+from evenkeel.agent.receiver import Intake, Left
+from evenkeel.agent.reporter import Clerk
+from evenkeel.agent.settings import AgentError, AgentSettings, LedgerError, Pause, QueueClock
 from evenkeel.agent.trouble import Trouble
-from evenkeel.sinks.pacing import Pace
-from evenkeel.sinks.queue.errors import QueueError, QueueRefused
-from evenkeel.sinks.queue.fifo import MOST_IN_BATCH, Fifo
+from evenkeel.agent.work_queue import Lanes
+from evenkeel.steering.pulsar_admin import Pace
+from evenkeel.steering.queue.fifo import MOST_IN_BATCH, Fifo, QueueError, QueueRefused
 
 LOG = logging.getLogger(__name__)
 MOST_IN_HAND = 40
@@ -240,3 +238,41 @@ class Agent:
             except (QueueError, LedgerError) as error:
                 LOG.warning("a command could not be given back; the queue gives it out again by itself: %s", error)
             self._lanes.forget(hand)
+
+
+# Running an agent as a process: SIGTERM and Ctrl-C let it finish what is under way, then end it.
+
+SIGNAL_TICK_SECONDS = 0.2
+
+
+def serve(agent: Agent) -> None:
+    """Runs the agent until it ends by itself or a signal asks for it; raises what it raises. For the main thread.
+
+    The agent works in a thread of its own: a handler runs between two steps of the main thread, which must hold no lock
+    then that the handler needs.
+    """
+    asked: list[int] = []
+    raised: list[BaseException] = []
+
+    def handler(number: int, _frame: FrameType | None) -> None:
+        asked.append(number)
+
+    def run() -> None:
+        try:
+            agent.run()
+        except BaseException as error:
+            raised.append(error)
+
+    before = {number: signal.signal(number, handler) for number in (signal.SIGTERM, signal.SIGINT)}
+    thread = threading.Thread(target=run, name="agent")
+    try:
+        thread.start()
+        while thread.is_alive():
+            thread.join(SIGNAL_TICK_SECONDS)
+            if asked:
+                agent.stop()
+    finally:
+        for number, former in before.items():
+            signal.signal(number, former)
+    if raised:
+        raise raised[0]

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import logging
+import threading
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from evenkeel.agent.errors import AgentError
-from evenkeel.sinks import LONGEST_REQUEST_S
+from evenkeel.errors import EvenkeelError
+from evenkeel.steering.outcome import LONGEST_REQUEST_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,4 +47,84 @@ class AgentSettings:
 
     @property
     def longest_request(self) -> timedelta:
+        """The longest time that a request to a broker may take."""
         return timedelta(seconds=self.longest_request_s)
+
+
+# What can go wrong in an agent.
+
+
+class AgentError(EvenkeelError):
+    """The agent cannot work, or must not go on."""
+
+
+class LedgerError(AgentError):
+    """The ledger is another agent's, another cluster's, damaged, or cannot be written; without it nothing is sent."""
+
+
+# The agent's time: this machine's clock, corrected to the queue's where the two are far apart.
+
+LOG = logging.getLogger(__name__)
+# An HTTP date has whole seconds, and an answer takes its time: less than this is no difference.
+TOLERATED = timedelta(seconds=5)
+WORTH_SAYING = timedelta(seconds=30)
+
+
+def elapsed() -> float:
+    """Seconds on a clock that nobody sets; it goes on while the machine sleeps, where the system has such a one."""
+    boot = getattr(time, "CLOCK_BOOTTIME", None)
+    return time.monotonic() if boot is None else time.clock_gettime(boot)
+
+
+class QueueClock:
+    """Tells the time; `heard` is fed with the dates of the queue's answers."""
+
+    def __init__(self, own: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+        self._own = own
+        self._lock = threading.Lock()
+        self._ahead = timedelta(0)
+
+    def now(self) -> datetime:
+        """The moment by the queue's clock, as far as it is known."""
+        return self._own() + self._ahead
+
+    def heard(self, date: datetime, seconds: float) -> None:
+        """An answer that took so long carried this date, cut to the second."""
+        if seconds > TOLERATED.total_seconds():
+            return  # a long poll's date is that of its end or of its beginning, who knows
+        ahead = date + timedelta(milliseconds=500) - (self._own() - timedelta(seconds=seconds / 2))
+        ahead = ahead if abs(ahead) > TOLERATED else timedelta(0)
+        with self._lock:
+            changed, self._ahead = abs(ahead - self._ahead), ahead
+        if changed > WORTH_SAYING:
+            LOG.warning("this machine's clock is %+.0f s off the queue's; the queue's counts", -ahead.total_seconds())
+
+
+# Whether the agent may send: a file on this machine, and the controls that came over the queue.
+
+MOST_CHARACTERS = 200
+
+
+class Pause:
+    """Asked before every command, so that a pause holds in the middle of a publish."""
+
+    def __init__(self, file: Path | None, marked: Callable[[], str | None]) -> None:
+        """`file`: while it exists, the agent is paused; `marked`: what the ledger's newest control says."""
+        self._file = file
+        self._marked = marked
+
+    def reason(self) -> str | None:
+        """Why nothing may be sent now, or None."""
+        return self._by_file() or self._marked()
+
+    def _by_file(self) -> str | None:
+        if self._file is None:
+            return None
+        try:
+            with self._file.open(encoding="utf-8", errors="replace") as file:
+                line = file.read(MOST_CHARACTERS).strip().partition("\n")[0].strip()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:  # it may well be there: a stop switch that cannot be read is on
+            return f"paused: the file {self._file} cannot be read ({type(error).__name__})"
+        return f"paused by the file {self._file}" + (f": {line}" if line else "")

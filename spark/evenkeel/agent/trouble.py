@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-import random
+
+from evenkeel.retrying import Doubling
 
 LOG = logging.getLogger(__name__)
-FIRST_SECONDS = 1.0
-LONGEST_SECONDS = 60.0
+PAUSE = Doubling(first_s=1.0, longest_s=60.0, least=0.75, most=1.25)
 
 
 class Trouble:
@@ -24,8 +24,8 @@ class Trouble:
 
     def failed(self, error: Exception) -> float:
         """Notes a failure and gives the seconds to wait before the next try."""
-        pause: float = min(LONGEST_SECONDS, FIRST_SECONDS * 2.0 ** min(self._failures, 10)) * random.uniform(0.75, 1.25)
         self._failures += 1
+        pause = PAUSE(self._failures)
         LOG.warning("%s: %s; trying again in %.0f s", self._what, error, pause)
         return pause
 

@@ -1,0 +1,1 @@
+"""The Delta tables: their schemas, how rows are appended and read, digests, and the chain of manifests."""

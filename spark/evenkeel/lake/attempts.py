@@ -5,11 +5,10 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from evenkeel.engine.flat import any_of
 from evenkeel.handover import Predecessor
 from evenkeel.lake.manifest import writes_of
 from evenkeel.lake.store import Lake
-from evenkeel.lake.times import iso, moment
+from evenkeel.spark.sql import any_of, iso, moment
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -1,38 +1,30 @@
-"""Pauses of clusters, and the lease that makes one publisher at a time.
-
-A lease is taken by a row whose token is one above the last holder's. The last row is read in the very statement that
-appends, under Serializable isolation: of two publishers at once one conflicts and looks again. It has an end by the
-holder's clock and is renewed while commands go out; who finds a higher token than its own has lost it and stops.
-"""
+"""Pauses of clusters, approvals of plans, and the lease that makes one publisher at a time."""
 
 from __future__ import annotations
 
 import json
 import logging
 import os
-import random
 import socket
-import time
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from evenkeel.lake.commits import newest_version
-from evenkeel.lake.conflicts import is_conflict
+from evenkeel.lake.delta_log import newest_version, until_committed
+from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake
-from evenkeel.lake.tables import TABLES
-from evenkeel.lake.times import with_moments
+from evenkeel.spark.sql import with_moments
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
 
 log = logging.getLogger(__name__)
 
 PAUSE, RESUME, LEASE = "pause", "resume", "lease"
 TAKEOVER, HANDBACK = "takeover", "handback"
-_TRIES = 30
 _COLUMNS = ("cluster", "kind", "at", "by", "reason", "token", "until", "switches")
 
 
@@ -135,15 +127,11 @@ def _step(
     *,
     only_own: bool = False,
 ) -> None:
-    for attempt in range(1, _TRIES + 1):
-        try:
-            _append_step(spark, lake, clusters, holder, length, only_own=only_own)
-            return
-        except Exception as error:
-            if attempt == _TRIES or not is_conflict(error):
-                raise
-            log.info("another publisher took a step first; looking again (%d of %d)", attempt, _TRIES)
-            time.sleep(random.uniform(0.0, 0.2 * attempt))
+    until_committed(
+        lambda: _append_step(spark, lake, clusters, holder, length, only_own=only_own),
+        log,
+        "another publisher took a step first; looking again",
+    )
 
 
 def _append_step(
@@ -180,3 +168,26 @@ def _rows(spark: SparkSession, lake: Lake, clusters: Sequence[str], kinds: Seque
 
 def _frame(spark: SparkSession, rows: Sequence[tuple[Any, ...]]) -> DataFrame:
     return spark.createDataFrame(list(rows), TABLES["controls"].struct_type())
+
+
+# Operators' answers to plans.
+
+APPROVED, REJECTED = "approved", "rejected"
+
+
+def answer_row(
+    cluster: str, plan_id: str, answer: str, by: str, note: str | None = None, at: datetime | None = None
+) -> dict[str, Any]:
+    """The row of an answer, given `at` that moment or now; the last one to a plan holds."""
+    given = at or datetime.now(UTC)
+    return {"cluster": cluster, "plan_id": plan_id, "answer": answer, "by": by, "at": given, "note": note}
+
+
+def answers(spark: SparkSession, lake: Lake, plan_ids: Sequence[str]) -> list[dict[str, Any]]:
+    """All answers to these plans, with `at` as an aware datetime."""
+    if newest_version(lake.path("approvals")) == 0:
+        return []
+    from pyspark.sql import functions as F
+
+    rows = spark.read.format("delta").load(lake.path("approvals")).where(F.col("plan_id").isin(list(plan_ids)))
+    return with_moments(rows, ("at",))

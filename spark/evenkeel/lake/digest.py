@@ -1,17 +1,20 @@
-"""A digest of rows that does not depend on their order, their files or their partitions.
-
-Each row becomes canonical JSON, its SHA-256 is cut into four lanes of 60 bits, and the lanes are summed as exact
-numbers: a multiset hash. It is computed in the very job that writes the rows, so it costs no second pass.
-"""
+"""A digest of rows that does not depend on their order, their files or their partitions."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
+
+from evenkeel.lake.schema import STAMP_NAMES
+from evenkeel.lake.schemas import TABLES
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
 
 _LANES = 4
 _HEX_PER_LANE = 15
@@ -78,3 +81,60 @@ def rows_and_digest(metrics: Mapping[str, Any], n: int) -> tuple[int, str]:
 def text_of_lanes(rows: int, sums: Sequence[int] = (0,) * _LANES) -> str:
     """The digest of a number of rows whose lanes have these sums, 64 hex digits."""
     return hashlib.sha256(":".join(map(str, (rows, *sums))).encode()).hexdigest()
+
+
+# Digests of rows, as they are listed in manifests, computed anew for many writes or attempts at once.
+
+Content = tuple[int, str]
+"""Rows, and their digest."""
+
+
+def with_row_digest(frame: DataFrame, table: str, version: int) -> DataFrame:
+    """The rows with `ROW_DIGEST`, over the columns that the table had in a schema version."""
+    columns = {column.name: column for column in TABLES[table].columns}
+    covered = [name for name in TABLES[table].names_at(version) if name not in STAMP_NAMES]
+    typed = frame.withColumns({name: frame[name].cast(columns[name].type) for name in covered})
+    return typed.withColumn(ROW_DIGEST, row_digest(covered))
+
+
+def contents(frame: DataFrame, table: str, version: int, by: Sequence[str]) -> dict[tuple[str, ...], Content]:
+    """Rows and digest of each value of the `by` columns."""
+    from pyspark.sql import functions as F
+
+    grouped = with_row_digest(frame, table, version).groupBy(*by).agg(F.count("*").alias("rows"), *lane_sums("lane"))
+    found = {}
+    for row in grouped.collect():
+        told = row.asDict()
+        rows = int(told["rows"])
+        found[tuple(told[name] for name in by)] = (rows, text_of_lanes(rows, read_lanes(told, "lane")))
+    return found
+
+
+def nothing() -> Content:
+    """The content of a write without rows."""
+    return 0, text_of_lanes(0)
+
+
+# Metrics of the rows that a write writes, taken in the very job that writes them.
+
+
+def observed(
+    frame: DataFrame, metrics: Sequence[Column], name: str
+) -> tuple[DataFrame, Callable[[DataFrame], Mapping[str, Any]]]:
+    """The frame with its metrics observed, and what gives their values once a frame made of it was written.
+
+    Spark Connect's `Observation` asks the server first whether the frame is a stream, which means analysing it once
+    more; a name instead of an object asks nothing.
+    """
+    from pyspark.sql import Observation
+    from pyspark.sql.connect.dataframe import DataFrame as ConnectFrame
+
+    if isinstance(frame, ConnectFrame):
+        return frame.observe(name, *metrics), lambda written: _told(written, name)
+    observation = Observation(name)
+    return frame.observe(observation, *metrics), lambda _written: observation.get
+
+
+def _told(written: DataFrame, name: str) -> Mapping[str, Any]:
+    info = written.executionInfo
+    return dict(info.flows)[name] if info is not None else {}

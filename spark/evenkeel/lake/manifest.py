@@ -10,19 +10,16 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import random
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from evenkeel.errors import LakeError
 from evenkeel.handover import DataFile, Write
-from evenkeel.lake.commits import local_log
-from evenkeel.lake.conflicts import is_conflict
+from evenkeel.lake.delta_log import local_log, until_committed
+from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake
-from evenkeel.lake.tables import TABLES
-from evenkeel.lake.times import is_one_of
+from evenkeel.spark.sql import is_one_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -34,7 +31,6 @@ CYCLES = TABLES["cycles"]
 _CHAINED = frozenset({"sequence", "attempt", "previous_digest", "manifest_digest"})
 # Not part of what an attempt is: the clock, and where the row came to stand.
 _OUTSIDE_THE_BODY = _CHAINED | {"body_digest", "recorded_at", "cycle_date", "write_id"}
-_TRIES = 30
 
 
 def body_digest(row: Mapping[str, Any]) -> str:
@@ -57,15 +53,11 @@ def append_manifests(spark: SparkSession, lake: Lake, rows: Sequence[dict[str, A
     if not rows:
         return
     _demand_one_attempt_each(rows)
-    for attempt in range(1, _TRIES + 1):
-        try:
-            _append_on_head(spark, lake, rows)
-            return
-        except Exception as error:
-            if attempt == _TRIES or not is_conflict(error):
-                raise
-            log.info("another publisher, or upkeep, came first; trying again (%d of %d)", attempt, _TRIES)
-            time.sleep(random.uniform(0.0, 0.2 * attempt))
+    until_committed(
+        lambda: _append_on_head(spark, lake, rows),
+        log,
+        "another publisher, or upkeep, came first; trying again",
+    )
 
 
 def _demand_one_attempt_each(rows: Sequence[dict[str, Any]]) -> None:

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from evenkeel.lake.commits import newest_version
+from evenkeel.lake.delta_log import newest_version
 from evenkeel.lake.store import Lake
-from evenkeel.lake.times import moment, with_moments
+from evenkeel.spark.sql import moment, with_moments
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -52,6 +52,7 @@ class Table:
     serializable: bool = False
 
     def column_names(self) -> tuple[str, ...]:
+        """The names of the columns, in order."""
         return tuple(column.name for column in self.columns)
 
     def names_at(self, version: int) -> tuple[str, ...]:

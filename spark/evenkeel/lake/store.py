@@ -1,8 +1,4 @@
-"""The lake: Delta tables by path under one root, written by appends only.
-
-A task's rows are invisible to readers until a manifest in `cycles` lists their write id (`lake.manifest`). So a write
-is a blind append that never conflicts, a killed try leaves rows that nobody reads, and nothing is ever overwritten.
-"""
+"""The lake: Delta tables by path under one root, written by appends only."""
 
 from __future__ import annotations
 
@@ -14,18 +10,26 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from evenkeel.engine.code import code_digest, code_version
 from evenkeel.handover import Handover, Write
-from evenkeel.lake.commits import added_files, committed_files, committed_version, newest_version, table_exists
-from evenkeel.lake.conflicts import is_conflict
-from evenkeel.lake.observing import observed
-from evenkeel.lake.schema import STAMP_NAMES, Table, column_definition, sql_text
-from evenkeel.lake.tables import OF_RECORD, TABLES
-from evenkeel.lake.upgrading import upgrade
-from evenkeel.lake.versions import version_days, version_properties
+from evenkeel.lake.delta_log import (
+    added_files,
+    committed_files,
+    committed_version,
+    newest_version,
+    table_exists,
+    until_committed,
+    version_days,
+    version_properties,
+)
+from evenkeel.lake.digest import observed
+from evenkeel.lake.schema import STAMP_NAMES, Column, Table, column_definition, sql_text
+from evenkeel.lake.schemas import OF_RECORD, TABLES
+from evenkeel.retrying import at_once
+from evenkeel.spark.code import code_digest, code_version
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
 
 log = logging.getLogger(__name__)
 
@@ -51,6 +55,7 @@ class Lake:
         self.root = root.rstrip("/") if "://" in root else str(Path(root).absolute())
 
     def path(self, table: str) -> str:
+        """The path or URL of a table."""
         return f"{self.root}/{table}"
 
     def ensure_tables(self, spark: SparkSession, names: Iterable[str] | None = None) -> None:
@@ -210,11 +215,36 @@ def commit_metadata(handover: Handover, task: str, write_id: str, reads: Sequenc
 
 def _committed(append: Callable[[], None]) -> None:
     """Appends, and once more where upkeep changed a property of the table meanwhile: such a try has left nothing."""
-    for attempt in range(1, _TRIES + 1):
-        try:
-            append()
-            return
-        except Exception as error:
-            if attempt == _TRIES or not is_conflict(error):
-                raise
-            log.info("the table changed under an append; trying again (%d of %d)", attempt, _TRIES)
+    until_committed(append, log, "the table changed under an append; trying again", tries=_TRIES, pause=at_once)
+
+
+# Lakes of earlier schema versions: columns that joined since are added, and no row is ever rewritten.
+
+
+def upgrade(spark: SparkSession, tables: Iterable[tuple[Table, str]]) -> None:
+    """Adds to each table (with its path) the columns that it lacks; safe with several callers at once.
+
+    Only tables that ever got a column are looked at.
+    """
+    for table, path in tables:
+        if any(column.since > 1 for column in table.columns):
+            _upgrade(spark, table, path)
+
+
+def _upgrade(spark: SparkSession, table: Table, path: str) -> None:
+    missing = _missing(spark, table, path)
+    if not missing:
+        return
+    log.info("adding %s to table %s", ", ".join(column.name for column in missing), table.name)
+    added = ", ".join(column_definition(column) for column in missing)
+    try:
+        spark.sql(f"ALTER TABLE delta.`{path}` ADD COLUMNS ({added})").collect()
+    except Exception:
+        # Two tasks may upgrade at once; whoever comes second finds the columns there.
+        if _missing(spark, table, path):
+            raise
+
+
+def _missing(spark: SparkSession, table: Table, path: str) -> list[Column]:
+    there = set(spark.read.format("delta").load(path).columns)
+    return [column for column in table.columns if column.name not in there]

@@ -1,12 +1,15 @@
-"""Answers of Pulsar's admin API, and which of several answers to the same question counts."""
+"""Answers of Pulsar's admin API: what was asked, which answer counts, and what its text holds."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime
-
-from evenkeel.pulsar.paths import BROKER_SCOPED, Kind, Subject, subject_of
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from typing import Any, Literal
+from urllib.parse import unquote
 
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
@@ -31,6 +34,7 @@ class Answer:
 
     @property
     def is_redirect(self) -> bool:
+        """Whether the broker answered with a redirect."""
         return self.status in REDIRECTS
 
     @property
@@ -85,3 +89,353 @@ class Answers:
 def _asked(answer: Answer) -> Subject:
     subject = subject_of(answer.path)
     return Subject(subject.kind, answer.broker) if subject.kind in BROKER_SCOPED else subject
+
+
+# What a path of the admin API asks for (Pulsar 4.0 and 4.2, `/admin/v2`).
+
+PREFIX = "/admin/v2/"
+
+
+class Kind(StrEnum):
+    """What an answer is about; the name that goes with it stands behind the colon."""
+
+    BROKERS = "available brokers: cluster, or nothing for the own one"
+    LEADER = "leader of the load manager"
+    CLUSTERS = "clusters"
+    LOAD_REPORT = "load report: broker asked"
+    TOPIC_FIGURES = "figures of loaded topics: broker asked"
+    METRICS = "metrics: broker asked"
+    VERSION = "version: broker asked"
+    CONFIGURATION = "effective configuration: broker asked"
+    OWNED = "owned bundles: cluster and broker id"
+    DOMAINS = "failure domains: cluster"
+    ISOLATION = "isolation policies: cluster"
+    NAMESPACES = "namespaces: tenant"
+    POLICIES = "policies: namespace"
+    BUNDLES = "bundle boundaries: namespace"
+    GROUP = "anti-affinity group: namespace"
+    TOPIC_LIST = "topics known: domain and namespace"
+    OTHER = "anything else: path"
+
+
+BROKER_SCOPED = frozenset({Kind.LOAD_REPORT, Kind.TOPIC_FIGURES, Kind.METRICS, Kind.VERSION, Kind.CONFIGURATION})
+"""Kinds that only tell of the broker that was asked."""
+
+TOPIC_SIZED = frozenset({Kind.TOPIC_FIGURES, Kind.TOPIC_LIST})
+"""Kinds whose answers grow with the number of topics: read by Spark, never collected."""
+
+_FIXED = {
+    "brokers": Kind.BROKERS,
+    "brokers/leaderBroker": Kind.LEADER,
+    "brokers/version": Kind.VERSION,
+    "brokers/configuration/runtime": Kind.CONFIGURATION,
+    "broker-stats/load-report": Kind.LOAD_REPORT,
+    "broker-stats/topics": Kind.TOPIC_FIGURES,
+    "broker-stats/metrics": Kind.METRICS,
+    "clusters": Kind.CLUSTERS,
+}
+_NO_CLUSTER = frozenset({"health", "ready", "configuration", "internal-configuration", "backlog-quota-check"})
+_OF_CLUSTER = {"failureDomains": Kind.DOMAINS, "namespaceIsolationPolicies": Kind.ISOLATION}
+_OF_NAMESPACE = {"bundles": Kind.BUNDLES, "antiAffinity": Kind.GROUP}
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What a question is about: its kind and, where several can be asked, the name of the one."""
+
+    kind: Kind
+    name: str = ""
+
+
+def subject_of(path: str) -> Subject:
+    """What `path` asks for. Segments are percent-decoded; a path that is not known is of the kind OTHER."""
+    plain, _, query = path.partition("?")
+    rest = plain.removeprefix(PREFIX).rstrip("/")
+    if rest in _FIXED:
+        return Subject(_FIXED[rest])
+    parts = [unquote(part) for part in rest.split("/")]
+    return _of_parts(parts, query) or Subject(Kind.OTHER, path)
+
+
+def owned_by(cluster: str, broker: str) -> str:
+    """The name of the OWNED subject of a broker."""
+    return f"{cluster} {broker}"
+
+
+def _of_parts(parts: list[str], query: str) -> Subject | None:
+    match parts:
+        case ["brokers", cluster] if cluster not in _NO_CLUSTER:
+            return Subject(Kind.BROKERS, cluster)
+        case ["brokers", cluster, broker, "ownedNamespaces"]:
+            return Subject(Kind.OWNED, owned_by(cluster, broker))
+        case ["clusters", cluster, what] if what in _OF_CLUSTER:
+            return Subject(_OF_CLUSTER[what], cluster)
+        case ["namespaces", tenant]:
+            return Subject(Kind.NAMESPACES, tenant)
+        case ["namespaces", tenant, namespace]:
+            return Subject(Kind.POLICIES, f"{tenant}/{namespace}")
+        # With a query it is the list of a group's namespaces, and the first segment is a cluster.
+        case ["namespaces", tenant, namespace, leaf] if leaf in _OF_NAMESPACE and not query:
+            return Subject(_OF_NAMESPACE[leaf], f"{tenant}/{namespace}")
+        case ["persistent" | "non-persistent" as domain, tenant, namespace]:
+            return Subject(Kind.TOPIC_LIST, f"{domain}://{tenant}/{namespace}")
+    return None
+
+
+# Reading an answer's text: what it holds, or in plain words why it holds nothing.
+
+Outcome = Literal["read", "nothing", "no_answer", "unreadable"]
+
+RECORD_CHARACTERS = 2_000
+HTML_PAGE = "html_page"
+UNREADABLE_JSON = "unreadable_json"
+
+_REASON_CHARACTERS = 300
+_PAGE_STARTS = ("<!doctype", "<html", "<?xml")
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """A record set aside: the table it was meant for, its place in the snapshot, the rule, why, and the record."""
+
+    rejected_from: str
+    place: str
+    rule: str
+    reason: str
+    record: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What an answer says: `read` with a value, `nothing` (Pulsar says that there is none), `no_answer`, `unreadable`.
+
+    `rule` names what is wrong with the text itself, where it is to be set aside.
+    """
+
+    outcome: Outcome
+    value: Any = None
+    reason: str | None = None
+    rule: str | None = None
+
+    @property
+    def is_read(self) -> bool:
+        """Whether the answer was read and has a value."""
+        return self.outcome == "read"
+
+
+def read_json(answer: Answer | None, expected: type, *, nothing_at: tuple[int, ...] = ()) -> Reading:
+    """The JSON of an answer, of the type expected; statuses in `nothing_at` and 204 say that there is none."""
+    refused = _refused(answer, nothing_at)
+    if refused is not None or answer is None:
+        return refused or not_asked()
+    try:
+        value = json.loads(answer.body or "")
+    except (ValueError, RecursionError) as error:
+        reason = f"it is no JSON or ends too early ({getattr(error, 'msg', error)})"
+        return Reading("unreadable", reason=reason, rule=UNREADABLE_JSON)
+    if not isinstance(value, expected):
+        reason = f"it is a JSON {_word(type(value))} where {_word(expected)} is due"
+        return Reading("unreadable", reason=reason, rule=UNREADABLE_JSON)
+    return Reading("read", value)
+
+
+def read_text(answer: Answer | None) -> Reading:
+    """The plain text of an answer, unaltered (quotes around it belong to it); an empty one says that there is none."""
+    refused = _refused(answer, (), is_text=True)
+    if refused is not None or answer is None:
+        return refused or not_asked()
+    return Reading("read", answer.body) if answer.body else Reading("nothing")
+
+
+def not_asked() -> Reading:
+    """The reading of a question that the snapshot does not contain."""
+    return Reading("no_answer", reason="it was not asked")
+
+
+def rejection(reading: Reading, answer: Answer, table: str) -> Rejection | None:
+    """The record to set aside where the text itself is at fault; None where there simply is no answer."""
+    if reading.rule is None:
+        return None
+    return Rejection(table, place_of(answer), reading.rule, _sentence(reading, answer), excerpt(answer.body))
+
+
+def place_of(answer: Answer) -> str:
+    """Broker and path: where in the snapshot an answer stands."""
+    return f"{answer.broker} {answer.path}"
+
+
+def excerpt(text: str | None) -> str | None:
+    """The first 2,000 characters."""
+    return None if text is None else text[:RECORD_CHARACTERS]
+
+
+def _sentence(reading: Reading, answer: Answer) -> str:
+    return f"{place_of(answer)}: {reading.reason}; what it would have told is unknown in this cycle"
+
+
+def _refused(answer: Answer | None, nothing_at: tuple[int, ...], *, is_text: bool = False) -> Reading | None:
+    if answer is None:
+        return not_asked()
+    if answer.status == 0:
+        return Reading("no_answer", reason=f"no HTTP answer ({_first_line(answer.body)})")
+    if answer.is_redirect:
+        return Reading("no_answer", reason=f"redirected to {answer.location}, which did not answer")
+    if _is_page(answer.body or "", is_text=is_text):
+        return Reading("no_answer", reason=f"answered {answer.status} with an HTML page", rule=HTML_PAGE)
+    if answer.status == 204 or answer.status in nothing_at:
+        return Reading("nothing")
+    if not 200 <= answer.status < 300:
+        return Reading("no_answer", reason=f"answered {answer.status}: {server_reason(answer.body)}")
+    return None
+
+
+def _is_page(body: str, *, is_text: bool) -> bool:
+    """No JSON starts with `<`; a name may, but not as a page does."""
+    start = body.lstrip()[:20].lower()
+    return start.startswith(_PAGE_STARTS if is_text else "<")
+
+
+def server_reason(body: str | None) -> str:
+    """What Pulsar gives as the reason of an error, without the stack trace it sends along."""
+    try:
+        reason = json.loads(body or "")["reason"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return _first_line(body)
+    lines = [line.strip() for line in str(reason).splitlines() if line.strip()]
+    messages = [line.removeprefix("Message:").strip() for line in lines if line.startswith("Message:")]
+    return _short(messages[0] if messages else " ".join(lines[:1]))
+
+
+def _first_line(text: str | None) -> str:
+    lines = (text or "").strip().splitlines()
+    return _short(lines[0]) if lines else "no text"
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _REASON_CHARACTERS else text[: _REASON_CHARACTERS - 1] + "…"
+
+
+def _word(kind: type) -> str:
+    words = {
+        dict: "an object",
+        list: "an array",
+        str: "a text",
+        int: "a number",
+        float: "a number",
+        bool: "a truth value",
+    }
+    return words.get(kind, "null")
+
+
+# Members of a JSON object by type: a figure is read, is not there, or is set aside; it never becomes 0.
+
+UNREADABLE_FIGURE = "unreadable_figure"
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_LONG = 2**63
+# Pulsar's JSON writes what is no number as text.
+_NO_NUMBERS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+
+
+class Members:
+    """Typed access to the members of `body`; what is of another type is NULL and goes into `rejections`.
+
+    NaN, infinite and negative numbers are kept as they came: whether they can be is for `validate` to say.
+    """
+
+    def __init__(self, body: Mapping[str, Any], table: str, place: str, rejections: list[Rejection]) -> None:
+        self._body, self._table, self._place, self._rejections = body, table, place, rejections
+        self.used: set[str] = set()
+
+    def inside(self, name: str) -> Members:
+        """The members of the object `name`; no members where it is not there or is something else."""
+        value = self._take(name)
+        if value is not None and not isinstance(value, dict):
+            self._set_aside(name, value, "an object")
+        inner = value if isinstance(value, dict) else {}
+        return Members(inner, self._table, f"{self._place} {name}", self._rejections)
+
+    def number(self, name: str) -> float | None:
+        """A number; NaN and infinities are read from their text. None where it is missing or something else."""
+        value = self._take(name)
+        if isinstance(value, str) and value in _NO_NUMBERS:
+            return _NO_NUMBERS[value]
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            try:
+                return float(value)
+            except OverflowError:
+                pass
+        self._refuse(name, value, "a number")
+        return None
+
+    def count(self, name: str) -> int | None:
+        """A whole number of 64 bits; None where it is missing or something else."""
+        value = self._take(name)
+        if isinstance(value, int) and not isinstance(value, bool) and -_LONG <= value < _LONG:
+            return value
+        self._refuse(name, value, "a whole number of 64 bits")
+        return None
+
+    def flag(self, name: str) -> bool | None:
+        """True or false; None where it is missing or something else."""
+        value = self._take(name)
+        if isinstance(value, bool):
+            return value
+        self._refuse(name, value, "true or false")
+        return None
+
+    def text(self, name: str) -> str | None:
+        """A text; None where it is missing or something else."""
+        value = self._take(name)
+        if isinstance(value, str):
+            return value
+        self._refuse(name, value, "a text")
+        return None
+
+    def names(self, name: str) -> list[str] | None:
+        """A list of texts, sorted, each once."""
+        value = self._take(name)
+        if isinstance(value, list) and all(isinstance(item, str) for item in value):
+            return sorted(set(value))
+        self._refuse(name, value, "a list of texts")
+        return None
+
+    def moment(self, name: str) -> datetime | None:
+        """Milliseconds since 1970, as UTC."""
+        value = self._take(name)
+        if isinstance(value, int) and not isinstance(value, bool):
+            try:
+                return _EPOCH + timedelta(milliseconds=value)
+            except OverflowError:
+                pass
+        self._refuse(name, value, "a time in milliseconds")
+        return None
+
+    def names_inside(self) -> frozenset[str]:
+        """The names of all members."""
+        return frozenset(self._body)
+
+    def rest(self) -> str | None:
+        """JSON of the members that nobody asked for; None if there are none."""
+        left = {name: value for name, value in self._body.items() if name not in self.used}
+        return json.dumps(left, ensure_ascii=False, sort_keys=True, separators=(",", ":")) if left else None
+
+    def _take(self, name: str) -> Any:
+        self.used.add(name)
+        return self._body.get(name)
+
+    def _refuse(self, name: str, value: Any, due: str) -> None:
+        if value is not None:
+            self._set_aside(name, value, due)
+
+    def _set_aside(self, name: str, value: Any, due: str) -> None:
+        text = json.dumps(value, ensure_ascii=False)
+        self._rejections.append(
+            Rejection(
+                self._table,
+                f"{self._place} {name}",
+                UNREADABLE_FIGURE,
+                f"{self._place}: member {name} is {text[:60]} where {due} is due; the figure is unknown in this cycle",
+                excerpt(text),
+            )
+        )

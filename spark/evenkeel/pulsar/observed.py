@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from evenkeel.pulsar.brokers import REPORTED, Broker, brokers_answer, brokers_of, listed_brokers
-from evenkeel.pulsar.namespaces import namespaces_of
-from evenkeel.pulsar.ownership import ownership_of
-from evenkeel.pulsar.paths import Kind
-from evenkeel.pulsar.policies import policies_of
-from evenkeel.pulsar.reading import RECORD_CHARACTERS, Rejection
-from evenkeel.pulsar.view import Row, View
+from evenkeel.pulsar.answers import RECORD_CHARACTERS, Kind, Rejection
+from evenkeel.pulsar.broker_reports import REPORTED, Broker, brokers_answer, brokers_of, listed_brokers
+from evenkeel.pulsar.bundle_ownership import ownership_of
+from evenkeel.pulsar.cluster_policies import policies_of
+from evenkeel.pulsar.namespace_bundles import namespaces_of
+from evenkeel.pulsar.snapshot import Row, View
 
 NO_BROKERS = "no_brokers"
 NO_BROKER_ANSWERED = "no_broker_answered"
@@ -37,6 +36,7 @@ class Observed:
 
     @property
     def policies(self) -> dict[str, Any]:
+        """The sole row of `cluster_policies`."""
         return self.rows["cluster_policies"][0]
 
 

@@ -12,7 +12,7 @@ from evenkeel.replay.comparison import Comparison
 from evenkeel.replay.history import read_history
 from evenkeel.replay.open_loop import OpenLoop, Progress, replay
 from evenkeel.replay.variants import variants_of
-from evenkeel.times_given import FROM_TO
+from evenkeel.times import FROM_TO
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

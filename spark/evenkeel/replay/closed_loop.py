@@ -6,14 +6,23 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from evenkeel.replay.figures import FormerOwners, bounces, load_figures
-from evenkeel.replay.fold import CYCLES, DECISIONS, Made, goes_to, told_of, told_of_held
+from evenkeel.cycle import whole
+from evenkeel.publish.plan import GUARD_TABLE, Forecast
+from evenkeel.replay.fold import (
+    CYCLES,
+    DECISIONS,
+    FormerOwners,
+    Made,
+    bounces,
+    goes_to,
+    load_figures,
+    told_of,
+    told_of_held,
+)
 from evenkeel.replay.model import Cluster
 from evenkeel.replay.scenarios import Scenario
-from evenkeel.rounds import reading, whole
-from evenkeel.rounds.forecast import Forecast
-from evenkeel.rounds.plan_round import GUARD_TABLE
-from evenkeel.rounds.shared import SharedRows
+from evenkeel.rounds import reading
+from evenkeel.rounds.memo import SharedRows
 from evenkeel.settings import EffectiveSettings
 
 UNTOUCHED = "untouched"

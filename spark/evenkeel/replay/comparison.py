@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from evenkeel.decisions.amounts import percent
+from evenkeel.model.amounts import percent
 from evenkeel.replay.variants import RECORDED
 
 COLUMNS: Mapping[str, str] = {

@@ -1,22 +1,103 @@
-"""One variant after the other through one cycle after the other, each with the state that it left itself.
-
-Pure: rows in, rows out. A cycle's rows are read once for all variants.
-"""
+"""One variant after the other through one cycle after the other, each with the state that it left itself."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from evenkeel.replay.figures import FormerOwners, bounces, command_key, load_figures, owners_changed
+from evenkeel.cycle import whole
+from evenkeel.publish.commands import Wanted, wanted
+from evenkeel.publish.plan import GUARD_TABLE, Forecast, forecast_of
 from evenkeel.replay.variants import RECORDED
-from evenkeel.rounds import reading, whole
-from evenkeel.rounds.commands import Wanted, wanted
-from evenkeel.rounds.plan_round import GUARD_TABLE, forecast_of
+from evenkeel.rounds import reading
+from evenkeel.rounds.memo import SharedRows
 from evenkeel.rounds.reading import Row, Rows
-from evenkeel.rounds.shared import SharedRows
+
+BOUNCE_MS = 3_600_000
+"""A move back to an owner of this last while is a bounce."""
+
+Move = tuple[str, str | None, str | None]
+"""Bundle, the broker that it leaves, the broker where it would go."""
+
+
+@dataclass
+class FormerOwners:
+    """Who had a bundle of late: bundle -> owner -> when it last gave it away (epoch ms)."""
+
+    known: dict[str, dict[str, int]] = field(default_factory=dict)
+
+    def left(self, bundle: str, owner: str, at: int) -> None:
+        """Notes that the owner gives the bundle away."""
+        self.known.setdefault(bundle, {})[owner] = at
+
+    def is_bounce(self, bundle: str, destination: str | None, at: int) -> bool:
+        """Whether the destination had the bundle within the last hour."""
+        before = self.known.get(bundle, {}).get(destination or "")
+        return before is not None and at - before <= BOUNCE_MS
+
+    def forget(self, at: int) -> None:
+        """Drops what is older than an hour."""
+        if self.known:
+            kept = {b: {o: t for o, t in owners.items() if at - t <= BOUNCE_MS} for b, owners in self.known.items()}
+            self.known = {bundle: owners for bundle, owners in kept.items() if owners}
+
+
+def bounces(moves: Iterable[Move], former: FormerOwners, at: int) -> set[str]:
+    """The bundles that go back to an owner of the hour before; the moves are noted for later."""
+    moves = [*moves]
+    back = {bundle for bundle, _, destination in moves if former.is_bounce(bundle, destination, at)}
+    for bundle, source, _ in moves:
+        if source is not None:
+            former.left(bundle, source, at)
+    return back
+
+
+def load_figures(change: Forecast, limit: float) -> dict[str, Any]:
+    """The columns of `replay_cycles` about the brokers' load."""
+    after = [*change.after.values()]
+    return {
+        "moved_traffic_share": change.moved_share,
+        "before_max_usage": max(change.before.values(), default=None),
+        "after_max_usage": max(after, default=None),
+        "before_max_over_mean": change.before_max_over_mean,
+        "after_max_over_mean": change.after_max_over_mean,
+        "before_spread": spread(change.before.values()),
+        "after_spread": spread(after),
+        "over_limit": max(after) > limit if after else None,
+    }
+
+
+def spread(values: Iterable[float]) -> float | None:
+    """Standard deviation; None without values."""
+    found = sorted(values)
+    if not found:
+        return None
+    mean = math.fsum(found) / len(found)
+    return math.sqrt(math.fsum((value - mean) ** 2 for value in found) / len(found))
+
+
+def command_key(command: Mapping[str, Any], destination: str | None) -> tuple[Any, ...]:
+    """What makes two commands the same: kind, bundle, where it goes or is cut."""
+    if command["kind"] == "split":
+        return "split", command["bundle"], tuple(command["cuts"] or ())
+    return "unload", command["bundle"], destination
+
+
+def owners_changed(
+    before: Mapping[str, str | None], bundles: Sequence[str], owners: Sequence[str | None]
+) -> list[tuple[str, str]]:
+    """Bundles whose owner is another than in the cycle before, with the one they had."""
+    return [
+        (bundle, was)
+        for bundle, now in zip(bundles, owners, strict=True)
+        if (was := before.get(bundle)) is not None and now is not None and was != now
+    ]
+
+
+# One variant after the other through one cycle after the other, each with the state that it left itself.
 
 CYCLES, DECISIONS = "replay_cycles", "replay_decisions"
 Made = tuple[str, dict[str, Any]]
@@ -58,10 +139,12 @@ class Carried:
     former: FormerOwners = field(default_factory=FormerOwners)
 
     def to_json(self) -> dict[str, Any]:
+        """The members of a JSON object; `from_json` reads them."""
         return {"state": self.state, "former": self.former.known}
 
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> Carried:
+        """What `to_json` wrote."""
         return cls(list(body["state"]), FormerOwners(dict(body["former"])))
 
 

@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from evenkeel.audit.read import Attempt, Record, clusters_of
-from evenkeel.audit.read.record import FIRST_MOMENT, LAST_MOMENT
-from evenkeel.audit.verify.background import background_of
-from evenkeel.audit.verify.recorded import Background, again
 from evenkeel.errors import BadInput, LakeError, NoSuchCycle, SettingsError
 from evenkeel.lake.store import Lake
+from evenkeel.record.read import Attempt, Record, clusters_of
+from evenkeel.record.read.record import FIRST_MOMENT, LAST_MOMENT
+from evenkeel.record.verify.recorded_cycle import Background, again, background_of
 from evenkeel.settings import EffectiveSettings
-from evenkeel.times_given import FROM_TO, bounds_given
+from evenkeel.times import FROM_TO, bounds_given
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,11 +13,10 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from evenkeel.decisions.acts.act import acts_of
-from evenkeel.decisions.acts.settling import unsettled_bundles
-from evenkeel.decisions.averages import first_history, updated
-from evenkeel.decisions.bundles import boundary_text, bundle_name, namespace_of, range_of, ranges_of
-from evenkeel.decisions.load import BundleHistory, BundleStats
+from evenkeel.model.averages import first_history, updated
+from evenkeel.model.bundles import boundary_text, bundle_name, namespace_of, range_of, ranges_of
+from evenkeel.model.load import BundleHistory, BundleStats
+from evenkeel.model.past_commands import acts_of, unsettled_bundles
 from evenkeel.rounds.reading import Row
 from evenkeel.settings import Settings
 
@@ -39,6 +38,7 @@ class Fit:
     per_byte: float
 
     def usage(self, throughput: float) -> float:
+        """The usage (fraction, at least 0) of a broker at this throughput (byte/s in and out)."""
         return max(0.0, self.base + self.per_byte * throughput)
 
 

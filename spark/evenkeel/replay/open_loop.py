@@ -13,16 +13,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from evenkeel.audit.read import Attempt, chunked
-from evenkeel.engine.code import code_digest
-from evenkeel.engine.flat import united
+from evenkeel.cycle.projections import BUNDLES, columns_looked_at
+from evenkeel.cycle.whole import OBSERVED, STATE
 from evenkeel.handover import Write
+from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake
-from evenkeel.lake.tables import TABLES
+from evenkeel.publish.plan import GUARD_TABLE
+from evenkeel.record.read import Attempt, chunked
 from evenkeel.replay.comparison import Comparison
 from evenkeel.replay.fold import CYCLES, DECISIONS
 from evenkeel.replay.history import History, text_of
-from evenkeel.replay.packed import pack
 from evenkeel.replay.results import OPEN_LOOP, TABLES_OF_REPLAYS, append, put_on_record
 from evenkeel.replay.topics import (
     PERSISTENT,
@@ -34,11 +34,10 @@ from evenkeel.replay.topics import (
     topics_type,
 )
 from evenkeel.replay.variants import Variant, manager_of, settings_of
-from evenkeel.replay.worker import CARRIED, RESULT_SCHEMA, fold_function
-from evenkeel.rounds.looked_at import BUNDLES, columns_looked_at
-from evenkeel.rounds.plan_round import GUARD_TABLE
-from evenkeel.rounds.whole import OBSERVED, STATE
+from evenkeel.replay.worker import CARRIED, RESULT_SCHEMA, fold_function, pack
 from evenkeel.settings import EffectiveSettings
+from evenkeel.spark.code import runtime_of
+from evenkeel.spark.sql import united
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -177,8 +176,10 @@ def _job(
         for attempt in chunk
     }
     kinds = [kind for kind in (*OBSERVED, *_ACTING, *_OF_TOPICS) if kind != BUNDLES]
+    runtime = runtime_of(fold_function.__module__)
     body = {
-        "code": code_digest(),
+        "code": runtime.digest,
+        "files": runtime.files,
         "cluster": asked.history.cluster,
         "limit": limit,
         "schemas": {kind: _body_schema(kind).json() for kind in kinds},
@@ -196,7 +197,7 @@ def _states(
     """Attempt -> the state it started from, of those that do not stand on the attempt before them in the fold."""
     from pyspark.sql import functions as F
 
-    from evenkeel.engine.bodies import TO_JSON_OPTIONS, decoder
+    from evenkeel.spark.bodies import TO_JSON_OPTIONS, decoder
 
     reads: dict[str, list[Write]] = {}
     for attempt in chunk:
@@ -227,7 +228,7 @@ def _folded(
 ) -> DataFrame:
     from pyspark.sql import functions as F
 
-    from evenkeel.engine.grouped import run_kept
+    from evenkeel.spark.grouped import run_kept
 
     cluster = asked.history.cluster
     frames = [
@@ -282,7 +283,7 @@ def _frames(kept: DataFrame, replay_id: str) -> dict[str, DataFrame]:
     """The rows that the workers made, by table."""
     from pyspark.sql import functions as F
 
-    from evenkeel.engine.grouped import rows_of_output
+    from evenkeel.spark.grouped import rows_of_output
 
     mine: Column = F.lit(replay_id)
     return {

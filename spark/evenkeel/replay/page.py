@@ -7,8 +7,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from evenkeel.audit.report.charts import MOST_SERIES, Picture, configured, labels, picture, series_colors, time_axis
-from evenkeel.audit.report.page import render_template
+from evenkeel.record.report.charts import MOST_SERIES, Picture, configured, labels, picture, series_colors, time_axis
+from evenkeel.record.report.page import render_template
 from evenkeel.replay.comparison import SERIES, Comparison, Tally
 
 if TYPE_CHECKING:

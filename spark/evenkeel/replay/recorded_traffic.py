@@ -10,10 +10,10 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any
 
-from evenkeel.audit.read import read_rows_of
-from evenkeel.decisions.acts.settling import PERIODS
-from evenkeel.decisions.bundles import BundleRange, namespace_of, range_of
 from evenkeel.errors import BadInput
+from evenkeel.model.bundles import BundleRange, namespace_of, range_of
+from evenkeel.model.past_commands import PERIODS
+from evenkeel.record.read import read_rows_of
 from evenkeel.replay.history import History
 from evenkeel.replay.model import LAG_INTERVALS, Fit, Topic, fitted
 from evenkeel.replay.scenarios import Scenario
@@ -69,6 +69,7 @@ class Error:
     shift: Shift | None = None
 
     def sentence(self) -> str:
+        """The error in words, usage in percentage points."""
         told = (
             f"The model misses the recorded usage of a broker by {100 * self.usage:.2f} points on average "
             f"(guessing its mean: {100 * self.guess:.2f}) and max/mean by {self.max_over_mean:.3f}, over {self.points} "

@@ -12,15 +12,15 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from evenkeel.engine.code import code_digest, code_version
 from evenkeel.handover import ClusterCycle, Handover, Run, Snapshot, Write
-from evenkeel.lake.arrow import arrow_schema
 from evenkeel.lake.manifest import write_rows
+from evenkeel.lake.schemas import TABLES
+from evenkeel.lake.small_appends import arrow_schema
 from evenkeel.lake.store import Lake
-from evenkeel.lake.tables import TABLES
 from evenkeel.replay.comparison import Comparison
 from evenkeel.replay.fold import CYCLES, DECISIONS, Made
 from evenkeel.replay.history import text_of
+from evenkeel.spark.code import code_digest, code_version
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from evenkeel.decisions.bundles import HIGHEST_HASH, bundle_name, initial_boundaries, ranges_of
 from evenkeel.errors import BadInput
+from evenkeel.model.bundles import HIGHEST_HASH, bundle_name, initial_boundaries, ranges_of
 from evenkeel.replay.model import Fit, Topic
 
 BEGIN = datetime(2026, 1, 5, tzinfo=UTC)

@@ -11,16 +11,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from evenkeel.audit.read import Attempt
-from evenkeel.decisions.bundles import HIGHEST_HASH
-from evenkeel.decisions.splitting.when import bandwidth_limit
 from evenkeel.errors import LakeError
 from evenkeel.lake.schema import ddl_type
 from evenkeel.lake.store import Lake
-from evenkeel.rounds.split_round import BY_RANGE
+from evenkeel.model.bundles import HIGHEST_HASH
+from evenkeel.plan_splits.round import BY_RANGE
+from evenkeel.plan_splits.rules.bundle_splitter_task import bandwidth_limit
+from evenkeel.plan_splits.task import PERSISTENT_TYPE, TOPICS_TYPE, hashes_in, persistent_in, picks_by_topics
+from evenkeel.record.read import Attempt
+from evenkeel.rounds.frames import without_rejected
 from evenkeel.settings import Settings
-from evenkeel.tasks.checked import without_rejected
-from evenkeel.tasks.plan_splits import PERSISTENT_TYPE, TOPICS_TYPE, hashes_in, persistent_in, picks_by_topics
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

@@ -8,10 +8,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from evenkeel.errors import BadInput, SettingsError
-from evenkeel.rounds.supported import why_undecidable
 from evenkeel.settings import EffectiveSettings, contradictions
 from evenkeel.settings.key import Value
-from evenkeel.settings.pairs import FALLBACK_PLACEMENT, PLACEMENTS_OF, SHEDDER_AND_PLACEMENT, SHEDDERS_OF
+from evenkeel.settings.pairs import (
+    FALLBACK_PLACEMENT,
+    PLACEMENTS_OF,
+    SHEDDER_AND_PLACEMENT,
+    SHEDDERS_OF,
+    why_undecidable,
+)
 from evenkeel.settings.pairs import PLACEMENT as PLACEMENT_KEY
 from evenkeel.settings.pairs import SHEDDING as SHEDDING_KEY
 from evenkeel.settings.reading import check_allowed, coerce, known_key

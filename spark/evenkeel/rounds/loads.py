@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from evenkeel.decisions.load import LoadData
-from evenkeel.decisions.placement.ownership import Owned
-from evenkeel.decisions.placement.ownership import owned_of as owned_by_namespace
-from evenkeel.decisions.splitting.execute import NO_CUT
+from evenkeel.filters.ownership import Owned
+from evenkeel.filters.ownership import owned_of as owned_by_namespace
+from evenkeel.model.load import LoadData
 from evenkeel.rounds import reading
+from evenkeel.rounds.memo import once_for
 from evenkeel.rounds.reading import Rows
-from evenkeel.rounds.shared import once_for
+from evenkeel.split_algorithms.split_option import NO_CUT
 
 # Pulsar asked for the split and got none: by then the history was gone.
 FORGOTTEN_THOUGH_REFUSED = frozenset({"cut_outside_bundle", *NO_CUT})

@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from operator import itemgetter
 from typing import Any
 
-from evenkeel.decisions.bundles import parse_boundaries
-from evenkeel.decisions.load import (
+from evenkeel.model.averages import Figures, figures_of, first_history, summed
+from evenkeel.model.bundles import parse_boundaries
+from evenkeel.model.load import (
+    LONG_TERM_SAMPLES,
+    SHORT_TERM_SAMPLES,
     BrokerAverages,
     BrokerReport,
+    BundleHistory,
     BundleStats,
     IsolationPolicy,
+    MessageAverages,
     Policies,
     ResourceUsage,
 )
-from evenkeel.rounds import shared
-from evenkeel.rounds.histories import Histories
-from evenkeel.rounds.shared import once
+from evenkeel.model.past_commands import Act, acts_of
+from evenkeel.rounds import memo as shared
+from evenkeel.rounds.memo import once
 from evenkeel.settings import Settings, settings_in, simple_class_name
 
 Row = shared.Row
@@ -205,3 +211,88 @@ def _isolation_policy(body: Row) -> IsolationPolicy:
 
 def _texts(values: Iterable[Any] | None) -> tuple[str, ...]:
     return tuple(str(value) for value in values or ())
+
+
+# Averages of bundles, read from rows when somebody asks: most decisions look at few bundles of thousands.
+
+_FIGURES = ("msg_throughput_in", "msg_throughput_out", "msg_rate_in", "msg_rate_out")
+_SHORT, _LONG = (itemgetter(f"{term}_samples", *(f"{term}_{name}" for name in _FIGURES)) for term in ("short", "long"))
+_BOTH = itemgetter(*(f"{term}_{name}" for term in ("short", "long") for name in _FIGURES))
+_OF_A_STRANGER = figures_of(first_history())
+
+
+class Histories(Mapping[str, BundleHistory]):
+    """Bundle -> its history, of those that have had a sample. What was read stays, also for whoever sees fewer."""
+
+    def __init__(self, rows: Mapping[str, Row], read: dict[str, BundleHistory] | None = None) -> None:
+        self._rows = rows
+        self._read: dict[str, BundleHistory] = {} if read is None else read
+
+    def without(self, gone: Collection[str]) -> Histories:
+        """The same without some bundles."""
+        return Histories({bundle: row for bundle, row in self._rows.items() if bundle not in gone}, self._read)
+
+    def figures(self, bundle: str) -> Figures:
+        """The averages of one bundle, without making a history of them; a stranger's are assumed."""
+        row = self._rows.get(bundle)
+        if row is None:
+            return _OF_A_STRANGER
+        found: Figures = _BOTH(row)
+        return found
+
+    def long_term(self, bundle: str) -> tuple[float, float]:
+        """msg/s and byte/s of one bundle over the long term, in and out; nothing of a stranger."""
+        row = self._rows.get(bundle)
+        if row is None:
+            return 0.0, 0.0
+        _, flow_in, flow_out, rate_in, rate_out = _LONG(row)
+        return rate_in + rate_out, flow_in + flow_out
+
+    def sums(self, bundles: Iterable[str]) -> BrokerAverages:
+        """As `broker_averages`, of these bundles."""
+        return summed(self.figures(bundle) for bundle in sorted(bundles))
+
+    def __getitem__(self, bundle: str) -> BundleHistory:
+        found = self._read.get(bundle)
+        if found is None or bundle not in self._rows:
+            row = self._rows[bundle]
+            short, long = _SHORT(row), _LONG(row)
+            found = BundleHistory(
+                MessageAverages(SHORT_TERM_SAMPLES, *short),
+                MessageAverages(LONG_TERM_SAMPLES, *long),
+                row["topics"] or 0,
+            )
+            self._read[bundle] = found
+        return found
+
+    def __contains__(self, bundle: object) -> bool:
+        return bundle in self._rows
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+
+# What was done and said about a cluster before this cycle, as a round reads it.
+
+
+def acts_before(cycle: Row) -> tuple[Act, ...]:
+    """The commands that went out before this cycle, or may have, with what was seen of them."""
+    return acts_of(act_rows(cycle))
+
+
+def act_rows(cycle: Row) -> list[dict[str, Any]]:
+    """The same as rows, with times as text."""
+    return list(_steering(cycle).get("acts", ()))
+
+
+def pauses(cycle: Row) -> list[dict[str, Any]]:
+    """Pauses of the cluster that held when the cycle began: who paused it (`by`) and why (`reason`)."""
+    return list(_steering(cycle).get("pauses", ()))
+
+
+def _steering(cycle: Row) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(cycle.get("steering") or "{}")
+    return found

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from evenkeel.decisions.bundles import namespace_of
-from evenkeel.decisions.considered import Considered
-from evenkeel.decisions.sentences import sentence
-from evenkeel.decisions.shedding.fitting import PLANNED
+from evenkeel.model.bundles import namespace_of
+from evenkeel.model.considered import PLANNED, Considered
+from evenkeel.rounds.memo import acts_only
 from evenkeel.rounds.reading import Rows
-from evenkeel.rounds.shared import acts_only
+from evenkeel.rounds.sentences import sentence
 
 _ACTS = frozenset({"split", "unload", "placed", "refused"})
 

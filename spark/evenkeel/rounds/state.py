@@ -6,8 +6,6 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from evenkeel.decisions.shedding.shed import ShedderState
-from evenkeel.decisions.shedding.threshold_shedder import USAGE_AVERAGE
 from evenkeel.rounds.reading import Row
 
 FRAME = "frame"
@@ -31,15 +29,6 @@ def shedder_state(rows: Iterable[Row], shedder: str) -> dict[str, dict[str, floa
     return found
 
 
-def usage_averages(rows: Iterable[Row], shedder: str) -> dict[str, float]:
-    """Broker to its moving average of usage, a fraction; empty if the shedder keeps none.
-
-    TransferShedder's are those that brokers publish, or would have published (see `extensible_loads`).
-    """
-    remembered = shedder_state(rows, shedder)
-    return remembered.get(USAGE_AVERAGE) or remembered.get(LOAD_AVERAGE, {})
-
-
 def shed_at(rows: Iterable[Row]) -> int | None:
     """When a strategy last ran, epoch ms."""
     times = [_milliseconds(row["at"]) for row in rows if row["strategy"] == FRAME and row["name"] == SHED_AT]
@@ -57,7 +46,7 @@ def assumed_unloaded(rows: Iterable[Row]) -> dict[str, int]:
 
 
 def state_rows(
-    shedder: str, remembered: ShedderState, last: int | None, recent: Mapping[str, int]
+    shedder: str, remembered: Mapping[str, Mapping[str, float]], last: int | None, recent: Mapping[str, int]
 ) -> list[dict[str, Any]]:
     """The state after a shedding round, to be read by the next cycle."""
     rows = [

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from evenkeel.settings.pairs import Pair, refusal
+from evenkeel.settings.reading import minutes_of
 from evenkeel.settings.settings import Settings
-from evenkeel.settings.windows import minutes_of
 
 _BROKER = re.compile(r"[^\s/]+:\d+")
 _NAMESPACE = re.compile(r"[^/]+/[^/]+")

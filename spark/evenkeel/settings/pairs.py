@@ -1,13 +1,4 @@
-"""Which shedder goes with which placement strategy under which load manager, and what Pulsar runs where they do not.
-
-Keys: loadBalancerLoadSheddingStrategy, loadBalancerLoadPlacementStrategy, loadManagerClassName, evenkeelManager.
-Pulsar: ModularLoadManagerImpl.initialize (a placement strategy that is a shedder too must be both), UnloadScheduler
-(falls back to TransferShedder), ExtensibleLoadManagerImpl (its one placement strategy is not configurable).
-
-The modular manager does not start with a shedder of the other manager. With AvgShedder placing and another class
-shedding 4.x does not start either, and 5.0 places by LeastLongTermMessageRate. AvgShedder may shed while another
-strategy places; its planned destinations are not used then.
-"""
+"""Which shedder goes with which placement strategy under which load manager, and what Pulsar runs where they do not."""
 
 from __future__ import annotations
 
@@ -16,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from evenkeel.settings.key import Generation
+from evenkeel.settings.settings import Settings
 
 ManagerName = Literal["modular", "extensible"]
 
@@ -96,3 +88,19 @@ def _other_managers(
 
 def _either(names: list[str] | tuple[str, ...]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"
+
+
+# Whether a cluster can be decided on with its settings: whose rules hold, and which strategies go together.
+
+
+def why_undecidable(settings: Settings, manager: str | None) -> str | None:
+    """None if the strategies in force go together; else what is wrong and which settings to change.
+
+    `manager`: the operator's word, else what the brokers run: modular, extensible, mixed or unknown.
+    """
+    if manager not in SHEDDERS_OF:
+        seen = "brokers run different load managers" if manager == "mixed" else "no broker says which load manager runs"
+        return f"{seen}: set evenkeelManager to {' or '.join(SHEDDERS_OF)}, whose rules are then used"
+    pair = Pair(settings.loadBalancerLoadSheddingStrategy, settings.loadBalancerLoadPlacementStrategy)
+    refused = refusal(pair, settings.manager)
+    return None if refused is None else f"Pulsar refuses these settings: {refused.text}"

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from evenkeel.errors import SettingsError
 from evenkeel.settings.contradictions import contradictions
@@ -154,9 +157,16 @@ def _read_observed(observed: Mapping[str, str], explicit_switches: bool) -> tupl
 
 
 def _follow_switches(values: dict[str, Value], origins: dict[str, Origin]) -> None:
-    """Shedding also needs loadBalancerEnabled; the modular manager's split check does not ask for it."""
+    """Let the brokers' switches switch Evenkeel where nothing else does.
+
+    Shedding also needs loadBalancerEnabled, with either manager. Splitting needs it with the extensible manager only
+    (Pulsar: SplitScheduler); the modular manager's split check (ModularLoadManagerImpl.checkNamespaceBundleSplit) does
+    not ask for it.
+    """
+    extensible = Settings().with_values(values).manager == "extensible"
     for theirs, own in SWITCHES.items():
-        asked = [theirs] if own == "evenkeelSplitEnabled" else [theirs, "loadBalancerEnabled"]
+        needs_balancer = extensible or own != "evenkeelSplitEnabled"
+        asked = [theirs, "loadBalancerEnabled"] if needs_balancer else [theirs]
         if origins[own] == "default":
             values[own] = all(values[name] for name in asked)
             origins[own] = next((origins[name] for name in asked if origins[name] != "default"), "default")
@@ -169,3 +179,43 @@ def _judge(settings: Settings, origins: Mapping[str, Origin], problems: list[str
         if any(origins[name] == "override" for name in contradiction.keys):
             raise SettingsError(contradiction.text)
         problems.append(contradiction.text)
+
+
+# An operator's settings file.
+
+
+def read_overrides(path: str | Path) -> dict[str, Value]:
+    """The overrides in a TOML file of plain `key = value` lines, typed and range-checked.
+
+    `SettingsError` names the file, and the line where it is known, for a file that cannot be read or is no TOML, for a
+    table, an unknown key, and a value of the wrong type or out of range.
+    """
+    file = Path(path)
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"settings file {file} cannot be read: {error}") from None
+    try:
+        given = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise SettingsError(f"settings file {file} is not TOML: {error}") from None
+    overrides: dict[str, Value] = {}
+    for name, value in given.items():
+        place = f"settings file {file}{_line(text, name)}"
+        if isinstance(value, dict):
+            raise SettingsError(f"{place}: [{name}] is a table; write plain lines `key = value`")
+        try:
+            key = known_key(name)
+            overrides[name] = coerce(key, value)
+            check_allowed(key, overrides[name])
+        except SettingsError as error:
+            raise SettingsError(f"{place}: {error}") from None
+    return overrides
+
+
+def _line(text: str, name: str) -> str:
+    pattern = re.compile(rf"""\s*\[?\s*["']?{re.escape(name)}["']?\s*[\]=]""")
+    for number, line in enumerate(text.splitlines(), start=1):
+        if pattern.match(line):
+            return f", line {number}"
+    return ""

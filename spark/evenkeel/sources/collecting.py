@@ -1,35 +1,24 @@
-"""One snapshot of a running cluster, in the shape of a recording.
-
-What is asked, and why:
-
-* of the cluster: brokers, leader, clusters, tenants, dynamic values, failure domains, isolation policies; of any broker
-  in turn: namespaces, and of each its policies (they hold its boundaries; `/bundles` is asked only where they do not)
-  and its anti-affinity group.
-* of each broker: its runtime configuration, in every snapshot: whether the brokers' own hands are off is judged on all
-  of them before anything is sent, and it names the load manager. That decides what else is asked: the load report of
-  the modular manager, the metrics of the extensible one (which answers a report with 500 and a line in the broker's
-  log); both where it is unknown. Then version, topic figures and the bundles owned.
-* `full` adds the topic lists of all namespaces; what a snapshot lacks of these is taken from the last full one.
-
-A broker that does not answer is rows that say so. Only a cluster of which no address tells its brokers cannot be
-observed: `Unreachable`.
-"""
+"""Snapshots of a running cluster, in the shape of a recording."""
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from threading import Lock
 from typing import Any, TypeVar
 
 from evenkeel.errors import Unreachable
-from evenkeel.pulsar.admin import AdminClient, Hop, admin_path, trouble
-from evenkeel.pulsar.clusters import own_cluster
-from evenkeel.pulsar.managers import EXTENSIBLE, MODULAR, UNKNOWN, manager_of_class
-from evenkeel.sources.asking import Asking, Tally
+from evenkeel.handover import Snapshot
+from evenkeel.pulsar.admin import AdminClient, AdminConnection, Hop, admin_path, trouble
+from evenkeel.pulsar.admin.connection import Resolver, resolved
+from evenkeel.pulsar.admin.http_exchange import Failure, moment, told
+from evenkeel.pulsar.snapshot import EXTENSIBLE, MODULAR, UNKNOWN, manager_of_class, own_cluster
+from evenkeel.sources.configuration import LiveSource
+from evenkeel.sources.landing import Landing
 from evenkeel.sources.writing import Head, SnapshotWriter
 
 _Of = TypeVar("_Of")
@@ -209,3 +198,125 @@ def _finish(futures: list[Future[Any]]) -> None:
         future.cancel()
     for future in done:
         future.result()
+
+
+# Asking brokers for a snapshot: every request goes on record, and a broker that is silent is not waited for twice.
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """Requests of a snapshot, those without an HTTP answer, and characters of text that were answered."""
+
+    requests: int = 0
+    not_answered: int = 0
+    characters: int = 0
+
+    def with_hops(self, hops: Sequence[Hop]) -> Tally:
+        """A copy that counts further requests too."""
+        return Tally(
+            self.requests + len(hops),
+            self.not_answered + sum(hop.status == 0 for hop in hops),
+            self.characters + sum(len(hop.body) for hop in hops),
+        )
+
+
+class Asking:
+    """One snapshot's questions; thread-safe. After `until` (`time.monotonic`) nothing more is sent."""
+
+    def __init__(self, client: AdminClient, writer: SnapshotWriter, until: float) -> None:
+        self._client, self._writer, self._until = client, writer, until
+        self._lock = Lock()
+        self._silent: dict[str, str] = {}
+        self._entries: tuple[str, ...] = ()
+        self._turn = 0
+        self.tally = Tally()
+
+    def of_broker(self, broker: str, path: str, *, timeout_s: float | None = None) -> Hop:
+        """Asks one broker. Once it gave no answer its further questions are rows that say so, and are not sent."""
+        reason = self._silent.get(broker) or self._late()
+        if reason is not None:
+            return self._put_down([_unsent(broker, path, reason)])
+        hops = self._client.ask(path, broker=broker, timeout_s=timeout_s)
+        if hops[-1].status == 0 and hops[-1].broker == broker:
+            with self._lock:
+                self._silent[broker] = f"the broker gave no answer to {path} ({hops[-1].body})"
+        return self._put_down(hops)
+
+    def of_any(self, path: str) -> Hop:
+        """Asks whichever broker's turn it is, for what all of them know; the configured addresses if it is silent."""
+        late = self._late()
+        if late is not None:
+            return self._put_down([_unsent("", path, late)])
+        broker = self._next_entry()
+        if broker is not None:
+            hop = self.of_broker(broker, path)
+            if hop.status != 0:
+                return hop
+        return self.of_entries(path)[-1]
+
+    def of_entries(self, path: str) -> tuple[Hop, ...]:
+        """Asks the configured addresses; everything that was sent."""
+        hops = self._client.ask(path)
+        self._put_down(hops)
+        return hops
+
+    def stop(self) -> None:
+        """Nothing more is sent."""
+        self._until = 0.0
+
+    def spread_over(self, brokers: Sequence[str]) -> None:
+        """From now on, what all brokers know is asked of these in turn, so that no single one bears it all."""
+        self._entries = tuple(broker for broker in brokers if broker not in self._silent)
+
+    def _next_entry(self) -> str | None:
+        with self._lock:
+            self._turn += 1
+            known = (
+                [broker for broker in self._entries if broker not in self._silent] if self._silent else self._entries
+            )
+            return known[self._turn % len(known)] if known else None
+
+    def _late(self) -> str | None:
+        return "the snapshot took too long already" if time.monotonic() > self._until else None
+
+    def _put_down(self, hops: Sequence[Hop]) -> Hop:
+        for hop in hops:
+            self._writer.write(hop)
+        with self._lock:
+            self.tally = self.tally.with_hops(hops)
+        # What comes of a large body is on disk by now; only small ones are looked at again.
+        return hops[-1]
+
+
+def _unsent(broker: str, path: str, reason: str) -> Hop:
+    return Hop(broker, "GET", path, 0, moment(datetime.now(UTC)), 0.0, None, told(Failure.NOT_SENT, reason))
+
+
+# Running clusters: from what the configuration says of one to the snapshot of a moment.
+
+
+def connection_of(live: LiveSource, resolve: Resolver) -> AdminConnection:
+    """How the cluster is reached. Addresses of the configuration win over those of its Airflow connection."""
+    found = resolved(live.connection, resolve) if live.connection else None
+    return AdminConnection(
+        urls=live.admin or (found.urls if found is not None else ()),
+        token=found.token if found is not None else None,
+        ca_file=live.ca_file,
+        check_hostname=live.check_hostname,
+        broker_url=live.broker_url,
+    )
+
+
+def land_now(live: LiveSource, landing: Landing, at: datetime, connection: AdminConnection) -> Snapshot:
+    """Observes the cluster for that moment, lands the snapshot, and lets go of those that are too old.
+
+    Raises `Unreachable`, `LandingError` or `BadInput`, each with what is to be done.
+    """
+
+    def take(begin: Callable[[], SnapshotWriter], moment: datetime, number: int, full: bool) -> None:
+        with AdminClient(connection, most_connections=PARALLEL) as client:
+            take_snapshot(client, begin(), Wanted(n=number, full=full, cycle_at=moment))
+
+    snapshot = landing.land(at, take, now=datetime.now(UTC), full_every=live.full_every)
+    landing.expire(live.landing_days)
+    return snapshot

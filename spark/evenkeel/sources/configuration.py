@@ -180,7 +180,7 @@ def _queues(body: Mapping[str, Any], place: str) -> QueueSource | None:
 
 
 def _zone(body: Mapping[str, Any], place: str) -> ZoneSource | None:
-    from evenkeel.sources.s3.place import place_of
+    from evenkeel.sources.landing_zone.layout import place_of
 
     url = _typed(body, "s3", str, place, None)
     connection = _typed(body, "s3_connection", str, place, None)

@@ -1,26 +1,26 @@
-"""Landed snapshots as rows of Spark: one row per request, whatever the layout.
-
-Nothing is parsed here but the frame around the answers. Members of a request are read as text and cast, so that an odd
-one (a status that is no number) costs that member and not the record.
-"""
+"""Landed snapshots as rows of Spark: one row per request, whatever the layout."""
 
 from __future__ import annotations
 
 import re
 import zlib
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from evenkeel.engine.flat import united
 from evenkeel.errors import BadInput
 from evenkeel.handover import ClusterCycle
-from evenkeel.sources.headers import Header, open_bytes, parts_of, read_header
+from evenkeel.pulsar.answers import RECORD_CHARACTERS, Answer, Answers
+from evenkeel.sources.recordings import Header, open_bytes, parts_of, read_header
+from evenkeel.spark.session import keep
+from evenkeel.spark.sql import united
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
+
 
 OWN = "own"
 LENT = "lent"
@@ -151,9 +151,68 @@ def _broken(part: Path) -> str | None:
 
 def utc_or_none(text: str | None) -> datetime | None:
     """A request's time, or None where it tells none."""
-    from evenkeel.sources.headers import utc
+    from evenkeel.sources.recordings import utc
 
     try:
         return utc(text)
     except BadInput:
         return None
+
+
+# The broker- and bundle-sized answers of a run, collected: what `evenkeel.pulsar` reads as rows.
+
+_FIGURES_PATH = r"/broker-stats/topics/?(\?.*)?$"
+_NOT_NEEDED_WHOLE = rf"{_FIGURES_PATH}|^/admin/v2/(persistent|non-persistent)/|^/metrics"
+
+
+def holds_topic_figures() -> Column:
+    """Whether a request asks for the figures of all topics loaded on a broker."""
+    from pyspark.sql import functions as F
+
+    return F.coalesce(F.col("path").rlike(_FIGURES_PATH), F.lit(False))
+
+
+def set_apart(requests: DataFrame) -> DataFrame:
+    """The requests with the figures of topics cut to 2,000 characters, and the `size` of every body.
+
+    They are read from the snapshot here and stay with the server: with a million topics each reading costs seconds.
+    """
+    from pyspark import StorageLevel
+    from pyspark.sql import functions as F
+
+    body = F.when(holds_topic_figures(), F.substring("body", 1, RECORD_CHARACTERS)).otherwise(F.col("body"))
+    sized = requests.withColumn("size", F.length("body")).withColumn("body", body)
+    return keep(sized, StorageLevel.DISK_ONLY)
+
+
+def collect_answers(apart: DataFrame) -> tuple[dict[tuple[str, str], Answers], dict[str, list[Any]]]:
+    """(cluster, source) → answers, and per cluster the rows whose request cannot be read (`unread`, n, source)."""
+    from pyspark.sql import functions as F
+
+    is_large = F.col("path").rlike(_NOT_NEEDED_WHOLE)
+    body = F.when(is_large, F.substring("body", 1, RECORD_CHARACTERS)).otherwise(F.col("body"))
+    columns = ("cluster", "source", "n", "broker", "method", "path", "status", "at", "location", "size")
+    unread_text = F.substring("unread", 1, RECORD_CHARACTERS)
+    rows = apart.select(*columns, body.alias("body"), unread_text.alias("unread"))
+    answers: dict[tuple[str, str], list[Answer]] = defaultdict(list)
+    unread: dict[str, list[Any]] = defaultdict(list)
+    for row in rows.collect():
+        if row["unread"] is not None:
+            unread[row["cluster"]].append(row)
+        else:
+            answers[row["cluster"], row["source"]].append(_answer(row))
+    return {key: Answers(found) for key, found in answers.items()}, dict(unread)
+
+
+def _answer(row: Any) -> Answer:
+    return Answer(
+        n=row["n"],
+        broker=row["broker"] or "",
+        path=row["path"],
+        status=row["status"],
+        body=row["body"],
+        at=utc_or_none(row["at"]),
+        location=row["location"],
+        method=row["method"],
+        size=row["size"] or 0,
+    )

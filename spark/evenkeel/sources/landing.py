@@ -16,8 +16,7 @@ from pathlib import Path
 
 from evenkeel.errors import BadInput, LandingError
 from evenkeel.handover import Snapshot
-from evenkeel.sources.headers import Header, read_header
-from evenkeel.sources.recordings import iso
+from evenkeel.sources.recordings import Header, iso, read_header
 from evenkeel.sources.writing import FolderStore, SnapshotWriter, remove
 
 log = logging.getLogger(__name__)

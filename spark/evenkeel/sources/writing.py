@@ -25,10 +25,10 @@ from threading import Lock
 from typing import TYPE_CHECKING, Protocol
 
 from evenkeel.errors import LandingError
-from evenkeel.sources.headers import FOLDER_HEADER
+from evenkeel.sources.recordings import FOLDER_HEADER
 
 if TYPE_CHECKING:
-    from evenkeel.pulsar.admin.hop import Hop
+    from evenkeel.pulsar.admin.http_exchange import Hop
 
 PART_BYTES = 16 << 20
 """A part is closed once it holds this much, unpacked: packed text cannot be divided among readers."""
@@ -54,6 +54,7 @@ class Head:
     cycle_at: datetime | None = None
 
     def to_json(self) -> str:
+        """The text of the snapshot's header file."""
         body = {
             "format": 1,
             "n": self.n,
@@ -102,11 +103,13 @@ class FolderStore:
         self.folder = Path(folder)
 
     def next_number(self) -> int:
+        """One more than the highest number in the folder; 0 where there is none."""
         names = self.folder.iterdir() if self.folder.is_dir() else ()
         heads = (_NUMBER.match(entry.name) for entry in names)
         return 1 + max((int(head.group()) for head in heads if head), default=-1)
 
     def begin(self, name: str) -> FolderWriter:
+        """Starts the snapshot of that name (digits) and removes abandoned ones; LandingError where writing fails."""
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             clear_abandoned(self.folder)
@@ -127,6 +130,7 @@ class FolderWriter:
         self._parts = self._written = self._requests = 0
 
     def write(self, hop: Hop) -> None:
+        """Takes a request with its answer; LandingError where it cannot be written."""
         try:
             with self._lock:
                 part = self._open_part()
@@ -138,6 +142,7 @@ class FolderWriter:
             raise _not_written(self.place, error) from None
 
     def commit(self, head: Head) -> bool:
+        """Makes the snapshot visible as a whole; False if another of that name came first, which then stays."""
         try:
             with self._lock:
                 self._open_part()
@@ -156,6 +161,7 @@ class FolderWriter:
         return True
 
     def discard(self) -> None:
+        """Leaves nothing behind of a snapshot that was not committed."""
         with self._lock:
             if self._part is not None:
                 with suppress(OSError):  # a full disk is why it is discarded

@@ -4,10 +4,8 @@ the network does."""
 from __future__ import annotations
 
 from evenkeel.pulsar.admin.client import AdminClient
-from evenkeel.pulsar.admin.connection import AdminConnection
-from evenkeel.pulsar.admin.errors import owner_unknown, trouble
-from evenkeel.pulsar.admin.hop import Hop
-from evenkeel.pulsar.admin.quoting import admin_path
-from evenkeel.pulsar.admin.secret import Secret
+from evenkeel.pulsar.admin.connection import AdminConnection, Secret
+from evenkeel.pulsar.admin.http_exchange import Hop, admin_path
+from evenkeel.pulsar.admin.trouble import owner_unknown, trouble
 
 __all__ = ["AdminClient", "AdminConnection", "Hop", "Secret", "admin_path", "owner_unknown", "trouble"]

@@ -8,8 +8,8 @@ from urllib.parse import urljoin, urlsplit
 
 from evenkeel.errors import SettingsError
 from evenkeel.pulsar.admin.connection import Address, AdminConnection, address_in
-from evenkeel.pulsar.admin.hop import Hop
-from evenkeel.pulsar.paths import Kind, subject_of
+from evenkeel.pulsar.admin.http_exchange import Hop
+from evenkeel.pulsar.answers import Kind, subject_of
 
 
 class KnownBrokers:

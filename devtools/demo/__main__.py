@@ -1,0 +1,124 @@
+"""`python -m devtools.demo`: the whole pipeline under Airflow, over the recordings in `demo/`."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import FrameType
+from typing import NoReturn
+
+from devtools.demo.course import Leg, course
+from devtools.demo.folder import DemoFolder, taken
+from devtools.demo.progress import Console, run_leg
+from devtools.demo.summary import bullet, comparison_lines, decision_lines, outcome, totals
+from devtools.local_airflow.home import Wiring
+from devtools.local_airflow.service import airflow_for
+from evenkeel.airflow.order import AirflowError
+from evenkeel.errors import EvenkeelError
+from evenkeel.record.report import build_report
+from evenkeel.spark.code import source_root
+from evenkeel.spark.server import engine_for
+
+# The cluster in whose recording Pulsar's own shedder was at work.
+COMPARED = "own-threshold"
+INTERRUPTED = 130
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the demo; 0 when all of it worked, 1 with a message when not, 130 when it was interrupted."""
+    asked = _parse(arguments)
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _leave)
+    console = Console()
+    try:
+        with taken(asked.build) as folder:
+            return _demo(asked, folder, console)
+    except EvenkeelError as error:
+        console.end()
+        console.say(f"The demo failed: {error}")
+        return 1
+    except KeyboardInterrupt:
+        console.end()
+        console.say("Interrupted; everything that was started has been ended.")
+        return INTERRUPTED
+
+
+def _demo(asked: argparse.Namespace, folder: DemoFolder, console: Console) -> int:
+    if folder.path != asked.build.resolve():
+        console.say(f"{asked.build} is in use by another demo; this one works in {folder.path}")
+    folder.clear()
+    legs = course(asked.config, cycles=asked.cycles)
+    console.say(f"{len(legs)} cycles over recordings of a real Pulsar cluster: one per snapshot, which is as few as")
+    console.say("show a broker that dies, one that is overloaded for minutes, and an anti-affinity group at work")
+    console.say("starting the Spark Connect server (on the JVM from PyPI)")
+    with engine_for(folder.path) as engine:
+        wiring = Wiring(source_root().parent, engine.airflow_connection(), str(folder.lake), asked.config)
+        with airflow_for(folder.airflow, wiring, say=console.say) as airflow:
+            console.say(f"Airflow runs at {airflow.url} for the length of the demo; tasks below with their seconds")
+            for number, leg in enumerate(legs, start=1):
+                console.begin(f"[{number:2d}/{len(legs)}] {leg.cluster} {leg.clock}:")
+                ran = run_leg(leg, airflow, engine, console)
+                console.end(f" ({ran.seconds:.1f} s)")
+                if ran.failure:
+                    raise AirflowError(f"{ran.failure}\nAirflow's logs lie in {folder.airflow / 'logs'}.")
+                console.say(f"{'':8}{outcome(folder.lake, leg)}")
+    console.say("Airflow and the Spark Connect server have been stopped; writing the report")
+    build_report(folder.lake, out=folder.report)
+    _tell(asked, folder, legs, console)
+    return 0
+
+
+def _tell(asked: argparse.Namespace, folder: DemoFolder, legs: Sequence[Leg], console: Console) -> None:
+    found = totals(folder.lake)
+    recordings = asked.config.parent / "recordings"
+    for line in (
+        "",
+        f"{found.cycles} cycles: {found.splits} splits, {found.unloads} unloads, {found.placements} placements, "
+        f"{found.refusals} refusals. A dry run: nothing was sent to any cluster.",
+        *bullet(decision_lines(folder.lake)),
+        *_beside_pulsar(folder, recordings / COMPARED),
+        "",
+        f"report   {_short(folder.report)}  (open it in a browser; it needs no network)",
+        f"tables   {_short(folder.lake)}  (Delta)",
+        "next     make ui        Airflow with these runs, until Ctrl-C",
+        f"         .venv/bin/evenkeel report --lake {_short(folder.lake)} --cluster {legs[-1].cluster} --cycle latest",
+        f"         .venv/bin/evenkeel rebalance --recording {_short(recordings / legs[-1].cluster)} "
+        "--lake build/my-lake --all",
+    ):
+        console.end(line)
+
+
+def _beside_pulsar(folder: DemoFolder, recording: Path) -> list[str]:
+    lines = comparison_lines(folder.lake, COMPARED, recording) if recording.is_dir() else []
+    return ["", f"Beside Pulsar's own shedder, which was at work in {COMPARED}:", *bullet(lines)] if lines else []
+
+
+def _short(path: Path) -> str:
+    """Relative to where the user stands, if it is below."""
+    try:
+        return str(path.resolve().relative_to(Path.cwd()))
+    except ValueError:
+        return str(path)
+
+
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    checkout = source_root().parent
+    parser = argparse.ArgumentParser(prog="python -m devtools.demo", description=__doc__)
+    parser.add_argument("--build", type=Path, default=checkout / "build" / "demo", help="folder for all that it makes")
+    parser.add_argument("--config", type=Path, default=checkout / "demo" / "evenkeel.toml", help="clusters to run over")
+    parser.add_argument("--cycles", type=int, help="only the first so many cycles")
+    return parser.parse_args(arguments)
+
+
+def _leave(number: int, _frame: FrameType | None) -> NoReturn:
+    """Turns a request to end into an exception, so that every `with` block ends what it started."""
+    raise SystemExit(128 + number)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

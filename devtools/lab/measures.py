@@ -1,0 +1,132 @@
+"""Who owns what, and how the load lies, as the brokers' own figures say it.
+
+Figures change with each broker's stats period. While a bundle moves, its topics are for a period in nobody's figures
+or in those of two brokers; so load is measured over periods in which every topic had exactly one broker.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from devtools.lab.admin import Admin, segments
+from devtools.lab.conf import CLUSTER, STATS_SECONDS
+from devtools.lab.errors import LabError
+from devtools.lab.readiness import listed
+from evenkeel.model.bundles import is_heartbeat_or_sla, namespace_of
+
+PERIODS_TO_SETTLE = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """Throughput in and out, bytes/s, of each broker and each topic: means over settled stats periods."""
+
+    by_broker: Mapping[str, float]
+    by_topic: Mapping[str, float]
+    broker_of: Mapping[str, str]
+    periods: int
+
+    @property
+    def share(self) -> Mapping[str, float]:
+        """What part of all throughput a broker carries."""
+        total = sum(self.by_broker.values())
+        return {broker: load / total if total else 0.0 for broker, load in self.by_broker.items()}
+
+    @property
+    def max_over_mean(self) -> float:
+        """1 where all brokers that live carry the same; their number where one carries all."""
+        shares = self.share.values()
+        return max(shares) * len(shares) if sum(shares) else 1.0
+
+
+def owners(admin: Admin, *, of: str = "") -> dict[str, frozenset[str]]:
+    """The brokers that say they own a bundle, by the bundle's name; heartbeat bundles left out.
+
+    One broker each, except while a bundle moves. `of` picks the bundles of names that begin so (`tenant/`). Reading
+    this assigns nothing.
+    """
+    found: dict[str, frozenset[str]] = {}
+    for broker in sorted(listed(admin)):
+        path = f"/admin/v2/brokers/{segments(CLUSTER, broker)}/ownedNamespaces"
+        answer = admin.ask("GET", path, url=_url(admin, broker))
+        for bundle in answer.json() if answer.fine else ():
+            if bundle.startswith(of) and not is_heartbeat_or_sla(namespace_of(bundle)):
+                found[bundle] = found.get(bundle, frozenset()) | {broker}
+    return found
+
+
+def topic_figures(admin: Admin) -> dict[str, dict[str, float]]:
+    """For each broker that is listed and answers: throughput (bytes/s, in and out) of the topics in its figures."""
+    found = {}
+    for broker in sorted(listed(admin)):
+        answer = admin.ask("GET", "/admin/v2/broker-stats/topics", url=_url(admin, broker))
+        if answer.fine:
+            found[broker] = {
+                topic: figures["msgThroughputIn"] + figures["msgThroughputOut"]
+                for ranges in answer.json().values()
+                for domains in ranges.values()
+                for topics in domains.values()
+                for topic, figures in topics.items()
+            }
+    return found
+
+
+def measure_load(admin: Admin, topics: Collection[str], *, periods: int = 3, seconds: float = 90.0) -> Load:
+    """The load that these topics make, over `periods` settled stats periods in a row.
+
+    Settled: every one of them is in the figures of exactly one broker and has throughput, and none has moved since the
+    period before. The first two periods after a move do not count: they hold what clients had kept back. Raises
+    LabError where that does not come about within `seconds`.
+    """
+    until = time.monotonic() + seconds
+    row: list[dict[str, dict[str, float]]] = []
+    while True:
+        figures = _of(topics, topic_figures(admin))
+        places = _places(figures)
+        unsettled = sorted(topic for topic in topics if len(places.get(topic, ())) != 1)
+        if unsettled or (row and _places(row[-1]) != places):
+            row = []
+        if not unsettled:
+            row.append(figures)
+        if len(row) == PERIODS_TO_SETTLE + periods:
+            return _mean(row[PERIODS_TO_SETTLE:])
+        if time.monotonic() > until:
+            raise LabError(
+                f"The load of {len(topics)} topics did not settle within {seconds:.0f} s: in the figures of no "
+                f"broker or of several are now {len(unsettled)} of them, e.g. {', '.join(unsettled[:3]) or '(none)'}."
+            )
+        time.sleep(STATS_SECONDS)  # brokers renew their figures so often
+
+
+def _of(topics: Collection[str], figures: Mapping[str, Mapping[str, float]]) -> dict[str, dict[str, float]]:
+    wanted = frozenset(topics)
+    return {broker: {t: load for t, load in found.items() if t in wanted} for broker, found in figures.items()}
+
+
+def _places(figures: Mapping[str, Mapping[str, float]]) -> dict[str, frozenset[str]]:
+    """The brokers in whose figures a topic has throughput."""
+    found: dict[str, frozenset[str]] = {}
+    for broker, topics in figures.items():
+        for topic, load in topics.items():
+            if load > 0:
+                found[topic] = found.get(topic, frozenset()) | {broker}
+    return found
+
+
+def _mean(row: Sequence[Mapping[str, Mapping[str, float]]]) -> Load:
+    broker_of = {topic: next(iter(brokers)) for topic, brokers in _places(row[-1]).items()}
+    by_topic = {
+        topic: sum(figures[broker].get(topic, 0.0) for figures in row) / len(row) for topic, broker in broker_of.items()
+    }
+    by_broker = dict.fromkeys(row[-1], 0.0)
+    for topic, broker in broker_of.items():
+        by_broker[broker] += by_topic[topic]
+    return Load(by_broker, by_topic, broker_of, len(row))
+
+
+def _url(admin: Admin, broker: str) -> str:
+    """Where a broker is asked itself, by its id."""
+    return f"{urlsplit(admin.urls[0]).scheme}://{broker}"

@@ -1,0 +1,112 @@
+"""The reference pages that are generated from the code: `python -m devtools.reference DOCS` writes them.
+
+A test compares what lies in `docs/reference` with what this gives, so that the pages cannot go stale.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from evenkeel.lake.schema import Table
+from evenkeel.lake.schemas import TABLES
+from evenkeel.settings import describe
+
+_LAYERS = {
+    "observed": "What a snapshot showed",
+    "checked": "Verdicts on what was observed",
+    "derived": "The loads and the state that decisions use",
+    "wished": "What operators ask for",
+    "decided": "Decisions, each with its reason",
+    "acted": "Plans, commands and the cycles themselves",
+    "replayed": "What other strategies or settings would have decided; not part of the record",
+    "kept": "What upkeep did",
+}
+
+
+def pages() -> Mapping[str, str]:
+    """File name to Markdown text."""
+    return {"tables.md": tables_page(), "settings.md": settings_page()}
+
+
+def tables_page() -> str:
+    """All tables: what a row is, its key, who writes it, and each column with type, unit and meaning."""
+    parts = [
+        "# Tables",
+        "",
+        "All tables are Delta tables by path under the lake's root. `NULL` means *not known*; a figure known to be",
+        "nothing is 0. Rows count only once a manifest in `cycles` lists their `write_id`; the key names a row within",
+        "one write.",
+    ]
+    for layer, title in _LAYERS.items():
+        parts += ["", f"## {title} ({layer})"]
+        for table in TABLES.values():
+            if table.layer == layer:
+                parts += ["", *_table(table)]
+    return "\n".join(parts) + "\n"
+
+
+def _table(table: Table) -> list[str]:
+    key = ", ".join(("cluster", "cycle_at", *table.key)) if "cycle_at" in table.column_names() else ", ".join(table.key)
+    lines = [
+        f"### {table.name}",
+        "",
+        f"{table.comment} Written by {', '.join(table.producers)}. Key: {key}. "
+        f"Partitioned by {', '.join(table.partition) or 'nothing'}.",
+        "",
+        "| column | type | unit | meaning |",
+        "|---|---|---|---|",
+    ]
+    for column in table.columns:
+        null = "" if column.nullable else " not null"
+        lines.append(f"| `{column.name}` | `{column.type}`{null} | {column.unit} | {_cell(column.comment)} |")
+    return lines
+
+
+def settings_page() -> str:
+    """All settings: key, default per generation, unit, range, which manager reads it, meaning."""
+    lines = [
+        "# Settings",
+        "",
+        "Pulsar's own keys under Pulsar's own names, and Evenkeel's few (prefix `evenkeel`). An operator's value wins",
+        "over the cluster's runtime configuration, which wins over the default compiled into Pulsar; the table",
+        "`settings` records the origin of every value in force. `evenkeel settings TEXT` searches this list. What the",
+        "strategies do with them: [strategies.md](strategies.md).",
+        "",
+        "| key | default (4.x) | default (5.0) | unit | allowed | manager | dynamic | meaning |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for key in describe():
+        newer = key["default_5_0"] if key["default_5_0"] not in (None, key["default_4_x"]) else ""
+        alias = f" Deprecated spelling of `{key['deprecated_alias_of']}`." if key["deprecated_alias_of"] else ""
+        dynamic = "yes" if key["dynamic"] else "no"
+        lines.append(
+            f"| `{key['key']}` | {_value(key['default_4_x'])} | {_value(newer)} | {key['unit']} | "
+            f"{_cell(key['allowed'])} | {key['manager']} | {dynamic} | {_cell(key['meaning'])}{alias} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def _value(value: object) -> str:
+    if isinstance(value, frozenset | tuple):
+        return ", ".join(sorted(map(str, value))) or "empty"
+    return "" if value == "" else _cell(str(value))
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")
+
+
+def main(folder: str) -> int:
+    """Writes the pages into a folder."""
+    target = Path(folder)
+    target.mkdir(parents=True, exist_ok=True)
+    for name, text in pages().items():
+        (target / name).write_text(text, encoding="utf-8")
+        print(target / name)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1] if len(sys.argv) > 1 else "docs/reference"))

@@ -1,0 +1,117 @@
+"""What to do with a command that is at hand, given what the ledger knows of it.
+
+Pure: no clock, no queue, no cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Literal
+
+from evenkeel.steering.queue.messages import deed
+
+State = Literal["received", "sending", "settled"]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A command's row in the ledger. `sending_at`: when its last request was about to go out; `deed`: see messages."""
+
+    state: State
+    deed: str
+    sending_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Circumstances:
+    """What else bears on a command.
+
+    `now` by the queue's clock; `paused`: why, or None; `newest_cycle_at`: of all commands seen for the same bundle;
+    `longest_request`: after so long an answer to a request cannot come, nor its effect.
+    """
+
+    now: datetime
+    paused: str | None
+    newest_cycle_at: datetime
+    longest_request: timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class CarryOut:
+    """Fence it and send it."""
+
+
+@dataclass(frozen=True, slots=True)
+class LookAgain:
+    """A request may be under way from before a crash: read the cluster, though not before `wait` is over."""
+
+    wait: timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class Refuse:
+    """It must not be sent (any more): this is its outcome."""
+
+    outcome: Literal["stale", "withheld"]
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReportAgain:
+    """It has its outcome already; whoever asks again has not heard of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reject:
+    """It is not the command that it says it is."""
+
+    reason: str
+
+
+Verdict = CarryOut | LookAgain | Refuse | ReportAgain | Reject
+
+
+def judge(command: Mapping[str, Any], entry: Entry, at: Circumstances) -> Verdict:
+    """The verdict on a command of which the ledger has a row.
+
+    An outcome is for ever, so it comes first; a request that may be under way has to be looked into before anything
+    else may be said of its command, be it expired or the cluster paused.
+    """
+    if is_another(command, entry):
+        return Reject("another command is known under this id")
+    if entry.state == "settled":
+        return ReportAgain()
+    if entry.state == "sending":
+        return LookAgain(_still_to_wait(entry, at))
+    return judge_unsent(command, at)
+
+
+def is_another(command: Mapping[str, Any], entry: Entry) -> bool:
+    """Whether the id is that of a command which would do something else to the cluster."""
+    return entry.deed != deed(command)
+
+
+def judge_unsent(command: Mapping[str, Any], at: Circumstances) -> CarryOut | Refuse:
+    """The verdict on a command that is known to have had no effect."""
+    if at.now >= command["expires_at"]:
+        return Refuse("stale", f"expired at {_text(command['expires_at'])}, before it could be sent")
+    if command["cycle_at"] < at.newest_cycle_at:
+        newer = _text(at.newest_cycle_at)
+        return Refuse("stale", f"superseded: the cycle of {newer} has decided on this bundle since")
+    if at.paused is not None:
+        return Refuse("withheld", at.paused)
+    return CarryOut()
+
+
+def _still_to_wait(entry: Entry, at: Circumstances) -> timedelta:
+    """Never longer than the longest request, also where the clock was set back since."""
+    if entry.sending_at is None:
+        return at.longest_request
+    passed = at.now - entry.sending_at
+    return min(at.longest_request, max(timedelta(0), at.longest_request - passed))
+
+
+def _text(moment: datetime) -> str:
+    return moment.isoformat(timespec="seconds").replace("+00:00", "Z")

@@ -1,0 +1,183 @@
+"""Going on with one command: judge it, look or carry it out, and put on record what came of it.
+
+What is committed when is what makes a crash harmless; every step here can be the last one.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Protocol
+
+from evenkeel.agent.admission import (
+    CarryOut,
+    Circumstances,
+    LookAgain,
+    Refuse,
+    Reject,
+    ReportAgain,
+    judge,
+    judge_unsent,
+)
+from evenkeel.agent.executor import Carrier
+from evenkeel.agent.ledger import Ledger
+from evenkeel.agent.settings import AgentSettings, LedgerError, Pause, elapsed
+from evenkeel.agent.work_queue import Hand, Lanes
+from evenkeel.steering.outcome import STRENGTH, Outcome
+from evenkeel.steering.pulsar_admin import Pace
+from evenkeel.steering.queue.fifo import QueueError
+
+LOG = logging.getLogger(__name__)
+LONGEST_DETAIL = 4_000
+QUEUE_PAUSE_SECONDS = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The command has its outcome on record."""
+
+
+@dataclass(frozen=True, slots=True)
+class Later:
+    """There is nothing to do for it before so many seconds are over."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """It is not (or no longer) this agent's to carry out; should the queue deliver it, it comes again."""
+
+
+Step = Done | Later | Gone
+
+
+class Holder(Protocol):
+    """Renews the right to messages (`sinks.queue.fifo.Fifo`)."""
+
+    def renew(self, receipts: list[str], seconds: int) -> set[str]:
+        """Returns the receipts that are no longer good; raises QueueError where that could not be found out."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Handling:
+    """Everything that goes into one command's fate. Called by several threads, for different commands."""
+
+    settings: AgentSettings
+    ledger: Ledger
+    carrier: Carrier
+    lanes: Lanes
+    queue: Holder
+    pause: Pause
+    pace: Pace
+    now: Callable[[], datetime]
+    elapsed: Callable[[], float] = elapsed
+
+    def go_on(self, hand: Hand) -> Step:
+        """The next step for a command. Raises LedgerError alone: without its ledger an agent must not go on."""
+        command = hand.command
+        verdict = judge(command, self.ledger.entry(hand.command_id), self._circumstances(command))
+        match verdict:
+            case CarryOut():
+                return self._carry_out(hand)
+            case LookAgain(wait) if wait:
+                LOG.info("%s: may be under way; looking at the cluster in %.0f s", _name(command), wait.total_seconds())
+                return Later(wait.total_seconds())
+            case LookAgain():
+                return self._look_again(hand)
+            case Refuse():
+                return self._refuse(hand, verdict)
+            case ReportAgain():
+                LOG.info("%s: delivered again; its outcome is reported again", _name(command))
+                self.ledger.report_again(hand.command_id, self.now())
+                return Done()
+            case Reject(reason):
+                raise LedgerError(f"command {hand.command_id}: {reason}; such a message must not get this far")
+
+    def _circumstances(self, command: Mapping[str, Any]) -> Circumstances:
+        newest = self.ledger.newest_cycle(command["bundle"])
+        return Circumstances(self.now(), self.pause.reason(), newest, self.settings.longest_request)
+
+    def _look_again(self, hand: Hand) -> Step:
+        try:
+            outcome = self.carrier.look_again(hand.command)
+        except Exception as error:
+            LOG.exception("%s: looking at the cluster failed", _name(hand.command))
+            outcome = self._unknown(hand, f"looking for its effect failed: {type(error).__name__}")
+        if outcome is not None:
+            return self._settle(hand, outcome)
+        verdict = judge_unsent(hand.command, self._circumstances(hand.command))
+        if isinstance(verdict, Refuse):
+            detail = f"{verdict.detail}; a request that may have gone out earlier had no effect"
+            return self._refuse(hand, replace(verdict, detail=detail))
+        self.ledger.release(hand.command_id)
+        LOG.info("%s: an earlier request had no effect", _name(hand.command))
+        return Later(0.0)
+
+    def _carry_out(self, hand: Hand) -> Step:
+        wait = self.pace.take()
+        if wait:
+            return Later(wait)
+        try:
+            held_until = self._hold(hand)
+        except QueueError:
+            return Later(QUEUE_PAUSE_SECONDS)  # whoever polls says so in the log
+        if held_until is None:
+            LOG.info("%s: not in hand any more; left to whom the queue gives it", _name(hand.command))
+            return Gone()
+        # Waiting and asking took time: a pause, a newer cycle or the time limit may have come meanwhile.
+        verdict = judge_unsent(hand.command, self._circumstances(hand.command))
+        if isinstance(verdict, Refuse):
+            return self._refuse(hand, verdict)
+        self.ledger.sending(hand.command_id, self.now())
+        if self.elapsed() > held_until - self.settings.longest_request_s:
+            self.ledger.release(hand.command_id)  # this process stood still, or the disk did
+            return Later(0.0)
+        try:
+            outcome = self.carrier.carry_out(hand.command)
+        except Exception:
+            LOG.exception("%s: carrying it out failed half-way", _name(hand.command))
+            return Later(self.settings.longest_request_s)
+        return self._settle(hand, outcome)
+
+    def _hold(self, hand: Hand) -> float | None:
+        """Renews the right to the command's messages; gives the second of `elapsed` to which it holds, None if lost."""
+        asked = self.elapsed()
+        receipts = self.lanes.receipts_of(hand)
+        if receipts:
+            self.lanes.lose(self.queue.renew(receipts, self.settings.visibility_s))
+        return asked + self.settings.visibility_s if self.lanes.receipts_of(hand) else None
+
+    def _refuse(self, hand: Hand, verdict: Refuse) -> Step:
+        return self._settle(hand, Outcome(hand.command_id, verdict.outcome, self.now(), verdict.detail))
+
+    def _unknown(self, hand: Hand, detail: str) -> Outcome:
+        return Outcome(hand.command_id, "unknown", self.now(), detail)
+
+    def _settle(self, hand: Hand, outcome: Outcome) -> Step:
+        told = _fit(outcome, hand.command_id)
+        if self.ledger.settle(told, self.now()):
+            LOG.info("%s: %s (%s)", _name(hand.command), told.outcome, told.detail)
+        return Done()
+
+
+def seconds_up(value: float) -> int:
+    """Whole seconds, rounded up: SQS knows no others."""
+    return max(0, math.ceil(value))
+
+
+def _fit(outcome: Outcome, command_id: str) -> Outcome:
+    """The outcome as the ledger and a message can hold it: of this command, of a known kind, in one line of text."""
+    detail = " ".join(outcome.detail.encode("utf-8", "backslashreplace").decode().split())[:LONGEST_DETAIL]
+    if outcome.outcome in STRENGTH and outcome.command_id == command_id:
+        return replace(outcome, detail=detail)
+    return Outcome(command_id, "unknown", outcome.seen_at, f"{outcome.outcome}: {detail}")
+
+
+def _name(command: Mapping[str, Any]) -> str:
+    to = f" to {command['destination']}" if command["destination"] else ""
+    return f"command {command['command_id'][:12]} {command['kind']} {command['bundle']}{to}"

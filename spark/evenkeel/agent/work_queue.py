@@ -1,0 +1,170 @@
+"""The commands in this agent's hands: one lane per namespace, one command of a lane at a time.
+
+Within a lane the order is that of cycle and step, as on the queue. A command that has to wait holds up its own lane
+only. A message stays in hand, and is kept invisible to others, until its command's outcome is reported.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+Command = Mapping[str, Any]
+
+
+@dataclass(eq=False, slots=True)
+class Hand:
+    """One command at hand. `receipts`: message id → the right to it; none for one that only the ledger tells of.
+
+    `ready_at`: monotonic seconds before which there is nothing to do for it.
+    """
+
+    command: Command
+    receipts: dict[str, str] = field(default_factory=dict, repr=False)
+    ready_at: float = 0.0
+    busy: bool = False
+    done: bool = False
+
+    @property
+    def command_id(self) -> str:
+        """The id of the command."""
+        return str(self.command["command_id"])
+
+    @property
+    def lane(self) -> str:
+        """The namespace of the command's bundle; commands of one namespace never run at once."""
+        return str(self.command["bundle"]).rpartition("/")[0]
+
+    @property
+    def order(self) -> tuple[Any, ...]:
+        """The sort key within a lane: cycle, then step."""
+        return self.command["cycle_at"], self.command["step"]
+
+
+class Lanes:
+    """All commands in hand. Safe to be shared by threads."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._changed = threading.Condition()
+        self._hands: dict[str, Hand] = {}
+        self._discarded: list[str] = []
+        self._closed = False
+
+    def put(self, command: Command, message_id: str | None = None, receipt: str | None = None) -> None:
+        """Takes a command into hand; a further message of one that is in hand already is added to it."""
+        with self._changed:
+            hand = self._hands.setdefault(str(command["command_id"]), Hand(command))
+            if message_id is not None and receipt is not None:
+                hand.receipts[message_id] = receipt
+            self._changed.notify()
+
+    def discard(self, receipt: str) -> None:
+        """Notes a message that is done with and can be deleted."""
+        with self._changed:
+            self._discarded.append(receipt)
+
+    def take(self, wait_s: float) -> Hand | None:
+        """The next command that may be gone on with; None where none turned up in time, or after `close`."""
+        until = self._clock() + wait_s
+        with self._changed:
+            while not self._closed:
+                now = self._clock()
+                heads = self._heads()
+                ready = [hand for hand in heads if hand.ready_at <= now]
+                if ready:
+                    hand = min(ready, key=lambda hand: hand.ready_at)
+                    hand.busy = True
+                    return hand
+                soonest = min([until, *(hand.ready_at for hand in heads)])
+                if now >= until:
+                    return None
+                self._changed.wait(max(0.001, soonest - now))
+            return None
+
+    def _heads(self) -> list[Hand]:
+        """The first command of every lane in which none is under way."""
+        first: dict[str, Hand] = {}
+        busy = {hand.lane for hand in self._hands.values() if hand.busy}
+        for hand in self._hands.values():
+            if hand.done or hand.lane in busy:
+                continue
+            if hand.lane not in first or hand.order < first[hand.lane].order:
+                first[hand.lane] = hand
+        return list(first.values())
+
+    def back(self, hand: Hand, wait_s: float) -> None:
+        """Puts a command back for a while."""
+        with self._changed:
+            hand.busy, hand.ready_at = False, self._clock() + wait_s
+            self._changed.notify_all()
+
+    def finish(self, hand: Hand) -> None:
+        """The command has its outcome; its messages stay in hand until `forget`."""
+        with self._changed:
+            hand.busy, hand.done = False, True
+            self._changed.notify_all()
+
+    def forget(self, hand: Hand) -> None:
+        """Nothing more is to be done for this command here."""
+        with self._changed:
+            hand.busy = False
+            self._hands.pop(hand.command_id, None)
+            self._changed.notify_all()
+
+    def receipts_of(self, hand: Hand) -> list[str]:
+        """The rights to the messages of one command."""
+        with self._changed:
+            return list(hand.receipts.values())
+
+    def lose(self, gone: Iterable[str]) -> None:
+        """These rights are lost. A command that waits and has none left is no longer this agent's to begin."""
+        with self._changed:
+            lost = set(gone)
+            for hand in list(self._hands.values()):
+                left = {message: receipt for message, receipt in hand.receipts.items() if receipt not in lost}
+                if left != hand.receipts:
+                    hand.receipts = left
+                    if not left and not hand.busy:
+                        del self._hands[hand.command_id]
+            self._changed.notify_all()
+
+    def all_receipts(self) -> list[str]:
+        """The rights to every message in hand."""
+        with self._changed:
+            return [receipt for hand in self._hands.values() for receipt in hand.receipts.values()]
+
+    def finished(self) -> list[Hand]:
+        """Commands that have their outcome and whose messages are still in hand."""
+        with self._changed:
+            return [hand for hand in self._hands.values() if hand.done]
+
+    def take_discarded(self) -> list[str]:
+        """Messages to be deleted, each told once."""
+        with self._changed:
+            found, self._discarded = self._discarded, []
+            return found
+
+    def close(self) -> None:
+        """Gives out no more commands."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+
+    def waiting(self) -> list[Hand]:
+        """Commands that nobody is at work on and that have no outcome."""
+        with self._changed:
+            return [hand for hand in self._hands.values() if not hand.busy and not hand.done]
+
+    def open(self) -> bool:
+        """Whether any command in hand has no outcome yet."""
+        with self._changed:
+            return any(not hand.done for hand in self._hands.values())
+
+    def held(self) -> int:
+        """How many commands are in hand, with an outcome or without."""
+        with self._changed:
+            return len(self._hands)

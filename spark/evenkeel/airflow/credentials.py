@@ -1,0 +1,118 @@
+"""What Airflow's connections bring: tokens and addresses of clusters (the environment, where it names one, wins), and
+keys of stores."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+from evenkeel.errors import SettingsError
+from evenkeel.pulsar.admin.connection import Credentials, Secret, address_in, from_environment
+from evenkeel.sources.landing_zone.store import S3Connection
+from evenkeel.spark.code import source_root
+from evenkeel.spark.command import SQL_SETTINGS
+from evenkeel.spark.jars import delta_jars
+
+PULSAR_PORT = 8080
+
+
+def from_airflow(connection: str) -> Credentials | None:
+    """The token of a connection (its password, or `token` in its extra) and its addresses (`urls` in its extra, else
+    its host); None where neither Airflow nor the environment knows it.
+
+    What cannot be used is a `SettingsError` that names the connection and shows nothing of it.
+    """
+    found = from_environment(connection)
+    if found is not None:
+        return found
+    known = _known(connection)
+    if known is None:
+        return None
+    extra = known.extra_dejson
+    token = known.password or extra.get("token")
+    if token is not None and not isinstance(token, str):
+        raise SettingsError(f"connection {connection}: `token` in its extra is no text")
+    try:
+        return Credentials(Secret(token) if token else None, _urls(known, extra))
+    except SettingsError as error:
+        raise SettingsError(f"connection {connection}: {error}") from None
+
+
+def store_from_airflow(connection: str) -> S3Connection | None:
+    """What a connection of Airflow's AWS kind brings: login and password as key id and secret key; in its extra
+    `aws_session_token`, `region_name`, `endpoint_url`. None where Airflow does not know it.
+
+    Without a login boto3 finds credentials itself: then it is for region and endpoint only.
+    """
+    known = _known(connection)
+    if known is None:
+        return None
+    extra = known.extra_dejson
+    texts = {name: extra.get(name) for name in ("aws_session_token", "region_name", "endpoint_url")}
+    for name, text in texts.items():
+        if text is not None and not isinstance(text, str):
+            raise SettingsError(f"connection {connection}: `{name}` in its extra is no text")
+    if bool(known.login) != bool(known.password):
+        raise SettingsError(f"connection {connection}: login (access key id) and password (secret key) go together")
+    try:
+        return S3Connection(
+            access_key=known.login or None,
+            secret_key=Secret(known.password) if known.password else None,
+            session_token=Secret(texts["aws_session_token"]) if texts["aws_session_token"] else None,
+            region=texts["region_name"] or None,
+            endpoint=texts["endpoint_url"] or None,
+        )
+    except SettingsError as error:
+        raise SettingsError(f"connection {connection}: {error}") from None
+
+
+def _known(connection: str) -> Any:
+    from airflow.sdk import BaseHook
+    from airflow.sdk.exceptions import AirflowNotFoundException
+
+    try:
+        return BaseHook.get_connection(connection)
+    except AirflowNotFoundException:
+        return None
+
+
+def _urls(known: Any, extra: dict[str, Any]) -> tuple[str, ...]:
+    urls = extra.get("urls")
+    if urls is None:
+        return _of_host(known)
+    if isinstance(urls, str):
+        urls = [part.strip() for part in urls.split(",")]
+    if not isinstance(urls, list) or not all(isinstance(url, str) for url in urls):
+        raise SettingsError('`urls` in its extra is no list of addresses: write ["http://broker-1:8080"]')
+    for url in urls:
+        address_in(url)
+    return tuple(urls)
+
+
+def _of_host(known: Any) -> tuple[str, ...]:
+    """The address of a connection's host, which may be a URL; its schema may be https, its port is 8080 by default."""
+    if not known.host:
+        return ()
+    scheme, _, rest = known.host.rpartition("://")
+    address = address_in(f"{scheme or known.schema or 'http'}://{rest}")
+    named = address.port if f":{address.port}" in rest else None
+    port = known.port or named or (address.port if address.scheme == "https" else PULSAR_PORT)
+    return (str(replace(address, port=port)),)
+
+
+# The value of Airflow's connection `evenkeel_spark`, for those who have a classic master instead of Spark Connect.
+
+
+def classic_connection(master: str) -> str:
+    """The connection, as JSON for `AIRFLOW_CONN_EVENKEEL_SPARK`, to `local[*]`, `spark://…`, `yarn` or `k8s://…`.
+
+    Tasks then need a full JDK (JAVA_HOME) on the machine that they run on, and PYSPARK_PYTHON in their environment: the
+    Python that workers run, with the packages of `requirements.txt`.
+    """
+    extra = {
+        **SQL_SETTINGS,
+        "spark.jars": ",".join(map(str, delta_jars())),
+        "spark.executorEnv.PYTHONPATH": str(source_root()),
+    }
+    return json.dumps({"conn_type": "spark", "host": master, "extra": extra})

@@ -1,0 +1,92 @@
+"""The order of a backfill's cycles: each goes on from the averages and the state of the one before it.
+
+Airflow starts the runs of a backfill side by side, whatever `max_active_runs` the DAG has, and goes backwards if told
+to. So the first task of each waits for the run before it, and says so where that one cannot come.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from datetime import UTC, datetime, timedelta
+from typing import Any, Protocol
+
+from evenkeel.errors import EvenkeelError
+
+log = logging.getLogger(__name__)
+
+BACKFILL = "backfill"
+_UNDER_WAY = frozenset({"queued", "running"})
+# A run that is next in line begins within seconds; one that does not is kept from it by those after it.
+_LONGEST_IN_LINE = timedelta(minutes=2)
+_LOOK_EVERY_S = 1.0
+# Then the task gives its place in the pool back and comes again.
+_LOOK_FOR_S = 60.0
+_COME_AGAIN = timedelta(seconds=5)
+
+
+class Runs(Protocol):
+    """What is asked of Airflow's task instance."""
+
+    def get_previous_dagrun(self, state: str | None = None) -> Any:
+        """The run of the DAG before this one, of that state or of any; None where there is none."""
+        ...
+
+
+def kind_of(dag_run: Any) -> str:
+    """backfill or live."""
+    run_type = str(getattr(dag_run.run_type, "value", dag_run.run_type))
+    return BACKFILL if run_type == BACKFILL else "live"
+
+
+def await_turn(dag_run: Any, ti: Runs) -> datetime | None:
+    """Returns once the run before this one of a backfill is over, with its logical date; at once in any other run.
+
+    Raises OutOfOrder where it has not begun in time, AirflowRescheduleException to be called again later.
+    """
+    if kind_of(dag_run) != BACKFILL:
+        return None
+    begin = time.monotonic()
+    before = ti.get_previous_dagrun()
+    while must_wait(before, dag_run.start_date, datetime.now(UTC)):
+        if time.monotonic() - begin > _LOOK_FOR_S:
+            from airflow.sdk.exceptions import AirflowRescheduleException
+
+            raise AirflowRescheduleException(datetime.now(UTC) + _COME_AGAIN)
+        log.info("waits for the cycle of %s, from which this one goes on", before.logical_date.isoformat())
+        time.sleep(_LOOK_EVERY_S)
+        before = ti.get_previous_dagrun()
+    return None if before is None else before.logical_date
+
+
+def must_wait(before: Any, since: datetime | None, now: datetime) -> bool:
+    """Whether the run before (None: there is none) has still to end; this run is under way `since` then."""
+    if before is None or kind_of(before) != BACKFILL:
+        return False
+    state = str(getattr(before.state, "value", before.state))
+    if state == "queued" and since is not None and now - since > _LONGEST_IN_LINE:
+        raise OutOfOrder(
+            f"the run before this one ({before.run_id}) has not begun, and this cycle goes on from its averages: the "
+            "backfill goes backwards, or that run was cleared alone. Create the backfill without --run-backwards, or "
+            "clear this task once that run is over."
+        )
+    return state in _UNDER_WAY
+
+
+# What can go wrong between Evenkeel and its Airflow.
+
+
+class AirflowError(EvenkeelError):
+    """Airflow does not start, does not answer, or refuses a request; the text is fit for an operator."""
+
+
+class Refused(AirflowError):
+    """Airflow's REST API answered with an error; `status` is the HTTP status."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class OutOfOrder(AirflowError):
+    """A backfill's cycle was started before the one that it goes on from."""

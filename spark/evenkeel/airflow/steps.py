@@ -1,0 +1,277 @@
+"""How a DAG task is run: a request from its params, the hand-over in and out, and errors an operator can act on.
+
+A task that fails leaves its reason beside its hand-over (XCom `reason`), so that *publish* can put it on record.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Protocol
+
+from evenkeel.airflow.credentials import from_airflow, store_from_airflow
+from evenkeel.airflow.lineage import tell
+from evenkeel.airflow.liveness import server_watched
+from evenkeel.airflow.order import await_turn, kind_of
+from evenkeel.errors import BadInput, EvenkeelError, SettingsError
+from evenkeel.handover import FAILED, Handover
+from evenkeel.ingest.open_run import CycleRequest, open_cycles
+from evenkeel.pipeline import DECIDING, PUBLISH, task
+from evenkeel.times import moment_given
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from evenkeel.publish.dispatch import Sending
+
+log = logging.getLogger(__name__)
+
+CONNECTION = "evenkeel_spark"
+CONNECT_TYPE = "spark_connect"
+DEFAULT_PORT = 15002
+REASON = "reason"
+ON_APPROVAL = ("approve", "send")
+PAUSE_VARIABLE = "evenkeel_pause"
+ENDED_BADLY = frozenset({"failed", "upstream_failed"})
+# Trying again changes nothing about these.
+HOPELESS = (BadInput, SettingsError)
+# Airflow's `outlet_events`: asset -> event.
+Events = Mapping[Any, Any] | None
+
+
+class TaskInstance(Protocol):
+    """What is used of Airflow's task instance."""
+
+    task_id: str
+
+    def xcom_push(self, key: str, value: Any) -> None:
+        """Leaves a value under a key for the run's later tasks."""
+        ...
+
+    def xcom_pull(self, task_ids: str, key: str = ..., *, map_indexes: Any = ...) -> Any:
+        """The value that a task of this run left under a key; None where it left none."""
+        ...
+
+    def get_previous_dagrun(self, state: str | None = ...) -> Any:
+        """The run of the DAG before this one, of that state or of any; None where there is none."""
+        ...
+
+    def get_task_states(self, dag_id: str, *, task_ids: list[str], run_ids: list[str]) -> dict[str, Any]:
+        """Run id -> task id -> state."""
+        ...
+
+
+def begin(spark: SparkSession, params: Mapping[str, Any], dag_run: Any, ti: TaskInstance, events: Events = None) -> str:
+    """Opens the run's cycles and ingests their snapshots."""
+
+    def ingest() -> Handover:
+        before = await_turn(dag_run, ti)
+        request = replace(request_from(params, dag_run), after=None if before is None else before.isoformat())
+        return task("ingest")(spark, open_cycles(spark, request, from_airflow, store_from_airflow))
+
+    return _carried_out(ingest, ti, events)
+
+
+def carry_on(name: str, spark: SparkSession, handover: str, ti: TaskInstance, events: Events = None) -> str:
+    """Runs a task on the hand-over of the one before it."""
+    given = Handover.from_json(handover)
+    return _carried_out(lambda: task(name)(spark, given), ti, events, given)
+
+
+def close(spark: SparkSession, params: Mapping[str, Any], dag_run: Any, ti: TaskInstance, events: Events = None) -> str:
+    """Publishes what there is, and fails where a task before it failed: data first, failure second.
+
+    Where no plan waits for an approval, the tasks that ask for one and carry it out are skipped.
+    """
+    failure, handover = _progress(ti, dag_run)
+
+    def publish() -> Handover:
+        opened = handover or open_cycles(
+            spark, request_from(params, dag_run), from_airflow, store_from_airflow, may_observe=False
+        )
+        if failure:
+            opened = opened.leave_out({cycle.cluster: failure for cycle in opened.open_cycles()}, status=FAILED)
+        return task(PUBLISH)(spark, opened, sending())
+
+    published = _carried_out(publish, ti, events, handover)
+    if failure:
+        from airflow.sdk.exceptions import AirflowFailException
+
+        raise AirflowFailException(f"The cycle is on record as failed. {failure}")
+    if not Handover.from_json(published).awaiting:
+        from airflow.sdk.exceptions import DownstreamTasksSkipped
+
+        # Started only to find that they have nothing to do, the two tasks would take a second of every cycle.
+        ti.xcom_push("return_value", published)
+        raise DownstreamTasksSkipped(tasks=list(ON_APPROVAL))
+    return published
+
+
+def carry_out(
+    spark: SparkSession, published: str, answer: Mapping[str, Any], ti: TaskInstance, events: Events = None
+) -> str:
+    """Puts an operator's answer on record, and carries the plans out if it was yes."""
+    handover = Handover.from_json(published)
+
+    def publish() -> Handover:
+        from evenkeel.lake.controls import answers
+        from evenkeel.lake.small_appends import append_row
+        from evenkeel.lake.store import Lake
+
+        lake, plans = Lake(handover.lake), sorted(one["plan_id"] for one in handover.awaiting.values())
+        known = answers(spark, lake, plans)  # a try that was killed has put them on record
+        for row in answers_of(handover, answer):
+            if row not in known:
+                append_row(lake, "approvals", row, lambda: nullcontext(spark))
+        return task(PUBLISH)(spark, replace(handover, awaiting={}), sending())
+
+    return _carried_out(publish, ti, events, handover)
+
+
+def keep(spark: SparkSession, params: Mapping[str, Any], dag_run: Any, ti: TaskInstance) -> str:
+    """Runs an upkeep of the lake; returns, as JSON, what was done to each table."""
+    from evenkeel.maintenance.periods import NAMES
+    from evenkeel.maintenance.report import upkeep_as_json, upkeep_as_text
+    from evenkeel.maintenance.upkeep import Request
+    from evenkeel.maintenance.upkeep import keep as keep_lake
+
+    def kept() -> str:
+        given = {name: params.get(name) for name in NAMES}
+        request = Request(lake_root(), str(dag_run.run_id), given, bool(params.get("shorten")))
+        done = keep_lake(spark, request, lambda line: log.info("%s", line))
+        for line in upkeep_as_text(done):
+            log.info("%s", line)
+        return json.dumps(list(upkeep_as_json(done)))
+
+    return watched(kept, ti)
+
+
+def answers_of(handover: Handover, answer: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Rows of `approvals` for all plans that were asked about; nobody's answer is that of the time limit."""
+    from evenkeel.airflow.approval import APPROVE
+    from evenkeel.lake.controls import APPROVED, REJECTED, answer_row
+
+    said = APPROVED if list(answer["chosen_options"]) == [APPROVE] else REJECTED
+    user = answer.get("responded_by_user") or {}
+    by, note = (user.get("name") or user.get("id"), None) if user else ("nobody", "nobody answered in time")
+    at = answer.get("responded_at")
+    moment = datetime.fromisoformat(at) if isinstance(at, str) else at
+    return [
+        answer_row(cluster, one["plan_id"], said, str(by), note, moment)
+        for cluster, one in sorted(handover.awaiting.items())
+    ]
+
+
+def sending() -> Sending:
+    """How a DAG run steers clusters: tokens from Airflow's connections, and an Airflow variable that stops it."""
+    from evenkeel.publish.dispatch import Sending, reach_with
+
+    return Sending(reach_with(from_airflow), halted=halted)
+
+
+def halted(cluster: str) -> str | None:
+    """Whether the variable `evenkeel_pause` names the cluster (names parted by blanks or commas, or * for all)."""
+    from airflow.sdk import Variable
+
+    named = str(Variable.get(PAUSE_VARIABLE, default="") or "").replace(",", " ").split()
+    if cluster not in named and "*" not in named:
+        return None
+    return f"{cluster} is paused by the Airflow variable {PAUSE_VARIABLE}; take its name out of it to end that"
+
+
+def request_from(params: Mapping[str, Any], dag_run: Any) -> CycleRequest:
+    """The request that a run's params and date make."""
+    asked = params.get("at")
+    moment = moment_given(asked, "the param `at`") if asked else dag_run.logical_date or dag_run.run_after
+    return CycleRequest(
+        lake=lake_root(),
+        source=params.get("source") or "",
+        configuration=os.environ.get("EVENKEEL_CONFIG"),
+        clusters=tuple(params.get("clusters") or ()),
+        at=moment.isoformat(),
+        mode=params.get("mode") or "dry_run",
+        overrides=dict(params.get("settings") or {}),
+        dag_id=dag_run.dag_id,
+        run_id=dag_run.run_id,
+        wishes=tuple(params.get("wishes") or ()),
+        kind=kind_of(dag_run),
+    )
+
+
+def lake_root() -> str:
+    """The root of the tables."""
+    root = os.environ.get("EVENKEEL_LAKE")
+    if not root:
+        raise SettingsError(
+            "EVENKEEL_LAKE is not set, so there is no place for the tables: set it to a folder or an s3a:// URL in the "
+            "environment of Airflow's scheduler and restart it."
+        )
+    return root
+
+
+def _progress(ti: TaskInstance, dag_run: Any) -> tuple[str | None, Handover | None]:
+    """Which task failed and why (None: none did), and the newest hand-over of those before it.
+
+    A task that was ended from outside in its last moment may have left a hand-over, so its state is asked as well.
+    """
+    known = ti.get_task_states(dag_run.dag_id, task_ids=list(DECIDING), run_ids=[dag_run.run_id])
+    states = known.get(dag_run.run_id, {})
+    handover: Handover | None = None
+    for name in DECIDING:
+        text = ti.xcom_pull(name, map_indexes=None)
+        if text is None or states.get(name) in ENDED_BADLY:
+            said = ti.xcom_pull(name, key=REASON, map_indexes=None)
+            return f"{name} failed: {said or 'it was ended from outside (killed, or out of time)'}", handover
+        handover = Handover.from_json(text)
+    return None, handover
+
+
+def watched(work: Callable[[], str], ti: TaskInstance) -> str:
+    """What `work` gives; its errors are told to operators, and it does not wait for a server that dies under it."""
+    with _told_to_operators(ti), _spark_watched(ti):
+        return work()
+
+
+def _carried_out(
+    work: Callable[[], Handover], ti: TaskInstance, events: Events = None, given: Handover | None = None
+) -> str:
+    def told() -> str:
+        made = work()
+        known = given.writes if given is not None else ()
+        tell(events, made.lake, [write for write in made.writes if write not in known])
+        return made.to_json()
+
+    return watched(told, ti)
+
+
+def _spark_watched(ti: TaskInstance) -> AbstractContextManager[None]:
+    """The watch over a Spark Connect server; a classic master lives in the task itself."""
+    from airflow.sdk import BaseHook
+
+    connection = BaseHook.get_connection(CONNECTION)
+    if connection.conn_type != CONNECT_TYPE or not connection.host:
+        return nullcontext()
+    host = str(connection.host).rpartition("://")[2]
+    return server_watched(host, connection.port or DEFAULT_PORT, lambda reason: ti.xcom_push(REASON, reason))
+
+
+@contextmanager
+def _told_to_operators(ti: TaskInstance) -> Iterator[None]:
+    """Errors of ours end in one clear line instead of a stack trace; every error's reason is handed on."""
+    try:
+        yield
+    except EvenkeelError as error:
+        from airflow.sdk.exceptions import AirflowException, AirflowFailException
+
+        ti.xcom_push(REASON, str(error))
+        log.error("%s failed: %s", ti.task_id, error)
+        raise (AirflowFailException if isinstance(error, HOPELESS) else AirflowException)(str(error)) from None
+    except Exception as error:
+        first_line = (str(error).strip() or type(error).__name__).splitlines()[0][:500]
+        ti.xcom_push(REASON, f"{type(error).__name__}: {first_line}")
+        raise

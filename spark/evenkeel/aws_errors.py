@@ -1,0 +1,211 @@
+"""What boto3 raises, in an operator's words: what is wrong, where, and what to do. For S3 and for SQS.
+
+Only an error's code and message are shown. The rest of an answer to a refused request repeats what was signed, and a
+URL may hold credentials: neither goes into a text.
+
+Whoever only sends to a cluster needs no boto3, so the rooms of S3 and SQS load this module when they use one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from botocore import exceptions as boto
+from botocore.exceptions import BotoCoreError, ClientError
+from botocore.parsers import ResponseParserError
+from s3transfer.exceptions import RetriesExceededError
+
+RAISED_BY_BOTO = (BotoCoreError, ClientError, ResponseParserError, RetriesExceededError)
+"""All that a call of a client may raise for what the service or the network does; a `ValueError` may come besides, for
+an endpoint that is no URL."""
+LONGEST_MESSAGE = 300
+
+_BROKEN_OFF = (boto.ConnectionError, boto.HTTPClientError, boto.IncompleteReadError)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a service answered to a request that it refused; `code` is "" or digits where it had no body."""
+
+    code: str
+    status: int | None
+    message: str
+    error: Mapping[str, object]
+
+    @classmethod
+    def of(cls, error: ClientError) -> Answer:
+        """What is in the error, as far as it is there."""
+        found = error.response.get("Error", {})
+        status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode")
+        return cls(str(found.get("Code", "")), status, str(found.get("Message", "")), found)
+
+
+def code_of(error: ClientError) -> str:
+    """The code that the service's answer names; digits (its status) where it had no body."""
+    return Answer.of(error).code
+
+
+def one_line(text: str, longest: int = LONGEST_MESSAGE) -> str:
+    """Short, on one line, and without the user part of any URL."""
+    return re.sub(r"//[^/@\s]*@", "//", " ".join(text.split()))[:longest]
+
+
+# S3
+
+_CREDENTIALS = (
+    "Check AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, the profile (AWS_PROFILE) or the connection that holds them."
+)
+_RIGHTS = (
+    "Uploading needs s3:ListBucket on the bucket and s3:GetObject, s3:PutObject, s3:DeleteObject below the prefix; "
+    "reading needs the first two."
+)
+_REGION = "Set AWS_REGION to the region of the bucket, or AWS_ENDPOINT_URL_S3 to the store that holds it."
+_ENDPOINT = "Check AWS_ENDPOINT_URL_S3 (or the profile's endpoint_url), the network, and the proxy settings."
+_PROXY = f"Is a proxy in between? {_ENDPOINT}"
+_LATER = "Nothing is lost: run it again later."
+
+# Code of the error → what is wrong and what to do. Codes that are digits come from answers without a body (HEAD).
+_S3_CODES: Mapping[str, tuple[str, str]] = {
+    "NoSuchBucket": ("there is no such bucket at this store", f"Create it, or correct the address. {_ENDPOINT}"),
+    "AccessDenied": ("access is denied", f"{_RIGHTS} Without the right to list, a missing object is denied too."),
+    "403": ("access is denied", f"{_RIGHTS} {_CREDENTIALS}"),
+    "AllAccessDisabled": ("the store has closed the bucket", "Ask its owner."),
+    "InvalidAccessKeyId": ("the store does not know the access key id", _CREDENTIALS),
+    "SignatureDoesNotMatch": ("the secret key does not belong to the access key id", _CREDENTIALS),
+    "ExpiredToken": ("the session token has expired", "Log in again, or let the role be taken anew."),
+    "InvalidToken": ("the session token is not valid here", _CREDENTIALS),
+    "PermanentRedirect": ("the bucket lies in another region", _REGION),
+    "301": ("the bucket lies in another region", _REGION),
+    "AuthorizationHeaderMalformed": ("the request was signed for another region", _REGION),
+    "IllegalLocationConstraintException": ("the bucket lies in another region", _REGION),
+    "NotImplemented": (
+        "the store does not know a request that the landing zone needs",
+        "It must know conditional writes (If-None-Match), without which two collectors could overwrite each other.",
+    ),
+    "SlowDown": ("the store asks to slow down", _LATER),
+    "503": ("the store is not available", _LATER),
+    "ServiceUnavailable": ("the store is not available", _LATER),
+    "InternalError": ("the store failed inside", _LATER),
+    "RequestTimeout": ("the store did not get the whole request in time", _LATER),
+    "BadDigest": ("the bytes changed on their way, or the file while it was read", _LATER),
+    "XAmzContentSHA256Mismatch": ("the bytes changed on their way, or the file while it was read", _LATER),
+    "KeyTooLongError": (
+        "the prefix and the cluster's name are too long for a key (1,024 bytes)",
+        "Shorten the prefix.",
+    ),
+}
+
+
+def of_s3(error: Exception) -> tuple[str, str]:
+    """What is wrong with the store or on the way to it, and what to do: two texts, the second of whole sentences."""
+    return _of_answer(Answer.of(error)) if isinstance(error, ClientError) else _of_connection(error)
+
+
+def is_absent(error: ClientError) -> bool:
+    """Whether S3 answers that there is no such object (in a bucket that is there)."""
+    return code_of(error) in ("NoSuchKey", "404", "NotFound")
+
+
+def _of_answer(answer: Answer) -> tuple[str, str]:
+    code, status = answer.code, "?" if answer.status is None else answer.status
+    if code == "RequestTimeTooSkewed":
+        return _skewed(answer)
+    if code in _S3_CODES:
+        return _S3_CODES[code]
+    if not code or code.isdigit():
+        return f"the answer is not one of S3 (HTTP status {status})", _PROXY
+    message = one_line(answer.message) or "without a word"
+    return f"the store answered {code}, HTTP status {status}: {message}", _ENDPOINT
+
+
+def _skewed(answer: Answer) -> tuple[str, str]:
+    ours, theirs = answer.error.get("RequestTime"), answer.error.get("ServerTime")
+    times = f" (here {one_line(str(ours))}, there {one_line(str(theirs))})" if ours and theirs else ""
+    return (
+        f"this machine's clock and the store's are too far apart{times}",
+        "Set the clock by NTP; snapshots taken meanwhile bear the wrong time.",
+    )
+
+
+def _of_connection(error: Exception) -> tuple[str, str]:
+    if isinstance(error, boto.NoCredentialsError):
+        return "no credentials were found", _CREDENTIALS
+    if isinstance(error, boto.PartialCredentialsError | boto.CredentialRetrievalError | boto.TokenRetrievalError):
+        return "the credentials are incomplete or cannot be had", _CREDENTIALS
+    if isinstance(error, boto.ProfileNotFound | boto.ConfigParseError | boto.ConfigNotFound):
+        return f"AWS's configuration does not fit: {one_line(str(error))}", "Check AWS_PROFILE and ~/.aws."
+    if isinstance(error, boto.NoRegionError | boto.InvalidRegionError):
+        return "no usable region is set", _REGION
+    if isinstance(error, boto.SSLError):
+        return f"TLS to {_host(error)} failed: {one_line(str(error.kwargs.get('error', '')))}", (
+            "Check the certificate; a company's own authority goes into AWS_CA_BUNDLE."
+        )
+    if isinstance(error, RetriesExceededError):
+        return "answers break off in the middle, again and again", f"{_ENDPOINT} {_LATER}"
+    if isinstance(error, _BROKEN_OFF):
+        return f"no whole answer from {_host(error)} ({type(error).__name__})", f"{_ENDPOINT} {_LATER}"
+    if isinstance(error, ResponseParserError):
+        return "the answer is not one of S3", _PROXY
+    if isinstance(error, ValueError):
+        return "the endpoint is no URL like https://store.example:9000", _ENDPOINT
+    return one_line(str(error)), _ENDPOINT
+
+
+def _host(error: Exception) -> str:
+    """scheme://host:port of the URL that the error is about, without user, path and query."""
+    try:
+        url = urlsplit(str(getattr(error, "kwargs", {}).get("endpoint_url", "")))
+        port = f":{url.port}" if url.port else ""
+    except ValueError:
+        return "the store"
+    return f"{url.scheme}://{url.hostname}{port}" if url.hostname else "the store"
+
+
+# SQS
+
+_COME_AGAIN = ("Throttl", "RequestLimitExceeded", "OverLimit", "ServiceUnavailable", "InternalError", "InternalFailure")
+# A part of the error's code or of its class' name → what to do.
+_SQS_ADVICE = {
+    "NonExistentQueue": "Make the queue, or correct its URL.",
+    "QueueDoesNotExist": "Make the queue, or correct its URL.",
+    "AccessDenied": "Allow this identity to use the queue (sqs:SendMessage, ReceiveMessage, DeleteMessage, "
+    "ChangeMessageVisibility, GetQueueAttributes).",
+    "InvalidClientTokenId": "Check the credentials that boto3 finds (environment, ~/.aws, the machine's role).",
+    "UnrecognizedClient": "Check the credentials that boto3 finds (environment, ~/.aws, the machine's role).",
+    "SignatureDoesNotMatch": "Check the secret key, the region and this machine's clock.",
+    "ExpiredToken": "Renew the session's credentials.",
+    "NoCredentials": "Give boto3 credentials: environment, ~/.aws, or the machine's role.",
+    "NoRegion": "Set AWS_DEFAULT_REGION.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class QueueFault:
+    """What is wrong with a queue or on the way to it. `may_pass`: trying again may help, so there is no `advice`."""
+
+    what: str
+    may_pass: bool
+    advice: str
+
+
+def of_sqs(error: Exception) -> QueueFault:
+    """What is wrong, whether it may pass by itself, and what to do if not ("" where nothing is known to help)."""
+    if isinstance(error, ClientError):
+        answer = Answer.of(error)
+        name, text, status = answer.code, answer.message, answer.status or 0
+        may_pass = status >= 500 or status == 429 or any(word in name for word in _COME_AGAIN)
+    else:
+        name, text = type(error).__name__, str(error)
+        # An answer that is no answer of SQS (a proxy's page, say) comes as an error of the parser.
+        passing = (*_BROKEN_OFF, ResponseParserError, boto.CredentialRetrievalError, boto.MetadataRetrievalError)
+        may_pass = isinstance(error, passing)
+    advice = "" if may_pass else next((advice for part, advice in _SQS_ADVICE.items() if part in name), "")
+    return QueueFault(f"{name} ({_first_line(text)})", may_pass, advice)
+
+
+def _first_line(text: str) -> str:
+    line = text.strip().splitlines()[0] if text.strip() else "no text"
+    return one_line(line.rstrip("."), 200)

@@ -1,0 +1,66 @@
+"""`evenkeel …`: what an operator can do from a shell. Results go to standard output, progress to standard error."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+from collections.abc import Sequence
+
+from evenkeel.cli import (
+    agent,
+    collect,
+    control,
+    engine,
+    explain,
+    export,
+    rebalance,
+    replay,
+    reports,
+    settings,
+    simulate,
+    takeover,
+    trace,
+    upkeep,
+    verify,
+    wish,
+)
+from evenkeel.errors import EvenkeelError
+from evenkeel.spark.code import code_version
+
+BAD_USAGE = 2
+_MODULES = (
+    *(rebalance, collect, wish, control, takeover, agent),
+    *(explain, trace, verify, replay, simulate),
+    *(reports, upkeep, export, settings, engine),
+)
+
+
+def parser() -> argparse.ArgumentParser:
+    """All commands and their options."""
+    top = argparse.ArgumentParser(prog="evenkeel", description="Pulsar's load-balancing decisions, on the record.")
+    top.add_argument("--version", action="version", version=f"evenkeel {code_version()}")
+    top.add_argument("--verbose", action="store_true", help="log what the tasks do")
+    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for module in _MODULES:
+        module.add_to(commands)
+    return top
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs a command; errors of ours end in one message, without a stack trace."""
+    given = parser().parse_args(arguments)
+    logging.basicConfig(level=logging.INFO if given.verbose else logging.ERROR, format="%(name)s: %(message)s")
+    try:
+        code: int = given.run(given)
+    except EvenkeelError as error:
+        print(f"evenkeel: {error}", file=sys.stderr)
+        return BAD_USAGE
+    except KeyboardInterrupt:
+        print("evenkeel: interrupted; run the same command again to go on", file=sys.stderr)
+        return 130
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,138 @@
+"""`evenkeel agent`: carries out, beside a cluster, the commands that come over its queue."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import socket
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from evenkeel.agent.settings import AgentSettings
+from evenkeel.cli import reaching
+from evenkeel.cli.options import engine_home
+from evenkeel.errors import SettingsError
+from evenkeel.steering.outcome import LONGEST_REQUEST_S
+
+if TYPE_CHECKING:
+    from evenkeel.pulsar.admin import AdminConnection
+
+PAUSED_VARIABLE = "EVENKEEL_PAUSED_FILE"
+EPILOG = """Credentials, region and endpoint of the queues come from where boto3 takes them: the environment
+(AWS_ACCESS_KEY_ID, AWS_DEFAULT_REGION, AWS_ENDPOINT_URL_SQS, …), ~/.aws, or the machine's role.
+While the file of --paused-file exists, nothing is sent: commands that come in are answered `withheld`, for good.
+SIGTERM lets it finish what is under way; give it longer than --longest-request.
+exit codes: 0 ended by SIGTERM, Ctrl-C or because there was nothing left to do; 2 it cannot work, see the message."""
+
+
+def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """The options of `agent`."""
+    parser = commands.add_parser(
+        "agent",
+        help="carry out commands from a queue beside a cluster, and report back",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--cluster", metavar="NAME", required=True, help="the cluster whose commands it carries out")
+    parser.add_argument("--queue", metavar="URL", required=True, help="the FIFO queue that brings the commands")
+    parser.add_argument("--reports", metavar="URL", required=True, help="the FIFO queue that takes the reports")
+    reaching.add_source(parser)
+    reaching.add_admin_options(parser)
+    _add_work(parser)
+    parser.set_defaults(run=run)
+
+
+def _add_work(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--ledger", metavar="FILE", help="its memory, on a local disk (default: .evenkeel/agent/CLUSTER.db)"
+    )
+    parser.add_argument("--name", metavar="NAME", default=socket.gethostname(), help="in reports (default: the host)")
+    parser.add_argument(
+        "--paused-file",
+        metavar="FILE",
+        default=os.environ.get(PAUSED_VARIABLE),
+        help=f"send nothing while this file exists (default: ${PAUSED_VARIABLE})",
+    )
+    parser.add_argument("--in-flight", type=int, default=4, metavar="N", help="commands under way at most (default: 4)")
+    parser.add_argument("--per-second", type=float, default=2.0, metavar="R", help="commands begun (default: 2)")
+    parser.add_argument(
+        "--longest-request",
+        type=float,
+        default=LONGEST_REQUEST_S,
+        metavar="SECONDS",
+        help="after so long no effect of a request can come (default: 65; the brokers give up after 60)",
+    )
+    parser.add_argument(
+        "--visibility", type=int, default=120, metavar="SECONDS", help="how long a message is held (default: 120)"
+    )
+    end = parser.add_mutually_exclusive_group()
+    end.add_argument("--once", action="store_true", help="end when the queue gives nothing more")
+    end.add_argument("--until-idle", type=float, metavar="SECONDS", help="end after so long without work")
+
+
+def run(given: argparse.Namespace) -> int:
+    """Works until told to end."""
+    from evenkeel.agent.agent import Agent, serve
+    from evenkeel.agent.executor import ClusterCarrier
+    from evenkeel.agent.ledger import Ledger
+    from evenkeel.agent.settings import QueueClock
+    from evenkeel.pulsar.admin import AdminClient
+
+    _log_to_stderr()
+    settings = _settings(given)
+    clock = QueueClock()
+    with AdminClient(_connection(given)) as client:
+        carrier = ClusterCarrier(client, longest_request_s=settings.longest_request_s, now=clock.now)
+        ledger = Ledger(settings.ledger, settings.cluster, settings.name)
+        try:
+            serve(Agent(settings, carrier, ledger, clock))
+        finally:
+            ledger.close()
+    return 0
+
+
+def _settings(given: argparse.Namespace) -> AgentSettings:
+    default = engine_home() / ".evenkeel" / "agent" / f"{quote(given.cluster, safe='')}.db"
+    return AgentSettings(
+        cluster=given.cluster,
+        queue=given.queue,
+        reports=given.reports,
+        ledger=Path(given.ledger) if given.ledger else default,
+        name=given.name,
+        paused_file=Path(given.paused_file) if given.paused_file else None,
+        most_in_flight=given.in_flight,
+        per_second=given.per_second,
+        visibility_s=given.visibility,
+        longest_request_s=given.longest_request,
+        idle_s=0.0 if given.once else given.until_idle,
+    )
+
+
+def _connection(given: argparse.Namespace) -> AdminConnection:
+    from evenkeel.pulsar.admin.connection import from_environment
+    from evenkeel.sources.collecting import connection_of
+    from evenkeel.sources.configuration import choose, read_configuration
+
+    if given.config:
+        reaching.refuse_admin_options(given)
+        (source,) = choose(read_configuration(given.config), [given.cluster])
+        if source.live is None:
+            raise SettingsError(f"{given.cluster} is no running cluster in {given.config}: give it `admin`")
+        return connection_of(source.live, from_environment)
+    return reaching.connection_by_address(given)
+
+
+def _log_to_stderr() -> None:
+    """One line per command, with or without --verbose: an agent has nothing else to show."""
+    handler = logging.StreamHandler(sys.stderr)
+    formatter = logging.Formatter("%(asctime)sZ %(levelname)s %(message)s", "%Y-%m-%dT%H:%M:%S")
+    formatter.converter = time.gmtime
+    handler.setFormatter(formatter)
+    log = logging.getLogger("evenkeel.agent")
+    log.handlers[:] = [handler]
+    log.setLevel(logging.INFO)
+    log.propagate = False

@@ -1,0 +1,201 @@
+"""`evenkeel collect`: snapshots of a running cluster as a recording, for decisions taken elsewhere or later."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from types import FrameType
+from typing import TYPE_CHECKING
+
+from evenkeel.cli import reaching
+from evenkeel.errors import EvenkeelError, LandingError, SettingsError, Unreachable
+
+if TYPE_CHECKING:
+    from evenkeel.pulsar.admin import AdminClient, AdminConnection
+    from evenkeel.sources.collecting import Taken, Wanted
+    from evenkeel.sources.writing import SnapshotStore
+
+EVERY_SECONDS = 60.0
+FULL_EVERY = 8
+INTERRUPTED = 130
+EPILOG = """exit codes: 0 all snapshots asked for were taken (also: an endless run was ended by Ctrl-C or SIGTERM);
+1 some could not be taken; 2 none could be taken, or an option is wrong; 130 interrupted before --count was reached.
+A broker that does not answer is part of the snapshot and no failure."""
+
+
+def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """The options of `collect`."""
+    parser = commands.add_parser(
+        "collect",
+        help="record snapshots of a running cluster",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    reaching.add_source(parser)
+    parser.add_argument(
+        "--cluster",
+        metavar="NAME",
+        help="a cluster of the configuration (default: its only one); with --admin: its name in S3 (default: its own)",
+    )
+    parser.add_argument(
+        "--to",
+        metavar="DIR|s3://BUCKET/PREFIX",
+        required=True,
+        help="where the snapshots go; a folder is made if missing",
+    )
+    parser.add_argument("--spool", metavar="DIR", help="with S3: where snapshots wait that could not be uploaded")
+    parser.add_argument("--count", type=int, metavar="N", help="how many (default: 1; with --every without end)")
+    parser.add_argument(
+        "--every", type=float, metavar="SECONDS", help=f"from start to start (default: {EVERY_SECONDS:g})"
+    )
+    parser.add_argument(
+        "--full-every",
+        type=int,
+        default=FULL_EVERY,
+        metavar="K",
+        help=f"topic lists in every Kth (default: {FULL_EVERY})",
+    )
+    reaching.add_admin_options(parser)
+    parser.add_argument("--note", metavar="TEXT", default="", help="a note for every snapshot")
+    parser.set_defaults(run=run)
+
+
+def run(given: argparse.Namespace) -> int:
+    """Takes the snapshots; see `EPILOG` for what is returned."""
+    from evenkeel.pulsar.admin import AdminClient
+    from evenkeel.sources.collecting import PARALLEL
+    from evenkeel.sources.landing_zone.spool import S3_SCHEME, store_of
+
+    count = _count(given)
+    cluster, connection = _connection(given)
+    if given.spool and not given.to.startswith(S3_SCHEME):
+        raise SettingsError(f"--spool goes with --to {S3_SCHEME}…: a folder here needs none")
+    store = store_of(given.to, cluster=cluster, spool=given.spool, say=_say)
+    with AdminClient(connection, most_connections=PARALLEL) as client, _ended_by_sigterm():
+        return _Run(given, client, store, count).snapshots()
+
+
+class _Run:
+    """One run of the command."""
+
+    def __init__(
+        self, given: argparse.Namespace, client: AdminClient, store: SnapshotStore, count: int | float
+    ) -> None:
+        self._given, self._client, self._store, self._count = given, client, store, count
+        self._number = store.next_number()
+        self._taken = self._missed = 0
+
+    def snapshots(self) -> int:
+        every = self._given.every or EVERY_SECONDS
+        due = time.monotonic()
+        try:
+            while True:
+                self._one()
+                if self._taken + self._missed >= self._count:
+                    break
+                # A snapshot that took longer than its turn does not make the next ones hurry.
+                due = max(due + every, time.monotonic())
+                time.sleep(max(0.0, due - time.monotonic()))
+        except KeyboardInterrupt:
+            print(f"ended; {self._taken} snapshots in {self._given.to}", file=sys.stderr, flush=True)
+            return 0 if math.isinf(self._count) and self._taken else INTERRUPTED
+        return 1 if self._missed else 0
+
+    def _one(self) -> None:
+        from evenkeel.sources.collecting import Wanted, take_snapshot
+
+        wanted = Wanted(self._number, self._taken % self._given.full_every == 0, self._given.note)
+        label = f"[{self._taken + self._missed + 1}{'' if math.isinf(self._count) else f'/{self._count}'}]"
+        try:
+            taken = take_snapshot(self._client, self._store.begin(f"{self._number:04d}"), wanted)
+        except (Unreachable, LandingError) as error:
+            if self._count == 1:
+                raise
+            self._missed += 1
+            print(f"{label} {_now()}  not taken: {error}", file=sys.stderr, flush=True)
+            if self._missed == self._count:
+                raise _nothing(self._missed, error) from None
+            return
+        if not taken.committed:
+            raise LandingError(
+                f"{self._given.to} has a snapshot {self._number:04d} by now: does another run write there?"
+            )
+        self._number += 1
+        self._taken += 1
+        print(f"{label} {_line(wanted, taken)}", file=sys.stderr, flush=True)
+
+
+def _nothing(tries: int, error: EvenkeelError) -> EvenkeelError:
+    return type(error)(f"none of {tries} snapshots could be taken; the last one: {error}")
+
+
+def _line(wanted: Wanted, taken: Taken) -> str:
+    kind = "full  " if wanted.full else ""
+    tally = taken.tally
+    return (
+        f"{taken.head.finished_at:%Y-%m-%dT%H:%M:%SZ}  {wanted.n:04d}  {kind}{taken.brokers} brokers  "
+        f"{tally.requests} requests, {tally.not_answered} not answered  {tally.characters / 1e6:.2f} MB  "
+        f"{taken.seconds:.1f} s"
+    )
+
+
+def _connection(given: argparse.Namespace) -> tuple[str | None, AdminConnection]:
+    """The cluster's name, where one is given, and how it is reached."""
+    from evenkeel.pulsar.admin.connection import from_environment
+    from evenkeel.sources.collecting import connection_of
+    from evenkeel.sources.configuration import choose, read_configuration
+    from evenkeel.sources.landing_zone.spool import S3_SCHEME
+
+    if given.config:
+        reaching.refuse_admin_options(given)
+        live = [source for source in read_configuration(given.config) if source.live is not None]
+        if not live:
+            raise SettingsError(f"{given.config} names no running cluster: give one of them `admin`")
+        chosen = choose(live, [given.cluster] if given.cluster else ())
+        if len(chosen) > 1:
+            raise SettingsError(f"--cluster is missing: {given.config} has {', '.join(str(s.cluster) for s in chosen)}")
+        assert chosen[0].live is not None
+        return chosen[0].cluster, connection_of(chosen[0].live, from_environment)
+    if given.cluster and not given.to.startswith(S3_SCHEME):
+        raise SettingsError("--cluster goes with --config or with S3: --admin names the cluster by its address")
+    return given.cluster, reaching.connection_by_address(given)
+
+
+def _count(given: argparse.Namespace) -> int | float:
+    if given.count is not None and given.count < 1:
+        raise SettingsError(f"--count {given.count}: at least 1")
+    if given.every is not None and not given.every > 0:
+        raise SettingsError(f"--every {given.every:g}: more than 0 seconds")
+    if given.full_every < 1:
+        raise SettingsError(f"--full-every {given.full_every}: at least 1")
+    if given.count is None:
+        return 1 if given.every is None else math.inf
+    return int(given.count)
+
+
+@contextmanager
+def _ended_by_sigterm() -> Iterator[None]:
+    """SIGTERM, as service managers send it, ends a run as Ctrl-C does."""
+
+    def interrupt(signum: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _say(text: str) -> None:
+    print(f"{_now()}  {text}", file=sys.stderr, flush=True)
+
+
+def _now() -> str:
+    return f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"

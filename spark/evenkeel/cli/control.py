@@ -1,0 +1,83 @@
+"""`evenkeel pause`, `resume`, `approve` and `reject`: an operator's word to whoever carries plans out."""
+
+from __future__ import annotations
+
+import argparse
+import getpass
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from evenkeel.cli.options import add_on_record, session
+from evenkeel.errors import BadInput
+from evenkeel.lake.controls import APPROVED, PAUSE, REJECTED, RESUME, answer_row, control_row
+from evenkeel.lake.small_appends import append_row
+from evenkeel.lake.store import Lake
+from evenkeel.record.read import Attempt, Record
+
+_SHORTEST = 6
+_NAME = "evenkeel control"
+
+
+def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """The options of all four."""
+    for word, kind, text in (
+        ("pause", PAUSE, "send a cluster no further command, at once, until it is resumed"),
+        ("resume", RESUME, "let a paused cluster be steered again"),
+    ):
+        parser = commands.add_parser(word, help=text)
+        parser.add_argument("cluster", metavar="CLUSTER")
+        parser.add_argument("--config", metavar="FILE", help="tell the cluster's agent too, by the queue named here")
+        add_on_record(parser, "why; it is shown wherever the pause is")
+        parser.set_defaults(run=partial(run_control, kind))
+    for word, answer in (("approve", APPROVED), ("reject", REJECTED)):
+        parser = commands.add_parser(word, help=f"{word} a plan that waits for it")
+        parser.add_argument("plan", metavar="PLAN", help=f"its plan id, or the first {_SHORTEST} or more signs of it")
+        add_on_record(parser, "what else there is to say")
+        parser.set_defaults(run=partial(run_answer, answer))
+
+
+def run_control(kind: str, given: argparse.Namespace) -> int:
+    """Puts a pause or a resumption on record; a publisher at work looks once a second."""
+    row = control_row(given.cluster, kind, given.by or getpass.getuser(), given.reason)
+    if given.config:
+        _tell_agent(given.config, row)
+    append_row(Lake(given.lake), "controls", row, partial(session, _NAME))
+    said = "is paused: no further command goes out" if kind == PAUSE else "may be steered again from its next cycle on"
+    print(f"{given.cluster} {said}")
+    return 0
+
+
+def _tell_agent(configuration: str, row: Mapping[str, Any]) -> None:
+    from evenkeel.sources.configuration import choose, read_configuration
+    from evenkeel.steering.sqs import SqsSink
+
+    (source,) = choose(read_configuration(configuration), [row["cluster"]])
+    if source.queues is None:
+        raise BadInput(f"{configuration} names no `queue` for {row['cluster']}: leave out --config, or name it there")
+    sink = SqsSink(row["cluster"], source.queues.commands, source.queues.reports)
+    sink.control(row["kind"], made_at=row["at"], by=row["by"], reason=row["reason"] or "")
+
+
+def run_answer(answer: str, given: argparse.Namespace) -> int:
+    """Puts an answer to a plan on record."""
+    attempt = _waiting(given.lake, given.plan)
+    plan = str(attempt.plan_id)
+    row = answer_row(attempt.cluster, plan, answer, given.by or getpass.getuser(), given.reason)
+    append_row(Lake(given.lake), "approvals", row, partial(session, _NAME))
+    print(f"plan {plan[:12]} of {attempt.cluster} at {attempt.cycle_at.isoformat()} is {answer}")
+    return 0
+
+
+def _waiting(lake: str, plan: str) -> Attempt:
+    """The attempt whose plan is meant; only one that is made to be approved can be."""
+    if len(plan) < _SHORTEST:
+        raise BadInput(f"{plan!r} is too short for a plan id: give at least {_SHORTEST} signs of it")
+    record = Record(lake)
+    found = [one for name in record.clusters() for one in record.planned(name, plan) if one.mode == "approve"]
+    plans = sorted({str(attempt.plan_id) for attempt in found})
+    if len(plans) > 1:
+        raise BadInput(f"{plan} fits {len(plans)} plans: {', '.join(one[:16] for one in plans)}. Give more signs of it")
+    if not found:
+        raise BadInput(f"no plan {plan} of a cycle in mode `approve` is on record in {lake}")
+    return found[-1]

@@ -1,0 +1,30 @@
+"""`evenkeel engine`: the local Spark server that commands share; started once, each command saves ten seconds."""
+
+from __future__ import annotations
+
+import argparse
+
+from evenkeel.cli.options import engine_home
+from evenkeel.spark.server import ensure, status, stop
+
+
+def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """The options of `engine`."""
+    parser = commands.add_parser("engine", help="start, stop or look at the local Spark server")
+    parser.add_argument("action", choices=("start", "stop", "status"))
+    parser.set_defaults(run=run)
+
+
+def run(given: argparse.Namespace) -> int:
+    """Does what was asked for; `status` gives 1 where nothing runs."""
+    home = engine_home()
+    if given.action == "start":
+        engine = ensure(home)
+        print(f"{engine.url} ({'started' if engine.started_here else 'was running'})")
+        return 0
+    if given.action == "stop":
+        print("stopped" if stop(home) else "nothing was running")
+        return 0
+    found = status(home)
+    print(found.state if found.url is None else f"{found.state} {found.url}")
+    return 0 if found.state == "running" else 1

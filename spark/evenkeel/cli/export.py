@@ -1,0 +1,54 @@
+"""`evenkeel export`: a range of cycles as a lake of its own, to be read and verified elsewhere."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from evenkeel.cli.options import check_folder
+from evenkeel.times import IN_UTC, bounds_given
+
+_MISSING_SHOWN = 20
+
+
+def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """The options of `export`."""
+    parser = commands.add_parser("export", help="write a range of cycles as a lake of its own, to verify elsewhere")
+    parser.add_argument("--lake", required=True, metavar="DIR", help="where the tables are")
+    parser.add_argument("--cluster", metavar="NAME", help="of this cluster (default: of all)")
+    parser.add_argument("--from", dest="since", required=True, metavar="TIME", help=f"the first cycle ({IN_UTC})")
+    parser.add_argument(
+        "--to", dest="until", required=True, metavar="TIME", help="the last cycle; a date is its whole day"
+    )
+    parser.add_argument("--out", required=True, metavar="DIR|FILE.tar", help="a new folder, or a new tar file")
+    parser.set_defaults(run=run)
+
+
+def run(given: argparse.Namespace) -> int:
+    """Writes the export and says what is in it."""
+    from evenkeel.model.amounts import size
+    from evenkeel.record.export import export
+
+    since, until = bounds_given(given.since, given.until)
+    assert since is not None
+    assert until is not None
+    check_folder(Path(given.out).absolute().parent, "--out")
+    done = export(given.lake, given.out, since=since, until=until, cluster=given.cluster)
+    print(f"{done.path}: {done.cycles:,} cycles, {size(done.size)}")
+    for name, part in sorted(done.clusters.items()):
+        rows = f"chain rows {part['first_sequence']} to {part['last_sequence']}"
+        print(f"  {name}: {part['attempts']:,} attempts from {part['from']} to {part['to']}, {rows}")
+    for table, count in sorted(done.rows.items()):
+        if count:
+            print(f"  {table}: {count:,} rows")
+    for one in done.missing[:_MISSING_SHOWN]:
+        print(
+            f"missing: {one.table} of {one.cluster} at {one.cycle_at.isoformat()}: {one.found:,} of {one.listed:,} "
+            f"rows of write {one.write_id} are left; they are past their retention",
+            file=sys.stderr,
+        )
+    if len(done.missing) > _MISSING_SHOWN:
+        print(f"missing: {len(done.missing) - _MISSING_SHOWN:,} more writes, listed in export.json", file=sys.stderr)
+    print("To check it: unpack it, if it is a tar, and run `evenkeel verify --lake` with its folder")
+    return 0

@@ -1,0 +1,103 @@
+"""Options that several commands share, and the session that they run with."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from evenkeel.errors import BadInput, SettingsError
+from evenkeel.lake.delta_log import local_log
+from evenkeel.settings import read_overrides, resolve
+from evenkeel.spark.server import engine_for
+from evenkeel.spark.session import close, connect
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def add_source(parser: argparse.ArgumentParser) -> None:
+    """Where snapshots come from, and the operator's settings."""
+    source = parser.add_mutually_exclusive_group(required=True)
+    source.add_argument("--recording", metavar="DIR", help="a folder of snapshots of one cluster")
+    source.add_argument("--config", metavar="FILE", help="a TOML file with clusters, their sources and settings")
+    parser.add_argument(
+        "--cluster", action="append", metavar="NAME", help="only this cluster (repeatable); renames a recording's"
+    )
+    parser.add_argument("--settings", metavar="FILE", help="a TOML file of settings under Pulsar's own keys")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="wins over --settings")
+
+
+def add_on_record(parser: argparse.ArgumentParser, reason: str) -> None:
+    """Of an operator's word that is put on record: where, why, and whose it is."""
+    parser.add_argument("--lake", required=True, metavar="DIR", help="where the tables are")
+    parser.add_argument("--reason", metavar="TEXT", help=reason)
+    parser.add_argument("--by", metavar="NAME", help="who says so (default: the user of this shell)")
+
+
+def overrides_of(given: argparse.Namespace) -> dict[str, Any]:
+    """The operator's settings, checked: those of the file, and over them those of the command line."""
+    overrides: dict[str, Any] = dict(read_overrides(given.settings)) if given.settings else {}
+    for pair in given.set:
+        key, equals, value = pair.partition("=")
+        if not equals:
+            raise SettingsError(f"--set {pair!r}: write KEY=VALUE")
+        overrides[key] = value
+    resolve(observed=None, overrides=overrides)
+    return {key: _plain(value) for key, value in overrides.items()}
+
+
+def _plain(value: Any) -> Any:
+    return sorted(value) if isinstance(value, frozenset) else value
+
+
+def check_folder(path: str | Path, option: str) -> None:
+    """BadInput where no folder can be at `path`: a file is in the way, or nothing may be written there.
+
+    A folder that is missing is fine: it is made. Object stores (`s3a://…`) are not asked.
+    """
+    if local_log(str(path)) is None:
+        return
+    folder = Path(str(path).removeprefix("file://")).absolute()
+    there = next(one for one in (folder, *folder.parents) if one.exists())
+    if not there.is_dir():
+        raise BadInput(f"{option} {path}: {there} is a file, and a folder is needed there")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise BadInput(f"{option} {path}: nothing may be written to {there}")
+
+
+def check_file(path: str | Path, option: str) -> None:
+    """BadInput where no file can be written at `path`: a folder has its name, or its own folder cannot be made."""
+    if Path(path).is_dir():
+        raise BadInput(f"{option} {path}: is a folder, and a file is to be written")
+    check_folder(Path(path).absolute().parent, option)
+
+
+def engine_home() -> Path:
+    """Where the local server keeps its state, in a folder `.evenkeel`: under `$EVENKEEL_HOME`, else here."""
+    return Path(os.environ.get("EVENKEEL_HOME", "."))
+
+
+@contextmanager
+def session(name: str) -> Iterator[SparkSession]:
+    """A session at `$EVENKEEL_SPARK` (sc://host:port or a master), else at the local server.
+
+    A local server that was not running is started, and ended again afterwards.
+    """
+    url = os.environ.get("EVENKEEL_SPARK")
+    if url:
+        spark = connect(url, name)
+        try:
+            yield spark
+        finally:
+            close(spark)
+        return
+    with engine_for(engine_home()) as engine:
+        spark = connect(engine.url, name)
+        try:
+            yield spark
+        finally:
+            close(spark)

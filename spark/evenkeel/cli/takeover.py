@@ -1,0 +1,96 @@
+"""`evenkeel takeover` and `handback`: the brokers' own shedding and auto-split, off and back, on record."""
+
+from __future__ import annotations
+
+import argparse
+import getpass
+import json
+from functools import partial
+
+from evenkeel.cli.options import add_on_record, session
+from evenkeel.errors import BadInput, SettingsError
+from evenkeel.lake.controls import HANDBACK, TAKEOVER, control_row, last_switches
+from evenkeel.lake.small_appends import append_row
+from evenkeel.lake.store import Lake
+from evenkeel.pulsar.admin import AdminClient
+from evenkeel.record.read import read_table
+from evenkeel.steering.broker_switches import OFF, Values
+
+_NAME = "evenkeel control"
+
+
+def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """The options of both."""
+    for word, run, text in (
+        ("takeover", run_takeover, "switch the brokers' own shedding and auto-split off, so that a cluster is steered"),
+        ("handback", run_handback, "give a cluster back to its brokers, with their switches as they were before"),
+    ):
+        parser = commands.add_parser(word, help=text)
+        parser.add_argument("cluster", metavar="CLUSTER")
+        parser.add_argument("--config", required=True, metavar="FILE", help="the configuration that names its brokers")
+        add_on_record(parser, "why; it stands on record")
+        parser.set_defaults(run=run)
+
+
+def run_takeover(given: argparse.Namespace) -> int:
+    """Notes what the switches were, then switches them off and waits until every broker says so."""
+    from evenkeel.steering.broker_switches import await_off, dynamic_values, set_values
+
+    with _client(given) as client:
+        before = dynamic_values(client)
+        noted = _noted(given)
+        if noted is None:  # on record before anything changes: whoever takes over twice still knows what was there
+            _record(given, TAKEOVER, before)
+        set_values(client, dict.fromkeys(before, OFF))
+        await_off(client)
+    print(f"the brokers of {given.cluster} neither shed nor split by themselves any more")
+    print(
+        f"`evenkeel handback {given.cluster}` restores their switches: {_in_words(before if noted is None else noted)}"
+    )
+    return 0
+
+
+def run_handback(given: argparse.Namespace) -> int:
+    """Sets the switches to what they were before the takeover."""
+    from evenkeel.steering.broker_switches import set_values
+
+    noted = _noted(given)
+    if noted is None:
+        raise BadInput(
+            f"no takeover of {given.cluster} is on record in {given.lake}, so it is not known what its switches were: "
+            "set them by `pulsar-admin brokers update-dynamic-config` or `delete-dynamic-config`"
+        )
+    with _client(given) as client:
+        set_values(client, noted)
+    _record(given, HANDBACK, noted)
+    print(f"{given.cluster} is its brokers' own again: {_in_words(noted)}")
+    return 0
+
+
+def _noted(given: argparse.Namespace) -> Values | None:
+    """The values of before the takeover that holds; None if none does."""
+    return last_switches(read_table(given.lake, "controls", cluster=given.cluster))
+
+
+def _record(given: argparse.Namespace, kind: str, values: Values) -> None:
+    row = control_row(given.cluster, kind, given.by or getpass.getuser(), given.reason)
+    row["switches"] = json.dumps(values, sort_keys=True)
+    append_row(Lake(given.lake), "controls", row, partial(session, _NAME))
+
+
+def _client(given: argparse.Namespace) -> AdminClient:
+    from evenkeel.pulsar.admin.connection import from_environment
+    from evenkeel.sources.collecting import connection_of
+    from evenkeel.sources.configuration import choose, read_configuration
+
+    (source,) = choose(read_configuration(given.config), [given.cluster])
+    if source.live is None:
+        raise SettingsError(
+            f"{given.config} names no `admin` for {given.cluster}: its brokers cannot be asked from here"
+        )
+    return AdminClient(connection_of(source.live, from_environment))
+
+
+def _in_words(values: Values) -> str:
+    by_file = "as the brokers' files say"
+    return ", ".join(f"{key} {by_file if value is None else value}" for key, value in sorted(values.items()))

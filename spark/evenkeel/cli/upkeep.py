@@ -1,0 +1,73 @@
+"""`evenkeel upkeep` and `evenkeel storage`: keep what was promised and no more; what a lake's tables hold."""
+
+from __future__ import annotations
+
+import argparse
+import getpass
+import json
+import sys
+from typing import TYPE_CHECKING
+
+from evenkeel.maintenance.periods import MEANINGS, NAMES, Periods, settled
+
+if TYPE_CHECKING:
+    from evenkeel.maintenance.upkeep import Request
+
+_NAME = "evenkeel upkeep"
+
+
+def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """The options of both."""
+    upkeep = commands.add_parser("upkeep", help="drop what is past its period, compact the rest, free the space")
+    upkeep.add_argument("--lake", required=True, metavar="DIR", help="where the tables are")
+    defaults = Periods().as_dict()
+    for name in NAMES:
+        said = f"keep {MEANINGS[name]} so long (default: as the lake was promised before, at first {defaults[name]})"
+        upkeep.add_argument(f"--{name.replace('_', '-')}", type=int, metavar="DAYS", help=said)
+    upkeep.add_argument("--shorten", action="store_true", help="allow periods shorter than the lake was promised")
+    upkeep.add_argument("--by", metavar="NAME", help="who does it (default: the user of this shell)")
+    upkeep.add_argument("--json", action="store_true", help="one JSON object per table on standard output")
+    upkeep.set_defaults(run=run_upkeep)
+    storage = commands.add_parser("storage", help="bytes and files per table and per cycle, and what makes them grow")
+    storage.add_argument("--lake", required=True, metavar="DIR", help="where the tables are")
+    storage.add_argument("--json", action="store_true", help="one JSON object per table on standard output")
+    storage.set_defaults(run=run_storage)
+
+
+def run_upkeep(given: argparse.Namespace) -> int:
+    """Keeps the lake and says per table what came of it."""
+    from evenkeel.cli.options import session
+    from evenkeel.maintenance.report import upkeep_as_json, upkeep_as_text
+    from evenkeel.maintenance.upkeep import Request, keep
+
+    periods = {name: getattr(given, name) for name in NAMES}
+    request = Request(given.lake, given.by or getpass.getuser(), periods, given.shorten)
+    _check(request)
+    with session(_NAME) as spark:
+        done = keep(spark, request, lambda line: print(line, file=sys.stderr, flush=True))
+    lines = map(json.dumps, upkeep_as_json(done)) if given.json else upkeep_as_text(done)
+    print("\n".join(lines))
+    return 0
+
+
+def _check(request: Request) -> None:
+    """Raises NoLake and SettingsError before Spark is started; what lies in an object store is left to `keep`."""
+    from evenkeel.lake.delta_log import local_log
+    from evenkeel.maintenance.upkeep import UPKEEPS, newest_promise
+    from evenkeel.record.read import Record, read_table_if_any
+
+    if local_log(request.lake) is not None:
+        Record(request.lake).clusters()
+        promised = newest_promise(read_table_if_any(request.lake, UPKEEPS))
+        settled(promised, request.given, shorten=request.shorten)
+
+
+def run_storage(given: argparse.Namespace) -> int:
+    """Says what the tables hold; needs no Spark."""
+    from evenkeel.maintenance.inventory import measure
+    from evenkeel.maintenance.report import storage_as_json, storage_as_text
+
+    stored = measure(given.lake)
+    lines = map(json.dumps, storage_as_json(stored)) if given.json else storage_as_text(stored)
+    print("\n".join(lines))
+    return 0

@@ -1,1 +1,0 @@
-"""Placement: which brokers may own a bundle, which of them is best, and what keeps a bundle where it is."""

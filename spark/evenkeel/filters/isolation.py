@@ -1,0 +1,187 @@
+"""Isolation policies, and brokers that are being drained: which brokers a namespace may use."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from evenkeel.errors import BadInput
+from evenkeel.model.bundles import namespace_of
+from evenkeel.model.load import BrokerReport, IsolationPolicy, Policies
+from evenkeel.settings import Settings
+
+_ALLOWED = "allowed"
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """Brokers a bundle may have, in name order, and why each other one may not have it."""
+
+    brokers: tuple[str, ...]
+    removed: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Compiled:
+    name: str
+    namespaces: tuple[re.Pattern[str], ...]
+    primary: tuple[re.Pattern[str], ...]
+    secondary: tuple[re.Pattern[str], ...]
+    min_available: int
+
+
+class Isolation:
+    """The isolation policies over the brokers of one cycle.
+
+    Answers depend on the policy that a namespace is under and, without one, on the topic domain: they are remembered
+    by these two.
+    """
+
+    def __init__(self, policies: Policies, brokers: Mapping[str, BrokerReport], settings: Settings) -> None:
+        self._policies = _compiled(policies)
+        self._non_persistent = policies.non_persistent_bundles
+        self._names = {broker: _names(broker, settings) for broker in sorted(brokers)}
+        self._draining = draining(brokers, settings)
+        self._brokers = brokers
+        self._policy_of: dict[str, _Compiled | None] = {}
+        self._reasons: dict[tuple[str | None, bool], Mapping[str, str]] = {}
+        self._answers: dict[tuple[str | None, bool], Allowed] = {}
+
+    def allowed(self, bundle: str) -> Allowed:
+        """Who may own the bundle."""
+        policy, asked = self._asked(bundle)
+        if asked not in self._answers:
+            self._answers[asked] = _settled(policy, self._reasons_for(policy, asked))
+        return self._answers[asked]
+
+    def allowed_among(self, bundle: str, candidates: Iterable[str]) -> Allowed:
+        """Who of the candidates may own the bundle; only primaries among them count towards `min_available`."""
+        policy, asked = self._asked(bundle)
+        reasons = self._reasons_for(policy, asked)
+        return _settled(policy, {broker: reasons[broker] for broker in sorted(candidates)})
+
+    def kind(self, bundle: str) -> tuple[str | None, bool]:
+        """The policy it is under, and whether its brokers must serve non-persistent topics: alike bundles go alike."""
+        return self._asked(bundle)[1]
+
+    def _asked(self, bundle: str) -> tuple[_Compiled | None, tuple[str | None, bool]]:
+        namespace = namespace_of(bundle)
+        if namespace not in self._policy_of:
+            self._policy_of[namespace] = _policy_for(self._policies, namespace)
+        policy = self._policy_of[namespace]
+        return policy, (policy.name, False) if policy else (None, bundle in self._non_persistent)
+
+    def _reasons_for(self, policy: _Compiled | None, asked: tuple[str | None, bool]) -> Mapping[str, str]:
+        """For each broker "allowed", "secondary", or why it may not own such a bundle."""
+        if asked not in self._reasons:
+            reasons = {}
+            for broker, names in self._names.items():
+                if not names:
+                    reasons[broker] = "unreadable_name"
+                elif broker in self._draining:
+                    reasons[broker] = RULE
+                elif policy is not None:
+                    reasons[broker] = _place_under(policy, names)
+                else:
+                    reasons[broker] = self._place_without_policy(broker, names, asked[1])
+            self._reasons[asked] = reasons
+        return self._reasons[asked]
+
+    def _place_without_policy(self, broker: str, names: tuple[str, ...], non_persistent: bool) -> str:
+        report = self._brokers[broker]
+        serves = report.non_persistent_topics if non_persistent else report.persistent_topics
+        if not serves:
+            return "topic_domain_not_served"
+        return "reserved_by_policy" if any(_any(p.primary, names) for p in self._policies) else _ALLOWED
+
+
+def policy_finder(policies: Policies) -> Callable[[str], str | None]:
+    """Finds the name of the policy that a namespace is under: the first by name that matches, None if none does."""
+    compiled = _compiled(policies)
+
+    def find(namespace: str) -> str | None:
+        found = _policy_for(compiled, namespace)
+        return found.name if found else None
+
+    return find
+
+
+def _compiled(policies: Policies) -> list[_Compiled]:
+    return [_compile(name, policy) for name, policy in sorted(policies.isolation.items())]
+
+
+def _policy_for(policies: list[_Compiled], namespace: str) -> _Compiled | None:
+    return next((policy for policy in policies if _any(policy.namespaces, (namespace,))), None)
+
+
+def _settled(policy: _Compiled | None, reasons: Mapping[str, str]) -> Allowed:
+    """Secondary brokers are allowed only where too few primaries are."""
+    primaries = sum(reason == _ALLOWED for reason in reasons.values())
+    fails_over = policy is not None and primaries < policy.min_available
+    allowed = {_ALLOWED, "secondary"} if fails_over else {_ALLOWED}
+    brokers = tuple(broker for broker, reason in reasons.items() if reason in allowed)
+    return Allowed(brokers, {broker: reason for broker, reason in reasons.items() if reason not in allowed})
+
+
+def _place_under(policy: _Compiled, names: tuple[str, ...]) -> str:
+    if _any(policy.primary, names):
+        return _ALLOWED
+    return "secondary" if _any(policy.secondary, names) else "outside_policy"
+
+
+def _names(broker: str, settings: Settings) -> tuple[str, ...]:
+    host, colon, _ = broker.rpartition(":")
+    if not colon:
+        return ()
+    return (host, broker) if settings.generation == "5.0" else (host,)
+
+
+def _any(patterns: tuple[re.Pattern[str], ...], names: tuple[str, ...]) -> bool:
+    return any(pattern.fullmatch(name) for pattern in patterns for name in names)
+
+
+def _compile(name: str, policy: IsolationPolicy) -> _Compiled:
+    try:
+        return _Compiled(
+            name,
+            tuple(re.compile(x, re.ASCII) for x in policy.namespaces),
+            tuple(re.compile(x, re.ASCII) for x in policy.primary),
+            tuple(re.compile(x, re.ASCII) for x in policy.secondary),
+            policy.min_available,
+        )
+    except re.error as error:
+        raise BadInput(f"isolation policy {name!r} has a regular expression that cannot be read: {error}") from None
+
+
+# Which policy, if any, a namespace is under (Pulsar: IsolationPoliciesHelper, AntiAffinityGroupPolicyHelper).
+
+
+class PoliciesPresent:
+    """The policies of one cycle; answers are remembered per namespace."""
+
+    def __init__(self, policies: Policies) -> None:
+        self._isolation_of = policy_finder(policies)
+        self._groups = {namespace for namespace, group in policies.groups.items() if group.strip()}
+        self._answers: dict[str, str | None] = {}
+
+    def policy(self, namespace: str) -> str | None:
+        """The kind of policy it is under: "isolation_policy", "anti_affinity_group", or None."""
+        if namespace not in self._answers:
+            self._answers[namespace] = self._find(namespace)
+        return self._answers[namespace]
+
+    def _find(self, namespace: str) -> str | None:
+        if self._isolation_of(namespace) is not None:
+            return "isolation_policy"
+        return "anti_affinity_group" if namespace in self._groups else None
+
+
+# Brokers that are being emptied: whatever asks who may have a bundle gets an answer without them.
+
+RULE = "draining"
+
+
+def draining(brokers: Iterable[str], settings: Settings) -> frozenset[str]:
+    """Those of the brokers that are being emptied."""
+    return settings.evenkeelDrainingBrokers.intersection(brokers)

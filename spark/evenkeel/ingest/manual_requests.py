@@ -1,0 +1,161 @@
+"""From what an operator asks for to a wish on record, and from there to the cycle that takes it.
+
+Reads: `wishes`, `cycles`. Writes: `wishes`, for the wishes that a run itself brings.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from evenkeel.errors import BadInput, BadName, BadRange
+from evenkeel.handover import ClusterCycle, Run
+from evenkeel.lake.manual_requests import BACKFILL, append_wishes, read_taken, read_wishes, wishes_for
+from evenkeel.lake.store import Lake
+from evenkeel.manual_requests.round import SPLIT
+from evenkeel.manual_requests.schema import HOT, LARGEST, SCHEMAS, names_of
+from evenkeel.model.bundles import decode_number, namespace_of, parse_range
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+PICKED = (LARGEST, HOT)
+
+
+@dataclass(frozen=True, slots=True)
+class Maker:
+    """Who makes a wish, when (ISO-8601 UTC), and in which run, if it comes with one."""
+
+    made_by: str
+    made_at: str
+    run_id: str | None = None
+
+
+def wish_row(given: Mapping[str, Any], cluster: str, maker: Maker, number: int = 0) -> dict[str, Any]:
+    """A row of `wishes`. `given` has kind, namespace, bundle and the options of its kind (`SCHEMAS`).
+
+    What is no wish at all is a `BadInput`; whether Pulsar would carry it out is for the cycle to say, which sees the
+    cluster. `number` tells equal wishes of one maker apart.
+    """
+    kind = str(given.get("kind"))
+    if kind not in SCHEMAS:
+        raise BadInput(f"a wish is for a split or an unload, not for {given.get('kind')!r}: give its kind")
+    known = names_of(kind)
+    if unknown := sorted(set(given) - {*known}):
+        words = "a split" if kind == SPLIT else "an unload"
+        raise BadInput(f"a wish for {words} has no {unknown[0]!r}: known are {', '.join(known)}")
+    row = {
+        "cluster": cluster,
+        "made_at": maker.made_at,
+        "made_by": str(given.get("by") or maker.made_by),
+        "run_id": maker.run_id,
+        "kind": kind,
+        "namespace": _namespace(given.get("namespace")),
+        "bundle": _bundle(kind, given.get("bundle")),
+        **_options(kind, given),
+    }
+    content = json.dumps([row, number], sort_keys=True, ensure_ascii=False)
+    return {**row, "wish_id": hashlib.sha256(content.encode()).hexdigest()}
+
+
+def _options(kind: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    if kind == SPLIT:
+        return {
+            "algorithm": _text(given, "splitAlgorithmName"),
+            "positions": [_position(value) for value in _positions(given.get("splitBoundaries"))],
+            "unload_children": _switch(given.get("unload", False)),
+            "destination": None,
+        }
+    destination = _text(given, "destinationBroker")
+    return {"algorithm": None, "positions": None, "unload_children": None, "destination": destination or None}
+
+
+def _namespace(value: Any) -> str:
+    try:
+        return (
+            namespace_of(f"{value}/range") if isinstance(value, str) and value.count("/") == 1 else _no_namespace(value)
+        )
+    except BadName:
+        return _no_namespace(value)
+
+
+def _no_namespace(value: Any) -> str:
+    raise BadInput(f"a wish names its namespace as tenant/namespace, not as {value!r}")
+
+
+def _bundle(kind: str, value: Any) -> str:
+    """The range in Pulsar's spelling; it is read here, so that a slip of the pen is told at once."""
+    if kind == SPLIT and value in PICKED:
+        return str(value)
+    words = f", {' or '.join(PICKED)}" if kind == SPLIT else ""
+    try:
+        return str(parse_range(str(value)))
+    except BadRange as error:
+        raise BadInput(f"a wish for {kind} names its bundle as a range{words}: {error}") from None
+
+
+def _positions(value: Any) -> Sequence[Any]:
+    if value is None:
+        return ()
+    if isinstance(value, str) or not isinstance(value, Sequence):
+        raise BadInput(f"splitBoundaries of a wish is a list of positions, not {value!r}")
+    return value
+
+
+def _position(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        raise BadInput(f"{value!r} in splitBoundaries is no position: give a number like 855638016 or 0x33000000")
+    return value if isinstance(value, int) else decode_number(value.strip())
+
+
+def _text(given: Mapping[str, Any], name: str) -> str:
+    value = given.get(name)
+    if value is not None and not isinstance(value, str):
+        raise BadInput(f"{name} of a wish is a name, not {value!r}")
+    return (value or "").strip()
+
+
+def _switch(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise BadInput(f"unload of a wish is true or false, not {value!r}")
+    return value
+
+
+def with_wishes(
+    spark: SparkSession, lake: Lake, cycles: Sequence[ClusterCycle], run: Run, brought: Sequence[Mapping[str, Any]]
+) -> list[ClusterCycle]:
+    """The cycles with the wishes that each of them takes; those that the run brings are put on record first.
+
+    A try that is repeated finds its wishes on record: their ids are made of the run and not of the clock.
+    """
+    own = wishes_of_run(cycles, run, brought)
+    known = read_wishes(spark, lake, [cycle.cluster for cycle in cycles])
+    on_record = {wish["wish_id"] for wish in known}
+    append_wishes(spark, lake, [wish for wish in own if wish["wish_id"] not in on_record])
+    known += own
+    if not known:
+        return list(cycles)
+    taken = read_taken(spark, lake, [(cycle.cluster, cycle.cycle_at) for cycle in cycles])
+    return [replace(cycle, wishes=wishes_for(cycle.cluster, cycle.cycle_at, known, taken, run)) for cycle in cycles]
+
+
+def wishes_of_run(
+    cycles: Iterable[ClusterCycle], run: Run, brought: Sequence[Mapping[str, Any]]
+) -> list[dict[str, Any]]:
+    """The wishes that a run brings, made at the moment of their cluster's cycle. A wish that names no cluster is for
+    the only one of the run."""
+    if brought and run.kind == BACKFILL:
+        raise BadInput("a backfill carries no wishes out: make them with `evenkeel wish`, or trigger a run of its own")
+    at = {cycle.cluster: cycle.cycle_at for cycle in cycles}
+    rows = []
+    for number, given in enumerate(brought):
+        cluster = given.get("cluster") or (next(iter(at)) if len(at) == 1 else None)
+        if cluster not in at:
+            raise BadInput(
+                f"wish {number + 1} names its cluster as {cluster!r}: this run decides {', '.join(sorted(at))}"
+            )
+        rows.append(wish_row(given, cluster, Maker("airflow", at[cluster], run.run_id), number))
+    return rows

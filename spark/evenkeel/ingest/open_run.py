@@ -1,0 +1,271 @@
+"""How a run begins: which clusters, which snapshot of each, and which earlier attempts hand their state on.
+
+A running cluster is observed here, once for the run's moment, and its snapshot landed; all clusters at the same time.
+A snapshot that was uploaded to a landing zone in S3 is fetched at the same time. A cluster whose snapshot cannot be had
+is left out with the reason, and the others go on.
+
+Reads: the source's listing, `cycles`, `wishes`, and of clusters that can be steered `commands`, `outcomes`, `controls`.
+Writes: `wishes`, for those that the run brings; the rest of what it finds becomes the hand-over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any
+
+from evenkeel.errors import BadInput, EvenkeelError, LandingError, SettingsError
+from evenkeel.handover import FAILED, SKIPPED, ClusterCycle, Handover, Run, Snapshot
+from evenkeel.ingest.manual_requests import with_wishes
+from evenkeel.lake.attempts import find_predecessors
+from evenkeel.lake.store import Lake
+from evenkeel.settings import resolve
+from evenkeel.sources.configuration import ClusterSource, choose, read_configuration, source_of
+from evenkeel.sources.landing import Landing, milliseconds
+from evenkeel.sources.recordings import Recording, cluster_name, iso, utc
+from evenkeel.spark.sql import compile_queries
+from evenkeel.steering.recent_commands import with_acts
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from evenkeel.pulsar.admin.connection import Resolver
+    from evenkeel.sources.landing_zone.store import Resolver as StoreResolver
+
+PULSAR_ADMIN = "pulsar-admin"
+S3 = "s3"
+_AT_ONCE = 8
+
+
+@dataclass(frozen=True, slots=True)
+class CycleRequest:
+    """What a run is asked for.
+
+    `source` is `recording:FOLDER`, or empty for the clusters of `configuration` (a TOML file). `clusters` are names,
+    none for all; with a `source` one name renames its cluster. `at` is the moment to decide (ISO-8601), None for a
+    recording's newest snapshot and for a running cluster as it is now. `overrides` win over the configuration's
+    settings. `after`, of a backfill, is the moment of the cycle before: a recording's snapshot up to then is none for
+    this one. `wishes` are splits and unloads to carry out beside what the strategies decide (see `wishing.wish_row`).
+    """
+
+    lake: str
+    source: str = ""
+    configuration: str | None = None
+    clusters: tuple[str, ...] = ()
+    at: str | None = None
+    mode: str = "dry_run"
+    overrides: dict[str, Any] = field(default_factory=dict)
+    dag_id: str = "cli"
+    run_id: str = ""
+    kind: str = "live"
+    after: str | None = None
+    wishes: tuple[Mapping[str, Any], ...] = ()
+
+    def sources(self) -> tuple[ClusterSource, ...]:
+        """The clusters asked for, with their settings checked."""
+        resolve(observed=None, overrides=self.overrides)
+        if self.source:
+            source = source_of(self.source)
+            if len(self.clusters) > 1:
+                raise BadInput(f"one recording shows one cluster, {len(self.clusters)} were named: {self.clusters}")
+            name = self.clusters[0] if self.clusters else None
+            return (replace(source, cluster=name, overrides=self.overrides),)
+        if not self.configuration:
+            raise BadInput("no source: give `recording:FOLDER`, or set EVENKEEL_CONFIG to a configuration file")
+        chosen = choose(read_configuration(self.configuration), self.clusters)
+        return tuple(replace(source, overrides={**source.overrides, **self.overrides}) for source in chosen)
+
+
+def check(request: CycleRequest) -> None:
+    """Raises what is wrong with a request, as far as files tell: no Spark is needed, and no broker or store is asked.
+
+    SettingsError and BadInput as `open_cycles` raises them.
+    """
+    for source in request.sources():
+        if source.live is None and source.zone is None:
+            _recorded(source, request.at, request.after)
+
+
+def open_cycles(
+    spark: SparkSession,
+    request: CycleRequest,
+    credentials: Resolver | None = None,
+    stores: StoreResolver | None = None,
+    *,
+    may_observe: bool = True,
+) -> Handover:
+    """The hand-over that ingest starts from: one open cycle per cluster that has a snapshot for the moment asked for.
+
+    `credentials` finds the token of a connection, by default in the environment; `stores` a connection to S3. A running
+    cluster is asked only where the run is a live one and `may_observe`; else its landed snapshot serves. `BadInput`
+    says which folder or moment of a recording is wrong, and names the nearest snapshot.
+    """
+    compile_queries(spark, compiled=False)
+    lake = Lake(request.lake)
+    lake.ensure_tables(spark)
+    cycles = cycles_of(request, credentials, stores, may_observe=may_observe)
+    expected = [(cycle.cluster, cycle.cycle_at, cycle.snapshot.previous_at) for cycle in cycles]
+    predecessors = find_predecessors(spark, lake, expected, kind=request.kind)
+    run = Run(request.dag_id, request.run_id, request.kind, request.mode)
+    cycles = with_wishes(spark, lake, cycles, run, request.wishes)
+    cycles = with_acts(spark, lake, cycles)
+    return Handover(
+        request.lake, run, tuple(replace(cycle, predecessor=predecessors[cycle.cluster]) for cycle in cycles)
+    )
+
+
+def cycles_of(
+    request: CycleRequest,
+    credentials: Resolver | None = None,
+    stores: StoreResolver | None = None,
+    *,
+    may_observe: bool = True,
+) -> list[ClusterCycle]:
+    """The cycles of the request, in the order of its sources; those that could not be observed are not open."""
+    sources = request.sources()
+    at = utc(request.at) if request.at is not None else datetime.now(UTC).replace(microsecond=0)
+    may_observe = may_observe and request.kind != "backfill"
+    connect = cache(partial(_client, resolve=stores))
+    with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="observe") as pool:
+
+        def begun(source: ClusterSource) -> Callable[[], ClusterCycle]:
+            if source.zone:
+                return _fetched(pool, source, request.at or iso(datetime.now(UTC)), connect)
+            if source.live:
+                return _observed(pool, source, at, credentials, may_observe)
+            return partial(_recorded, source, request.at, request.after)
+
+        return [cycle() for cycle in [begun(source) for source in sources]]
+
+
+def _observed(
+    pool: ThreadPoolExecutor, source: ClusterSource, at: datetime, credentials: Resolver | None, may_observe: bool
+) -> Callable[[], ClusterCycle]:
+    """Finds the snapshot of that moment, or begins to take it; what is returned waits for it.
+
+    The token is looked up here and not in the pool: Airflow's connections come over a channel of the main thread.
+    """
+    from evenkeel.pulsar.admin.connection import from_environment
+    from evenkeel.sources.collecting import connection_of, land_now
+
+    assert source.live is not None
+    landing = Landing(source.recording)
+    try:
+        found = landing.find(at)
+        if found is not None:
+            return partial(_landed, source, found)
+        if not may_observe:
+            raise LandingError(f"{landing.missing(at)} A past moment is not observed anew.")
+        connection = connection_of(source.live, credentials or from_environment)
+    except EvenkeelError as error:
+        return partial(_left_out, source, at, error)
+    taking = pool.submit(land_now, source.live, landing, at, connection)
+    return _waiting(lambda: _landed(source, taking.result()), source, at)
+
+
+def _fetched(
+    pool: ThreadPoolExecutor,
+    source: ClusterSource,
+    at: str,
+    connect: Callable[[str | None], Any],
+) -> Callable[[], ClusterCycle]:
+    """Begins to fetch the newest snapshot up to that moment; what is returned waits for it.
+
+    Uploads go on whoever decides, so the past can be fetched too; what bears a time to come is left for then. Clients
+    are made here and not in the pool, as above.
+    """
+    assert source.zone is not None
+    try:
+        client = connect(source.zone.connection)
+    except EvenkeelError as error:
+        return partial(_left_out, source, utc(at), error)
+    coming = pool.submit(_fetch, source, at, client)
+    return _waiting(coming.result, source, utc(at))
+
+
+def _fetch(source: ClusterSource, at: str, client: Any) -> ClusterCycle:
+    from evenkeel.sources.landing_zone.search import S3Landing
+
+    assert source.zone is not None
+    landing = S3Landing(source.zone.url, source.recording, str(source.cluster), client)
+    found = landing.snapshot_at(at)
+    landing.expire(source.zone.landing_days)
+    unreadable = tuple((problem.file, problem.place, problem.reason) for problem in found.problems)
+    return replace(_landed(source, found.snapshot), unreadable=unreadable)
+
+
+def _client(connection: str | None, resolve: StoreResolver | None) -> Any:
+    from evenkeel.sources.landing_zone.store import connect
+
+    return connect(connection, resolve)
+
+
+def _waiting(result: Callable[[], ClusterCycle], source: ClusterSource, at: datetime) -> Callable[[], ClusterCycle]:
+    def wait() -> ClusterCycle:
+        try:
+            return result()
+        except EvenkeelError as error:
+            return _left_out(source, at, error)
+
+    return wait
+
+
+def _landed(source: ClusterSource, snapshot: Snapshot) -> ClusterCycle:
+    return ClusterCycle(
+        cluster=str(source.cluster),
+        cycle_at=snapshot.cycle_at,
+        snapshot=snapshot,
+        overrides=source.overrides,
+        source=_origin(source),
+        admin=asdict(source.live) if source.live is not None else None,
+        queues=asdict(source.queues) if source.queues is not None else None,
+    )
+
+
+def _origin(source: ClusterSource) -> str:
+    return S3 if source.zone else PULSAR_ADMIN
+
+
+def _left_out(source: ClusterSource, at: datetime, error: EvenkeelError) -> ClusterCycle:
+    """A cluster without a snapshot: failed where the operator has to mend a setting, else skipped."""
+    moment = iso(at.replace(microsecond=milliseconds(at) % 1000 * 1000))
+    return ClusterCycle(
+        cluster=str(source.cluster),
+        cycle_at=moment,
+        snapshot=Snapshot("", moment),
+        overrides=source.overrides,
+        status=FAILED if isinstance(error, SettingsError) else SKIPPED,
+        reason=f"{'its snapshot was not fetched' if source.zone else 'the cluster was not observed'}: {error}",
+        source=_origin(source),
+    )
+
+
+def _recorded(source: ClusterSource, at: str | None, after: str | None = None) -> ClusterCycle:
+    recording = Recording(source.recording)
+    snapshot = recording.snapshots[-1] if at is None else recording.at(at)
+    if at is not None and after is not None and utc(snapshot.cycle_at) <= utc(after):
+        words = f"the recording holds no snapshot after {after} up to {at}; the one before is of {snapshot.cycle_at}"
+        return _left_out(
+            replace(source, cluster=source.cluster or cluster_name(snapshot)), utc(at), LandingError(words)
+        )
+    return ClusterCycle(
+        cluster=source.cluster or cluster_name(snapshot),
+        cycle_at=snapshot.cycle_at,
+        snapshot=snapshot,
+        overrides=source.overrides,
+        unreadable=tuple(_unreadable(recording, snapshot)),
+    )
+
+
+def _unreadable(recording: Recording, snapshot: Snapshot) -> Iterable[tuple[str, str, str]]:
+    """Problems of files between the snapshot before this one and this one; behind the last one, to the end."""
+    paths = [known.path for known in recording.snapshots]
+    place = paths.index(snapshot.path)
+    after = paths[place - 1] if place else ""
+    last = place == len(paths) - 1
+    for problem in recording.problems:
+        if problem.file > after and (last or problem.file < snapshot.path):
+            yield problem.file, problem.place, problem.reason

@@ -1,0 +1,287 @@
+"""What a table's Delta log says: commits, versions, files, and what is left of a log that cannot be read."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import unquote
+
+from evenkeel.errors import LakeError
+from evenkeel.handover import DataFile
+from evenkeel.retrying import Pause, retry, up_to_a_fifth_more
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+_LOOK_BACK = 200
+# Spark would take a path with these for a pattern. (In names of partitions they are escaped.)
+_GLOB = frozenset("*?[]{}\\")
+
+
+def local_log(path: str) -> Path | None:
+    """The `_delta_log` folder of a table on this machine's file system; None for an object store."""
+    if "://" in path and not path.startswith("file://"):
+        return None
+    return Path(path.removeprefix("file://")) / "_delta_log"
+
+
+def table_exists(spark: SparkSession, path: str) -> bool:
+    """Whether a Delta table stands at `path`."""
+    log = local_log(path)
+    if log is not None:
+        return _first_known(log) is not None or (log.is_dir() and bool(_listed(log)))
+    try:
+        spark.sql(f"DESCRIBE DETAIL delta.`{path}`").collect()
+    except Exception as error:
+        if "DELTA_MISSING_DELTA_TABLE" in str(error) or "PATH_NOT_FOUND" in str(error) or "doesn't exist" in str(error):
+            return False
+        raise
+    return True
+
+
+def newest_version(path: str) -> int | None:
+    """The newest version in a log that can be listed from here; None for an object store."""
+    log = local_log(path)
+    return None if log is None else _newest(log)
+
+
+def committed_version(spark: SparkSession, path: str, write_id: str, *, after: int | None) -> int | None:
+    """The version in which `write_id` was committed since version `after`, or None if no commit carries it.
+
+    Delta's own guard against a commit that a storage client retried after it had succeeded is a transaction id, but
+    it makes every append read the whole table state (0.75 s instead of 0.22 s). A write id is used once, so two
+    commits that carry it tell the same: that write is refused, its rows are never listed, and the task's next try
+    writes under another id.
+    """
+    versions = _versions_carrying(spark, path, write_id, after)
+    if len(versions) > 1:
+        raise LakeError(
+            f"write {write_id} was committed {len(versions)} times to {path} (versions {versions}): the storage client "
+            "repeated a commit that had succeeded. Nothing lists these rows; run the task again."
+        )
+    return versions[0] if versions else None
+
+
+def added_files(path: str, versions: Iterable[int], write_ids: Iterable[str] = ()) -> list[str] | None:
+    """The data files that these commits added, or None where the log or one of the files cannot be read from here.
+
+    A commit of ours only adds, and files never change. That they were compacted into others later does not matter as
+    long as they are there. Each of the writes must be named by one of the commits: in a lake that was exported or
+    restored a version has another meaning.
+    """
+    log = local_log(path)
+    if log is None or _GLOB & set(path):
+        return None
+    found: list[str] = []
+    unnamed = set(write_ids)
+    for version in sorted(versions):
+        try:
+            text = _commit(log, version).read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return None
+        unnamed = {one for one in unnamed if one not in text}
+        found += [str(log.parent / unquote(add["path"])) for add in _adds(text)]
+    return found if found and not unnamed and all(Path(file).is_file() for file in found) else None
+
+
+def committed_files(path: str, version: int) -> dict[str, tuple[DataFile, ...]] | None:
+    """Cluster -> the data files that a commit to a table partitioned by cluster added for it, by path, with the size
+    and the SHA-256 of what lies on disk. None for an object store: all that was written would have to be fetched again.
+    """
+    log = local_log(path)
+    if log is None:
+        return None
+    found: dict[str, list[DataFile]] = {}
+    for add in _adds(_commit(log, version).read_text(encoding="utf-8")):
+        found.setdefault(add["partitionValues"]["cluster"], []).append(hashed(str(log.parent), unquote(add["path"])))
+    return {cluster: tuple(sorted(files, key=lambda file: file.path)) for cluster, files in found.items()}
+
+
+def _adds(commit: str) -> Iterator[dict[str, Any]]:
+    """The `add` actions in the text of a commit."""
+    for line in commit.splitlines():
+        if '"add"' in line and "add" in (action := json.loads(line)):
+            yield action["add"]
+
+
+def hashed(table: str, path: str) -> DataFile:
+    """A file of the table in this folder, as it lies there. Raises LakeError where it cannot be read from here."""
+    try:
+        with Path(table.removeprefix("file://"), path).open("rb") as file:
+            return DataFile(path, os.fstat(file.fileno()).st_size, hashlib.file_digest(file, "sha256").hexdigest())
+    except OSError as error:
+        raise LakeError(
+            f"file {path} of {table} cannot be read: {error}. Make it readable from here, or run the task again; "
+            "nothing lists the rows of a write that was just made."
+        ) from error
+
+
+def _versions_carrying(spark: SparkSession, path: str, write_id: str, after: int | None) -> list[int]:
+    log = local_log(path)
+    if log is not None:
+        newer = range(0 if after is None else after + 1, _newest(log) + 1)
+        commits = ((version, _commit(log, version)) for version in newer)
+        return [n for n, commit in commits if commit.is_file() and write_id in commit.read_text(encoding="utf-8")]
+    history = spark.sql(f"DESCRIBE HISTORY delta.`{path}` LIMIT {_LOOK_BACK}")
+    rows = history.where(history.userMetadata.contains(write_id)).select("version").collect()
+    return sorted(int(row["version"]) for row in rows)
+
+
+def _newest(log: Path) -> int:
+    """The newest version of a log, -1 without any.
+
+    Commits are asked for one by one from the last checkpoint on: a log of months has a hundred thousand files, and
+    listing it for every append would make each cycle slower than the one before.
+    """
+    newest = _first_known(log)
+    if newest is None:
+        return max(_listed(log), default=-1)
+    while _commit(log, newest + 1).exists():
+        newest += 1
+    return newest
+
+
+def _first_known(log: Path) -> int | None:
+    """A version that is there for sure, without listing: that of the last checkpoint, or the first of all."""
+    try:
+        version = int(json.loads((log / "_last_checkpoint").read_text(encoding="utf-8"))["version"])
+    except (OSError, ValueError, KeyError, TypeError):
+        version = 0
+    return version if _commit(log, version).exists() else None
+
+
+def _commit(log: Path, version: int) -> Path:
+    return log / f"{version:020d}.json"
+
+
+def _listed(log: Path) -> list[int]:
+    return [int(commit.stem) for commit in log.glob("[0-9]*.json") if commit.stem.isdigit()]
+
+
+# What is left of a Delta log that cannot be read, and what to do, in words: for whoever has to mend the table.
+
+_RESTORE = "Restore the folder `_delta_log` from a copy."
+_CHECKPOINT = re.compile(r"(\d{20})\.checkpoint.*\.parquet")
+
+
+def log_state(path: str) -> str:
+    """Sentences: what is missing in the log of the table at `path`, and what still is there; '' if nothing is.
+
+    A version can be read from a checkpoint and the commits since, or from all commits.
+    """
+    log = local_log(path)
+    if log is None or not log.is_dir():
+        return ""
+    names = [file.name for file in log.iterdir()]
+    commits = {int(name[:20]) for name in names if re.fullmatch(r"\d{20}\.json", name)}
+    checkpoints = {int(found[1]) for name in names if (found := _CHECKPOINT.fullmatch(name))}
+    if not commits:
+        return f"Its log holds no commit any more. {_RESTORE}"
+    newest, reached, hint = max(commits), _reached(commits, checkpoints), _hinted(log)
+    if reached == newest:
+        return "" if hint is None or hint in checkpoints else _needless(log, hint)
+    start = next(version for version in count(newest, -1) if version - 1 not in commits)
+    left = "no version can be read" if reached is None else f"the newest version that still can be read is {reached}"
+    return (
+        f"Its log has the commits {start} to {newest}, and neither what came before {start} nor a checkpoint since: "
+        f"{left}. {_RESTORE}"
+    )
+
+
+def _needless(log: Path, hint: int) -> str:
+    return (
+        f"The checkpoint {hint} is missing, though {log / '_last_checkpoint'} names it. All that it held is in the log "
+        "besides: remove that one file, and the table can be read."
+    )
+
+
+def _reached(commits: set[int], checkpoints: set[int]) -> int | None:
+    """The newest version that can be put together."""
+    starts = [*checkpoints, *([0] if 0 in commits else [])]
+    if not starts:
+        return None
+    return next(version for version in count(max(starts)) if version + 1 not in commits)
+
+
+def _hinted(log: Path) -> int | None:
+    """The checkpoint that readers are told to begin with."""
+    try:
+        return int(json.loads((log / "_last_checkpoint").read_text(encoding="utf-8"))["version"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+# Commits that another writer came before.
+
+T = TypeVar("T")
+_TRIES = 30
+# Another append (under Serializable isolation), upkeep compacting or dropping what was read, or a changed property.
+_SIGNS = (
+    *("DELTA_CONCURRENT_APPEND", "ConcurrentAppendException", "DELTA_CONCURRENT_TRANSACTION"),
+    *("DELTA_CONCURRENT_DELETE_READ", "ConcurrentDeleteReadException"),
+    *("DELTA_CONCURRENT_DELETE_DELETE", "ConcurrentDeleteDeleteException"),
+    *("DELTA_METADATA_CHANGED", "MetadataChangedException"),
+)
+
+
+def is_conflict(error: Exception) -> bool:
+    """Whether another writer's commit came first: nothing was written, look at the table anew."""
+    return any(sign in str(error) for sign in _SIGNS)
+
+
+def until_committed(
+    write: Callable[[], T],
+    log: logging.Logger,
+    message: str,
+    *,
+    tries: int = _TRIES,
+    pause: Pause = up_to_a_fifth_more,
+) -> T:
+    """Runs `write`, and again after each conflict; each time `log` gets `message` with the number of the try.
+
+    After `tries` tries the last conflict passes; any other error passes at once.
+    """
+    return retry(
+        write,
+        tries=tries,
+        pause=pause,
+        if_raised=is_conflict,
+        say=lambda failed: log.info("%s (%d of %d)", message, failed, tries),
+    )
+
+
+# How far back a table can be read as it was: Delta's own properties, since `VACUUM … RETAIN` is ignored.
+
+VERSION_DAYS = 90
+TOPIC_VERSION_DAYS = 7
+# Larger than all others together, and kept for days: compacting it must not keep it twice for months.
+TOPICS = "topic_stats"
+
+FILES = "delta.deletedFileRetentionDuration"
+LOG = "delta.logRetentionDuration"
+_INTERVAL = re.compile(r"^(?:interval\s+)?(\d+)\s+(hour|day|week)s?$", re.IGNORECASE)
+_HOURS = {"hour": 1, "day": 24, "week": 168}
+
+
+def version_days(table: str, versions: int = VERSION_DAYS, topic_versions: int = TOPIC_VERSION_DAYS) -> int:
+    """The days that versions of this table are kept."""
+    return topic_versions if table == TOPICS else versions
+
+
+def version_properties(days: int) -> dict[str, str]:
+    """A version is readable as long as both its log and the files that it names are there."""
+    return {FILES: f"interval {days} days", LOG: f"interval {days} days"}
+
+
+def kept_days(properties: dict[str, str]) -> float:
+    """The days that a table's properties promise; 0 where one of them cannot be understood."""
+    found = [_INTERVAL.match(properties.get(name, "").strip()) for name in (FILES, LOG)]
+    return min(int(one.group(1)) * _HOURS[one.group(2).lower()] / 24 if one else 0.0 for one in found)

@@ -1,0 +1,100 @@
+"""Wishes on record, and which of them a cycle takes.
+
+A wish is to be carried out in exactly one cycle, and deciding that cycle again must arrive at the same plan. What a
+cycle took stands in its manifest (`cycles.wishes`), and the manifests alone are asked:
+
+- Taken is what an attempt lists that decided. One that failed or was skipped decided nothing, so its wishes wait on.
+- What another cycle took is not taken again, whether that cycle lies before or after this one: a missed cycle that is
+  decided late, between a wish and the cycle that took it, would otherwise carry the wish out a second time.
+- A re-run takes what the cycle's attempts took, and no wish more, even one that would have been old enough: a wish may
+  reach the table after the cycle of its moment was decided, and the plan must not change by that. It waits for the next
+  cycle. Only wishes that the run itself brings (the param `wishes`) join, as its operator asked for just that.
+- A cycle decided for the first time takes what waits and was made up to its moment. A later wish is not taken by an
+  earlier moment, whose snapshot its maker had not seen.
+- A backfill takes what a live attempt at its cycle took, to arrive at the same plan, and nothing that waits: nothing is
+  ever sent for a backfill, so a wish would be used up and never carried out. For the same reason what a backfill lists
+  does not count as taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from evenkeel.lake.attempts import DECIDED_STATUSES
+from evenkeel.lake.delta_log import newest_version
+from evenkeel.lake.schemas import TABLES
+from evenkeel.lake.small_appends import append_values
+from evenkeel.lake.store import Lake
+from evenkeel.spark.sql import is_one_of, iso
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+WISHES = TABLES["wishes"]
+BACKFILL = "backfill"
+Wish = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What a decided attempt, backfills aside, took: its cycle (ISO-8601) and the ids of its wishes."""
+
+    cluster: str
+    cycle_at: str
+    wish_ids: tuple[str, ...]
+
+
+def wishes_for(
+    cluster: str, cycle_at: str, known: Iterable[Wish], taken: Sequence[Taken], run: Any
+) -> tuple[Wish, ...]:
+    """The wishes that a cycle takes, oldest first. `run` is the run that asks: its kind and its id."""
+    own = [one for one in taken if one.cluster == cluster]
+    elsewhere = {wish_id for one in own if one.cycle_at != cycle_at for wish_id in one.wish_ids}
+    before = [one for one in own if one.cycle_at == cycle_at]
+    here = {wish_id for one in before for wish_id in one.wish_ids}
+
+    def is_taken(wish: Wish) -> bool:
+        if wish["wish_id"] in here:
+            return True
+        if wish["wish_id"] in elsewhere or run.kind == BACKFILL:
+            return False
+        brought = wish["run_id"] is not None and wish["run_id"] == run.run_id
+        return brought or (not before and bool(wish["made_at"] <= cycle_at))
+
+    waiting = {wish["wish_id"]: wish for wish in known if wish["cluster"] == cluster}
+    return tuple(sorted(filter(is_taken, waiting.values()), key=lambda wish: (wish["made_at"], wish["wish_id"])))
+
+
+def read_wishes(spark: SparkSession, lake: Lake, clusters: Sequence[str]) -> list[Wish]:
+    """All wishes on record for these clusters, with times as ISO-8601 UTC text; no query where none was ever made."""
+    if newest_version(lake.path("wishes")) == 0:
+        return []
+    from pyspark.sql import functions as F
+
+    rows = spark.read.format("delta").load(lake.path("wishes")).where(F.col("cluster").isin(list(clusters)))
+    found = rows.withColumn("made_at", iso("made_at")).select(*WISHES.column_names()).collect()
+    return [row.asDict(recursive=True) for row in found]
+
+
+def read_taken(spark: SparkSession, lake: Lake, cycles: Sequence[tuple[str, str]]) -> list[Taken]:
+    """Attempts that decided, backfills aside: those that took wishes, and all at these very cycles."""
+    from pyspark.sql import functions as F
+
+    attempts = spark.read.format("delta").load(lake.path("cycles")).where(F.col("row_kind") == "planned")
+    decided = attempts.where(F.col("status").isin(*DECIDED_STATUSES) & (F.col("kind") != BACKFILL))
+    asked = decided.where(F.col("cluster").isin(sorted({cluster for cluster, _ in cycles})))
+    rows = asked.where((F.size("wishes") > 0) | is_one_of(cycles)).select(
+        "cluster", iso("cycle_at").alias("at"), "wishes"
+    )
+    return [Taken(row["cluster"], row["at"], tuple(row["wishes"] or ())) for row in rows.collect()]
+
+
+def append_wishes(spark: SparkSession, lake: Lake, wishes: Sequence[Mapping[str, Any]]) -> None:
+    """Puts wishes on record; their `made_at` is ISO-8601 text with a time zone."""
+    if not wishes:
+        return
+    typed = [{**wish, "made_at": datetime.fromisoformat(wish["made_at"])} for wish in wishes]
+    append_values(spark, lake, "wishes", [tuple(wish[name] for name in WISHES.column_names()) for wish in typed])

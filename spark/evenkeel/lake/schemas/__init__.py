@@ -1,0 +1,16 @@
+"""All tables of the lake, by name and in the order of the pipeline."""
+
+from __future__ import annotations
+
+from evenkeel.lake.schema import Table
+from evenkeel.lake.schemas.acted import ACTED, STEERED, WISHED
+from evenkeel.lake.schemas.decided import DECIDED
+from evenkeel.lake.schemas.derived import DERIVED
+from evenkeel.lake.schemas.kept import KEPT, REPLAYED
+from evenkeel.lake.schemas.observed import OBSERVED
+
+TABLES: dict[str, Table] = {
+    table.name: table for table in (*OBSERVED, *DERIVED, *WISHED, *DECIDED, *ACTED, *STEERED, *KEPT, *REPLAYED)
+}
+OF_RECORD = tuple(name for name, table in TABLES.items() if table not in REPLAYED)
+"""What every lake has from its first cycle on; the others are made when something is replayed."""

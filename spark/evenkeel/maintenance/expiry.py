@@ -1,0 +1,153 @@
+"""Rows past their period: whole dates where all rows of a date go, single rows where some of them stay.
+
+What was written lately is left alone, whatever its date: a backfill may be at work on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from typing import TYPE_CHECKING
+
+from evenkeel.lake.controls import HANDBACK, LEASE, PAUSE, RESUME, TAKEOVER
+from evenkeel.lake.schema import sql_text
+from evenkeel.lake.store import Lake
+from evenkeel.maintenance.dates import Day, Record, unlisted_writes
+from evenkeel.maintenance.inventory import File, Inventory
+from evenkeel.maintenance.periods import Periods, kind_of
+from evenkeel.maintenance.statements import at, delete, in_days, one_of
+from evenkeel.spark.sql import iso
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# A decision that came to nothing. `refused` is none of them: something was to be done, and a gate said no.
+NOTHING_DONE = "outcome IN ('kept', 'skipped') AND wish_id IS NULL"
+THINNED = frozenset({"split_decisions", "unload_decisions", "placement_decisions"})
+# Read by command id, whatever manifest lists them or not.
+OUTBOX = frozenset({"commands", "outcomes"})
+# Dates that were looked at by the last upkeep are looked at again for so long: one may have been in use then.
+_AGAIN = timedelta(days=3)
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """When this upkeep looks, at what, and when the last one did that came to its end."""
+
+    now: datetime
+    periods: Periods
+    record: Record
+    last_at: datetime | None = None
+    last_periods: Periods | None = None
+
+    def cutoff(self, kind: str) -> date:
+        """The first date that is kept of rows of a kind (audit, observed, considered, …)."""
+        return self.periods.cutoff(kind, self.now)
+
+    def may_be_open(self, file: File) -> bool:
+        """Whether a run that wrote this file may still be under way."""
+        return file.written_at >= self.now - timedelta(days=self.periods.unlisted_days)
+
+    def done_before(self, kind: str, day: Day, files: Iterable[File]) -> bool:
+        """Whether the last upkeep has dealt with the date for good, and nothing was written there since."""
+        if self.last_at is None or self.last_periods is None:
+            return False
+        since = self.last_at
+        return day[1] < self.last_periods.cutoff(kind, since) - _AGAIN and all(f.written_at < since for f in files)
+
+
+def expired_days(inventory: Inventory, look: Look, kind: str) -> list[Day]:
+    """Dates of a table that are past a period, and that nothing kept rests on."""
+    cutoff = look.cutoff(kind)
+    needed = look.record.needed(cutoff)
+    return [
+        (cluster, day)
+        for (cluster, day), files in inventory.places().items()
+        if cluster is not None
+        and day is not None
+        and look.record.is_past((cluster, day), cutoff)
+        and (cluster, day) not in needed
+        and not any(map(look.may_be_open, files))
+    ]
+
+
+def drop_days(spark: SparkSession, lake: Lake, inventory: Inventory, look: Look) -> int:
+    """Drops the dates of a table whose rows are all past their period; returns the number of rows."""
+    kind = kind_of(inventory.table)
+    days = expired_days(inventory, look, kind) if kind else []
+    if not days:
+        return 0
+    # Whole partitions: their files are taken off the list, none is opened.
+    delete(spark, lake, inventory.table.name, in_days(days))
+    gone = set(days)
+    return sum(file.rows for file in inventory.files if (file.cluster, file.date) in gone)
+
+
+def thin_days(spark: SparkSession, lake: Lake, inventory: Inventory, look: Look) -> int:
+    """Of decisions, drops those that came to nothing once their period is over; returns the number of rows."""
+    if inventory.table.name not in THINNED:
+        return 0
+    places, gone = inventory.places(), set(expired_days(inventory, look, "audit"))
+    past = [day for day in expired_days(inventory, look, "considered") if day not in gone]
+    due = [day for day in past if not look.done_before("considered", day, places[day])]
+    return delete(spark, lake, inventory.table.name, f"({in_days(due)}) AND {NOTHING_DONE}") if due else 0
+
+
+def clear_unlisted(spark: SparkSession, lake: Lake, inventory: Inventory, look: Look) -> int:
+    """Drops rows of tries that no manifest lists, once no run can be under way that might list them."""
+    table = inventory.table
+    if table.name in OUTBOX or table.partition != ("cluster", "cycle_date"):
+        return 0
+    # Of dates past the audit period the manifests are gone; what is left of them is there because it is needed.
+    first, cutoff = look.cutoff("audit"), look.cutoff("unlisted")
+    due = {}
+    for (cluster, day), files in inventory.places().items():
+        if cluster is None or day is None or not first <= day < cutoff:
+            continue
+        if look.done_before("unlisted", (cluster, day), files):
+            continue
+        young = [file.write_id for file in files if look.may_be_open(file)]
+        if None not in young:  # a young file with rows of several writes: it waits
+            due[(cluster, day)] = {str(one) for one in young}
+    cleared = 0
+    for place, ids in (unlisted_writes(spark, lake, table.name, due) if due else {}).items():
+        old = [one for one in ids if one not in due[place]]
+        if old:
+            cleared += delete(spark, lake, table.name, f"({in_days([place])}) AND {one_of('write_id', old)}")
+    return cleared
+
+
+def drop_answers(spark: SparkSession, lake: Lake, look: Look) -> int:
+    """Answers to plans past the audit period."""
+    return delete(spark, lake, "approvals", f"at < {at(_begin(look.cutoff('audit')))}")
+
+
+def drop_controls(spark: SparkSession, lake: Lake, look: Look) -> int:
+    """Steps of pauses, takeovers and leases past the audit period, but the last of each: it still holds."""
+    from pyspark.sql import functions as F
+
+    cutoff = _begin(look.cutoff("audit"))
+    groups = {(PAUSE, RESUME): "pause", (TAKEOVER, HANDBACK): "takeover", (LEASE,): "lease"}
+    rows = spark.read.format("delta").load(lake.path("controls"))
+    case = F.lit(None)
+    for kinds, name in groups.items():
+        case = F.when(F.col("kind").isin(*kinds), F.lit(name)).otherwise(case)
+    last = (
+        rows.groupBy("cluster", case.alias("what"))
+        .agg(F.max_by("at", F.struct("token", "at")).alias("at"))
+        .select("cluster", "what", iso("at").alias("at"))
+        .collect()
+    )
+    conditions = []
+    for kinds, name in groups.items():
+        for row in last:
+            if row["what"] == name:
+                before = min(cutoff, datetime.fromisoformat(row["at"]))
+                own = f"cluster = {sql_text(row['cluster'])} AND {one_of('kind', kinds)}"
+                conditions.append(f"({own} AND at < {at(before)})")
+    return delete(spark, lake, "controls", " OR ".join(conditions)) if conditions else 0
+
+
+def _begin(day: date) -> datetime:
+    return datetime.combine(day, time.min, UTC)

@@ -1,0 +1,213 @@
+"""What lies in a table, from its log alone: files by partition, with size, age, rows and, where one write made it,
+whose it is. No data file is opened."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+from evenkeel.errors import LakeError, NoLake
+from evenkeel.lake.delta_log import local_log, log_state
+from evenkeel.lake.schema import Table
+from evenkeel.lake.schemas import TABLES
+from evenkeel.lake.store import Lake
+
+Place = tuple[str | None, date | None]
+"""A partition: cluster and date, None where the table is not parted by it."""
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A data file; `write_id` is None where it holds rows of several writes, or of who knows which. `path` is below the
+    table's folder."""
+
+    cluster: str | None
+    date: date | None
+    size: int
+    rows: int
+    written_at: datetime
+    write_id: str | None
+    path: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """A table's files, and the version that it was looked at in."""
+
+    table: Table
+    version: int
+    files: tuple[File, ...]
+    properties: Mapping[str, str]
+
+    @property
+    def size(self) -> int:
+        """Bytes of all files."""
+        return sum(file.size for file in self.files)
+
+    @property
+    def rows(self) -> int:
+        """Rows of all files."""
+        return sum(file.rows for file in self.files)
+
+    def oldest(self) -> date | None:
+        """The oldest date of a file; None where no file has one."""
+        return min((file.date for file in self.files if file.date is not None), default=None)
+
+    def places(self) -> dict[Place, list[File]]:
+        """Files by partition, in the order of date and cluster."""
+        found: dict[Place, list[File]] = {}
+        for file in sorted(self.files, key=lambda file: (file.date or date.min, file.cluster or "")):
+            found.setdefault((file.cluster, file.date), []).append(file)
+        return found
+
+
+def take_inventory(table: Table, path: str) -> Inventory:
+    """Reads the table's log. Raises LakeError where there is no such table or its log is damaged."""
+    from deltalake import DeltaTable
+    from deltalake.exceptions import DeltaError
+
+    try:
+        delta = DeltaTable(path)
+        actions = delta.get_add_actions(flatten=True)
+        files = tuple(_file(row) for row in _rows(actions))
+        return Inventory(table, int(delta.version()), files, dict(delta.metadata().configuration))
+    except (DeltaError, OSError, ValueError) as error:
+        known = log_state(path) or "Restore it from a copy."
+        raise LakeError(f"the log of {path} cannot be read: {error}. {known}") from error
+
+
+def bytes_on_disk(path: str) -> int | None:
+    """All that lies in the table's folder, versions and log included; None for an object store."""
+    log = local_log(path)
+    return None if log is None else sum(size for _, size in _sizes(log.parent))
+
+
+def log_on_disk(path: str) -> tuple[int, int] | None:
+    """Number and bytes of the files of the table's log; None for an object store."""
+    log = local_log(path)
+    sizes = None if log is None else [size for _, size in _sizes(log)]
+    return None if sizes is None else (len(sizes), sum(sizes))
+
+
+def _sizes(folder: Path) -> Iterator[tuple[Path, int]]:
+    for path in folder.rglob("*"):
+        try:
+            if path.is_file():
+                yield path, path.stat().st_size
+        except FileNotFoundError:  # a writer's temporary file
+            continue
+
+
+def _rows(actions: Any) -> list[dict[str, Any]]:
+    import pyarrow as pa
+
+    found = pa.table(actions)
+    wanted = [name for name in found.column_names if name in _WANTED]
+    rows: list[dict[str, Any]] = found.select(wanted).to_pylist()
+    return rows
+
+
+_WANTED = frozenset(
+    {
+        *("path", "size_bytes", "modification_time", "num_records", "partition.cluster", "partition.cycle_date"),
+        *("min.write_id", "max.write_id"),
+    }
+)
+# Longer values are cut in statistics, and two that are cut alike are not therefore the same.
+_CUT = 32
+
+
+def _file(row: Mapping[str, Any]) -> File:
+    first, last = row.get("min.write_id"), row.get("max.write_id")
+    return File(
+        row.get("partition.cluster"),
+        row.get("partition.cycle_date"),
+        int(row["size_bytes"]),
+        int(row["num_records"] or 0),
+        datetime.fromtimestamp(row["modification_time"] / 1000, UTC),
+        first if first is not None and first == last and len(first) <= _CUT else None,
+        unquote(row["path"]),
+    )
+
+
+# What a lake holds: bytes and files per table and per cycle, and what of it is not rows. From the logs alone.
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """One table. `disk` and `log` are None where the table lies in an object store."""
+
+    table: str
+    files: int
+    rows: int
+    live: int
+    disk: int | None
+    log_files: int | None
+    log: int | None
+    last_date: int
+    uncompacted: int
+
+    @property
+    def history(self) -> int | None:
+        """Bytes of files that only earlier versions name."""
+        return None if self.disk is None or self.log is None else max(0, self.disk - self.live - self.log)
+
+
+@dataclass(frozen=True, slots=True)
+class Lakeful:
+    """All tables, the cycles on record, and the newest whole date with its number of cycles."""
+
+    tables: tuple[Stored, ...]
+    cycles: int
+    last_date: date | None
+    cycles_of_last_date: int
+
+
+def measure(root: str) -> Lakeful:
+    """Takes the inventory of every table. Raises NoLake where there is no lake."""
+    from deltalake import DeltaTable
+
+    lake = Lake(root)
+    if not DeltaTable.is_deltatable(lake.path("cycles")):
+        raise NoLake(f"there is no lake at {root}: its `cycles` table is missing. Name the folder of the tables")
+    found = {
+        name: take_inventory(table, lake.path(name))
+        for name, table in TABLES.items()
+        if DeltaTable.is_deltatable(lake.path(name))
+    }
+    cycles = _cycles(lake)
+    newest = max(cycles, default=None)
+    whole = newest - timedelta(days=1) if newest and newest - timedelta(days=1) in cycles else newest
+    tables = tuple(_stored(lake, name, inventory, whole) for name, inventory in found.items())
+    return Lakeful(tables, sum(cycles.values()), whole, cycles.get(whole, 0) if whole else 0)
+
+
+def _stored(lake: Lake, name: str, inventory: Inventory, day: date | None) -> Stored:
+    log = log_on_disk(lake.path(name))
+    return Stored(
+        table=name,
+        files=len(inventory.files),
+        rows=inventory.rows,
+        live=inventory.size,
+        disk=bytes_on_disk(lake.path(name)),
+        log_files=log[0] if log else None,
+        log=log[1] if log else None,
+        last_date=sum(file.size for file in inventory.files if file.date is not None and file.date == day),
+        uncompacted=sum(file.write_id is not None for file in inventory.files),
+    )
+
+
+def _cycles(lake: Lake) -> dict[date, int]:
+    """Cycles on record by date: clusters and moments, however often decided."""
+    import pyarrow.compute as pc
+    from deltalake import DeltaTable
+
+    dataset = DeltaTable(lake.path("cycles")).to_pyarrow_dataset()
+    planned = dataset.to_table(columns=["cluster", "cycle_at", "cycle_date"], filter=pc.field("row_kind") == "planned")
+    distinct = planned.group_by(["cluster", "cycle_at", "cycle_date"]).aggregate([])
+    counted = distinct.group_by("cycle_date").aggregate([("cycle_at", "count")])
+    return dict(zip(counted["cycle_date"].to_pylist(), counted["cycle_at_count"].to_pylist(), strict=True))

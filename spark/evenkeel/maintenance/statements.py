@@ -1,0 +1,73 @@
+"""The statements by which upkeep changes a table, each tried again where a writer came first."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import date, datetime
+from typing import TYPE_CHECKING, Any
+
+from evenkeel.lake.delta_log import until_committed
+from evenkeel.lake.schema import sql_text
+from evenkeel.lake.store import Lake
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+log = logging.getLogger(__name__)
+_SAID = "spark.databricks.delta.commitInfo.userMetadata"
+
+
+def change(spark: SparkSession, statement: str) -> list[Any]:
+    """Runs a statement; what it returns is a row of its metrics, if anything."""
+    return until_committed(lambda: list(spark.sql(statement).collect()), log, "a writer came first; trying again")
+
+
+def delete(spark: SparkSession, lake: Lake, table: str, condition: str) -> int:
+    """Deletes the rows; returns how many, where Delta says so (whole partitions may be dropped uncounted: 0)."""
+    rows = change(spark, f"DELETE FROM delta.`{lake.path(table)}` WHERE {condition}")
+    return max(0, int(rows[0][0])) if rows and rows[0][0] is not None else 0
+
+
+@contextmanager
+def settings(spark: SparkSession, given: Mapping[str, str]) -> Iterator[None]:
+    """The session with other settings, as long as the block runs."""
+    before = {key: spark.conf.get(key, None) for key in given}
+    for key, value in given.items():
+        spark.conf.set(key, value)
+    try:
+        yield
+    finally:
+        for key, old in before.items():
+            if old is None:
+                spark.conf.unset(key)
+            else:
+                spark.conf.set(key, old)
+
+
+def speaking(spark: SparkSession, said: str) -> Any:
+    """Every commit of the block carries this `userMetadata`. VACUUM leaves no commits: `upkeeps` says what was done,
+    and a table that nobody ever wrote to can be told by its first version."""
+    return settings(spark, {_SAID: said, "spark.databricks.delta.vacuum.logging.enabled": "false"})
+
+
+def in_days(days: Iterable[tuple[str, date]]) -> str:
+    """The condition of being in one of these partitions."""
+    by_cluster: dict[str, list[date]] = {}
+    for cluster, day in sorted(days):
+        by_cluster.setdefault(cluster, []).append(day)
+    return " OR ".join(
+        f"(cluster = {sql_text(cluster)} AND cycle_date IN ({', '.join(f'DATE{sql_text(str(d))}' for d in dates)}))"
+        for cluster, dates in by_cluster.items()
+    )
+
+
+def one_of(column: str, values: Sequence[str]) -> str:
+    """A condition in SQL: the column has one of the values (at least one), quoted as text."""
+    return f"{column} IN ({', '.join(map(sql_text, values))})"
+
+
+def at(moment: datetime) -> str:
+    """A moment as SQL."""
+    return f"to_timestamp({sql_text(moment.isoformat())})"

@@ -1,0 +1,261 @@
+"""One upkeep of a lake: rows past their period go, dates that are over are compacted and held against their manifests,
+files that no promised version names are removed.
+
+Every step looks at the tables anew and does what is left to do, so an upkeep that was killed anywhere is simply run
+again; two at once do the same twice. A running `rebalance` only appends, to dates that upkeep leaves alone; where both
+meet in `cycles` or `controls`, whoever comes second tries again.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from datetime import UTC, date, datetime
+from typing import TYPE_CHECKING, Any
+
+from evenkeel.errors import NoLake
+from evenkeel.lake.delta_log import kept_days, table_exists, version_days, version_properties
+from evenkeel.lake.schema import sql_text
+from evenkeel.lake.schemas import OF_RECORD, TABLES
+from evenkeel.lake.small_appends import append_values
+from evenkeel.lake.store import Lake
+from evenkeel.maintenance.chain import truncate
+from evenkeel.maintenance.compaction import batches, clean_log, compact
+from evenkeel.maintenance.dates import read_record
+from evenkeel.maintenance.expiry import OUTBOX, Look, clear_unlisted, drop_answers, drop_controls, drop_days, thin_days
+from evenkeel.maintenance.inventory import Inventory, bytes_on_disk, take_inventory
+from evenkeel.maintenance.periods import Periods, settled, whole_kind
+from evenkeel.maintenance.rewrite_proofs import Days, prove
+from evenkeel.maintenance.statements import change, speaking
+from evenkeel.spark.code import code_version
+from evenkeel.spark.sql import iso
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Progress = Callable[[str], None]
+UPKEEPS = "upkeeps"
+BEGUN, DONE = "begun", "done"
+MOST_FILES = 100_000
+MOST_ROWS = 20_000_000
+_AT_ONCE = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What an upkeep is asked for: `given` are periods (None: as recorded), `most_files` bounds what one run compacts
+    of a table, `most_rows` what it holds against manifests."""
+
+    lake: str
+    by: str
+    given: Mapping[str, int | None] = field(default_factory=dict)
+    shorten: bool = False
+    most_files: int = MOST_FILES
+    most_rows: int = MOST_ROWS
+
+
+@dataclass(frozen=True, slots=True)
+class TableDone:
+    """What was done to a table. `bytes_freed` counts what went from the disk; None where that cannot be seen."""
+
+    table: str
+    files_before: int
+    files_after: int
+    bytes_before: int
+    bytes_after: int
+    rows_expired: int
+    rows_unlisted: int
+    bytes_freed: int | None
+    oldest_kept: date | None
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What an upkeep did; `left` says what it left for the next one, `wrong` of which dates rows are not what manifests
+    list."""
+
+    periods: Periods
+    tables: tuple[TableDone, ...]
+    left: tuple[str, ...] = ()
+    wrong: tuple[str, ...] = ()
+
+
+def keep(spark: SparkSession, request: Request, progress: Progress, now: datetime | None = None) -> Done:
+    """Runs an upkeep. Raises SettingsError for periods that cannot hold, NoLake where there is none."""
+    lake, now = Lake(request.lake), now or datetime.now(UTC)
+    if not table_exists(spark, lake.path("cycles")):
+        raise NoLake(f"there is no lake at {lake.root}: its `cycles` table is missing. Name the folder of the tables")
+    lake.ensure_tables(spark)
+    last = _last(spark, lake)
+    periods = settled(last.promised, request.given, shorten=request.shorten)
+    upkeep_id = uuid.uuid4().hex
+    with speaking(spark, json.dumps({"upkeep": upkeep_id, "by": request.by, "code_version": code_version()})):
+        begun: tuple[Any, ...] = (upkeep_id, BEGUN, now, None, request.by, periods.as_dict(), [], code_version())
+        append_values(spark, lake, "upkeeps", [begun])
+        done = _Run(spark, lake, upkeep_id, periods, now, last, request, progress).run()
+        tables = [tuple(getattr(one, name) for name in TableDone.__slots__) for one in done.tables]
+        ended = datetime.now(UTC)
+        done_row = (upkeep_id, DONE, now, ended, request.by, periods.as_dict(), tables, code_version())
+        append_values(spark, lake, "upkeeps", [done_row])
+    return done
+
+
+@dataclass(frozen=True, slots=True)
+class _Last:
+    """What earlier upkeeps left on record."""
+
+    promised: dict[str, int] | None = None
+    done_at: datetime | None = None
+    done_with: Periods | None = None
+
+
+@dataclass(slots=True)
+class _Run:
+    spark: SparkSession
+    lake: Lake
+    upkeep_id: str
+    periods: Periods
+    now: datetime
+    last: _Last
+    request: Request
+    progress: Progress
+    expired: dict[str, int] = field(default_factory=dict)
+    unlisted: dict[str, int] = field(default_factory=dict)
+    freed: dict[str, int] = field(default_factory=dict)
+    left: list[str] = field(default_factory=list)
+    wrong: list[str] = field(default_factory=list)
+
+    def run(self) -> Done:
+        before = {name: self._inventory(name) for name in OF_RECORD}
+        self._promise(before)
+        self._expire(before)
+        self._compact()
+        self._prove()
+        self._vacuum()
+        after = {name: self._inventory(name) for name in OF_RECORD}
+        told = tuple(self._told(before[name], after[name]) for name in OF_RECORD)
+        return Done(self.periods, told, tuple(self.left), tuple(self.wrong))
+
+    def _inventory(self, name: str) -> Inventory:
+        return take_inventory(TABLES[name], self.lake.path(name))
+
+    def _promise(self, tables: Mapping[str, Inventory]) -> None:
+        """Versions are kept by a table's properties. A longer promise of the table's own is only cut if told so."""
+        for name, inventory in tables.items():
+            days = version_days(name, self.periods.version_days, self.periods.topic_version_days)
+            kept = kept_days(dict(inventory.properties))
+            if kept == days or (kept > days and not self.request.shorten):
+                continue
+            given = ", ".join(f"{sql_text(k)} = {sql_text(v)}" for k, v in version_properties(days).items())
+            change(self.spark, f"ALTER TABLE delta.`{self.lake.path(name)}` SET TBLPROPERTIES ({given})")
+            self.progress(f"{name}: versions are kept for {days} days, no longer for {kept:g}")
+
+    def _expire(self, tables: Mapping[str, Inventory]) -> None:
+        spark, lake = self.spark, self.lake
+        look = Look(self.now, self.periods, read_record(spark, lake), self.last.done_at, self.last.done_with)
+        for name, inventory in tables.items():
+            gone = drop_days(spark, lake, inventory, look) + thin_days(spark, lake, inventory, look)
+            self._count(self.expired, name, gone, "rows past their period")
+            self._count(self.unlisted, name, clear_unlisted(spark, lake, inventory, look), "rows that nothing lists")
+        manifests, wishes = truncate(spark, lake, look.cutoff("audit"), self.now)
+        self._count(self.expired, "wishes", wishes, "wishes past their period")
+        self._count(self.expired, "cycles", manifests, "manifests past their period, after an anchor")
+        self._count(self.expired, "approvals", drop_answers(spark, lake, look), "answers past their period")
+        self._count(self.expired, "controls", drop_controls(spark, lake, look), "steps past their period")
+
+    def _count(self, where: dict[str, int], name: str, rows: int, what: str) -> None:
+        if rows:
+            where[name] = where.get(name, 0) + rows
+            self.progress(f"{name}: {rows:,} {what} dropped")
+
+    def _compact(self) -> None:
+        for name in OF_RECORD:
+            inventory = self._inventory(name)
+            todo = batches(inventory, self.now.date(), self.request.most_files)
+            total, done = sum(batch.files for batch in todo), 0
+            for batch in compact(self.spark, self.lake, todo):
+                done += batch.files
+                self.progress(f"{name}: {done:,} of {total:,} small files compacted{_dates(batch.first, batch.last)}")
+            left = sum(batch.files for batch in batches(inventory, self.now.date(), 10**12)) - total
+            if left:
+                self.left.append(f"{name}: {left:,} small files, for the next upkeep")
+
+    def _prove(self) -> None:
+        """Files that upkeep has written are held against the manifests while those that they came from are there."""
+        for name in OF_RECORD:
+            if "cycle_date" not in TABLES[name].partition or name in OUTBOX:
+                continue
+            kind = whole_kind(TABLES[name])
+            days = Days(self.now.date(), self.periods.cutoff(kind, self.now) if kind else None)
+            done = prove(self.spark, self.lake, self._inventory(name), self.upkeep_id, days, self.request.most_rows)
+            if done.proven:
+                self.progress(f"{name}: {done.rows:,} rows of {done.proven:,} dates are what their manifests list")
+            for words in done.wrong:
+                self.progress(words)
+            self.wrong += done.wrong
+            if done.left:
+                self.left.append(f"{name}: {done.left:,} dates to hold against their manifests, for the next upkeep")
+
+    def _vacuum(self) -> None:
+        """Removes data files and commits that no promised version names; mostly listing, so several tables at once."""
+        written = [name for name in OF_RECORD if self._inventory(name).version > 0]  # others never held a row
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            for name, freed in zip(written, pool.map(self._freed, written), strict=True):
+                if freed is not None:
+                    self.freed[name] = freed
+                if freed:
+                    self.progress(f"{name}: {freed:,} bytes freed")
+
+    def _freed(self, name: str) -> int | None:
+        path = self.lake.path(name)
+        there = bytes_on_disk(path)
+        change(self.spark, f"VACUUM delta.`{path}`")
+        clean_log(path)
+        left = bytes_on_disk(path)
+        return None if there is None or left is None else max(0, there - left)
+
+    def _told(self, before: Inventory, after: Inventory) -> TableDone:
+        name = before.table.name
+        return TableDone(
+            table=name,
+            files_before=len(before.files),
+            files_after=len(after.files),
+            bytes_before=before.size,
+            bytes_after=after.size,
+            rows_expired=self.expired.get(name, 0),
+            rows_unlisted=self.unlisted.get(name, 0),
+            bytes_freed=self.freed.get(name),
+            oldest_kept=after.oldest(),
+        )
+
+
+def _dates(first: date | None, last: date | None) -> str:
+    if first is None:
+        return ""
+    return f", {first}" if first == last else f", {first} to {last}"
+
+
+def _last(spark: SparkSession, lake: Lake) -> _Last:
+    """The promise of the newest upkeep, whether it came to its end or not, and when the last one did."""
+    rows = spark.read.format("delta").load(lake.path(UPKEEPS))
+    found = rows.select("upkeep_id", "state", iso("begun_at").alias("begun_at"), "periods").collect()
+    last = _Last(promised=newest_promise(found))
+    done = [row for row in found if row["state"] == DONE]
+    if not done:
+        return last
+    ended = max(done, key=_begun)
+    known = {name: days for name, days in ended["periods"].items() if name in Periods.__slots__}
+    return replace(last, done_at=datetime.fromisoformat(ended["begun_at"]), done_with=Periods(**known))
+
+
+def newest_promise(rows: Iterable[Any]) -> dict[str, int] | None:
+    """Period -> days as the newest row of `upkeeps` has them; None where there is no row."""
+    newest = max(rows, key=_begun, default=None)
+    return None if newest is None else dict(newest["periods"])
+
+
+def _begun(row: Any) -> tuple[Any, str]:
+    return row["begun_at"], row["upkeep_id"]

@@ -1,0 +1,1 @@
+"""Splits and unloads that an operator asks for (`evenkeel wish`), held to the rules of Pulsar's admin operations."""

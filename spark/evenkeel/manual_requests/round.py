@@ -1,0 +1,133 @@
+"""The wishes that a cycle took, judged by what its tables show."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator
+from dataclasses import replace
+from typing import Any
+
+from evenkeel.manual_requests.request import ClusterView, Granted, SplitWish, UnloadWish, bundle_meant, subject_of
+from evenkeel.manual_requests.split import grant_split
+from evenkeel.manual_requests.unload import grant_unload
+from evenkeel.model.considered import Considered, considered
+from evenkeel.rounds import reading
+from evenkeel.rounds.reading import Row, Rows
+from evenkeel.rounds.reasons import reason_row
+from evenkeel.settings import Settings
+from evenkeel.split_algorithms import name_in_force
+from evenkeel.split_algorithms.split_option import BundleTopics
+
+STRATEGY = "wish"
+SPLIT, UNLOAD = "split", "unload"
+
+
+def wishes_of(cycle: Row, kind: str) -> list[Row]:
+    """The wishes of one kind that the cycle took, oldest first."""
+    return [wish for wish in json.loads(cycle.get("wishes") or "[]") if wish["kind"] == kind]
+
+
+def granted_splits(rows: Rows, topics: dict[str, BundleTopics]) -> list[tuple[Row, Granted]]:
+    """Each wish for a split with its verdict; of two for one bundle the older counts."""
+    asked = wishes_of(reading.the_cycle(rows), SPLIT)
+    if not asked:
+        return []
+    settings, view = reading.settings_of(rows), view_of(rows, topics)
+    done: set[str] = set()
+    found = []
+    for wish in asked:
+        verdict = grant_split(_split(wish), replace(view, splitting=done), settings)
+        if verdict.accepted:
+            done.add(verdict.verdict.subject)
+        found.append((wish, verdict))
+    return found
+
+
+def granted_unloads(rows: Rows) -> list[tuple[Row, Granted]]:
+    """Each wish for an unload with its verdict; a bundle that this cycle splits is not unloaded."""
+    asked = wishes_of(reading.the_cycle(rows), UNLOAD)
+    if not asked:
+        return []
+    split = {row["subject"] for row in rows["split_decisions"] if row["outcome"] == "split"}
+    view = replace(view_of(rows, {}), splitting=split)
+    done: set[str] = set()
+    found = []
+    for wish in asked:
+        given = UnloadWish(wish["namespace"], wish["bundle"], wish["destination"])
+        verdict = grant_unload(given, replace(view, unloading=done))
+        if verdict.accepted:
+            done.add(verdict.verdict.subject)
+        found.append((wish, verdict))
+    return found
+
+
+def bundles_to_look_into(rows: Rows, settings: Settings) -> Iterator[tuple[str, str | None]]:
+    """The bundles, with their owners, whose topics a wished split has to see."""
+    asked = [wish for wish in wishes_of(reading.the_cycle(rows), SPLIT) if looks_at_topics(wish, settings)]
+    if not asked:
+        return
+    view = view_of(rows, {})
+    for wish in asked:
+        meant = bundle_meant(_split(wish), view)
+        if not isinstance(meant, Granted):
+            bundle = subject_of(SplitWish(wish["namespace"], str(meant)))
+            yield bundle, view.owners.get(bundle)
+
+
+def looks_at_topics(wish: Row, settings: Settings) -> bool:
+    """Whether the algorithm of a wished split looks at the bundle's topics."""
+    return name_in_force(wish["algorithm"] or "", settings) != "range_equally_divide"
+
+
+def view_of(rows: Rows, topics: dict[str, BundleTopics]) -> ClusterView:
+    """The cluster as wishes are held against it.
+
+    It is the brokers that carry a wish out, so the manager is the one that they run, whichever one's rules decide the
+    rest of the cycle.
+    """
+    settings = reading.settings_of(rows)
+    observed = rows["cluster_policies"][0] if rows["cluster_policies"] else {}
+    reported = frozenset(row["broker"] for row in rows["broker_reports"] if row["state"] == reading.REPORTED)
+    listed = frozenset(observed.get("brokers") or reported)
+    runs = observed.get("manager")
+    manager = runs if runs in ("modular", "extensible") else reading.the_cycle(rows)["manager"]
+    owned = {row["bundle"]: row["owner"] for row in rows["bundle_load"] if row["owner"] is not None}
+    return ClusterView(
+        manager="extensible" if manager == "extensible" else "modular",
+        generation="5" if settings.generation == "5.0" else "4",
+        boundaries=reading.boundaries(rows),
+        owners=owned,
+        brokers=listed,
+        silent=listed - reported,
+        histories=reading.histories(rows),
+        persistent_topics={row["bundle"]: row["topics"] for row in rows.get("persistent_topics", ())},
+        topics=topics,
+    )
+
+
+def unloaded_by(wished: list[tuple[Row, Granted]]) -> frozenset[str]:
+    """The bundles that wishes unload: no shedder counts on them, for their wish takes them away."""
+    return frozenset(one.verdict.subject for _, one in wished if one.accepted)
+
+
+def with_unloads(verdicts: list[Considered], shedder: str, wished: list[tuple[Row, Granted]]) -> list[dict[str, Any]]:
+    """Rows of a shedder's verdicts, and of the wishes for unloads."""
+    found = [reason_row(verdict, shedder) for verdict in verdicts]
+    return [*found, *(reason_row(one.verdict, STRATEGY, wish["wish_id"]) for wish, one in wished)]
+
+
+def left_to_wishes(verdicts: list[Considered], wished: Collection[str]) -> list[Considered]:
+    """The verdicts of a split rule, with its splits of bundles that a wish was granted for given up."""
+    return [
+        considered(row.subject, "bundle", row.broker, "skipped", "wished")
+        if row.subject_kind == "bundle" and row.subject in wished and row.outcome == "split"
+        else row
+        for row in verdicts
+    ]
+
+
+def _split(wish: Row) -> SplitWish:
+    positions: tuple[Any, ...] = tuple(wish["positions"] or ())
+    return SplitWish(
+        wish["namespace"], wish["bundle"], wish["algorithm"] or "", positions, bool(wish["unload_children"])
+    )

@@ -1,0 +1,118 @@
+"""A split that an operator asks for (Pulsar: NamespacesBase.internalSplitNamespaceBundleAsync, NamespaceService).
+
+Keys: supportedNamespaceBundleSplitAlgorithms, defaultNamespaceBundleSplitAlgorithm,
+loadBalancerNamespaceMaximumBundles. No limit has to be exceeded, and the maximum of bundles is not kept: the verdict
+says where it is passed. A bundle without owner is taken by a broker first, and split then.
+"""
+
+from __future__ import annotations
+
+from evenkeel.errors import BadRange
+from evenkeel.manual_requests.request import (
+    CONFLICT,
+    NO_CONTENT,
+    PRECONDITION_FAILED,
+    SERVER_ERROR,
+    ClusterView,
+    Granted,
+    SplitWish,
+    bundle_meant,
+    refused,
+)
+from evenkeel.model.bundles import BundleRange, apply_split, bundle_name
+from evenkeel.model.considered import considered
+from evenkeel.settings import Settings
+from evenkeel.split_algorithms import SPECIFIED, cut_by_broker, name_in_force, option_of
+from evenkeel.split_algorithms.split_option import NO_TOPICS, Cut, PlannedSplit, cut_numbers
+
+_SUPPORTED = "supportedNamespaceBundleSplitAlgorithms"
+_MAXIMUM = "loadBalancerNamespaceMaximumBundles"
+
+
+def grant_split(wish: SplitWish, view: ClusterView, settings: Settings) -> Granted:
+    """The split, with its cuts and children, or why Pulsar would not make it."""
+    found = bundle_meant(wish, view)
+    if isinstance(found, Granted):
+        return found
+    bundle = bundle_name(wish.namespace, found)
+    owner = view.owners.get(bundle)
+    if bundle in view.splitting:
+        return refused(bundle, owner, "wish_split_already", CONFLICT)
+    unfit = _unfit_algorithm(wish, bundle, owner, settings)
+    if unfit is not None:
+        return unfit
+    if found.width <= 1:
+        return refused(bundle, owner, "wish_too_narrow", PRECONDITION_FAILED, measured=found.width, threshold=1)
+    option = option_of(found, settings, view.topics.get(bundle, NO_TOPICS), wish.positions)
+    return _cut(wish, found, cut_by_broker(wish.algorithm, option, settings, view.generation), view, settings)
+
+
+def _unfit_algorithm(wish: SplitWish, bundle: str, owner: str | None, settings: Settings) -> Granted | None:
+    """The refusal of an algorithm that brokers do not support, or that lacks its positions; blank is the default."""
+    supported = settings.supportedNamespaceBundleSplitAlgorithms
+    if wish.algorithm.strip() and wish.algorithm not in supported:
+        numbers = {"supported": len(supported)}
+        return refused(
+            bundle, owner, "wish_algorithm_unsupported", PRECONDITION_FAILED, setting=_SUPPORTED, numbers=numbers
+        )
+    if wish.algorithm == SPECIFIED and not wish.positions:
+        return refused(bundle, owner, "wish_no_positions", PRECONDITION_FAILED)
+    return None
+
+
+def _cut(wish: SplitWish, found: BundleRange, cut: Cut, view: ClusterView, settings: Settings) -> Granted:
+    bundle, extensible = bundle_name(wish.namespace, found), view.manager == "extensible"
+    owner = view.owners.get(bundle)
+    if cut.failed:
+        return refused(bundle, owner, f"wish_{cut.rule}", SERVER_ERROR)
+    count = len(cut.positions)
+    if count == 0:
+        return _nothing_to_cut(wish, bundle, cut, view)
+    if extensible and count != 1:
+        return refused(bundle, owner, "wish_more_than_one_cut", PRECONDITION_FAILED, measured=count, threshold=1)
+    try:
+        split = apply_split(view.boundaries[wish.namespace], found, cut.positions)
+    except BadRange:
+        # The same position twice: an HTTP 412 of the extensible manager, and no answer at all of the modular one.
+        twice = len(set(cut.positions)) < count
+        rule = "wish_cut_twice" if twice else "wish_cut_outside_bundle"
+        return refused(bundle, owner, rule, PRECONDITION_FAILED, numbers={"cuts": count, "cut": cut.positions[0]})
+    assert split is not None, bundle
+    return _granted(wish, bundle, cut, tuple(bundle_name(wish.namespace, c) for c in split.children), view, settings)
+
+
+def _nothing_to_cut(wish: SplitWish, bundle: str, cut: Cut, view: ClusterView) -> Granted:
+    """Too few topics, no position inside, traffic below the gate: the modular manager says 204 and changes nothing."""
+    status = SERVER_ERROR if view.manager == "extensible" else NO_CONTENT
+    topics = len(view.topics.get(bundle, NO_TOPICS).hashes)
+    numbers = {"topics": topics, "positions": len(wish.positions)}
+    return refused(bundle, view.owners.get(bundle), f"wish_{cut.rule}", status, numbers=numbers)
+
+
+def _granted(
+    wish: SplitWish, bundle: str, cut: Cut, children: tuple[str, ...], view: ClusterView, settings: Settings
+) -> Granted:
+    owner, most = view.owners.get(bundle), settings.loadBalancerNamespaceMaximumBundles
+    after = len(view.boundaries[wish.namespace]) - 1 + len(cut.positions)
+    unload = wish.unload and view.manager == "modular"
+    verdict = considered(
+        bundle,
+        "bundle",
+        owner,
+        "split",
+        "wish",
+        setting=_MAXIMUM,
+        measured=after,
+        threshold=most,
+        unit="count",
+        numbers={
+            **cut_numbers(cut),
+            "bundles_of_namespace": after - len(cut.positions),
+            "over_maximum": int(after > most),
+            "unowned": int(owner is None),
+            "unload_children": int(unload),
+            "unload_ignored": int(wish.unload and not unload),
+        },
+    )
+    algorithm = name_in_force(wish.algorithm, settings)
+    return Granted(verdict, PlannedSplit(bundle, owner or "", algorithm, cut.positions, children, unload, verdict))

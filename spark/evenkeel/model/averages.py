@@ -1,0 +1,127 @@
+"""Short-term and long-term averages of bundles (Pulsar: TimeAverageMessageData, BundleData, TimeAverageBrokerData).
+
+Sample counts (10 and 1000) and defaults are constants in Pulsar, not settings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from evenkeel.model.load import (
+    LONG_TERM_SAMPLES,
+    SHORT_TERM_SAMPLES,
+    BrokerAverages,
+    BrokerReport,
+    BundleHistory,
+    BundleStats,
+    MessageAverages,
+)
+
+DEFAULT_STATS = BundleStats(
+    msg_rate_in=50.0, msg_rate_out=50.0, msg_throughput_in=50_000.0, msg_throughput_out=50_000.0
+)
+"""What Pulsar assumes of a bundle it has never seen: msg/s and byte/s."""
+
+
+def first_averages(max_samples: int, stats: BundleStats = DEFAULT_STATS) -> MessageAverages:
+    """Averages of a bundle before its first sample: assumed figures, which the first sample overwrites."""
+    return MessageAverages(
+        max_samples=max_samples,
+        samples=0,
+        msg_throughput_in=stats.msg_throughput_in,
+        msg_throughput_out=stats.msg_throughput_out,
+        msg_rate_in=stats.msg_rate_in,
+        msg_rate_out=stats.msg_rate_out,
+    )
+
+
+def first_history(
+    stats: BundleStats = DEFAULT_STATS,
+    short_term_samples: int = SHORT_TERM_SAMPLES,
+    long_term_samples: int = LONG_TERM_SAMPLES,
+) -> BundleHistory:
+    """The history of a bundle that has none."""
+    return BundleHistory(first_averages(short_term_samples, stats), first_averages(long_term_samples, stats), 0)
+
+
+def with_sample(averages: MessageAverages, stats: BundleStats) -> MessageAverages:
+    """The averages after one more sample: a plain mean up to `max_samples`, then 1/max_samples for the new."""
+    n = min(averages.samples + 1, averages.max_samples)
+
+    def mean(old: float, new: float) -> float:
+        return ((n - 1) * old + new) / n
+
+    return MessageAverages(
+        max_samples=averages.max_samples,
+        samples=n,
+        msg_throughput_in=mean(averages.msg_throughput_in, stats.msg_throughput_in),
+        msg_throughput_out=mean(averages.msg_throughput_out, stats.msg_throughput_out),
+        msg_rate_in=mean(averages.msg_rate_in, stats.msg_rate_in),
+        msg_rate_out=mean(averages.msg_rate_out, stats.msg_rate_out),
+    )
+
+
+def updated(history: BundleHistory | None, stats: BundleStats) -> BundleHistory:
+    """A bundle's history after one more sample; without a history the sample is its first."""
+    past = history or first_history()
+    return BundleHistory(with_sample(past.short_term, stats), with_sample(past.long_term, stats), stats.topics)
+
+
+def update_histories(
+    histories: Mapping[str, BundleHistory], brokers: Mapping[str, BrokerReport]
+) -> dict[str, BundleHistory]:
+    """One sample of every bundle in every report; bundles in no report are forgotten.
+
+    Source: ModularLoadManagerImpl.updateBundleData. A bundle in two reports gets two samples, in broker name order.
+    Pulsar samples whenever any report changes; here it is once per cycle.
+    """
+    fresh: dict[str, BundleHistory] = {}
+    for _, report in sorted(brokers.items()):
+        for bundle, stats in report.stats.items():
+            fresh[bundle] = updated(fresh.get(bundle) or histories.get(bundle), stats)
+    return fresh
+
+
+def broker_averages(
+    bundles: Iterable[str], histories: Mapping[str, BundleHistory], assumed: BundleStats = DEFAULT_STATS
+) -> BrokerAverages:
+    """Sums over a broker's bundles in name order; a bundle without history counts with the assumed figures."""
+    stranger = first_history(assumed)
+    return summed(figures_of(histories.get(bundle, stranger)) for bundle in sorted(bundles))
+
+
+Figures = tuple[float, float, float, float, float, float, float, float]
+"""Throughput in and out, rate in and out, of the short term and then of the long term."""
+
+
+def figures_of(history: BundleHistory) -> Figures:
+    """The averages of one bundle."""
+    short, long = history.short_term, history.long_term
+    return (
+        short.msg_throughput_in,
+        short.msg_throughput_out,
+        short.msg_rate_in,
+        short.msg_rate_out,
+        long.msg_throughput_in,
+        long.msg_throughput_out,
+        long.msg_rate_in,
+        long.msg_rate_out,
+    )
+
+
+def summed(figures: Iterable[Figures]) -> BrokerAverages:
+    """Sums one after the other, as the bits of a sum depend on it."""
+    short_in = short_out = short_rate_in = short_rate_out = 0.0
+    long_in = long_out = long_rate_in = long_rate_out = 0.0
+    for a, b, c, d, e, f, g, h in figures:
+        short_in += a
+        short_out += b
+        short_rate_in += c
+        short_rate_out += d
+        long_in += e
+        long_out += f
+        long_rate_in += g
+        long_rate_out += h
+    return BrokerAverages(
+        short_in, short_out, short_rate_in, short_rate_out, long_in, long_out, long_rate_in, long_rate_out
+    )

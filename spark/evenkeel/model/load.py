@@ -1,0 +1,237 @@
+"""The load of a cluster, as the leader of either load manager knows it when it decides."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import NamedTuple
+
+from evenkeel.errors import BadInput
+
+SHORT_TERM_SAMPLES = 10
+LONG_TERM_SAMPLES = 1_000
+
+Moment = datetime | int
+"""An aware datetime, or epoch milliseconds."""
+
+
+def milliseconds(moment: Moment) -> int:
+    """Epoch milliseconds; a datetime must be aware, else `BadInput`."""
+    if isinstance(moment, int):
+        return moment
+    if moment.tzinfo is None:
+        raise BadInput(f"time {moment.isoformat()} has no time zone: give an aware datetime or epoch milliseconds")
+    return round(moment.timestamp() * 1000)
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceUsage:
+    """Usage and limit of one resource, both in that resource's own unit (CPU: percent of a core; bandwidth: Kbit/s)."""
+
+    usage: float = 0.0
+    limit: float = 0.0
+
+
+class BundleStats(NamedTuple):
+    """The latest figures of one bundle, as its broker reports them (Pulsar: NamespaceBundleStats)."""
+
+    topics: int = 0
+    consumers: int = 0
+    producers: int = 0
+    msg_rate_in: float = 0.0
+    msg_rate_out: float = 0.0
+    msg_throughput_in: float = 0.0
+    msg_throughput_out: float = 0.0
+    cache_size_bytes: int = 0
+
+    @property
+    def sessions(self) -> int:
+        """Producers and consumers together."""
+        return self.consumers + self.producers
+
+
+@dataclass(frozen=True, slots=True)
+class MessageAverages:
+    """Averages over at most `max_samples` samples of which `samples` have come in (Pulsar: TimeAverageMessageData)."""
+
+    max_samples: int
+    samples: int = 0
+    msg_throughput_in: float = 0.0
+    msg_throughput_out: float = 0.0
+    msg_rate_in: float = 0.0
+    msg_rate_out: float = 0.0
+
+    @property
+    def rate(self) -> float:
+        """msg/s in and out."""
+        return self.msg_rate_in + self.msg_rate_out
+
+    @property
+    def throughput(self) -> float:
+        """byte/s in and out."""
+        return self.msg_throughput_in + self.msg_throughput_out
+
+
+@dataclass(frozen=True, slots=True)
+class BundleHistory:
+    """Short-term and long-term averages of one bundle, and its latest number of topics (Pulsar: BundleData)."""
+
+    short_term: MessageAverages
+    long_term: MessageAverages
+    topics: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerAverages:
+    """Sums of the averages of a broker's bundles (Pulsar: TimeAverageBrokerData)."""
+
+    short_term_throughput_in: float = 0.0
+    short_term_throughput_out: float = 0.0
+    short_term_rate_in: float = 0.0
+    short_term_rate_out: float = 0.0
+    long_term_throughput_in: float = 0.0
+    long_term_throughput_out: float = 0.0
+    long_term_rate_in: float = 0.0
+    long_term_rate_out: float = 0.0
+
+    @property
+    def long_term_rate(self) -> float:
+        """msg/s in and out."""
+        return self.long_term_rate_in + self.long_term_rate_out
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerReport:
+    """One broker's latest report (Pulsar: LocalBrokerData).
+
+    `bundles` are the names in the report (a bundle without loaded topics may be listed and have no `stats`).
+    `load_manager` is the class's simple name; None or "" where the report has none.
+    """
+
+    broker: str
+    cpu: ResourceUsage = ResourceUsage()
+    memory: ResourceUsage = ResourceUsage()
+    direct_memory: ResourceUsage = ResourceUsage()
+    bandwidth_in: ResourceUsage = ResourceUsage()
+    bandwidth_out: ResourceUsage = ResourceUsage()
+    msg_rate_in: float = 0.0
+    msg_rate_out: float = 0.0
+    msg_throughput_in: float = 0.0
+    msg_throughput_out: float = 0.0
+    topics: int = 0
+    bundles: frozenset[str] = frozenset()
+    stats: Mapping[str, BundleStats] = field(default_factory=dict)
+    version: str | None = None
+    load_manager: str | None = "ModularLoadManagerImpl"
+    persistent_topics: bool = True
+    non_persistent_topics: bool = True
+
+    @property
+    def throughput(self) -> float:
+        """byte/s in and out."""
+        return self.msg_throughput_in + self.msg_throughput_out
+
+    @property
+    def rate(self) -> float:
+        """msg/s in and out."""
+        return self.msg_rate_in + self.msg_rate_out
+
+
+@dataclass(frozen=True, slots=True)
+class LoadData:
+    """All that the leader knows: available brokers, bundle histories, what was unloaded lately and what was placed.
+
+    `recently_unloaded`: bundle -> when its unload was done (epoch ms).
+    `wished`: bundles that an operator's wish unloads in this cycle; the shedder leaves them to it.
+    `preallocated`: broker -> bundle -> history, for bundles assigned and not yet in the broker's report.
+    `averages`: broker -> sums of its bundles' averages; a missing broker counts as zero.
+    """
+
+    brokers: Mapping[str, BrokerReport]
+    histories: Mapping[str, BundleHistory] = field(default_factory=dict)
+    recently_unloaded: Mapping[str, int] = field(default_factory=dict)
+    preallocated: Mapping[str, Mapping[str, BundleHistory]] = field(default_factory=dict)
+    averages: Mapping[str, BrokerAverages] = field(default_factory=dict)
+    wished: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class IsolationPolicy:
+    """Which brokers may serve some namespaces: regular expressions over names (Pulsar: NamespaceIsolationData)."""
+
+    namespaces: tuple[str, ...]
+    primary: tuple[str, ...] = ()
+    secondary: tuple[str, ...] = ()
+    min_available: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Policies:
+    """What the cluster's policies say about placement.
+
+    `groups`: namespace -> anti-affinity group. `domains`: failure domain -> broker names.
+    `isolation`: policy name -> policy. `non_persistent_bundles`: bundles known to hold non-persistent topics.
+    """
+
+    groups: Mapping[str, str] = field(default_factory=dict)
+    domains: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    isolation: Mapping[str, IsolationPolicy] = field(default_factory=dict)
+    non_persistent_bundles: frozenset[str] = frozenset()
+
+
+# What the extensible load manager's leader knows when it decides.
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerLoadData:
+    """The load that one broker published last. A broker never updated counts as full (1.0 = 100 %).
+
+    `weighted_max_ema`: moving average of the weighted usage, a fraction. `msg_throughput_ema`: of in and out, byte/s.
+    `topics` are the loaded ones. `updated_at`: when the broker measured this, epoch ms.
+    """
+
+    weighted_max_ema: float = 1.0
+    msg_throughput_ema: float = 0.0
+    msg_throughput_in: float = 0.0
+    msg_throughput_out: float = 0.0
+    topics: int = 0
+    updated_at: int = 0
+
+    @property
+    def throughput(self) -> float:
+        """byte/s in and out, the latest."""
+        return self.msg_throughput_in + self.msg_throughput_out
+
+
+@dataclass(frozen=True, slots=True)
+class TopBundle:
+    """One bundle of a broker's top list, with its latest figures."""
+
+    bundle: str
+    stats: BundleStats
+
+    @property
+    def throughput(self) -> float:
+        """byte/s in and out, the latest."""
+        return self.stats.msg_throughput_in + self.stats.msg_throughput_out
+
+
+@dataclass(frozen=True, slots=True)
+class ExtensibleLoad:
+    """All that decides transfers and placement under the extensible manager.
+
+    `brokers`: the available brokers, with what they registered (of a report: version, load manager, topic domains).
+    `loads`: published load data; a broker may have none, and load data may outlive its broker.
+    `top_bundles`: broker -> its busiest bundles, the lightest of them first.
+    `not_owned`: bundles in a top list whose broker owns them no longer.
+    `recently_unloaded`: bundle -> when its unload was done (epoch ms).
+    `wished`: bundles that an operator's wish unloads in this cycle; the shedder leaves them to it.
+    """
+
+    brokers: Mapping[str, BrokerReport]
+    loads: Mapping[str, BrokerLoadData]
+    top_bundles: Mapping[str, tuple[TopBundle, ...]] = field(default_factory=dict)
+    not_owned: frozenset[str] = frozenset()
+    recently_unloaded: Mapping[str, int] = field(default_factory=dict)
+    wished: frozenset[str] = frozenset()

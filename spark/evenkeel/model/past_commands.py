@@ -1,0 +1,159 @@
+"""Commands that went out lately, and what follows for the figures and bundles that they touched."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from evenkeel.model.bundles import bundle_name, namespace_of, range_of, ranges_of
+from evenkeel.settings import Settings
+
+UNTOUCHED = frozenset({"refused", "stale", "withheld", "dry_run"})
+"""Outcomes after which the cluster is as it was."""
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """`outcome` and `seen_at` are None while nothing was seen. `cuts` and `unload_children` belong to splits."""
+
+    command_id: str
+    kind: str
+    bundle: str
+    from_broker: str | None
+    destination: str | None
+    cycle_at: datetime
+    outcome: str | None = None
+    seen_at: datetime | None = None
+    cuts: tuple[int, ...] = ()
+    unload_children: bool = False
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is not known what became of it."""
+        return self.outcome is None or self.outcome == "unknown"
+
+    @property
+    def touched(self) -> bool:
+        """Whether it changed the cluster, or may have."""
+        return self.outcome not in UNTOUCHED
+
+    def children(self) -> tuple[str, ...]:
+        """The bundles that a split makes."""
+        edges = range_of(self.bundle)
+        namespace = namespace_of(self.bundle)
+        bounds = sorted({edges.lower, *self.cuts, edges.upper})
+        return tuple(bundle_name(namespace, found) for found in ranges_of(bounds))
+
+
+def act_of(row: Mapping[str, Any]) -> Act:
+    """The act of a hand-over's row, whose times are ISO-8601 text."""
+    seen = row["seen_at"]
+    return Act(
+        command_id=row["command_id"],
+        kind=row["kind"],
+        bundle=row["bundle"],
+        from_broker=row["from_broker"],
+        destination=row["destination"],
+        cycle_at=datetime.fromisoformat(row["cycle_at"]),
+        outcome=row["outcome"],
+        seen_at=None if seen is None else datetime.fromisoformat(seen),
+        cuts=tuple(row["cuts"] or ()),
+        unload_children=bool(row["unload_children"]),
+    )
+
+
+def acts_of(rows: Iterable[Mapping[str, Any]]) -> tuple[Act, ...]:
+    """The acts of a hand-over, by cycle and command."""
+    return tuple(sorted(map(act_of, rows), key=lambda act: (act.cycle_at, act.command_id)))
+
+
+# Whose figures are wrong for a while after a command, and since when bundles have been gone from a broker.
+
+PERIODS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Unsettled:
+    """`until`: when the figures can be trusted again; None while it is not known what became of the command."""
+
+    until: datetime | None
+    why: str
+
+
+def unsettled_bundles(acts: Iterable[Act], now: datetime, settings: Settings) -> dict[str, Unsettled]:
+    """The bundles whose figures are not to be trusted yet, children of a split among them."""
+    wait = timedelta(seconds=PERIODS * settings.statsUpdateFrequencyInSecs)
+    found: dict[str, Unsettled] = {}
+    for act in acts:
+        mark = _mark(act, now, wait)
+        if mark is None:
+            continue
+        for bundle in _bundles(act):
+            found[bundle] = _later(found.get(bundle), mark)
+    return dict(sorted(found.items()))
+
+
+def split_children(acts: Iterable[Act], now: datetime, settings: Settings) -> dict[str, str]:
+    """Bundle -> parent: what splits have made, or may have, as long as its own figures are not to be trusted yet."""
+    wait = timedelta(seconds=PERIODS * settings.statsUpdateFrequencyInSecs)
+    splits = [act for act in acts if act.kind == "split" and _mark(act, now, wait) is not None]
+    found = {child: act.bundle for act in splits for child in act.children() if child != act.bundle}
+    return dict(sorted(found.items()))
+
+
+def unsettled_brokers(acts: Iterable[Act], now: datetime, settings: Settings) -> dict[str, Unsettled]:
+    """The brokers whose resources still show what they carried before, or the work of the move itself."""
+    wait = timedelta(minutes=PERIODS * settings.loadBalancerHostUsageCheckIntervalMinutes)
+    found: dict[str, Unsettled] = {}
+    for act in acts:
+        mark = _mark(act, now, wait) if act.kind == "unload" or act.unload_children else None
+        if mark is None:
+            continue
+        for broker in (act.from_broker, act.destination):
+            if broker is not None:
+                found[broker] = _later(found.get(broker), mark)
+    return dict(sorted(found.items()))
+
+
+def recently_unloaded(acts: Iterable[Act]) -> dict[str, int]:
+    """Bundle -> when its unload was seen to be done, epoch ms (Pulsar: recentlyUnloadedBundles)."""
+    found: dict[str, int] = {}
+    for act in acts:
+        if act.kind == "unload" and act.outcome == "done" and act.seen_at is not None:
+            at = round(act.seen_at.timestamp() * 1_000)
+            found[act.bundle] = max(at, found.get(act.bundle, 0))
+    return dict(sorted(found.items()))
+
+
+def brokers_unloaded(acts: Iterable[Act]) -> Mapping[str, int]:
+    """Broker -> when a bundle was last seen to have left it, epoch ms (Pulsar: TransferShedder's cool-down)."""
+    found: dict[str, int] = {}
+    for act in acts:
+        if act.kind == "unload" and act.outcome == "done" and act.seen_at is not None and act.from_broker:
+            at = round(act.seen_at.timestamp() * 1_000)
+            found[act.from_broker] = max(at, found.get(act.from_broker, 0))
+    return dict(sorted(found.items()))
+
+
+def _mark(act: Act, now: datetime, wait: timedelta) -> Unsettled | None:
+    if not act.touched:
+        return None
+    if act.is_open or act.seen_at is None:
+        return Unsettled(None, f"what became of its {act.kind} of {act.cycle_at.isoformat()} is not known yet")
+    until = act.seen_at + wait
+    if now >= until:
+        return None
+    return Unsettled(until, f"its {act.kind} was seen at {act.seen_at.isoformat()} ({act.outcome})")
+
+
+def _bundles(act: Act) -> tuple[str, ...]:
+    return (act.bundle,) if act.kind == "unload" else (act.bundle, *act.children())
+
+
+def _later(one: Unsettled | None, other: Unsettled) -> Unsettled:
+    """Not knowing outlasts any time."""
+    if one is None or other.until is None:
+        return other
+    return one if one.until is None or one.until >= other.until else other

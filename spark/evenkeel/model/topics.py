@@ -1,0 +1,141 @@
+"""Names of topics and namespaces, and the hash of a topic (Pulsar: TopicName, NamespaceName)."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from dataclasses import dataclass
+
+from evenkeel.errors import BadName
+
+DOMAINS = ("persistent", "non-persistent")
+HIGHEST_HASH = 0xFFFF_FFFF
+
+_ENTITY = re.compile(r"[-=:.\w]+", re.ASCII)
+_PARTITION = "-partition-"
+_NOT_BLANK_IN_JAVA = "\x85\xa0\u2007\u202f"
+_INT_HIGHEST = 2_147_483_647
+
+
+@dataclass(frozen=True, slots=True)
+class TopicName:
+    """A topic by its full name. `name` keeps the domain as typed (it is part of the hash), `domain` is its canonical
+    spelling; `partition` is -1 where the name is not that of a partition."""
+
+    name: str
+    domain: str
+    namespace: str
+    local_name: str
+    partition: int
+
+    @property
+    def hash(self) -> int:
+        """`topic_hash` of the full name."""
+        return topic_hash(self.name)
+
+
+def topic_hash(full_name: str) -> int:
+    """CRC32 of the UTF-8 bytes of the full name, 0 to 0xffffffff; what decides which bundle a topic lies in."""
+    return zlib.crc32(full_name.encode("utf-8", "replace"))
+
+
+def parse_topic(text: str) -> TopicName:
+    """The topic that Pulsar 4.2 understands by `topic`, `tenant/namespace/topic` or `domain://tenant/namespace/topic`.
+
+    `BadName` where Pulsar refuses: wrong number of parts, unknown domain, blank topic, letters a tenant or namespace
+    may not have.
+    """
+    full = text if "://" in text else _expand(text)
+    typed_domain, rest = full.split("://", 1)
+    domain = typed_domain.lower()
+    if domain not in DOMAINS:
+        raise BadName(f"topic {text!r} has the unknown domain {typed_domain!r}: known are {', '.join(DOMAINS)}")
+    parts = rest.split("/")
+    if len(parts) != 3:
+        raise BadName(f"topic {text!r} is not of the form domain://tenant/namespace/topic")
+    tenant, namespace, local = parts
+    for entity in (tenant, namespace):
+        if not _ENTITY.fullmatch(entity):
+            raise BadName(f"topic {text!r} has the invalid tenant or namespace {entity!r}")
+    if _blank(local):
+        raise BadName(f"topic {text!r} has a blank local name")
+    return TopicName(full, domain, f"{tenant}/{namespace}", local, partition_of(full))
+
+
+def partition_of(name: str) -> int:
+    """The partition's number if the name ends in `-partition-<canonical decimal>`, else -1."""
+    _, found, index = name.rpartition(_PARTITION)
+    if not found or not index.isdecimal():
+        return -1
+    number = int(index)
+    return number if number <= _INT_HIGHEST and len(str(number)) == len(index) else -1
+
+
+def partitioned_topic_of(name: str) -> str:
+    """The name without its partition suffix: what a topic and all partitions of it have in common."""
+    return name.rpartition(_PARTITION)[0] if partition_of(name) >= 0 else name
+
+
+def _expand(text: str) -> str:
+    parts = text.split("/")
+    if len(parts) == 1:
+        return f"persistent://public/default/{text}"
+    if len(parts) == 3:
+        return f"persistent://{text}"
+    raise BadName(f"topic {text!r} is neither <topic> nor <tenant>/<namespace>/<topic>")
+
+
+def _blank(text: str) -> bool:
+    return all(c.isspace() and c not in _NOT_BLANK_IN_JAVA for c in text)
+
+
+# Which namespaces belong to Pulsar itself (Pulsar: NamespaceService, NamespaceName).
+
+SYSTEM_NAMESPACE = "pulsar/system"
+
+_OWN = re.compile(r"(?:pulsar|sla-monitor)/[^/:]+:\d+")
+_OWN_THREE_PART = re.compile(r"(?:pulsar|sla-monitor)/[^/]+/[^/:]+:\d+")
+_HEARTBEAT = re.compile(r"pulsar/(?:[^/]+/)?[^/:]+:\d+")
+_SLA = re.compile(r"sla-monitor/(?:[^/]+/)?[^/:]+:\d+")
+
+
+def is_heartbeat_or_sla(namespace: str, *, three_part: bool = False) -> bool:
+    """Whether the namespace is a broker's own (`pulsar/<host:port>`, `sla-monitor/<host:port>`): never shed or placed.
+
+    `three_part`: also the forms with a cluster in the middle, which brokers before 4.2 use and 4.2 no longer knows.
+    """
+    if _OWN.fullmatch(namespace):
+        return True
+    return three_part and _OWN_THREE_PART.fullmatch(namespace) is not None
+
+
+def is_heartbeat(namespace: str) -> bool:
+    """A broker's heartbeat namespace, in the two-part or the older three-part form."""
+    return _HEARTBEAT.fullmatch(namespace) is not None
+
+
+def is_sla(namespace: str) -> bool:
+    """A broker's SLA monitor namespace, in the two-part or the older three-part form."""
+    return _SLA.fullmatch(namespace) is not None
+
+
+def broker_of(namespace: str) -> str | None:
+    """The broker (`host:port`) that a heartbeat or SLA namespace belongs to; None for any other namespace."""
+    if is_heartbeat(namespace) or is_sla(namespace):
+        return namespace.rpartition("/")[2]
+    return None
+
+
+def is_system(namespace: str) -> bool:
+    """Pulsar's own namespace of load data and transactions. Unlike heartbeats it can be shed, and is spread evenly."""
+    return namespace == SYSTEM_NAMESPACE
+
+
+def uses_three_part_names(versions: list[str | None]) -> bool:
+    """Whether any broker of a cluster is older than 4.2 and so still names its own namespaces in three parts."""
+    return any(_before_4_2(version) for version in versions if version)
+
+
+def _before_4_2(version: str) -> bool:
+    match = re.match(r"(\d+)\.(\d+)", version)
+    return match is not None and (int(match.group(1)), int(match.group(2))) < (4, 2)

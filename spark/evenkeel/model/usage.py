@@ -1,0 +1,130 @@
+"""How busy a broker is: percent in 32-bit arithmetic, and the weighted maximum that decisions look at.
+
+Pulsar: ResourceUsage.percentUsage, LocalBrokerData.getMaxResourceUsageWithWeight (modular), BrokerLoadData
+(extensible). Keys: loadBalancerCPUResourceWeight, loadBalancerDirectMemoryResourceWeight,
+loadBalancerBandwidth{In,Out}ResourceWeight, for the extensible manager also loadBalancerMemoryResourceWeight and
+loadBalancerHistoryResourcePercentage.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from evenkeel.model.load import BrokerReport, ResourceUsage
+from evenkeel.settings import Settings
+
+TICK_S = 5.0
+"""Seconds between two updates of a broker's own averages (loadBalancerReportUpdateMinIntervalMillis at its default)."""
+
+_FLOAT = struct.Struct("<f")
+
+
+def float32(x: float) -> float:
+    """`x` rounded to 32 bits, as a Java cast to float does (too large becomes infinite)."""
+    try:
+        (rounded,) = _FLOAT.unpack(_FLOAT.pack(x))
+    except OverflowError:
+        return math.copysign(math.inf, x)
+    return float(rounded)
+
+
+def percent(resource: ResourceUsage) -> float:
+    """Usage in percent of the limit, computed in 32 bits like Pulsar (30 of 100 is 30.000002); 0 without a limit.
+
+    May exceed 100. The 32 bits decide at thresholds: doubles would answer differently there.
+    """
+    if not resource.limit > 0:
+        return 0.0
+    usage, limit = float32(resource.usage), float32(resource.limit)
+    if limit == 0.0:
+        share = math.nan if usage == 0.0 or math.isnan(usage) else math.copysign(math.inf, usage)
+    else:
+        share = float32(usage / limit)
+    return float32(share * 100)
+
+
+def plain_maximum(report: BrokerReport) -> float:
+    """Highest usage as a fraction, unweighted and in 32 bits: what `maxResourceUsage` of a modular report shows."""
+    return float32(_highest(map(percent, _modular(report))) / 100)
+
+
+def weighted_maximum(report: BrokerReport, settings: Settings) -> float:
+    """Highest weighted usage as a fraction (1.0 = full): the figure of every modular decision. Heap never counts."""
+    return _highest(_weighted(report, settings)) / 100
+
+
+def weighted_maximum_extensible(report: BrokerReport, settings: Settings) -> float:
+    """As `weighted_maximum`, heap memory included by its (deprecated) weight."""
+    heap = percent(report.memory) * settings.loadBalancerMemoryResourceWeight
+    return _highest((*_weighted(report, settings), heap)) / 100
+
+
+def plain_maximum_extensible(report: BrokerReport) -> float:
+    """Highest usage as a fraction, unweighted: what `maxResourceUsage` of extensible load data shows."""
+    return _highest(map(percent, _modular(report))) / 100
+
+
+@dataclass(frozen=True, slots=True)
+class ExtensibleAverages:
+    """The two averages that an extensible broker publishes. Before its first update a broker counts as full (1.0)."""
+
+    weighted_maximum: float = 1.0
+    msg_throughput: float = 0.0
+    started: bool = False
+
+    def updated(self, report: BrokerReport, settings: Settings) -> ExtensibleAverages:
+        """The averages one report tick (5 s) later."""
+        now, throughput = weighted_maximum_extensible(report, settings), report.throughput
+        if not self.started:
+            return ExtensibleAverages(now, throughput, True)
+        past = settings.loadBalancerHistoryResourcePercentage
+        return ExtensibleAverages(
+            self.weighted_maximum * past + (1 - past) * now,
+            self.msg_throughput * past + (1 - past) * throughput,
+            True,
+        )
+
+    def advanced(self, report: BrokerReport, elapsed_s: float, settings: Settings) -> ExtensibleAverages:
+        """The averages after `elapsed_s` seconds of ticks that all found what this report says."""
+        now, throughput = weighted_maximum_extensible(report, settings), report.throughput
+        past = settings.loadBalancerHistoryResourcePercentage
+        history = (self.weighted_maximum, self.msg_throughput) if self.started else (None, None)
+        return ExtensibleAverages(
+            advanced(history[0], now, elapsed_s, past), advanced(history[1], throughput, elapsed_s, past), True
+        )
+
+
+def advanced(history: float | None, sample: float, elapsed_s: float, weight: float) -> float:
+    """A moving average that a broker moves on every 5 s, after `elapsed_s` seconds in which the sample was the same.
+
+    `weight` is that of the past per tick (loadBalancerHistoryResourcePercentage). Without a history the sample is its
+    start; where no time has passed it stays as it was. One tick is exactly what a broker computes.
+    """
+    if history is None:
+        return sample
+    past = math.pow(weight, max(0.0, elapsed_s) / TICK_S)
+    return history * past + (1 - past) * sample
+
+
+def _modular(report: BrokerReport) -> tuple[ResourceUsage, ...]:
+    return (report.cpu, report.direct_memory, report.bandwidth_in, report.bandwidth_out)
+
+
+def _weighted(report: BrokerReport, settings: Settings) -> tuple[float, ...]:
+    return (
+        percent(report.cpu) * settings.loadBalancerCPUResourceWeight,
+        percent(report.direct_memory) * settings.loadBalancerDirectMemoryResourceWeight,
+        percent(report.bandwidth_in) * settings.bandwidth_in_weight,
+        percent(report.bandwidth_out) * settings.bandwidth_out_weight,
+    )
+
+
+def _highest(values: Iterable[float]) -> float:
+    highest = -math.inf
+    for value in values:
+        if value > highest:
+            highest = value
+    return highest

@@ -1,0 +1,1 @@
+"""Place: which broker each shed bundle, and each bundle without owner, goes to."""

@@ -1,0 +1,48 @@
+"""How each broker stands while bundles are placed: what it reports, and what was given to it since."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from evenkeel.filters.broker_filters import Rank, version_rank
+from evenkeel.model.load import BrokerAverages, BundleHistory, LoadData
+from evenkeel.model.usage import weighted_maximum
+from evenkeel.settings import Settings
+
+
+@dataclass(slots=True)
+class Standing:
+    """One broker's figures for placement; `give` moves them on. Usage is a fraction, rates are msg/s.
+
+    `idle`: it reports no bundles, or no messages in and out. `rank` orders versions; None where it cannot be read.
+    """
+
+    usage: float
+    long_term_rate: float
+    topics: int
+    preallocated_rate: float = 0.0
+    idle: bool = False
+    rank: Rank | None = None
+
+    def give(self, history: BundleHistory) -> None:
+        """A bundle was assigned to the broker and is not in its report yet."""
+        self.preallocated_rate += history.long_term.rate
+        self.topics += history.topics
+
+
+def standings(load: LoadData, settings: Settings) -> Mapping[str, Standing]:
+    """Every broker's standing at the start of a round."""
+    found = {}
+    for broker, report in sorted(load.brokers.items()):
+        standing = Standing(
+            usage=weighted_maximum(report, settings),
+            long_term_rate=load.averages.get(broker, BrokerAverages()).long_term_rate,
+            topics=report.topics,
+            idle=not report.bundles or (report.msg_rate_in == 0 and report.msg_rate_out == 0),
+            rank=version_rank(report.version),
+        )
+        for _, history in sorted(load.preallocated.get(broker, {}).items()):
+            standing.give(history)
+        found[broker] = standing
+    return found

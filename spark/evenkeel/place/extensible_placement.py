@@ -1,0 +1,126 @@
+"""Placing bundles as the extensible manager does: filters, then the one strategy it has.
+
+Pulsar: ExtensibleLoadManagerImpl.selectAsync, getBrokerSelectionStrategy. Keys: loadBalancerSheddingExcludedNamespaces
+(whose bundles are placed in turns), loadBalancerAverageResourceUsageDifferenceThresholdPercentage and those of the
+filters. Where Pulsar draws among equally good brokers, the first by name is taken. A bundle that is given away counts
+at once for its anti-affinity group, and for nothing else: loads stay as they were published.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from evenkeel.filters.broker_filters import BrokerFilters, Filtered
+from evenkeel.model.bundles import broker_of, namespace_of
+from evenkeel.model.considered import Alternative, considered, finite
+from evenkeel.model.load import ExtensibleLoad, Policies
+from evenkeel.place.modular_placement import Placement, with_its_own_broker
+from evenkeel.place.strategies import least_resource_usage_with_weight
+from evenkeel.place.strategies import round_robin_broker_selector as round_robin
+from evenkeel.place.strategies.least_resource_usage_with_weight import ExtensibleBest as Best
+from evenkeel.place.strategies.round_robin_broker_selector import FIRST_TURN, Turn
+from evenkeel.settings import Settings
+
+_BELOW = "loadBalancerAverageResourceUsageDifferenceThresholdPercentage"
+
+
+class ExtensiblePlacementRound:
+    """One round of placing. `owners`: broker -> the bundles it owns; those to be placed are not among them.
+
+    `turn` is whose turn it is among brokers for shedding-excluded namespaces; read it afterwards to go on later.
+    """
+
+    def __init__(
+        self,
+        load: ExtensibleLoad,
+        policies: Policies,
+        owners: Mapping[str, Iterable[str]],
+        settings: Settings,
+        *,
+        turn: Turn = FIRST_TURN,
+    ) -> None:
+        self._load = load
+        self._settings = settings
+        self._filters = BrokerFilters(load, policies, owners, settings)
+        self.turn = turn
+
+    def place(self, bundles: Iterable[str]) -> tuple[Placement, ...]:
+        """A broker for each bundle, in name order, each one counting for those after it."""
+        return tuple(self.assign(bundle) for bundle in sorted(bundles))
+
+    def assign(self, bundle: str, owner: str | None = None) -> Placement:
+        """A broker for one bundle; `owner` is the broker that it has left, if it has just left one."""
+        own = broker_of(namespace_of(bundle))
+        if own is not None:
+            return with_its_own_broker(bundle, own, self._load.brokers)
+        found = self._filters.candidates(bundle)
+        if not found.brokers:
+            alternatives = tuple(Alternative(broker, "removed", rule) for broker, rule in sorted(found.removed.items()))
+            row = considered(bundle, "bundle", owner, "refused", "no_candidate", alternatives=alternatives)
+            return Placement(bundle, None, (), alternatives, row)
+        if namespace_of(bundle) in self._settings.loadBalancerSheddingExcludedNamespaces:
+            placement = self._in_turns(bundle, owner, found)
+        else:
+            best = least_resource_usage_with_weight.select_extensible(found.brokers, self._load.loads, self._settings)
+            placement = self._by_load(bundle, owner, found, best)
+        if placement.destination is not None:
+            self._filters.give(bundle, placement.destination)
+        return placement
+
+    def _in_turns(self, bundle: str, owner: str | None, found: Filtered) -> Placement:
+        taken, self.turn = round_robin.select(found.brokers, self.turn)
+        best = (taken,) if taken else ()
+        alternatives = _alternatives(found, best, {}, ("in_turns", "not_its_turn"))
+        row = considered(
+            bundle,
+            "bundle",
+            owner,
+            "placed",
+            "in_turns",
+            setting="loadBalancerSheddingExcludedNamespaces",
+            alternatives=alternatives,
+            numbers={"candidates": len(found.brokers), "best": 1, "removed": len(found.removed)},
+        )
+        return Placement(bundle, taken, best, alternatives, row)
+
+    def _by_load(self, bundle: str, owner: str | None, found: Filtered, best: Best) -> Placement:
+        destination = best.brokers[0]
+        load = best.loads.get(destination)
+        rule = "well_below_mean_load" if best.preferred else "none_well_below_mean_load"
+        alternatives = _alternatives(found, best.brokers, best.loads, (rule, "not_well_below_mean_load"))
+        below = self._settings.loadBalancerAverageResourceUsageDifferenceThresholdPercentage / 100.0
+        row = considered(
+            bundle,
+            "bundle",
+            owner,
+            "placed",
+            rule,
+            setting=_BELOW,
+            measured=None if load is None else load + below,
+            threshold=None if load is None else best.mean,
+            unit="fraction",
+            alternatives=alternatives,
+            numbers={
+                "candidates": len(found.brokers),
+                "best": len(best.brokers),
+                "removed": len(found.removed),
+                **({} if best.mean is None else {"mean_load": best.mean}),
+                **({} if load is None else {"load": load}),
+            },
+        )
+        return Placement(bundle, destination, best.brokers, alternatives, row)
+
+
+def _alternatives(
+    found: Filtered, best: tuple[str, ...], loads: Mapping[str, float], rules: tuple[str, str]
+) -> tuple[Alternative, ...]:
+    """Every broker: the best ones and the other candidates with their rule and load, the rest with their filter's."""
+    chosen = set(best)
+    left = [
+        Alternative(broker, "best", rules[0], finite(loads.get(broker)))
+        if broker in chosen
+        else Alternative(broker, "candidate", rules[1], finite(loads.get(broker)))
+        for broker in found.brokers
+    ]
+    removed = [Alternative(broker, "removed", rule) for broker, rule in found.removed.items()]
+    return tuple(sorted(left + removed, key=lambda one: one.name))

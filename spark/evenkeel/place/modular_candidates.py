@@ -1,0 +1,150 @@
+"""The filters between "all brokers" and the placement strategy, in Pulsar's order.
+
+Pulsar: ModularLoadManagerImpl.selectBroker, LoadManagerShared, BrokerLoadManagerClassFilter, BrokerVersionFilter. Keys:
+loadBalancerBrokerMaxTopics, loadBalancerDistributeBundlesEvenlyEnabled, loadManagerClassName, preferLaterVersions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import filterfalse
+
+from evenkeel.filters.anti_affinity import AntiAffinity
+from evenkeel.filters.broker_filters import highest
+from evenkeel.filters.isolation import Isolation
+from evenkeel.filters.ownership import Ownership
+from evenkeel.model.bundles import is_system, namespace_of
+from evenkeel.model.load import BrokerReport, BundleHistory
+from evenkeel.place.broker_figures import Standing
+from evenkeel.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What one filter left (in name order) and why it removed the others; `given_up` if it was undone."""
+
+    rule: str
+    brokers: tuple[str, ...]
+    removed: Mapping[str, str]
+    given_up: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """The candidates for one bundle. `restored`: the filters left nobody (or failed), so all allowed ones came back."""
+
+    brokers: tuple[str, ...]
+    removed: Mapping[str, str]
+    allowed: tuple[str, ...]
+    restored: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What the filters look at, shared by all placements of a round.
+
+    Worked out from it once, so that a filter that can remove nobody need not look at every broker for every bundle:
+    `crowded`, the brokers above loadBalancerBrokerMaxTopics, and whether versions and load managers differ at all.
+    """
+
+    brokers: Mapping[str, BrokerReport]
+    isolation: Isolation
+    anti_affinity: AntiAffinity
+    ownership: Ownership
+    standing: Mapping[str, Standing]
+    settings: Settings
+    crowded: set[str] = field(init=False)
+    managers_differ: bool = field(init=False)
+    versions_differ: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        limit, leaders = self.settings.loadBalancerBrokerMaxTopics, self.settings.loadManagerClassName
+        ranks = {stand.rank for stand in self.standing.values()}
+        differ = any(report.load_manager != leaders for report in self.brokers.values())
+        object.__setattr__(self, "crowded", {name for name, stand in self.standing.items() if stand.topics > limit})
+        object.__setattr__(self, "managers_differ", differ)
+        object.__setattr__(self, "versions_differ", len(ranks) > 1 or None in ranks)
+
+    def give(self, bundle: str, broker: str, history: BundleHistory) -> None:
+        """The broker was given the bundle; what is asked from now on counts it."""
+        self.anti_affinity.give(bundle, broker)
+        self.standing[broker].give(history)
+        if self.standing[broker].topics > self.settings.loadBalancerBrokerMaxTopics:
+            self.crowded.add(broker)
+
+
+def candidates_for(bundle: str, around: Surroundings) -> Candidates:
+    """Who is a candidate for the bundle after all filters, and which filter removed whom."""
+    settings = around.settings
+    allowed = around.isolation.allowed(bundle)
+    removed = dict(allowed.removed)
+    kept = allowed.brokers
+    evenly = settings.loadBalancerDistributeBundlesEvenlyEnabled or is_system(namespace_of(bundle))
+    steps = [few_topics, least_of_group, *([fewest_bundles] if evenly else []), same_load_manager]
+    for step in steps:
+        left = step(bundle, kept, around)
+        kept = left.brokers
+        removed |= left.removed
+    left = newest_version(bundle, kept, around)
+    if left.given_up or not left.brokers:
+        return Candidates(allowed.brokers, dict(allowed.removed), allowed.brokers, restored=True)
+    return Candidates(left.brokers, removed | dict(left.removed), allowed.brokers, restored=False)
+
+
+def few_topics(bundle: str, candidates: Iterable[str], around: Surroundings) -> Step:
+    """Drop brokers with more topics (reported and assigned) than allowed; if nobody remains, drop nobody."""
+    candidates = tuple(candidates)
+    if not around.crowded:
+        return Step("topics_over_limit", candidates, {})
+    kept = tuple(broker for broker in candidates if broker not in around.crowded)
+    if not kept:
+        return Step("topics_over_limit", candidates, {}, given_up=True)
+    return _step("topics_over_limit", candidates, kept)
+
+
+def least_of_group(bundle: str, candidates: Iterable[str], around: Surroundings) -> Step:
+    """Keep the failure domains, then the brokers, with the least of the bundle's anti-affinity group."""
+    spread = around.anti_affinity.keep_least(namespace_of(bundle), candidates)
+    return Step("anti_affinity", spread.brokers, spread.removed)
+
+
+def fewest_bundles(bundle: str, candidates: Iterable[str], around: Surroundings) -> Step:
+    """Keep the brokers with the fewest bundles of the bundle's namespace."""
+    candidates = tuple(candidates)
+    rule = "more_bundles_of_namespace"
+    owned = around.ownership.owners_of(namespace_of(bundle))
+    without = tuple(filterfalse(owned.__contains__, candidates))
+    if without:
+        return Step(rule, without, dict.fromkeys(filter(owned.__contains__, candidates), rule))
+    least = min((owned[broker] for broker in candidates), default=0)
+    return _step(rule, candidates, tuple(broker for broker in candidates if owned[broker] == least))
+
+
+def same_load_manager(bundle: str, candidates: Iterable[str], around: Surroundings) -> Step:
+    """Drop brokers that run another load manager than the leader."""
+    candidates = tuple(candidates)
+    if not around.managers_differ:
+        return Step("other_load_manager", candidates, {})
+    leaders = around.settings.loadManagerClassName
+    kept = tuple(broker for broker in candidates if around.brokers[broker].load_manager == leaders)
+    return _step("other_load_manager", candidates, kept)
+
+
+def newest_version(bundle: str, candidates: Iterable[str], around: Surroundings) -> Step:
+    """If asked to, keep the brokers on the newest version; given up where a version cannot be read."""
+    candidates = tuple(candidates)
+    if not around.settings.preferLaterVersions or not candidates or not around.versions_differ:
+        return Step("older_version", candidates, {})
+    found = highest({broker: around.standing[broker].rank for broker in candidates})
+    if found is None:
+        return Step("older_version", candidates, {}, given_up=True)
+    return _step("older_version", candidates, tuple(broker for broker in candidates if broker in found))
+
+
+def _step(rule: str, before: Iterable[str], kept: tuple[str, ...]) -> Step:
+    before = tuple(before)
+    if len(kept) == len(before):
+        return Step(rule, kept, {})
+    left = frozenset(kept)
+    return Step(rule, kept, {broker: rule for broker in before if broker not in left})

@@ -1,0 +1,239 @@
+"""Destinations for the bundles of one cluster that need one (Pulsar: selectBroker, selectAsync)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from evenkeel.model.considered import PLANNED, Alternative, considered
+from evenkeel.model.load import LoadData, Policies
+from evenkeel.place.extensible_placement import ExtensiblePlacementRound
+from evenkeel.place.modular_placement import Placement, PlacementRound, strategy_in_force
+from evenkeel.place.rows import (
+    assumed_rows,
+    is_unload,
+    is_wished,
+    lost_bundles,
+    placement_row,
+    placement_rows,
+    placement_state,
+    remembers,
+    waiting_rows,
+    wished_rows,
+)
+from evenkeel.place.strategies import EXCLUDED
+from evenkeel.place.strategies.round_robin_broker_selector import Turn, state_of, turn_of
+from evenkeel.place.strategy import PlacementState
+from evenkeel.rounds import reading
+from evenkeel.rounds.extensible_loads import SHEDDER, see
+from evenkeel.rounds.loads import load_of, owned_of
+from evenkeel.rounds.reading import Row, Rows
+from evenkeel.rounds.state import shedder_state
+from evenkeel.settings import Settings
+from evenkeel.shed.unload_order import in_pulsars_order
+
+
+def decide_modular(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
+    """Rows of `placement_decisions` (and `strategy_state`): shed bundles in Pulsar's order, others by name.
+
+    Shed bundles all see the same candidates, as in Pulsar; a bundle without owner counts for those placed after it.
+    A bundle that nobody has owned yet, as far as is known, waits for its first client and is only noted. `state` holds
+    the predecessor's rows; what placement remembers of them is moved on, or handed on where nothing was placed.
+    """
+    settings, cycle = reading.settings_of(rows), reading.the_cycle(rows)
+    load, policies = load_of(rows), reading.policies(rows)
+    strategy = strategy_in_force(settings)
+    shed, before = _shed(rows, load, policies, settings)
+    ownerless, after = _ownerless(rows, load, policies, settings, before)
+    placed = [placement_row(placement, cause, strategy, without) for placement, cause, without in (*shed, *ownerless)]
+    noted = waiting_rows(rows, strategy)
+    stamp = {"cluster": cycle["cluster"], "cycle_at": cycle["cycle_at"]}
+    wished = _wished(rows, load, policies, settings)
+    decided = [{**row, **stamp} for row in (*placed, *wished, *noted)]
+    kept = [*assumed_rows(decided, cycle, settings), *({**row, **stamp} for row in placement_rows(after))]
+    return {"placement_decisions": decided, "strategy_state": kept}
+
+
+_Placed = tuple[Placement, str, Placement]
+
+
+def _shed(rows: Rows, load: LoadData, policies: Policies, settings: Settings) -> tuple[list[_Placed], PlacementState]:
+    """Each shed bundle with its placement, and what it would have been without anti-affinity groups."""
+    chosen = sorted((row for row in rows["unload_decisions"] if is_unload(row) and not is_wished(row)), key=_selection)
+    proposed = in_pulsars_order((row["subject"], row["broker"]) for row in chosen)
+    remembered = placement_state(rows["state"])
+    actual = _round(rows, load, policies, settings, remembered)
+    found = [actual.place_shed(bundle, owner) for bundle, owner in proposed]
+    last = {one.bundle: one.considered.broker for one in found if one.considered.outcome == "placed"}
+    found = [_once(one, last.get(one.bundle)) for one in found]
+    if not policies.groups:
+        return [(placed, "shed", placed) for placed in found], actual.state
+    freely = _round(rows, load, replace(policies, groups={}), settings, remembered)
+    others = [freely.place_shed(bundle, owner) for bundle, owner in proposed]
+    return [(placed, "shed", other) for placed, other in zip(found, others, strict=True)], actual.state
+
+
+def _once(placement: Placement, acted_on: str | None) -> Placement:
+    """A bundle that two brokers shed is unloaded once: as Pulsar, which asks twice, leaves it in the end."""
+    verdict = placement.considered
+    if verdict.outcome != "placed" or verdict.broker == acted_on:
+        return placement
+    row = verdict._replace(outcome="skipped", rule="reported_by_two_brokers")
+    return replace(placement, destination=None, considered=row)
+
+
+def _ownerless(
+    rows: Rows, load: LoadData, policies: Policies, settings: Settings, remembered: PlacementState
+) -> tuple[list[_Placed], PlacementState]:
+    bundles = lost_bundles(rows)
+    actual = _round(rows, load, policies, settings, remembered)
+    found = actual.place_ownerless(bundles)
+    if not policies.groups:
+        return [(placed, "no_owner", placed) for placed in found], actual.state
+    freely = _round(rows, load, replace(policies, groups={}), settings, remembered)
+    others = freely.place_ownerless(bundles)
+    return [(placed, "no_owner", other) for placed, other in zip(found, others, strict=True)], actual.state
+
+
+def _wished(rows: Rows, load: LoadData, policies: Policies, settings: Settings) -> list[dict[str, Any]]:
+    if not any(is_wished(row) for row in rows["unload_decisions"]):
+        return []
+    remembered = placement_state(rows["state"])
+    actual = _round(rows, load, policies, settings, remembered)
+    freely = _round(rows, load, replace(policies, groups={}), settings, remembered)
+    return wished_rows(rows, actual.place_shed, freely.place_shed)
+
+
+def _round(
+    rows: Rows, load: LoadData, policies: Policies, settings: Settings, remembered: PlacementState
+) -> PlacementRound:
+    """A round of placing that knows what the shedder has planned."""
+    placing = PlacementRound(load, policies, settings, state=remembered, owned=owned_of(rows, load))
+    placing.plan(planned_destinations(rows["unload_decisions"]))
+    return placing
+
+
+def _selection(row: Row) -> tuple[float, str]:
+    """A bundle's place among those that its broker sheds."""
+    return row["numbers"].get("rank", 0.0), row["subject"]
+
+
+def planned_destinations(unloads: Sequence[Row]) -> dict[str, str]:
+    """Bundle -> broker, in the order in which the shedder chose, also for bundles that a gate then kept."""
+    plans = [
+        (row["numbers"].get("pair", 0.0), row["numbers"].get("rank", 0.0), row["subject"], other["name"])
+        for row in unloads
+        if row["subject_kind"] == "bundle"
+        for other in row["alternatives"]
+        if other["rule"] == PLANNED
+    ]
+    last = {bundle: (pair, rank, bundle, broker) for pair, rank, bundle, broker in sorted(plans)}
+    return {bundle: broker for _, _, bundle, broker in sorted(last.values())}
+
+
+def keeps_state(settings: Settings) -> bool:
+    """Whether placing with these settings leaves anything to remember: assumed unloads, or what a strategy keeps."""
+    return settings.evenkeelAssumeUnloadsSucceed or remembers(settings)
+
+
+# Destinations for the bundles of one cluster that need one (Pulsar: ExtensibleLoadManagerImpl.selectAsync).
+
+STRATEGY = "LeastResourceUsageWithWeight"
+
+
+def decide_extensible(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
+    """Rows of `placement_decisions` (and `strategy_state`): transferred bundles, freed ones, then those without owner.
+
+    `state` holds the predecessor's rows, as in this cycle's shedding. A transferred bundle goes where the shedder said;
+    a freed one (transfers off) is placed as if it were looked up at once. Brokers that cannot be decided on are no
+    candidates. Whose turn it is among brokers for excluded namespaces is handed on.
+    """
+    settings, cycle = reading.settings_of(rows), reading.the_cycle(rows)
+    shed = {
+        row["subject"]: row
+        for row in sorted(rows["unload_decisions"], key=_subject)
+        if is_unload(row) and not is_wished(row)
+    }
+    gone = {bundle: _destination(row) for bundle, row in shed.items()}
+    around = _Around(rows, gone, settings)
+    leaving = {bundle: str(shed[bundle]["broker"]) for bundle, destination in gone.items() if destination is None}
+    lost = lost_bundles(rows)
+    actual, after = _place(around.round(), leaving, lost)
+    freely = _place(around.round(freely=True), leaving, lost)[0] if around.policies.groups else actual
+    placed = [
+        placement_row(one, "shed", SHEDDER, one) for one in (_transferred(shed[b], to) for b, to in gone.items() if to)
+    ]
+    placed += [
+        placement_row(one, "shed" if one.bundle in leaving else "no_owner", STRATEGY, other)
+        for one, other in zip(actual, freely, strict=True)
+    ]
+    wished = wished_rows(rows, around.place_alone, partial(around.place_alone, freely=True))
+    noted = waiting_rows(rows, STRATEGY)
+    stamp = {"cluster": cycle["cluster"], "cycle_at": cycle["cycle_at"]}
+    decided = [{**row, **stamp} for row in (*placed, *wished, *noted)]
+    turns = ({**row, **stamp} for row in placement_rows(state_of(after, EXCLUDED)))
+    return {"placement_decisions": decided, "strategy_state": [*assumed_rows(decided, cycle, settings), *turns]}
+
+
+class _Around:
+    """The brokers that can be decided on, with this cycle's transfers done (`gone`: bundle -> destination, if any)."""
+
+    def __init__(self, rows: Rows, gone: Mapping[str, str | None], settings: Settings) -> None:
+        before = rows.get("state", ())
+        seen = see(rows, shedder_state(before, SHEDDER), settings)
+        known = {broker: seen.load.brokers[broker] for broker in seen.load.loads if broker in seen.load.brokers}
+        self.policies = reading.policies(rows)
+        self._load = replace(seen.load, brokers=known)
+        self._owners, self._gone, self._settings = seen.owners, gone, settings
+        self._turn = turn_of(placement_state(before), EXCLUDED)
+
+    def round(self, *, freely: bool = False, leaves: str | None = None) -> ExtensiblePlacementRound:
+        """A round of placing, with `freely` without regard to anti-affinity groups. `leaves`: one more bundle gone."""
+        policies = replace(self.policies, groups={}) if freely else self.policies
+        gone = self._gone if leaves is None else {**self._gone, leaves: None}
+        owners = _owners_after(self._owners, gone)
+        return ExtensiblePlacementRound(self._load, policies, owners, self._settings, turn=self._turn)
+
+    def place_alone(self, bundle: str, broker: str, *, freely: bool = False) -> Placement:
+        """Where a bundle that a wish unloads would go, as if it alone left."""
+        return self.round(freely=freely, leaves=bundle).assign(bundle, broker)
+
+
+def _place(
+    around: ExtensiblePlacementRound, leaving: Mapping[str, str], lost: list[str]
+) -> tuple[list[Placement], Turn]:
+    """Freed bundles, then lost ones, each in name order and each counting for those after it; and the turn after."""
+    freed = [_unless_back(around.assign(bundle, owner), owner) for bundle, owner in sorted(leaving.items())]
+    return [*freed, *around.place(lost)], around.turn
+
+
+def _owners_after(owners: Mapping[str, tuple[str, ...]], gone: Mapping[str, str | None]) -> dict[str, list[str]]:
+    """Broker -> its bundles once those that leave have left and the transferred ones have arrived."""
+    after = {broker: [bundle for bundle in bundles if bundle not in gone] for broker, bundles in owners.items()}
+    for bundle, destination in gone.items():
+        if destination is not None:
+            after.setdefault(destination, []).append(bundle)
+    return after
+
+
+def _transferred(row: Row, destination: str) -> Placement:
+    alternatives = (Alternative(destination, "best", "transferred"),)
+    verdict = considered(row["subject"], "bundle", row["broker"], "placed", "transferred", alternatives=alternatives)
+    return Placement(row["subject"], destination, (destination,), alternatives, verdict)
+
+
+def _unless_back(placement: Placement, owner: str) -> Placement:
+    """A freed bundle that would come back to its broker need not leave it."""
+    if placement.destination != owner:
+        return placement
+    return replace(placement, considered=placement.considered._replace(outcome="kept", rule="already_best"))
+
+
+def _destination(row: Row) -> str | None:
+    return next((str(one["name"]) for one in row["alternatives"] if one["verdict"] == "best"), None)
+
+
+def _subject(row: Row) -> str:
+    return str(row["subject"])

@@ -1,0 +1,161 @@
+"""Rows of `placement_decisions`, which bundles need a broker, and what placement remembers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from evenkeel.manual_requests import round as wishes
+from evenkeel.model.considered import Alternative, considered
+from evenkeel.place.modular_placement import Placement
+from evenkeel.place.strategies import EXCLUDED
+from evenkeel.place.strategies.least_resource_usage_with_weight import USAGE_AVERAGE
+from evenkeel.place.strategies.round_robin_broker_selector import PLACE_IN_TURNS, TURN
+from evenkeel.place.strategy import PlacementState
+from evenkeel.rounds import state
+from evenkeel.rounds import state as rows_of_state
+from evenkeel.rounds.memo import acts_only, once
+from evenkeel.rounds.reading import Row, Rows
+from evenkeel.rounds.reasons import reason_row
+from evenkeel.settings import Settings
+
+UNOWNED = "unowned"
+
+
+def is_unload(row: Row) -> bool:
+    """Whether a row of `unload_decisions` says that a bundle leaves its broker."""
+    return bool(row["subject_kind"] == "bundle" and row["outcome"] == "unload")
+
+
+def lost_its_owner(row: Row) -> bool:
+    """Whether a bundle had an owner once and has none now."""
+    return bool(row["ownership"] == UNOWNED and row["last_owner"] is not None)
+
+
+def never_owned(row: Row) -> bool:
+    """Whether a bundle has had no owner as far as is known."""
+    return bool(row["ownership"] == UNOWNED and row["last_owner"] is None)
+
+
+def placement_row(placement: Placement, cause: str, strategy: str, without: Placement) -> dict[str, Any]:
+    """A placement; `without`: what it would have been without anti-affinity groups."""
+    return {
+        **reason_row(placement.considered, strategy),
+        "cause": cause,
+        "destination": placement.destination,
+        "best": list(placement.best),
+        "candidates": [
+            {"broker": c.name, "removed_by": c.rule if c.verdict == "removed" else None, "score": c.measured}
+            for c in placement.candidates
+        ],
+        "without_anti_affinity": without.destination,
+        "changed_by_anti_affinity": placement.destination != without.destination,
+    }
+
+
+@once
+def lost_bundles(rows: Rows) -> list[str]:
+    """The bundles that had an owner once and have none now."""
+    return [row["bundle"] for row in rows["bundle_load"] if lost_its_owner(row)]
+
+
+def waiting_rows(rows: Rows, strategy: str) -> list[dict[str, Any]]:
+    """A row for each bundle that waits for its first client; nothing happens to it."""
+    if acts_only(rows):
+        return []
+    return [waiting_row(row, strategy) for row in rows["bundle_load"] if never_owned(row)]
+
+
+def waiting_row(row: Row, strategy: str) -> dict[str, Any]:
+    """A bundle that waits for its first client."""
+    verdict = considered(row["bundle"], "bundle", None, "skipped", "never_owned")
+    nothing = Placement(row["bundle"], None, (), (), verdict)
+    return placement_row(nothing, "no_owner", strategy, nothing)
+
+
+def assumed_rows(decided: list[dict[str, Any]], cycle: Row, settings: Settings) -> list[dict[str, Any]]:
+    """With evenkeelAssumeUnloadsSucceed, what a dry run would otherwise not remember: the unloads of this cycle."""
+    if not settings.evenkeelAssumeUnloadsSucceed:
+        return []
+    at = datetime.fromisoformat(cycle["cycle_at"])
+    gone = [row["subject"] for row in decided if row["cause"] == "shed" and row["outcome"] == "placed"]
+    stamp = {"cluster": cycle["cluster"], "cycle_at": cycle["cycle_at"]}
+    return [{**state.state_row(state.FRAME, bundle, state.ASSUMED_UNLOADED, at=at), **stamp} for bundle in gone]
+
+
+# Destinations of the bundles that a wish unloads, whichever load manager decides the rest.
+
+Place = Callable[[str, str], Placement]
+"""Where a bundle would go that leaves its broker: (bundle, broker) -> placement."""
+
+
+def is_wished(row: Row) -> bool:
+    """Whether a row of `unload_decisions` is a wish that is carried out."""
+    return bool(row["strategy"] == wishes.STRATEGY and row["outcome"] == "unload")
+
+
+def wished_rows(rows: Rows, place: Place, freely: Place) -> list[dict[str, Any]]:
+    """Rows of `placement_decisions`, by bundle: where the wish says, else where a look-up would find it.
+
+    The bundle leaves its broker even if placement would choose the same one again: that is what was asked for.
+    `freely` places without regard to anti-affinity groups.
+    """
+    made = []
+    for row in sorted(filter(is_wished, rows["unload_decisions"]), key=lambda row: str(row["subject"])):
+        named = next((one["name"] for one in row["alternatives"] if one["verdict"] == "best"), None)
+        found, without = (_placed(row, named, rule) for rule in (place, freely))
+        made.append(placement_row(found, wishes.STRATEGY, wishes.STRATEGY, without) | {"wish_id": row["wish_id"]})
+    return made
+
+
+def _placed(row: Row, destination: str | None, place: Place) -> Placement:
+    if destination is None:
+        found = place(row["subject"], row["broker"])
+        if found.destination is None:
+            return found
+        return replace(found, considered=found.considered._replace(outcome="placed", rule="wish"))
+    named = (Alternative(destination, "best", "wish_with_destination"),)
+    verdict = considered(row["subject"], "bundle", row["broker"], "placed", "wish_with_destination", alternatives=named)
+    return Placement(row["subject"], destination, (destination,), named, verdict)
+
+
+# What placement remembers from one cycle to the next, as rows of `strategy_state`.
+
+IN_TURNS = "RoundRobinBrokerSelector"
+KEEPERS: Mapping[str, str] = {
+    USAGE_AVERAGE: "LeastResourceUsageWithWeight",
+    TURN: IN_TURNS,
+    PLACE_IN_TURNS: IN_TURNS,
+    EXCLUDED + TURN: IN_TURNS,
+    EXCLUDED + PLACE_IN_TURNS: IN_TURNS,
+}
+"""Name of a figure to the strategy it belongs to."""
+
+
+def placement_state(rows: Iterable[Row]) -> PlacementState:
+    """The state that `placement_rows` wrote down; rows of other strategies and figures are passed over."""
+    state: dict[str, dict[str, float]] = {}
+    for row in rows:
+        if KEEPERS.get(row["name"]) == row["strategy"]:
+            state.setdefault(row["name"], {})[row["subject"]] = row["value"]
+    return state
+
+
+def placement_rows(state: PlacementState) -> list[dict[str, Any]]:
+    """One row per figure, by strategy, name and subject; to be read by the next cycle."""
+    kept = sorted((KEEPERS[name], name, subject) for name, values in state.items() for subject in values)
+    return [
+        dict(rows_of_state.state_row(strategy, subject, name, value=state[name][subject]))
+        for strategy, name, subject in kept
+    ]
+
+
+def remembers(settings: Settings) -> bool:
+    """Whether placement with these settings has anything to remember at all.
+
+    The extensible manager's LeastResourceUsageWithWeight keeps nothing of its own: it goes by the brokers' averages.
+    """
+    keeper = settings.manager == "modular" and settings.loadBalancerLoadPlacementStrategy in KEEPERS.values()
+    return bool(keeper or settings.loadBalancerSheddingExcludedNamespaces)

@@ -1,0 +1,48 @@
+"""Prefer the broker with the least long-term message rate (Pulsar: LeastLongTermMessageRate).
+
+Key: loadBalancerBrokerOverloadedThresholdPercentage. A broker above it (strictly, by its latest report)
+scores infinite.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import compress
+
+from evenkeel.place.broker_figures import Standing
+from evenkeel.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Best:
+    """The brokers Pulsar draws one from at random (here: the first by name), and every candidate's score in msg/s."""
+
+    brokers: tuple[str, ...]
+    candidates: tuple[str, ...]
+    scores: tuple[float, ...]
+
+
+def select(candidates: Iterable[str], standing: Mapping[str, Standing], settings: Settings) -> Best:
+    """All candidates with the least score, compared exactly; all candidates if every one is overloaded."""
+    wanted = tuple(candidates)
+    return least(wanted, {broker: score(standing[broker], settings) for broker in wanted})
+
+
+def score(stand: Standing, settings: Settings) -> float:
+    """What one broker scores: its long-term rate in msg/s, bundles given to it included; infinite if overloaded."""
+    if stand.usage > settings.loadBalancerBrokerOverloadedThresholdPercentage / 100.0:
+        return math.inf
+    return stand.preallocated_rate + stand.long_term_rate
+
+
+def least(candidates: Iterable[str], scores: Mapping[str, float]) -> Best:
+    """As `select`, where every broker's score is known already. A score that is not a number is never the least."""
+    ordered = tuple(sorted(candidates))
+    found = tuple(map(scores.__getitem__, ordered))
+    lowest = min(found, default=math.inf)
+    if math.isnan(lowest):  # as it is if the first one is; later ones do not show in a minimum
+        lowest = min((figure for figure in found if not math.isnan(figure)), default=math.inf)
+    best = tuple(compress(ordered, [figure == lowest for figure in found]))
+    return Best(best or ordered, ordered, found)

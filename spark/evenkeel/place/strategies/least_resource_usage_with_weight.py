@@ -1,0 +1,109 @@
+"""Prefer brokers whose average usage is well below the mean of the candidates (Pulsar: LeastResourceUsageWithWeight).
+
+This is the modular manager's. Keys: loadBalancerAverageResourceUsageDifferenceThresholdPercentage (reaching it is
+enough), loadBalancerHistoryResourcePercentage. State: the moving average of usage per broker, as a fraction. It moves
+with every bundle that is placed and not with time: ten placements on one report age it ten times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import compress
+
+from evenkeel.model.load import BrokerLoadData
+from evenkeel.place.broker_figures import Standing
+from evenkeel.place.strategy import PlacementState
+from evenkeel.settings import Settings
+
+USAGE_AVERAGE = "usage_average"
+
+
+@dataclass(frozen=True, slots=True)
+class Best:
+    """The brokers Pulsar draws one from at random (here: the first by name).
+
+    `usage`: each candidate's moving average, and their `mean`; fractions. `below_mean` is False where no broker is
+    far enough below the mean, and so all candidates are equally good.
+    """
+
+    brokers: tuple[str, ...]
+    candidates: tuple[str, ...]
+    usage: tuple[float, ...]
+    mean: float
+    below_mean: bool
+
+    def after(self, state: PlacementState) -> PlacementState:
+        """The state that the choice was made with, moved on by it."""
+        moved = dict(zip(self.candidates, self.usage, strict=True))
+        return {**state, USAGE_AVERAGE: {**state.get(USAGE_AVERAGE, {}), **moved}}
+
+
+def select(
+    candidates: Iterable[str], standing: Mapping[str, Standing], state: PlacementState, settings: Settings
+) -> Best:
+    """The candidates below the mean by the difference asked for, or all of them if none is.
+
+    `Best.after` gives the state for the next choice, with the candidates' averages moved on.
+    A broker that reports no bundles, or no messages in and out, is taken to have been restarted: its past is dropped.
+    """
+    past = settings.loadBalancerHistoryResourcePercentage
+    difference = settings.loadBalancerAverageResourceUsageDifferenceThresholdPercentage / 100.0
+    history = state.get(USAGE_AVERAGE, {})
+    ordered = tuple(sorted(candidates))
+    if not ordered:
+        return Best((), (), (), 0.0, below_mean=False)
+    new = 1 - past
+    usage = [
+        stand.usage if before is None or stand.idle else before * past + new * stand.usage
+        for before, stand in zip(map(history.get, ordered), map(standing.__getitem__, ordered), strict=True)
+    ]
+    total = 0.0  # one after the other in name order, as the bits of the mean depend on it
+    for average in usage:
+        total += average
+    mean = total / len(usage)
+    if min(usage) + difference > mean:
+        return Best(ordered, ordered, tuple(usage), mean, below_mean=False)
+    best = tuple(compress(ordered, [average + difference <= mean for average in usage]))
+    # With a usage that is not a number the mean is none either, and nobody is below it.
+    return Best(best or ordered, ordered, tuple(usage), mean, below_mean=bool(best))
+
+
+def without_gone(state: PlacementState, brokers: Iterable[str]) -> PlacementState:
+    """The state without brokers that are no longer there (Pulsar: onActiveBrokersChange)."""
+    here = frozenset(brokers)
+    history = state.get(USAGE_AVERAGE, {})
+    return {USAGE_AVERAGE: {broker: average for broker, average in sorted(history.items()) if broker in here}}
+
+
+# Prefer brokers well below the mean load of the candidates (Pulsar: extensions' LeastResourceUsageWithWeight).
+
+
+@dataclass(frozen=True, slots=True)
+class ExtensibleBest:
+    """The brokers Pulsar draws one from at random (here: the first by name), and each known candidate's load.
+
+    `mean` of those loads (fractions; None where none is known); `preferred`: whether the best ones are well below it.
+    """
+
+    brokers: tuple[str, ...]
+    loads: Mapping[str, float]
+    mean: float | None
+    preferred: bool
+
+
+def select_extensible(
+    candidates: Iterable[str], loads: Mapping[str, BrokerLoadData], settings: Settings
+) -> ExtensibleBest:
+    """The candidates well below the mean; all candidates where none is."""
+    ordered = tuple(sorted(candidates))
+    known = {broker: loads[broker].weighted_max_ema for broker in ordered if broker in loads}
+    if not known:
+        return ExtensibleBest(ordered, known, None, False)
+    total = 0.0
+    for load in known.values():
+        total += load
+    mean = total / len(known)
+    below = settings.loadBalancerAverageResourceUsageDifferenceThresholdPercentage / 100.0
+    preferred = tuple(broker for broker, load in known.items() if load + below <= mean)
+    return ExtensibleBest(preferred or ordered, known, mean, bool(preferred))

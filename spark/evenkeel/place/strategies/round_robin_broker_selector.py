@@ -1,0 +1,54 @@
+"""Take brokers in turns (Pulsar: RoundRobinBrokerSelector), as shedding-excluded namespaces are always placed.
+
+The turns run over a remembered list of candidates. It is replaced only where the number of candidates has changed, or
+where the broker whose turn it is is no longer a candidate; so a list may be out of date for a while.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from evenkeel.place.strategy import PlacementState
+
+TURN = "turn"
+PLACE_IN_TURNS = "place_in_turns"
+THE_CLUSTER = "cluster"
+_MOST = 2_147_483_647
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """How many placements were made in turns, and the candidates the turns run over."""
+
+    count: int = 0
+    remembered: tuple[str, ...] = ()
+
+
+FIRST_TURN = Turn()
+
+
+def select(candidates: Iterable[str], turn: Turn) -> tuple[str | None, Turn]:
+    """The candidate whose turn it is (None if there is none), and the turn after it. New lists are in name order."""
+    ordered = tuple(sorted(candidates))
+    if not ordered:
+        return None, turn
+    index = turn.count % len(ordered)
+    stale = len(turn.remembered) != len(ordered) or turn.remembered[index] not in ordered
+    remembered = ordered if stale else turn.remembered
+    return remembered[index], Turn(0 if turn.count == _MOST else turn.count + 1, remembered)
+
+
+def turn_of(state: PlacementState, prefix: str = "") -> Turn:
+    """The turn that `state_of` wrote down under names with that prefix; the first one where nothing was."""
+    count = state.get(prefix + TURN, {}).get(THE_CLUSTER, 0)
+    places = state.get(prefix + PLACE_IN_TURNS, {})
+    return Turn(int(count), tuple(sorted(places, key=places.__getitem__)))
+
+
+def state_of(turn: Turn, prefix: str = "") -> PlacementState:
+    """The turn as figures: the count under "cluster", and each remembered broker's place; none before the first."""
+    if turn == FIRST_TURN:
+        return {}
+    places = {broker: float(place) for place, broker in enumerate(turn.remembered)}
+    return {prefix + TURN: {THE_CLUSTER: float(turn.count)}, prefix + PLACE_IN_TURNS: places}

@@ -1,0 +1,40 @@
+"""Where shed bundles, and bundles without owner, go.
+
+Reads: `unload_decisions` (shed), `split_decisions` (plan_splits), `bundle_load`, `broker_load` (aggregate),
+`broker_reports`, `cluster_policies`, and the predecessor's `strategy_state`. Writes: `placement_decisions`, a row per
+bundle that needs a broker, with every candidate and the filter that removed it; `strategy_state` where a placement
+strategy remembers anything, and with evenkeelAssumeUnloadsSucceed. Skips: clusters that are not open. Fails: never for
+what it finds in the data.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from evenkeel.cycle import by_manager
+from evenkeel.cycle.by_manager import EXTENSIBLE
+from evenkeel.handover import Handover
+from evenkeel.lake.schemas import TABLES
+from evenkeel.lake.store import Lake
+from evenkeel.place.round import keeps_state
+from evenkeel.rounds.frames import decide_rounds, round_inputs, state_before
+from evenkeel.settings import settings_in
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+INPUTS = ("unload_decisions", "split_decisions", "bundle_load", "broker_load", "broker_reports", "cluster_policies")
+OUTPUTS = ("placement_decisions", "strategy_state")
+
+
+def run(spark: SparkSession, handover: Handover) -> Handover:
+    """Places the bundles of every open cluster."""
+    lake = Lake(handover.lake)
+    inputs = round_inputs(spark, lake, handover, *INPUTS)
+    keeps = any(keeps_state(settings_in(cycle.settings)) for cycle in handover.open_cycles())
+    averages = any(cycle.manager == EXTENSIBLE for cycle in handover.open_cycles())
+    inputs["state"], reads = state_before(spark, lake, handover, needed=keeps or averages)
+    decided = decide_rounds(inputs, by_manager.place, [TABLES[name] for name in OUTPUTS])
+    if not keeps:
+        del decided["strategy_state"]  # nothing to remember: no empty commit
+    return handover.with_writes(lake.append(spark, decided, handover=handover, task="place", reads=reads))

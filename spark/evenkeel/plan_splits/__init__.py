@@ -1,0 +1,1 @@
+"""Plan splits: which bundles to split, and where to cut them."""

@@ -1,0 +1,222 @@
+"""Splits of one cluster in one cycle, by either load manager (Pulsar: checkNamespaceBundleSplit, SplitScheduler)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from evenkeel.filters.unload_gates import unload_gates
+from evenkeel.manual_requests import round as wishes
+from evenkeel.model.bundles import namespace_of, range_of
+from evenkeel.model.considered import Considered
+from evenkeel.model.load import LoadData
+from evenkeel.plan_splits import over_limits
+from evenkeel.plan_splits.rules.apply_splits import carry_out
+from evenkeel.plan_splits.rules.bundle_splitter_task import SplitPlan, decide_splits_by
+from evenkeel.plan_splits.rules.default_namespace_bundle_split_strategy import (
+    FAILURES,
+    HITS,
+    ExtensibleSplits,
+    View,
+    decide_splits,
+    without_gone,
+)
+from evenkeel.rounds import reading, state
+from evenkeel.rounds.memo import acts_only, once
+from evenkeel.rounds.reading import Row, Rows
+from evenkeel.rounds.reasons import named, reason_row, telling
+from evenkeel.settings import Settings
+from evenkeel.split_algorithms.split_option import BundleTopics, PlannedSplit, TopicLoads
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+
+STRATEGY = "BundleSplitterTask"
+BY_RANGE = "range_equally_divide"
+_LAST = 0xFFFFFFFF
+_UNCUT = {"algorithm": None, "cuts": None, "children": None, "unload_children": None}
+
+
+def decide_modular(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
+    """Rows of `split_decisions`: every bundle considered, the chosen ones with cuts and children, and every wish."""
+    settings, topics = reading.settings_of(rows), topics_of(rows)
+    planned = plan(rows)
+    if not planned.splits:
+        return {"split_decisions": decision_rows(rows, planned.considered, {}, topics, STRATEGY)}
+    gates = unload_gates(_load(rows), reading.policies(rows), settings)
+    made = carry_out(planned, reading.boundaries(rows), topics, gates, settings)
+    splits = {split.bundle: split for split in made.splits}
+    return {"split_decisions": decision_rows(rows, made.considered, splits, topics, STRATEGY)}
+
+
+def decision_rows(
+    rows: Rows,
+    verdicts: Sequence[Considered],
+    splits: Mapping[str, PlannedSplit],
+    topics: dict[str, BundleTopics],
+    strategy: str,
+) -> list[dict[str, Any]]:
+    """The rows of a rule's verdicts, and those of wishes. A bundle that a wish is granted for is left to the wish."""
+    cycle = reading.the_cycle(rows)
+    stamp = {"cluster": cycle["cluster"], "cycle_at": cycle["cycle_at"]}
+    wished = wishes.granted_splits(rows, topics)
+    taken = {one.verdict.subject for _, one in wished if one.accepted}
+    told = [named(row, cycle["cluster"]) for row in telling(wishes.left_to_wishes([*verdicts], taken), rows)]
+    found = [_row(row, strategy, splits.get(row.subject) if row.outcome == "split" else None, stamp) for row in told]
+    found += [_row(one.verdict, wishes.STRATEGY, one.split, stamp, wish["wish_id"]) for wish, one in wished]
+    return found
+
+
+def _row(
+    verdict: Considered, strategy: str, split: PlannedSplit | None, stamp: Row, wish_id: str | None = None
+) -> dict[str, Any]:
+    row = reason_row(verdict, strategy, wish_id)
+    row.update(_UNCUT if split is None else _where(split))
+    row.update(stamp)
+    return row
+
+
+def choose_modular(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
+    """The bundles that are over a limit or wished to be split, with their ranges, whose topics have to be looked at."""
+    settings = reading.settings_of(rows)
+    over = plan(rows).splits if settings.defaultNamespaceBundleSplitAlgorithm != BY_RANGE else {}
+    return {"chosen": chosen_rows({**over, **dict(wishes.bundles_to_look_into(rows, settings))})}
+
+
+def chosen_rows(chosen: Mapping[str, str | None]) -> list[dict[str, Any]]:
+    """Rows of `chosen_type`, of bundles with their owners."""
+    return [_range_row(bundle, owner) for bundle, owner in sorted(chosen.items())]
+
+
+def chosen_type() -> StructType:
+    """The schema of what `choose` gives."""
+    from pyspark.sql.types import BooleanType, LongType, StringType, StructField, StructType
+
+    texts = [StructField(name, StringType()) for name in ("cluster", "namespace", "bundle", "owner")]
+    return StructType(
+        [
+            *texts,
+            StructField("lower", LongType()),
+            StructField("upper", LongType()),
+            StructField("is_last", BooleanType()),
+        ]
+    )
+
+
+def cuts_by_topics(settings: Settings, wished: Iterable[Row]) -> bool:
+    """Whether the split algorithm in force, or that of one of the wishes of the cycle, looks at a bundle's topics."""
+    return settings.defaultNamespaceBundleSplitAlgorithm != BY_RANGE or any(
+        wish["kind"] == wishes.SPLIT and wishes.looks_at_topics(wish, settings) for wish in wished
+    )
+
+
+def topics_of(rows: Rows) -> dict[str, BundleTopics]:
+    """Bundle to its topics, of those bundles whose topics were asked for."""
+    return {
+        row["bundle"]: BundleTopics(
+            row["hashes"], TopicLoads(row["loaded_hashes"], row["loaded_rates"], row["loaded_throughputs"])
+        )
+        for row in rows["topic_hashes"]
+    }
+
+
+def plan(rows: Rows) -> SplitPlan:
+    """Which bundles are over a limit."""
+    settings, known = reading.settings_of(rows), reading.histories(rows)
+    brokers = reading.broker_reports(rows)
+    if acts_only(rows):
+        brokers = over_limits.by_history(rows, brokers, known, settings)
+    return decide_splits_by(brokers, known.long_term, reading.bundle_counts(rows), settings)
+
+
+def _load(rows: Rows) -> LoadData:
+    return LoadData(brokers=reading.broker_reports(rows), histories=reading.histories(rows))
+
+
+def _range_row(bundle: str, owner: str | None) -> dict[str, Any]:
+    found = range_of(bundle)
+    return {
+        "namespace": namespace_of(bundle),
+        "bundle": bundle,
+        "owner": owner,
+        "lower": found.lower,
+        "upper": found.upper,
+        "is_last": found.upper == _LAST,
+    }
+
+
+def _where(split: PlannedSplit) -> dict[str, Any]:
+    return {
+        "algorithm": split.algorithm,
+        "cuts": list(split.cuts),
+        "children": list(split.children),
+        "unload_children": split.unload,
+    }
+
+
+# Splits of one extensible cluster in one cycle (Pulsar: SplitScheduler, DefaultNamespaceBundleSplitStrategyImpl).
+
+EXTENSIBLE_STRATEGY = "DefaultNamespaceBundleSplitStrategyImpl"
+Hits = dict[tuple[str, str], float]
+"""(bundle, the broker that counts) -> rounds in a row."""
+
+
+def decide_extensible(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
+    """Rows of `split_decisions`, for every bundle considered and every wish, and of `strategy_state`.
+
+    `state` holds the predecessor's rows. What a broker that is silent in this cycle has counted is handed on.
+    """
+    cycle, topics = reading.the_cycle(rows), topics_of(rows)
+    made = without_gone(_plan(rows, topics), reading.boundaries(rows))
+    splits = {split.bundle: split for split in made.splits}
+    stamp = {"cluster": cycle["cluster"], "cycle_at": cycle["cycle_at"]}
+    return {
+        "split_decisions": decision_rows(rows, made.considered, splits, topics, EXTENSIBLE_STRATEGY),
+        "strategy_state": [{**row, **stamp} for row in _state_rows(rows, made)],
+    }
+
+
+def choose_extensible(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
+    """The bundles that are to be cut, or wished to be, with their ranges, whose topics have to be looked at."""
+    settings = reading.settings_of(rows)
+    chosen: dict[str, str | None] = {}
+    if settings.defaultNamespaceBundleSplitAlgorithm != BY_RANGE:
+        due = (row for row in _plan(rows, {}).considered if row.outcome == "split" or row.rule in FAILURES)
+        chosen = {row.subject: row.broker for row in due}
+    return {"chosen": chosen_rows(chosen | dict(wishes.bundles_to_look_into(rows, settings)))}
+
+
+def _plan(rows: Rows, topics: Mapping[str, BundleTopics]) -> ExtensibleSplits:
+    reports = reading.broker_reports(rows)
+    owners = _owners(rows)
+    counted = {bundle: hits for (bundle, broker), hits in _hits(rows).items() if owners.get(bundle) == broker}
+    view = View(bundle_counts=reading.bundle_counts(rows), topics=topics)
+    settings = reading.settings_of(rows)
+    if acts_only(rows) and settings.loadBalancerNamespaceBundleSplitConditionHitCountThreshold >= 0:
+        reports = over_limits.by_latest(rows, reports, settings, counted)
+    return decide_splits(reports, {HITS: counted}, view, settings)
+
+
+@once
+def _owners(rows: Rows) -> dict[str, str]:
+    reports = reading.broker_reports(rows)
+    return {bundle: broker for broker, report in reports.items() for bundle in report.stats}
+
+
+def _hits(rows: Rows) -> Hits:
+    """What was counted up to the cycle before; the name of a figure tells who counted."""
+    named = [(row, row["name"].partition(" of ")) for row in rows["state"] if row["strategy"] == EXTENSIBLE_STRATEGY]
+    return {(row["subject"], broker): row["value"] for row, (name, _, broker) in named if name == HITS}
+
+
+def _state_rows(rows: Rows, made: ExtensibleSplits) -> list[dict[str, Any]]:
+    reports = reading.broker_reports(rows)
+    owners = _owners(rows)
+    silent = {row["broker"] for row in rows["broker_load"]} - reports.keys()
+    kept: Hits = {(bundle, broker): hits for (bundle, broker), hits in _hits(rows).items() if broker in silent}
+    kept |= {(bundle, owners[bundle]): hits for bundle, hits in made.state.get(HITS, {}).items()}
+    return [
+        dict(state.state_row(EXTENSIBLE_STRATEGY, bundle, f"{HITS} of {broker}", value=hits))
+        for (bundle, broker), hits in sorted(kept.items())
+    ]

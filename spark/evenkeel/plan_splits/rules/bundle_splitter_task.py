@@ -1,0 +1,290 @@
+"""When a bundle is split, by the modular manager's rule.
+
+Pulsar: BundleSplitterTask.findBundlesToSplit, ModularLoadManagerImpl.checkNamespaceBundleSplit. Keys:
+loadBalancerNamespaceBundleMaxTopics, …MaxSessions, …MaxMsgRate, …MaxBandwidthMbytes,
+loadBalancerNamespaceMaximumBundles, evenkeelSplitEnabled. Topics and sessions are the latest ones, rate and throughput
+long-term averages; every limit is strict. Needs at least two brokers. Which bundle gets a namespace's last free slot
+follows names: broker, then bundle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from evenkeel.model.bundles import namespace_of
+from evenkeel.model.considered import Considered, Outcome, Unit, considered
+from evenkeel.model.load import BrokerReport, BundleHistory, BundleStats
+from evenkeel.settings import Settings
+
+FEWEST_TOPICS = 2
+FEWEST_BROKERS = 2
+_MIB = 1_048_576
+_SESSIONS = "sessions_over_limit"
+
+
+@dataclass(frozen=True, slots=True)
+class SplitPlan:
+    """Bundles to split with their broker (`splits`, in name order), and every bundle considered."""
+
+    splits: Mapping[str, str]
+    considered: tuple[Considered, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """One figure of a bundle against its limit."""
+
+    rule: str
+    setting: str
+    measured: float
+    threshold: float
+    unit: Unit
+
+    @property
+    def exceeded(self) -> bool:
+        """Strictly above the limit."""
+        return self.measured > self.threshold
+
+
+class Bounds:
+    """The limits that settings hold every bundle to, in the order in which Pulsar names its reason.
+
+    A bundle's figures are tuples in that order. Only the limit that settles a verdict is made a `Limit` of.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._counts_sessions = settings.loadBalancerNamespaceBundleMaxSessions > 0
+        bounds = [bound for bound in _bounds(settings) if self._counts_sessions or bound[0] != _SESSIONS]
+        self._bounds = bounds
+        self._names = [rule.removesuffix("_over_limit") for rule, _, _, _ in bounds]
+        self._thresholds = [threshold for _, _, threshold, _ in bounds]
+
+    def measured(self, stats: BundleStats, rate: float, throughput: float) -> tuple[float, ...]:
+        """A bundle's figures; `rate` (msg/s) and `throughput` (byte/s) are those that the load manager looks at."""
+        if self._counts_sessions:
+            return stats.topics, stats.sessions, rate, throughput
+        return stats.topics, rate, throughput
+
+    def by_name(self, measured: Sequence[float]) -> dict[str, float]:
+        """What was measured, by name."""
+        return dict(zip(self._names, measured, strict=True))
+
+    def limits(self, measured: Sequence[float]) -> tuple[Limit, ...]:
+        """All figures against their limits."""
+        return tuple(self._limit(index, figure) for index, figure in enumerate(measured))
+
+    def exceeded(self, measured: Sequence[float]) -> Limit | None:
+        """The first limit that a bundle is over."""
+        for index, figure in enumerate(measured):
+            if figure > self._thresholds[index]:
+                return self._limit(index, figure)
+        return None
+
+    def nearest(self, measured: Sequence[float]) -> Limit:
+        """The limit of which a bundle's figure is the largest share; the first of several."""
+        shares = [
+            figure / most if most > 0 else figure + 1.0 for figure, most in zip(measured, self._thresholds, strict=True)
+        ]
+        index = shares.index(max(shares))
+        return self._limit(index, measured[index])
+
+    def _limit(self, index: int, measured: float) -> Limit:
+        rule, setting, threshold, unit = self._bounds[index]
+        return Limit(rule, setting, measured, threshold, unit)
+
+
+def _bounds(settings: Settings) -> list[tuple[str, str, float, Unit]]:
+    """Rule, setting, threshold and unit of each limit."""
+    return [
+        (
+            "topics_over_limit",
+            "loadBalancerNamespaceBundleMaxTopics",
+            settings.loadBalancerNamespaceBundleMaxTopics,
+            "count",
+        ),
+        (
+            _SESSIONS,
+            "loadBalancerNamespaceBundleMaxSessions",
+            settings.loadBalancerNamespaceBundleMaxSessions,
+            "count",
+        ),
+        (
+            "rate_over_limit",
+            "loadBalancerNamespaceBundleMaxMsgRate",
+            settings.loadBalancerNamespaceBundleMaxMsgRate,
+            "msg/s",
+        ),
+        (
+            "throughput_over_limit",
+            "loadBalancerNamespaceBundleMaxBandwidthMbytes",
+            bandwidth_limit(settings),
+            "byte/s",
+        ),
+    ]
+
+
+LongTerm = Callable[[str], tuple[float, float]]
+"""A bundle's long-term averages, msg/s and byte/s, in and out; zeros for a bundle without history."""
+
+
+def decide_splits(
+    brokers: Mapping[str, BrokerReport],
+    histories: Mapping[str, BundleHistory],
+    bundle_counts: Mapping[str, int],
+    settings: Settings,
+) -> SplitPlan:
+    """Which bundles to split, before the guards of `execute`.
+
+    `bundle_counts`: namespace -> number of bundles (a namespace not in it counts as one bundle). With the switch off or
+    fewer than two brokers nothing is split and one row about the cluster says so.
+    """
+    return decide_splits_by(brokers, _long_term_in(histories), bundle_counts, settings)
+
+
+def decide_splits_by(
+    brokers: Mapping[str, BrokerReport], long_term: LongTerm, bundle_counts: Mapping[str, int], settings: Settings
+) -> SplitPlan:
+    """As `decide_splits`, by whatever knows the averages."""
+    stopped = _stopped(brokers, settings)
+    if stopped is not None:
+        return SplitPlan({}, (stopped,))
+    return _Round(long_term, bundle_counts, settings).plan(brokers)
+
+
+def find_bundles_to_split(
+    brokers: Mapping[str, BrokerReport],
+    histories: Mapping[str, BundleHistory],
+    bundle_counts: Mapping[str, int],
+    settings: Settings,
+) -> SplitPlan:
+    """The rule itself, whatever the switch and the number of brokers."""
+    return _Round(_long_term_in(histories), bundle_counts, settings).plan(brokers)
+
+
+def limits_of(stats: BundleStats, rate: float, throughput: float, settings: Settings) -> tuple[Limit, ...]:
+    """The figures that are held against limits, in the order in which Pulsar names its reason.
+
+    `rate` (msg/s) and `throughput` (byte/s) are those that the load manager looks at.
+    """
+    bounds = Bounds(settings)
+    return bounds.limits(bounds.measured(stats, rate, throughput))
+
+
+def bandwidth_limit(settings: Settings) -> int:
+    """byte/s; Pulsar multiplies in 32 bits, so that from 2048 MiB/s on the limit is negative and any bundle exceeds."""
+    product = settings.loadBalancerNamespaceBundleMaxBandwidthMbytes * _MIB
+    return (product + (1 << 31)) % (1 << 32) - (1 << 31)
+
+
+def switched_off(settings: Settings) -> Considered | None:
+    """The row about a cluster whose switch for splits is off; None where it is on."""
+    if settings.evenkeelSplitEnabled:
+        return None
+    return considered("cluster", "cluster", None, "skipped", "switched_off", setting="evenkeelSplitEnabled")
+
+
+def _stopped(brokers: Mapping[str, BrokerReport], settings: Settings) -> Considered | None:
+    off = switched_off(settings)
+    if off is not None:
+        return off
+    if len(brokers) < FEWEST_BROKERS:
+        return considered(
+            "cluster",
+            "cluster",
+            None,
+            "skipped",
+            "too_few_brokers",
+            measured=len(brokers),
+            threshold=FEWEST_BROKERS,
+            unit="count",
+        )
+    return None
+
+
+def _long_term_in(histories: Mapping[str, BundleHistory]) -> LongTerm:
+    def long_term(bundle: str) -> tuple[float, float]:
+        history = histories.get(bundle)
+        return (history.long_term.rate, history.long_term.throughput) if history else (0.0, 0.0)
+
+    return long_term
+
+
+class _Round:
+    """One round over all bundles, and how many splits it has chosen so far in each namespace."""
+
+    def __init__(self, long_term: LongTerm, bundle_counts: Mapping[str, int], settings: Settings) -> None:
+        self._long_term, self._bundle_counts, self._settings = long_term, bundle_counts, settings
+        self._bounds = Bounds(settings)
+        self._chosen: dict[str, int] = {}
+
+    def plan(self, brokers: Mapping[str, BrokerReport]) -> SplitPlan:
+        """Every bundle of every report, by broker and name."""
+        rows = [
+            self._consider(bundle, broker, stats)
+            for broker, report in sorted(brokers.items())
+            for bundle, stats in sorted(report.stats.items())
+        ]
+        splits = {row.subject: row.broker or "" for row in rows if row.outcome == "split"}
+        return SplitPlan(dict(sorted(splits.items())), tuple(rows))
+
+    def _consider(self, bundle: str, broker: str, stats: BundleStats) -> Considered:
+        if stats.topics < FEWEST_TOPICS:
+            return _too_few_topics(bundle, broker, stats)
+        measured = self._bounds.measured(stats, *self._long_term(bundle))
+        figures = self._bounds.by_name(measured)
+        exceeded = self._bounds.exceeded(measured)
+        if exceeded is None:
+            return limit_row(bundle, broker, "kept", "below_limits", self._bounds.nearest(measured), figures)
+        return self._over_limit(bundle, broker, exceeded, figures)
+
+    def _over_limit(self, bundle: str, broker: str, exceeded: Limit, figures: dict[str, float]) -> Considered:
+        namespace = namespace_of(bundle)
+        bundles = self._bundle_counts.get(namespace, 1) + self._chosen.get(namespace, 0)
+        figures = {**figures, "bundles_of_namespace": bundles}
+        if bundles < self._settings.loadBalancerNamespaceMaximumBundles:
+            self._chosen[namespace] = self._chosen.get(namespace, 0) + 1
+            return limit_row(bundle, broker, "split", exceeded.rule, exceeded, figures)
+        return considered(
+            bundle,
+            "bundle",
+            broker,
+            "refused",
+            "maximum_bundles",
+            setting="loadBalancerNamespaceMaximumBundles",
+            measured=bundles,
+            threshold=self._settings.loadBalancerNamespaceMaximumBundles,
+            unit="count",
+            numbers=figures,
+        )
+
+
+def _too_few_topics(bundle: str, broker: str, stats: BundleStats) -> Considered:
+    return considered(
+        bundle,
+        "bundle",
+        broker,
+        "skipped",
+        "too_few_topics",
+        measured=stats.topics,
+        threshold=FEWEST_TOPICS,
+        unit="count",
+    )
+
+
+def limit_row(
+    bundle: str, broker: str, outcome: Outcome, rule: str, limit: Limit, figures: Mapping[str, float]
+) -> Considered:
+    """The verdict on a bundle that one of its limits settled."""
+    return considered(
+        bundle,
+        "bundle",
+        broker,
+        outcome,
+        rule,
+        setting=limit.setting,
+        measured=limit.measured,
+        threshold=limit.threshold,
+        unit=limit.unit,
+        numbers=figures,
+    )

@@ -1,0 +1,191 @@
+"""The commands of a plan: what Pulsar would be asked to do, in which order."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import chain
+from typing import Any
+from urllib.parse import quote
+
+from evenkeel.settings import Settings
+
+
+def plan_id(cycle: Row, decisions: Mapping[str, Sequence[Row]], leaving_out: Collection[str] = ()) -> str:
+    """Digest of what was decided: cluster, cycle, settings and the decision rows by column name, in any row order.
+
+    `leaving_out`: columns that do not count.
+    """
+    content = {
+        "cluster": cycle["cluster"],
+        "cycle_at": cycle["cycle_at"],
+        "settings_digest": cycle["settings_digest"],
+        "decisions": {table: sorted(canonical_rows(rows, leaving_out)) for table, rows in decisions.items()},
+    }
+    return hashlib.sha256(canonical(content).encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A command that the plan wants, before guards: what it asks for, and the row of the decision that it follows."""
+
+    command: dict[str, Any]
+    decision: Row
+
+
+def wanted(cycle: Row, splits: Sequence[Row], placements: Sequence[Row]) -> list[Wanted]:
+    """Splits, then unloads, each in name order. A bundle without owner needs no command: Pulsar assigns it when asked.
+
+    Of bundles with the same lower edge the wider one comes first, so that a parent is split before its child.
+    """
+    acting = [Wanted(_split(row), row) for row in splits if row["outcome"] == "split"]
+    leaving = (row for row in placements if row["cause"] != "no_owner" and row["outcome"] == "placed")
+    acting += [Wanted(_unload(row, cycle["manager"]), row) for row in leaving]
+    acting.sort(key=lambda one: str(one.command["request"]))
+    acting.sort(key=lambda one: _edges(one)[1], reverse=True)
+    return sorted(acting, key=lambda one: (one.command["kind"] != "split", _edges(one)[0]))
+
+
+def numbered(plan: str, cycle: Row, asked: Sequence[Wanted], settings: Settings) -> list[dict[str, Any]]:
+    """The rows of `commands` for what is asked, in its order, with steps from 1 on and without gaps.
+
+    A command's id covers its step, so it is another one where an earlier command was held back. No id changes its
+    meaning by that: the plan's id covers what guards came to, so whenever they come to something else, the plan is
+    another one, and with it the ids of all its commands. A command's time limit is the age at which the figures it
+    rests on count as old.
+    """
+    expires = datetime.fromisoformat(cycle["cycle_at"]) + timedelta(seconds=settings.evenkeelMaxReportAgeSeconds)
+    return [
+        {
+            **one.command,
+            "cluster": cycle["cluster"],
+            "cycle_at": cycle["cycle_at"],
+            "command_id": command_id(plan, one.command["kind"], one.command["bundle"], step, cycle["mode"]),
+            "plan_id": plan,
+            "step": step,
+            "mode": cycle["mode"],
+            "expires_at": expires,
+        }
+        for step, one in enumerate(asked, start=1)
+    ]
+
+
+def commands(
+    plan: str, cycle: Row, splits: Sequence[Row], placements: Sequence[Row], settings: Settings
+) -> list[dict[str, Any]]:
+    """The rows of `commands` with nothing held back."""
+    return numbered(plan, cycle, wanted(cycle, splits, placements), settings)
+
+
+def command_id(plan: str, kind: str, bundle: str, step: int, mode: str) -> str:
+    """Digest that names one command of one plan. That of a dry run is another one: it is not to be sent later."""
+    rehearsed = ["dry_run"] if mode == "dry_run" else []
+    return hashlib.sha256(canonical([plan, kind, bundle, step, *rehearsed]).encode()).hexdigest()
+
+
+def _edges(one: Wanted) -> tuple[str, str]:
+    """The bundle's name up to its lower edge, and its upper edge; as text both sort like the numbers."""
+    name, _, upper = str(one.command["bundle"]).rpartition("_")
+    return name, upper
+
+
+def _split(row: Row) -> dict[str, Any]:
+    """The cuts themselves are sent, so that what was decided is what is done, whatever topics come and go meanwhile."""
+    query = f"splitAlgorithmName=specified_positions_divide&unload={str(bool(row['unload_children'])).lower()}"
+    return {
+        "kind": "split",
+        "bundle": row["subject"],
+        "from_broker": row["broker"],
+        "destination": None,
+        "algorithm": row["algorithm"],
+        "cuts": row["cuts"],
+        "unload_children": row["unload_children"],
+        "request": f"PUT {_path(row['subject'])}/split?{query} {json.dumps(row['cuts'])}",
+    }
+
+
+def _unload(row: Row, manager: str) -> dict[str, Any]:
+    destination = row["destination"] if _is_bound(row, manager) else None
+    query = "" if destination is None else f"?destinationBroker={quote(destination, safe=':')}"
+    return {
+        "kind": "unload",
+        "bundle": row["subject"],
+        "from_broker": row["broker"],
+        "destination": destination,
+        "algorithm": None,
+        "cuts": None,
+        "unload_children": None,
+        "request": f"PUT {_path(row['subject'])}/unload{query}",
+    }
+
+
+def _is_bound(row: Row, manager: str) -> bool:
+    """Whether Pulsar is told where the bundle goes; else it goes where it is next looked up.
+
+    A wish may leave that open, and so does the extensible manager while loadBalancerTransferEnabled is off.
+    """
+    if row["cause"] == "shed" and manager == "extensible":
+        return bool(row["rule"] == "transferred")
+    return bool(row["rule"] != "wish")
+
+
+def _path(bundle: str) -> str:
+    return "/admin/v2/namespaces/" + "/".join(quote(part, safe="") for part in bundle.split("/"))
+
+
+# The one JSON text of a value, and those of many rows at once.
+
+Row = Mapping[str, Any]
+
+canonical = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode
+"""JSON with sorted names and without blanks."""
+
+# In JSON a line feed within a text is escaped, so that between two values it cannot be mistaken for anything else.
+_by_lines = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=("\n", ":")).encode
+_FLAT = frozenset({str, float, int, bool, type(None)})
+
+
+def canonical_rows(rows: Sequence[Row], leaving_out: Collection[str] = ()) -> list[str]:
+    """`canonical` of each row, without some of its columns."""
+    if not rows:
+        return []
+    columns = _columns(rows)
+    if columns is None:
+        return [canonical({name: value for name, value in row.items() if name not in leaving_out}) for row in rows]
+    names = sorted(name for name in columns if name not in leaving_out)
+    if not names:
+        return ["{}"] * len(rows)
+    form = ",".join(f"{canonical(name).replace('%', '%%')}:%s" for name in names)
+    texts = [_texts(columns[name]) for name in names]
+    return [f"{{{form}}}" % row for row in zip(*texts, strict=True)]
+
+
+def _columns(rows: Sequence[Row]) -> dict[str, list[Any]] | None:
+    """The rows' values by column; None where not all rows have the same columns."""
+    try:
+        columns = {name: [row[name] for row in rows] for name in rows[0]}
+    except KeyError:
+        return None
+    return columns if all(len(row) == len(columns) for row in rows) else None
+
+
+def _texts(values: list[Any]) -> list[str]:
+    """`canonical` of each value of a column."""
+    if _are_flat(values):
+        return _by_lines(values)[1:-1].split("\n")
+    if all(type(value) is dict for value in values) and _are_flat(chain.from_iterable(map(dict.values, values))):
+        return _texts_of_maps(values)
+    return ["[]" if value == [] else canonical(value) for value in values]
+
+
+def _texts_of_maps(maps: list[dict[str, Any]]) -> list[str]:
+    """`canonical` of maps whose values are flat: braces are then those of the maps, or within a text."""
+    return _by_lines(maps)[1:-1].replace("}\n{", "}\r{").replace("\n", ",").split("\r")
+
+
+def _are_flat(values: Iterable[Any]) -> bool:
+    """Whether no value holds others; what only behaves like one of these types may be written otherwise."""
+    return _FLAT.issuperset(map(type, values))

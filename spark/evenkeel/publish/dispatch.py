@@ -1,0 +1,304 @@
+"""Carrying out the plans of a run: leases, the outbox, and what was seen of each command.
+
+What a try that was killed has put on record is looked at again before anything is sent: once its longest request is
+over, the cluster itself shows what came of it. Only what left no trace, and whose premise still holds, is sent (again).
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from evenkeel.errors import EvenkeelError, SettingsError
+from evenkeel.handover import ClusterCycle, Handover, Write
+from evenkeel.lake.controls import Lease, give_back, holder_name, paused, renew_leases, take_leases
+from evenkeel.lake.outbox import OPEN, SENT, on_record
+from evenkeel.lake.schemas import TABLES
+from evenkeel.lake.store import Lake
+from evenkeel.publish.dispatch_sqs import send_by_queue
+from evenkeel.pulsar.admin import AdminClient
+from evenkeel.pulsar.admin.connection import Resolver, from_environment
+from evenkeel.settings import settings_in
+from evenkeel.sources.collecting import connection_of
+from evenkeel.sources.configuration import LiveSource
+from evenkeel.steering.dispatcher import Done, Timing, Work, conduct
+from evenkeel.steering.outcome import Outcome, Stop, Told, not_sent
+from evenkeel.steering.pulsar_admin import PulsarAdmin
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from evenkeel.steering.command_executor import Steering
+
+
+log = logging.getLogger(__name__)
+
+Command = Mapping[str, Any]
+Reach = Callable[[ClusterCycle], "AdminClient"]
+"""A client for a cluster, with its secrets."""
+
+Halted = Callable[[str], str | None]
+"""Why a cluster is to be left alone, by a switch outside the lake (an Airflow variable)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sending:
+    """How to get at clusters, and how patiently."""
+
+    reach: Reach
+    halted: Halted = field(default=lambda cluster: None)
+    timing: Timing = field(default_factory=Timing)
+
+
+@dataclass(frozen=True, slots=True)
+class Errand:
+    """One cluster's commands. `tried`: ids of those that another try has put on record, and of which nothing final is
+    known: they may have gone out."""
+
+    cycle: ClusterCycle
+    commands: Sequence[Command]
+    tried: frozenset[str] = frozenset()
+
+
+class Records:
+    """The tables that sending writes: outcomes, and steps of the leases. Used by one thread."""
+
+    def __init__(self, spark: SparkSession, lake: Lake, handover: Handover, sending: Sending | None) -> None:
+        self._spark, self._lake, self._handover = spark, lake, handover
+        self._timing = sending.timing if sending is not None else Timing()
+        self._halted: Halted = sending.halted if sending is not None else lambda cluster: None
+        self._holder = holder_name()
+        self._length = timedelta(seconds=self._timing.lease_s)
+        self._of: dict[str, dict[str, Any]] = {}
+        self._own: set[str] = set()
+        self._confirmations: list[Callable[[], None]] = []
+        self.out: set[str] = set()
+        self.writes: list[Write] = []
+        self.told: set[str] = set()
+        self.sent: set[str] = set()
+
+    def know(self, commands: Sequence[Command]) -> None:
+        """Outcomes of these commands may be written from now on."""
+        self._of |= {one["command_id"]: {"cluster": one["cluster"], "cycle_at": one["cycle_at"]} for one in commands}
+
+    def know_one(self, command_id: str, cluster: str, cycle_at: datetime) -> None:
+        """An outcome of a command of another cycle may come with a report."""
+        self._of.setdefault(command_id, {"cluster": cluster, "cycle_at": cycle_at})
+
+    def knows(self, command_id: str) -> bool:
+        """Whether an outcome of the command can be put on record."""
+        return command_id in self._of
+
+    def confirm_later(self, confirm: Callable[[], None]) -> None:
+        """To be called once all that was told is on record."""
+        self._confirmations.append(confirm)
+
+    def confirm(self) -> None:
+        """Everything that was told is on record."""
+        for confirm in self._confirmations:
+            confirm()
+        self._confirmations.clear()
+
+    def take(self, clusters: Sequence[str]) -> tuple[dict[str, Lease], dict[str, str]]:
+        """The clusters whose lease is ours, and why the others' is not; waits for a lease to end, once."""
+        found: dict[str, Lease] = {}
+        until = time.monotonic() + self._timing.lease_s + 5.0
+        while missing := sorted(set(clusters) - found.keys()):
+            now = take_leases(self._spark, self._lake, missing, self._holder, self._length)
+            found |= {cluster: lease for cluster, lease in now.items() if lease.holder == self._holder}
+            others = {c: lease for c, lease in now.items() if lease.holder != self._holder}
+            if not others or time.monotonic() > until:
+                return found, {c: _taken(lease) for c, lease in others.items()}
+            log.info("waiting for the lease of %s", "; ".join(_taken(lease) for lease in others.values()))
+            time.sleep(min(2.0, self._timing.look_s))
+        return found, {}
+
+    def own(self, writes: Sequence[Write]) -> None:
+        """Rows of `commands` in these writes are this try's own."""
+        self._own |= {write.write_id for write in writes}
+        self.writes += writes
+
+    def as_they_stand(self, errand: Errand) -> Errand:
+        """The errand without commands whose outcome is known, and with those named that another try put on record."""
+        ids = [command["command_id"] for command in errand.commands]
+        clusters = [errand.cycle.cluster]
+        seen = on_record(self._spark, self._lake, "outcomes", clusters, ids, ("command_id", "outcome"))
+        final = {row["command_id"] for row in seen if row["outcome"] not in OPEN}
+        put = on_record(self._spark, self._lake, "commands", clusters, ids, ("command_id", "write_id"))
+        others = frozenset(row["command_id"] for row in put if row["write_id"] not in self._own)
+        self.sent |= {row["command_id"] for row in seen if row["outcome"] in SENT}
+        left = [command for command in errand.commands if command["command_id"] not in final]
+        return Errand(errand.cycle, left, others - final)
+
+    def renewed(self, clusters: Sequence[str]) -> frozenset[str]:
+        """Renews the leases; the clusters whose lease is still ours."""
+        steps = renew_leases(self._spark, self._lake, clusters, self._holder, self._length)
+        return frozenset(cluster for cluster, lease in steps.items() if lease.holder == self._holder)
+
+    def give_back(self, clusters: Sequence[str]) -> None:
+        """Ends our leases of these clusters, so that the next publisher need not wait."""
+        if clusters:
+            give_back(self._spark, self._lake, clusters, self._holder)
+
+    def paused(self, clusters: Sequence[str]) -> Mapping[str, str]:
+        """The clusters that are paused or halted, each with the reason in words."""
+        if not clusters:
+            return {}
+        outside = {cluster: reason for cluster in clusters if (reason := self._halted(cluster)) is not None}
+        return {**paused(self._spark, self._lake, clusters), **outside}
+
+    def write(self, outcomes: Sequence[Outcome]) -> None:
+        """Appends outcomes to the table in one write; from then on they count as told."""
+        if not outcomes:
+            return
+        rows = [{**self._of[one.command_id], **asdict(one)} for one in outcomes]
+        frame = self._spark.createDataFrame(rows, TABLES["outcomes"].body_type())
+        appended = self._lake.append(self._spark, {"outcomes": frame}, handover=self._handover, task="publish")
+        self.writes += appended
+        self.told |= {one.command_id for one in outcomes}
+        self.sent |= {one.command_id for one in outcomes if one.outcome in SENT}
+
+
+def send_all(records: Records, errands: Sequence[Errand], sending: Sending) -> dict[str, Done]:
+    """Carries out the errands of all clusters, side by side; why a cluster's was not (wholly) carried out is told."""
+    if not errands:
+        return {}
+    by_cluster = {errand.cycle.cluster: errand for errand in errands}
+    leases, refused = records.take(sorted(by_cluster))
+    try:
+        # Whoever held a lease until now may have put more on record than was known before.
+        by_cluster |= {cluster: records.as_they_stand(by_cluster[cluster]) for cluster in leases}
+        works, unreachable = _works(by_cluster, leases, records, sending)
+        done = unreachable | (conduct(works, records, sending.timing) if works else {})
+        records.confirm()
+        unsent = [outcome for cluster, one in done.items() for outcome in _unsent(by_cluster[cluster], one, records)]
+        if unsent:
+            records.write(unsent)
+    finally:
+        records.give_back(sorted(leases))
+    return {**done, **{cluster: Done(reason, is_lost=True) for cluster, reason in refused.items()}}
+
+
+def _works(
+    errands: Mapping[str, Errand], leases: Mapping[str, Lease], records: Records, sending: Sending
+) -> tuple[dict[str, Work], dict[str, Done]]:
+    """What each cluster's thread is to do, and why some have none. Secrets are looked up here, by the main thread."""
+    works: dict[str, Work] = {}
+    unreachable: dict[str, Done] = {}
+    for cluster, lease in sorted(leases.items()):
+        errand = errands[cluster]
+        try:
+            if errand.cycle.queues is not None:
+                works[cluster] = _queue_work(errand, errand.cycle.queues, records)
+            else:
+                works[cluster] = _work(errand, lease, sending, sending.reach(errand.cycle))
+        except EvenkeelError as error:
+            unreachable[cluster] = Done(str(error))
+    return works, unreachable
+
+
+def _queue_work(errand: Errand, queues: Mapping[str, str], records: Records) -> Work:
+    from evenkeel.steering.sqs import SqsSink
+
+    sink = SqsSink(errand.cycle.cluster, queues["commands"], queues["reports"])
+    wait_s = settings_in(errand.cycle.settings).evenkeelReportWaitSeconds
+
+    def work(stop: Stop, told: Told) -> str | None:
+        return send_by_queue(sink, errand.commands, records, wait_s, stop, told)
+
+    return work
+
+
+def _work(errand: Errand, lease: Lease, sending: Sending, client: AdminClient) -> Work:
+    # Only here: a dry run needs no HTTP client, and loading it takes a tenth of a second.
+    from evenkeel.steering.broker_switches import hands_off
+    from evenkeel.steering.command_executor import Patience, Steering
+
+    def work(stop: Stop, told: Told) -> str | None:
+        try:
+            hands = hands_off(client)
+            if hands.objections:
+                return "; ".join(hands.objections)
+            settings = settings_in(errand.cycle.settings)
+            patience = Patience(settings.evenkeelOutcomeWaitSeconds, sending.timing.longest_request_s)
+            steering = Steering(client, hands.pulsar_name or "", patience=patience)
+            left = _not_done_yet(errand, steering, lease, sending.timing, stop, told)
+            per_second, in_flight = settings.evenkeelCommandsPerSecond, settings.evenkeelCommandsInFlight
+            PulsarAdmin(steering, per_second=per_second, in_flight=in_flight).send(left, stop=stop, told=told)
+            return stop()
+        finally:
+            client.close()
+
+    return work
+
+
+def _not_done_yet(
+    errand: Errand, steering: Steering, lease: Lease, timing: Timing, stop: Stop, told: Told
+) -> list[Command]:
+    """The commands to be sent: all but those of which an earlier try left a trace on the cluster."""
+    if errand.tried and lease.before is not None:
+        over = lease.before + timedelta(seconds=timing.longest_request_s)
+        _wait_until(over, stop, f"{errand.cycle.cluster}: requests of an earlier try may still be under way")
+    left = []
+    for command in errand.commands:
+        seen = None
+        if command["command_id"] in errand.tried:
+            if stop() is not None:
+                return []
+            seen = steering.look_again(command)
+        if seen is None:
+            left.append(command)
+        else:
+            told(seen)
+    return left
+
+
+def _wait_until(moment: datetime, stop: Stop, why: str) -> None:
+    left = (moment - datetime.now(UTC)).total_seconds()
+    if left > 0:
+        log.info("%s: waiting %.0f s", why, left)
+    while (left := (moment - datetime.now(UTC)).total_seconds()) > 0 and stop() is None:
+        time.sleep(min(left, 1.0))
+
+
+def _unsent(errand: Errand, done: Done, records: Records) -> list[Outcome]:
+    """What is held back for good, since its sending was stopped before its turn.
+
+    Nothing is said of commands that another publisher took over, or that may have gone out.
+    """
+    if done.stopped is None or done.is_lost or done.error is not None:
+        return []
+    now = datetime.now(UTC)
+    return [
+        not_sent(command["command_id"], now, done.stopped)
+        for command in errand.commands
+        if command["command_id"] not in records.told | records.out | errand.tried
+    ]
+
+
+def _taken(lease: Lease) -> str:
+    return f"{lease.cluster} is being steered by {lease.holder} until {lease.until.isoformat()}"
+
+
+# How a hand-over's cluster is reached when it is to be steered.
+
+_CONNECTIONS = 16
+
+
+def reach_with(resolve: Resolver = from_environment) -> Callable[[ClusterCycle], AdminClient]:
+    """A client for a cluster; to be called where `resolve` may be: in Airflow that is the main thread."""
+
+    def reach(cycle: ClusterCycle) -> AdminClient:
+        if cycle.admin is None:
+            raise SettingsError(f"no admin address of {cycle.cluster} is configured")
+        return AdminClient(connection_of(_live(cycle.admin), resolve), most_connections=_CONNECTIONS)
+
+    return reach
+
+
+def _live(admin: dict[str, Any]) -> LiveSource:
+    return LiveSource(**{**admin, "admin": tuple(admin["admin"])})

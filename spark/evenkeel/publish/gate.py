@@ -1,0 +1,178 @@
+"""Facts that gate sending (newest cycle, pauses, approvals, commands that went out), and the rules over them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from evenkeel.handover import ClusterCycle, Handover
+from evenkeel.lake.controls import answers, paused
+from evenkeel.lake.outbox import SENT, recent_acts
+from evenkeel.lake.store import Lake
+from evenkeel.publish.dispatch import Sending
+from evenkeel.settings import settings_in
+from evenkeel.spark.sql import iso, moment
+from evenkeel.steering.recent_commands import is_steered
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+DRY_RUN = "dry_run"
+ACTING = ("approve", "auto")
+
+
+@dataclass(frozen=True, slots=True)
+class Circumstances:
+    """What stands around one cluster's plan.
+
+    `newest_at`: the newest cycle on record or under way. `sent_plans`: plans of this very cycle of which a command went
+    out, or may have. `max_age`: how old the cycle may be. `ahead`: how far ahead of the publisher's clock.
+    """
+
+    cycle_at: datetime
+    plan_id: str
+    kind: str
+    mode: str
+    now: datetime
+    newest_at: datetime | None
+    max_age: timedelta
+    ahead: timedelta
+    sent_plans: frozenset[str] = frozenset()
+    paused: str | None = None
+    unreachable: str | None = None
+    answers: tuple[Mapping[str, Any], ...] = field(default=())
+
+
+def why_withheld(around: Circumstances) -> str | None:
+    """Why no command of this plan may go out, in a sentence; None: they may (an approval may still be waited for)."""
+    for reason in _reasons(around):
+        if reason is not None:
+            return reason
+    return None
+
+
+def _reasons(around: Circumstances) -> Iterable[str | None]:
+    age = around.now - around.cycle_at
+    yield "a backfill decides anew what was, and never sends a command" if around.kind == "backfill" else None
+    yield around.unreachable
+    newest = around.newest_at
+    if newest is not None and newest > around.cycle_at:
+        yield f"a newer cycle is on record ({newest.isoformat()}): its view of the cluster counts"
+    if age > around.max_age:
+        yield (
+            f"the cycle is {_text(age)} old, and its figures count for {_text(around.max_age)} "
+            "(evenkeelMaxReportAgeSeconds): the next cycle decides on new ones"
+        )
+    if -age > around.ahead:
+        yield (
+            f"the cycle lies {_text(-age)} ahead of this machine's clock, more than the {_text(around.ahead)} that are "
+            "let pass (evenkeelFutureToleranceSeconds): set the clock, or wait"
+        )
+    others = sorted(around.sent_plans - {around.plan_id})
+    if others:
+        yield f"commands of another plan of this cycle went out ({others[0][:12]}): a cycle sends one plan only"
+    yield around.paused
+    yield _rejected(around)
+
+
+def _rejected(around: Circumstances) -> str | None:
+    answer = _last_answer(around)
+    if answer is None or answer["answer"] == "approved":
+        return None
+    note = f": {answer['note']}" if answer["note"] else ""
+    return f"{answer['by']} rejected the plan at {answer['at'].isoformat()}{note}"
+
+
+def is_approved(around: Circumstances) -> bool:
+    """Whether the plan may be sent as far as operators are concerned: this very plan, by the last answer to it."""
+    if around.mode != "approve":
+        return True
+    answer = _last_answer(around)
+    return answer is not None and answer["answer"] == "approved"
+
+
+def _last_answer(around: Circumstances) -> Mapping[str, Any] | None:
+    own = [answer for answer in around.answers if answer["plan_id"] == around.plan_id]
+    return max(own, key=lambda answer: (answer["at"], answer["answer"] != "approved"), default=None)
+
+
+def _text(span: timedelta) -> str:
+    seconds = span.total_seconds()
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
+
+
+# What stands around the plans of a run: read from the tables just before anything is sent.
+
+
+def circumstances(
+    spark: SparkSession,
+    lake: Lake,
+    handover: Handover,
+    plans: Mapping[str, str],
+    sending: Sending | None,
+    now: datetime,
+) -> dict[str, Circumstances]:
+    """Of each cluster that has a plan (cluster -> plan id)."""
+    clusters = sorted(plans)
+    oldest = min(cycle.at for cycle in handover.open_cycles() if cycle.cluster in plans)
+    newest, pauses = _newest(spark, lake, clusters, oldest), paused(spark, lake, clusters)
+    acts = _acts_of_these_cycles(spark, lake, handover, clusters)
+    replies = answers(spark, lake, sorted(plans.values()))
+    found = {}
+    for cycle in handover.open_cycles():
+        if cycle.cluster not in plans:
+            continue
+        settings = settings_in(cycle.settings)
+        halted = sending.halted(cycle.cluster) if sending is not None else None
+        found[cycle.cluster] = Circumstances(
+            cycle_at=cycle.at,
+            plan_id=plans[cycle.cluster],
+            kind=handover.run.kind,
+            mode=handover.run.mode,
+            now=now,
+            newest_at=newest.get(cycle.cluster),
+            max_age=timedelta(seconds=settings.evenkeelMaxReportAgeSeconds),
+            ahead=timedelta(seconds=settings.evenkeelFutureToleranceSeconds),
+            sent_plans=_sent_plans(acts, cycle),
+            paused=pauses.get(cycle.cluster) or halted,
+            unreachable=_unreachable(cycle, sending),
+            answers=tuple(reply for reply in replies if reply["cluster"] == cycle.cluster),
+        )
+    return found
+
+
+def _newest(spark: SparkSession, lake: Lake, clusters: list[str], since: datetime) -> dict[str, datetime]:
+    """The newest cycle of each cluster on record from a moment on, backfills aside."""
+    from pyspark.sql import functions as F
+
+    rows = spark.read.format("delta").load(lake.path("cycles")).where(F.col("cluster").isin(clusters))
+    rows = rows.where(F.col("cycle_at") >= moment(since.isoformat()))
+    rows = rows.where(F.col("kind") != "backfill").groupBy(F.col("cluster")).agg(F.max("cycle_at").alias("cycle_at"))
+    found = rows.select("cluster", iso("cycle_at").alias("cycle_at")).collect()
+    return {row["cluster"]: datetime.fromisoformat(row["cycle_at"]) for row in found}
+
+
+def _acts_of_these_cycles(
+    spark: SparkSession, lake: Lake, handover: Handover, clusters: list[str]
+) -> list[dict[str, Any]]:
+    moments = [cycle.at for cycle in handover.open_cycles() if cycle.cluster in clusters]
+    return recent_acts(spark, lake, clusters, since=min(moments), until=max(moments)) if moments else []
+
+
+def _sent_plans(acts: Iterable[Mapping[str, Any]], cycle: ClusterCycle) -> frozenset[str]:
+    """Plans of this cycle of which a command went out, or may have."""
+    own = (act for act in acts if (act["cluster"], act["cycle_at"]) == (cycle.cluster, cycle.at))
+    out = (act for act in own if act["mode"] != DRY_RUN and (act["outcome"] is None or act["outcome"] in SENT))
+    return frozenset(act["plan_id"] for act in out)
+
+
+def _unreachable(cycle: ClusterCycle, sending: Sending | None) -> str | None:
+    if is_steered(cycle) and sending is not None:
+        return None
+    return (
+        f"no admin URL is configured for {cycle.cluster}: it is observed only. Name its brokers under `admin` in the "
+        "configuration file to steer it, or the queues of an agent under `queue` and `reports`"
+    )

@@ -1,0 +1,206 @@
+"""The guards over a plan's commands: from rows to the situation they look at, and from their verdicts to rows."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any
+
+from evenkeel.manual_requests.round import STRATEGY
+from evenkeel.model.bundles import namespace_of
+from evenkeel.model.past_commands import UNTOUCHED, Act, unsettled_brokers, unsettled_bundles
+from evenkeel.publish.commands import Wanted
+from evenkeel.publish.guards.hold_back import Guarded, hold_back
+from evenkeel.publish.guards.objection import Verdict
+from evenkeel.publish.guards.sentences import sentence
+from evenkeel.publish.guards.situation import Broker, Command, Move, Pause, Situation, Unsettled
+from evenkeel.rounds import reading
+from evenkeel.rounds import reading as steering
+from evenkeel.rounds.memo import once
+from evenkeel.rounds.reading import Row, Rows
+from evenkeel.settings import Settings
+
+UNCLEAR = frozenset({"doubled", "unknown"})
+
+
+def guarded(rows: Rows, commands: Sequence[Wanted], settings: Settings) -> tuple[list[Wanted], list[dict[str, Any]]]:
+    """The commands that are asked, in the plan's order, and the rows of `guard_decisions`.
+
+    Beside the figures that decisions rest on it counts what was done and said before: commands of the past with what
+    was seen of them, whose figures are not to be trusted yet, and pauses.
+    """
+    if not commands:
+        return [], []
+    situation = situation_of(rows, commands, settings)
+    made = hold_back(situation, settings)
+    return [commands[index] for index in made.allowed], _rows(made, commands, reading.the_cycle(rows)["cluster"])
+
+
+def throughput(row: Row, prefix: str = "") -> float:
+    """In and out, byte/s; what is not known counts as nothing."""
+    return float((row[f"{prefix}msg_throughput_in"] or 0.0) + (row[f"{prefix}msg_throughput_out"] or 0.0))
+
+
+def situation_of(rows: Rows, commands: Sequence[Wanted], settings: Settings) -> Situation:
+    """What the guards look at."""
+    cycle = reading.the_cycle(rows)
+    now = datetime.fromisoformat(cycle["cycle_at"])
+    traffic = _traffic_of_bundles(rows)
+    return Situation(
+        cluster=cycle["cluster"],
+        at=now,
+        commands=tuple(_command(one, traffic) for one in commands),
+        brokers=_brokers(rows),
+        traffic=math.fsum(value for value in traffic.values() if value is not None),
+        bundle_counts=_bundle_counts(rows),
+        unclear=_unclear(rows),
+        moves=moves(steering.act_rows(cycle), now, settings),
+        unsettled=_unsettled(steering.acts_before(cycle), now, settings),
+        pauses=[Pause(row.get("reason") or "", row.get("by") or "") for row in steering.pauses(cycle)],
+    )
+
+
+@once
+def _traffic_of_bundles(rows: Rows) -> dict[str, float | None]:
+    return {row["bundle"]: _traffic(row) for row in rows["bundle_load"]}
+
+
+@once
+def _bundle_counts(rows: Rows) -> Counter[str]:
+    return Counter(namespace_of(row["bundle"]) for row in rows["bundle_load"])
+
+
+@once
+def _unclear(rows: Rows) -> frozenset[str]:
+    return frozenset(row["bundle"] for row in rows["bundle_load"] if row["ownership"] in UNCLEAR)
+
+
+def _command(one: Wanted, traffic: dict[str, float | None]) -> Command:
+    """The destination is the one that placement expects, also where Pulsar is not told of it."""
+    asked, decision = one.command, one.decision
+    return Command(
+        kind="split" if asked["kind"] == "split" else "unload",
+        bundle=asked["bundle"],
+        source=asked["from_broker"],
+        destination=decision["destination"] if asked["kind"] == "unload" else None,
+        traffic=traffic.get(asked["bundle"]),
+        cuts=len(asked["cuts"] or ()),
+        wished=decision.get("strategy") == STRATEGY,
+    )
+
+
+def _traffic(row: Row) -> float | None:
+    """A bundle's traffic in use, byte/s; None where neither direction is known."""
+    known = (row["used_msg_throughput_in"], row["used_msg_throughput_out"])
+    return None if all(figure is None for figure in known) else throughput(row, "used_")
+
+
+def _brokers(rows: Rows) -> dict[str, Broker]:
+    """Every listed broker; one without a report that can be decided on has told nothing."""
+    given = {row["broker"]: row for row in rows["broker_reports"]}
+    loads = {row["broker"]: row for row in rows["broker_load"]}
+    usable = {row["broker"] for row in reading.usable_reports(rows)}
+    at = _moment_of_ages(reading.the_cycle(rows))
+    return {
+        name: Broker(
+            reported=name in usable,
+            report_age=_age(given[name], at) if name in usable else None,
+            usage=loads[name].get("weighted_usage") if name in usable else None,
+            traffic=throughput(loads[name]) if name in usable else 0.0,
+        )
+        for name in sorted(given.keys() | loads.keys())
+        if given.get(name, {}).get("is_listed") is not False
+    }
+
+
+def _moment_of_ages(cycle: Row) -> datetime:
+    """The cycle's moment; that of its snapshot where it was taken later."""
+    moments = [cycle["cycle_at"], cycle.get("snapshot_at")]
+    return max(datetime.fromisoformat(text) for text in moments if text)
+
+
+def _age(report: Row, at: datetime) -> float | None:
+    """Seconds since the report; one that does not say when it was made is as old as the question it answers."""
+    made = report.get("report_at") or report.get("asked_at")
+    return None if made is None else (at - datetime.fromisoformat(made)).total_seconds()
+
+
+def _unsettled(acts: Sequence[Act], now: datetime, settings: Settings) -> list[Unsettled]:
+    found = [*unsettled_bundles(acts, now, settings).items(), *unsettled_brokers(acts, now, settings).items()]
+    return [Unsettled(subject, one.until, one.why) for subject, one in found]
+
+
+def _rows(made: Guarded, commands: Sequence[Wanted], cluster: str) -> list[dict[str, Any]]:
+    return [_row(verdict, commands, cluster) for verdict in made.verdicts]
+
+
+def _row(verdict: Verdict, commands: Sequence[Wanted], cluster: str) -> dict[str, Any]:
+    command, objection = verdict.command, verdict.objection
+    decision = commands[verdict.position - 1].decision if command else {}
+    return {
+        "subject": command.bundle if command else cluster,
+        "subject_kind": "bundle" if command else "cluster",
+        "namespace": namespace_of(command.bundle) if command else None,
+        "position": verdict.position,
+        "kind": command.kind if command else None,
+        "broker": command.source if command else None,
+        "destination": command.destination if command else None,
+        "outcome": verdict.outcome,
+        "rule": objection.rule,
+        "setting": objection.setting,
+        "measured": _number(objection.measured),
+        "threshold": _number(objection.threshold),
+        "margin": _number(objection.margin),
+        "unit": objection.unit or None,
+        "numbers": {name: float(value) for name, value in sorted(objection.numbers.items())},
+        "sentence": sentence(verdict, cluster),
+        "wish_id": decision.get("wish_id"),
+    }
+
+
+def _number(value: float | None) -> float | None:
+    return None if value is None else float(value)
+
+
+# Which bundles moved lately, by the commands of the past and what was seen of them.
+
+DRY_RUN = "dry_run"
+
+
+def moves(acts: Iterable[Row], now: datetime, settings: Settings) -> list[Move]:
+    """The unloads before `now` that took a bundle from its broker, or may have. Doubled rows of one id are one.
+
+    In a dry run nothing moves; with evenkeelAssumeUnloadsSucceed it counts all the same.
+    """
+    idle = UNTOUCHED - {DRY_RUN} if settings.evenkeelAssumeUnloadsSucceed else UNTOUCHED
+    latest: dict[str, Row] = {}
+    for act in acts:
+        if act["kind"] == "unload" and datetime.fromisoformat(act["cycle_at"]) < now:
+            known = latest.get(act["command_id"])
+            if known is None or _said(known, now) < _said(act, now):
+                latest[act["command_id"]] = act
+    found = [Move(act["bundle"], act["from_broker"], _when(act, now)) for act in latest.values()
+             if _outcome(act, now) not in idle]  # fmt: skip
+    return sorted(found, key=lambda move: (move.bundle, move.at, move.source or ""))
+
+
+def _seen_at(act: Row, now: datetime) -> datetime | None:
+    """When the outcome was seen, if that was before `now`."""
+    text = act.get("seen_at")
+    seen = datetime.fromisoformat(text) if text else None
+    return seen if seen is not None and seen <= now else None
+
+
+def _outcome(act: Row, now: datetime) -> str | None:
+    return act.get("outcome") if _seen_at(act, now) is not None else None
+
+
+def _when(act: Row, now: datetime) -> datetime:
+    return _seen_at(act, now) or datetime.fromisoformat(act["cycle_at"])
+
+
+def _said(act: Row, now: datetime) -> tuple[bool, datetime, str]:
+    """Of doubled rows the one that was seen last says what became of the command."""
+    return _seen_at(act, now) is not None, _when(act, now), _outcome(act, now) or ""

@@ -1,0 +1,112 @@
+"""How much one cycle may change: unloads in all and per broker, the traffic they move, and splits on their own.
+
+Keys: evenkeelMaxUnloadsPerCycle, evenkeelMaxUnloadsFromBroker, evenkeelMaxUnloadsToBroker,
+evenkeelMaxMovedTrafficPercent, evenkeelMaxBundleTrafficPercent, evenkeelMaxSplitsPerCycle,
+loadBalancerNamespaceMaximumBundles.
+
+A command goes if it fits beside those that go before it; one that does not fit leaves its room to the next. A bundle
+that alone exceeds the traffic budget would never move: as the first of a cycle it may, and then it goes alone. Above
+evenkeelMaxBundleTrafficPercent not even so, for then moving it would move the trouble.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from evenkeel.model.bundles import namespace_of
+from evenkeel.publish.guards.objection import Objection
+from evenkeel.publish.guards.situation import Command, Situation
+from evenkeel.settings import Settings
+
+_MOST_PERCENT = 100.0
+
+
+def too_heavy(command: Command, situation: Situation, settings: Settings) -> Objection | None:
+    """Whether the bundle has too much of the cluster's traffic to be moved at all."""
+    most = settings.evenkeelMaxBundleTrafficPercent
+    if command.kind != "unload" or command.traffic is None or most >= _MOST_PERCENT:
+        return None
+    share = situation.share(command.traffic)
+    if most > 0 and share <= most:
+        return None
+    return Objection("bundle_too_heavy", "evenkeelMaxBundleTrafficPercent", share, most, "percent")
+
+
+class Budgets:
+    """What is used up so far."""
+
+    def __init__(self, situation: Situation, settings: Settings) -> None:
+        self._situation, self._settings = situation, settings
+        self._unloads = self._splits = 0
+        self._moved = 0.0
+        self._from: Counter[str] = Counter()
+        self._to: Counter[str] = Counter()
+        self._added: Counter[str] = Counter()
+
+    def objection(self, command: Command) -> Objection | None:
+        """The first budget that the command does not fit into."""
+        if command.kind == "split":
+            return self._splits_per_cycle() or self._bundle_maximum(command)
+        return (
+            self._unloads_per_cycle()
+            or self._of_broker("unloads_from_broker", "evenkeelMaxUnloadsFromBroker", command.source, self._from)
+            or self._of_broker("unloads_to_broker", "evenkeelMaxUnloadsToBroker", command.destination, self._to)
+            or (None if self.goes_alone(command) else self.moved_traffic(command))
+        )
+
+    def goes_alone(self, command: Command) -> bool:
+        """Whether the command exceeds the traffic budget, and may all the same as the first unload of the cycle."""
+        allows_any = self._settings.evenkeelMaxMovedTrafficPercent > 0
+        return allows_any and self._unloads == 0 and self.moved_traffic(command) is not None
+
+    def moved_traffic(self, command: Command) -> Objection | None:
+        """Whether the traffic of the unloads would be more than the budget; a budget of 0 has room for nothing."""
+        most = self._settings.evenkeelMaxMovedTrafficPercent
+        if command.kind != "unload" or most >= _MOST_PERCENT:
+            return None
+        own = self._situation.share(command.traffic or 0.0)
+        share = self._situation.share(self._moved + (command.traffic or 0.0))
+        if most > 0 and share <= most:
+            return None
+        numbers = {"own_percent": own, "before_percent": self._situation.share(self._moved)}
+        return Objection("moved_traffic", "evenkeelMaxMovedTrafficPercent", share, most, "percent", numbers)
+
+    def take(self, command: Command) -> None:
+        """Counts the command."""
+        if command.kind == "split":
+            self._splits += 1
+            self._added[namespace_of(command.bundle)] += command.cuts
+            return
+        self._unloads += 1
+        self._moved += command.traffic or 0.0
+        self._from[command.source or ""] += 1
+        self._to[command.destination or ""] += 1
+
+    def _unloads_per_cycle(self) -> Objection | None:
+        most = self._settings.evenkeelMaxUnloadsPerCycle
+        if most < 0 or self._unloads < most:
+            return None
+        return Objection("unloads_per_cycle", "evenkeelMaxUnloadsPerCycle", self._unloads + 1, most, "count")
+
+    def _of_broker(self, rule: str, setting: str, broker: str | None, used: Counter[str]) -> Objection | None:
+        most: int = getattr(self._settings, setting)
+        if broker is None or most < 0 or used[broker] < most:
+            return None
+        return Objection(rule, setting, used[broker] + 1, most, "count", words={"broker": broker})
+
+    def _splits_per_cycle(self) -> Objection | None:
+        most = self._settings.evenkeelMaxSplitsPerCycle
+        if most < 0 or self._splits < most:
+            return None
+        return Objection("splits_per_cycle", "evenkeelMaxSplitsPerCycle", self._splits + 1, most, "count")
+
+    def _bundle_maximum(self, command: Command) -> Objection | None:
+        """What the namespace will have, splits before this one included. A wish may pass the maximum, as in Pulsar."""
+        most, namespace = self._settings.loadBalancerNamespaceMaximumBundles, namespace_of(command.bundle)
+        before = self._situation.bundle_counts.get(namespace, 0) + self._added[namespace]
+        if command.wished or before + command.cuts <= most:
+            return None
+        numbers = {"bundles_before": float(before), "cuts": float(command.cuts)}
+        words = {"namespace": namespace}
+        setting = "loadBalancerNamespaceMaximumBundles"
+        return Objection("bundle_maximum", setting, before + command.cuts, most, "count", numbers, words)

@@ -1,0 +1,107 @@
+"""Guards that look at one bundle: bounces, freezes, and one command per bundle."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import timedelta
+
+from evenkeel.model.bundles import namespace_of
+from evenkeel.publish.guards.objection import Objection, Unit
+from evenkeel.publish.guards.situation import Command, Situation, is_part_of, overlaps
+from evenkeel.settings import Settings
+
+_DAY = timedelta(days=1)
+_POINTS: Unit = "points"
+SETTING = "evenkeelBounceGainPoints"
+
+
+def bounces(command: Command, situation: Situation, settings: Settings) -> Objection | None:
+    """The rule by which the command is a bounce, with its gain as measured; whether that is enough: `is_worth_it`."""
+    if command.kind != "unload" or command.wished:
+        return None
+    rule, numbers = _bounce(command, situation, settings)
+    if not rule:
+        return None
+    gain = gain_points(command, situation)
+    least = settings.evenkeelBounceGainPoints
+    words = {"broker": command.destination or ""}
+    return Objection(rule, SETTING, gain, least, _POINTS, numbers, words, keeps_place=gain is None)
+
+
+def is_worth_it(bounce: Objection) -> bool:
+    """Whether the gain is known and large enough."""
+    return bounce.measured is not None and bounce.threshold is not None and bounce.measured >= bounce.threshold
+
+
+def _bounce(command: Command, situation: Situation, settings: Settings) -> tuple[str, dict[str, float]]:
+    window = timedelta(minutes=settings.evenkeelBounceWindowMinutes)
+    moves = situation.moves_of(command.bundle)
+    ago = [situation.at - one.at for one in moves if one.source is not None and one.source == command.destination]
+    latest = min((age for age in ago if age < window), default=None)
+    if latest is not None:
+        return "returns", {"seconds_ago": latest.total_seconds(), "window_seconds": window.total_seconds()}
+    free = settings.evenkeelFreeMovesPerBundlePerDay
+    today = sum(situation.at - one.at < _DAY for one in moves)
+    if 0 <= free <= today:
+        return "moved_often", {"moves": float(today), "free_moves": float(free)}
+    return "", {}
+
+
+def gain_points(command: Command, situation: Situation) -> float | None:
+    """The gain of a move in percentage points; None where a usage or the bundle's traffic is not known."""
+    source, destination = (situation.brokers.get(name or "") for name in (command.source, command.destination))
+    if source is None or destination is None or command.traffic is None:
+        return None
+    if source.usage is None or destination.usage is None:
+        return None
+    share = min(command.traffic / source.traffic, 1.0) if source.traffic > 0 else 0.0
+    part = source.usage * share
+    before = max(source.usage, destination.usage)
+    return 100.0 * (before - max(source.usage - part, destination.usage + part))
+
+
+# What an operator froze: namespaces, bundles and brokers.
+
+
+def frozen(command: Command, settings: Settings) -> Objection | None:
+    """Whether anything that the command touches is frozen. What is frozen uses up no budget."""
+    namespace = namespace_of(command.bundle)
+    if namespace in settings.evenkeelFrozenNamespaces:
+        return Objection("frozen_namespace", "evenkeelFrozenNamespaces", words={"namespace": namespace})
+    named = next((one for one in sorted(settings.evenkeelFrozenBundles) if overlaps(command.bundle, one)), None)
+    if named is not None:
+        return Objection("frozen_bundle", "evenkeelFrozenBundles", words={"bundle": named})
+    touched = (command.source, command.destination)
+    broker = next((one for one in touched if one in settings.evenkeelFrozenBrokers), None)
+    if broker is not None:
+        return Objection("frozen_broker", "evenkeelFrozenBrokers", words={"broker": broker})
+    return None
+
+
+# One command per bundle and cycle, and none for part of a bundle before the bundle is split.
+
+
+def firsts(commands: Sequence[Command]) -> dict[str, int]:
+    """Bundle to the index of the first command that the plan has for it."""
+    found: dict[str, int] = {}
+    for index, command in enumerate(commands):
+        found.setdefault(command.bundle, index)
+    return found
+
+
+def repeated(index: int, commands: Sequence[Command], first: Mapping[str, int]) -> Objection | None:
+    """Whether the plan has an earlier command for the same bundle, held back or not."""
+    earlier = first[commands[index].bundle]
+    if earlier == index:
+        return None
+    return Objection("one_command_per_bundle", words={"kind": commands[earlier].kind})
+
+
+def orphaned(command: Command, split: Sequence[str], asked: Collection[str]) -> Objection | None:
+    """Whether the bundle is to come out of a split that is not asked before it. It keeps its place in the budgets.
+
+    `split`: bundles that the plan splits; `asked`: those whose split was let through so far.
+    """
+    parents = (parent for parent in split if is_part_of(command.bundle, parent))
+    missing = min((parent for parent in parents if parent not in asked), default=None)
+    return None if missing is None else Objection("parent_not_split", words={"parent": missing}, keeps_place=True)

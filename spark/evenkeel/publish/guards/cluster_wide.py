@@ -1,0 +1,129 @@
+"""Guards that look at the cluster as a whole, and at whether what a command rests on is known well enough."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+from evenkeel.publish.guards.objection import Objection
+from evenkeel.publish.guards.situation import Broker, Command, Situation, Unsettled
+from evenkeel.settings import Settings
+from evenkeel.settings.reading import is_within
+
+
+def refusals(situation: Situation, settings: Settings) -> tuple[Objection, ...]:
+    """Every reason not to act on the cluster at all, the weightiest first."""
+    found = (
+        _paused(situation),
+        _outside_window(situation, settings),
+        _too_few_reports(situation, settings),
+        _too_many_silent(situation, settings),
+        _ownership(situation, settings),
+    )
+    return tuple(one for one in found if one is not None)
+
+
+def is_usable(broker: Broker | None, settings: Settings) -> bool:
+    """Whether a broker is listed and has a report that is known not to be too old."""
+    if broker is None or not broker.reported or broker.report_age is None:
+        return False
+    return broker.report_age <= settings.evenkeelMaxReportAgeSeconds
+
+
+def _paused(situation: Situation) -> Objection | None:
+    if not situation.pauses:
+        return None
+    first = min(situation.pauses, key=lambda pause: (pause.by, pause.reason))
+    return Objection("paused", words={"by": first.by, "reason": first.reason})
+
+
+def _outside_window(situation: Situation, settings: Settings) -> Objection | None:
+    windows = settings.evenkeelMaintenanceWindows
+    at = situation.at.astimezone(UTC)
+    if not windows or is_within(at.hour * 60 + at.minute, windows):
+        return None
+    words = {"at": f"{at:%H:%M}", "windows": ", ".join(windows)}
+    return Objection("outside_maintenance_windows", "evenkeelMaintenanceWindows", words=words)
+
+
+def _too_few_reports(situation: Situation, settings: Settings) -> Objection | None:
+    """No broker at all is none that told of its load."""
+    least, listed = settings.evenkeelMinReportedBrokersPercent, len(situation.brokers)
+    usable = listed - _silent(situation, settings)
+    share = 100.0 * usable / listed if listed else 0.0
+    if least <= 0 or share >= least:
+        return None
+    numbers = {"brokers": float(listed), "usable": float(usable)}
+    return Objection("too_few_reports", "evenkeelMinReportedBrokersPercent", share, least, "percent", numbers)
+
+
+def _too_many_silent(situation: Situation, settings: Settings) -> Objection | None:
+    most, silent = settings.evenkeelMaxSilentBrokers, _silent(situation, settings)
+    if most < 0 or silent <= most:
+        return None
+    numbers = {"brokers": float(len(situation.brokers))}
+    return Objection("too_many_silent_brokers", "evenkeelMaxSilentBrokers", silent, most, "count", numbers)
+
+
+def _silent(situation: Situation, settings: Settings) -> int:
+    return sum(not is_usable(broker, settings) for broker in situation.brokers.values())
+
+
+def _ownership(situation: Situation, settings: Settings) -> Objection | None:
+    """Bundles that are known to be on their way count for nothing here: of them an unclear owner is expected."""
+    most = settings.evenkeelMaxUnclearOwnershipPercent
+    unclear = sum(not any(situation.unsettled_at(bundle)) for bundle in situation.unclear)
+    share = 100.0 * unclear / situation.bundles if situation.bundles else 0.0
+    if share <= most:
+        return None
+    numbers = {"bundles": float(situation.bundles), "unclear": float(unclear)}
+    return Objection("ownership_unclear", "evenkeelMaxUnclearOwnershipPercent", share, most, "percent", numbers)
+
+
+# Whether what a command rests on is known well enough: settled figures, fresh reports, a clear owner, a known size.
+
+
+def doubts(command: Command, situation: Situation, settings: Settings) -> Iterator[Objection]:
+    """Everything about the command that is not known well enough. It keeps its place in the budgets."""
+    yield from _unsettled(command, situation)
+    if command.bundle in situation.unclear:
+        yield Objection("owner_unclear", keeps_place=True)
+    for broker in (command.source, command.destination):
+        if broker is not None:
+            yield from _report(broker, situation, settings)
+    bounded = settings.evenkeelMaxMovedTrafficPercent < 100 or settings.evenkeelMaxBundleTrafficPercent < 100
+    if command.kind == "unload" and command.traffic is None and bounded:
+        yield Objection("traffic_unknown", "evenkeelMaxMovedTrafficPercent", keeps_place=True)
+
+
+def _unsettled(command: Command, situation: Situation) -> Iterator[Objection]:
+    """A split touches the bundle alone; an unload both brokers too."""
+    yield from _longest("unsettled_bundle", [*situation.unsettled_at(command.bundle)], situation.at)
+    if command.kind == "unload":
+        for broker in (command.source, command.destination):
+            yield from _longest("unsettled_broker", [*situation.unsettled_at(broker or "")], situation.at)
+
+
+def _longest(rule: str, found: list[Unsettled], at: datetime) -> Iterator[Objection]:
+    """The objection of the one that takes longest."""
+    if not found:
+        return
+    last = max(found, key=lambda one: (one.until is None, one.until or at, one.why, one.subject))
+    words = {"subject": last.subject, "why": last.why}
+    if last.until is None:
+        yield Objection(rule, words=words, keeps_place=True)
+    else:
+        left = (last.until - at).total_seconds()
+        yield Objection(rule, measured=left, threshold=0.0, unit="s", words=words, keeps_place=True)
+
+
+def _report(name: str, situation: Situation, settings: Settings) -> Iterator[Objection]:
+    broker, most = situation.brokers.get(name), settings.evenkeelMaxReportAgeSeconds
+    if is_usable(broker, settings):
+        return
+    words = {"broker": name}
+    if broker is None or not broker.reported or broker.report_age is None:
+        yield Objection("no_report", words=words, keeps_place=True)
+        return
+    setting = "evenkeelMaxReportAgeSeconds"
+    yield Objection("report_too_old", setting, broker.report_age, most, "s", words=words, keeps_place=True)

@@ -1,0 +1,99 @@
+"""All guards over the commands of one cluster in one cycle.
+
+Key: evenkeelGuardsEnabled. Guards come after the strategies, whose answer they leave as it is: they only say which of
+the decided commands are not asked, and by which rule.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from evenkeel.publish.guards.budgets import Budgets, too_heavy
+from evenkeel.publish.guards.bundle_guards import bounces, firsts, frozen, is_worth_it, orphaned, repeated
+from evenkeel.publish.guards.cluster_wide import doubts, refusals
+from evenkeel.publish.guards.objection import Objection, Verdict
+from evenkeel.publish.guards.situation import Situation
+from evenkeel.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Guarded:
+    """`allowed`: which commands are asked, by their index in the plan, ascending. `verdicts`: the cluster's first, then
+    by position; a command that no guard objected to has none."""
+
+    allowed: tuple[int, ...]
+    verdicts: tuple[Verdict, ...] = ()
+
+
+def hold_back(situation: Situation, settings: Settings) -> Guarded:
+    """Which commands are asked, and what speaks against the others.
+
+    What refuses the cluster as a whole holds every command back. Else each command is looked at in the order of the
+    plan, wishes before all others: a wish is used up by the cycle that takes it, while a strategy asks again. Of
+    several objections the first one is named: what an operator froze, other commands of the plan, what is not known
+    well enough, bounces, and then budgets.
+    """
+    commands = situation.commands
+    if not settings.evenkeelGuardsEnabled or not commands:
+        return Guarded(tuple(range(len(commands))))
+    whole = refusals(situation, settings)
+    if whole:
+        every = (Verdict("held", whole[0], command, n) for n, command in enumerate(commands, start=1))
+        return Guarded((), (*(Verdict("held", one) for one in whole), *every))
+    return _Looking(situation, settings).at_all()
+
+
+class _Looking:
+    """One look at all commands, with what was let through and used up so far."""
+
+    def __init__(self, situation: Situation, settings: Settings) -> None:
+        self._situation, self._settings = situation, settings
+        self._budgets = Budgets(situation, settings)
+        self._first = firsts(situation.commands)
+        self._splits = [command.bundle for command in situation.commands if command.kind == "split"]
+        self._asked_splits: set[str] = set()
+        self._allowed: list[int] = []
+        self._verdicts: list[Verdict] = []
+
+    def at_all(self) -> Guarded:
+        commands = self._situation.commands
+        for index in sorted(range(len(commands)), key=lambda index: not commands[index].wished):
+            self._look(index)
+        verdicts = sorted(self._verdicts, key=lambda verdict: verdict.position)
+        return Guarded(tuple(sorted(self._allowed)), tuple(verdicts))
+
+    def _look(self, index: int) -> None:
+        command, budgets = self._situation.commands[index], self._budgets
+        bounce = bounces(command, self._situation, self._settings)
+        excused = bounce if bounce is not None and is_worth_it(bounce) else None
+        alone = budgets.moved_traffic(command) if budgets.goes_alone(command) else None
+        objections = self._objections(index, None if excused else bounce)
+        full = budgets.objection(command)
+        if full is None and all(one.keeps_place for one in objections):
+            budgets.take(command)
+        self._settle(index, [*objections, *([full] if full else [])], excused or alone)
+
+    def _objections(self, index: int, bounce: Objection | None) -> list[Objection]:
+        """Everything but the budgets, in the order in which it is named."""
+        commands = self._situation.commands
+        command = commands[index]
+        found = (
+            frozen(command, self._settings),
+            repeated(index, commands, self._first),
+            orphaned(command, self._splits, self._asked_splits),
+            *doubts(command, self._situation, self._settings),
+            too_heavy(command, self._situation, self._settings),
+            bounce,
+        )
+        return [one for one in found if one is not None]
+
+    def _settle(self, index: int, objections: list[Objection], exception: Objection | None) -> None:
+        command, position = self._situation.commands[index], index + 1
+        if objections:
+            self._verdicts.append(Verdict("held", objections[0], command, position))
+            return
+        self._allowed.append(index)
+        if command.kind == "split":
+            self._asked_splits.add(command.bundle)
+        if exception is not None:
+            self._verdicts.append(Verdict("allowed", exception, command, position))

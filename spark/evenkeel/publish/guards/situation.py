@@ -1,0 +1,156 @@
+"""What guards look at: the commands of a plan, and what is known of the cluster at the moment of the decision."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+from typing import Literal
+
+from evenkeel.errors import BadInput
+from evenkeel.model.bundles import BundleRange, namespace_of, range_of
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command as the plan wants it.
+
+    `source`: the owner, None if nobody owns the bundle. `destination`: where an unloaded bundle is expected, whether
+    Pulsar is told so or not. `traffic`: of the bundle, byte/s in and out, None if not known. `cuts`: of a split.
+    `wished`: an operator asked for it.
+    """
+
+    kind: Literal["split", "unload"]
+    bundle: str
+    source: str | None
+    destination: str | None = None
+    traffic: float | None = 0.0
+    cuts: int = 0
+    wished: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Broker:
+    """A listed broker. `usage`: weighted, a fraction, None if not known. `traffic`: of its bundles, byte/s in and out.
+
+    `report_age`: seconds from its report to the decision, None if not known.
+    """
+
+    reported: bool = False
+    report_age: float | None = None
+    usage: float | None = None
+    traffic: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A bundle left a broker, or may have: an unload that is known to have done nothing is none."""
+
+    bundle: str
+    source: str | None
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Unsettled:
+    """A bundle or broker whose figures are not to be trusted before `until`; None: nobody knows until when."""
+
+    subject: str
+    until: datetime | None
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """An operator's word that this cluster is to be left alone."""
+
+    reason: str = ""
+    by: str = ""
+
+
+@dataclass(frozen=True)
+class Situation:
+    """One cluster at one moment. `commands` stand in the order of the plan, which says who comes first in a budget.
+
+    `brokers`: those that the cluster lists. `traffic`: of all bundles, byte/s in and out. `bundle_counts`: namespace ->
+    bundles. `unclear`: bundles claimed by two brokers, or by none while a broker's list is missing. `bundles`: how many
+    bundles there are. The order of everything but `commands` is of no account.
+    """
+
+    cluster: str
+    at: datetime
+    commands: Sequence[Command]
+    brokers: Mapping[str, Broker]
+    traffic: float = 0.0
+    bundle_counts: Mapping[str, int] = field(default_factory=dict)
+    unclear: Collection[str] = frozenset()
+    moves: Sequence[Move] = ()
+    unsettled: Sequence[Unsettled] = ()
+    pauses: Sequence[Pause] = ()
+
+    @property
+    def bundles(self) -> int:
+        """Bundles of all namespaces."""
+        return sum(self.bundle_counts.values())
+
+    def moves_of(self, bundle: str) -> Sequence[Move]:
+        """The moves of a bundle."""
+        return self._moves_by_bundle.get(bundle, ())
+
+    def unsettled_at(self, subject: str) -> Iterator[Unsettled]:
+        """What is unsettled of a broker, or of a bundle and those that share hashes with it."""
+        for one in self._unsettled_by_namespace.get(_namespace(subject), ()):
+            if overlaps(subject, one.subject):
+                yield one
+
+    @cached_property
+    def _moves_by_bundle(self) -> Mapping[str, list[Move]]:
+        found: dict[str, list[Move]] = {}
+        for one in self.moves:
+            found.setdefault(one.bundle, []).append(one)
+        return found
+
+    @cached_property
+    def _unsettled_by_namespace(self) -> Mapping[str, list[Unsettled]]:
+        """Those that still are, by the namespace of a bundle; a broker under its own name."""
+        found: dict[str, list[Unsettled]] = {}
+        for one in self.unsettled:
+            if one.until is None or one.until > self.at:
+                found.setdefault(_namespace(one.subject), []).append(one)
+        return found
+
+    def share(self, traffic: float) -> float:
+        """Percent of the cluster's traffic; where there is none, nothing is a share of it."""
+        return 100.0 * traffic / self.traffic if self.traffic > 0 else 0.0
+
+
+def _namespace(subject: str) -> str:
+    return subject.rpartition("/")[0] or subject
+
+
+# Bundles that share hashes: one of them was, or will be, part of the other.
+
+
+def overlaps(bundle: str, other: str) -> bool:
+    """Whether two bundles of one namespace share hashes; a name that is no bundle's equals itself only."""
+    if bundle == other:
+        return True
+    found = _ranges(bundle, other)
+    return found is not None and found[0].lower < found[1].upper and found[1].lower < found[0].upper
+
+
+def is_part_of(bundle: str, whole: str) -> bool:
+    """Whether a bundle lies within another one and is smaller."""
+    found = _ranges(bundle, whole) if bundle != whole else None
+    return found is not None and found[1].covers(found[0])
+
+
+def _ranges(bundle: str, other: str) -> tuple[BundleRange, BundleRange] | None:
+    """The ranges of two bundles of one namespace."""
+    try:
+        if namespace_of(bundle) != namespace_of(other):
+            return None
+        return range_of(bundle), range_of(other)
+    except BadInput:
+        return None

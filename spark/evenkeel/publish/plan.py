@@ -1,0 +1,165 @@
+"""The plan of one cluster in one cycle: its digest, its commands, what guards hold back, and what it would change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from evenkeel.publish.commands import Wanted, numbered, plan_id, wanted
+from evenkeel.publish.guarding import guarded, throughput
+from evenkeel.rounds import reading
+from evenkeel.rounds.memo import acts_only
+from evenkeel.rounds.reading import Row, Rows
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+
+DECIDED_TABLES = ("split_decisions", "unload_decisions", "placement_decisions")
+GUARD_TABLE = "guard_decisions"
+# What a row of a decided table carries besides the decision itself; its wording may change without the plan changing.
+_NOT_DECIDED = frozenset({"cluster", "cycle_at", "cycle_date", "write_id", "sentence"})
+PLAN_TYPE = (
+    "cluster string, plan_id string, shedder string, placement string, splits int, unloads int, placements int, "
+    "refusals int, held int, guard_rows int, commands int, before_max_over_mean double, after_max_over_mean double, "
+    "moved_traffic_share double"
+)
+
+
+def plan_type() -> StructType:
+    """The schema of the plan's own row."""
+    from pyspark.sql.types import StructType, _parse_datatype_string
+
+    parsed = _parse_datatype_string(PLAN_TYPE)
+    assert isinstance(parsed, StructType)
+    return parsed
+
+
+def decide(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
+    """One row of `plan` with its figures, and the rows of `commands` and `guard_decisions`.
+
+    The plan's id covers what guards came to as well: whoever approves it approves what is sent. `splits` and `unloads`
+    count what was decided, `commands` what is asked; the forecast is of what is asked, since the rest stays as it is.
+    """
+    made = made_of(rows)
+    cycle = reading.the_cycle(rows)
+    stamp = {"cluster": cycle["cluster"], "cycle_at": cycle["cycle_at"]}
+    return {
+        "plan": [made.figures],
+        "commands": made.commands,
+        GUARD_TABLE: [{**row, **stamp} for row in made.objections],
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A plan: its own row, what is asked with the commands for it, what guards said, the load before and after."""
+
+    figures: dict[str, Any]
+    asked: list[Wanted]
+    commands: list[dict[str, Any]]
+    objections: list[dict[str, Any]]
+    change: Forecast
+
+
+def made_of(rows: Rows) -> Plan:
+    """The plan of the decided rows. Where only acts are told of, its id says so by being empty."""
+    settings, cycle = reading.settings_of(rows), reading.the_cycle(rows)
+    decided = {table: rows[table] for table in DECIDED_TABLES}
+    splits, placements = decided["split_decisions"], decided["placement_decisions"]
+    plan = wanted(cycle, splits, placements)
+    asked, verdicts = guarded(rows, plan, settings)
+    name = "" if acts_only(rows) else plan_id(cycle, {**decided, GUARD_TABLE: verdicts}, _NOT_DECIDED)
+    ownerless = [row for row in placements if row["cause"] == "no_owner"]
+    change = forecast_of(rows, [*ownerless, *(one.decision for one in asked if one.command["kind"] == "unload")])
+    figures = {
+        "plan_id": name,
+        "shedder": settings.loadBalancerLoadSheddingStrategy,
+        "placement": settings.loadBalancerLoadPlacementStrategy,
+        "splits": sum(row["outcome"] == "split" for row in splits),
+        "unloads": sum(one.command["kind"] == "unload" for one in plan),
+        "placements": sum(row["outcome"] == "placed" for row in placements),
+        "refusals": sum(row["outcome"] == "refused" for table in DECIDED_TABLES for row in decided[table]),
+        "held": len(plan) - len(asked),
+        "guard_rows": len(verdicts),
+        "commands": len(asked),
+        "before_max_over_mean": change.before_max_over_mean,
+        "after_max_over_mean": change.after_max_over_mean,
+        "moved_traffic_share": change.moved_share,
+    }
+    return Plan(figures, asked, numbered(name, cycle, asked, settings), verdicts, change)
+
+
+def forecast_of(rows: Rows, placements: Sequence[Row]) -> Forecast:
+    """Broker loads with these placements carried out."""
+    loads = [row for row in rows["broker_load"] if row["weighted_usage"] is not None]
+    usage = {row["broker"]: row["weighted_usage"] for row in loads}
+    traffic = {row["broker"]: throughput(row) for row in loads}
+    placed = [row for row in placements if row["outcome"] == "placed"]
+    moving = {row["subject"] for row in placed}
+    bundles = {row["bundle"]: throughput(row, "used_") for row in rows["bundle_load"] if row["bundle"] in moving}
+    moves = [
+        Move(row["subject"], row["broker"], row["destination"], bundles.get(row["subject"], 0.0)) for row in placed
+    ]
+    return forecast(usage, traffic, moves)
+
+
+# What the plan would do to the brokers' load: a forecast by share of traffic, not a promise.
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A bundle that changes its broker, with its throughput in byte/s, in and out. `source` None: it had no owner."""
+
+    bundle: str
+    source: str | None
+    destination: str
+    throughput: float
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """Broker to weighted usage (fraction) before and after, and the share of the cluster's traffic that moves."""
+
+    before: Mapping[str, float]
+    after: Mapping[str, float]
+    moved_share: float
+
+    @property
+    def before_max_over_mean(self) -> float | None:
+        """The largest usage over the mean before the moves; None where there is no mean."""
+        return max_over_mean(self.before.values())
+
+    @property
+    def after_max_over_mean(self) -> float | None:
+        """The largest usage over the mean after the moves; None where there is no mean."""
+        return max_over_mean(self.after.values())
+
+
+def forecast(usage: Mapping[str, float], throughput: Mapping[str, float], moves: Iterable[Move]) -> Forecast:
+    """A moved bundle takes along the part of its broker's usage that its share of the broker's throughput is.
+
+    `usage` is a fraction per broker, `throughput` byte/s per broker. Brokers are assumed to be equally strong; a
+    bundle from a broker without known throughput moves no usage.
+    """
+    after = dict(usage)
+    moved = 0.0
+    for move in sorted(moves, key=lambda move: move.bundle):
+        moved += move.throughput
+        source = move.source or ""
+        whole = throughput.get(source, 0.0)
+        if source not in usage or move.destination not in usage or whole <= 0.0:
+            continue
+        part = usage[source] * min(move.throughput / whole, 1.0)
+        after[source] -= part
+        after[move.destination] += part
+    total = sum(throughput[broker] for broker in sorted(throughput))
+    return Forecast(dict(usage), after, moved / total if total > 0 else 0.0)
+
+
+def max_over_mean(values: Iterable[float]) -> float | None:
+    """Largest value over the mean; None without values or where all are zero."""
+    found = sorted(values)
+    mean = sum(found) / len(found) if found else 0.0
+    return found[-1] / mean if mean > 0 else None

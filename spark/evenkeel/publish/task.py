@@ -1,0 +1,183 @@
+"""The plan, its commands, and the manifests that make all rows of the cycle visible: written last.
+
+Reads: the decided tables, `broker_load`, `bundle_load`, `broker_reports`, the attempts at this cycle so far, and, where
+commands may go out, `commands`, `outcomes`, `controls` and `approvals`. Writes: `guard_decisions`, `cycles` (`planned`,
+then `closed`), between them `commands` and `outcomes`, and steps of the lease in `controls`. Clusters that are not open
+get a manifest too, with the reason. Skips: an attempt whose plan is on record already is not listed again, only
+completed if a try was killed half-way. A plan that waits for an operator's approval is listed and not closed; to be run
+again once there is an answer. Fails: never for what it finds in the data; where sending met an error that nobody
+foresaw, once all is on record.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from evenkeel.errors import BadInput
+from evenkeel.handover import Handover, Write
+from evenkeel.lake.manifest import append_manifests, file_rows, write_rows, writes_of
+from evenkeel.lake.schemas import TABLES
+from evenkeel.lake.store import Lake
+from evenkeel.model.amounts import amount
+from evenkeel.publish import plan as plan_round
+from evenkeel.publish.dispatch import Sending
+from evenkeel.publish.gate import ACTING, DRY_RUN, circumstances, is_approved, why_withheld
+from evenkeel.publish.manifests import attempt_id, manifest_row, own_writes
+from evenkeel.publish.outbox import Sent, put_out
+from evenkeel.rounds.frames import decide_rounds, round_inputs
+from evenkeel.spark.sql import is_one_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+log = logging.getLogger(__name__)
+MODES = (DRY_RUN, *ACTING)
+Plans = Mapping[str, Mapping[str, Any]]
+
+
+def run(spark: SparkSession, handover: Handover, sending: Sending | None = None) -> Handover:
+    """Puts every cluster's cycle on record, and carries out what may be carried out; `sending` says how."""
+    if handover.run.mode not in MODES:
+        raise BadInput(f"mode {handover.run.mode!r} is not known: it is one of {', '.join(MODES)}")
+    lake = Lake(handover.lake)
+    plans, commands, guarded = _plan(spark, lake, handover)
+    handover = handover.with_writes(guarded)
+    known = _attempts_so_far(spark, lake, handover)
+    rows = {c.cluster: manifest_row(handover, c, plans.get(c.cluster, {}), _now()) for c in handover.cycles}
+    rows = {cluster: _as_recorded(row, known) for cluster, row in rows.items()}
+    unlisted = [row for row in rows.values() if not _has(known, row, "planned")]
+    unclosed = {cluster: row for cluster, row in rows.items() if row["plan_id"] and not _has(known, row, "closed")}
+    # Without a command nothing happens between the two rows of an attempt: one append holds both.
+    idle = [row for cluster, row in unclosed.items() if not plans[cluster]["commands"]]
+    append_manifests(spark, lake, [*unlisted, *(_closed(row, Sent()) for row in idle)])
+    acting = {cluster: row for cluster, row in unclosed.items() if plans[cluster]["commands"]}
+    begun = frozenset(cluster for cluster, row in acting.items() if _has(known, row, "planned"))
+    sent, awaiting = _act(spark, lake, handover, commands, acting, begun, sending)
+    closing = {cluster: row for cluster, row in acting.items() if cluster not in awaiting.keys() | sent.unfinished}
+    if closing and handover.run.mode != DRY_RUN:  # sending takes long enough for a rival to have closed it
+        known = _attempts_so_far(spark, lake, handover)
+    closed = [_closed(row, sent) for row in closing.values() if not _has(known, row, "closed")]
+    append_manifests(spark, lake, closed)
+    for cluster, row in sorted(rows.items()):
+        why = sent.why.get(cluster) or (" waits for approval" if cluster in awaiting else "")
+        log.info("%s at %s: %s%s %s", cluster, row["cycle_at"].isoformat(), row["status"], _why(row), why)
+    if sent.error is not None:
+        raise sent.error
+    waiting = {cluster: {"plan_id": plan, "summary": summary(plans[cluster])} for cluster, plan in awaiting.items()}
+    return replace(handover.with_writes(sent.writes), awaiting=waiting)
+
+
+def summary(plan: Mapping[str, Any]) -> str:
+    """A plan in a sentence, for whoever is to approve it."""
+    held = f", {plan['held']} held back" if plan["held"] else ""
+    text = f"{plan['commands']} commands ({plan['splits']} splits, {plan['unloads']} unloads decided{held})"
+    if plan["moved_traffic_share"]:
+        text += f" that move {amount(plan['moved_traffic_share'], 'fraction')} of the cluster's traffic"
+    before, after = plan["before_max_over_mean"], plan["after_max_over_mean"]
+    if before is not None and after is not None:
+        text += f"; the busiest broker goes from {before:.2f} to {after:.2f} times the mean"
+    return f"{text}."
+
+
+def _plan(spark: SparkSession, lake: Lake, handover: Handover) -> tuple[Plans, DataFrame | None, tuple[Write, ...]]:
+    """Each open cluster's plan row, the commands of all of them, and where what guards said of them is on record.
+
+    The manifest lists the guards' rows with all other decisions, so they are written before it.
+    """
+    if not handover.open_cycles():
+        return {}, None, ()
+    guards = plan_round.GUARD_TABLE
+    inputs = round_inputs(
+        spark, lake, handover, *plan_round.DECIDED_TABLES, "broker_load", "bundle_load", "broker_reports"
+    )
+    types = {"plan": plan_round.plan_type(), **{name: TABLES[name].body_type() for name in ("commands", guards)}}
+    made = decide_rounds(inputs, plan_round.decide, types)
+    plans = {row["cluster"]: row.asDict() for row in made["plan"].collect()}
+    objected = any(plan["guard_rows"] for plan in plans.values())
+    rows = {guards: made[guards]} if objected else {}
+    return plans, made["commands"], lake.append(spark, rows, handover=handover, task="publish")
+
+
+def _attempts_so_far(spark: SparkSession, lake: Lake, handover: Handover) -> list[Mapping[str, Any]]:
+    """Manifest rows of these very cycles, oldest first."""
+    chain = spark.read.format("delta").load(lake.path("cycles"))
+    chain = chain.where(is_one_of((cycle.cluster, cycle.cycle_at) for cycle in handover.cycles))
+    columns = ("cluster", "sequence", "attempt_id", "row_kind", "kind", "status", "reason", "mode", "plan_id")
+    rows = [row.asDict(recursive=True) for row in chain.select(*columns, "writes", "files").collect()]
+    return sorted(rows, key=lambda row: (row["cluster"], row["sequence"]))
+
+
+def _as_recorded(row: dict[str, Any], known: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The row under the attempt that came to the same before, if one did; else as a further attempt."""
+    before = [one for one in known if one["cluster"] == row["cluster"] and one["row_kind"] == "planned"]
+    same = [one for one in before if _outcome(one) == _outcome(row)]
+    if same:
+        log.info("%s: the same plan is on record already; no further attempt", row["cluster"])
+        listed = {"attempt_id": same[-1]["attempt_id"], "kind": same[-1]["kind"]}
+        writes = writes_of(row["cluster"], same[-1]["writes"], same[-1]["files"] or ())
+        return {**row, **listed, "writes": write_rows(writes), "files": file_rows(writes)}
+    if row["kind"] == "live" and any(one["kind"] != "backfill" for one in before):
+        return {**row, "kind": "rerun", "attempt_id": attempt_id({**row, "kind": "rerun"})}
+    return row
+
+
+def _outcome(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    """What an attempt came to; the same plan to be carried out in another mode is another attempt."""
+    return (row["plan_id"], row["mode"]) if row["plan_id"] else (row["status"], row["reason"])
+
+
+def _has(known: Sequence[Mapping[str, Any]], row: Mapping[str, Any], row_kind: str) -> bool:
+    return any(one["attempt_id"] == row["attempt_id"] and one["row_kind"] == row_kind for one in known)
+
+
+def _act(
+    spark: SparkSession,
+    lake: Lake,
+    handover: Handover,
+    commands: DataFrame | None,
+    acting: Mapping[str, Mapping[str, Any]],
+    begun: frozenset[str],
+    sending: Sending | None,
+) -> tuple[Sent, dict[str, str]]:
+    """What came of the clusters' commands, and the plans that wait for an operator's approval: cluster -> plan."""
+    if commands is None or not acting:
+        return Sent(), {}
+    withheld: dict[str, str] = {}
+    awaiting: dict[str, str] = {}
+    if handover.run.mode != DRY_RUN:
+        plans = {cluster: str(row["plan_id"]) for cluster, row in acting.items()}
+        for cluster, around in circumstances(spark, lake, handover, plans, sending, _now()).items():
+            reason = why_withheld(around)
+            if reason is not None:
+                withheld[cluster] = reason
+            elif not is_approved(around):
+                awaiting[cluster] = around.plan_id
+    going = sorted(acting.keys() - awaiting.keys())
+    if not going:
+        return Sent(), awaiting
+    return put_out(spark, lake, handover, commands, going, begun, withheld, sending), awaiting
+
+
+def _closed(row: Mapping[str, Any], sent: Sent) -> dict[str, Any]:
+    """The closing row; a plan of which nothing was sent for a reason is `withheld`."""
+    cluster = str(row["cluster"])
+    own = own_writes(sent.writes, cluster)
+    listed = {"writes": [*row["writes"], *write_rows(own)], "files": file_rows(own, row["files"])}
+    said = {"status": "withheld" if cluster in sent.withheld else "closed", "reason": sent.why.get(cluster)}
+    return {**row, **said, **listed, "row_kind": "closed", "recorded_at": _now()}
+
+
+def _why(row: Mapping[str, Any]) -> str:
+    if row["plan_id"]:
+        counts = f"{row['splits']} splits, {row['unloads']} unloads, {row['refusals']} refused, {row['held']} held back"
+        return f", plan {row['plan_id'][:12]}: {counts}"
+    return f": {row['reason']}"
+
+
+def _now() -> datetime:
+    """The publisher's clock: the only one in a cycle, and no decision rests on it."""
+    return datetime.now(UTC)

@@ -1,0 +1,349 @@
+"""One HTTP request and its whole answer, or why none came. Nothing here raises for what the network does."""
+
+from __future__ import annotations
+
+import logging
+import re
+import socket
+import ssl
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from enum import StrEnum
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import httpx
+
+from evenkeel.pulsar.admin.connection import HIDDEN, Address, AdminConnection
+
+REDIRECTS = frozenset({301, 302, 303, 307, 308})
+
+
+@dataclass(frozen=True, slots=True)
+class Hop:
+    """One hop of a request.
+
+    `broker` is the id of the broker asked, else host:port. `status` 0: no HTTP answer came, or the request was not
+    sent, and `body` says why (`failures`). `at` is the moment of sending, ISO-8601 UTC with milliseconds; `location`
+    the answer's header of that name; `sent` the body that went with the request. A token stands nowhere in it.
+    """
+
+    broker: str
+    method: str
+    path: str
+    status: int
+    at: str
+    elapsed_ms: float
+    location: str | None
+    body: str
+    sent: str | None = None
+
+    @property
+    def is_redirect(self) -> bool:
+        """Whether the broker answered with a redirect."""
+        return self.status in REDIRECTS
+
+    @property
+    def is_good(self) -> bool:
+        """Whether the broker did, or told, what was asked."""
+        return 200 <= self.status < 300
+
+    def as_request(self) -> dict[str, Any]:
+        """The members of a request in a recording; `sent` only where something was sent."""
+        members = {
+            "broker": self.broker,
+            "method": self.method,
+            "path": self.path,
+            "status": self.status,
+            "at": self.at,
+            "elapsed_ms": self.elapsed_ms,
+            "location": self.location,
+            "body": self.body,
+        }
+        return members if self.sent is None else {**members, "sent": self.sent}
+
+
+# Why no HTTP answer came: told in the `body` of a hop with status 0, and read from there.
+
+
+class Failure(StrEnum):
+    """Kinds of failure; the value is what the body of the hop starts with."""
+
+    NO_ADDRESS = "no usable address"
+    UNKNOWN_NAME = "host name not known"
+    REFUSED = "connection refused"
+    UNREACHABLE = "no connection"
+    TLS = "TLS failed"
+    TIMED_OUT = "no answer in time"
+    BROKEN_OFF = "connection broken off"
+    TOO_LARGE = "answer too large"
+    BUSY = "no free connection"
+    NOT_FOLLOWED = "redirect not followed"
+    NOT_SENT = "not sent"
+
+
+NOTHING_SENT = frozenset(
+    {
+        Failure.NO_ADDRESS,
+        Failure.UNKNOWN_NAME,
+        Failure.REFUSED,
+        Failure.UNREACHABLE,
+        Failure.BUSY,
+        Failure.NOT_FOLLOWED,
+        Failure.NOT_SENT,
+    }
+)
+"""The request has certainly not reached the broker. A TLS failure may come after it was sent (TLS 1.3)."""
+
+PASSING = frozenset({Failure.UNKNOWN_NAME, Failure.REFUSED, Failure.UNREACHABLE, Failure.BROKEN_OFF, Failure.BUSY})
+"""May be over a moment later. An answer that took too long is not among them: asking again adds to the load."""
+
+
+def told(failure: Failure, detail: str) -> str:
+    """The body of a hop that failed."""
+    return f"{failure}: {detail}" if detail else str(failure)
+
+
+def failure_in(hop: Hop) -> Failure | None:
+    """Which failure a hop tells of; None where an HTTP answer came, or where another tool recorded the hop."""
+    if hop.status != 0:
+        return None
+    return next((failure for failure in Failure if hop.body.startswith(failure)), None)
+
+
+def failure_of(error: Exception) -> tuple[Failure, str]:
+    """The failure behind an error of the HTTP library, and its detail in one line."""
+    causes = list(_causes(error))
+    if any(isinstance(cause, ssl.SSLError) for cause in causes):
+        return Failure.TLS, _tls_detail(causes)
+    if isinstance(error, httpx.PoolTimeout):
+        return Failure.BUSY, "all connections of this client are in use"
+    if isinstance(error, httpx.ConnectTimeout):
+        return Failure.UNREACHABLE, "nobody answered at this address in time"
+    if isinstance(error, httpx.TimeoutException | TimeoutError):
+        return Failure.TIMED_OUT, ""
+    if isinstance(error, httpx.ConnectError):
+        return _of_connecting(causes)
+    if isinstance(error, httpx.LocalProtocolError | httpx.UnsupportedProtocol | httpx.InvalidURL):
+        return Failure.NO_ADDRESS, _line(error)
+    return Failure.BROKEN_OFF, _line(error)
+
+
+def _of_connecting(causes: list[BaseException]) -> tuple[Failure, str]:
+    for cause in causes:
+        if isinstance(cause, socket.gaierror | UnicodeError):
+            return Failure.UNKNOWN_NAME, _line(cause)
+        if isinstance(cause, ConnectionRefusedError):
+            return Failure.REFUSED, "nobody listens at this address"
+    return Failure.UNREACHABLE, _line(causes[-1])
+
+
+def _tls_detail(causes: list[BaseException]) -> str:
+    for cause in causes:
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            return f"the certificate is refused: {cause.verify_message}"
+    found = next(cause for cause in causes if isinstance(cause, ssl.SSLError))
+    return found.reason.lower().replace("_", " ") if found.reason else _line(found)
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    found: BaseException | None = error
+    while found is not None:
+        yield found
+        found = found.__cause__ or found.__context__
+
+
+def _line(error: BaseException) -> str:
+    lines = (str(error).strip() or type(error).__name__).splitlines()
+    return lines[0][:300]
+
+
+# Names from the cluster in a URL: each segment quoted once, and then left alone.
+
+PREFIX = "/admin/v2"
+# What a path may hold as it is: the signs of RFC 3986 (pchar and /), `?`, and the `%` of what is quoted already.
+_AS_IT_IS = "%/?:@!$&'()*+,;=-._~"
+
+
+def admin_path(*segments: str, **query: str) -> str:
+    """`/admin/v2/…` of plain names: a slash, a quote, `%2F` or a sign of any script in a name survives.
+
+    The colon of a broker id stays as it is, as Pulsar's own clients send it.
+    """
+    path = "/".join([PREFIX, *(_segment(segment) for segment in segments)])
+    if not query:
+        return path
+    return "?".join([path, urlencode(query, safe=":", quote_via=quote)])
+
+
+def _segment(name: str) -> str:
+    # A segment of dots alone would be taken for a folder by whoever stands in between.
+    return name.replace(".", "%2E") if name in (".", "..") else quote(name, safe=":")
+
+
+def request_target(path: str) -> bytes:
+    """The path as it goes over the wire. What is quoted stays; blanks, controls and non-ASCII signs are quoted here."""
+    return quote(path, safe=_AS_IT_IS).encode("ascii")
+
+
+# Secrets that Pulsar itself tells: they are hidden before anything keeps the answer.
+
+_TOLD_BY = tuple(f"{PREFIX}/{part}" for part in ("brokers/configuration", "clusters/", "namespaces/"))
+_NAMES = "password|secret|credential|token|privatekey|parameters|params"
+_MEMBER = re.compile(rf'("[^"\\]*(?:{_NAMES})[^"\\]*"\s*:\s*)"(?:[^"\\]|\\.)+"', re.IGNORECASE)
+
+
+def is_hidden(name: str) -> bool:
+    """Whether a setting of this name may hold a secret."""
+    return re.search(_NAMES, name, re.IGNORECASE) is not None
+
+
+def without_secrets(path: str, body: str) -> str:
+    """The body with the texts of such settings hidden; all else stays as it came."""
+    return _MEMBER.sub(rf'\1"{HIDDEN}"', body) if path.startswith(_TOLD_BY) else body
+
+
+CONNECT_SECONDS = 5.0
+MOST_BYTES = 512 * 1024 * 1024
+# Longer than a client pauses between the requests of one snapshot, shorter than Jetty's idle limit (30 s and more).
+_KEPT_SECONDS = 15.0
+
+# At DEBUG it prints the headers of answers, and a server may echo there what it was sent.
+logging.getLogger("httpcore").setLevel(logging.INFO)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is asked, wherever it goes."""
+
+    method: str
+    path: str
+    body: str | None
+
+    @property
+    def is_reading(self) -> bool:
+        """Whether the request changes nothing at the broker."""
+        return self.method == "GET"
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A hop, why it failed where no answer came, and for how long the server asks to be left alone."""
+
+    hop: Hop
+    failure: Failure | None = None
+    retry_after_s: float | None = None
+
+
+class _OutOfTime(Exception):
+    """The answer did not end in time, though it went on coming."""
+
+
+class _TooLarge(Exception):
+    """The answer is larger than any that Pulsar gives."""
+
+
+class Wire:
+    """Sends requests over kept connections; thread-safe.
+
+    Proxies, cookies and credentials of the environment are left out: a broker is asked directly or not at all. Answers
+    are asked for unpacked, since packing costs the brokers more than the network.
+    """
+
+    def __init__(self, connection: AdminConnection, most_connections: int) -> None:
+        self._token = connection.token
+        self._transport = httpx.HTTPTransport(
+            verify=connection.tls(),
+            trust_env=False,
+            limits=httpx.Limits(
+                max_connections=most_connections,
+                max_keepalive_connections=most_connections,
+                keepalive_expiry=_KEPT_SECONDS,
+            ),
+        )
+
+    def send(self, question: Question, address: Address, broker: str, deadline: float) -> Reply:
+        """Sends the question to the address and reads the answer until `deadline` (`time.monotonic`)."""
+        at, begin = datetime.now(UTC), time.perf_counter()
+        status, location, retry_after = 0, None, None
+        failure: Failure | None = None
+        try:
+            response = self._transport.handle_request(self._request(question, address, deadline))
+            try:
+                text = _text_of(response, deadline)
+            finally:
+                response.close()
+            status, location = response.status_code, response.headers.get("location")
+            retry_after = _seconds(response.headers.get("retry-after"))
+        except (_OutOfTime, _TooLarge) as error:
+            failure = Failure.TIMED_OUT if isinstance(error, _OutOfTime) else Failure.TOO_LARGE
+            text = told(failure, str(error))
+        except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError, ValueError) as error:
+            failure, detail = failure_of(error)
+            text = told(failure, detail)
+        elapsed = round((time.perf_counter() - begin) * 1000, 1)
+        hop = Hop(
+            broker=broker,
+            method=question.method,
+            path=question.path,
+            status=status,
+            at=moment(at),
+            elapsed_ms=elapsed,
+            location=self._hidden(location) if location is not None else None,
+            body=without_secrets(question.path, self._hidden(text)),
+            sent=question.body,
+        )
+        return Reply(hop, failure, retry_after)
+
+    def close(self) -> None:
+        """Closes the kept connections."""
+        self._transport.close()
+
+    def _request(self, question: Question, address: Address, deadline: float) -> httpx.Request:
+        headers = {"Accept-Encoding": "identity", "User-Agent": "evenkeel"}
+        if self._token is not None:
+            headers["Authorization"] = f"Bearer {self._token.reveal()}"
+        content = None
+        if question.body is not None:
+            headers["Content-Type"], content = "application/json", question.body.encode("utf-8", "surrogatepass")
+        left = max(deadline - time.monotonic(), 0.001)
+        limits = {"connect": min(CONNECT_SECONDS, left), "read": left, "write": left, "pool": left}
+        url = httpx.URL(scheme=address.scheme, host=address.host, port=address.port, path="/")
+        # As the target the path goes over the wire as it is: the library would quote and shorten it by its own rules.
+        extensions = {"timeout": limits, "target": request_target(address.prefix + question.path)}
+        return httpx.Request(question.method, url, headers=headers, content=content, extensions=extensions)
+
+    def _hidden(self, text: str) -> str:
+        return text if self._token is None else self._token.hide_in(text)
+
+
+def moment(at: datetime) -> str:
+    """ISO-8601 UTC with milliseconds, as times stand in a recording."""
+    return at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _text_of(response: httpx.Response, deadline: float) -> str:
+    body = bytearray()
+    for chunk in response.iter_bytes():
+        body += chunk
+        if len(body) > MOST_BYTES:
+            raise _TooLarge(f"more than {MOST_BYTES // 2**20} MiB")
+        if time.monotonic() > deadline:
+            raise _OutOfTime(f"it breaks off after {len(body)} bytes")
+    return body.decode("utf-8", "replace")
+
+
+def _seconds(text: str | None) -> float | None:
+    """Seconds of a Retry-After header, which gives seconds or a date."""
+    if text is None:
+        return None
+    if text.strip().isdigit():
+        return float(text)
+    try:
+        then = parsedate_to_datetime(text)
+    except ValueError:
+        return None
+    return max(0.0, (then.astimezone(UTC) - datetime.now(UTC)).total_seconds())

@@ -1,0 +1,324 @@
+"""What each broker said of itself: rows of `broker_reports`, and how far each answered.
+
+A broker is `reported` (its figures are known), `no_answer` (nothing came, or an error, or a page that is no JSON),
+`not_ready` (an extensible broker that says it owns nothing: its web port is up before its load manager, and a ready one
+owns at least its heartbeat bundle) or `unreadable` (text that breaks off). Figures of any but a reported broker are
+NULL, never 0.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from evenkeel.pulsar.answers import Answer, Kind, Members, Reading, Rejection, owned_by, read_text
+from evenkeel.pulsar.snapshot import (
+    CLASSES,
+    EXTENSIBLE,
+    MODULAR,
+    UNKNOWN,
+    Row,
+    View,
+    manager_of_class,
+    refuses_load_reports,
+)
+
+TABLE = "broker_reports"
+REPORTED = "reported"
+NO_ANSWER = "no_answer"
+NOT_READY = "not_ready"
+UNREADABLE = "unreadable"
+
+DUPLICATED_BROKER = "duplicated_broker"
+
+# A dead broker has no answer to anything: these are asked of the broker itself.
+_ASKED_OF_IT = (Kind.LOAD_REPORT, Kind.TOPIC_FIGURES, Kind.METRICS, Kind.VERSION)
+
+
+@dataclass(frozen=True, slots=True)
+class Broker:
+    """One broker as it showed itself. `owned` and `report` are None where they did not come or say nothing certain."""
+
+    name: str
+    manager: str
+    state: str
+    row: Row
+    owned: dict[str, Any] | None
+    report: dict[str, Any] | None
+
+
+def brokers_answer(view: View) -> Answer | None:
+    """The answer with the list of available brokers, asked for with or without the cluster's name."""
+    return view.own.about(Kind.BROKERS) or view.own.about(Kind.BROKERS, view.cluster)
+
+
+def listed_brokers(view: View) -> list[str] | None:
+    """The available brokers, sorted, each once; None where the list did not come. Repeated names are set aside."""
+    answer = brokers_answer(view)
+    reading = view.json(answer, list, "cluster_policies")
+    if not reading.is_read:
+        return None
+    names = [name for name in reading.value if isinstance(name, str) and name]
+    for name in sorted({name for name in names if names.count(name) > 1}):
+        view.rejections.append(_twice(name, names.count(name)))
+    for odd in [name for name in reading.value if not isinstance(name, str) or not name]:
+        view.rejections.append(_no_name(odd))
+    return sorted(set(names))
+
+
+def leader_of(view: View) -> str | None:
+    """The leader's broker id; a broker that died goes on being named until its metadata session ends."""
+    reading = view.json(view.own.about(Kind.LEADER), dict, "cluster_policies", nothing_at=(404,))
+    leader = reading.value.get("brokerId") if reading.is_read else None
+    return leader if isinstance(leader, str) and leader else None
+
+
+def brokers_of(view: View) -> list[Broker]:
+    """All brokers that are listed, named as leader or were asked for their figures, by name."""
+    listed, leader = listed_brokers(view), leader_of(view)
+    names = set(listed or ()) | ({leader} if leader else set())
+    names |= {name for kind in (Kind.LOAD_REPORT, Kind.TOPIC_FIGURES) for name, _ in view.own.each(kind)}
+    return [_broker(view, name, name in (listed or ()), name == leader) for name in sorted(names)]
+
+
+def _broker(view: View, name: str, is_listed: bool, is_leader: bool) -> Broker:
+    manager = _manager(view, name)
+    owned, figures = _owned(view, name), _topic_figures_came(view, name)
+    reading, figures_of_it, report = _figures(view, name, manager)
+    state, reason = _state(reading)
+    if state == REPORTED and manager == EXTENSIBLE:
+        state, reason = _readiness(owned, figures_of_it)
+    certain = state == REPORTED
+    version = read_text(view.own.about(Kind.VERSION, name))
+    row: Row = {
+        **(figures_of_it if certain else {}),
+        "broker": name,
+        "state": state,
+        "state_reason": reason,
+        "is_listed": is_listed,
+        "is_leader": is_leader,
+        "manager": manager,
+        "asked_at": _asked_at(view, name),
+        "has_topic_figures": figures and state != NOT_READY,
+        "owned_bundles": len(owned.value) if owned.is_read and state != NOT_READY else None,
+    }
+    if certain and manager == EXTENSIBLE:
+        row["load_manager_class"] = CLASSES[EXTENSIBLE]  # it answers no report that would name it
+    if version.is_read:
+        row["pulsar_version"] = version.value.strip()
+    return Broker(name, manager, state, row, _if(owned, state != NOT_READY), report if certain else None)
+
+
+def _figures(view: View, name: str, manager: str) -> tuple[Reading, Row, dict[str, Any] | None]:
+    """The answer that the broker's state rests on, the figures in it, and the modular manager's report."""
+    if manager == EXTENSIBLE:
+        reading = view.json(view.own.about(Kind.METRICS, name), list, TABLE)
+        row = metrics_figures(reading.value, TABLE, name, view.rejections) if reading.is_read else {}
+        return reading, row, None
+    reading = view.json(view.own.about(Kind.LOAD_REPORT, name), dict, TABLE)
+    if not reading.is_read:
+        return reading, {}, None
+    return reading, report_figures(reading.value, TABLE, name, view.rejections), reading.value
+
+
+def _state(reading: Reading) -> tuple[str, str | None]:
+    if reading.is_read:
+        return REPORTED, None
+    return (UNREADABLE if reading.outcome == "unreadable" else NO_ANSWER), reading.reason or "it said nothing"
+
+
+def _readiness(owned: Reading, figures: Row) -> tuple[str, str | None]:
+    if owned.is_read and not owned.value:
+        return NOT_READY, "it says that it owns no bundle, not even its heartbeat's: its load manager is not ready"
+    if figures.get("resource_origin") is None:
+        return NOT_READY, "its metrics hold no load-balancing figures: its load manager is not ready"
+    return REPORTED, None
+
+
+def _manager(view: View, name: str) -> str:
+    """By its load report, else by how it refuses one, else by its configuration, the snapshot's or an earlier one."""
+    report = view.own.about(Kind.LOAD_REPORT, name)
+    if refuses_load_reports(report):
+        return EXTENSIBLE
+    if report is not None and report.status == 200:
+        named = manager_of_class(_member(report.body, "loadManagerClassName"))
+        if named != UNKNOWN:
+            return named
+    for configuration in (view.own.about(Kind.CONFIGURATION, name), view.lent.about(Kind.CONFIGURATION, name)):
+        if configuration is not None and configuration.status == 200:
+            named = manager_of_class(_member(configuration.body, "loadManagerClassName"))
+            if named != UNKNOWN:
+                return named
+    # Only the modular manager answers with a report at all.
+    return MODULAR if report is not None and report.status == 200 and _member(report.body, "lastStats") else UNKNOWN
+
+
+def _owned(view: View, name: str) -> Reading:
+    return view.json(view.own.about(Kind.OWNED, owned_by(view.cluster, name)), dict, "bundle_ownership")
+
+
+def _topic_figures_came(view: View, name: str) -> bool:
+    """Whether topic figures came at all; whether they can be read turns out where Spark reads them."""
+    answer = view.own.about(Kind.TOPIC_FIGURES, name)
+    if answer is not None and answer.status == 200:
+        return True
+    view.json(answer, dict, "topic_stats")
+    return False
+
+
+def _asked_at(view: View, name: str) -> Any:
+    answers = [view.own.about(kind, name) for kind in _ASKED_OF_IT]
+    return min((answer.at for answer in answers if answer is not None and answer.at is not None), default=None)
+
+
+def _member(body: str | None, name: str) -> object:
+    try:
+        value = json.loads(body or "")
+    except (ValueError, RecursionError):
+        return None
+    return value.get(name) if isinstance(value, dict) else None
+
+
+def _if(reading: Reading, certain: bool) -> dict[str, Any] | None:
+    return reading.value if reading.is_read and certain else None
+
+
+def _twice(name: str, times: int) -> Rejection:
+    return Rejection(
+        "cluster_policies",
+        f"list of brokers: {name}",
+        DUPLICATED_BROKER,
+        f"{name} stands {times} times in the list of available brokers; it counts once",
+        name,
+    )
+
+
+def _no_name(odd: object) -> Rejection:
+    text = json.dumps(odd, ensure_ascii=False)[:2_000]
+    return Rejection(
+        "cluster_policies",
+        "list of brokers",
+        "unreadable_name",
+        f"{text[:60]} in the list of available brokers is no broker id; it is left out",
+        text,
+    )
+
+
+# `/broker-stats/load-report`: the modular manager's `LocalBrokerData` of the broker asked, computed when asked.
+
+_RESOURCES = {
+    "cpu": "cpu",
+    "memory": "memory",
+    "direct_memory": "directMemory",
+    "bandwidth_in": "bandwidthIn",
+    "bandwidth_out": "bandwidthOut",
+}
+
+
+def report_figures(body: dict[str, Any], table: str, place: str, rejections: list[Rejection]) -> Row:
+    """Columns of broker_reports; what has none is in `rest`, but for the bundles' figures (bundle_ownership)."""
+    report = Members(body, table, f"{place} load-report", rejections)
+    report.used.add("lastStats")
+    figures: Row = {
+        "load_manager_class": report.text("loadManagerClassName"),
+        "report_at": report.moment("lastUpdate"),
+        "started_at": report.moment("startTimestamp"),
+        "resource_origin": "load_report",
+        **rates(report),
+        "topics": report.count("numTopics"),
+        "consumers": report.count("numConsumers"),
+        "producers": report.count("numProducers"),
+        "bundles": report.names("bundles"),
+        "persistent_topics_enabled": report.flag("persistentTopicsEnabled"),
+        "non_persistent_topics_enabled": report.flag("nonPersistentTopicsEnabled"),
+        "pulsar_version": report.text("brokerVersionString"),
+    }
+    for column, name in _RESOURCES.items():
+        pair = report.inside(name)
+        figures |= {f"{column}_usage": pair.number("usage"), f"{column}_limit": pair.number("limit")}
+    return figures | {"rest": report.rest()}
+
+
+def bundle_figures(stats: Members) -> Row:
+    """Columns of bundle_ownership from one bundle's `NamespaceBundleStats`."""
+    return {
+        **rates(stats),
+        "topics": stats.count("topics"),
+        "consumers": stats.count("consumerCount"),
+        "producers": stats.count("producerCount"),
+        "cache_size": stats.count("cacheSize"),
+    }
+
+
+def rates(members: Members) -> Row:
+    """msg/s and byte/s, in and out."""
+    return {
+        "msg_rate_in": members.number("msgRateIn"),
+        "msg_rate_out": members.number("msgRateOut"),
+        "msg_throughput_in": members.number("msgThroughputIn"),
+        "msg_throughput_out": members.number("msgThroughputOut"),
+    }
+
+
+# `/broker-stats/metrics`: usage in percent, and the broker's own sums of rates.
+
+PERCENT_LIMIT = 100.0
+
+_USAGE = {
+    "cpu": "brk_lb_cpu_usage",
+    "memory": "brk_lb_memory_usage",
+    "direct_memory": "brk_lb_directMemory_usage",
+    "bandwidth_in": "brk_lb_bandwidth_in_usage",
+    "bandwidth_out": "brk_lb_bandwidth_out_usage",
+}
+_RATES = {
+    "msg_rate_in": "brk_in_rate",
+    "msg_rate_out": "brk_out_rate",
+    "msg_throughput_in": "brk_in_tp_rate",
+    "msg_throughput_out": "brk_out_tp_rate",
+}
+_COUNTS = {"consumers": "brk_no_of_consumers", "producers": "brk_no_of_producers"}
+
+
+def metrics_figures(entries: list[Any], table: str, place: str, rejections: list[Rejection]) -> Row:
+    """Usage (percent, limit 100), `weighted_max_ema`, rates and counts of one broker, as columns of broker_reports."""
+    figures: Row = {"resource_origin": None, "weighted_max_ema": None}
+    namespaces: list[Members] = []
+    for metrics, dimensions in _entries(entries):
+        members = Members(metrics, table, f"{place} metrics", rejections)
+        if "namespace" in dimensions and "brk_in_rate" in metrics:
+            namespaces.append(members)
+        elif dimensions.get("metric") == "loadBalancing":
+            figures |= _load_balancing(members, metrics, dimensions.get("feature"))
+    return figures | _sums(namespaces)
+
+
+def _load_balancing(members: Members, metrics: dict[str, Any], feature: object) -> Row:
+    if feature == "max_ema":
+        return {"weighted_max_ema": members.number("brk_lb_resource_usage")}
+    if feature is not None or "brk_lb_cpu_usage" not in metrics:
+        return {}
+    found: Row = {"resource_origin": "metrics_percent"}
+    for column, name in _USAGE.items():
+        usage = members.number(name)
+        found |= {f"{column}_usage": usage, f"{column}_limit": None if usage is None else PERCENT_LIMIT}
+    return found
+
+
+def _sums(namespaces: list[Members]) -> Row:
+    """Sums over the namespaces; unknown where one of them is, or where none is listed."""
+    rates = {column: _sum(each.number(name) for each in namespaces) for column, name in _RATES.items()}
+    counts = {column: _sum(each.count(name) for each in namespaces) for column, name in _COUNTS.items()}
+    return rates | counts
+
+
+def _sum(values: Iterable[Any]) -> Any:
+    found = list(values)
+    return sum(sorted(found)) if found and None not in found else None
+
+
+def _entries(entries: list[Any]) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    pairs = [(entry.get("metrics"), entry.get("dimensions")) for entry in entries if isinstance(entry, dict)]
+    return [(m, d) for m, d in pairs if isinstance(m, dict) and isinstance(d, dict)]

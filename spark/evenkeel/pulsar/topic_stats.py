@@ -1,0 +1,164 @@
+"""`/broker-stats/topics` and topic lists as rows of Spark: one per topic and broker that shows it.
+
+The answer nests namespace, range, domain and topic; the last level is the topic's own object. All of it is Spark SQL:
+there may be millions of topics. The object's text is kept whole (written anew by the JSON reader: same members and
+values, without the blanks).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from evenkeel.pulsar.answers import HTML_PAGE, RECORD_CHARACTERS, UNREADABLE_JSON
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+LOADED = "loaded"
+LISTED = "listed"
+UNREADABLE_TOPIC = "unreadable_topic"
+
+_ANSWER_TYPE = "map<string, map<string, map<string, map<string, string>>>>"
+_UNREAD = "_unread"
+# Of a consumer nothing is needed but that it is there.
+_SUBSCRIPTIONS = "map<string, struct<msgBacklog: bigint, consumers: array<struct<consumerName: string>>>>"
+_FIGURES = {
+    "msg_rate_in": ("msgRateIn", "double"),
+    "msg_rate_out": ("msgRateOut", "double"),
+    "msg_throughput_in": ("msgThroughputIn", "double"),
+    "msg_throughput_out": ("msgThroughputOut", "double"),
+    "producers": ("producerCount", "bigint"),
+    "storage_size": ("storageSize", "bigint"),
+    "backlog_size": ("backlogSize", "bigint"),
+}
+_SUMS = {"consumers": "bigint", "subscriptions": "bigint", "msg_backlog": "bigint"}
+_TOPIC_TYPE = ", ".join(
+    [
+        *(f"{member} {kind}" for member, kind in _FIGURES.values()),
+        f"subscriptions {_SUBSCRIPTIONS}",
+        f"{_UNREAD} string",
+    ]
+)
+_TOPIC_NAME = r"^(persistent|non-persistent)://([^/]+/[^/]+(?:/[^/]+)?)/[^/]+$"
+
+
+def loaded_topics(answers: DataFrame) -> DataFrame:
+    """Answers (cluster, cycle_at, n, broker, path, body) → topics with their figures, and what cannot be read.
+
+    Columns: cluster, cycle_at, n, broker, path; topic, namespace, domain, bundle_range, the figures and `rest`; and
+    `refused`, the rule that refuses the row: then `rest` is the record, and without a topic it is the whole answer that
+    cannot be read. A figure that is missing is NULL; NaN and negative ones are kept.
+    """
+    keys = ["cluster", "cycle_at", "n", "broker", "path"]
+    read = answers.select(*keys, "body", F.from_json("body", _ANSWER_TYPE).alias("namespaces"))
+    refused_body = F.when(
+        F.col("namespaces").isNull(), F.substring(F.coalesce("body", F.lit("")), 1, RECORD_CHARACTERS)
+    )
+    level = read.select(
+        *keys, refused_body.alias("refused_body"), F.explode_outer("namespaces").alias("namespace", "ranges")
+    )
+    keys = [*keys, "refused_body", "namespace"]
+    level = level.select(*keys, F.explode_outer("ranges").alias("bundle_range", "domains"))
+    keys = [*keys, "bundle_range"]
+    level = level.select(*keys, F.explode_outer("domains").alias("domain", "topics"))
+    keys = [*keys, "domain"]
+    topics = level.select(*keys, F.explode_outer("topics").alias("topic", "rest"))
+    topics = topics.where(F.col("topic").isNotNull() | F.col("refused_body").isNotNull())
+    figures = F.from_json("rest", _TOPIC_TYPE, {"columnNameOfCorruptRecord": _UNREAD}).alias("figures")
+    return _topic_rows(topics.select("*", figures))
+
+
+def listed_topics(answers: DataFrame) -> DataFrame:
+    """Topic lists (cluster, cycle_at, n, broker, path, body) → cluster, cycle_at, topic, namespace, domain, `refused`…
+
+    As in `loaded_topics`, `refused` rows hold in `rest` what cannot be read: a whole list, or a name in it.
+    """
+    keys = ["cluster", "cycle_at", "n", "broker", "path"]
+    read = answers.select(*keys, "body", F.from_json("body", "array<string>").alias("topics"))
+    refused_body = F.when(F.col("topics").isNull(), F.substring(F.coalesce("body", F.lit("")), 1, RECORD_CHARACTERS))
+    names = read.select(*keys, refused_body.alias("refused_body"), F.explode_outer("topics").alias("topic"))
+    # An empty list leaves one row without a topic, and so does a null in a list.
+    names = names.where(F.col("topic").isNotNull() | F.col("refused_body").isNotNull())
+    is_name = F.col("topic").rlike(_TOPIC_NAME)
+    refused = F.when(F.col("refused_body").isNotNull(), _rule_of("refused_body")).when(
+        ~is_name, F.lit(UNREADABLE_TOPIC)
+    )
+    return names.select(
+        *keys,
+        "topic",
+        F.regexp_extract("topic", _TOPIC_NAME, 2).alias("namespace"),
+        F.regexp_extract("topic", _TOPIC_NAME, 1).alias("domain"),
+        refused.alias("refused"),
+        F.coalesce("refused_body", "topic").alias("rest"),
+    )
+
+
+def sightings(loaded: DataFrame, listed: DataFrame | None) -> DataFrame:
+    """Topics that are not simply loaded on one broker: cluster, topic, `brokers` that show it (0: only listed)."""
+    seen = loaded.where("refused is null").select("cluster", "topic", F.lit(1).alias("shown"))
+    if listed is not None:
+        seen = seen.unionByName(listed.where("refused is null").select("cluster", "topic", F.lit(0).alias("shown")))
+    odd = seen.groupBy("cluster", "topic").agg(F.sum("shown").alias("shown")).where("shown <> 1")
+    # Counted by broker only where it shows more than once: that is rare, and a broker may name a topic twice.
+    doubled = loaded.where("refused is null").join(
+        F.broadcast(odd.where("shown > 1")), ["cluster", "topic"], "left_semi"
+    )
+    counted = doubled.groupBy("cluster", "topic").agg(F.count_distinct("broker").cast("int").alias("brokers"))
+    return odd.where("shown = 0").select("cluster", "topic", F.lit(0).alias("brokers")).unionByName(counted)
+
+
+def topic_stats(loaded: DataFrame, listed: DataFrame | None, odd: DataFrame) -> DataFrame:
+    """Rows of `topic_stats` from loaded and listed topics and their sightings (`odd`, few rows)."""
+    shown = loaded.where("refused is null").join(F.broadcast(odd.where("brokers > 0")), ["cluster", "topic"], "left")
+    rows = shown.select(*_columns(F.lit(LOADED), F.col("broker"), F.coalesce("brokers", F.lit(1)), loaded.columns))
+    if listed is None:
+        return rows
+    unseen = odd.where("brokers = 0").select("cluster", "topic")
+    only = listed.where("refused is null").join(unseen, ["cluster", "topic"], "left_semi")
+    only = only.dropDuplicates(["cluster", "topic"]).drop("broker", "rest")
+    return rows.unionByName(only.select(*_columns(F.lit(LISTED), F.lit(None).cast("string"), F.lit(0), only.columns)))
+
+
+def _topic_rows(topics: DataFrame) -> DataFrame:
+    whole = F.col("refused_body").isNotNull()
+    leaf = F.col("rest").isNull() | F.col(f"figures.{_UNREAD}").isNotNull()
+    refused = F.when(whole, _rule_of("refused_body")).when(leaf, F.lit(UNREADABLE_TOPIC))
+    columns = [F.col(f"figures.{member}").alias(column) for column, (member, _) in _FIGURES.items()]
+    subscriptions = F.map_values("figures.subscriptions")
+    return topics.select(
+        *("cluster", "cycle_at", "n", "broker", "path", "topic", "namespace", "domain", "bundle_range"),
+        *columns,
+        _sum(subscriptions, lambda subscription: F.size(subscription["consumers"])).alias("consumers"),
+        F.size(subscriptions).cast("bigint").alias("subscriptions"),
+        _sum(subscriptions, lambda subscription: subscription["msgBacklog"]).alias("msg_backlog"),
+        refused.alias("refused"),
+        F.coalesce("refused_body", "rest").alias("rest"),
+    )
+
+
+def _sum(items: Column, figure) -> Column:  # type: ignore[no-untyped-def]
+    """The sum over an array; NULL where the array or one of its figures is not known."""
+    return F.aggregate(items, F.lit(0).cast("bigint"), lambda total, item: total + figure(item))
+
+
+def _rule_of(text: str) -> Column:
+    return F.when(F.ltrim(text).startswith("<"), F.lit(HTML_PAGE)).otherwise(F.lit(UNREADABLE_JSON))
+
+
+def _columns(observation: Column, broker: Column, seen_on: Column, known: list[str]) -> list[Column]:
+    def column(name: str, kind: str) -> Column:
+        return (F.col(name) if name in known else F.lit(None).cast(kind)).alias(name)
+
+    return [
+        *(F.col(name) for name in ("cluster", "cycle_at", "topic", "namespace", "domain")),
+        F.crc32(F.col("topic").cast("binary")).alias("hash"),
+        observation.alias("observation"),
+        broker.alias("broker"),
+        seen_on.cast("int").alias("seen_on"),
+        column("bundle_range", "string"),
+        *(column(name, kind) for name, (_, kind) in _FIGURES.items()),
+        *(column(name, kind) for name, kind in _SUMS.items()),
+        column("rest", "string"),
+    ]

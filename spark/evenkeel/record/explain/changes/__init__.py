@@ -1,0 +1,67 @@
+"""What would have changed an answer, for rules whose numbers say so for certain.
+
+Every statement is about one figure with all others as they were, and is true of the deciding code: a property test
+decides again with the figure changed. Where a rule's numbers do not settle it, nothing is said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from evenkeel.record.explain.changes import guards, placements, splits
+from evenkeel.record.explain.changes import shedding as brokers
+from evenkeel.record.explain.changes import shedding as bundles
+from evenkeel.record.explain.changes import shedding as transfers
+from evenkeel.record.explain.changes.change import Around, Change, Row
+
+__all__ = ["SETTINGS", "Around", "Change", "changes_of"]
+
+SETTINGS = (*splits.SETTINGS, *placements.SETTINGS)
+"""The settings that statements rest on, beside the rows themselves."""
+
+_Rule = Callable[[Row, Around], list[Change]]
+
+_UNLOADS: Mapping[tuple[str, str], _Rule] = {
+    ("kept", "below_threshold"): brokers.by_threshold,
+    ("unload", "above_threshold"): brokers.by_threshold,
+    ("refused", "below_minimum_throughput"): brokers.too_little,
+    ("kept", "rate_difference_within"): brokers.by_difference,
+    ("kept", "throughput_difference_within"): brokers.by_difference,
+    ("unload", "rate_difference_exceeded"): brokers.by_difference,
+    ("unload", "throughput_difference_exceeded"): brokers.by_difference,
+    ("kept", "not_the_busiest"): brokers.busiest,
+    ("kept", "difference_below_low_threshold"): brokers.outermost_pair,
+    ("kept", "too_few_hits"): brokers.more_rounds,
+    ("refused", "hit_count"): brokers.more_rounds,
+    ("skipped", "not_due"): brokers.later,
+    ("kept", "evenly_loaded"): transfers.more_uneven,
+    ("unload", "std_over_target"): transfers.more_even,
+    ("unload", "heaviest_first"): bundles.taken,
+    ("kept", "wanted_reached"): bundles.left,
+}
+_SPLITS: Mapping[tuple[str, str], _Rule] = {
+    ("split", "topics_over_limit"): splits.over_limit,
+    ("split", "sessions_over_limit"): splits.over_limit,
+    ("split", "rate_over_limit"): splits.over_limit,
+    ("split", "throughput_over_limit"): splits.over_limit,
+    ("kept", "below_limits"): splits.below_limits,
+    ("refused", "maximum_bundles"): splits.too_many_bundles,
+    ("skipped", "too_few_topics"): splits.too_few_topics,
+    ("kept", "over_limit_too_briefly"): brokers.more_rounds,
+}
+_PLACEMENTS: Mapping[tuple[str, str], _Rule] = {
+    ("placed", "least_long_term_rate"): placements.by_rate,
+    ("kept", "already_best"): placements.by_rate,
+    ("placed", "below_mean_usage"): placements.by_usage,
+    ("placed", "near_mean_usage"): placements.by_usage,
+}
+_TABLES = {"unload_decisions": _UNLOADS, "split_decisions": _SPLITS, "placement_decisions": _PLACEMENTS}
+
+
+def changes_of(table: str, row: Row, around: Around) -> list[Change]:
+    """What would have changed what the row says, the nearest first where several brokers are concerned."""
+    if table == "guard_decisions":
+        return guards.of_guard(row, around)
+    found = _TABLES[table].get((row["outcome"], row["rule"]))
+    changes = [] if found is None else found(row, around)
+    return [*changes, *placements.without_groups(row)] if table == "placement_decisions" else changes

@@ -1,0 +1,129 @@
+"""What would have sent a bundle to another broker."""
+
+from __future__ import annotations
+
+from evenkeel.record.explain.changes.change import Around, Change, Row, at_least
+
+DIFFERENCE = "loadBalancerAverageResourceUsageDifferenceThresholdPercentage"
+SETTINGS = (DIFFERENCE,)
+# The nearest to being chosen; a cluster may have a thousand.
+MOST_LOSERS = 5
+
+
+def by_rate(row: Row, around: Around) -> list[Change]:
+    """LeastLongTermMessageRate: the candidate with the least long-term rate, the first by name of equal ones."""
+    if row["rule"] == "already_best" and row["strategy"] != "LeastLongTermMessageRate":
+        return []
+    scores = _scores(row)
+    chosen = row["best"][0] if row["best"] else None
+    if chosen is None or chosen not in scores:
+        return []
+    return [*_of_chosen(row, chosen, scores), *_of_losers(row, chosen, scores)]
+
+
+def _of_chosen(row: Row, chosen: str, scores: dict[str, float]) -> list[Change]:
+    others = {broker: score for broker, score in scores.items() if broker != chosen}
+    if not others:
+        return []
+    runner_up = min(others, key=lambda broker: (others[broker], broker))
+    gap = others[runner_up] - scores[chosen]
+    more = f"over {at_least(gap, 'msg/s').text} more" if gap > 0 else "any more"
+    return [
+        Change(
+            subject=chosen,
+            figure="long-term rate",
+            measured=scores[chosen],
+            needed=others[runner_up],
+            unit="msg/s",
+            is_strict=True,
+            effect=f"{runner_up} would have been chosen",
+            sentence=f"Had {chosen} carried {more} in the long term, {runner_up} would have been chosen.",
+        )
+    ]
+
+
+def _of_losers(row: Row, chosen: str, scores: dict[str, float]) -> list[Change]:
+    best = scores[chosen]
+    if best <= 0:
+        return []
+    losers = sorted((score, broker) for broker, score in scores.items() if broker != chosen)[:MOST_LOSERS]
+    return [
+        Change(
+            subject=broker,
+            figure="long-term rate",
+            measured=score,
+            needed=best,
+            unit="msg/s",
+            is_strict=True,
+            effect="it would have been chosen",
+            is_more=False,
+            sentence=f"Had {broker} carried {_less(score - best)} in the long term, it would have been chosen.",
+        )
+        for score, broker in losers
+    ]
+
+
+def _less(gap: float) -> str:
+    return f"over {at_least(gap, 'msg/s').text} less" if gap > 0 else "any less"
+
+
+def without_groups(row: Row) -> list[Change]:
+    """What anti-affinity groups changed stands in the row: placement was decided without them as well."""
+    other = row["without_anti_affinity"]
+    if not row["changed_by_anti_affinity"] or other is None:
+        return []
+    return [
+        Change(
+            subject=row["subject"],
+            figure="anti-affinity groups",
+            measured=None,
+            needed=None,
+            unit="",
+            is_strict=False,
+            effect=f"{other} would have been chosen",
+            sentence=f"Without anti-affinity groups, {other} would have been chosen.",
+            is_more=False,
+        )
+    ]
+
+
+def by_usage(row: Row, around: Around) -> list[Change]:
+    """LeastResourceUsageWithWeight: candidates whose average usage is below their mean by a difference.
+
+    A candidate is a part of the mean: less busy by x, it is below the mean by x less x/n.
+    """
+    scores, mean = _scores(row), row["numbers"].get("mean_usage")
+    difference = around.settings.get(DIFFERENCE)
+    if mean is None or difference is None or len(scores) < 2 or len(scores) != row["numbers"].get("candidates"):
+        return []
+    good = set(row["best"]) if row["rule"] == "below_mean_usage" else set()
+    number = len(scores)
+    made = []
+    for broker, usage in sorted(scores.items(), key=lambda pair: (pair[1], pair[0])):
+        distance = (usage + float(difference) / 100.0 - mean) * number / (number - 1)
+        if broker in good or distance < 0 or distance > usage:
+            continue
+        amount = at_least(distance, "fraction").text
+        made.append(
+            Change(
+                subject=broker,
+                figure="average usage",
+                measured=usage,
+                needed=usage - distance,
+                unit="fraction",
+                is_strict=False,
+                effect="it would have been well below the mean",
+                is_more=False,
+                sentence=f"Had {broker} been {amount} less busy on average, it would have been well below the mean.",
+            )
+        )
+    return made[:MOST_LOSERS]
+
+
+def _scores(row: Row) -> dict[str, float]:
+    """Of the candidates that stayed and measure something."""
+    return {
+        candidate["broker"]: candidate["score"]
+        for candidate in row["candidates"]
+        if candidate["removed_by"] is None and candidate["score"] is not None
+    }

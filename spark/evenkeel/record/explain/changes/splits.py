@@ -1,0 +1,156 @@
+"""What would have made a bundle be split, or be left whole."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from evenkeel.errors import EvenkeelError
+from evenkeel.model.load import BundleStats
+from evenkeel.plan_splits.rules.bundle_splitter_task import FEWEST_TOPICS, Limit, limits_of
+from evenkeel.record.explain.changes.change import Amount, Around, Change, Row, at_least, at_most
+from evenkeel.settings import Settings
+from evenkeel.settings.reading import coerce, known_key
+
+HITS_KEY = "loadBalancerNamespaceBundleSplitConditionHitCountThreshold"
+SETTINGS = (
+    "loadBalancerNamespaceBundleMaxTopics",
+    "loadBalancerNamespaceBundleMaxSessions",
+    "loadBalancerNamespaceBundleMaxMsgRate",
+    "loadBalancerNamespaceBundleMaxBandwidthMbytes",
+    HITS_KEY,
+)
+"""The settings that hold a bundle's limits."""
+
+_NAMES = {
+    "topics_over_limit": "topics",
+    "sessions_over_limit": "sessions",
+    "rate_over_limit": "rate",
+    "throughput_over_limit": "throughput",
+}
+
+
+def over_limit(row: Row, around: Around) -> list[Change]:
+    """Of a bundle that is split for being over a limit: what it would have taken to be over none."""
+    limits = _limits(row, around.settings)
+    exceeded = [limit for limit in limits if limit.exceeded]
+    # Below 0 the extensible manager splits without any limit exceeded.
+    if not exceeded or ("hits" in row["numbers"] and around.settings.get(HITS_KEY, -1) < 0):
+        return []
+    first, others = exceeded[0], exceeded[1:]
+    also = " and ".join(_NAMES[limit.rule] for limit in others)
+    effect = f"still have been over its limit of {also}" if others else "have been over no limit"
+    return [
+        Change(
+            subject=row["subject"],
+            figure=_NAMES[first.rule],
+            measured=first.measured,
+            needed=first.threshold,
+            unit=first.unit,
+            is_strict=False,
+            effect=f"it would {effect}",
+            is_more=False,
+            sentence=f"With {_figure(first.threshold, first, 'at most ', at_most)}, {row['subject']} would {effect}.",
+        )
+    ]
+
+
+def below_limits(row: Row, around: Around) -> list[Change]:
+    """Of a bundle that is over no limit: the nearest one."""
+    measured, threshold = row["measured"], row["threshold"]
+    rule = f"{_of_setting(row['setting'])}_over_limit"
+    if measured is None or threshold is None or threshold < measured or rule not in _NAMES:
+        return []
+    limit = Limit(rule, row["setting"], measured, threshold, row["unit"])
+    return [
+        Change(
+            subject=row["subject"],
+            figure=_NAMES[rule],
+            measured=measured,
+            needed=threshold,
+            unit=row["unit"],
+            is_strict=True,
+            effect="it would have been over a limit",
+            sentence=f"With {_figure(threshold, limit, 'more than ', at_least)}, {row['subject']} would have been "
+            "over a limit.",
+        )
+    ]
+
+
+def too_many_bundles(row: Row, around: Around) -> list[Change]:
+    """A namespace may have so many bundles."""
+    measured, threshold = row["measured"], row["threshold"]
+    if measured is None or threshold is None or measured < threshold:
+        return []
+    most = int(threshold) - 1
+    return [
+        Change(
+            subject=row["namespace"],
+            figure="bundles",
+            measured=measured,
+            needed=float(most),
+            unit="count",
+            is_strict=False,
+            effect="the number of bundles would not have stood against it",
+            is_more=False,
+            sentence=f"With {most:,} {'bundle' if most == 1 else 'bundles'} or fewer in {row['namespace']}, their "
+            "number would not have stood against it.",
+        )
+    ]
+
+
+def too_few_topics(row: Row, around: Around) -> list[Change]:
+    """A split needs two topics."""
+    if row["measured"] is None:
+        return []
+    return [
+        Change(
+            subject=row["subject"],
+            figure="topics",
+            measured=row["measured"],
+            needed=float(FEWEST_TOPICS),
+            unit="count",
+            is_strict=False,
+            effect="its limits would have been looked at",
+            sentence=f"With {FEWEST_TOPICS} topics, the limits of {row['subject']} would have been looked at.",
+        )
+    ]
+
+
+def _figure(value: float, limit: Limit, side: str, rounded: Callable[[float, str], Amount]) -> str:
+    """`more than 60 topics`, `a rate of at most 1,000.0 msg/s`."""
+    amount = rounded(value, limit.unit).text
+    if limit.rule in ("topics_over_limit", "sessions_over_limit"):
+        return f"{side}{amount} {_NAMES[limit.rule]}"
+    return f"a {_NAMES[limit.rule]} of {side}{amount}"
+
+
+def _of_setting(key: str | None) -> str:
+    names = {
+        "loadBalancerNamespaceBundleMaxTopics": "topics",
+        "loadBalancerNamespaceBundleMaxSessions": "sessions",
+        "loadBalancerNamespaceBundleMaxMsgRate": "rate",
+        "loadBalancerNamespaceBundleMaxBandwidthMbytes": "throughput",
+    }
+    return names.get(key or "", "")
+
+
+def _limits(row: Row, settings: Mapping[str, Any]) -> tuple[Limit, ...]:
+    """All limits as they stood; only the one that the row names where settings are not on record."""
+    numbers = row["numbers"]
+    figures = [numbers.get(name) for name in ("topics", "sessions", "rate", "throughput")]
+    if None in (figures[0], *figures[2:]) or not set(SETTINGS) <= settings.keys():
+        return ()
+    topics, sessions, rate, throughput = (figure or 0.0 for figure in figures)
+    try:
+        typed = {key: coerce(known_key(key), settings[key]) for key in SETTINGS}
+        in_force = Settings().with_values(typed)
+    except EvenkeelError:
+        return ()
+    return limits_of(BundleStats(topics=int(topics), consumers=int(sessions)), rate, throughput, in_force)
+
+
+def setting_values(rows: Iterable[Row]) -> dict[str, Any]:
+    """key -> value of rows of `settings`."""
+    return {row["key"]: json.loads(row["value"]) for row in rows}

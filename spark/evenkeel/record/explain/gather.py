@@ -1,0 +1,168 @@
+"""From the lake to the rows of an explanation: those of the cycles in question, and no others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from evenkeel.errors import LakeError
+from evenkeel.model.bundles import HIGHEST_HASH
+from evenkeel.model.topics import parse_topic
+from evenkeel.record.explain.changes import SETTINGS
+from evenkeel.record.explain.model import Facts
+from evenkeel.record.explain.subject import Subject
+from evenkeel.record.read import Attempt, Record, Row
+from evenkeel.record.read.tables import is_in, text
+from evenkeel.settings.pairs import PLACEMENT
+
+DECIDED = ("split_decisions", "unload_decisions", "placement_decisions", "guard_decisions")
+_BUNDLE = (
+    *("bundle", "owner", "ownership", "topics", "used_msg_rate_in", "used_msg_rate_out"),
+    *("used_msg_throughput_in", "used_msg_throughput_out"),
+)
+_BROKER = (
+    *("broker", "state", "weighted_usage", "topics", "bundles", "msg_rate_in", "msg_rate_out"),
+    *("msg_throughput_in", "msg_throughput_out"),
+)
+
+Rows = Mapping[str, Sequence[Row]]
+"""attempt_id -> rows."""
+
+
+def standing(record: Record, attempts: Sequence[Attempt], subject: Subject) -> dict[str, Row]:
+    """attempt_id -> the row of `bundle_load` or `broker_load` that tells where the subject was, where there is one.
+
+    A topic is where the bundle is in whose range its hash lies in that cycle.
+    """
+    table, columns, condition = _where(subject)
+    found = record.rows(attempts, table, columns=columns, where=condition)
+    return {attempt_id: rows[0] for attempt_id, rows in found.items() if rows}
+
+
+def _where(subject: Subject) -> tuple[str, tuple[str, ...], Any]:
+    import pyarrow.compute as pc
+
+    if subject.kind == "broker":
+        return "broker_load", _BROKER, text("broker") == subject.name
+    if subject.kind == "bundle":
+        return "bundle_load", _BUNDLE, text("bundle") == subject.name
+    topic = parse_topic(subject.name)
+    upper = (pc.field("upper") > topic.hash) | (pc.field("upper") == HIGHEST_HASH)
+    return (
+        "bundle_load",
+        _BUNDLE,
+        (text("namespace") == topic.namespace) & (pc.field("lower") <= topic.hash) & upper,
+    )
+
+
+def bundle_of(subject: Subject, row: Row | None) -> str | None:
+    """The bundle that a question is about, given where its subject was."""
+    if subject.kind == "topic":
+        return None if row is None else str(row["bundle"])
+    return subject.name if subject.kind == "bundle" else None
+
+
+def facts_of(
+    record: Record, attempts: Sequence[Attempt], subject: Subject, where: Mapping[str, Row]
+) -> dict[str, Facts]:
+    """attempt_id -> all rows that its explanation rests on. `where` is what `standing` gave."""
+    bundles = {one.attempt_id: bundle_of(subject, where.get(one.attempt_id)) for one in attempts}
+    named = sorted({bundle for bundle in bundles.values() if bundle})
+    tables = {table: _decided(record, attempts, table, subject, named, where) for table in DECIDED}
+    wanted = is_in("key", [*SETTINGS, PLACEMENT])
+    tables["settings"] = record.rows(attempts, "settings", columns=["key", "value"], where=wanted)
+    incomplete, gone = _incomplete(record, attempts)
+    commands, outcomes = _outbox(record, attempts, subject, named)
+    loads = "broker_load" if subject.kind == "broker" else "bundle_load"
+    made = {}
+    for one in attempts:
+        row = where.get(one.attempt_id)
+        own = {table: rows[one.attempt_id] for table, rows in tables.items()}
+        own |= {"bundle_load": [], "broker_load": []}
+        own[loads] = [] if row is None else [row]
+        asked = [c for c in commands if (c["cycle_at"], c["plan_id"]) == (one.cycle_at, one.plan_id)]
+        made[one.attempt_id] = Facts(
+            attempt=one,
+            subject=subject,
+            bundle=bundles[one.attempt_id],
+            tables=own,
+            commands=[c for c in asked if subject.kind == "broker" or c["bundle"] == bundles[one.attempt_id]],
+            outcomes=outcomes,
+            incomplete=incomplete[one.attempt_id],
+            notes=gone[one.attempt_id],
+        )
+    return made
+
+
+def _decided(
+    record: Record,
+    attempts: Sequence[Attempt],
+    table: str,
+    subject: Subject,
+    bundles: Sequence[str],
+    where: Mapping[str, Row],
+) -> Rows:
+    """The rows about the subject, and what was weighed against it."""
+    whole = is_in("subject_kind", ["cluster", "broker"] if table == "unload_decisions" else ["cluster"])
+    if subject.kind == "broker":
+        named = is_in("broker", [subject.name])
+        if table in ("placement_decisions", "guard_decisions"):
+            named = named | is_in("destination", [subject.name])
+        return record.rows(attempts, table, where=whole | named)
+    condition = whole | is_in("subject", bundles)
+    if table == "unload_decisions":
+        owners = sorted({row["owner"] for row in where.values() if row["owner"]})
+        condition = condition | is_in("broker", owners)
+    return record.rows(attempts, table, where=condition)
+
+
+def _outbox(
+    record: Record, attempts: Sequence[Attempt], subject: Subject, bundles: Sequence[str]
+) -> tuple[list[Row], list[Row]]:
+    """Commands about the subject, and what was seen of them."""
+    moments = [attempt.cycle_at for attempt in attempts]
+    if not moments:
+        return [], []
+    named = is_in("bundle", bundles)
+    if subject.kind == "broker":
+        named = is_in("from_broker", [subject.name]) | is_in("destination", [subject.name])
+    span = attempts[0].cluster, min(moments), max(moments)
+    commands = record.outbox("commands", *span, where=named)
+    if not commands:
+        return [], []
+    ids = is_in("command_id", sorted({row["command_id"] for row in commands}))
+    return commands, record.outbox("outcomes", *span, where=ids)
+
+
+def _incomplete(
+    record: Record, attempts: Sequence[Attempt]
+) -> tuple[dict[str, frozenset[str]], dict[str, tuple[str, ...]]]:
+    """By attempt, the tables of which rows are missing that its manifest lists, and what to say of it."""
+    missing: dict[str, list[str]] = {attempt.attempt_id: [] for attempt in attempts}
+    for table in DECIDED:
+        counted = record.counts(attempts, table)
+        for attempt in attempts:
+            if counted[attempt.attempt_id] < sum(write.rows for write in attempt.writes_of(table)):
+                missing[attempt.attempt_id].append(table)
+    notes: dict[str, tuple[str, ...]] = {
+        attempt_id: (
+            f"Rows of {', '.join(tables)} are past their retention: what was considered and let be is missing here.",
+        )
+        if tables
+        else ()
+        for attempt_id, tables in missing.items()
+    }
+    return {attempt_id: frozenset(tables) for attempt_id, tables in missing.items()}, notes
+
+
+def require_rows(record: Record, attempt: Attempt, table: str) -> None:
+    """LakeError where the attempt's rows of a table are past their retention; it names the oldest that are kept."""
+    listed = sum(write.rows for write in attempt.writes_of(table))
+    if not listed or record.counts([attempt], table)[attempt.attempt_id]:
+        return
+    kept = record.dates(table, attempt.cluster)
+    oldest = f"the oldest kept are of {kept[0].isoformat()}" if kept else "none are kept"
+    raise LakeError(
+        f"the rows of {table} of {attempt.cluster} at {attempt.cycle_at.isoformat()} are past their retention: "
+        f"{oldest}. What was decided in that cycle is in its report, if one was written."
+    )

@@ -1,0 +1,365 @@
+"""What an explanation says, as data: one moment, or a range of them. Pure: the same rows give the same explanation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from evenkeel.record.candidates import candidates_of, scored_by, strategy_of
+from evenkeel.record.explain.changes import Around, Change, changes_of
+from evenkeel.record.explain.changes.splits import setting_values
+from evenkeel.record.explain.subject import Subject
+from evenkeel.record.read import Attempt, Row
+
+STEPS = {"split_decisions": "split", "unload_decisions": "unload", "placement_decisions": "placement"}
+ACTS = frozenset({"split", "unload", "placed", "refused"})
+MOST_OTHERS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """Where the subject was, and how loaded; figures None where they are not known.
+
+    Of a bundle: `broker` is its owner, `traffic` byte/s and `rate` msg/s in and out, as used for decisions. Of a
+    broker: `broker` is itself, `usage` a fraction, `bundles` how many it owned.
+    """
+
+    broker: str | None
+    state: str
+    traffic: float | None
+    rate: float | None
+    topics: int | None
+    usage: float | None = None
+    bundles: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    """What lost: a broker or a bundle, why, and by how much (`behind`, in `unit`) where that was measured."""
+
+    name: str
+    verdict: str
+    measured: float | None
+    behind: float | None
+    unit: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """One decision row: `step` is split, unload, placement or guard. `margin` is measured - threshold."""
+
+    step: str
+    subject: str
+    subject_kind: str
+    broker: str | None
+    destination: str | None
+    strategy: str | None
+    outcome: str
+    rule: str
+    setting: str | None
+    measured: float | None
+    threshold: float | None
+    margin: float | None
+    unit: str | None
+    sentence: str
+    alternatives: tuple[Alternative, ...]
+    changes: tuple[Change, ...]
+
+    @property
+    def acts(self) -> bool:
+        """Whether it would have changed something, or was kept from it."""
+        return self.outcome in ACTS or self.step == "guard"
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What was seen of a command."""
+
+    outcome: str
+    at: datetime
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A command of the plan, with everything that was seen of it, oldest first."""
+
+    command_id: str
+    kind: str
+    bundle: str
+    from_broker: str | None
+    destination: str | None
+    mode: str
+    request: str
+    seen: tuple[Seen, ...]
+
+
+@dataclass(frozen=True)
+class Moment:
+    """What a cycle says of the subject. `bundle` is the one that a topic lay in then."""
+
+    subject: Subject
+    bundle: str | None
+    cluster: str
+    cycle_at: datetime
+    attempt: int
+    attempt_id: str
+    kind: str
+    status: str
+    reason: str | None
+    mode: str
+    plan_id: str | None
+    where: Where | None
+    reasons: tuple[Reason, ...]
+    commands: tuple[Sent, ...]
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Quiet:
+    """Cycles in a row in which nothing was done about the subject, and it stayed where it was."""
+
+    first: datetime
+    last: datetime
+    cycles: int
+    broker: str | None
+    sentence: str
+
+
+@dataclass(frozen=True)
+class Course:
+    """A range of cycles: moments in full where something was done, and what lay between, in the order of time."""
+
+    subject: Subject
+    cluster: str
+    first: datetime
+    last: datetime
+    cycles: int
+    steps: tuple[Moment | Quiet, ...]
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Facts:
+    """The rows of one cycle that an explanation rests on; `tables` hold what was considered beside the subject too.
+
+    Of the tables in `incomplete` rows are past their retention.
+    """
+
+    attempt: Attempt
+    subject: Subject
+    bundle: str | None
+    tables: Mapping[str, Sequence[Row]]
+    commands: Sequence[Row]
+    outcomes: Sequence[Row]
+    incomplete: frozenset[str] = frozenset()
+    notes: tuple[str, ...] = ()
+
+
+def moment_of(facts: Facts) -> Moment:
+    """The explanation of one cycle."""
+    attempt = facts.attempt
+    return Moment(
+        subject=facts.subject,
+        bundle=facts.bundle,
+        cluster=attempt.cluster,
+        cycle_at=attempt.cycle_at,
+        attempt=attempt.number,
+        attempt_id=attempt.attempt_id,
+        kind=attempt.kind,
+        status=attempt.status,
+        reason=attempt.reason,
+        mode=attempt.mode,
+        plan_id=attempt.plan_id,
+        where=_where(facts),
+        reasons=tuple(_reasons(facts)),
+        commands=_sent(facts),
+        notes=facts.notes,
+    )
+
+
+def _where(facts: Facts) -> Where | None:
+    if facts.subject.kind == "broker":
+        row = next((r for r in facts.tables["broker_load"] if r["broker"] == facts.subject.name), None)
+        if row is None:
+            return None
+        return Where(
+            broker=row["broker"],
+            state=row["state"],
+            traffic=_both(row["msg_throughput_in"], row["msg_throughput_out"]),
+            rate=_both(row["msg_rate_in"], row["msg_rate_out"]),
+            topics=row["topics"],
+            usage=row["weighted_usage"],
+            bundles=row["bundles"],
+        )
+    row = next((r for r in facts.tables["bundle_load"] if r["bundle"] == facts.bundle), None)
+    if row is None:
+        return None
+    return Where(
+        broker=row["owner"],
+        state=row["ownership"],
+        traffic=_both(row["used_msg_throughput_in"], row["used_msg_throughput_out"]),
+        rate=_both(row["used_msg_rate_in"], row["used_msg_rate_out"]),
+        topics=row["topics"],
+    )
+
+
+def _both(first: float | None, second: float | None) -> float | None:
+    return None if first is None and second is None else (first or 0.0) + (second or 0.0)
+
+
+def _reasons(facts: Facts) -> list[Reason]:
+    """The rows about the subject, in the order of the pipeline; of a cluster or broker before those of its bundles."""
+    settings = facts.tables["settings"]
+    values = setting_values(settings)
+    found = []
+    for table, step in STEPS.items():
+        rows = facts.tables[table]
+        around = Around(rows, values, table not in facts.incomplete)
+        chosen = [row for row in rows if _concerns(row, step, facts)]
+        found += [reason_of(table, row, around, settings) for row in sorted(chosen, key=_order)]
+    for row in sorted(facts.tables["guard_decisions"], key=lambda row: (row["position"], row["rule"])):
+        if _concerns(row, "guard", facts):
+            found.append(reason_of("guard_decisions", row, Around((), values), settings))
+    return found
+
+
+def reason_of(table: str, row: Row, around: Around, settings: Sequence[Row]) -> Reason:
+    """One decision row with what lost and what would have changed it. `settings` are the rows that were read."""
+    step = STEPS.get(table, "guard")
+    changes = (*changes_of(table, row, around), *_of_others(table, row, around))
+    return _reason(row, step, _alternatives(row, step, around, settings), changes)
+
+
+def _of_others(table: str, row: Row, around: Around) -> list[Change]:
+    """Beside a broker that sheds: what would have made the nearest of the others shed as well."""
+    if table != "unload_decisions" or row["subject_kind"] != "broker" or row["outcome"] != "unload":
+        return []
+    others = _under_their_limit(row, around)[:MOST_OTHERS]
+    return [change for other in others for change in changes_of(table, other, around)]
+
+
+def _concerns(row: Row, step: str, facts: Facts) -> bool:
+    """Of a bundle: its own rows, and why its broker sheds. Of a broker: its own, and what leaves it or comes to it."""
+    if row["subject_kind"] == "cluster":
+        return step == "guard" or bool(row["outcome"] == "skipped" or step == "unload")
+    if facts.subject.kind == "broker":
+        name = facts.subject.name
+        if row["subject_kind"] == "broker":
+            return bool(row["subject"] == name)
+        concerned = name in (row["broker"], row.get("destination"))
+        return concerned and (step == "guard" or row["outcome"] in ACTS)
+    if row["subject_kind"] == "broker":
+        return bool(row["subject"] == _owner(facts))
+    return bool(row["subject"] == facts.bundle)
+
+
+def _owner(facts: Facts) -> str | None:
+    """The broker from which the bundle was, or could have been, shed: the one that its decision names, else its
+    owner."""
+    own = [row for row in facts.tables["unload_decisions"] if row["subject"] == facts.bundle and row["broker"]]
+    if own:
+        return str(min(own, key=lambda row: (row["outcome"] != "unload", row["broker"]))["broker"])
+    return next((row["owner"] for row in facts.tables["bundle_load"] if row["bundle"] == facts.bundle), None)
+
+
+def _order(row: Row) -> tuple[int, float, str, str]:
+    kinds = {"cluster": 0, "broker": 1, "bundle": 2}
+    return (kinds[row["subject_kind"]], row["numbers"].get("rank", 0.0), row["subject"], row["wish_id"] or "")
+
+
+def _reason(row: Row, step: str, alternatives: Sequence[Alternative], changes: tuple[Change, ...]) -> Reason:
+    return Reason(
+        step=step,
+        subject=row["subject"],
+        subject_kind=row["subject_kind"],
+        broker=row["broker"],
+        destination=row.get("destination"),
+        strategy=row.get("strategy"),
+        outcome=row["outcome"],
+        rule=row["rule"],
+        setting=row["setting"],
+        measured=row["measured"],
+        threshold=row["threshold"],
+        margin=row["margin"],
+        unit=row["unit"],
+        sentence=row["sentence"],
+        alternatives=tuple(alternatives),
+        changes=changes,
+    )
+
+
+def _alternatives(row: Row, step: str, around: Around, settings: Sequence[Row]) -> list[Alternative]:
+    if step == "placement":
+        return _brokers_looked_at(row, settings)
+    if step == "unload" and row["subject_kind"] == "broker":
+        return _other_brokers(row, around)
+    if step == "unload" and row["subject_kind"] == "bundle" and row["outcome"] == "unload":
+        own = row["numbers"].get("bundle_throughput")
+        return [
+            Alternative(other["name"], "next in line", other["measured"], _gap(own, other["measured"]), "byte/s")
+            for other in row["alternatives"]
+            if other["verdict"] == "next"
+        ]
+    return []
+
+
+def _gap(own: float | None, other: float | None) -> float | None:
+    return None if own is None or other is None else own - other
+
+
+def _brokers_looked_at(row: Row, settings: Sequence[Row]) -> list[Alternative]:
+    strategy = strategy_of(row, settings)
+    candidates = candidates_of(row, strategy)
+    _, unit = scored_by(strategy)
+    best = next((one.score for one in candidates if one.is_chosen), None)
+    compared = {candidate["broker"] for candidate in row["candidates"] if candidate["removed_by"] is None}
+    return [
+        Alternative(one.broker, one.verdict, one.score, _gap(one.score, best) if one.broker in compared else None, unit)
+        for one in candidates
+        if not one.is_chosen
+    ]
+
+
+def _other_brokers(row: Row, around: Around) -> list[Alternative]:
+    return [
+        Alternative(other["subject"], "under its limit", other["measured"], -other["margin"], other["unit"] or "")
+        for other in _under_their_limit(row, around)[:MOST_OTHERS]
+    ]
+
+
+def _under_their_limit(row: Row, around: Around) -> list[Mapping[str, Any]]:
+    """The other brokers that were looked at and let be, the nearest to their limit first."""
+    others = [
+        other
+        for other in around.brokers
+        if other["subject"] != row["subject"] and other["rule"] == "below_threshold" and other["margin"] is not None
+    ]
+    return sorted(others, key=lambda other: (-other["margin"], other["subject"]))
+
+
+def _sent(facts: Facts) -> tuple[Sent, ...]:
+    once = {row["command_id"]: row for row in facts.commands}
+    return tuple(_command(row, facts.outcomes) for row in sorted(once.values(), key=_step))
+
+
+def _step(row: Row) -> tuple[int, str]:
+    return row["step"], row["command_id"]
+
+
+def _command(row: Mapping[str, Any], outcomes: Sequence[Row]) -> Sent:
+    seen = {
+        (one["seen_at"], one["outcome"], one["detail"]) for one in outcomes if one["command_id"] == row["command_id"]
+    }
+    return Sent(
+        command_id=row["command_id"],
+        kind=row["kind"],
+        bundle=row["bundle"],
+        from_broker=row["from_broker"],
+        destination=row["destination"],
+        mode=row["mode"],
+        request=row["request"],
+        seen=tuple(Seen(outcome, at, detail) for at, outcome, detail in sorted(seen)),
+    )

@@ -1,0 +1,407 @@
+"""The record in ranges of time: only the manifests and partitions that a question is about are read."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from evenkeel.errors import NoSuchCycle
+from evenkeel.record.read.attempts import Attempt, attempts_of, plans_of, trusted
+from evenkeel.record.read.tables import (
+    ROUNDING,
+    Row,
+    all_of,
+    as_rows,
+    between,
+    damaged,
+    dataset_of,
+    files_between,
+    is_in,
+    is_table,
+    open_table,
+    text,
+)
+from evenkeel.times import time_given
+
+_DAY = timedelta(days=1)
+_SECOND = timedelta(seconds=1)
+FIRST_MOMENT = datetime(1970, 1, 1, tzinfo=UTC)
+LAST_MOMENT = datetime(9999, 12, 30, tzinfo=UTC)
+
+_LINK = (
+    *("sequence", "row_kind", "cycle_at", "attempt_id", "attempt"),
+    *("previous_digest", "body_digest", "manifest_digest"),
+)
+_HANDOVER = ("sequence", "attempt_id", "cycle_at", "predecessor_attempt_id", "splits", "unloads", "placements")
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """What the log says of one file: its cluster, its date, and the moments that its rows lie between."""
+
+    cluster: str
+    date: str | None
+    first: datetime
+    last: datetime
+
+
+class Record:
+    """A lake's tables, opened where they are needed and read in ranges."""
+
+    def __init__(self, lake: str | Path) -> None:
+        self.lake = lake
+        self._opened: dict[str, Any] = {}
+        self._files: dict[str, list[_File]] = {}
+        self._datasets: dict[tuple[Any, ...], Any] = {}
+
+    # What there is
+
+    def clusters(self) -> list[str]:
+        """Clusters with a cycle on record, by name."""
+        return sorted({file.cluster for file in self.files("cycles")})
+
+    def files(self, table: str, cluster: str | None = None) -> list[_File]:
+        """What the log knows of a table's files; none where the table is missing, as nothing was written to it yet."""
+        if table not in self._files:
+            there = table == "cycles" or is_table(self.lake, table)
+            self._files[table] = list(_files_of(self._table(table))) if there else []
+        return [file for file in self._files[table] if cluster in (None, file.cluster)]
+
+    def newest_row_at(self, table: str, cluster: str) -> datetime | None:
+        """The newest cycle of which the table holds rows, to the millisecond, listed or not."""
+        return max((file.last for file in self.files(table, cluster)), default=None)
+
+    def dates(self, table: str, cluster: str) -> list[date]:
+        """The dates of which the table still holds files."""
+        return sorted({date.fromisoformat(file.date) for file in self.files(table, cluster) if file.date})
+
+    # Cycles
+
+    def cycles(
+        self, cluster: str, first: datetime, last: datetime, columns: Sequence[str] | None = None
+    ) -> list[Attempt]:
+        """The attempt that counts for each cycle from `first` to `last`, both included, oldest first."""
+        attempts = self.attempts(cluster, first, last, columns)
+        if all(attempt.mode == "dry_run" for attempt in attempts):
+            return trusted(attempts)
+        # Whole dates: an outcome carries the date of its command's cycle.
+        commands = self.outbox("commands", cluster, first, last, ["command_id", "plan_id"])
+        outcomes = self.outbox("outcomes", cluster, first, last, ["command_id", "outcome"])
+        return trusted(attempts, plans_of(commands, outcomes))
+
+    def attempts(
+        self, cluster: str, first: datetime, last: datetime, columns: Sequence[str] | None = None, where: Any = None
+    ) -> list[Attempt]:
+        """All attempts at the cycles from `first` to `last`, both included."""
+        return attempts_of(self.manifests(cluster, first, last, columns, where))
+
+    def manifests(
+        self, cluster: str, first: datetime, last: datetime, columns: Sequence[str] | None = None, where: Any = None
+    ) -> list[Row]:
+        """The rows of `cycles` themselves."""
+        return as_rows(self._table_of("cycles", cluster, (first, last), where, columns))
+
+    def links(self, cluster: str) -> Any:
+        """All manifests of a cluster in the chain's order, as an Arrow table of what makes it a chain."""
+        found = self._table_of("cycles", cluster, (FIRST_MOMENT, LAST_MOMENT), None, _LINK)
+        return found.sort_by([("sequence", "ascending"), ("manifest_digest", "ascending")])
+
+    def moments(self, cluster: str, where: Any = None) -> Any:
+        """When there was a cycle, as an Arrow array, oldest first: a year has half a million of them.
+
+        With `where` only cycles with an attempt whose plan meets it.
+        """
+        import pyarrow.compute as pc
+
+        planned = text("row_kind") == "planned"
+        condition = planned if where is None else planned & where
+        found = pc.unique(self._table_of("cycles", cluster, (FIRST_MOMENT, LAST_MOMENT), condition, ["cycle_at"])[0])
+        return found.take(pc.sort_indices(found))
+
+    def listing(self, cluster: str, first: datetime, last: datetime, beginning: str) -> list[Attempt]:
+        """The attempts that list a write whose id begins so."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        columns = ["attempt_id", "writes"]
+        found = self._table_of("cycles", cluster, (first, last), None, columns)
+        if not found.num_rows:
+            return []
+        lists = found.column("writes").combine_chunks()
+        ids = pc.struct_field(pc.list_flatten(lists), "write_id")
+        rows = pc.list_parent_indices(lists).filter(pc.starts_with(ids, pattern=beginning))
+        wanted = pc.unique(found.column("attempt_id").take(pa.array(rows))).to_pylist()
+        return self.attempts(cluster, first, last, where=is_in("attempt_id", wanted)) if wanted else []
+
+    def planned(self, cluster: str, beginning: str) -> list[Attempt]:
+        """The attempts whose plan's id begins so."""
+        import pyarrow.compute as pc
+
+        moments = self.moments(cluster, pc.starts_with(text("plan_id"), pattern=beginning)).to_pylist()
+        near = [attempt for at in moments for attempt in self.attempts(cluster, at, at)]
+        return [attempt for attempt in near if (attempt.plan_id or "").startswith(beginning)]
+
+    def handovers(self, cluster: str, first: datetime, last: datetime) -> list[Row]:
+        """Of every attempt from `first` to `last`, in the chain's order: whose state it took over, and its figures.
+
+        `reads` is how many writes of earlier cycles it read.
+        """
+        import pyarrow.compute as pc
+
+        columns = [*_HANDOVER, "reads"]
+        found = self._table_of("cycles", cluster, (first, last), text("row_kind") == "planned", columns)
+        counted = found.set_column(len(_HANDOVER), "reads", pc.list_value_length(found.column("reads")))
+        return sorted(as_rows(counted), key=lambda row: row["sequence"])
+
+    def in_force(self, cluster: str, at: datetime) -> Attempt | None:
+        """The newest cycle that is not later than `at`."""
+        while True:
+            since = self._last_known(cluster, at)
+            if since is None:
+                return None
+            found = self.cycles(cluster, since - ROUNDING, at)
+            if found:
+                return found[-1]
+            at = since - ROUNDING
+
+    def following(self, cluster: str, at: datetime) -> Attempt | None:
+        """The first cycle that is later than `at`."""
+        while True:
+            until = self._next_known(cluster, at)
+            if until is None:
+                return None
+            found = [one for one in self.cycles(cluster, at, until + ROUNDING) if one.cycle_at > at]
+            if found:
+                return found[0]
+            at = until + ROUNDING
+
+    def _last_known(self, cluster: str, at: datetime) -> datetime | None:
+        """A moment at `at` or before it, from which on there is a cycle, as far as the log can tell."""
+        known = [file for file in self.files("cycles", cluster) if file.first <= at]
+        return max((file.last if file.last <= at else file.first for file in known), default=None)
+
+    def _next_known(self, cluster: str, at: datetime) -> datetime | None:
+        known = [file for file in self.files("cycles", cluster) if file.last > at]
+        return min((file.first if file.first > at else file.last for file in known), default=None)
+
+    # Rows
+
+    def rows(
+        self,
+        attempts: Sequence[Attempt],
+        table: str,
+        *,
+        columns: Sequence[str] | None = None,
+        where: Any = None,
+    ) -> dict[str, list[Row]]:
+        """attempt_id -> the rows of the table that its manifest lists and that meet `where`, by the table's key.
+
+        Of one cluster. Rows that are past their retention are missing.
+        """
+        from evenkeel.lake.schemas import TABLES
+
+        found: dict[str, list[Row]] = {attempt.attempt_id: [] for attempt in attempts}
+        owner = {write.write_id: one.attempt_id for one in attempts for write in one.writes_of(table) if write.rows}
+        if not owner:
+            return found
+        moments = [attempt.cycle_at for attempt in attempts]
+        listed = is_in("write_id", sorted(owner))
+        condition = listed if where is None else listed & where
+        wanted = None if columns is None else list(dict.fromkeys((*columns, "cycle_at", "write_id")))
+        dates = tuple(sorted({moment.date() for moment in moments}))
+        span = min(moments), max(moments)
+        at = {attempt.attempt_id: attempt.cycle_at for attempt in attempts}
+        for row in as_rows(self._table_of(table, attempts[0].cluster, span, condition, wanted, dates)):
+            attempt_id = owner.get(row["write_id"])
+            if attempt_id is not None and row["cycle_at"] == at[attempt_id]:
+                found[attempt_id].append(row)
+        key = [column for column in TABLES[table].key if columns is None or column in columns]
+        for rows in found.values():
+            rows.sort(key=lambda row: tuple(str(row[column]) for column in key))
+        return found
+
+    def counts(self, attempts: Sequence[Attempt], table: str) -> dict[str, int]:
+        """attempt_id -> how many of the rows that its manifest lists are still there. Of one cluster."""
+        import pyarrow.compute as pc
+
+        listed = [(one, write) for one in attempts for write in one.writes_of(table) if write.rows]
+        found = {attempt.attempt_id: 0 for attempt in attempts}
+        if not listed:
+            return found
+        moments = [one.cycle_at for one, _ in listed]
+        dates = tuple(sorted({moment.date() for moment in moments}))
+        condition = is_in("write_id", sorted({write.write_id for _, write in listed}))
+        span = min(moments), max(moments)
+        rows = self._table_of(table, listed[0][0].cluster, span, condition, ["write_id"], dates)
+        counted = {one["values"]: one["counts"] for one in pc.value_counts(rows.column("write_id")).to_pylist()}
+        for attempt, write in listed:
+            found[attempt.attempt_id] += counted.get(write.write_id, 0)
+        return found
+
+    def outbox(
+        self,
+        table: str,
+        cluster: str,
+        first: datetime,
+        last: datetime,
+        columns: Sequence[str] | None = None,
+        where: Any = None,
+    ) -> list[Row]:
+        """Rows of `commands` or `outcomes` that belong to cycles from `first` to `last`, whatever lists them."""
+        dates = tuple(day for day in self.dates(table, cluster) if first.date() <= day <= last.date())
+        if not dates:
+            return []
+        return as_rows(self._table_of(table, cluster, (first, last), where, columns, dates))
+
+    def _table_of(
+        self,
+        table: str,
+        cluster: str,
+        span: tuple[datetime, datetime],
+        where: Any,
+        columns: Sequence[str] | None,
+        dates: tuple[date, ...] = (),
+    ) -> Any:
+        """An Arrow table of a cluster's rows between two moments, of these dates only where some are given."""
+        inside = all_of(is_in("cluster", [cluster]), between("cycle_at", *span), *(() if where is None else (where,)))
+        try:
+            chosen = self._dataset(table, cluster, span, dates)
+            return chosen.to_table(columns=None if columns is None else list(columns), filter=inside)
+        except (OSError, ValueError, KeyError) as error:
+            raise damaged(self.lake, table, error) from error
+
+    def _dataset(self, table: str, cluster: str, span: tuple[datetime, datetime], dates: tuple[date, ...]) -> Any:
+        """The files that may hold such rows, by their partitions and by the moments that the log knows of them."""
+        key = (table, cluster, span, dates)
+        if key not in self._datasets:
+            chosen = files_between([cluster], *span, dates)
+            self._datasets[key] = dataset_of(self._table(table), self.lake, table, chosen)
+        return self._datasets[key]
+
+    def _table(self, table: str) -> Any:
+        if table not in self._opened:
+            self._opened[table] = open_table(self.lake, table)
+        return self._opened[table]
+
+
+def _files_of(opened: Any) -> Iterable[_File]:
+    import pyarrow as pa
+
+    actions = pa.table(opened.get_add_actions(flatten=True))
+    wanted = ("partition.cluster", "partition.cycle_date", "min.cycle_at", "max.cycle_at")
+    columns = {name: actions.column(name).to_pylist() for name in wanted if name in actions.column_names}
+    nothing = [None] * actions.num_rows
+    for cluster, day, first, last in zip(*(columns.get(name, nothing) for name in wanted), strict=True):
+        text = None if day is None else str(day)
+        # A file of which the log tells no moments may hold any of its date's.
+        whole = datetime.fromisoformat(text).replace(tzinfo=UTC) if text else None
+        yield _File(
+            cluster=cluster,
+            date=text,
+            first=first or whole or FIRST_MOMENT,
+            last=last or (whole + _DAY - _SECOND if whole else LAST_MOMENT),
+        )
+
+
+# Which cycles are meant: by cluster and time, with the nearest ones on record where there is none.
+
+LATEST = "latest"
+
+
+def find_cycles(
+    lake: str | Path, *, cluster: str | None = None, cycle: str | datetime | None = None, option: str = "--cycle"
+) -> list[Attempt]:
+    """The attempt asked for, of one cluster or (where none is named) of each cluster that has such a cycle.
+
+    `cycle` is `latest` (also for None), or a time as `times_given` reads it, which stands for the one cycle within it;
+    `option` is what that is called where it was given. Raises NoSuchCycle, which names the nearest cluster or cycle on
+    record.
+    """
+    record = Record(lake)
+    wanted = clusters_of(record, cluster)
+    if cycle is None or cycle == LATEST:
+        return [newest for name in wanted if (newest := record.in_force(name, LAST_MOMENT)) is not None]
+    earliest, latest = _span(cycle, option)
+    found = [a for name in wanted for a in record.cycles(name, earliest, latest)]
+    return _only_one_each(found, record, wanted, earliest, str(cycle))
+
+
+@dataclass(frozen=True, slots=True)
+class Newest:
+    """Cycles of all clusters, by cluster and time, and how many `older` ones there are."""
+
+    cycles: list[Attempt]
+    older: int
+
+
+def newest_cycles(
+    lake: str | Path, most: int, *, before: datetime | None = None, columns: Sequence[str] | None = None
+) -> Newest:
+    """The newest cycles, or the newest before a moment: about `most` of them, but all clusters' of each moment.
+
+    Raises NoSuchCycle where nothing at all is on record.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    record = Record(lake)
+    clusters = clusters_of(record, None)
+    known = pa.chunked_array([record.moments(name) for name in clusters])
+    if before is not None:
+        known = known.filter(pc.less(known, pa.scalar(before, known.type)))
+    if not len(known):
+        return Newest([], 0)
+    newest = known.take(pc.top_k_unstable(known, k=min(most, len(known))))
+    first, last = newest[-1].as_py(), newest[0].as_py()
+    cycles = [one for name in clusters for one in record.cycles(name, first, last, columns)]
+    return Newest(cycles, len(known) - len(cycles))
+
+
+def clusters_of(record: Record, cluster: str | None) -> list[str]:
+    """The cluster that is named, or all on record. Raises NoSuchCycle with the nearest name where there is none."""
+    clusters = record.clusters()
+    if not clusters:
+        lake = record.lake
+        raise NoSuchCycle(f"no cycle is on record in {lake}: run one first (`evenkeel rebalance --lake {lake} …`).")
+    if cluster is not None and cluster not in clusters:
+        raise NoSuchCycle(f"no cycle of cluster {cluster!r} is on record in {record.lake}.{nearest(cluster, clusters)}")
+    return clusters if cluster is None else [cluster]
+
+
+def _only_one_each(
+    found: list[Attempt], record: Record, wanted: Sequence[str], at: datetime, asked: str
+) -> list[Attempt]:
+    exact = [a for a in found if a.cycle_at == at]
+    chosen = exact or found
+    if not chosen:
+        near = [a for name in wanted for a in (record.in_force(name, at), record.following(name, at)) if a is not None]
+        closest = min(near, key=lambda a: (abs(a.cycle_at - at), a.cluster))
+        raise NoSuchCycle(
+            f"no cycle at {asked} is on record in {record.lake} (clusters looked at: {', '.join(wanted)}). "
+            f"The nearest is {closest.cycle_at.isoformat()} of {closest.cluster}."
+        )
+    clusters = [a.cluster for a in chosen]
+    if len(set(clusters)) < len(clusters):
+        times = ", ".join(a.cycle_at.isoformat() for a in chosen)
+        raise NoSuchCycle(f"{asked} fits several cycles: {times}. Give the time in full.")
+    return chosen
+
+
+def _span(cycle: str | datetime, option: str) -> tuple[datetime, datetime]:
+    """The moments that a given time stands for: itself, or all that its text names."""
+    if isinstance(cycle, datetime):
+        at = cycle if cycle.tzinfo else cycle.replace(tzinfo=UTC)
+        return at, at
+    found = time_given(cycle, option)
+    return found.first, found.last
+
+
+def nearest(name: str, known: Sequence[str]) -> str:
+    """A hint at the nearest of the names on record, and the first of them."""
+    close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    hint = f" Did you mean {close[0]!r}?" if close else ""
+    return f"{hint} On record: {', '.join(known[:20])}."

@@ -1,0 +1,173 @@
+"""Delta tables as Arrow datasets, without a JVM: rows by a condition, and what is wrong where they cannot be read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from evenkeel.errors import LakeError, NoLake
+
+Row = dict[str, Any]
+_TOLD = 200
+# Logs keep moments to the millisecond, rounded either way; rows keep microseconds.
+ROUNDING = timedelta(milliseconds=2)
+FileFilter = tuple[str, str, Any]
+"""A condition on files as deltalake takes it: column, operator, text or texts; by partition or the log's figures."""
+
+
+def rows_where(
+    lake: str | Path,
+    table: str,
+    condition: Any = None,
+    columns: Sequence[str] | None = None,
+    files: Sequence[FileFilter] | None = None,
+) -> list[Row]:
+    """The rows that meet a condition, all of them without one; of such files only where these are told."""
+    try:
+        return as_rows(dataset(lake, table, files).to_table(columns=columns, filter=condition))
+    except (OSError, ValueError, KeyError) as error:
+        raise damaged(lake, table, error) from error
+
+
+def as_rows(found: Any) -> list[Row]:
+    """Arrow's rows as dicts; a map column comes as a dict."""
+    rows: list[Row] = found.to_pylist(maps_as_pydicts="lossy")
+    return rows
+
+
+def count(lake: str | Path, table: str, condition: Any, files: Sequence[FileFilter] | None = None) -> int:
+    """How many rows meet a condition."""
+    try:
+        return int(dataset(lake, table, files).count_rows(filter=condition))
+    except (OSError, ValueError) as error:
+        raise damaged(lake, table, error) from error
+
+
+def dataset(lake: str | Path, table: str, files: Sequence[FileFilter] | None = None) -> Any:
+    """The files of a table as one dataset."""
+    return dataset_of(open_table(lake, table), lake, table, files)
+
+
+def open_table(lake: str | Path, table: str) -> Any:
+    """The table as its log tells it; no file of it is read yet. LakeError where it is missing or its log is damaged."""
+    from deltalake import DeltaTable
+    from deltalake.exceptions import DeltaError, TableNotFoundError
+
+    try:
+        return DeltaTable(_path(lake, table))
+    except TableNotFoundError as error:
+        if table == "cycles" or not DeltaTable.is_deltatable(_path(lake, "cycles")):
+            raise NoLake(
+                f"there is no lake at {lake}: its `cycles` table is missing. Name the folder that cycles were "
+                "written to (--lake, or EVENKEEL_LAKE), or run a first cycle with it."
+            ) from error
+        raise LakeError(
+            f"table {table} of the lake {lake} is missing, although a manifest lists rows of it. Restore the folder."
+        ) from error
+    except (DeltaError, OSError, ValueError) as error:
+        raise damaged(lake, table, error) from error
+
+
+def is_table(lake: str | Path, table: str) -> bool:
+    """Whether the lake has the table."""
+    from deltalake import DeltaTable
+
+    return bool(DeltaTable.is_deltatable(_path(lake, table)))
+
+
+def dataset_of(opened: Any, lake: str | Path, table: str, files: Sequence[FileFilter] | None = None) -> Any:
+    """The files of an open table, those only that may meet the conditions: others are not even looked for."""
+    from deltalake.exceptions import DeltaError
+
+    try:
+        return opened.to_pyarrow_dataset(
+            file_pruning_predicate=list(files) if files else None,
+            filesystem=_own_files(_path(lake, table)),
+        )
+    except (DeltaError, OSError, ValueError) as error:
+        raise damaged(lake, table, error) from error
+
+
+def files_between(
+    clusters: Sequence[str], first: datetime, last: datetime, dates: Iterable[date] = ()
+) -> list[FileFilter]:
+    """The files that may hold rows of these clusters' cycles from one moment to another, of these dates if any."""
+    chosen: list[FileFilter] = [
+        ("cluster", "in", [*clusters]),
+        ("cycle_at", ">=", (first - ROUNDING).isoformat()),
+        ("cycle_at", "<=", (last + ROUNDING).isoformat()),
+    ]
+    own = [day.isoformat() for day in dates]
+    return [*chosen, ("cycle_date", "in", own)] if own else chosen
+
+
+def _path(lake: str | Path, table: str) -> str:
+    return f"{str(lake).rstrip('/')}/{table}"
+
+
+def _own_files(path: str) -> Any:
+    """The table's folder as Arrow's own file system; None, hence deltalake's, for an object store.
+
+    deltalake's is written in Python, and Arrow's reading threads call it even while the process ends: every other
+    process that had read a lake was aborted then.
+    """
+    from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
+
+    from evenkeel.lake.delta_log import local_log
+
+    log = local_log(path)
+    return None if log is None else SubTreeFileSystem(str(log.parent.resolve()), LocalFileSystem())
+
+
+def damaged(lake: str | Path, table: str, error: Exception) -> LakeError:
+    """The error for a table that is there and cannot be read."""
+    from evenkeel.lake.delta_log import log_state
+
+    known = log_state(_path(lake, table)) or (
+        "Its files are damaged or incomplete; restore them from a copy, or decide the cycle anew."
+    )
+    return LakeError(f"table {table} of the lake {lake} cannot be read: {str(error)[:_TOLD].rstrip('.')}. {known}")
+
+
+def equals(column: str, value: object | None) -> Any:
+    """Rows with that value; no condition for None."""
+    return None if value is None else is_in(column, [value])
+
+
+def is_in(column: str, values: Sequence[object]) -> Any:
+    """Rows with one of these values; with none of any kind, no rows of a column of texts."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if all(isinstance(value, str) for value in values):
+        return text(column).isin(pa.array(list(values), pa.string()))
+    return pc.field(column).isin(list(values))
+
+
+def text(column: str) -> Any:
+    """A column of texts, to be compared with texts.
+
+    Files that deltalake has written anew hold another kind of text, which Arrow does not compare with its own; a cast
+    settles that. Of `cluster` no file holds anything: it is a partition, and is compared before a file is opened.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    return pc.field(column) if column == "cluster" else pc.field(column).cast(pa.string())
+
+
+def between(column: str, first: object, last: object) -> Any:
+    """Rows from one value to another, both included."""
+    import pyarrow.compute as pc
+
+    return (pc.field(column) >= first) & (pc.field(column) <= last)
+
+
+def all_of(*conditions: Any) -> Any:
+    """Rows that meet every condition."""
+    whole = conditions[0]
+    for condition in conditions[1:]:
+        whole = whole & condition
+    return whole

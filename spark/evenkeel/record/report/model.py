@@ -1,0 +1,240 @@
+"""What a report says: sentences and numbers, without any HTML, so that both can be tested as they stand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from evenkeel.model import amounts
+from evenkeel.record import wording
+from evenkeel.record.compare import Comparison
+from evenkeel.record.read import Attempt, Row
+from evenkeel.record.report.brokers import BrokerLine, broker_lines
+from evenkeel.record.report.decisions import Decisions, decisions
+from evenkeel.record.report.gather import ClusterRows, CourseModel, Gathered, course_model
+from evenkeel.record.report.headline import (
+    Check,
+    Headline,
+    Rejection,
+    Result,
+    checks,
+    headline,
+    rejections,
+    results,
+    tally,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """One line of a list of facts."""
+
+    name: str
+    value: str
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SettingLine:
+    """A setting in force: value as JSON text; origin begins with override, observed or default."""
+
+    key: str
+    value: str
+    unit: str
+    origin: str
+
+
+@dataclass(frozen=True, slots=True)
+class WriteLine:
+    """A write of this attempt, or one of an earlier cycle that it read."""
+
+    table: str
+    rows: int
+    version: int
+    write_id: str
+    digest: str
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """From where the cycle comes, so that it can be found and recomputed."""
+
+    facts: tuple[Fact, ...]
+    writes: tuple[WriteLine, ...]
+    reads: tuple[WriteLine, ...]
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """The report of one cluster's cycle."""
+
+    cluster: str
+    cycle_at: datetime
+    status: str
+    decided: bool
+    headline: Headline
+    newer: str
+    state: tuple[Fact, ...]
+    brokers: tuple[BrokerLine, ...]
+    course: CourseModel
+    decisions: Decisions
+    results: tuple[Result, ...]
+    rejections: tuple[Rejection, ...]
+    rejected_records: int
+    checks_failed: tuple[Check, ...]
+    checks_passed: tuple[Check, ...]
+    settings: Mapping[str, tuple[SettingLine, ...]]
+    provenance: Provenance
+    comparison: Comparison | None
+    missing: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Report:
+    """A whole report: one chapter per cluster."""
+
+    title: str
+    lake: str
+    chapters: tuple[Chapter, ...]
+
+
+def build_model(gathered: Gathered) -> Report:
+    """The report of what was gathered. Pure: the same rows give the same report."""
+    chapters = tuple(_chapter(rows) for rows in gathered.clusters)
+    names = wording.listed([wording.shortened(wording.visible(chapter.cluster), 60) for chapter in chapters])
+    return Report(f"Evenkeel: {names}", gathered.lake, chapters)
+
+
+def _chapter(rows: ClusterRows) -> Chapter:
+    tables, attempt = rows.tables, rows.attempt
+    verdicts = checks(tables["validation_results"])
+    made = decisions(tables)
+    lines = broker_lines(tables)
+    came_of_it = results(rows.commands)
+    return Chapter(
+        cluster=attempt.cluster,
+        cycle_at=attempt.cycle_at,
+        status=attempt.status,
+        decided=attempt.decided,
+        headline=headline(attempt, made, verdicts, tables["unload_decisions"], tally(came_of_it)),
+        newer=_newer(rows),
+        state=_state(attempt, tables),
+        brokers=lines,
+        course=course_model(rows.course, tables["settings"], attempt),
+        decisions=made,
+        results=came_of_it,
+        rejections=rejections(tables["rejected"]),
+        rejected_records=len(tables["rejected"]),
+        checks_failed=tuple(check for check in verdicts if not check.passed),
+        checks_passed=tuple(check for check in verdicts if check.passed),
+        settings=_settings(tables["settings"]),
+        provenance=_provenance(attempt),
+        comparison=rows.comparison,
+        missing=rows.missing,
+    )
+
+
+def _newer(rows: ClusterRows) -> str:
+    """Where the cycle shown is not the newest one, a sentence about the newest."""
+    if rows.newest.cycle_at == rows.attempt.cycle_at:
+        return ""
+    newest = rows.newest
+    at = f"The newest cycle on record is that of {wording.time(newest.cycle_at)}"
+    if not newest.decided:
+        return f"{at}; it was {newest.status}: {newest.reason or 'no reason is on record'}"
+    acts = sum(newest.planned[name] or 0 for name in ("splits", "unloads", "placements", "refusals"))
+    return f"{at}." if acts else f"{at}; it would change nothing."
+
+
+def _state(attempt: Attempt, tables: Mapping[str, Sequence[Row]]) -> tuple[Fact, ...]:
+    facts = [*_broker_facts(tables["broker_load"]), *_bundle_facts(tables["bundle_load"])]
+    if tables["cluster_policies"]:
+        facts += _policy_facts(tables["cluster_policies"][0], tables["broker_load"])
+    if attempt.planned["shedder"]:
+        facts.append(Fact("Shedding", attempt.planned["shedder"], f"placement: {attempt.planned['placement']}"))
+    return tuple(facts)
+
+
+def _broker_facts(loads: Sequence[Row]) -> list[Fact]:
+    if not loads:
+        return []
+    silent = [row for row in loads if row["state"] != "reported"]
+    note = ", ".join(f"{row['broker']}: {row['state'].replace('_', ' ')}" for row in silent[:5])
+    more = f" and {len(silent) - 5} more" if len(silent) > 5 else ""
+    return [
+        Fact(
+            "Brokers",
+            f"{len(loads) - len(silent)} of {len(loads)} reported" if silent else str(len(loads)),
+            note + more,
+        )
+    ]
+
+
+def _bundle_facts(bundles: Sequence[Row]) -> list[Fact]:
+    if not bundles:
+        return []
+    states = {state: sum(row["ownership"] == state for row in bundles) for state in ("unowned", "doubled", "unknown")}
+    note = ", ".join(f"{number:,} {state}" for state, number in states.items() if number)
+    topics = [row["topics"] for row in bundles if row["topics"] is not None]
+    unknown = len(bundles) - len(topics)
+    traffic = sum((row["used_msg_throughput_in"] or 0.0) + (row["used_msg_throughput_out"] or 0.0) for row in bundles)
+    rate = sum((row["used_msg_rate_in"] or 0.0) + (row["used_msg_rate_out"] or 0.0) for row in bundles)
+    return [
+        Fact("Bundles", amounts.count(len(bundles)), note),
+        Fact(
+            "Topics", amounts.count(sum(topics)), f"of {wording.plural(unknown, 'bundle')} not known" if unknown else ""
+        ),
+        Fact("Traffic", amounts.throughput(traffic), f"{amounts.rate(rate)}, in and out"),
+    ]
+
+
+def _policy_facts(policies: Row, loads: Sequence[Row]) -> list[Fact]:
+    versions = sorted({row["pulsar_version"] for row in loads if row["pulsar_version"]})
+    facts = [Fact("Load manager", policies["manager"], f"Pulsar {', '.join(versions)}" if versions else "")]
+    if policies["leader"]:
+        facts.append(Fact("Leader", policies["leader"]))
+    domains, groups = policies["failure_domains"] or {}, policies["anti_affinity_groups"] or {}
+    if domains or groups:
+        named = sorted(set(groups.values()))
+        note = f"{wording.plural(len(named), 'anti-affinity group')}" if named else ""
+        facts.append(Fact("Failure domains", ", ".join(sorted(domains)) or "none", note))
+    start, end = policies["snapshot_started_at"], policies["snapshot_finished_at"]
+    if start is not None and end is not None:
+        facts.append(Fact("Snapshot", wording.time(end), f"took {amounts.duration((end - start).total_seconds())}"))
+    return facts
+
+
+def _settings(rows: Sequence[Row]) -> Mapping[str, tuple[SettingLine, ...]]:
+    lines = [SettingLine(row["key"], row["value"], row["unit"] or "", row["origin"]) for row in rows]
+    return {
+        kind: tuple(line for line in lines if line.origin.startswith(kind))
+        for kind in ("override", "observed", "default")
+    }
+
+
+def _provenance(attempt: Attempt) -> Provenance:
+    row = attempt.planned
+    before = row["predecessor_cycle_at"]
+    predecessor = f"cycle of {wording.time(before)}" if before else "none"
+    if before and row["predecessor_attempt_id"]:
+        predecessor += f", attempt {row['predecessor_attempt_id']}"
+    if row["predecessor_status"] in ("missing", "older"):
+        predecessor += f"; expected was {wording.time(row['predecessor_expected_at'])}, which is not on record"
+    facts = [
+        Fact("Plan", attempt.plan_id or "none: nothing was decided"),
+        Fact("Attempt", f"{attempt.number} ({attempt.kind}), {attempt.attempt_id}"),
+        Fact("State taken over from", predecessor),
+        Fact("Snapshot", row["snapshot"] or "unknown", row["source"] or ""),
+        Fact("Settings digest", row["settings_digest"] or "unknown"),
+        Fact("Run", f"{row['dag_id'] or 'unknown'} / {row['run_id'] or 'unknown'}"),
+        Fact("Code", f"{row['code_version'] or 'unknown'}, digest {row['code_digest'] or 'unknown'}"),
+        Fact("Chain", f"row {row['sequence']}, digest {row['manifest_digest']}"),
+        Fact("Recorded", wording.time(row["recorded_at"])),
+    ]
+    return Provenance(tuple(facts), _writes((attempt.closed or row)["writes"]), _writes(row["reads"]))
+
+
+def _writes(rows: Sequence[Row]) -> tuple[WriteLine, ...]:
+    lines = (WriteLine(w["table"], int(w["rows"]), int(w["version"]), w["write_id"], w["digest"]) for w in rows)
+    return tuple(sorted(lines, key=lambda line: (line.table, line.write_id)))

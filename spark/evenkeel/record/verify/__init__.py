@@ -1,0 +1,172 @@
+"""Proof of the record: are the manifests one chain, are their rows as they were written, does it all come out again?"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from typing import TYPE_CHECKING, Any
+
+from evenkeel.lake.store import Lake
+from evenkeel.record.read import Record, clusters_of
+from evenkeel.record.read.record import FIRST_MOMENT, LAST_MOMENT
+from evenkeel.record.verify.chain import (
+    CHAIN,
+    CODE,
+    CONTENT,
+    DATA,
+    DEFINITION,
+    UNKNOWN,
+    Anchor,
+    Fault,
+    Link,
+    check_bodies,
+    check_links,
+    check_reads,
+    rewriting_commits,
+)
+from evenkeel.record.verify.check import BUNDLES, TOPICS, Verified, verify_attempts
+from evenkeel.record.verify.date_ranges import (
+    Span,
+    Stretch,
+    anchor_of,
+    attempts_in,
+    dates_of,
+    in_stretches,
+    read_anchors,
+    read_kept,
+)
+from evenkeel.record.verify.rows import OnDemand
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from pyspark.sql import SparkSession
+
+__all__ = [
+    "BUNDLES",
+    "CHAIN",
+    "CODE",
+    "CONTENT",
+    "DATA",
+    "DEFINITION",
+    "TOPICS",
+    "UNKNOWN",
+    "Fault",
+    "Report",
+    "verify",
+]
+
+_LINKS_AT_ONCE = 20_000
+# So many manifests are not looked at in a moment.
+_LONG = 100_000
+
+
+@dataclass(frozen=True)
+class Report:
+    """`manifests` and `heads` are by cluster; `read` counts the manifests of the range, which were read in full.
+
+    `attempts` are those of the range, of which `idle` decided nothing, and `verified` is what came of them.
+    """
+
+    manifests: dict[str, int]
+    heads: dict[str, str]
+    read: int
+    attempts: int
+    idle: int
+    verified: Verified
+    faults: tuple[Fault, ...] = field(default=())
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether no fault was found."""
+        return not self.faults
+
+
+def verify(
+    lake: str,
+    session: Callable[[], AbstractContextManager[SparkSession]],
+    *,
+    cluster: str | None = None,
+    since: datetime | None = None,
+    until: datetime | None = None,
+    depth: str | None = TOPICS,
+    by_rows: bool = False,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+    say: Callable[[str], None] = lambda text: None,
+) -> Report:
+    """Checks the links of each cluster's whole chain, and manifests and attempts at cycles of a range (ends included,
+    all by default).
+
+    `depth` None looks at manifests only. A session is asked for where rows have to be looked at: those that no file
+    proves, topics whose loads are summed up, and with `by_rows` all of them. Raises NoSuchCycle where nothing is on
+    record.
+    """
+    record, span = Record(lake), Span(since or FIRST_MOMENT, until or LAST_MOMENT)
+    chains = {name: record.links(name) for name in clusters_of(record, cluster)}
+    chains = {name: links for name, links in chains.items() if links.num_rows}
+    if (manifests := sum(links.num_rows for links in chains.values())) >= _LONG:
+        say(f"looking at the links of {manifests:,} manifests")
+    anchors = read_anchors(lake)
+    faults = [
+        fault
+        for name, links in chains.items()
+        for fault in check_links(name, _in_order(links), _beginning(name, links, anchors))
+    ]
+    faults += [Fault("", None, CHAIN, "cycles", "its log", words) for words in rewriting_commits(lake, "cycles")]
+    dates = sum((dates_of(links, span) for links in chains.values()), Counter[date]())
+    seen = Counter[str]()
+
+    def looked_at() -> Iterator[Stretch]:
+        for stretch in in_stretches(record, [*chains], dates, span):
+            faults.extend(check_bodies(stretch.rows))
+            faults.extend(check_reads(stretch.attempts, stretch.near))
+            seen["read"] += len(stretch.rows)
+            seen["attempts"] += len(stretch.attempts)
+            seen["idle"] += sum(attempt.plan_id is None for attempt in stretch.attempts)
+            yield stretch
+
+    verified = Verified()
+    if depth is None:
+        for _ in looked_at():
+            pass
+    else:
+        attempts = sum(attempts_in(links, span) for links in chains.values())
+        with OnDemand(session) as spark:
+            verified = verify_attempts(
+                spark,
+                Lake(lake),
+                looked_at(),
+                attempts,
+                kept=read_kept(lake),
+                depth=depth,
+                by_rows=by_rows,
+                progress=progress,
+            )
+    return Report(
+        manifests={name: links.num_rows for name, links in chains.items()},
+        heads={name: links.column("manifest_digest")[-1].as_py() for name, links in chains.items()},
+        read=seen["read"],
+        attempts=seen["attempts"],
+        idle=seen["idle"],
+        verified=verified,
+        faults=(*faults, *verified.faults),
+    )
+
+
+def _in_order(links: Any) -> Iterator[Link]:
+    """The rows of the Arrow table one by one; a year's would not fit into memory."""
+    for part in links.to_batches(max_chunksize=_LINKS_AT_ONCE):
+        columns = [part.column(name) for name in Link._fields]
+        yield from map(Link._make, zip(*(_plain(column).to_pylist() for column in columns), strict=True))
+
+
+def _plain(column: Any) -> Any:
+    """A moment as its microseconds."""
+    return column.cast("timestamp[us]").cast("int64") if str(column.type).startswith("timestamp") else column
+
+
+def _beginning(cluster: str, links: Any, anchors: Iterable[Mapping[str, Any]]) -> Anchor | None:
+    first = int(links.column("sequence")[0].as_py())
+    return anchor_of(first, [one for one in anchors if one["cluster"] == cluster])

@@ -1,0 +1,206 @@
+"""Whether a cluster's manifests are the chain that publishers wrote, and attempts rest on what predecessors wrote."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Container, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from evenkeel.lake.manifest import body_digest
+from evenkeel.record.read import Attempt, read_table_if_any
+
+Row = Mapping[str, Any]
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Anchor:
+    """Where the chain begins, after earlier rows expired: the last of these. By default nothing came before."""
+
+    sequence: int = 0
+    manifest_digest: str = ""
+
+
+class Link(NamedTuple):
+    """Of a manifest what makes it part of a chain; `cycle_at` in microseconds since 1970."""
+
+    sequence: int
+    row_kind: str
+    cycle_at: int
+    attempt_id: str
+    attempt: int
+    previous_digest: str
+    body_digest: str
+    manifest_digest: str
+
+
+def check_links(cluster: str, links: Iterable[Link], anchor: Anchor | None = None) -> Iterator[Fault]:
+    """Faults of one cluster's chain, whose links come in its order: by sequence, then by digest.
+
+    Whether a row's content still is what its digest covers is a question of its own (`check_bodies`), which takes a
+    hundred times as long.
+    """
+    start = anchor or Anchor()
+    sequence, digest = start.sequence, start.manifest_digest
+    numbering = _Numbering(is_whole=anchor is None)
+    for link in links:
+        if link.sequence != sequence + 1 or link.previous_digest != digest:
+            yield _fault(cluster, link, _break(link, sequence))
+        if hashlib.sha256((link.previous_digest + link.body_digest).encode()).hexdigest() != link.manifest_digest:
+            words = "its manifest_digest does not follow from its other digests: one of them was changed"
+            yield _fault(cluster, link, words)
+        number = numbering.of(link)
+        if link.attempt != number:
+            yield _fault(cluster, link, f"it is attempt {number} at its cycle, and says {link.attempt}")
+        sequence, digest = link.sequence, link.manifest_digest
+
+
+def check_bodies(rows: Iterable[Row]) -> Iterator[Fault]:
+    """Faults of rows of `cycles`, in any order, whose content is not what was written."""
+    words = "its content is not what its digest covers: it was changed after it was written"
+    for row in rows:
+        if body_digest(row) != row["body_digest"]:
+            place = _place(row["sequence"], row["row_kind"])
+            yield Fault(row["cluster"], row["cycle_at"], CHAIN, "cycles", place, words, row["attempt_id"])
+
+
+def _break(link: Link, last: int) -> str:
+    """Why a link does not stand on the one before it, whose sequence was `last`."""
+    if link.sequence == last:
+        return "a second row stands at this place of the chain: one of them was added"
+    if link.sequence == last + 1:
+        return "it does not name the digest of the row before it: one of the two was replaced"
+    gone = f"row {last + 1}" if link.sequence == last + 2 else f"rows {last + 1} to {link.sequence - 1}"
+    return f"{gone} before it is missing: removed, or never restored from a copy"
+
+
+class _Numbering:
+    """`attempt` is outside the digests, since it follows from the rows before: the first attempt at a cycle is 1."""
+
+    def __init__(self, *, is_whole: bool) -> None:
+        self._is_whole = is_whole
+        self._attempts: dict[int, list[str]] = {}
+        self._expired: dict[int, int] = {}
+
+    def of(self, link: Link) -> int:
+        """The number that it has to have."""
+        at, name = link.cycle_at, link.attempt_id
+        known = self._attempts.get(at)
+        if known is None:
+            known = self._attempts[at] = []
+            # Where earlier rows expired, a cycle may go on with a later attempt.
+            if not self._is_whole:
+                self._expired[at] = link.attempt - 1
+        if name not in known:
+            known.append(name)
+        return self._expired.get(at, 0) + known.index(name) + 1
+
+
+def _fault(cluster: str, link: Link, words: str) -> Fault:
+    at = _EPOCH + timedelta(microseconds=link.cycle_at)
+    return Fault(cluster, at, CHAIN, "cycles", _place(link.sequence, link.row_kind), words, link.attempt_id)
+
+
+def _place(sequence: int, row_kind: str) -> str:
+    return f"row {sequence}, {row_kind}"
+
+
+# What may be wrong with a record, each with what was found, where, and what it means.
+
+CHAIN = "chain"
+CONTENT = "content"
+DATA = "data"
+CODE = "code"
+DEFINITION = "definition"
+UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Fault:
+    """Something on record that is not as it was written, or that is not decided again.
+
+    `kind` is chain (rows of `cycles` themselves), content (rows that a manifest lists), data (decided otherwise by the
+    very code that decided first), code (decided otherwise by other code), definition (decided otherwise, and its code
+    digest follows another definition, so that it cannot be compared) or unknown (it cannot be decided again). `place`
+    names the row, write, file or column.
+    """
+
+    cluster: str
+    cycle_at: datetime | None
+    kind: str
+    table: str
+    place: str
+    words: str
+    attempt_id: str | None = None
+
+    def sentence(self) -> str:
+        """The fault in one line."""
+        at = f" at {self.cycle_at.isoformat()}" if self.cycle_at is not None else ""
+        return f"{self.cluster}{at}: {self.table} ({self.place}): {self.words}"
+
+
+# Whether attempts stand on what their predecessors wrote.
+
+
+def check_reads(attempts: Iterable[Attempt], near: Iterable[Attempt]) -> list[Fault]:
+    """Reads that the manifest of the predecessor, one of those `near`, does not list as they were read; where that is
+    gone they are passed over."""
+    known = {(attempt.cluster, attempt.attempt_id): attempt for attempt in near}
+    return [fault for attempt in attempts for fault in _faults(attempt, known)]
+
+
+def _faults(attempt: Attempt, known: dict[tuple[str, str], Attempt]) -> Iterator[Fault]:
+    before = known.get((attempt.cluster, str(attempt.planned["predecessor_attempt_id"])))
+    if before is None:
+        return
+    listed = set(before.writes)
+    for read in attempt.reads:
+        if read not in listed:
+            at = before.cycle_at.isoformat()
+            words = f"it rests on write {read.write_id}, which its predecessor at {at} does not list"
+            place = f"attempt {attempt.number}"
+            yield Fault(attempt.cluster, attempt.cycle_at, CHAIN, read.table, place, words, attempt.attempt_id)
+
+
+# Commits that changed or removed rows of a table that only ever grows, by the table's own log.
+
+# Those that add rows, or leave them as they are.
+_HARMLESS = frozenset(
+    {
+        *("CREATE TABLE", "ADD COLUMNS", "SET TBLPROPERTIES", "UNSET TBLPROPERTIES", "OPTIMIZE", "VACUUM START"),
+        *("VACUUM END", "CHANGE COLUMN", "UPGRADE PROTOCOL", "COMPUTE STATS", "REORG", "WRITE"),
+    }
+)
+
+
+def rewriting_commits(lake: str | Path, table: str) -> list[str]:
+    """In words, oldest first: commits, as far back as the log goes, after which rows were not what they had been."""
+    from deltalake import DeltaTable
+
+    commits = DeltaTable(f"{str(lake).rstrip('/')}/{table}").history()
+    upkeeps = {row["upkeep_id"] for row in read_table_if_any(lake, "upkeeps")}
+    return list(told(sorted(commits, key=lambda commit: int(commit["version"])), upkeeps))
+
+
+def told(commits: Iterable[Mapping[str, Any]], upkeeps: Container[str]) -> Iterator[str]:
+    """The commits that are not harmless; those of an upkeep on record are."""
+    for commit in commits:
+        operation = str(commit.get("operation", ""))
+        overwrote = (commit.get("operationParameters") or {}).get("mode") == "Overwrite"
+        if (operation in _HARMLESS and not overwrote) or _upkeep_of(commit) in upkeeps:
+            continue
+        at = datetime.fromtimestamp(int(commit.get("timestamp", 0)) / 1000, UTC).isoformat(timespec="seconds")
+        by = commit.get("engineInfo") or commit.get("clientVersion") or "an unknown writer"
+        yield f"version {commit['version']} is a {operation} of {at} by {by}"
+
+
+def _upkeep_of(commit: Mapping[str, Any]) -> str | None:
+    try:
+        said = json.loads(commit.get("userMetadata") or "{}")
+    except ValueError:
+        return None
+    return said.get("upkeep") if isinstance(said, dict) else None

@@ -1,0 +1,280 @@
+"""`verify`: the record of a range of cycles proved, in chunks that are read and decided again in a few jobs each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from evenkeel.errors import SettingsError
+from evenkeel.lake.delta_log import local_log
+from evenkeel.lake.digest import Content, contents, nothing
+from evenkeel.lake.store import Lake
+from evenkeel.record.read import Attempt, chunked
+from evenkeel.record.verify.by_files import Files, Proven, key_of
+from evenkeel.record.verify.chain import CODE, DATA, DEFINITION, UNKNOWN, Fault
+from evenkeel.record.verify.contents import Checked, can_decide, check_contents, differing, promised
+from evenkeel.record.verify.date_ranges import Kept, Stretch
+from evenkeel.record.verify.decisions import LOADS, decisions_again, listed, loads_again
+from evenkeel.record.verify.in_processes import Deciding, FromFiles, Processes, from_files, processes
+from evenkeel.record.verify.recorded_cycle import Again, Background, again, background_of, other_plan
+from evenkeel.record.verify.rows import ATTEMPT, OnDemand, Rows
+from evenkeel.spark.code import code_digest, code_version, definition_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+TOPICS, BUNDLES = "topics", "bundles"
+# As many rows of bundles as a worker group, and of topics as a sum, can take at a time without running out of memory.
+_ROWS_AT_ONCE = 2_000_000
+_CYCLES_AT_ONCE = 400
+_PROVEN_AT_ONCE = 50
+Progress = Callable[[int, int], None]
+
+
+@dataclass
+class Verified:
+    """What came of it: attempts (ids) that were decided again, how deep, and all faults.
+
+    `by_files` and `by_rows` count the writes whose files, or whose rows, were held against their manifests. `expired`
+    are past their period: of what they decided nothing is promised any more but the chain.
+    """
+
+    reproduced: dict[str, str] = field(default_factory=dict)
+    expired: set[str] = field(default_factory=set)
+    differing: set[str] = field(default_factory=set)
+    undecidable: set[str] = field(default_factory=set)
+    faults: list[Fault] = field(default_factory=list)
+    by_files: int = 0
+    by_rows: int = 0
+
+    @property
+    def tried(self) -> int:
+        """The number of attempts whose decisions were to be reproduced, whether that was possible or not."""
+        return len(self.reproduced) + len(self.differing) + len(self.undecidable)
+
+
+def verify_attempts(
+    session: OnDemand,
+    lake: Lake,
+    stretches: Iterable[Stretch],
+    attempts: int,
+    *,
+    kept: Kept | None = None,
+    depth: str = TOPICS,
+    by_rows: bool = False,
+    progress: Progress = lambda done, total: None,
+) -> Verified:
+    """Checks what the attempts of these stretches wrote, `attempts` of them in all, and decides those again that
+    decided.
+
+    `depth` says where deciding again begins: at the topics on record, or at the loads of bundles. With `by_rows` no
+    file stands for its rows.
+    """
+    files_tell = not by_rows and local_log(lake.path("cycles")) is not None
+    found = Verified()
+    done = 0
+    with processes(attempts if files_tell else 0) as deciding:
+        for stretch in stretches:
+            versions = {write.write_id: one.schema_version for one in stretch.near for write in one.writes}
+            files = Files(lake, stretch.near if files_tell else ())
+            judge = _Judge(session, lake, versions, files, deciding, kept or Kept(), depth, found)
+            for chunk in chunks(stretch.attempts):
+                judge.look_at(chunk)
+                done += len(chunk)
+                progress(done, attempts)
+    found.faults.sort(key=lambda one: (one.cluster, str(one.cycle_at), one.kind, one.table, one.place))
+    return found
+
+
+def chunks(attempts: Iterable[Attempt]) -> Iterator[list[Attempt]]:
+    """Attempts of one schema version, in order, a bounded number of rows at a time."""
+    for _, alike in groupby(attempts, key=lambda attempt: attempt.schema_version):
+        yield from chunked(alike, lambda one: sum(write.rows for write in one.writes), _ROWS_AT_ONCE, _CYCLES_AT_ONCE)
+
+
+@dataclass(frozen=True)
+class _Judge:
+    """What all chunks have in common: where they are read from, who decides, and what came of it (`found`)."""
+
+    session: OnDemand
+    lake: Lake
+    versions: Mapping[str, int]
+    files: Files
+    deciding: Processes
+    kept: Kept
+    depth: str
+    found: Verified
+
+    def look_at(self, chunk: list[Attempt]) -> None:
+        """First the writes by their files, and only those that this leaves open by their rows; then the decisions."""
+        known = background_of(self.lake, chunk)
+        deciding = Deciding()
+        proven: Proven = {}
+        for first in range(0, len(chunk), _PROVEN_AT_ONCE):  # decided while the next ones are looked at
+            part = chunk[first : first + _PROVEN_AT_ONCE]
+            by_files = self.files.proven(promised(part, self.kept))
+            proven |= by_files
+            self.deciding.begin([*self._from_files(part, known, by_files)], deciding)
+        owners = promised(chunk, self.kept)
+        left = {write: owner for write, owner in owners.items() if key_of(write) not in proven}
+        self.found.by_files += len(owners) - len(left)
+        self.found.by_rows += len(left)
+        checked = check_contents(_rows(self.session, self.lake, chunk), left, self.versions)
+        self.found.faults += checked.faults
+        own = self._decidable(chunk, known, checked)
+        if own:
+            deep = _with_topics(own, self.kept) if self.depth == TOPICS else []
+            _decide(checked.rows, own, deep, deciding.same(), self.found)
+
+    def _from_files(self, part: Sequence[Attempt], known: Background, proven: Proven) -> Iterator[FromFiles]:
+        for attempt in part:
+            if attempt.plan_id is not None and can_decide(attempt, self.kept):
+                with suppress(LookupError, SettingsError):  # told by `_decidable`
+                    found = from_files(again(attempt, known), proven)
+                    if found is not None:
+                        yield found
+
+    def _decidable(self, chunk: list[Attempt], known: Background, checked: Checked) -> list[Again]:
+        own: list[Again] = []
+        for attempt in chunk:
+            if attempt.plan_id is None:
+                continue
+            if not can_decide(attempt, self.kept):
+                self.found.expired.add(attempt.attempt_id)
+                continue
+            try:
+                _demand_rows(attempt, checked)
+                one = again(attempt, known)
+                if one.needs_topics and not self.kept.promises(attempt, "topic_stats"):
+                    self.found.expired.add(attempt.attempt_id)
+                else:
+                    own.append(one)
+            except (LookupError, SettingsError) as error:
+                self.found.undecidable.add(attempt.attempt_id)
+                self.found.faults.append(_unknown(attempt, str(error.args[0])))
+        return own
+
+
+def _with_topics(own: Sequence[Again], kept: Kept) -> list[Again]:
+    """Those whose topics are still there."""
+    return [one for one in own if one.attempt.writes_of("topic_stats") and kept.promises(one.attempt, "topic_stats")]
+
+
+def _rows(session: OnDemand, lake: Lake, attempts: Sequence[Attempt]) -> Rows:
+    moments = [attempt.cycle_at for attempt in attempts]
+    before = [attempt.planned["predecessor_cycle_at"] for attempt in attempts]
+    return Rows(session, lake, min([*moments, *(at for at in before if at is not None)]), max(moments))
+
+
+def _demand_rows(attempt: Attempt, checked: Checked) -> None:
+    needed = {(w.cluster, w.table, w.write_id) for w in (*attempt.writes, *attempt.reads)}
+    lost = sorted({table for _, table, _ in needed & checked.missing})
+    if lost:
+        raise LookupError(f"rows of {', '.join(lost)} that it rests on cannot be read as they were")
+
+
+def _decide(rows: Rows, own: Sequence[Again], deep: Sequence[Again], same: Container[str], found: Verified) -> None:
+    """Decides those of `own` again that are not known to be the `same`; for those that are `deep` the loads too."""
+    wrong: dict[str, list[tuple[str, str]]] = {}
+    if deep:
+        made = loads_again(rows, deep)
+        for table in LOADS:
+            _tell(rows, deep, table, made[table], _other_loads(rows, deep, table, made[table]), wrong)
+    left = [one for one in own if one.attempt.attempt_id not in same]
+    if left:
+        _decide_by_rows(rows, left, wrong)
+    for one in own:
+        name = one.attempt.attempt_id
+        if name in wrong:
+            found.differing.add(name)
+            found.faults += [_fault(one.attempt, table, words) for table, words in wrong[name]]
+        else:
+            found.reproduced[name] = TOPICS if one in deep else BUNDLES
+
+
+def _decide_by_rows(rows: Rows, own: Sequence[Again], wrong: dict[str, list[tuple[str, str]]]) -> None:
+    """Adds to `wrong` what comes out otherwise: attempt -> (table, in words)."""
+    decided = decisions_again(rows, own, own[0].attempt.schema_version)
+    for table, frame in decided.rows.items():
+        _tell(rows, own, table, frame, [name for name in decided.differing if table in decided.differing[name]], wrong)
+    for one in own:
+        name = one.attempt.attempt_id
+        told = other_plan(one.attempt.planned, decided.plans.get(name, {}))
+        if told and name not in wrong:  # else the rows say it better
+            wrong.setdefault(name, []).append(("cycles", told))
+
+
+def _other_loads(rows: Rows, deep: Sequence[Again], table: str, made: DataFrame) -> list[str]:
+    """The attempts whose loads come out otherwise."""
+    before, after = _recorded(rows, deep, table), contents(made, table, deep[0].attempt.schema_version, (ATTEMPT,))
+    names = [one.attempt.attempt_id for one in deep]
+    return [name for name in names if before[name] != after.get((name,), nothing())]
+
+
+def _tell(
+    rows: Rows,
+    own: Sequence[Again],
+    table: str,
+    made: DataFrame,
+    other: Sequence[str],
+    wrong: dict[str, list[tuple[str, str]]],
+) -> None:
+    """Adds to `wrong` how a table of the `other` attempts differs: attempt -> (table, in words)."""
+    if not other:
+        return
+    recorded = rows.of(table, listed([one for one in own if one.attempt.attempt_id in other]))
+    now = made.where(made[ATTEMPT].isin(sorted(other)))
+    told = differing(recorded, now, table, own[0].attempt.schema_version, ATTEMPT)
+    for name in other:
+        wrong.setdefault(name, []).append((table, "; ".join(told.get(name, ["another number of equal rows"]))))
+
+
+def _recorded(rows: Rows, own: Sequence[Again], table: str) -> dict[str, Content]:
+    """What each attempt recorded in a table: what its manifest lists, which its rows have been held against.
+
+    Only where several writes make up an attempt's rows, which a manifest digests one by one, are they read for it.
+    """
+    found, several = {}, []
+    for one in own:
+        writes = [write for write in one.attempt.writes_of(table) if write.rows]
+        found[one.attempt.attempt_id] = (writes[0].rows, writes[0].digest) if writes else nothing()
+        if len(writes) > 1:
+            several.append(one)
+    if several:
+        told = contents(rows.of(table, listed(several)), table, own[0].attempt.schema_version, (ATTEMPT,))
+        found |= {one.attempt.attempt_id: told[one.attempt.attempt_id,] for one in several}
+    return found
+
+
+def _fault(attempt: Attempt, table: str, words: str) -> Fault:
+    planned = attempt.planned
+    if planned["code_digest"] == code_digest():
+        kind, why = DATA, "decided otherwise by the very code that decided first"
+    elif definition_of(planned["code_digest"]) != definition_of(code_digest()):
+        kind = DEFINITION
+        why = (
+            f"decided by version {planned['code_version']} (other definition of the code digest), "
+            f"and otherwise by this one ({code_version()})"
+        )
+    else:
+        kind = CODE
+        why = f"decided by version {planned['code_version']}, and otherwise by this one ({code_version()})"
+    return Fault(
+        attempt.cluster,
+        attempt.cycle_at,
+        kind,
+        table,
+        f"attempt {attempt.number}",
+        f"{why}: {words}",
+        attempt.attempt_id,
+    )
+
+
+def _unknown(attempt: Attempt, words: str) -> Fault:
+    text = f"cannot be decided again: {words}"
+    return Fault(
+        attempt.cluster, attempt.cycle_at, UNKNOWN, "cycles", f"attempt {attempt.number}", text, attempt.attempt_id
+    )

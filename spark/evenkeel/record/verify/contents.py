@@ -1,0 +1,209 @@
+"""Whether the rows that manifests list are still the rows that were written."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from evenkeel.handover import Write
+from evenkeel.lake.digest import ROW_DIGEST, Content, contents, nothing, with_row_digest
+from evenkeel.lake.schema import STAMP_NAMES
+from evenkeel.lake.schemas import TABLES
+from evenkeel.record.read import Attempt
+from evenkeel.record.verify.chain import CONTENT, Fault
+from evenkeel.record.verify.date_ranges import Kept
+from evenkeel.record.verify.rows import Rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+_BY = ("cluster", "write_id")
+_TABLES_AT_ONCE = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """Faults, the rows with changed writes as they were once (where that can be read), and what is not whole.
+
+    `missing`: (cluster, table, write id) of writes that are neither now nor at their version what they were.
+    """
+
+    faults: tuple[Fault, ...]
+    rows: Rows
+    missing: frozenset[tuple[str, str, str]] = frozenset()
+
+
+def check_contents(rows: Rows, owners: Mapping[Write, Attempt], versions: Mapping[str, int]) -> Checked:
+    """Compares each of these writes, which an attempt made or read, with its digest.
+
+    `versions`: write id -> schema version of the attempt that made it.
+    """
+    faults: list[Fault] = []
+    restored: dict[tuple[str, str], int] = {}
+    missing: set[tuple[str, str, str]] = set()
+    # Of a write whose own manifest is not there, as in an export, the version is that of whoever read it.
+    known = {write: versions.get(write.write_id, one.schema_version) for write, one in owners.items()}
+    together: dict[tuple[str, int], list[Write]] = {}
+    for write in owners:
+        together.setdefault((write.table, known[write]), []).append(write)
+    alike = sorted(together)
+    # A compacted table is one file, so one core reads it: several tables at a time keep the others busy.
+    with ThreadPoolExecutor(_TABLES_AT_ONCE, "contents") as threads:
+        asked = [threads.submit(_now, rows, table, together[table, version], version) for table, version in alike]
+    for (table, version), answer in zip(alike, asked, strict=True):
+        found = answer.result()
+        for write in together[table, version]:
+            content = found.get((write.cluster, write.write_id), nothing())
+            if content == _listed(write):
+                continue
+            words, is_kept = (
+                (content, False) if isinstance(content, str) else _what_became(rows, write, content, version)
+            )
+            if is_kept:
+                restored[table, write.write_id] = write.version
+            else:
+                missing.add((write.cluster, table, write.write_id))
+            faults.append(_fault(owners[write], write, words))
+    lost = frozenset((table, write_id) for _, table, write_id in missing)
+    return Checked(tuple(faults), replace(rows, restored=restored, lost=lost), frozenset(missing))
+
+
+def _fault(one: Attempt, write: Write, words: str) -> Fault:
+    place = f"write {write.write_id}, version {write.version}"
+    return Fault(write.cluster, one.cycle_at, CONTENT, write.table, place, words, one.attempt_id)
+
+
+def promised(attempts: Iterable[Attempt], kept: Kept) -> dict[Write, Attempt]:
+    """All writes of these attempts that have to be there, and that they read; each once, with the attempt that made
+    it, else with one that read it and needs it."""
+    found: dict[Write, Attempt] = {}
+    for one in attempts:
+        if can_decide(one, kept):
+            for write in one.reads:
+                found.setdefault(write, one)
+    for one in attempts:
+        for write in kept.writes(one):
+            found[write] = one
+    return found
+
+
+def can_decide(attempt: Attempt, kept: Kept) -> bool:
+    """Whether all that the attempt decided on has to be there still, and what it decided; topics aside."""
+    return all(kept.promises(attempt, write.table) for write in attempt.writes if write.table != "topic_stats")
+
+
+def _now(rows: Rows, table: str, writes: Sequence[Write], version: int) -> dict[tuple[str, ...], Content | str]:
+    """What is there of each write; the error in its place where a file cannot be read.
+
+    A damaged file spoils the whole job, so the writes are halved until it is alone.
+    """
+    frame = _only(rows.now(table, sorted({write.cluster for write in writes})), writes)
+    try:
+        return {**contents(frame, table, version, _BY)}
+    except Exception as error:  # Spark's own, for whatever is wrong with a file
+        if len(writes) == 1:
+            words = f"its rows cannot be read: {told_by_spark(error)}"
+            return {(writes[0].cluster, writes[0].write_id): words}
+        middle = len(writes) // 2
+        halves = (_now(rows, table, half, version) for half in (writes[:middle], writes[middle:]))
+        return {key: value for half in halves for key, value in half.items()}
+
+
+def _listed(write: Write) -> Content:
+    return write.rows, write.digest
+
+
+def _only(frame: DataFrame, writes: Sequence[Write]) -> DataFrame:
+    """By a condition and not by a join, after which Delta opens files that hold none of these."""
+    from pyspark.sql import functions as F
+
+    return frame.where(F.col("write_id").isin(sorted({write.write_id for write in writes})))
+
+
+def _what_became(rows: Rows, write: Write, now: Content, version: int) -> tuple[str, bool]:
+    """In words, and whether the write can be read as it was at the version that the manifest names."""
+    counts = (
+        f"{now[0]} rows are there of {write.rows} listed" if now[0] != write.rows else "its rows are not what they were"
+    )
+    try:
+        once = _only(rows.at(write.table, write.version, [write.cluster]), [write])
+        kept = contents(once, write.table, version, _BY).get((write.cluster, write.write_id), nothing())
+    except Exception as error:  # Delta's own, for files or versions that are gone
+        return f"{counts}; version {write.version} of the table cannot be read any more ({told_by_spark(error)})", False
+    if kept != _listed(write):
+        return f"{counts}, at version {write.version} neither: a file was changed or lost: {_files(once)}", False
+    present = _only(rows.now(write.table, [write.cluster]), [write])
+    changed = differing(once, present, write.table, version, "write_id").get(write.write_id, [])
+    return f"{counts}; changed by a later commit than version {write.version}: {'; '.join(changed)}", True
+
+
+def _files(frame: DataFrame) -> str:
+    from pyspark.sql import functions as F
+
+    found = frame.select(F.input_file_name().alias("file")).distinct().limit(5).collect()
+    return ", ".join(sorted(row["file"] for row in found)) or "none of its files is there"
+
+
+def told_by_spark(error: Exception) -> str:
+    """The line of Spark's error that names the file, else the first."""
+    lines = [line.strip() for line in (str(error).strip() or type(error).__name__).splitlines() if line.strip()]
+    return next((line for line in lines if ".parquet" in line), lines[0])[:400]
+
+
+# Which rows are not what they were, or are not what is decided now, column by column.
+
+MOST = 5
+_LONGEST = 120
+
+
+def differing(before: DataFrame, after: DataFrame, table: str, version: int, by: str) -> dict[str, list[str]]:
+    """Value of `by` -> sentences on rows of `before` and `after` that only one side has, or that differ; see `MOST`."""
+    from pyspark.sql import functions as F
+
+    left, right = (with_row_digest(frame, table, version) for frame in (before, after))
+    only_before = left.join(right.select(by, ROW_DIGEST), [by, ROW_DIGEST], "left_anti")
+    only_after = right.join(left.select(by, ROW_DIGEST), [by, ROW_DIGEST], "left_anti")
+    columns = [name for name in TABLES[table].names_at(version) if name not in STAMP_NAMES]
+
+    def fetched(frame: DataFrame) -> list[Any]:
+        body = F.to_json(F.struct(*columns), {"ignoreNullFields": "false"}).alias("body")
+        rows = frame.select(by, body).groupBy(by).agg(F.sort_array(F.collect_list("body")).alias("bodies"))
+        return rows.select(by, F.slice("bodies", 1, 50 * MOST).alias("bodies")).collect()
+
+    sides = [
+        {row[by]: [json.loads(body) for body in row["bodies"]] for row in fetched(f)} for f in (only_before, only_after)
+    ]
+    return {key: list(sentences(sides[0].get(key, []), sides[1].get(key, []), table)) for key in {*sides[0], *sides[1]}}
+
+
+def sentences(before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]], table: str) -> Iterator[str]:
+    """What became of each row, by its key; at most `MOST`."""
+    old, new = ({_key(row, table): row for row in rows} for rows in (before, after))
+    keys = sorted(old.keys() | new.keys())
+    for key in keys[:MOST]:
+        if key not in new:
+            yield f"{key} is missing"
+        elif key not in old:
+            yield f"{key} was added"
+        else:
+            yield f"{key}: {_changes(old[key], new[key])}"
+    if len(keys) > MOST:
+        yield f"and {len(keys) - MOST} more"
+
+
+def _key(row: Mapping[str, Any], table: str) -> str:
+    return ", ".join(f"{name} {row[name]}" for name in TABLES[table].key if row.get(name) is not None) or "the row"
+
+
+def _changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
+    names = [name for name in new if old.get(name) != new[name] and name != "sentence"] or ["sentence"]
+    return ", ".join(f"{name} {_short(old.get(name))} became {_short(new[name])}" for name in names[:MOST])
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"

@@ -1,0 +1,317 @@
+"""Decisions taken again from proven files, in processes of this machine: no rows travel, and no Spark is asked.
+
+Only whether an attempt came out as recorded is found here. How it differs, and what needs figures of topics, is found
+by the grouped map (`decisions`), which decides by the same code.
+"""
+
+from __future__ import annotations
+
+import gc
+import logging
+import multiprocessing
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from itertools import accumulate, pairwise
+from typing import TYPE_CHECKING, Any
+
+from evenkeel.cycle import again
+from evenkeel.cycle.projections import columns_looked_at
+from evenkeel.lake.plain_rows import plain_of
+from evenkeel.lake.schema import STAMP_NAMES
+from evenkeel.lake.schemas import TABLES
+from evenkeel.plan_splits.task import picks_by_topics
+from evenkeel.record.verify.by_files import Proven, key_of
+from evenkeel.record.verify.decisions import LOOKED_INTO, OBSERVED, covered
+from evenkeel.record.verify.recorded_cycle import PLANNED, Again, other_plan
+from evenkeel.record.verify.rows import ATTEMPT
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+log = logging.getLogger(__name__)
+_AT_ONCE = 8
+_MOST_PROCESSES = 16
+# Starting a process takes as long as deciding some thirty cycles of a thousand bundles.
+_WORTH_A_PROCESS = 60
+_INPUTS = {
+    **{table: table for table in OBSERVED},
+    **{again.recorded(table): table for table in again.OUTPUTS},
+    "state": again.STATE,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class FromFiles:
+    """An attempt to decide again: its cycle row, the figures of its manifest, and the files that hold each input.
+
+    `needs_topics`: whether bundles that were looked into were cut by their topics.
+    """
+
+    attempt_id: str
+    cycle: Mapping[str, str | None]
+    planned: Mapping[str, Any]
+    version: int
+    files: Mapping[str, tuple[str, ...]]
+    needs_topics: bool
+
+
+def from_files(one: Again, proven: Proven) -> FromFiles | None:
+    """None for an attempt whose inputs are not all in proven files of their own, or that took a wish that looks at
+    topics."""
+    if any(picks_by_topics(wish) for wish in one.cycle.wishes):
+        return None
+    files: dict[str, tuple[str, ...]] = {}
+    writes, reads = one.attempt.writes, one.attempt.reads
+    for name, table in _INPUTS.items():
+        own = [write for write in (reads if name == "state" else writes) if write.table == table and write.rows]
+        if not all(proven.get(key_of(write)) for write in own):
+            return None
+        files[name] = tuple(file for write in own for file in proven[key_of(write)])
+    return FromFiles(
+        one.attempt.attempt_id,
+        one.cycle_row,
+        {name: one.attempt.planned[name] for name in PLANNED},
+        one.attempt.schema_version,
+        files,
+        one.needs_topics,
+    )
+
+
+class Deciding:
+    """Attempts that are being decided; `same` waits for them."""
+
+    def __init__(self) -> None:
+        self.here: list[FromFiles] = []
+        self.begun: list[Future[set[str]]] = []
+
+    def same(self) -> set[str]:
+        """The attempts that came out as recorded, to the bit; none of what a process had that was killed."""
+        found = _came_out(self.here)
+        for one in self.begun:
+            try:
+                found |= one.result()
+            except BrokenExecutor as error:
+                log.warning("a process that decided again has ended (%s); Spark decides its cycles", error)
+        return found
+
+
+class Processes:
+    """Processes that decide, where `cycles` are enough to be worth them; they last until `end`."""
+
+    def __init__(self, cycles: int) -> None:
+        self._pool: ProcessPoolExecutor | None = None
+        if cycles >= _WORTH_A_PROCESS:
+            cores = min(_cores(), _MOST_PROCESSES)
+            # Spawned: this process may have threads, those of a Spark session for one.
+            self._pool = ProcessPoolExecutor(cores, multiprocessing.get_context("spawn"), initializer=_started)
+            for _ in range(cores):
+                self._pool.submit(_started)  # they start while the first files are looked at
+
+    def begin(self, asked: Sequence[FromFiles], deciding: Deciding) -> None:
+        """Decides these as well, from now on."""
+        if self._pool is None:
+            deciding.here += asked
+            return
+        for first in range(0, len(asked), _AT_ONCE):
+            try:
+                deciding.begun.append(self._pool.submit(_part_came_out, asked[first : first + _AT_ONCE]))
+            except BrokenExecutor:  # told of what was begun
+                return
+
+    def end(self) -> None:
+        """Ends them; what was not begun is not begun any more."""
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
+
+
+@contextmanager
+def processes(cycles: int) -> Iterator[Processes]:
+    """Processes that end with the block."""
+    found = Processes(cycles)
+    try:
+        yield found
+    finally:
+        found.end()
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _started() -> None:
+    """The collector runs after each part only: looking for circles while rows were made took a tenth of the time."""
+    gc.disable()
+    gc.freeze()
+
+
+def _part_came_out(asked: Sequence[FromFiles]) -> set[str]:
+    found = _came_out(asked)
+    gc.collect()
+    return found
+
+
+def _came_out(asked: Sequence[FromFiles]) -> set[str]:
+    return {one.attempt_id for one in asked if _is_same(one)}
+
+
+def _is_same(one: FromFiles) -> bool:
+    """An error is left to the grouped map as well: there it is told with the cycle that it is about."""
+    try:
+        rows = {name: _rows(name, table, one) for name, table in _INPUTS.items()}
+        if one.needs_topics and any(_is_looked_into(row) for row in rows["split_decisions"]):
+            return False
+        rows |= {"cycle": [dict(one.cycle)], "topic_hashes": []}
+        columns = {table: covered(table, one.version) for table in again.OUTPUTS}
+        found = again.held_against({ATTEMPT: one.attempt_id}, rows, parameters={"columns": columns})
+    except Exception:
+        return False
+    (plan,) = found[again.PLAN]
+    return not found[again.DIFFERING] and not other_plan(one.planned, plan)
+
+
+def _rows(name: str, table: str, one: FromFiles) -> list[dict[str, Any]]:
+    names = TABLES[table].column_names()
+    wanted = columns_looked_at(name, names) if name in OBSERVED else names
+    cluster = one.cycle["cluster"] or ""
+    return rows_in(one.files[name], table, [column for column in wanted if column not in STAMP_NAMES], cluster)
+
+
+def _is_looked_into(row: Mapping[str, Any]) -> bool:
+    return row["subject_kind"] == "bundle" and row["outcome"] in LOOKED_INTO
+
+
+# Rows of a few known files as rounds take them, without a JVM: plain values, moments and dates as text.
+
+Row = dict[str, Any]
+Values = list[Any]
+
+
+def rows_in(files: Sequence[str], table: str, columns: Sequence[str], cluster: str) -> list[Row]:
+    """The rows of these files, all of one cluster's, in the order of the table's key.
+
+    `columns` without the stamp of a write; one that the files lack is None in every row.
+    """
+    found: list[Row] = []
+    for file in files:
+        found += _rows_of_file(_read(file, table, columns), table, columns, cluster)
+    found.sort(key=_in_order(table, tuple(columns)))
+    return found
+
+
+@cache
+def _in_order(table: str, columns: tuple[str, ...]) -> Callable[[Row], Any]:
+    names = [name for name in TABLES[table].key if name in columns]
+    return lambda row: [str(row[name]) for name in names]
+
+
+def _read(file: str, table: str, columns: Sequence[str]) -> pa.Table:
+    from pyarrow.parquet import ParquetFile, read_metadata
+
+    about = read_metadata(file)
+    there = {about.schema.column(number).path.partition(".")[0] for number in range(about.num_columns)}
+    # Asked to code a column that it lacks, Arrow refuses the file.
+    coded = [name for name in _texts(table) if name in there]
+    with ParquetFile(file, metadata=about, read_dictionary=coded, coerce_int96_timestamp_unit="us") as opened:
+        return opened.read(columns=[name for name in columns if name in there], use_threads=False)
+
+
+@cache
+def _texts(table: str) -> list[str]:
+    """Columns that are read as codes of the few texts in them; those that name a folder are in no file."""
+    return [c.name for c in TABLES[table].columns if c.type == "string" and c.name not in TABLES[table].partition]
+
+
+def _rows_of_file(found: pa.Table, table: str, columns: Sequence[str], cluster: str) -> list[Row]:
+    types = {column.name: column.type for column in TABLES[table].columns}
+    count = found.num_rows
+    there = set(found.column_names)
+    values: list[Sequence[Any]] = []
+    for name in columns:
+        if name == "cluster":
+            values.append([cluster] * count)
+        elif name in there:
+            values.append(values_of(found.column(name), types[name]))
+        else:
+            values.append([None] * count)
+    return [dict(zip(columns, row, strict=True)) for row in zip(*values, strict=True)]
+
+
+def values_of(column: pa.ChunkedArray, kind: str) -> Values:
+    """A column's values, of an SQL type, in the form in which rounds read them."""
+    import pyarrow as pa
+
+    whole = column.combine_chunks()
+    if isinstance(whole, pa.ChunkedArray):  # of no chunk at all
+        return []
+    if kind in ("double", "int", "bigint", "boolean"):
+        return whole.to_pylist() if whole.null_count else _numbers(whole)
+    if kind in ("string", "timestamp", "date"):
+        return _few_values(whole, kind)
+    if whole.null_count == len(whole):
+        return [None] * len(whole)
+    if kind.startswith("array<") and not whole.null_count and not len(whole.flatten()):
+        return [[] for _ in range(len(whole))]
+    if kind == "map<string,double>":
+        return _maps(whole)
+    if kind == "array<string>" and not whole.null_count:
+        return _lists(whole)
+    return _nested(whole, kind)
+
+
+def _numbers(column: pa.Array) -> Values:
+    values: Values = column.to_numpy(zero_copy_only=False).tolist()
+    return values
+
+
+def _few_values(column: pa.Array, kind: str) -> Values:
+    """Most texts and all moments of a cycle's rows are the same few: each is made once."""
+    import pyarrow as pa
+
+    coded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+    known = _as_text(coded.dictionary, kind)
+    if coded.indices.null_count:
+        return [None if index is None else known[index] for index in coded.indices.to_pylist()]
+    return [known[index] for index in coded.indices.to_numpy().tolist()]
+
+
+def _as_text(found: pa.Array, kind: str) -> Values:
+    import pyarrow as pa
+
+    if kind == "timestamp":  # some writers leave out that it is UTC
+        found = found.cast(pa.timestamp("us", tz="UTC"))
+    plain = plain_of(kind)
+    return [plain(value) for value in found.to_pylist()]
+
+
+def _maps(column: pa.Array) -> Values:
+    if column.null_count:
+        return _nested(column, "map<string,double>")
+    names, figures = _few_values(column.keys, "string"), column.items.to_pylist()
+    ends = column.offsets.to_numpy().tolist()
+    first = column.offset and ends[0]
+    found = []
+    in_order: Values = []  # most rows of a table name the same figures
+    for begin, end in pairwise(ends):
+        own = names[begin - first : end - first]
+        made = dict(zip(own, figures[begin - first : end - first], strict=True))
+        if own != in_order:
+            in_order = sorted(own)
+        found.append(made if own == in_order else {name: made[name] for name in in_order})
+    return found
+
+
+def _lists(column: pa.Array) -> Values:
+    found, lengths = _few_values(column.flatten(), "string"), column.value_lengths().to_pylist()
+    ends = [0, *accumulate(lengths)]
+    return [found[begin:end] for begin, end in pairwise(ends)]
+
+
+def _nested(column: pa.Array, kind: str) -> Values:
+    plain = plain_of(kind)
+    found = column.to_pylist(maps_as_pydicts="lossy")
+    return [None if value is None else plain(value) for value in found]

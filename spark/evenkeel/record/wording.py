@@ -1,0 +1,46 @@
+"""How times and names are written for people, and nothing that a name could do to a page; see `decisions.amounts` for
+figures."""
+
+from __future__ import annotations
+
+import unicodedata
+from datetime import UTC, datetime
+
+from evenkeel.model.amounts import UNKNOWN
+
+
+def time(at: datetime | None, *, date: bool = True) -> str:
+    """UTC to the second: `2026-11-21 08:27:13 UTC`, or without the date `08:27:13`."""
+    if at is None:
+        return UNKNOWN
+    utc = at.astimezone(UTC)
+    return utc.strftime("%Y-%m-%d %H:%M:%S UTC" if date else "%H:%M:%S")
+
+
+def plural(number: int, one: str, several: str = "") -> str:
+    """`1 bundle`, `2 bundles`."""
+    return f"{number:,} {one if number == 1 else several or one + 's'}"
+
+
+def listed(parts: list[str]) -> str:
+    """`a, b and c`."""
+    return parts[0] if len(parts) == 1 else ", ".join(parts[:-1]) + " and " + parts[-1] if parts else ""
+
+
+def visible(text: object) -> str:
+    """The text with what cannot be seen written out: control, direction and surrogate characters as `\\u202e`."""
+    return "".join(_visible(sign) for sign in str(text))
+
+
+def _visible(sign: str) -> str:
+    if sign.isascii() and sign.isprintable():
+        return sign
+    return f"\\u{ord(sign):04x}" if unicodedata.category(sign) in ("Cc", "Cf", "Cs", "Co", "Zl", "Zp") else sign
+
+
+def shortened(text: str, most: int) -> str:
+    """The text, or its beginning and end where it is longer than `most` characters."""
+    if len(text) <= most:
+        return text
+    tail = most // 3
+    return f"{text[: most - tail - 1]}…{text[-tail:]}"

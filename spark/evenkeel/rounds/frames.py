@@ -1,0 +1,156 @@
+"""The rows that the rounds of a run need, as Spark frames, and running a round for every cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F
+
+from evenkeel.handover import ClusterCycle, Handover, Run, Write
+from evenkeel.lake.rejected_records import record_key
+from evenkeel.lake.schema import Table, ddl_type
+from evenkeel.lake.schemas import TABLES
+from evenkeel.lake.store import Lake
+from evenkeel.model.past_commands import acts_of, split_children
+from evenkeel.rounds.reading import cycle_row
+from evenkeel.settings import settings_in
+from evenkeel.spark.grouped import grouped_map
+from evenkeel.spark.sql import any_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+
+CYCLE_TYPE = (
+    "cluster string, cycle_at timestamp, settings string, settings_digest string, manager string, mode string, "
+    "kind string, snapshot_at timestamp, predecessor_cycle_at timestamp, predecessor_status string, "
+    "wishes string, steering string"
+)
+CYCLE_NAMES = tuple(field.partition(" ")[0] for field in CYCLE_TYPE.split(", "))
+_CYCLE_TIMES = ("cycle_at", "snapshot_at", "predecessor_cycle_at")
+
+
+def cycle_rows(spark: SparkSession, handover: Handover) -> DataFrame:
+    """One row per open cluster: which cycle, with which settings."""
+    rows = [cycle_row_of(cycle, handover.run) for cycle in handover.open_cycles()]
+    values = [tuple(row[name] for name in CYCLE_NAMES) for row in rows]
+    return with_cycle_times(spark.createDataFrame(values, CYCLE_TYPE.replace("timestamp", "string")))
+
+
+def cycle_row_of(cycle: ClusterCycle, run: Run) -> dict[str, Any]:
+    """The columns of `CYCLE_TYPE` for a cycle whose settings are known, times as text."""
+    return cycle_row(
+        cycle.cluster,
+        cycle.cycle_at,
+        cycle.settings,
+        cycle.settings_digest,
+        manager=cycle.manager,
+        mode=run.mode,
+        kind=run.kind,
+        snapshot_at=cycle.snapshot.cycle_at,
+        predecessor=(cycle.predecessor.cycle_at, cycle.predecessor.status),
+        wishes=cycle.wishes,
+        acts=cycle.acts,
+        pauses=cycle.pauses,
+    )
+
+
+def with_cycle_times(frame: DataFrame) -> DataFrame:
+    """Rows of `CYCLE_TYPE` whose times were given as text."""
+    from pyspark.sql import functions as F
+
+    return frame.withColumns({name: F.to_timestamp(name) for name in _CYCLE_TIMES})
+
+
+def round_inputs(spark: SparkSession, lake: Lake, handover: Handover, *tables: str) -> dict[str, DataFrame]:
+    """The cycle rows, and of each table the rows of this run that belong to open clusters."""
+    from pyspark.sql import functions as F
+
+    clusters = handover.open_clusters()
+    inputs = {
+        table: lake.read(spark, table, handover.writes_of(table)).where(F.col("cluster").isin(clusters))
+        for table in tables
+    }
+    return {"cycle": cycle_rows(spark, handover), **inputs}
+
+
+def predecessor_rows(
+    spark: SparkSession, lake: Lake, handover: Handover, table: str
+) -> tuple[DataFrame, tuple[Write, ...]]:
+    """What the open clusters' predecessors left in `table`, and the writes it was read from."""
+    from pyspark.sql import functions as F
+
+    reads = tuple(w for c in handover.open_cycles() for w in c.predecessor.writes if w.table == table)
+    frame = lake.read(spark, table, reads)
+    # A write may hold rows of several clusters; each cluster has its own predecessor.
+    own = {(write.cluster, write.write_id) for write in reads}
+    mine = [(F.col("cluster") == cluster) & (F.col("write_id") == write_id) for cluster, write_id in sorted(own)]
+    return (frame.where(any_of(mine)) if mine else frame), reads
+
+
+def children_of_splits(cycle: ClusterCycle) -> dict[str, str]:
+    """Bundle -> parent: what splits of late have made, as long as its own figures are not to be trusted yet."""
+    if not any(act["kind"] == "split" for act in cycle.acts) or cycle.settings is None:
+        return {}
+    return split_children(acts_of(cycle.acts), cycle.at, settings_in(cycle.settings))
+
+
+def state_before(
+    spark: SparkSession, lake: Lake, handover: Handover, *, needed: bool
+) -> tuple[DataFrame, tuple[Write, ...]]:
+    """What the predecessors' strategies remember; no rows, and nothing read, where no strategy in force asks."""
+    if needed:
+        return predecessor_rows(spark, lake, handover, "strategy_state")
+    return spark.createDataFrame([], TABLES["strategy_state"].struct_type()), ()
+
+
+def decide_rounds(
+    inputs: Mapping[str, DataFrame],
+    decide: Callable[..., Mapping[str, list[dict[str, Any]]]],
+    outputs: Sequence[Table] | Mapping[str, StructType],
+) -> dict[str, DataFrame]:
+    """Runs a round for every cluster of `inputs`, in parallel, and returns its rows per table."""
+    types = outputs if isinstance(outputs, Mapping) else {table.name: table.body_type() for table in outputs}
+    known = {name: schema for name in inputs if (schema := _known_type(name)) is not None}
+    return grouped_map(inputs, by=["cluster"], decide=decide, outputs=types, schemas=known)
+
+
+def _known_type(name: str) -> StructType | None:
+    """The schema of an input, which need not be asked for."""
+    if name == "cycle":
+        return ddl_type(CYCLE_TYPE)
+    table = TABLES.get("strategy_state" if name == "state" else name)
+    return None if table is None else table.struct_type()
+
+
+# The observed rows of a run without those that validate set aside.
+
+
+def read_checked(lake: Lake, spark: SparkSession, handover: Handover, table: str) -> DataFrame:
+    """Rows of an observed `table` of this run's open clusters, minus the rejected ones.
+
+    A rejected record is named by `rejected.record_key`: the JSON list of the row's key columns, as text, in the order
+    of the table's `key`, e.g. `["persistent://t/n/a","b1:8080"]`. Rows of `rejected` without a key are records that
+    ingest could not make a row of, so nothing has to be taken away for them.
+    """
+    is_open = F.col("cluster").isin(handover.open_clusters())
+    rows = lake.read(spark, table, handover.writes_of(table)).where(is_open)
+    return without_rejected(lake, spark, rows, table, handover.writes_of("rejected"))
+
+
+def without_rejected(
+    lake: Lake, spark: SparkSession, rows: DataFrame, table: str, writes: Sequence[Write]
+) -> DataFrame:
+    """The rows without the records that these writes of `rejected` name."""
+    if not writes:
+        return rows
+    refused = (
+        lake.read(spark, "rejected", writes)
+        .where((F.col("rejected_from") == table) & F.col("record_key").isNotNull())
+        .select("cluster", "cycle_at", "record_key")
+        .distinct()
+    )
+    keyed = rows.withColumn("record_key", record_key(TABLES[table]))
+    return keyed.join(F.broadcast(refused), ["cluster", "cycle_at", "record_key"], how="left_anti").drop("record_key")

@@ -1,0 +1,1 @@
+"""Shed: which bundles leave their broker."""

@@ -1,0 +1,105 @@
+"""Shedding of one cluster in one cycle, by either load manager (Pulsar: LoadSheddingTask, UnloadScheduler)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from evenkeel.filters.unload_gates import unload_gates
+from evenkeel.manual_requests import round as wishes
+from evenkeel.model.past_commands import Act, brokers_unloaded, recently_unloaded
+from evenkeel.rounds import reading, state
+from evenkeel.rounds.extensible_loads import SHEDDER, Remembered, see
+from evenkeel.rounds.loads import load_of, owned_of
+from evenkeel.rounds.reading import Row, Rows, acts_before
+from evenkeel.rounds.reasons import named, telling
+from evenkeel.settings import Settings
+from evenkeel.shed.rows import silent_brokers
+from evenkeel.shed.schedule import TransferRound, run_shedding, run_transfers
+from evenkeel.shed.strategies.transfer_shedder import TransferState
+
+
+def decide_modular(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
+    """Rows of `unload_decisions`, for every broker and bundle considered and every wish, and of `strategy_state`.
+
+    `state` holds the predecessor's rows. A cycle inside the shedding interval is `not_due` and hands the state on as
+    it was.
+    """
+    settings, cycle = reading.settings_of(rows), reading.the_cycle(rows)
+    shedder = settings.loadBalancerLoadSheddingStrategy
+    wished = wishes.granted_unloads(rows)
+    gone = state.assumed_unloaded(rows["state"]) | recently_unloaded(acts_before(cycle))
+    load = replace(load_of(rows), recently_unloaded=gone, wished=wishes.unloaded_by(wished))
+    made = run_shedding(
+        load,
+        state.shedder_state(rows["state"], shedder),
+        unload_gates(load, reading.policies(rows), settings, owned=owned_of(rows, load)),
+        settings,
+        now=datetime.fromisoformat(cycle["cycle_at"]),
+        last_shed_at=state.shed_at(rows["state"]),
+    )
+    stamp = {"cluster": cycle["cluster"], "cycle_at": cycle["cycle_at"]}
+    told = telling((*made.considered, *silent_brokers(rows)), rows)
+    verdicts = [named(verdict, cycle["cluster"]) for verdict in told]
+    found = wishes.with_unloads(verdicts, shedder, wished)
+    kept = state.state_rows(shedder, made.state, made.shed_at, made.recently_unloaded)
+    return {
+        "unload_decisions": [{**row, **stamp} for row in found],
+        "strategy_state": [{**row, **stamp} for row in kept],
+    }
+
+
+# Transfers of one cluster in one cycle (Pulsar: UnloadScheduler, TransferShedder).
+
+HITS = "hits"
+UNLOADED_AT = "unloaded_at"
+
+
+def decide_extensible(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
+    """Rows of `unload_decisions`, for the cluster, every broker and the bundles looked at, and of `strategy_state`.
+
+    `state` holds the predecessor's rows. A cycle inside the shedding interval is `not_due`: hits and unloads are handed
+    on as they were, while load averages move on all the same.
+    """
+    settings, cycle = reading.settings_of(rows), reading.the_cycle(rows)
+    before = state.shedder_state(rows["state"], SHEDDER)
+    seen = see(rows, before, settings)
+    now = datetime.fromisoformat(cycle["cycle_at"])
+    wished, acts = wishes.granted_unloads(rows), acts_before(cycle)
+    made = run_transfers(
+        replace(seen.load, wished=wishes.unloaded_by(wished)),
+        _state_of(before, acts),
+        reading.policies(rows),
+        seen.owners,
+        settings,
+        now=now,
+        last_shed_at=state.shed_at(rows["state"]),
+    )
+    after = {**seen.averages, **_remember(made, settings, now)}
+    stamp = {"cluster": cycle["cluster"], "cycle_at": cycle["cycle_at"]}
+    # A round that ran has its own rows about brokers without load data.
+    silent = () if made.status == "ran" else silent_brokers(rows)
+    verdicts = [named(verdict, cycle["cluster"]) for verdict in telling((*made.considered, *silent), rows)]
+    found = wishes.with_unloads(verdicts, SHEDDER, wished)
+    kept = state.state_rows(SHEDDER, after, made.shed_at, made.recently_unloaded)
+    return {
+        "unload_decisions": [{**row, **stamp} for row in found],
+        "strategy_state": [{**row, **stamp} for row in kept],
+    }
+
+
+def _state_of(before: Remembered, acts: Iterable[Act]) -> TransferState:
+    unloaded = {broker: int(at) for broker, at in before.get(UNLOADED_AT, {}).items()}
+    for broker, at in brokers_unloaded(acts).items():
+        unloaded[broker] = max(at, unloaded.get(broker, at))
+    return TransferState(int(before.get(HITS, {}).get(state.THE_CLUSTER, 0)), unloaded)
+
+
+def _remember(made: TransferRound, settings: Settings, now: datetime) -> dict[str, Mapping[str, float]]:
+    """Hits and brokers that gave bundles away, with evenkeelAssumeUnloadsSucceed also those of this cycle."""
+    unloaded = {broker: float(at) for broker, at in made.state.recently_unloaded.items()}
+    if settings.evenkeelAssumeUnloadsSucceed:
+        unloaded |= {transfer.source: now.timestamp() * 1_000 for transfer in made.transfers}
+    return {HITS: {state.THE_CLUSTER: float(made.state.hits)}, UNLOADED_AT: unloaded}

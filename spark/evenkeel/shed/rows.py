@@ -1,0 +1,27 @@
+"""What the shedding rounds of both load managers have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from evenkeel.model.considered import Considered, considered
+from evenkeel.rounds import reading
+from evenkeel.rounds.reading import Row, Rows
+from evenkeel.rounds.state import LOAD_AVERAGE, shedder_state
+from evenkeel.shed.strategies.threshold_shedder import USAGE_AVERAGE
+
+
+def silent_brokers(rows: Rows) -> list[Considered]:
+    """Brokers that cannot be decided on: what they carry is not known, and so never counts as nothing."""
+    usable = {row["broker"] for row in reading.usable_reports(rows)}
+    silent = sorted(row["broker"] for row in rows["broker_load"] if row["broker"] not in usable)
+    return [considered(broker, "broker", broker, "skipped", "no_report") for broker in silent]
+
+
+def usage_averages(rows: Iterable[Row], shedder: str) -> dict[str, float]:
+    """Broker to its moving average of usage, a fraction; empty if the shedder keeps none.
+
+    TransferShedder's are those that brokers publish, or would have published (see `extensible_loads`).
+    """
+    remembered = shedder_state(rows, shedder)
+    return remembered.get(USAGE_AVERAGE) or remembered.get(LOAD_AVERAGE, {})

@@ -1,0 +1,198 @@
+"""When a round of shedding runs, and what may leave after it, under either load manager."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from evenkeel.filters.broker_filters import BrokerFilters
+from evenkeel.filters.isolation import PoliciesPresent
+from evenkeel.filters.unload_gates import UnloadGates
+from evenkeel.model.bundles import namespace_of
+from evenkeel.model.considered import PLANNED, Considered, considered
+from evenkeel.model.load import ExtensibleLoad, LoadData, Moment, Policies, milliseconds
+from evenkeel.settings import Settings
+from evenkeel.shed.shedder import Shed, ShedderState
+from evenkeel.shed.strategies import Shedder, on_active_brokers_change, shedder_named
+from evenkeel.shed.strategies.transfer_shedder import Transfer, TransferState, find_bundles_for_unloading
+from evenkeel.shed.strategies.transfer_shedder.gates import TransferPolicies
+
+FEWEST_BROKERS = 2
+INTERVAL = "loadBalancerSheddingIntervalMinutes"
+EXCLUDED = "loadBalancerSheddingExcludedNamespaces"
+_MINUTE_MS = 60_000
+
+
+@dataclass(frozen=True, slots=True)
+class SheddingRound:
+    """One cycle's shedding. `status`: "ran", "not_due", "switched_off" or "too_few_brokers".
+
+    `unloads`: bundles that may leave, with the broker they leave; their destination is placement's business, and
+    `destinations` are those that the strategy has planned, for all that it proposed.
+    `shed_at`: when the strategy last ran, epoch ms (this cycle's time if it ran, else as before).
+    `recently_unloaded`: what is still within the grace period.
+    """
+
+    status: str
+    unloads: tuple[tuple[str, str], ...]
+    considered: tuple[Considered, ...]
+    state: ShedderState
+    shed_at: int | None
+    recently_unloaded: Mapping[str, int]
+    destinations: Mapping[str, str] = field(default_factory=dict)
+
+
+def due(last_shed_at: Moment | None, now: Moment, settings: Settings) -> bool:
+    """Whether the shedding interval has passed since the strategy last ran; the first time it is due."""
+    if last_shed_at is None:
+        return True
+    return milliseconds(now) - milliseconds(last_shed_at) >= settings.loadBalancerSheddingIntervalMinutes * _MINUTE_MS
+
+
+def within_grace(recently_unloaded: Mapping[str, int], now: Moment, settings: Settings) -> dict[str, int]:
+    """The unloads not older than the grace period (bundle -> epoch ms)."""
+    oldest = milliseconds(now) - settings.loadBalancerSheddingGracePeriodMinutes * _MINUTE_MS
+    return {bundle: at for bundle, at in sorted(recently_unloaded.items()) if at >= oldest}
+
+
+def run_shedding(
+    load: LoadData,
+    state: ShedderState,
+    gates: UnloadGates,
+    settings: Settings,
+    *,
+    now: Moment,
+    last_shed_at: Moment | None,
+    shedder: Shedder | None = None,
+) -> SheddingRound:
+    """Decide what to shed in this cycle. A round that does not run leaves the state as it was.
+
+    `shedder`: to decide with instead of the one that the settings name.
+    """
+    last = None if last_shed_at is None else milliseconds(last_shed_at)
+    recent = within_grace(load.recently_unloaded, now, settings)
+    stopped = why_not_now(len(load.brokers), now, last, settings)
+    if stopped is not None:
+        return SheddingRound(stopped.rule, (), (stopped,), state, last, recent)
+    name = settings.loadBalancerLoadSheddingStrategy
+    remembered = on_active_brokers_change(name, state, load.brokers.keys())
+    shed = (shedder or shedder_named(name))(replace(load, recently_unloaded=recent), remembered, settings)
+    unloads, rows = through_gates(shed, gates, settings)
+    return SheddingRound("ran", unloads, rows, shed.state, milliseconds(now), recent, shed.destinations)
+
+
+def through_gates(
+    shed: Shed, gates: UnloadGates, settings: Settings
+) -> tuple[tuple[tuple[str, str], ...], tuple[Considered, ...]]:
+    """What of a strategy's proposals may leave, and all its rows, those of refused bundles with the gate's rule.
+
+    A refused proposal is not replaced by another bundle. A bundle that two brokers report may be proposed for both.
+    """
+    refusals = {proposal: _refusal(*proposal, gates, settings) for proposal in shed.unloads}
+    rows = [_through_gate(row, refusals) if row.outcome == "unload" else row for row in shed.considered]
+    return tuple(proposal for proposal in shed.unloads if refusals[proposal] is None), tuple(rows)
+
+
+def _through_gate(row: Considered, refusals: Mapping[tuple[str, str], str | None]) -> Considered:
+    """The row of a proposal; of a plan for a refused one there may still be need (see AvgShedder's placement)."""
+    refusal = refusals.get((row.subject, row.broker or "")) if row.subject_kind == "bundle" else None
+    if refusal is None:
+        return row
+    return considered(
+        row.subject,
+        "bundle",
+        row.broker,
+        "refused",
+        refusal,
+        setting=EXCLUDED if refusal == "excluded_namespace" else None,
+        alternatives=tuple(other for other in row.alternatives if other.rule == PLANNED),
+        numbers=row.numbers,
+    )
+
+
+def _refusal(bundle: str, broker: str, gates: UnloadGates, settings: Settings) -> str | None:
+    if namespace_of(bundle) in settings.loadBalancerSheddingExcludedNamespaces:
+        return "excluded_namespace"
+    return gates.refusal(bundle, broker)
+
+
+def why_not_now(brokers: int, now: Moment, last: int | None, settings: Settings) -> Considered | None:
+    """The row that says why no shedding takes place now ("switched_off", "too_few_brokers", "not_due"), else None.
+
+    `brokers`: how many are available. `last`: when the strategy last ran, epoch ms.
+    """
+    if not settings.evenkeelSheddingEnabled:
+        return considered("cluster", "cluster", None, "skipped", "switched_off", setting="evenkeelSheddingEnabled")
+    if brokers < FEWEST_BROKERS:
+        return considered(
+            "cluster",
+            "cluster",
+            None,
+            "skipped",
+            "too_few_brokers",
+            measured=brokers,
+            threshold=FEWEST_BROKERS,
+            unit="count",
+        )
+    if last is not None and not due(last, now, settings):
+        return considered(
+            "cluster",
+            "cluster",
+            None,
+            "skipped",
+            "not_due",
+            setting=INTERVAL,
+            measured=milliseconds(now) - last,
+            threshold=settings.loadBalancerSheddingIntervalMinutes * _MINUTE_MS,
+            unit="ms",
+        )
+    return None
+
+
+# The frame TransferShedder runs in: switch, interval, number of brokers, grace period (Pulsar: UnloadScheduler).
+
+
+@dataclass(frozen=True, slots=True)
+class TransferRound:
+    """One cycle's transfers. `status`: "ran", "not_due", "switched_off" or "too_few_brokers".
+
+    `notes`, `mean` and `std` as in `Transfers`. `shed_at`: when the strategy last ran, epoch ms. `recently_unloaded`:
+    bundles still within the grace period.
+    """
+
+    status: str
+    transfers: tuple[Transfer, ...]
+    notes: tuple[str, ...]
+    considered: tuple[Considered, ...]
+    state: TransferState
+    shed_at: int | None
+    recently_unloaded: Mapping[str, int]
+    mean: float | None = None
+    std: float | None = None
+
+
+def run_transfers(
+    load: ExtensibleLoad,
+    state: TransferState,
+    policies: Policies,
+    owners: Mapping[str, Iterable[str]],
+    settings: Settings,
+    *,
+    now: Moment,
+    last_shed_at: Moment | None,
+) -> TransferRound:
+    """Decide what to transfer in this cycle; a round that does not run keeps the state. `owners`: broker -> bundles.
+
+    Pulsar remembers an unload, of the bundle and of its broker, when it has succeeded: that is the caller's to add.
+    """
+    last = None if last_shed_at is None else milliseconds(last_shed_at)
+    recent = within_grace(load.recently_unloaded, now, settings)
+    stopped = why_not_now(len(load.brokers), now, last, settings)
+    if stopped is not None:
+        return TransferRound(stopped.rule, (), (), (stopped,), state, last, recent)
+    asked = TransferPolicies(BrokerFilters(load, policies, owners, settings), PoliciesPresent(policies), settings)
+    at = milliseconds(now)
+    made = find_bundles_for_unloading(replace(load, recently_unloaded=recent), state, asked, settings, now=at)
+    return TransferRound(
+        "ran", made.transfers, made.notes, made.considered, made.state, at, recent, made.mean, made.std
+    )

@@ -1,0 +1,258 @@
+"""Shed from the busiest to the idlest broker, pair by pair (Pulsar: AvgShedder).
+
+Brokers are sorted by score (usage in percent) and paired from the outside in: idlest with busiest, and so on. A pair
+whose difference has lasted gives: loadBalancerAvgShedderLowThreshold points for
+loadBalancerAvgShedderHitCountLowThreshold rounds, or loadBalancerAvgShedderHighThreshold points for
+loadBalancerAvgShedderHitCountHighThreshold rounds (each reached, not exceeded). maxUnloadPercentage (a fraction) of the
+pair's difference in rate is moved if it is more than minUnloadMessage, else of the difference in throughput if more
+than minUnloadMessageThroughput. The idler broker of the pair is the destination.
+
+State: hits per broker, not per pair; so a broker takes its count along into another pair. A broker's sole bundle is
+shed too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from evenkeel.model.considered import Alternative, Considered, Outcome, by_figure, considered, finite
+from evenkeel.model.load import LoadData
+from evenkeel.model.usage import weighted_maximum
+from evenkeel.settings import Settings
+from evenkeel.shed.bundle_selection import RATE, THROUGHPUT, Eligible, Fit, Measure, Selection, select_fitting
+from evenkeel.shed.shedder import Shed, ShedderState
+
+LOW_HITS = "low_hits"
+HIGH_HITS = "high_hits"
+LOW = "loadBalancerAvgShedderLowThreshold"
+HIGH = "loadBalancerAvgShedderHighThreshold"
+LOW_HIT_COUNT = "loadBalancerAvgShedderHitCountLowThreshold"
+HIGH_HIT_COUNT = "loadBalancerAvgShedderHitCountHighThreshold"
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two brokers by number from the outside in, with their scores; an odd one in the middle is its own partner."""
+
+    number: int
+    idle: str
+    busy: str
+    idle_score: float
+    busy_score: float
+
+    @property
+    def difference(self) -> float:
+        """Score points."""
+        return self.busy_score - self.idle_score
+
+
+class Hits:
+    """For how many rounds in a row a broker was in a pair that differs by the low, and by the high threshold."""
+
+    def __init__(self, state: ShedderState) -> None:
+        self._low = dict(state.get(LOW_HITS, {}))
+        self._high = dict(state.get(HIGH_HITS, {}))
+
+    def low(self, pair: Pair) -> float:
+        """The larger count of the two brokers."""
+        return max(self._low.get(pair.idle, 0.0), self._low.get(pair.busy, 0.0))
+
+    def high(self, pair: Pair) -> float:
+        """The larger count of the two brokers."""
+        return max(self._high.get(pair.idle, 0.0), self._high.get(pair.busy, 0.0))
+
+    def count(self, pair: Pair, settings: Settings) -> bool:
+        """Count this round for both brokers; whether the pair differs by the low threshold at least."""
+        if pair.difference < settings.loadBalancerAvgShedderLowThreshold:
+            self.reset(pair)
+            return False
+        for broker in (pair.idle, pair.busy):
+            self._low[broker] = self._low.get(broker, 0.0) + 1.0
+            if pair.difference < settings.loadBalancerAvgShedderHighThreshold:
+                self._high.pop(broker, None)
+            else:
+                self._high[broker] = self._high.get(broker, 0.0) + 1.0
+        return True
+
+    def reset(self, pair: Pair) -> None:
+        """Forget all counts of both brokers."""
+        for broker in (pair.idle, pair.busy):
+            self._low.pop(broker, None)
+            self._high.pop(broker, None)
+
+    def state(self) -> dict[str, dict[str, float]]:
+        """To be remembered, in name order."""
+        return {LOW_HITS: dict(sorted(self._low.items())), HIGH_HITS: dict(sorted(self._high.items()))}
+
+
+def shed(
+    load: LoadData,
+    state: ShedderState,
+    settings: Settings,
+    *,
+    ties: Callable[[Iterable[str]], Iterable[str]] = sorted,
+) -> Shed:
+    """What to unload now and where to, and the hits after this round.
+
+    `ties`: the order of brokers with equal scores. In Pulsar a hash map's, here by name.
+    """
+    eligible, hits = Eligible(load), Hits(state)
+    found = scores(load, settings)
+    pairs = pairs_of({broker: found[broker] for broker in ties(found)})
+    active = {pair.number for pair in pairs if hits.count(pair, settings)}
+    if not active:
+        hits = Hits({})
+    unloads: list[tuple[str, str]] = []
+    rows: list[Considered] = []
+    destinations: dict[str, str] = {}
+    for pair in pairs:
+        if pair.number in active:
+            selection = _look_at(pair, load, eligible, hits, settings)
+        else:
+            selection = Selection((), (_calm(pair, settings),))
+        rows += (*selection.considered, *_about_idle(pair))
+        unloads += [(bundle, pair.busy) for bundle in selection.bundles]
+        for bundle in selection.bundles:
+            destinations.pop(bundle, None)  # in two reports: the later plan also comes later
+            destinations[bundle] = pair.idle
+    return Shed(tuple(unloads), tuple(rows), hits.state(), destinations)
+
+
+def scores(load: LoadData, settings: Settings) -> dict[str, float]:
+    """Every broker's weighted usage in percent, by its latest report."""
+    return {broker: weighted_maximum(report, settings) * 100.0 for broker, report in sorted(load.brokers.items())}
+
+
+def pairs_of(found: Mapping[str, float]) -> list[Pair]:
+    """Idlest and busiest, next idlest and next busiest, and so on; equal scores in the order given."""
+    ordered = sorted(found, key=by_figure(found))
+    half = (len(ordered) + 1) // 2
+    couples = zip(ordered[:half], reversed(ordered), strict=False)
+    return [Pair(n, idle, busy, found[idle], found[busy]) for n, (idle, busy) in enumerate(couples, start=1)]
+
+
+def _look_at(pair: Pair, load: LoadData, eligible: Eligible, hits: Hits, settings: Settings) -> Selection:
+    """What an active pair moves, if its difference has lasted; its hits are forgotten then, moved or not."""
+    low, high = hits.low(pair), hits.high(pair)
+    numbers = _numbers(pair) | {LOW_HITS: low, HIGH_HITS: high}
+    if low < settings.loadBalancerAvgShedderHitCountLowThreshold:
+        if high < settings.loadBalancerAvgShedderHitCountHighThreshold:
+            return Selection((), (_too_few_hits(pair, numbers, settings),))
+        limit, setting = settings.loadBalancerAvgShedderHighThreshold, HIGH
+    else:
+        limit, setting = settings.loadBalancerAvgShedderLowThreshold, LOW
+    hits.reset(pair)
+    fit = _what_to_move(pair, load, settings, numbers)
+    if fit is None:
+        return Selection((), (_too_little(pair, numbers, settings),))
+    selection = select_fitting(load.brokers[pair.busy], load, eligible, fit)
+    numbers["selected"] = len(selection.bundles)
+    outcome: Outcome = "unload" if selection.bundles else "refused"
+    row = considered(
+        pair.busy,
+        "broker",
+        pair.busy,
+        outcome,
+        f"lasting_difference_in_{fit.measure.name}" if selection.bundles else "nothing_fits_partner",
+        setting=setting,
+        measured=pair.difference,
+        threshold=limit,
+        unit="percent",
+        alternatives=_partner(pair),
+        numbers=numbers,
+    )
+    return Selection(selection.bundles, (row, *selection.considered))
+
+
+def _what_to_move(pair: Pair, load: LoadData, settings: Settings, numbers: dict[str, float]) -> Fit | None:
+    """Rate if there is enough of it, else throughput; `numbers` gets both."""
+    found: Measure | None = None
+    for measure in (RATE, THROUGHPUT):
+        busy, idle = measure.of_broker(load.brokers[pair.busy]), measure.of_broker(load.brokers[pair.idle])
+        numbers[f"wanted_{measure.name}"] = (busy - idle) * settings.maxUnloadPercentage
+        if found is None and numbers[f"wanted_{measure.name}"] > measure.minimum(settings):
+            found = measure
+    if found is None:
+        return None
+    wanted = numbers[f"wanted_{found.name}"]
+    return Fit(found, wanted, destination=pair.idle, numbers={"pair": pair.number, "wanted": wanted})
+
+
+def _calm(pair: Pair, settings: Settings) -> Considered:
+    alone = pair.idle == pair.busy
+    return considered(
+        pair.busy,
+        "broker",
+        pair.busy,
+        "kept",
+        "no_partner" if alone else "difference_below_low_threshold",
+        setting=None if alone else LOW,
+        measured=pair.busy_score if alone else pair.difference,
+        threshold=None if alone else settings.loadBalancerAvgShedderLowThreshold,
+        unit="percent",
+        alternatives=_partner(pair),
+        numbers=_numbers(pair),
+    )
+
+
+def _too_few_hits(pair: Pair, numbers: dict[str, float], settings: Settings) -> Considered:
+    """Counted against the threshold that the difference reaches."""
+    high = pair.difference >= settings.loadBalancerAvgShedderHighThreshold
+    return considered(
+        pair.busy,
+        "broker",
+        pair.busy,
+        "kept",
+        "too_few_hits",
+        setting=HIGH_HIT_COUNT if high else LOW_HIT_COUNT,
+        measured=numbers[HIGH_HITS if high else LOW_HITS],
+        threshold=getattr(settings, HIGH_HIT_COUNT if high else LOW_HIT_COUNT),
+        unit="count",
+        alternatives=_partner(pair),
+        numbers=numbers,
+    )
+
+
+def _too_little(pair: Pair, numbers: dict[str, float], settings: Settings) -> Considered:
+    return considered(
+        pair.busy,
+        "broker",
+        pair.busy,
+        "refused",
+        "not_above_minimum_unload",
+        setting=THROUGHPUT.minimum_setting,
+        measured=numbers["wanted_throughput"],
+        threshold=THROUGHPUT.minimum(settings),
+        unit="byte/s",
+        alternatives=_partner(pair),
+        numbers=numbers | {"minimum_rate": RATE.minimum(settings)},
+    )
+
+
+def _about_idle(pair: Pair) -> tuple[Considered, ...]:
+    if pair.idle == pair.busy:
+        return ()
+    row = considered(
+        pair.idle,
+        "broker",
+        pair.idle,
+        "kept",
+        "idle_partner",
+        measured=pair.idle_score,
+        threshold=pair.busy_score,
+        unit="percent",
+        alternatives=(Alternative(pair.busy, "candidate", "busy_partner", finite(pair.busy_score)),),
+        numbers=_numbers(pair),
+    )
+    return (row,)
+
+
+def _partner(pair: Pair) -> tuple[Alternative, ...]:
+    if pair.idle == pair.busy:
+        return ()
+    return (Alternative(pair.idle, "best", "idle_partner", finite(pair.idle_score)),)
+
+
+def _numbers(pair: Pair) -> dict[str, float]:
+    return {"pair": pair.number, "score": pair.busy_score, "partner_score": pair.idle_score}

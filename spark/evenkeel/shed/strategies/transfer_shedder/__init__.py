@@ -1,0 +1,138 @@
+"""Transfer bundles from the most loaded brokers to the least loaded ones (Pulsar: TransferShedder).
+
+Keys: loadBalancerBrokerLoadTargetStd, loadBalancerBrokerOverloadedThresholdPercentage,
+loadBalancerSheddingConditionHitCountThreshold, loadBalancerMaxNumberOfBrokerSheddingPerCycle,
+loadBalanceSheddingDelayInSeconds, loadBalancerBrokerLoadDataTTLInSeconds, loadBalancerTransferEnabled, and those of
+its parts. It acts where the deviation of loads is above the target, the least loaded broker is far below the mean or
+the most loaded one far above, in several rounds in a row. Times are epoch milliseconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from evenkeel.model.considered import Considered
+from evenkeel.model.load import ExtensibleLoad
+from evenkeel.settings import Settings
+from evenkeel.shed.strategies.transfer_shedder.gates import Gate, TransferPolicies, gate
+from evenkeel.shed.strategies.transfer_shedder.load_stats import LoadStats, Trigger
+from evenkeel.shed.strategies.transfer_shedder.report import Attempt, Comparison, report, report_of_gate
+from evenkeel.shed.strategies.transfer_shedder.transfer_pairs import Pair, Selection, pair_of
+
+
+@dataclass(frozen=True, slots=True)
+class TransferState:
+    """What TransferShedder remembers: rounds in a row that called for shedding, and when brokers gave bundles away.
+
+    `recently_unloaded`: broker -> when an unload from it was done (epoch ms). Whoever carries unloads out adds to it.
+    """
+
+    hits: int = 0
+    recently_unloaded: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """One bundle that is to leave `source`; `destination` None: it is freed and finds its broker when looked up."""
+
+    bundle: str
+    source: str
+    destination: str | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Transfers:
+    """What one round decided. `notes`: what Pulsar's counter would note ("Skip:HitCount").
+
+    `mean` and `std` of the loads (fractions) before anything was moved; None where a gate stopped the round before.
+    `considered`: the cluster, every broker, and every bundle looked at.
+    """
+
+    transfers: tuple[Transfer, ...]
+    notes: tuple[str, ...]
+    considered: tuple[Considered, ...]
+    state: TransferState
+    mean: float | None
+    std: float | None
+
+
+def find_bundles_for_unloading(
+    load: ExtensibleLoad, state: TransferState, policies: TransferPolicies, settings: Settings, *, now: int
+) -> Transfers:
+    """What to transfer now, and the state for the next round."""
+    passed = gate(load, state.recently_unloaded, settings, now)
+    if isinstance(passed, Gate):
+        rows = report_of_gate(load, passed, settings, now)
+        left = TransferState(state.hits, passed.recently_unloaded)
+        return Transfers((), (f"Skip:{passed.reason}",), rows, left, None, None)
+    stats = LoadStats(dict(sorted(load.loads.items())), passed.counted, settings)
+    mean, std = stats.mean, stats.std
+    called = stats.trigger()
+    hits = state.hits + 1 if called else 0
+    attempts: list[Attempt] = []
+    if hits > settings.loadBalancerSheddingConditionHitCountThreshold:
+        attempts = _even_out(load, stats, Selection(load, policies, settings), settings)
+        reason = "" if any(_moved(attempt) for attempt in attempts) else _nothing_found(attempts)
+    else:
+        reason = "HitCount"
+    transfers = _transfers(attempts, settings)
+    rows = report(load, stats, Comparison(called, hits, mean, std), attempts, settings, now)
+    left = TransferState(0 if transfers else hits, passed.recently_unloaded)
+    return Transfers(transfers, (f"Skip:{reason}",) if reason else (), rows, left, mean, std)
+
+
+def _even_out(load: ExtensibleLoad, stats: LoadStats, selection: Selection, settings: Settings) -> list[Attempt]:
+    """Pair the most loaded broker with the least loaded one until enough pairs gave something or all is even.
+
+    A giver is taken once, whatever comes of it; a receiver stays first in line until something was moved to it.
+    """
+    attempts: list[Attempt] = []
+    pairs = 0
+    while pairs < settings.loadBalancerMaxNumberOfBrokerSheddingPerCycle and stats.lowest < stats.highest:
+        trigger = stats.trigger()
+        if trigger is None:
+            break
+        giver, receiver = stats.by_load[stats.highest], stats.by_load[stats.lowest]
+        stats.highest -= 1
+        attempt = _attempt(load, trigger, pair_of(load, giver, receiver), selection)
+        attempts.append(attempt)
+        if attempt.pair.marked > 0:
+            stats.offload(attempt.pair.giver_load, attempt.pair.receiver_load, attempt.pair.moved_load)
+            stats.next_receiver()
+            pairs += 1
+    return attempts
+
+
+def _attempt(load: ExtensibleLoad, trigger: Trigger, pair: Pair, selection: Selection) -> Attempt:
+    listed = len(load.top_bundles.get(pair.giver, ()))
+    if listed <= 1:
+        return Attempt(trigger, pair, "no_top_bundles" if listed == 0 else "sole_top_bundle")
+    selection.fill(pair)
+    return Attempt(trigger, pair, "" if pair.marked > 0 else "no_movable_bundle")
+
+
+def _moved(attempt: Attempt) -> bool:
+    return any(looked.outcome == "unload" for looked in attempt.pair.looked)
+
+
+def _nothing_found(attempts: list[Attempt]) -> str:
+    """Pulsar's word for why nothing is transferred although the condition held."""
+    refusals = {attempt.refusal for attempt in attempts}
+    if "no_top_bundles" in refusals:
+        return "NoLoadData"
+    return "NoBundles" if refusals else "HitCount"
+
+
+def _transfers(attempts: list[Attempt], settings: Settings) -> tuple[Transfer, ...]:
+    """In the order decided; what comes back in a swap goes to the giver."""
+    found = []
+    for attempt in attempts:
+        pair = attempt.pair
+        for looked in pair.looked:
+            if looked.outcome == "unload":
+                other = pair.receiver if looked.source == pair.giver else pair.giver
+                destination = other if settings.loadBalancerTransferEnabled else None
+                found.append(Transfer(looked.bundle, looked.source, destination, attempt.trigger.reason))
+    return tuple(found)

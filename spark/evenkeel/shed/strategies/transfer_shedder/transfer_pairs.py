@@ -1,0 +1,171 @@
+"""Which bundles of the most loaded broker go to the least loaded one, and which come back in exchange.
+
+Pulsar: TransferShedder.findBundlesForUnloading, from one pair of brokers on. Keys: loadBalancerTransferEnabled,
+loadBalancerDebugModeEnabled, loadBalancerSheddingExcludedNamespaces. Bundles are taken lightest first until the next
+one would be more than half the difference in load, in terms of throughput; the last bundle of a top list never goes.
+Where the next one is too much, lighter bundles of the receiving broker may come back for it (a swap).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from evenkeel.model.bundles import namespace_of
+from evenkeel.model.considered import Outcome
+from evenkeel.model.load import ExtensibleLoad, TopBundle
+from evenkeel.settings import Settings
+from evenkeel.shed.strategies.transfer_shedder.gates import TransferPolicies
+from evenkeel.shed.strategies.transfer_shedder.load_stats import quotient
+
+SWAP_LIMIT = 0.75
+"""After a swap the giving broker must be below this share of its throughput."""
+
+
+class Looked(NamedTuple):
+    """What became of one bundle of a pair: it left for the other broker, stayed, or was passed over.
+
+    `before`: throughput marked to leave before it, less what was gained (byte/s).
+    """
+
+    bundle: str
+    source: str
+    outcome: Outcome
+    rule: str
+    throughput: float
+    before: float
+
+
+@dataclass(slots=True)
+class Pair:
+    """The offload from one broker to another as it builds up: loads are fractions, the rest byte/s.
+
+    `wanted` is what half the difference in load makes of the giver's throughput. `gained` counts only in debug mode:
+    so does Pulsar.
+    """
+
+    giver: str
+    receiver: str
+    giver_load: float
+    receiver_load: float
+    giver_throughput: float
+    receiver_throughput: float
+    wanted: float
+    marked: float = 0.0
+    gained: float = 0.0
+    looked: list[Looked] = field(default_factory=list)
+
+    @property
+    def net(self) -> float:
+        """What leaves for good, as far as it is counted."""
+        return self.marked - self.gained
+
+    @property
+    def moved_load(self) -> float:
+        """The giver's load (a fraction) that goes with the marked throughput."""
+        return quotient(self.net * self.giver_load, self.giver_throughput)
+
+
+def pair_of(load: ExtensibleLoad, giver: str, receiver: str) -> Pair:
+    """The pair before anything is marked."""
+    high, low = load.loads[giver], load.loads[receiver]
+    half = (high.weighted_max_ema - low.weighted_max_ema) / 2
+    return Pair(
+        giver=giver,
+        receiver=receiver,
+        giver_load=high.weighted_max_ema,
+        receiver_load=low.weighted_max_ema,
+        giver_throughput=high.throughput,
+        receiver_throughput=low.throughput,
+        wanted=quotient(high.throughput * half, high.weighted_max_ema),
+    )
+
+
+class Selection:
+    """Selects bundles for one pair after the other."""
+
+    def __init__(self, load: ExtensibleLoad, policies: TransferPolicies, settings: Settings) -> None:
+        self._load = load
+        self._policies = policies
+        self._excluded = settings.loadBalancerSheddingExcludedNamespaces
+        self._transfer = settings.loadBalancerTransferEnabled
+        self._debug = settings.loadBalancerDebugModeEnabled
+
+    def fill(self, pair: Pair) -> None:
+        """Mark what leaves the giver, and note what became of each of its top bundles."""
+        listed = self._load.top_bundles[pair.giver]
+        coming_back = iter(self._load.top_bundles.get(pair.receiver, ()))
+        remaining = len(listed)
+        stopped = ""
+        for one in listed:
+            rule = stopped or self._passed_over(one, pair, remaining)
+            if rule == "last_of_top_bundles":
+                stopped = "not_reached"
+            if rule:
+                self._note(pair, one, pair.giver, "kept" if rule in _NOT_TAKEN else "skipped", rule)
+                continue
+            if not pair.net + one.throughput > pair.wanted:
+                rule = "lightest_first"
+            elif self._swap(one, pair, coming_back):
+                rule = "with_swap"
+            else:
+                stopped = "not_reached"
+                self._note(pair, one, pair.giver, "kept", "too_heavy")
+                continue
+            self._note(pair, one, pair.giver, "unload", rule)
+            pair.marked += one.throughput
+            remaining -= 1
+
+    def _passed_over(self, one: TopBundle, pair: Pair, remaining: int) -> str:
+        """Why the bundle stays whatever its weight; "" if it may go."""
+        if one.bundle in self._load.not_owned:
+            return "not_owned"
+        if namespace_of(one.bundle) in self._excluded:
+            return "excluded_namespace"
+        if one.bundle in self._load.recently_unloaded:
+            return "recently_unloaded"
+        if one.bundle in self._load.wished:
+            return "wished"
+        refusal = self._policies.refusal(one.bundle, pair.receiver)
+        if refusal is not None:
+            return refusal
+        if remaining <= 1:
+            return "last_of_top_bundles"
+        return "no_traffic" if one.throughput == 0 else ""
+
+    def _swap(self, one: TopBundle, pair: Pair, coming_back: Iterator[TopBundle]) -> bool:
+        """Whether bundles of the receiver make up for one that is too heavy; those looked at are not tried again."""
+        if not self._transfer:
+            return False
+        giver = pair.giver_throughput - pair.marked + pair.gained - one.throughput
+        receiver = pair.receiver_throughput + pair.marked - pair.gained + one.throughput
+        back: list[TopBundle] = []
+        for other in coming_back:
+            if other.bundle in self._load.wished:
+                continue
+            if self._policies.refusal(other.bundle, pair.giver) is not None or other.throughput == 0:
+                continue
+            giver_then, receiver_then = giver + other.throughput, receiver - other.throughput
+            if not (giver_then < pair.giver_throughput and receiver_then < pair.giver_throughput):
+                continue
+            giver, receiver = giver_then, receiver_then
+            back.append(other)
+            if receiver <= giver < pair.giver_throughput * SWAP_LIMIT:
+                self._take_back(back, pair)
+                return True
+        return False
+
+    def _take_back(self, back: list[TopBundle], pair: Pair) -> None:
+        total = 0.0
+        for other in back:
+            total += other.throughput
+            self._note(pair, other, pair.receiver, "unload", "swapped_back")
+        if self._debug:
+            pair.gained += total
+
+    def _note(self, pair: Pair, one: TopBundle, source: str, outcome: Outcome, rule: str) -> None:
+        pair.looked.append(Looked(one.bundle, source, outcome, rule, one.throughput, pair.net))
+
+
+_NOT_TAKEN = frozenset({"last_of_top_bundles", "no_traffic", "not_reached"})

@@ -1,0 +1,1 @@
+"""The landing zone: how snapshots travel where Airflow cannot reach a cluster."""

@@ -1,0 +1,178 @@
+"""Where `evenkeel collect` puts its snapshots: a folder, or a landing zone by way of a local spool."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from evenkeel.errors import BadInput, LandingError, SettingsError
+from evenkeel.handover import Snapshot
+from evenkeel.pulsar.admin.http_exchange import Hop
+from evenkeel.sources.landing_zone.errors import S3Error
+from evenkeel.sources.landing_zone.layout import place_of
+from evenkeel.sources.landing_zone.upload import upload_snapshot
+from evenkeel.sources.recordings import cluster_name, iso, read_header
+from evenkeel.sources.writing import FolderStore, FolderWriter, Head, SnapshotStore, remove
+
+LOG = logging.getLogger(__name__)
+
+CAUGHT_UP_AT_ONCE = 20
+"""How many kept snapshots go along with a new one: the next snapshot is due soon."""
+MOST_KEPT = 1_500
+"""A day of one a minute. Of more the oldest are removed, and that is said."""
+_REFUSED = ".refused"
+
+
+class S3Spool:
+    """Snapshots on their way from `folder`, which is this collector's own, to `url`.
+
+    `cluster` None: the one that a snapshot shows. One folder may serve several runs at once. `say` hears of what an
+    operator should know and what stops nothing; by default the log does.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        folder: str | Path,
+        client: Any,
+        *,
+        cluster: str | None = None,
+        say: Callable[[str], None] | None = None,
+    ) -> None:
+        place_of(url)
+        self._say = say or LOG.warning
+        self.url, self.folder, self.cluster, self.client = url, Path(folder), cluster, client
+        self._store = FolderStore(self.folder)
+
+    def next_number(self) -> int:
+        """Always 0: numbers tell snapshots apart in a recording's folder, in the zone their moments do."""
+        return 0
+
+    def begin(self, name: str) -> SpoolWriter:
+        """Starts a snapshot; its name here is the time, since another run may have begun one of this number."""
+        return SpoolWriter(self, self._store.begin(str(time.time_ns())))
+
+    def send(self, newest: Path) -> None:
+        """Uploads the newest snapshot, then some of those that were kept.
+
+        `LandingError`: the newest could not be uploaded; it says where it lies.
+        """
+        try:
+            self._send(newest)
+        except (S3Error, BadInput) as error:
+            self._bound()
+            raise LandingError(
+                f"{error} The snapshot is kept at {newest} and goes along with the next one that can be uploaded."
+            ) from None
+        for kept in self.kept()[::-1][:CAUGHT_UP_AT_ONCE]:
+            try:
+                self._send(kept)
+            except (S3Error, BadInput) as error:
+                self._say(f"snapshots still kept in {self.folder}: {len(self.kept())}. {error}")
+                return
+            except LandingError as error:
+                self._say(str(error))
+
+    def kept(self) -> list[Path]:
+        """The snapshots that wait for their upload, oldest first."""
+        found = self.folder.iterdir() if self.folder.is_dir() else ()
+        return sorted((path for path in found if path.name.isdigit()), key=lambda path: int(path.name))
+
+    def _send(self, snapshot: Path) -> None:
+        """Uploads and removes it; what another run of this folder has sent meanwhile is no concern."""
+        try:
+            cluster = self._cluster_of(snapshot)
+        except BadInput:
+            if snapshot.exists():
+                raise
+            return
+        try:
+            done = upload_snapshot(snapshot, self.url, cluster, client=self.client)
+        except BadInput as error:
+            if not snapshot.exists():
+                return
+            aside = snapshot.with_name(snapshot.name + _REFUSED)
+            snapshot.rename(aside)
+            raise LandingError(f"{error} It will not be tried again, and lies at {aside}.") from None
+        if done.outcome == "taken":
+            self._say(str(done))
+        remove(snapshot)
+
+    def _cluster_of(self, snapshot: Path) -> str:
+        if self.cluster is not None:
+            return self.cluster
+        moment = iso(read_header(snapshot).moment)
+        return cluster_name(Snapshot(str(snapshot), moment, configuration_path=str(snapshot)))
+
+    def _bound(self) -> None:
+        surplus = self.kept()[:-MOST_KEPT]
+        for snapshot in surplus:
+            remove(snapshot)
+        if surplus:
+            self._say(
+                f"snapshots removed from {self.folder} that were never uploaded: {len(surplus)}. Only the newest "
+                f"{MOST_KEPT} are kept."
+            )
+
+
+class SpoolWriter:
+    """A snapshot under way to the spool; with `commit` it goes on to the landing zone."""
+
+    def __init__(self, spool: S3Spool, writer: FolderWriter) -> None:
+        self._spool, self._writer = spool, writer
+
+    def write(self, hop: Hop) -> None:
+        """Takes a request with its answer."""
+        self._writer.write(hop)
+
+    def commit(self, head: Head) -> bool:
+        """True once the moment is in the zone, by this snapshot or another collector's; else see `S3Spool.send`."""
+        if not self._writer.commit(head):
+            return False
+        self._spool.send(self._writer.place)
+        return True
+
+    def discard(self) -> None:
+        """Leaves nothing behind of a snapshot that was not committed."""
+        self._writer.discard()
+
+
+# Where `evenkeel collect` puts its snapshots.
+
+S3_SCHEME = "s3://"
+
+
+def store_of(
+    target: str,
+    *,
+    cluster: str | None = None,
+    spool: str | None = None,
+    say: Callable[[str], None] | None = None,
+) -> SnapshotStore:
+    """The place that a folder's path or `s3://bucket/prefix` names.
+
+    For S3 only: `cluster` (None: as its snapshots say), `spool`, the folder where snapshots wait for their upload, and
+    `say`, which hears of what an operator should know.
+    """
+    scheme, separator, _ = target.partition("://")
+    if not separator:
+        return FolderStore(target)
+    if target.startswith(S3_SCHEME):
+        from evenkeel.sources.landing_zone.store import connect
+
+        pass  # MOVED-EMPTY
+
+        return S3Spool(target, spool or spool_folder(target, cluster), connect(), cluster=cluster, say=say)
+    raise SettingsError(f"--to {target}: this version writes to folders and to s3://, and knows no {scheme}://")
+
+
+def spool_folder(target: str, cluster: str | None) -> Path:
+    """Where snapshots wait by default: below `XDG_STATE_HOME`, one folder for each target and cluster."""
+    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    digest = hashlib.sha256(f"{target}\n{cluster or ''}".encode("utf-8", "replace")).hexdigest()
+    return Path(state) / "evenkeel" / "uploads" / digest[:12]

@@ -1,0 +1,45 @@
+"""`python -m evenkeel.spark`: the Connect server in the foreground, for containers and process managers.
+
+The server that commands on one machine share is started by `server.ensure` instead.
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from evenkeel.errors import EvenkeelError
+from evenkeel.spark import gateway
+from evenkeel.spark.command import ServerSettings, server_command, server_environment
+from evenkeel.spark.home import Home
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Serves until SIGTERM or Ctrl-C, then 0; else the JVM's exit code.
+
+    Memory and cores come from EVENKEEL_SERVER_MEMORY and EVENKEEL_SERVER_CORES.
+    """
+    parser = argparse.ArgumentParser(prog="python -m evenkeel.spark", description=__doc__)
+    parser.add_argument("--home", type=Path, default=Path.cwd(), help="folder for its scratch files (default: here)")
+    parser.add_argument("--port", type=int, default=15002)
+    parser.add_argument("--address", default="127.0.0.1", help="whoever can reach it can run code there")
+    given = parser.parse_args(arguments)
+    settings = ServerSettings()
+    place = Home.of(given.home)
+    place.scratch.mkdir(exist_ok=True)
+    try:
+        command = server_command(given.port, place.folder, settings, given.address)
+    except EvenkeelError as error:
+        sys.exit(str(error))
+    server = gateway.start(command, server_environment(settings), place.folder, sys.stdout)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda _number, _frame: server.terminate())
+    exit_code = server.wait()
+    return 0 if exit_code in (-signal.SIGTERM, 128 + signal.SIGTERM) else exit_code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,237 @@
+"""Which code is this: a version for people, digests for machines.
+
+Four digests answer four questions:
+
+- `code_digest`: by what was this decided? Stands in every commit and manifest, and `verify` compares it.
+- `runtime_of`: do the Python workers run what the client expects? A grouped map compares it before it decides.
+- `workers_digest`: may Python workers that live go on? Not where code that they can have imported has changed.
+- `engine_digest`: may the Spark server that runs go on? Not where the engine's own code has changed.
+
+Each covers some modules with all that these import inside the package, read from the source text, and the versions of
+Python and pyspark. A module that is named in a string only is not found: such modules are named here (`DECIDING`,
+`IN_WORKERS`, `ENGINE`), and a test watches what a cycle imports.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import os
+import platform
+import re
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import metadata, resources
+from importlib.resources.abc import Traversable
+from pathlib import Path
+
+import evenkeel
+
+DEFINITION = "d2"
+"""Names the definition that a code digest follows, as in `d2:4f0c…`; a digest without a name covers the whole package
+and nothing else (the definition before `d2`)."""
+
+DECIDING = (
+    "evenkeel.validate.task",
+    "evenkeel.aggregate.task",
+    "evenkeel.plan_splits.task",
+    "evenkeel.shed.task",
+    "evenkeel.place.task",
+    "evenkeel.cycle.whole",
+    "evenkeel.cycle.again",
+)
+"""What decides: the tasks from the observed rows to the placements, and all rounds with the plan and its guards. What
+fetches snapshots and what sends commands is not among them: the rows, settings and acts that it hands over are on
+record themselves."""
+
+IN_WORKERS = (*DECIDING, "evenkeel.replay.worker", "evenkeel.spark.worker")
+ENGINE = ("evenkeel.spark.server", "evenkeel.spark.supervisor", "evenkeel.spark.daemon")
+WORKER = "evenkeel.spark.worker"
+
+SUITES_VARIABLE = "EVENKEEL_EXPECTATIONS"
+SKIPPED_FOLDERS = frozenset({"__pycache__"})
+# Parsing whole files takes half a second of every process that appends; a test holds the two ways against each other.
+_OWN_IMPORTS = re.compile(r"^[ \t]*((?:from|import)[ \t]+evenkeel\b[^(\n]*(?:\([^)]*\))?)", re.MULTILINE)
+
+Files = Mapping[str, bytes]
+"""Content of .py files by path below the package."""
+
+
+@dataclass(frozen=True, slots=True)
+class Runtime:
+    """The `files` that a Python worker runs for a decide function (paths below the package) and their digest."""
+
+    digest: str
+    files: tuple[str, ...]
+
+
+@cache
+def code_digest() -> str:
+    """Digest of what decides, `d2:` and a sha256 (hex); read once per process.
+
+    It covers `DECIDING` with its imports, the suites in `expectations/`, and the versions of Python and pyspark.
+    """
+    return _code_digest(package_files())
+
+
+def read_code_digest() -> str:
+    """As `code_digest`, but read from disk at every call."""
+    return _code_digest(read_package_files())
+
+
+def definition_of(digest: str | None) -> str:
+    """The definition that a code digest on record follows, "" for one without a name."""
+    return (digest or "").rpartition(":")[0]
+
+
+@cache
+def engine_digest() -> str:
+    """sha256 (hex) of what starts, watches and configures a Spark server, and of Python and pyspark."""
+    return runtime_digest(_some(package_files(), ENGINE))
+
+
+@cache
+def workers_digest() -> str:
+    """sha256 (hex) of all that a Python worker can have imported, and of Python and pyspark."""
+    return runtime_digest(_some(package_files(), IN_WORKERS))
+
+
+@cache
+def runtime_of(module: str) -> Runtime:
+    """What a Python worker runs to call a function of this module.
+
+    Suites are not part of it: no worker reads them, and they are not shipped. Of a module outside the package only the
+    worker's own code is.
+    """
+    files = _some(package_files(), (module, WORKER))
+    return Runtime(runtime_digest(files), tuple(files))
+
+
+def runtime_digest(files: Files) -> str:
+    """sha256 (hex) of these files under the Python and pyspark of this process."""
+    return _digest([*sorted(files.items()), *versions().items()])
+
+
+def versions() -> dict[str, bytes]:
+    """The versions of Python and pyspark in this process."""
+    loaded = sys.modules.get("pyspark")  # its metadata may have changed under this process
+    pyspark = metadata.version("pyspark") if loaded is None else str(loaded.__version__)
+    return {"python": platform.python_version().encode(), "pyspark": pyspark.encode()}
+
+
+def imports_of(source: bytes) -> set[str]:
+    """Full names of all that the source imports of this package, also inside functions and for type checking only.
+
+    `from evenkeel.a import b` gives `evenkeel.a` and `evenkeel.a.b`, whether or not `b` is a module.
+    """
+    found: set[str] = set()
+    for statement in _OWN_IMPORTS.findall(source.decode()):
+        (node,) = ast.parse(statement).body
+        if isinstance(node, ast.ImportFrom) and node.module:
+            found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+        elif isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+    return found
+
+
+def closure(files: Files, roots: Iterable[str]) -> list[str]:
+    """Paths of these modules, of all that they import inside the package, and of the packages they lie in, sorted."""
+    paths = {_module_name(path): path for path in files}
+    found: set[str] = set()
+    left = list(roots)
+    while left:
+        name = left.pop()
+        path = paths.get(name)
+        if path is not None and path not in found:
+            found.add(path)
+            left += [*imports_of(files[path]), name.rpartition(".")[0]]
+    return sorted(found)
+
+
+@cache
+def package_files() -> Files:
+    """The package's .py files as they were when this process first asked, which is near enough to what it imported."""
+    return read_package_files()
+
+
+def read_package_files() -> Files:
+    """The package's .py files, read from disk (or from the zip the package was shipped in), in the order of paths."""
+    return {path: file.read_bytes() for path, file in sources()}
+
+
+def read_files(paths: Iterable[str]) -> Files:
+    """Those of these files (paths below the package) that there are, read from disk or from the zip."""
+    found = {path: resources.files("evenkeel").joinpath(path) for path in paths}
+    return {path: file.read_bytes() for path, file in found.items() if file.is_file()}
+
+
+def package_digest() -> str:
+    """sha256 (hex) over all of the package's .py files."""
+    return _digest(package_files().items())
+
+
+def sources() -> list[tuple[str, Traversable]]:
+    """The package's .py files as (path below the package, file), sorted by path."""
+    return sorted(_walk(resources.files("evenkeel"), ""), key=lambda found: found[0])
+
+
+def source_root() -> Path:
+    """The folder that must stand on `PYTHONPATH` for `import evenkeel` to find this very package."""
+    return Path(evenkeel.__file__).resolve().parent.parent
+
+
+def suites_folder() -> Path:
+    """Where the expectation suites lie: the folder that EVENKEEL_EXPECTATIONS names, else the checkout's own."""
+    named = os.environ.get(SUITES_VARIABLE)
+    return Path(named) if named else source_root().parent / "expectations"
+
+
+@cache
+def code_version() -> str:
+    """The version for people: `git describe` of the checkout, or the package's version outside of one."""
+    return _described() or evenkeel.__version__
+
+
+def _code_digest(files: Files) -> str:
+    suites = sorted((f"expectations/{path.name}", path.read_bytes()) for path in suites_folder().glob("*.json"))
+    return f"{DEFINITION}:{_digest([*_some(files, DECIDING).items(), *suites, *versions().items()])}"
+
+
+def _some(files: Files, roots: Iterable[str]) -> Files:
+    return {path: files[path] for path in closure(files, roots)}
+
+
+def _digest(parts: Iterable[tuple[str, bytes]]) -> str:
+    digest = hashlib.sha256()
+    for name, body in parts:
+        digest.update(f"{name}\0{len(body)}\0".encode())
+        digest.update(body)
+    return digest.hexdigest()
+
+
+def _module_name(path: str) -> str:
+    return ".".join(("evenkeel", *path.removesuffix(".py").removesuffix("__init__").strip("/").split("/"))).strip(".")
+
+
+def _walk(folder: Traversable, prefix: str) -> Iterator[tuple[str, Traversable]]:
+    for entry in folder.iterdir():
+        path = f"{prefix}{entry.name}"
+        if entry.name.endswith(".py") and entry.is_file():
+            yield path, entry
+        elif entry.name not in SKIPPED_FOLDERS and entry.is_dir():
+            yield from _walk(entry, f"{path}/")
+
+
+def _described() -> str | None:
+    root = source_root()
+    if not (root.parent / ".git").exists():  # an installed copy inside somebody else's checkout is not that checkout
+        return None
+    command = ["git", "-C", str(root), "describe", "--tags", "--always", "--dirty"]
+    try:
+        answer = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return f"{evenkeel.__version__}+{answer.stdout.strip()}"

@@ -1,0 +1,147 @@
+"""The command line and environment of the Connect server: which settings, and why.
+
+Started as plain `java`, not through spark-submit: that one demands a module that the JVM from PyPI lacks. The command
+needs `engine.gateway` beside it, which makes the JVM serve.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from evenkeel.spark import gateway
+from evenkeel.spark.code import source_root
+from evenkeel.spark.jars import delta_jars
+from evenkeel.spark.java import server_java, spark_home
+
+MEMORY_VARIABLE = "EVENKEEL_SERVER_MEMORY"
+CORES_VARIABLE = "EVENKEEL_SERVER_CORES"
+HOST = "127.0.0.1"
+DAEMON = "evenkeel.spark.daemon"
+"""The module that Spark forks its Python workers from."""
+
+OPENED_PACKAGES = (
+    *("java.lang", "java.lang.invoke", "java.lang.reflect", "java.io", "java.net", "java.nio", "java.util"),
+    *("java.util.concurrent", "java.util.concurrent.atomic", "jdk.internal.ref", "sun.nio.ch", "sun.nio.cs"),
+    *("sun.security.action", "sun.util.calendar"),
+)
+
+# The same on every engine, so that a table looks alike whoever wrote it.
+SQL_SETTINGS = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.default.parallelism": "2",
+    "spark.databricks.delta.snapshotPartitions": "1",
+    # Tables that nobody reads any more are forgotten after ten minutes; by default it takes an hour.
+    "spark.databricks.delta.delta.log.cacheRetentionMinutes": "10",
+    # Listing files with the default of 10,000 tasks made VACUUM of five files take 100 s; with 4 it took 2 s.
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "4",
+    "spark.ui.enabled": "false",
+    # What a page would show is kept all the same, a thousand queries with their plans, and nobody looks at it.
+    "spark.ui.retainedJobs": "20",
+    "spark.ui.retainedStages": "20",
+    "spark.ui.retainedTasks": "1000",
+    "spark.sql.ui.retainedExecutions": "20",
+    # A day's distinct queries fit; the default of 1,000 had compiled ones thrown out and compiled again.
+    "spark.sql.codegen.cache.maxEntries": "2000",
+    # What a finished grouped map kept is freed by Java's garbage collection, which a small heap seldom needs.
+    "spark.cleaner.periodicGC.interval": "5min",
+}
+
+# Warnings only: at INFO every query leaves a page, and the server may run for months. The errors that ErrorUtils logs
+# reach the client anyway, and it logs one more whenever a session is closed.
+LOG_SETTINGS = """
+rootLogger.level = warn
+rootLogger.appenderRef.stderr.ref = console
+appender.console.type = Console
+appender.console.name = console
+appender.console.target = SYSTEM_ERR
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = %d{yyyy-MM-dd'T'HH:mm:ss'Z'}{UTC} %p %c{1}: %m%n%ex
+logger.errors.name = org.apache.spark.sql.connect.utils.ErrorUtils
+logger.errors.level = off
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSettings:
+    """What may differ between two servers; a server with other settings is not reused.
+
+    `memory` is Java's heap (`2g`), `cores` the threads of the local master, `python_path` further folders that workers
+    import from, `spark` further Spark settings.
+    """
+
+    memory: str = field(default_factory=lambda: os.environ.get(MEMORY_VARIABLE, "2g"))
+    cores: int = field(default_factory=lambda: int(os.environ.get(CORES_VARIABLE, "2")))
+    python_path: tuple[str, ...] = ()
+    spark: tuple[tuple[str, str], ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain JSON values; adds what the process inherits and cannot change later."""
+        body = asdict(self)
+        body["python"] = sys.executable
+        body["source_root"] = str(source_root())
+        return {**body, "python_path": list(self.python_path), "spark": [list(pair) for pair in self.spark]}
+
+
+def server_command(port: int, folder: Path, settings: ServerSettings, address: str = HOST) -> list[str]:
+    """The command that serves Spark Connect on `address`:`port` and keeps its scratch files below `folder`."""
+    log_settings = folder / "log4j2.properties"
+    log_settings.write_text(LOG_SETTINGS, encoding="utf-8")
+    jars = [*map(str, delta_jars()), f"{spark_home() / 'jars'}/*"]
+    scratch = folder / "scratch"
+    spark = {
+        **SQL_SETTINGS,
+        "spark.master": f"local[{settings.cores}]",
+        "spark.app.name": "evenkeel",
+        "spark.driver.host": HOST,
+        "spark.driver.bindAddress": HOST,
+        "spark.connect.grpc.binding.address": address,
+        "spark.connect.grpc.binding.port": str(port),
+        "spark.local.dir": str(scratch),
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.python.daemon.module": DAEMON,
+        # Else each session has Python workers of its own (`gateway`). Nobody sends this server files that other
+        # sessions must not see, and workers check that their code is the caller's.
+        "spark.sql.artifact.isolation.enabled": "false",
+        **dict(settings.spark),
+    }
+    return [
+        str(server_java()),
+        *("-cp", os.pathsep.join(jars)),
+        # Both compiler tiers: the first alone starts no sooner, and after a dozen cycles takes a quarter more time.
+        *(f"-Xmx{settings.memory}", "-Xss4m", "-XX:+UseSerialGC", "-XX:ReservedCodeCacheSize=256m"),
+        # Small cycles leave some 300 MB alive. Without these the heap goes up to its limit and stays there, and so does
+        # what Java's compilers and class loading take from the system and free again.
+        *("-Xmn256m", "-XX:MinHeapFreeRatio=10", "-XX:MaxHeapFreeRatio=30", "-XX:-ShrinkHeapInSteps"),
+        *("-XX:+UnlockExperimentalVMOptions", "-XX:TrimNativeHeapInterval=60000", "-XX:+IgnoreUnrecognizedVMOptions"),
+        *(f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in OPENED_PACKAGES),
+        "--add-opens=java.security.jgss/sun.security.krb5=ALL-UNNAMED",
+        *("-Djdk.reflect.useDirectMethodHandle=false", "-Dio.netty.tryReflectionSetAccessible=true"),
+        f"-Dlog4j2.configurationFile={log_settings}",
+        *(f"-Djava.io.tmpdir={scratch}", "-XX:-UsePerfData"),
+        *(f"-D{key}={value}" for key, value in sorted(spark.items())),
+        gateway.MAIN_CLASS,
+    ]
+
+
+def server_environment(settings: ServerSettings) -> dict[str, str]:
+    """The environment of the server and, through it, of its Python workers."""
+    python_path = [str(source_root()), *settings.python_path]
+    inherited = {key: value for key, value in os.environ.items() if not key.startswith(("SPARK_", "PYSPARK_"))}
+    return {
+        **inherited,
+        "SPARK_HOME": str(spark_home()),
+        "PYSPARK_PYTHON": sys.executable,
+        "SPARK_LOCAL_IP": HOST,
+        # Java's compilers allocate in many threads, and glibc keeps an arena of freed memory for each: 100 MB and more.
+        "MALLOC_ARENA_MAX": "2",
+        "PYTHONPATH": os.pathsep.join(python_path),
+        "PYTHONHASHSEED": "0",
+        "TZ": "UTC",
+    }

@@ -1,0 +1,139 @@
+"""The one way by which pure code runs inside Spark: rows of several tables, group by group, through a function.
+
+`grouped_map(…, by=["cluster"], decide=shed, …)` calls `shed(key, rows)` once for each cluster, in a Python worker, with
+that cluster's rows of every input, and gives back its answers as DataFrames. Rows arrive sorted by their content, so
+their order in the tables cannot matter.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructField, StructType
+
+from evenkeel.spark.bodies import FROM_JSON_OPTIONS, TO_JSON_OPTIONS, refuse_inexact
+from evenkeel.spark.code import runtime_of
+from evenkeel.spark.errors import DecideFailed, EngineError, StaleCode
+from evenkeel.spark.session import keep
+from evenkeel.spark.worker import MARK, RESULT_SCHEMA, Job, group_function
+
+RAISED = re.compile(r"[A-Za-z_.]+(Error|Exception): ")  # the last line of a Python traceback
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def grouped_map(
+    inputs: Mapping[str, DataFrame],
+    *,
+    by: Sequence[str],
+    decide: Callable[..., Mapping[str, list[dict[str, Any]]]],
+    outputs: Mapping[str, StructType],
+    parameters: Mapping[str, Any] | None = None,
+    schemas: Mapping[str, StructType] | None = None,
+) -> dict[str, DataFrame]:
+    """Calls `decide(key, {kind: rows})` for each value of the `by` columns and returns one DataFrame for each output.
+
+    `decide` is a function at module level of a module that the workers can import; it is sent as its import path. Given
+    `parameters` (what JSON can hold), it is called with `parameters=` as well. Values are as `bodies` says. A `by`
+    column that an output has and a returned row lacks is filled from the key. A key that only some inputs have gets
+    empty lists for the others. `schemas` are those of inputs whose columns and types are known already: asking the
+    server for them takes as long as a small query.
+
+    The functions run before this returns, once, and the result stays with the server for as long as the DataFrames (or
+    anything derived from them) are in use. Raises DecideFailed with the first line of an error in `decide`, StaleCode
+    where a worker has other code than this process for `decide`, EngineError where a value does not fit its column.
+    """
+    types = {kind: (schemas or {}).get(kind) or rows.schema for kind, rows in sorted(inputs.items())}
+    by_schema = _common_key(types, by)
+    for name, schema in outputs.items():
+        refuse_inexact(schema, f"output {name}")
+    path = import_path(decide)
+    runtime = runtime_of(path.partition(":")[0])
+    job = Job(
+        decide=path,
+        code=runtime.digest,
+        files=runtime.files,
+        by=by_schema.json(),
+        inputs=tuple((kind, schema.json()) for kind, schema in types.items()),
+        outputs=tuple((name, schema.json()) for name, schema in sorted(outputs.items())),
+        parameters=None if parameters is None else json.dumps(dict(parameters), sort_keys=True),
+    )
+    bodies = [_as_bodies(kind, inputs[kind], by, schema.names) for kind, schema in types.items()]
+    united = reduce(lambda left, right: left.unionByName(right), bodies)
+    decided = united.groupBy(F.col("key")).applyInArrow(group_function(job), RESULT_SCHEMA)
+    kept = run_kept(decided)
+    return {name: rows_of_output(kept, name, schema) for name, schema in outputs.items()}
+
+
+def import_path(function: Callable[..., Any]) -> str:
+    """`package.module:function`; raises EngineError for what a worker could not import by that path."""
+    module, name = getattr(function, "__module__", None), getattr(function, "__qualname__", "")
+    if not module or module == "__main__" or not name.isidentifier():
+        raise EngineError(
+            f"{function!r} cannot be imported by a worker: it must be a function at module level, in a module that is "
+            "not run as a script."
+        )
+    return f"{module}:{name}"
+
+
+def _common_key(types: Mapping[str, StructType], by: Sequence[str]) -> StructType:
+    if not types or not by:
+        raise EngineError("grouped_map needs at least one input and at least one column to group by.")
+    keys = set()
+    for kind, schema in types.items():
+        refuse_inexact(schema, f"input {kind}")
+        missing = [column for column in by if column not in schema.names]
+        if missing:
+            raise EngineError(f"Input {kind} has no column {', '.join(missing)}, by which rows are to be grouped.")
+        keys.add(StructType([StructField(column, schema[column].dataType) for column in by]).json())
+    if len(keys) > 1:
+        raise EngineError(f"The columns {', '.join(by)} have different types in {', '.join(types)}.")
+    return StructType.fromJson(json.loads(keys.pop()))
+
+
+def _as_bodies(kind: str, rows: DataFrame, by: Sequence[str], columns: Sequence[str]) -> DataFrame:
+    return rows.select(
+        F.to_json(F.struct(*by), TO_JSON_OPTIONS).alias("key"),
+        F.lit(kind).alias("kind"),
+        F.to_json(F.struct(*columns), TO_JSON_OPTIONS).alias("body"),
+    )
+
+
+def rows_of_output(kept: DataFrame, name: str, schema: StructType) -> DataFrame:
+    """The rows of one output, of a frame with the columns `output` and `body`."""
+    parsed = F.from_json("body", schema, FROM_JSON_OPTIONS).alias("row")
+    return kept.where(F.col("output") == F.lit(name)).select(parsed).select("row.*")
+
+
+def run_kept(decided: DataFrame) -> DataFrame:
+    """Runs what workers compute, once; an error that a worker marked comes back as what it was."""
+    from pyspark.errors import PySparkException
+
+    try:
+        return keep(decided)
+    except PySparkException as error:
+        raise _translated(str(error)) from None
+
+
+def _translated(text: str) -> EngineError:
+    """The error that a worker marked, out of what Spark wrapped around it."""
+    for line in text.splitlines():
+        _, found, fact_text = line.partition(MARK)
+        if found:
+            fact, _ = json.JSONDecoder().raw_decode(fact_text)
+            if fact["type"] == StaleCode.__name__:
+                return StaleCode(fact["text"])
+            return DecideFailed(f"{fact['context']}: {fact['type']}: {fact['text']}")
+    if "No module named 'evenkeel" in text:
+        return EngineError(
+            "The workers of this endpoint cannot import evenkeel: send it there first (engine.session.ship_code)."
+        )
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    telling = [line for line in lines if RAISED.match(line)] or lines or ["no text"]
+    return EngineError(f"Spark could not run the decisions: {telling[-1]}")

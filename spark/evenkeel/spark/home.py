@@ -1,0 +1,184 @@
+"""The folder in which a Spark server keeps its state, and processes by an identity that outlives the reuse of pids."""
+
+from __future__ import annotations
+
+import json
+import os
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from evenkeel.locks import held
+
+KEEP = "keep"
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What is on record of a server.
+
+    `supervisor` and `server` are process identities; `ready` says that it has answered a first query. `code` is the
+    digest of the engine that started it, `workers` that of the code its Python workers may have imported (`code`).
+    """
+
+    supervisor: str
+    server: str
+    port: int
+    code: str
+    settings: dict[str, Any]
+    ready: bool = False
+    workers: str = ""  # a server that an earlier version of Evenkeel started has none on record
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """Paths below one home, and what is done with them."""
+
+    folder: Path
+
+    @classmethod
+    def of(cls, home: Path | str) -> Home:
+        """The engine's part of a home folder, created if need be."""
+        folder = Path(home).resolve() / ".evenkeel"
+        (folder / "owners").mkdir(parents=True, exist_ok=True)
+        return cls(folder)
+
+    @property
+    def log(self) -> Path:
+        """The file of the Spark server's log."""
+        return self.folder / "server.log"
+
+    @property
+    def scratch(self) -> Path:
+        """The folder of the Spark server's temporary files."""
+        return self.folder / "scratch"
+
+    @property
+    def _state(self) -> Path:
+        return self.folder / "engine.json"
+
+    def read(self) -> State | None:
+        """The state on record, None where there is none that can be read."""
+        try:
+            return State(**json.loads(self._state.read_text(encoding="utf-8")))
+        except (FileNotFoundError, json.JSONDecodeError, TypeError):
+            return None
+
+    def write(self, state: State) -> None:
+        """Replaces the state on record; readers see the old one or the new one whole."""
+        part = self.folder / f"engine.{os.getpid()}.json"
+        part.write_text(json.dumps(asdict(state), indent=1, sort_keys=True), encoding="utf-8")
+        part.replace(self._state)
+
+    def forget(self) -> None:
+        """Removes the state on record, if there is one."""
+        self._state.unlink(missing_ok=True)
+
+    def add_owner(self, pid: int | None) -> str:
+        """Notes that a process needs the server (None: until somebody stops it); returns the mark to remove later."""
+        if pid is None:
+            mark = KEEP
+        else:
+            owner = identity(pid)
+            mark = f"{owner or f'{pid}-gone'}-{uuid.uuid4().hex[:8]}"
+        (self.folder / "owners" / mark).touch()
+        return mark
+
+    def remove_owner(self, mark: str) -> None:
+        """Removes the mark that `add_owner` returned; nothing happens where it is gone already."""
+        (self.folder / "owners" / mark).unlink(missing_ok=True)
+
+    def remove_owners(self) -> None:
+        """Removes the marks of all owners."""
+        for mark in (self.folder / "owners").iterdir():
+            mark.unlink(missing_ok=True)
+
+    def has_owner(self) -> bool:
+        """Whether somebody who still lives needs the server; forgets those who are gone."""
+        needed = False
+        for mark in (self.folder / "owners").iterdir():
+            if mark.name == KEEP or lives(mark.name.rpartition("-")[0]):
+                needed = True
+            else:
+                mark.unlink(missing_ok=True)
+        return needed
+
+    @contextmanager
+    def locked(self, wait_seconds: float) -> Iterator[bool]:
+        """Holds the lock of this home; gives False where it could not be had in time."""
+        with held(self.folder / "engine.lock", wait_seconds=wait_seconds) as is_held:
+            yield is_held
+
+
+# Processes by an identity that outlives the reuse of pids and every change of the clock.
+
+PROC = Path("/proc")
+
+
+def identity(pid: int) -> str | None:
+    """`pid-start` of a process that lives, None where there is none or only its zombie."""
+    try:
+        if psutil.Process(pid).status() in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD):
+            return None
+        return f"{pid}-{_started(pid)}"
+    except (psutil.NoSuchProcess, FileNotFoundError, ProcessLookupError):
+        return None
+
+
+def pid_of(process: str) -> int:
+    """The pid in an identity."""
+    return int(process.partition("-")[0])
+
+
+def lives(process: str) -> bool:
+    """Whether the process of this identity still runs."""
+    return identity(pid_of(process)) == process
+
+
+def _started(pid: int) -> str:
+    if PROC.exists():  # ticks since boot; psutil's own figure moves when the clock is set
+        return (PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()[19]
+    return f"{psutil.Process(pid).create_time():.2f}"
+
+
+def session_members(session: int) -> list[psutil.Process]:
+    """All processes of one session that live. Python workers leave their process group, never their session."""
+    found = []
+    for pid in psutil.pids():
+        try:
+            if os.getsid(pid) == session and identity(pid) is not None:
+                found.append(psutil.Process(pid))
+        except (ProcessLookupError, PermissionError, psutil.NoSuchProcess):
+            continue
+    return found
+
+
+def kill_forks(pid: int, module: str) -> None:
+    """Kills what the children of a process that run `python -m module` have forked; those children go on."""
+    with suppress(psutil.NoSuchProcess):
+        for child in psutil.Process(pid).children():
+            for fork in _forks(child, module):
+                with suppress(psutil.NoSuchProcess):
+                    fork.kill()
+
+
+def _forks(child: psutil.Process, module: str) -> list[psutil.Process]:
+    try:
+        return child.children(recursive=True) if module in child.cmdline() else []
+    except (psutil.NoSuchProcess, psutil.AccessDenied):
+        return []
+
+
+def kill_session(session: int) -> None:
+    """Kills every process of a session but the caller."""
+    for process in session_members(session):
+        if process.pid != os.getpid():
+            try:
+                process.kill()
+            except psutil.NoSuchProcess:
+                continue

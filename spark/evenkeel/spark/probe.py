@@ -1,0 +1,46 @@
+"""Asks a new server its first question: `python -m evenkeel.spark.probe PORT PID`; exit code 0 once it has answered.
+
+A process of its own, since a client whose server dies may wait for minutes, and a process can be ended. It also keeps
+gRPC out of the caller, who may fork later.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+
+import psutil
+
+from evenkeel.spark.home import identity
+from evenkeel.spark.session import close, connect
+
+TICK_SECONDS = 0.1
+
+
+def main(port: int, pid: int) -> int:
+    """Waits until the process itself listens on the port (not somebody else who took it), then runs one query."""
+    import pyspark.sql.connect.session  # noqa: F401 - imported while the server starts, which takes as long
+
+    asker = os.getppid()
+    while not listens(port, pid):
+        if identity(pid) is None or os.getppid() != asker:
+            return 1  # nobody will answer, or nobody wants to know any more
+        time.sleep(TICK_SECONDS)
+    spark = connect(f"sc://127.0.0.1:{port}", "first question")
+    answered = spark.range(1).count() == 1
+    close(spark)
+    return 0 if answered else 1
+
+
+def listens(port: int, pid: int) -> bool:
+    """Whether this very process has the port open for connections."""
+    try:
+        sockets = psutil.Process(pid).net_connections(kind="tcp")
+    except (psutil.NoSuchProcess, psutil.AccessDenied):
+        return False
+    return any(socket.status == psutil.CONN_LISTEN and socket.laddr.port == port for socket in sockets)
+
+
+if __name__ == "__main__":
+    sys.exit(main(int(sys.argv[1]), int(sys.argv[2])))

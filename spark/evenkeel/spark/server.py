@@ -1,0 +1,344 @@
+"""The local Spark Connect server: one for each home, shared by everybody who works there.
+
+`ensure` starts it or takes the one that runs, `engine_for` does so for a `with` block, `stop` ends it in every state.
+A server that another version of the engine started, or that has other settings, is replaced. Where code that Python
+workers may have imported has changed, the server stays and they are ended: Spark starts new ones as it needs them.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from evenkeel.spark.code import engine_digest, source_root, workers_digest
+from evenkeel.spark.command import DAEMON, HOST, ServerSettings, server_command, server_environment
+from evenkeel.spark.errors import EngineError
+from evenkeel.spark.home import Home, State, kill_forks, kill_session, lives, pid_of
+
+LOG = logging.getLogger(__name__)
+START_SECONDS = 180.0
+END_SECONDS = 10.0
+TICK_SECONDS = 0.1
+PORT_TRIES = 3
+PORT_TAKEN = ("Address already in use", "BindException")
+
+_supervisors: list[subprocess.Popen[str]] = []  # kept, so that their exit codes are collected
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """A server that answered: its Connect URL, the JVM's pid, and whether this call started it.
+
+    `server` and `supervisor` are process identities (`processes`), `owner` the mark to give back on release.
+    """
+
+    url: str
+    pid: int
+    started_here: bool
+    home: Path
+    port: int
+    server: str
+    supervisor: str
+    owner: str
+
+    def airflow_connection(self) -> str:
+        """The value of an `AIRFLOW_CONN_…` variable that leads `@task.pyspark` to this server."""
+        return f"spark-connect://{HOST}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """`state` is running, starting, stale (another engine) or stopped; the rest is known unless stopped."""
+
+    state: str
+    url: str | None = None
+    pid: int | None = None
+    log: Path | None = None
+
+
+def ensure(home: Path | str, *, owner_pid: int | None = None, settings: ServerSettings | None = None) -> Engine:
+    """The server of this home: the one that runs, or a new one.
+
+    With `owner_pid` the server ends soon after that process (and every other owner) is gone, however it went; without
+    it stays until `stop`. Raises EngineError with the telling lines of the log where it does not start.
+    """
+    place = Home.of(home)
+    settings = settings or ServerSettings()
+    with place.locked(wait_seconds=START_SECONDS + END_SECONDS) as held:
+        if not held:
+            raise EngineError(f"The lock {place.folder / 'engine.lock'} is held for too long; run `make stop`.")
+        mark = place.add_owner(owner_pid)
+        try:
+            state, started_here = _running_or_new(place, settings)
+        except BaseException:
+            place.remove_owner(mark)
+            raise
+    return Engine(
+        url=f"sc://{HOST}:{state.port}",
+        pid=pid_of(state.server),
+        started_here=started_here,
+        home=Path(home).resolve(),
+        port=state.port,
+        server=state.server,
+        supervisor=state.supervisor,
+        owner=mark,
+    )
+
+
+def release(engine: Engine) -> None:
+    """Gives a server back; the last owner ends it."""
+    place = Home.of(engine.home)
+    with place.locked(wait_seconds=START_SECONDS):
+        place.remove_owner(engine.owner)
+        state = place.read()
+        if state is not None and not place.has_owner():
+            _end(place, state)
+
+
+@contextmanager
+def engine_for(home: Path | str, *, keep: bool = False, settings: ServerSettings | None = None) -> Iterator[Engine]:
+    """A server for a `with` block. Without `keep` it ends with its last owner, also where that one is killed."""
+    engine = ensure(home, owner_pid=None if keep else os.getpid(), settings=settings)
+    try:
+        yield engine
+    finally:
+        if not keep:
+            release(engine)
+
+
+def alive(engine: Engine) -> bool:
+    """Cheap check: the same processes still run and the port takes connections. Not: whether queries succeed."""
+    return lives(engine.server) and lives(engine.supervisor) and _takes_connections(engine.port)
+
+
+def status(home: Path | str) -> Status:
+    """What runs for this home; takes no lock and asks the server nothing."""
+    place = Home.of(home)
+    state = place.read()
+    if state is None or not lives(state.server):
+        return Status("stopped")
+    known = ("running" if not _staleness(state, None) else "stale") if state.ready else "starting"
+    return Status(known, f"sc://{HOST}:{state.port}", pid_of(state.server), place.log)
+
+
+def stop(home: Path | str) -> bool:
+    """Ends the server of this home, also one that is just starting, whoever owns it; whether there was one."""
+    place = Home.of(home)
+    until = time.monotonic() + START_SECONDS
+    found = False
+    while time.monotonic() < until:
+        with place.locked(wait_seconds=TICK_SECONDS) as held:
+            state = place.read()  # without the lock too: whoever holds it may be waiting for this very server
+            if state is not None:
+                found = _end(place, state) or found
+            if held:
+                place.remove_owners()
+                return found
+    raise EngineError(f"Cannot get the lock {place.folder / 'engine.lock'}: something starts servers there again.")
+
+
+def _running_or_new(place: Home, settings: ServerSettings) -> tuple[State, bool]:
+    state = place.read()
+    port = None
+    if state is not None:
+        stale = _staleness(state, settings)
+        if stale is None:
+            return _with_workers_of_now(place, state), False
+        LOG.info("replacing the Spark Connect server on port %d: %s", state.port, stale)
+        _end(place, state)
+        port = state.port  # connections that were handed out stay good
+    for port_or_free in (port, *[None] * PORT_TRIES):
+        started = _start(place, port_or_free or _free_port(), settings)
+        if started is not None:
+            return started, True
+    raise EngineError(f"No port for the Spark Connect server: {PORT_TRIES} free ones were taken while it started.")
+
+
+def _staleness(state: State, settings: ServerSettings | None) -> str | None:
+    """Why a server on record cannot be used, None where it can."""
+    if not (lives(state.server) and lives(state.supervisor)):
+        return "it is gone"
+    if not state.ready:
+        return "its start was not finished"
+    if state.code != engine_digest():
+        return "another version of the engine started it"
+    if settings is not None and state.settings != settings.as_json():
+        return "it has other settings"
+    if not _takes_connections(state.port):
+        return "it takes no connections"
+    return None
+
+
+def _with_workers_of_now(place: Home, state: State) -> State:
+    """Ends the server's Python workers where code that they may have imported has changed since they were started.
+
+    A query that runs in one of them fails, as it would have where the server is replaced.
+    """
+    now = workers_digest()
+    if state.workers == now:
+        return state
+    LOG.info("ending the Python workers of the server on port %d: the package has changed", state.port)
+    kill_forks(pid_of(state.server), DAEMON)
+    refreshed = replace(state, workers=now)
+    place.write(refreshed)
+    return refreshed
+
+
+def _start(place: Home, port: int, settings: ServerSettings) -> State | None:
+    """A server that has answered, or None where its port was taken."""
+    shutil.rmtree(place.scratch, ignore_errors=True)
+    place.scratch.mkdir()
+    place.forget()
+    order = {
+        "command": server_command(port, place.folder, settings),
+        "environment": server_environment(settings),
+        "port": port,
+        "code": engine_digest(),
+        "workers": workers_digest(),
+        "settings": settings.as_json(),
+    }
+    supervisor = _spawn_supervisor(place, json.dumps(order))
+    try:
+        state = _await_answer(place, supervisor)
+    except BaseException:
+        supervisor.send_signal(signal.SIGTERM)
+        supervisor.wait()
+        place.forget()
+        raise
+    if state is None:
+        place.forget()
+        return None
+    ready = replace(state, ready=True)
+    place.write(ready)
+    return ready
+
+
+def _spawn_supervisor(place: Home, order: str) -> subprocess.Popen[str]:
+    with place.log.open("w") as log:
+        supervisor = subprocess.Popen(
+            [sys.executable, "-m", "evenkeel.spark.supervisor", str(place.folder)],
+            stdin=subprocess.PIPE,
+            stdout=log,
+            stderr=log,
+            cwd=place.folder,
+            env={**os.environ, "PYTHONPATH": str(source_root())},
+            start_new_session=True,
+            text=True,
+        )
+    _supervisors[:] = [known for known in _supervisors if known.poll() is None]
+    _supervisors.append(supervisor)
+    assert supervisor.stdin is not None
+    with suppress(BrokenPipeError):  # it ended at once; the log says why
+        supervisor.stdin.write(order)
+        supervisor.stdin.close()
+    return supervisor
+
+
+def _await_answer(place: Home, supervisor: subprocess.Popen[str]) -> State | None:
+    until = time.monotonic() + START_SECONDS
+    probe: subprocess.Popen[bytes] | None = None
+    try:
+        while time.monotonic() < until:
+            if supervisor.poll() is not None:
+                _explain_end(place)
+                return None
+            state = place.read()
+            if probe is None and state is not None:
+                probe = _spawn_probe(place, state)
+            if probe is not None and probe.poll() is not None:
+                if probe.returncode == 0 and state is not None:
+                    return state
+                # The probe leaves with the server; whoever watches the server may need a moment longer to say so.
+                if _ends_soon(supervisor):
+                    continue
+                raise EngineError(f"The Spark Connect server started but its first query failed. {_tail(place)}")
+            time.sleep(TICK_SECONDS)
+        raise EngineError(f"The Spark Connect server did not answer within {START_SECONDS:.0f} s. {_tail(place)}")
+    finally:
+        if probe is not None and probe.poll() is None:
+            probe.kill()
+            probe.wait()
+
+
+def _ends_soon(supervisor: subprocess.Popen[str]) -> bool:
+    with suppress(subprocess.TimeoutExpired):
+        supervisor.wait(END_SECONDS)
+    return supervisor.poll() is not None
+
+
+def _spawn_probe(place: Home, state: State) -> subprocess.Popen[bytes]:
+    environment = {key: value for key, value in os.environ.items() if not key.startswith(("SPARK_", "PYSPARK_"))}
+    with place.log.open("a") as log:
+        return subprocess.Popen(
+            [sys.executable, "-m", "evenkeel.spark.probe", str(state.port), str(pid_of(state.server))],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            cwd=place.folder,
+            env={**environment, "PYTHONPATH": str(source_root())},
+        )
+
+
+def _explain_end(place: Home) -> None:
+    log = place.log.read_text(encoding="utf-8", errors="replace")
+    if any(sign in log for sign in PORT_TAKEN):
+        return
+    if "supervisor: ending the server" in log:
+        raise EngineError("The Spark Connect server was stopped while it was starting.")
+    raise EngineError(f"The Spark Connect server did not start. {_tail(place)}")
+
+
+def _tail(place: Home, lines: int = 6) -> str:
+    log = place.log.read_text(encoding="utf-8", errors="replace").splitlines()
+    telling = [line for line in log if line.strip() and not line.lstrip().startswith("at ")]
+    return f"Its log {place.log} ends with:\n" + "\n".join(telling[-lines:])
+
+
+def _end(place: Home, state: State) -> bool:
+    """Ends the processes on record and waits for them; whether any was still there."""
+    supervised, served = lives(state.supervisor), lives(state.server)
+    if supervised:
+        _signal(pid_of(state.supervisor), signal.SIGTERM)
+        _wait_for_end(state)
+    if supervised or served:  # one of them lived a moment ago, so the session's number is still theirs
+        kill_session(pid_of(state.supervisor))
+        _wait_for_end(state)
+    place.forget()
+    shutil.rmtree(place.scratch, ignore_errors=True)
+    return supervised or served
+
+
+def _wait_for_end(state: State) -> None:
+    until = time.monotonic() + END_SECONDS
+    while time.monotonic() < until and (lives(state.supervisor) or lives(state.server)):
+        time.sleep(TICK_SECONDS / 2)
+
+
+def _signal(pid: int, number: signal.Signals) -> None:
+    with suppress(ProcessLookupError):
+        os.kill(pid, number)
+
+
+def _free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind((HOST, 0))
+        return int(listener.getsockname()[1])
+
+
+def _takes_connections(port: int) -> bool:
+    try:
+        with socket.create_connection((HOST, port), timeout=2):
+            return True
+    except OSError:
+        return False

@@ -1,0 +1,124 @@
+"""Sessions by connection string: Spark Connect (`sc://host:port`) or a classic master (`local[*]`, `spark://…`)."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import sys
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from evenkeel.spark.code import package_digest, package_files, source_root
+from evenkeel.spark.command import SQL_SETTINGS
+from evenkeel.spark.errors import EngineError
+from evenkeel.spark.jars import delta_jars
+from evenkeel.spark.java import classic_java
+
+if TYPE_CHECKING:
+    from pyspark import StorageLevel
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.connect.client.retries import RetryPolicy
+
+
+CONNECT_SCHEMES = ("sc://", "spark-connect://")
+LOCAL_ENDPOINTS = ("sc://127.0.0.1", "sc://localhost")
+
+
+def connect(url: str, app_name: str = "evenkeel") -> SparkSession:
+    """A session at `url`.
+
+    At a Connect endpoint it is a session of its own, shared with nobody; close it with `close`, since the server keeps
+    what is not closed. A classic master gives the one session that a process can have there; it needs a full JDK.
+    """
+    if url.startswith(CONNECT_SCHEMES):
+        return _connect_endpoint(f"sc://{url.partition('://')[2]}", app_name)
+    if url.startswith(("local", "spark://", "yarn", "k8s://")):
+        return _connect_classic(url, app_name)
+    raise EngineError(
+        f"{url!r} is no Spark connection: expected sc://host:port (Spark Connect) or a master such as local[*] or "
+        "spark://host:port."
+    )
+
+
+def _connect_endpoint(url: str, app_name: str) -> SparkSession:
+    from pyspark.sql import SparkSession
+
+    session: SparkSession = SparkSession.builder.remote(url).appName(app_name).create()
+    client = cast(Any, session).client  # the stubs take it for something that is called
+    # pyspark asks the server, as the process ends, to forget machine learning models. There are none, and where the
+    # server went first, the process would stay for ten minutes and more to try again.
+    atexit.unregister(client._cleanup_ml_cache)
+    if url.startswith(LOCAL_ENDPOINTS):
+        client.set_retry_policies([_impatient()])
+    return session
+
+
+def _impatient() -> RetryPolicy:
+    """Gives up after some seconds, not after ten minutes: a local server that is gone does not come back by itself."""
+    from pyspark.sql.connect.client.retries import DefaultPolicy
+
+    return DefaultPolicy(max_retries=6, max_backoff=2000)
+
+
+def _connect_classic(master: str, app_name: str) -> SparkSession:
+    from pyspark.sql import SparkSession
+
+    java = classic_java()
+    os.environ.setdefault("JAVA_HOME", str(java.parent.parent))
+    if master.startswith("local"):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.master(master).appName(app_name)
+    for key, value in SQL_SETTINGS.items():
+        builder = builder.config(key, value)
+    builder = builder.config("spark.jars", ",".join(map(str, delta_jars())))
+    return builder.config("spark.executorEnv.PYTHONPATH", str(source_root())).getOrCreate()
+
+
+def close(spark: SparkSession) -> None:
+    """Ends the session; at a Connect endpoint the server forgets it, a classic master ends with it."""
+    spark.stop()
+
+
+def ship_code(spark: SparkSession) -> None:
+    """Sends this package to the workers of a remote endpoint; the local server already sees it on its path."""
+    folder = Path(tempfile.mkdtemp(prefix="evenkeel-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)  # a classic master may read it until the end
+    spark.addArtifacts(str(package_zip(folder)), pyfile=True)
+
+
+def package_zip(folder: Path) -> Path:
+    """The package's .py files, as this process first read them, as a zip that can stand on a Python path.
+
+    Equal code gives equal bytes.
+    """
+    path = folder / f"evenkeel-{package_digest()[:16]}.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, body in package_files().items():
+            archive.writestr(zipfile.ZipInfo(f"evenkeel/{name}"), body)
+    return path
+
+
+# Results that stay with the server, computed once.
+
+
+def keep(frame: DataFrame, storage_level: StorageLevel | None = None) -> DataFrame:
+    """Computes the frame and keeps its rows with the server for as long as the answer is in use.
+
+    pyspark's Connect client binds what a checkpoint gives to the thread's active session, which is the first one that
+    was opened there and not always the frame's own; asked in that one, the server knows nothing of it.
+    """
+    _make_active(frame.sparkSession)
+    if storage_level is None:
+        return frame.localCheckpoint(eager=True)
+    return frame.localCheckpoint(eager=True, storageLevel=storage_level)
+
+
+def _make_active(session: Any) -> None:
+    from pyspark.sql.connect.session import SparkSession as ConnectSession
+
+    if isinstance(session, ConnectSession):
+        ConnectSession._active_session.session = session

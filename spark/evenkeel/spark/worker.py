@@ -1,0 +1,158 @@
+"""What runs inside a Python worker of Spark: one group in, the decide function's rows out.
+
+The function travels as its import path and is imported here, never as pickled code, so that what decides is what was
+installed; the files that it needs and their expected digest travel with it (`code.runtime_of`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, lru_cache, partial
+from importlib import import_module
+from typing import Any
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.types import StructType
+
+from evenkeel.spark.bodies import decoder, encoder, has_map
+from evenkeel.spark.code import package_files, read_files, runtime_digest
+from evenkeel.spark.errors import EngineError, StaleCode
+
+RESULT_SCHEMA = "key string, output string, body string"
+MARK = "evenkeel-error:"
+
+Rows = list[dict[str, Any]]
+Decide = Callable[[Mapping[str, object], Mapping[str, Rows]], Mapping[str, Rows]]
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What a worker must know; plain text, so that nothing of it depends on pickled classes.
+
+    `code` is the digest of the `files` that decide (paths below the package). `inputs`, `outputs` and `by` hold
+    schemas as JSON, `parameters` JSON text or None.
+    """
+
+    decide: str
+    code: str
+    files: tuple[str, ...]
+    by: str
+    inputs: tuple[tuple[str, str], ...]
+    outputs: tuple[tuple[str, str], ...]
+    parameters: str | None
+
+
+class Refused(Exception):
+    """Carries an error to the client as one marked line, which it can find in whatever Spark wraps around it."""
+
+    def __init__(self, error: Exception, context: str) -> None:
+        lines = str(error).strip().splitlines() or [""]
+        fact = {"type": type(error).__name__, "text": lines[0], "context": context}
+        super().__init__(f"{MARK}{json.dumps(fact)}")
+
+
+def group_function(job: Job) -> Callable[[pa.Table], pa.Table]:
+    """The function that Spark sends to the workers: nothing but this call.
+
+    A nested function rather than a partial, whose type hints pyspark fails to read.
+    """
+
+    def decide_one(table: pa.Table) -> pa.Table:
+        return decide_group(job, table)
+
+    return decide_one
+
+
+def decide_group(job: Job, table: pa.Table) -> pa.Table:
+    """Called by Spark with all rows (key, kind, body) of one group; gives rows (key, output, body)."""
+    key_text = table.column("key")[0].as_py()
+    try:
+        demand_code(job.code, job.files)
+        return _decided(job, key_text, table)
+    except Exception as error:
+        raise Refused(error, f"{job.decide} on {key_text}") from error
+
+
+def demand_code(expected: str, files: Sequence[str]) -> None:
+    """Raises StaleCode unless these files, under this Python and pyspark, have the digest that the client expects.
+
+    Looks at the files as this process imported them and as they lie on disk: a worker lives on, and may import a module
+    after a change. The disk is read once for all groups of a Spark task: for each of them it took as long as a small
+    decision.
+    """
+    running = TaskContext.get()
+    wanted = tuple(files)
+    on_disk = runtime_digest(read_files(wanted)) if running is None else _on_disk(wanted, running.taskAttemptId())
+    if _imported(wanted) != expected or on_disk != expected:
+        raise StaleCode(
+            "The server's workers run other code than this client: restart the server (`make stop`), or ship the "
+            "package to it again (engine.session.ship_code). Python and pyspark must be of the same version there, too."
+        )
+
+
+@cache
+def _imported(files: tuple[str, ...]) -> str:
+    known = package_files()
+    return runtime_digest({path: known[path] for path in files if path in known})
+
+
+@lru_cache(maxsize=1)
+def _on_disk(files: tuple[str, ...], task_attempt: int) -> str:
+    return runtime_digest(read_files(files))
+
+
+def _decided(job: Job, key_text: str, table: pa.Table) -> pa.Table:
+    key = _reader(job.by)(key_text)
+    bodies: dict[str, list[str]] = {kind: [] for kind, _ in job.inputs}
+    for kind, body in zip(table.column("kind").to_pylist(), table.column("body").to_pylist(), strict=True):
+        bodies[kind].append(body)
+    rows = {kind: _sorted_rows(schema, bodies[kind]) for kind, schema in job.inputs}
+    answer = _resolve(job)(key, rows)
+    unknown = sorted(set(answer) - {name for name, _ in job.outputs})
+    if unknown:
+        raise EngineError(f"{job.decide} returned rows for {', '.join(unknown)}, which is no output of this call.")
+    outputs, texts = [], []
+    for name, schema in job.outputs:
+        write = _writer(schema, name)
+        filled = {column: value for column, value in key.items() if column in _columns(schema)}
+        for row in answer.get(name, ()):
+            outputs.append(name)
+            texts.append(write({**filled, **row}))
+    columns = {"key": [key_text] * len(texts), "output": outputs, "body": texts}
+    return pa.table({name: pa.array(values, pa.string()) for name, values in columns.items()})
+
+
+def _sorted_rows(schema: str, bodies: list[str]) -> Rows:
+    rows = [_reader(schema)(body) for body in sorted(bodies)]
+    if has_map(_schema(schema)):
+        rows.sort(key=lambda row: json.dumps(row, sort_keys=True))
+    return rows
+
+
+def _resolve(job: Job) -> Decide:
+    module, _, name = job.decide.partition(":")
+    decide: Callable[..., Mapping[str, Rows]] = getattr(import_module(module), name)
+    return decide if job.parameters is None else partial(decide, parameters=json.loads(job.parameters))
+
+
+@cache
+def _schema(text: str) -> StructType:
+    return StructType.fromJson(json.loads(text))
+
+
+@cache
+def _columns(text: str) -> frozenset[str]:
+    return frozenset(_schema(text).names)
+
+
+@cache
+def _reader(text: str) -> Callable[[str], dict[str, Any]]:
+    return decoder(_schema(text))
+
+
+@cache
+def _writer(text: str, name: str) -> Callable[[Mapping[str, Any]], str]:
+    return encoder(_schema(text), name)

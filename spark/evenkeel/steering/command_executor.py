@@ -1,0 +1,137 @@
+"""Carrying one command out on a running cluster: fence, send, and see what came of it.
+
+Just before sending, ownership and boundaries are read again; a command whose premise no longer holds is `stale`. What
+is said of it afterwards is what was seen, not what was answered. Nothing here raises for what the cluster does.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from evenkeel.pulsar.admin.client import AdminClient
+from evenkeel.pulsar.admin.http_exchange import Hop
+from evenkeel.steering.outcome import LONGEST_REQUEST_S, Outcome
+from evenkeel.steering.outcome_table import Answer, Observation, answer_of, in_words, outcome_of, row_of
+from evenkeel.steering.ownership_reader import Watching
+from evenkeel.steering.premise import Command, Look, Sight, sight, why_stale
+
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long to look for an effect, in seconds.
+
+    `answered_s` after an answer that promises one, `unanswered_s` after none, `unowned_s` until a bundle that has left
+    its broker is taken for one that no client wants at present.
+    """
+
+    answered_s: float = 15.0
+    unanswered_s: float = LONGEST_REQUEST_S
+    unowned_s: float = 5.0
+
+
+class Steering:
+    """Carries commands out, one at a time per bundle; safe to be used by several threads for different bundles."""
+
+    def __init__(
+        self,
+        client: AdminClient,
+        pulsar_name: str,
+        *,
+        patience: Patience = Patience(),
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        pause: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._client = client
+        self._watching = Watching(client, pulsar_name)
+        self._patience = patience
+        self._now = now
+        self._pause = pause
+
+    def carry_out(self, command: Command) -> Outcome:
+        """Sends the command if what it was decided on still holds, and tells what was seen."""
+        if self._is_expired(command):
+            return self._seen(command, "stale", f"expired at {command['expires_at'].isoformat()}: not sent")
+        look = self._watching.look(command)
+        stale = why_stale(command, look) or _why_not_there(command, look)
+        if stale is not None:
+            return self._seen(command, "stale", f"not sent: {stale}")
+        begun = time.monotonic()
+        answer = self._send(command)
+        return self._after(command, answer, begun)
+
+    def look_again(self, command: Command) -> Outcome | None:
+        """What became of a command that may have been sent; None if nothing is seen of it and it may be sent (again).
+
+        To be asked only when the longest request is over.
+        """
+        look = self._watching.look(command)
+        if sight(command, look) is Sight.UNTOUCHED:
+            return None
+        found = outcome_of(command, look, is_last=True, is_over=True, is_expired=self._is_expired(command))
+        return None if found is None else self._seen(command, *found)
+
+    def _send(self, command: Command) -> Hop:
+        method, _, rest = command["request"].partition(" ")
+        path, _, body = rest.partition(" ")
+        text = _positions(body) if command["kind"] == "split" else None
+        hops = self._client.ask(
+            path, broker=command["from_broker"], method=method, body=text, timeout_s=LONGEST_REQUEST_S
+        )
+        return hops[-1]
+
+    def _after(self, command: Command, hop: Hop, begun: float) -> Outcome:
+        """Looks until something is seen, or as long as is worth waiting."""
+        answer, words = answer_of(hop), in_words(hop)
+        said = row_of(Observation(answer))
+        if said is not None:
+            return self._seen(command, said.outcome, words)
+        patience = self._patience.unanswered_s if answer is Answer.NONE else self._patience.answered_s
+        first_look = time.monotonic()
+        wait, until = _FIRST_PAUSE_S, (begun if answer is Answer.NONE else first_look) + patience
+        had_left = False
+        while True:
+            look = self._watching.look(command)
+            if sight(command, look) is Sight.UNOWNED:
+                had_left = True
+                if answer is Answer.TAKEN:
+                    until = min(until, first_look + self._patience.unowned_s)
+            is_over = time.monotonic() >= until
+            found = outcome_of(
+                command,
+                look,
+                is_last=is_over,
+                is_over=is_over,
+                is_expired=self._is_expired(command),
+                answer=answer,
+                had_left=had_left,
+            )
+            if found is not None:
+                outcome, what = found
+                return self._seen(command, outcome, f"{words}; {what}" if words else what)
+            self._pause(min(wait, max(0.0, until - time.monotonic())))
+            wait = min(wait * 2, _LONGEST_PAUSE_S)
+
+    def _is_expired(self, command: Command) -> bool:
+        return bool(self._now() > command["expires_at"])
+
+    def _seen(self, command: Command, outcome: str, detail: str) -> Outcome:
+        return Outcome(command["command_id"], outcome, self._now(), detail)
+
+
+def _why_not_there(command: Command, look: Look) -> str | None:
+    """A dead broker stays listed for a while, and Pulsar would take it for a destination."""
+    destination = command["destination"]
+    if destination is None or destination not in look.silent:
+        return None
+    return f"its destination {destination} does not answer, or is not ready"
+
+
+def _positions(body: str) -> str:
+    """Ascending and each once: the modular manager never answers to doubled positions."""
+    return json.dumps(sorted(set(json.loads(body))))

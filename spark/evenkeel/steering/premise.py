@@ -1,0 +1,152 @@
+"""What a look at the cluster says of a command: whether it may be sent, and what became of it. Pure.
+
+An answer of 204 is no proof: Pulsar gives it where nobody owned the bundle, where there was nothing to split, and
+before clients have reconnected. So every judgement rests on ownership and boundaries as they were seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from itertools import pairwise
+from typing import Any
+
+from evenkeel.model.bundles import namespace_of, range_of
+
+Command = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """The cluster at one moment, as far as one command is concerned.
+
+    `boundaries`: of the bundle's namespace, ascending hash positions; empty where the namespace does not exist, None
+    where nobody could tell. `owners`: brokers that list the bundle as theirs. `silent`: brokers that could not tell.
+    """
+
+    boundaries: tuple[int, ...] | None
+    owners: frozenset[str] = frozenset()
+    silent: frozenset[str] = frozenset()
+
+
+class Sight(Enum):
+    """Where a command's subject stands, beside what the command wants."""
+
+    UNTOUCHED = "as it was decided on"
+    EFFECT = "as the command wants it"
+    UNOWNED = "owned by nobody"
+    ELSEWHERE = "otherwise than before and otherwise than wanted"
+    GONE = "the bundle does not exist"
+    UNKNOWN = "nobody can tell"
+
+
+def sight(command: Command, look: Look) -> Sight:
+    """What is seen of the command's subject."""
+    if look.boundaries is None:
+        return Sight.UNKNOWN
+    lower, upper = _edges(command)
+    if command["kind"] == "split":
+        return _sight_of_split(command, look.boundaries, lower, upper)
+    if not _is_bundle(look.boundaries, lower, upper):
+        return Sight.GONE
+    return _sight_of_unload(command, look)
+
+
+def _sight_of_split(command: Command, boundaries: tuple[int, ...], lower: int, upper: int) -> Sight:
+    if _is_bundle(boundaries, lower, upper):
+        return Sight.UNTOUCHED
+    if not {lower, upper} <= set(boundaries):
+        return Sight.GONE
+    inside = [position for position in boundaries if lower < position < upper]
+    # Others may have cut the children further since: what was wanted is there all the same.
+    return Sight.EFFECT if set(command["cuts"] or ()) <= set(inside) and command["cuts"] else Sight.ELSEWHERE
+
+
+def _sight_of_unload(command: Command, look: Look) -> Sight:
+    source, destination = command["from_broker"], command["destination"]
+    if destination is not None and look.owners == {destination}:
+        return Sight.EFFECT
+    if source in look.owners:
+        return Sight.UNTOUCHED if look.owners == {source} else Sight.UNKNOWN
+    if look.owners:
+        return Sight.ELSEWHERE if len(look.owners) == 1 else Sight.UNKNOWN
+    return Sight.UNKNOWN if look.silent else Sight.UNOWNED
+
+
+def why_stale(command: Command, look: Look) -> str | None:
+    """Why the command must not be sent any more; None if what it was decided on still holds."""
+    bundle, source = command["bundle"], command["from_broker"]
+    seen = sight(command, look)
+    if seen is Sight.UNTOUCHED:
+        return None if command["kind"] == "unload" else _why_not_split(command, look)
+    if look.boundaries == ():
+        return f"namespace {namespace_of(bundle)} does not exist any more"
+    if seen is Sight.GONE or (command["kind"] == "split" and seen is not Sight.UNKNOWN):
+        return f"{bundle} is no bundle any more: {neighbours(command, look)}"
+    if seen is Sight.UNOWNED:
+        return f"{bundle} is owned by nobody: it is assigned when a client asks for it"
+    if seen is Sight.UNKNOWN:
+        return f"it cannot be told where {bundle} is: {_who_is_silent(look)}"
+    if look.owners == {source}:
+        return f"{bundle} is on {source} already, where it is to go"
+    return f"{bundle} has left {source} already and is on {', '.join(sorted(look.owners))}"
+
+
+def _why_not_split(command: Command, look: Look) -> str | None:
+    """A bundle that nobody owns would be assigned by the split, to whichever broker Pulsar likes."""
+    if look.owners == {command["from_broker"]}:
+        return None
+    if look.silent and not look.owners:
+        return f"it cannot be told where {command['bundle']} is: {_who_is_silent(look)}"
+    where = f"is on {', '.join(sorted(look.owners))}" if look.owners else "is owned by nobody"
+    return f"{command['bundle']} {where}, and not on {command['from_broker']} any more"
+
+
+def effect_in_words(command: Command, look: Look) -> str:
+    """What was seen, for the row of an outcome."""
+    seen = sight(command, look)
+    if command["kind"] == "split":
+        if seen is Sight.EFFECT:
+            return f"the namespace has the cuts {_hex(command['cuts'])}"
+        return f"the bundle is {'whole' if seen is Sight.UNTOUCHED else neighbours(command, look)}"
+    if look.owners:
+        return f"the bundle is on {', '.join(sorted(look.owners))}"
+    if seen is Sight.GONE:
+        return neighbours(command, look)
+    return _has_left(command) if seen is Sight.UNOWNED else _who_is_silent(look)
+
+
+def _has_left(command: Command) -> str:
+    bound = f", bound for {command['destination']}" if command["destination"] else ""
+    return f"the bundle has left {command['from_broker']}{bound}; no client has asked for it yet, so nobody owns it"
+
+
+def neighbours(command: Command, look: Look) -> str:
+    """Which boundaries stand in the bundle's range now."""
+    if not look.boundaries:
+        return "its namespace does not exist"
+    lower, upper = _edges(command)
+    inside = [position for position in look.boundaries if lower <= position <= upper]
+    return f"within its range there are the boundaries {_hex(inside)}" if inside else "no boundary lies in its range"
+
+
+def _who_is_silent(look: Look) -> str:
+    if look.boundaries is None:
+        return "no broker told the boundaries of its namespace"
+    if len(look.owners) > 1:
+        return f"{' and '.join(sorted(look.owners))} list it at once"
+    return f"no answer from {', '.join(sorted(look.silent))}"
+
+
+def _is_bundle(boundaries: tuple[int, ...], lower: int, upper: int) -> bool:
+    return (lower, upper) in pairwise(boundaries)
+
+
+def _edges(command: Command) -> tuple[int, int]:
+    found = range_of(command["bundle"])
+    return found.lower, found.upper
+
+
+def _hex(positions: Any) -> str:
+    return ", ".join(f"0x{position:08x}" for position in positions)

@@ -1,0 +1,111 @@
+"""The sinks that steer a cluster through its admin API, at a given pace, and the one that sends nothing."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import groupby
+from typing import Any, Protocol
+
+from evenkeel.steering.outcome import Outcome, Stop, Told
+from evenkeel.steering.premise import Command
+
+log = logging.getLogger(__name__)
+
+
+class Carrier(Protocol):
+    """What carries a single command out: `sinks.steering.Steering`."""
+
+    def carry_out(self, command: Command) -> Outcome:
+        """Sends the command and returns what was seen of it; blocks until then."""
+        ...
+
+
+class PulsarAdmin:
+    """Sends commands at `per_second`, with `in_flight` of them under way at most."""
+
+    def __init__(self, carrier: Carrier, *, per_second: float, in_flight: int) -> None:
+        self._carrier = carrier
+        self._pace = Pace(per_second)
+        self._in_flight = max(1, in_flight)
+
+    def send(self, commands: Sequence[Command], *, stop: Stop, told: Told) -> None:
+        """Carries out commands in the order of their steps, and tells the outcome of each as it is seen.
+
+        Once `stop` gives a reason, what has not been sent is not sent any more, and nothing is told of it.
+        """
+        ordered = sorted(commands, key=lambda command: command["step"])
+        for _, phase in groupby(ordered, key=lambda command: command["kind"]):
+            with ThreadPoolExecutor(self._in_flight) as pool:
+                lanes = _lanes(phase)
+                list(pool.map(lambda lane: self._carry_out(lane, stop, told), lanes))
+
+    def _carry_out(self, lane: Iterable[Command], stop: Stop, told: Told) -> None:
+        for command in lane:
+            if stop() is not None:
+                return
+            self._pace.wait()
+            if stop() is not None:  # it may have been waiting for long
+                return
+            outcome = self._carrier.carry_out(command)
+            log.info("%s %s: %s (%s)", command["kind"], command["bundle"], outcome.outcome, outcome.detail)
+            told(outcome)
+
+
+def _lanes(commands: Iterable[Command]) -> list[list[Command]]:
+    """Commands for one bundle one after the other; the lanes in the order of their first commands."""
+    lanes: dict[str, list[Command]] = {}
+    for command in commands:
+        lanes.setdefault(command["bundle"], []).append(command)
+    return list(lanes.values())
+
+
+# How fast commands may go out: so many a second, spaced evenly.
+
+
+class Pace:
+    """At most `per_second` starts over time and never two at once, however long nothing was started; safe with several
+    threads. 0: without limit."""
+
+    def __init__(
+        self,
+        per_second: float,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        pause: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._gap = 1.0 / per_second if per_second > 0 else 0.0
+        self._clock = clock
+        self._pause = pause
+        self._next = clock()
+        self._lock = threading.Lock()
+
+    def take(self) -> float:
+        """Takes the start that is free now and gives 0, or takes none and gives the seconds until there will be one."""
+        with self._lock:
+            now = self._clock()
+            # A hair too early is in time: sums of fractions must not make the last waiter wait for ever.
+            if now >= self._next - 1e-9:
+                self._next = now + self._gap
+                return 0.0
+            return self._next - now
+
+    def wait(self) -> None:
+        """Returns when the caller may start."""
+        while left := self.take():
+            self._pause(left)
+
+
+# The sink that sends nothing: commands stay on record, and that is all.
+
+
+class DryRun:
+    """Notes each command as not sent, at its cycle's time: no clock, so a re-run notes the same."""
+
+    def send(self, commands: Sequence[Mapping[str, Any]], *, stop: Stop, told: Told) -> None:
+        """One outcome `dry_run` per command; there is nothing to be stopped."""
+        for command in commands:
+            told(Outcome(command["command_id"], "dry_run", command["cycle_at"], "dry run: recorded and not sent"))

@@ -1,0 +1,308 @@
+"""One FIFO queue: what is done with it, in batches of what SQS allows in one request, and its errors."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any
+from urllib.parse import urlsplit
+
+from evenkeel.errors import BadInput, EvenkeelError
+
+MOST_IN_BATCH = 10
+LONGEST_POLL_SECONDS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """A message to be sent. `dedup_id`: the same one within five minutes is the same message to SQS."""
+
+    body: str
+    group: str
+    dedup_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """A message as received. `receipt` is the right to it until its visibility runs out or somebody else receives it.
+
+    `sent_at` is the service's own time; None where it did not say.
+    """
+
+    message_id: str
+    receipt: str = field(repr=False)
+    body: str
+    group: str
+    sent_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why one message of a batch failed; `final`: the fault is in the message itself, trying again is of no use."""
+
+    reason: str
+    final: bool
+
+
+class Fifo:
+    """A queue by its URL. `heard`: called with the service's own time and the seconds that the answer took."""
+
+    def __init__(self, url: str, *, heard: Callable[[datetime, float], None] | None = None) -> None:
+        self.url = url
+        self._heard = heard
+        self._client = sqs_client(url)
+
+    def send(self, letters: Sequence[Letter]) -> list[Failure | None]:
+        """Sends up to ten; one entry per letter, None for those that are on the queue (now, or since an earlier try).
+
+        With an error raised, any of them may be on the queue: sending them again is safe within five minutes.
+        """
+        entries = [
+            {
+                "Id": str(place),
+                "MessageBody": one.body,
+                "MessageGroupId": one.group,
+                "MessageDeduplicationId": one.dedup_id,
+            }
+            for place, one in enumerate(letters)
+        ]
+        answer = self._ask("send_message_batch", Entries=entries)
+        failed = _failed(answer)
+        sent = {entry["Id"] for entry in answer.get("Successful", ())}
+        unheard = Failure("the service did not say what became of it", final=False)
+        return [None if str(n) in sent else failed.get(str(n), unheard) for n in range(len(entries))]
+
+    def receive(self, *, most: int, wait_s: int, visibility_s: int) -> list[Taken]:
+        """Up to ten messages, in order within each group; waits up to `wait_s` for the first one."""
+        answer = self._ask(
+            "receive_message",
+            MaxNumberOfMessages=min(most, MOST_IN_BATCH),
+            WaitTimeSeconds=min(wait_s, LONGEST_POLL_SECONDS),
+            VisibilityTimeout=visibility_s,
+            MessageSystemAttributeNames=["MessageGroupId", "SentTimestamp"],
+            # If the answer is lost on its way, boto3's own second try gets the same messages.
+            ReceiveRequestAttemptId=uuid.uuid4().hex,
+        )
+        return [_taken(message) for message in answer.get("Messages", ())]
+
+    def renew(self, receipts: Sequence[str], seconds: int) -> set[str]:
+        """Keeps messages invisible to others for so long from now; returns the receipts that are no longer good."""
+        return self._by_receipt("change_message_visibility_batch", receipts, VisibilityTimeout=seconds)
+
+    def delete(self, receipts: Sequence[str]) -> set[str]:
+        """Removes messages; returns the receipts that are no longer good: those messages will be given out again."""
+        return self._by_receipt("delete_message_batch", receipts)
+
+    def attributes(self) -> Mapping[str, str]:
+        """The queue's attributes, by SQS's names."""
+        found: Mapping[str, str] = self._ask("get_queue_attributes", AttributeNames=["All"]).get("Attributes", {})
+        return found
+
+    def _by_receipt(self, operation: str, receipts: Sequence[str], **values: int) -> set[str]:
+        gone: set[str] = set()
+        for part in parts(receipts, MOST_IN_BATCH):
+            entries = [{"Id": str(place), "ReceiptHandle": one, **values} for place, one in enumerate(part)]
+            failed = _failed(self._ask(operation, Entries=entries))
+            gone |= {part[int(place)] for place, failure in failed.items() if failure.final}
+            transient = [failure for failure in failed.values() if not failure.final]
+            if transient:
+                raise as_queue_error(TimeoutError(transient[0].reason), self.url)
+        return gone
+
+    def _ask(self, operation: str, **values: Any) -> Mapping[str, Any]:
+        from evenkeel.aws_errors import RAISED_BY_BOTO
+
+        begin = time.monotonic()
+        try:
+            answer: Mapping[str, Any] = getattr(self._client, operation)(QueueUrl=self.url, **values)
+        except (*RAISED_BY_BOTO, ValueError) as error:
+            raise as_queue_error(error, self.url) from None
+        kind = answer.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("content-type", "")
+        if "json" not in kind:  # boto3 takes a page that came with status 200 for an answer without content
+            raise QueueUnreachable(
+                f"queue {shown(self.url)} cannot be reached: an answer of type {kind[:40]!r} is none of SQS; "
+                "is a proxy in between?"
+            )
+        if self._heard is not None:
+            self._tell(answer, time.monotonic() - begin)
+        return answer
+
+    def _tell(self, answer: Mapping[str, Any], seconds: float) -> None:
+        text = answer.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("date")
+        try:
+            moment = parsedate_to_datetime(text) if text else None
+        except ValueError:
+            moment = None
+        if moment is not None and moment.tzinfo is not None and self._heard is not None:
+            self._heard(moment, seconds)
+
+
+def parts(values: Sequence[str], size: int) -> Iterator[Sequence[str]]:
+    """The values in slices of at most `size`."""
+    return (values[place : place + size] for place in range(0, len(values), size))
+
+
+def dedup_id(*words: str) -> str:
+    """An id that SQS takes, the same for the same words."""
+    return hashlib.sha256("\n".join(words).encode("utf-8", "backslashreplace")).hexdigest()
+
+
+def _failed(answer: Mapping[str, Any]) -> dict[str, Failure]:
+    return {
+        entry["Id"]: Failure(f"{entry.get('Code', '')} ({entry.get('Message', '')})"[:300], bool(entry["SenderFault"]))
+        for entry in answer.get("Failed", ())
+    }
+
+
+def _taken(message: Mapping[str, Any]) -> Taken:
+    attributes = message.get("Attributes", {})
+    sent = attributes.get("SentTimestamp")
+    return Taken(
+        message["MessageId"],
+        message["ReceiptHandle"],
+        message["Body"],
+        attributes.get("MessageGroupId", ""),
+        None if sent is None else datetime.fromtimestamp(int(sent) / 1000, UTC),
+    )
+
+
+# boto3's client for one queue, and its errors in two classes: try again, or somebody has to change something.
+
+CONNECT_SECONDS = 5
+# Above the longest long poll: an answer that is late by this much is none.
+READ_SECONDS = 25
+TRIES = 2
+ENDPOINT_VARIABLES = ("AWS_ENDPOINT_URL_SQS", "AWS_ENDPOINT_URL")
+
+_AWS_HOST = re.compile(r"(?:^|\.)sqs(?:-fips)?\.([a-z0-9-]+)\.(?:vpce\.)?amazonaws\.com(?:\.cn)?$")
+
+
+def sqs_client(url: str) -> Any:
+    """A client for the queue of this URL; it is safe to be shared by threads. `QueueRefused` where none can be made."""
+    import boto3
+    from botocore.config import Config
+    from botocore.exceptions import BotoCoreError
+
+    parts = _checked(url)
+    named = _AWS_HOST.search(parts.hostname or "")
+    config = Config(
+        connect_timeout=CONNECT_SECONDS,
+        read_timeout=READ_SECONDS,
+        retries={"mode": "standard", "total_max_attempts": TRIES},
+        tcp_keepalive=True,
+        max_pool_connections=20,
+    )
+    endpoint = None if any(os.environ.get(name) for name in ENDPOINT_VARIABLES) else f"{parts.scheme}://{parts.netloc}"
+    try:
+        session = boto3.session.Session()
+        # AWS_REGION is what AWS itself sets for its own machines, though boto3 does not look at it.
+        region = (named and named.group(1)) or session.region_name or os.environ.get("AWS_REGION")
+        return session.client("sqs", region_name=region, endpoint_url=endpoint, config=config)
+    except (BotoCoreError, ValueError) as error:
+        raise as_queue_error(error, url) from None
+
+
+def _checked(url: str) -> Any:
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.path.count("/") < 1:
+        raise QueueRefused(f"{shown(url)!r} is not a queue's URL: write it as SQS shows it, https://sqs.…/….fifo")
+    if parts.username or parts.password:
+        raise QueueRefused(f"queue URL {shown(url)}: credentials do not belong into a URL; give them to boto3")
+    if not parts.path.endswith(".fifo"):
+        raise QueueRefused(f"queue {shown(url)} is no FIFO queue (its name does not end in .fifo): make one that is")
+    return parts
+
+
+def shown(url: str) -> str:
+    """The URL without what may be secret in it."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+
+def as_queue_error(error: Exception, url: str) -> QueueError:
+    """An error of boto3 in our words."""
+    from evenkeel.aws_errors import of_sqs
+
+    fault, where = of_sqs(error), f"queue {shown(url)}"
+    if fault.may_pass:
+        return QueueUnreachable(f"{where} cannot be reached: {fault.what}")
+    return QueueRefused(f"{where}: {fault.what}. {fault.advice}".rstrip())
+
+
+# What can go wrong between Evenkeel and its queues.
+
+
+class QueueError(EvenkeelError):
+    """A queue did not do what was asked; the text is fit for an operator and holds no credentials."""
+
+
+class QueueUnreachable(QueueError):
+    """No answer, or one that says to come again: trying later may help. What was asked may have been done."""
+
+
+class QueueRefused(QueueError):
+    """The service understood and refuses, or no request can be made at all: somebody has to change something."""
+
+
+class BadMessage(BadInput):
+    """A message that is not what it should be; carries whatever could be read of the command that it speaks of."""
+
+    def __init__(
+        self,
+        reason: str,
+        *,
+        command_id: str | None = None,
+        plan_id: str | None = None,
+        cluster: str | None = None,
+        cycle_at: datetime | None = None,
+    ) -> None:
+        super().__init__(reason)
+        self.command_id = command_id
+        self.plan_id = plan_id
+        self.cluster = cluster
+        self.cycle_at = cycle_at
+
+
+# Message groups: what SQS keeps in order, and what it gives to one consumer at a time.
+
+# SQS allows a group id letters, digits and punctuation of ASCII, 1 to 128 of them.
+_ALLOWED = re.compile(r"[!-~]{1,128}")
+
+
+def group_of(name: str) -> str:
+    """The group for a name: the name itself where SQS takes it, else a digest of it.
+
+    A namespace has a slash, so it meets neither a digest nor the group of a control.
+    """
+    if _ALLOWED.fullmatch(name):
+        return name
+    return "sha256-" + hashlib.sha256(name.encode("utf-8", "backslashreplace")).hexdigest()
+
+
+def command_group(bundle: str) -> str:
+    """The group of a command: its bundle's namespace, so that a namespace's splits stay before its unloads."""
+    return group_of(bundle.rpartition("/")[0])
+
+
+def report_group(command_id: str) -> str:
+    """The group of a report: one for each command.
+
+    A group gives out nothing more while a message of it is taken and not deleted; whoever takes reports deletes them
+    only once they are on record, and must not wait for that to see the others.
+    """
+    return group_of(command_id)
+
+
+def control_group(control_id: str) -> str:
+    """The group of a control: one for each, so that none waits behind another that stays on the queue for a while.
+
+    Their order does not matter: of several the one made last holds.
+    """
+    return f"control-{control_id}"

@@ -1,0 +1,282 @@
+"""The shapes on the wire: commands to the agent, reports back from it, and controls (pause, resume).
+
+A body is JSON: `{"evenkeel": KIND, "schema": 1, KIND: {…}}`, canonical (sorted keys, ASCII only, so that every name
+survives whatever SQS allows in a body), moments as ISO-8601 UTC text with microseconds. A reader refuses what it does
+not know: another schema, a missing field, a field of another type.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from evenkeel.errors import BadInput
+from evenkeel.model.bundles import namespace_of, range_of
+from evenkeel.steering.outcome import STRENGTH, Outcome
+from evenkeel.steering.queue.fifo import BadMessage
+
+SCHEMA = 1
+KINDS = ("split", "unload")
+CONTROLS = ("pause", "resume")
+MOST_BYTES = 256 * 1024
+
+_ID = re.compile(r"[!-~]{1,128}")  # what SQS takes for a deduplication id
+_TEXTS = ("command_id", "plan_id", "cluster", "kind", "bundle", "mode", "request")
+_TEXTS_OR_NONE = ("from_broker", "destination", "algorithm")
+_MOMENTS = ("cycle_at", "expires_at")
+# What a command does to the cluster: two messages of one id that differ here cannot both be that command.
+_DEED = ("kind", "bundle", "from_broker", "destination", "algorithm", "cuts", "unload_children", "request")
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """An agent's word on one command. The cycle is None where the agent could not read it from the message."""
+
+    outcome: Outcome
+    agent: str
+    cluster: str | None = None
+    plan_id: str | None = None
+    cycle_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """`pause` or `resume`, for every agent of a cluster; of several the one made last holds."""
+
+    kind: str
+    cluster: str
+    made_at: datetime
+    by: str
+    reason: str
+
+
+def command_body(command: Mapping[str, Any]) -> str:
+    """The message that asks for a command; `BadInput` where the row is none that an agent would take."""
+    fields = {name: command.get(name) for name in (*_TEXTS, *_TEXTS_OR_NONE, "step", "cuts", "unload_children")}
+    fields |= {name: _text_of(command.get(name), name) for name in _MOMENTS}
+    if fields["cuts"] is not None:
+        fields["cuts"] = list(fields["cuts"])
+    body = _body("command", fields)
+    read_command(body)
+    return body
+
+
+def report_body(report: Report) -> str:
+    """The message that reports an outcome."""
+    one = report.outcome
+    return _body(
+        "report",
+        {
+            "command_id": one.command_id,
+            "outcome": one.outcome,
+            "seen_at": _text_of(one.seen_at, "seen_at"),
+            "detail": one.detail,
+            "agent": report.agent,
+            "cluster": report.cluster,
+            "plan_id": report.plan_id,
+            "cycle_at": None if report.cycle_at is None else _text_of(report.cycle_at, "cycle_at"),
+        },
+    )
+
+
+def control_body(control: Control) -> str:
+    """The message that pauses or resumes a cluster's agents."""
+    fields = {name: getattr(control, name) for name in ("kind", "cluster", "by", "reason")}
+    body = _body("control", fields | {"made_at": _text_of(control.made_at, "made_at")})
+    read_message(body)
+    return body
+
+
+def read_message(body: str) -> dict[str, Any] | Control:
+    """The command (a row as in `commands`, moments as aware datetimes) or the control; else `BadMessage`."""
+    kind, fields = _opened(body, ("command", "control"))
+    return _control(fields) if kind == "control" else _command(fields)
+
+
+def read_command(body: str) -> dict[str, Any]:
+    """The command in a body; `BadMessage` for anything else."""
+    return _command(_opened(body, ("command",))[1])
+
+
+def read_report(body: str) -> Report:
+    """The report in a body; `BadMessage` for anything else."""
+    _, fields = _opened(body, ("report",))
+    _demand_texts(fields, ("command_id", "outcome", "detail", "agent"))
+    if fields["outcome"] not in STRENGTH:
+        raise BadMessage(f"unknown outcome {fields['outcome']!r}", command_id=_id(fields))
+    cycle_at = fields.get("cycle_at")
+    return Report(
+        Outcome(_demand_id(fields), fields["outcome"], _moment(fields, "seen_at"), fields["detail"]),
+        fields["agent"],
+        _text_or_none(fields, "cluster"),
+        _text_or_none(fields, "plan_id"),
+        None if cycle_at is None else _moment(fields, "cycle_at"),
+    )
+
+
+def deed(command: Mapping[str, Any]) -> str:
+    """Digest of what a command does to the cluster."""
+    return hashlib.sha256(_canonical({name: command[name] for name in _DEED}).encode()).hexdigest()
+
+
+def moment_text(moment: datetime) -> str:
+    """ISO-8601 UTC with microseconds: texts of this form sort as the moments do."""
+    return moment.astimezone(UTC).isoformat(timespec="microseconds")
+
+
+def _body(kind: str, fields: Mapping[str, Any]) -> str:
+    body = _canonical({"evenkeel": kind, "schema": SCHEMA, kind: fields})
+    if len(body) > MOST_BYTES:
+        raise BadInput(f"the {kind} makes a message of {len(body)} bytes; a queue takes {MOST_BYTES}")
+    return body
+
+
+def _canonical(value: object) -> str:
+    return json.dumps(value, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
+
+
+def _opened(body: str, kinds: tuple[str, ...]) -> tuple[str, Mapping[str, Any]]:
+    try:
+        found = json.loads(body)
+        _canonical_utf8(found)
+    except (ValueError, RecursionError) as error:
+        raise BadMessage(f"not JSON: {type(error).__name__}") from None
+    if not isinstance(found, dict):
+        raise BadMessage(f"not a message of Evenkeel: JSON {type(found).__name__}")
+    kind = found.get("evenkeel")
+    fields = found.get(kind) if isinstance(kind, str) else None
+    fields = fields if isinstance(fields, dict) else {}
+    known = _known(fields or found)
+    if kind not in kinds:
+        raise BadMessage(f"not a message of Evenkeel for this queue: kind {_shown(kind)}", **known)
+    if found.get("schema") != SCHEMA or isinstance(found.get("schema"), bool):
+        raise BadMessage(f"unknown schema version {_shown(found.get('schema'))}; this agent knows {SCHEMA}", **known)
+    if not fields:
+        raise BadMessage(f"a message of kind {kind} without a {kind}", **known)
+    return kind, fields
+
+
+def _canonical_utf8(value: object) -> None:
+    """Raises ValueError for texts with half a character, which nothing could store."""
+    json.dumps(value, ensure_ascii=False).encode("utf-8")
+
+
+def _known(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Whatever can be read of the command that a message speaks of."""
+    try:
+        cycle_at = _moment(fields, "cycle_at")
+    except BadMessage:
+        cycle_at = None
+    texts = {name: fields.get(name) for name in ("plan_id", "cluster")}
+    readable = {name: value if isinstance(value, str) else None for name, value in texts.items()}
+    return {"command_id": _id(fields), "cycle_at": cycle_at, **readable}
+
+
+def _command(fields: Mapping[str, Any]) -> dict[str, Any]:
+    try:
+        _demand_texts(fields, _TEXTS)
+        _demand_id(fields)
+        command = {name: fields[name] for name in _TEXTS}
+        command |= {name: _text_or_none(fields, name) for name in _TEXTS_OR_NONE}
+        command |= {name: _moment(fields, name) for name in _MOMENTS}
+        command |= {"step": _step(fields), "cuts": _cuts(fields), "unload_children": _switch(fields)}
+        _demand_sense(command)
+    except BadInput as error:
+        raise BadMessage(str(error), **_known(fields)) from None
+    return command
+
+
+def _demand_sense(command: Mapping[str, Any]) -> None:
+    if command["kind"] not in KINDS:
+        raise BadMessage(f"unknown kind {_shown(command['kind'])} of command")
+    tenant, _, name = namespace_of(command["bundle"]).partition("/")
+    if not tenant or not name or not command["bundle"].isprintable():
+        raise BadMessage(f"{_shown(command['bundle'])} is not a bundle's name")
+    range_of(command["bundle"])
+    if not command["request"].startswith("PUT /"):
+        raise BadMessage(f"request {_shown(command['request'])} is none that carries out a {command['kind']}")
+
+
+def _control(fields: Mapping[str, Any]) -> Control:
+    _demand_texts(fields, ("kind", "cluster", "by", "reason"))
+    if fields["kind"] not in CONTROLS:
+        raise BadMessage(f"unknown control {_shown(fields['kind'])}", cluster=fields["cluster"])
+    return Control(fields["kind"], fields["cluster"], _moment(fields, "made_at"), fields["by"], fields["reason"])
+
+
+def _demand_texts(fields: Mapping[str, Any], names: tuple[str, ...]) -> None:
+    wrong = [name for name in names if not isinstance(fields.get(name), str)]
+    if wrong:
+        raise BadMessage(f"no text in {', '.join(wrong)}", command_id=_id(fields))
+
+
+def _demand_id(fields: Mapping[str, Any]) -> str:
+    found = _id(fields)
+    if found is None:
+        raise BadMessage(f"{_shown(fields.get('command_id'))} is not a command's id")
+    return found
+
+
+def _id(fields: Mapping[str, Any]) -> str | None:
+    value = fields.get("command_id")
+    return value if isinstance(value, str) and _ID.fullmatch(value) else None
+
+
+def _text_or_none(fields: Mapping[str, Any], name: str) -> str | None:
+    value = fields.get(name)
+    if value is not None and not isinstance(value, str):
+        raise BadMessage(f"{name} is no text: {_shown(value)}", command_id=_id(fields))
+    return value
+
+
+def _moment(fields: Mapping[str, Any], name: str) -> datetime:
+    value = fields.get(name)
+    try:
+        moment = datetime.fromisoformat(value) if isinstance(value, str) else None
+        moment = moment.astimezone(UTC) if moment is not None and moment.tzinfo else None
+    except (ValueError, OverflowError):
+        moment = None
+    if moment is None:
+        raise BadMessage(f"{name} {_shown(value)} is no moment with a time zone", command_id=_id(fields))
+    return moment
+
+
+def _step(fields: Mapping[str, Any]) -> int:
+    value = fields.get("step")
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 31:
+        raise BadMessage(f"step {_shown(value)} is no position in a plan")
+    return value
+
+
+def _cuts(fields: Mapping[str, Any]) -> list[int] | None:
+    value = fields.get("cuts")
+    if value is None:
+        return None
+    whole = isinstance(value, list) and all(isinstance(cut, int) and not isinstance(cut, bool) for cut in value)
+    if not whole:
+        raise BadMessage(f"cuts {_shown(value)} are no whole numbers")
+    return list(value)
+
+
+def _switch(fields: Mapping[str, Any]) -> bool | None:
+    value = fields.get("unload_children")
+    if value is not None and not isinstance(value, bool):
+        raise BadMessage(f"unload_children {_shown(value)} is neither true nor false")
+    return value
+
+
+def _text_of(value: Any, name: str) -> str:
+    moment = datetime.fromisoformat(value) if isinstance(value, str) else value
+    if not isinstance(moment, datetime) or moment.tzinfo is None:
+        raise BadInput(f"{name} {value!r} of a command has no time zone")
+    return moment_text(moment)
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else text[:79] + "…"

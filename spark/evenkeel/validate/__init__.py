@@ -1,0 +1,3 @@
+"""Validate: whether what was observed can be trusted.
+
+Great Expectations suites per table, and rules across tables; there is no round."""

@@ -1,0 +1,202 @@
+"""Rules on the snapshot as a whole and on what the brokers said of themselves."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+from evenkeel.validate.facts import ClusterFacts, CrossRule, Row, rule
+from evenkeel.validate.suites import QUARANTINE, REJECT, WARN, Found, listing
+
+_USAGE_SLACK_PERCENT = 105.0
+_RESOURCES = ("cpu", "memory", "direct_memory", "bandwidth_in", "bandwidth_out")
+
+
+def snapshot_is_short(facts: ClusterFacts) -> Found:
+    """From first request to last answer at most evenkeelMaxSnapshotSeconds."""
+    most = facts.settings.evenkeelMaxSnapshotSeconds
+    began, ended = facts.policies.get("snapshot_started_at"), facts.ended_at
+    if began is None or ended is None:
+        return Found(0, threshold=most)
+    took = (ended - began).total_seconds()
+    said = f"The snapshot took {took:.1f} s, {took - most:.1f} s more than the {most:.0f} s allowed."
+    return Found(1, [facts.cluster] if took > most else [], said, took, most)
+
+
+def cluster_has_brokers(facts: ClusterFacts) -> Found:
+    """At least one broker is listed."""
+    return Found(
+        len(facts.listed),
+        [] if facts.listed else [facts.cluster],
+        "The cluster lists no broker.",
+        len(facts.listed),
+        1.0,
+    )
+
+
+def brokers_are_listed_once(facts: ClusterFacts) -> Found:
+    """No broker stands twice in the list."""
+    doubled = sorted(name for name, times in Counter(facts.listed).items() if times > 1)
+    said = f"{len(doubled)} of {len(set(facts.listed))} brokers are listed more than once: {listing(doubled)}."
+    return Found(len(facts.listed), doubled, said)
+
+
+def a_broker_is_usable(facts: ClusterFacts) -> Found:
+    """At least one report can be used."""
+    usable = _usable(facts)
+    said = f"None of {len(facts.brokers)} brokers gave a report that can be used."
+    return Found(len(facts.brokers), [] if usable else [facts.cluster], said, float(len(usable)), 1.0)
+
+
+def enough_brokers_answered(facts: ClusterFacts) -> Found:
+    """The share of brokers without a usable report is at most evenkeelMissingBrokersToleratedPercent."""
+    most = facts.settings.evenkeelMissingBrokersToleratedPercent
+    usable = _usable(facts)
+    expected = set(facts.listed) | {row["broker"] for row in facts.brokers if row["is_listed"]}
+    missing = sorted(expected - usable)
+    percent = 100.0 * len(missing) / len(expected) if expected else 0.0
+    said = (
+        f"{len(missing)} of {len(expected)} brokers ({percent:.1f} %) gave no report that can be used, "
+        f"{most:.1f} % are tolerated: {listing(missing)}."
+    )
+    return Found(len(expected), missing if percent > most else [], said, percent, most)
+
+
+def reports_are_fresh(facts: ClusterFacts) -> Found:
+    """No report is older than evenkeelMaxReportAgeSeconds when the snapshot ends."""
+    most = facts.settings.evenkeelMaxReportAgeSeconds
+    ages = _ages(facts)
+    oldest = max(ages.values(), default=None)
+    old = [name for name, age in ages.items() if age > most]
+    age = f"A broker's report is up to {oldest or 0:.0f} s older than the snapshot"
+    said = f"{age}; {most:.0f} s are allowed: {listing(old)}."
+    return Found(len(ages), old, said, oldest, most)
+
+
+def reports_are_not_ahead(facts: ClusterFacts) -> Found:
+    """No report is dated more than evenkeelFutureToleranceSeconds after the snapshot's end."""
+    most = facts.settings.evenkeelFutureToleranceSeconds
+    ages = _ages(facts)
+    furthest = max((-age for age in ages.values()), default=None)
+    ahead = [name for name, age in ages.items() if -age > most]
+    date = f"A broker's report is dated up to {furthest or 0:.0f} s after the snapshot"
+    said = f"{date}; {most:.0f} s are allowed: {listing(ahead)}."
+    return Found(len(ages), ahead, said, furthest, most)
+
+
+def usage_is_within_limits(facts: ClusterFacts) -> Found:
+    """Usage is at most 105 % of its limit; CPU is a mean over a minute and may end a little above."""
+    shares = {
+        f"{row['broker']} {name}": 100.0 * row[f"{name}_usage"] / row[f"{name}_limit"]
+        for row in facts.brokers
+        for name in _RESOURCES
+        if row[f"{name}_usage"] is not None and (row[f"{name}_limit"] or 0.0) > 0.0
+    }
+    over = [name for name, percent in shares.items() if percent > _USAGE_SLACK_PERCENT]
+    most = max(shares.values(), default=None)
+    said = f"Usage is up to {most or 0:.1f} % of its limit, {_USAGE_SLACK_PERCENT:.0f} % are believed: {listing(over)}."
+    return Found(len(shares), over, said, most, _USAGE_SLACK_PERCENT)
+
+
+def topic_figures_came(facts: ClusterFacts) -> Found:
+    """Every broker that reported also told its topics' figures."""
+    answering = [row for row in facts.brokers if row["state"] == "reported"]
+    silent = [row["broker"] for row in answering if not row["has_topic_figures"]]
+    said = f"{len(silent)} of {len(answering)} brokers gave no topic figures that can be read: {listing(silent)}."
+    return Found(len(answering), silent, said)
+
+
+def _ages(facts: ClusterFacts) -> dict[str, float]:
+    ended = facts.ended_at
+    if ended is None:
+        return {}
+    return {
+        row["broker"]: (ended - row["report_at"]).total_seconds()
+        for row in facts.brokers
+        if row["report_at"] is not None
+    }
+
+
+def _usable(facts: ClusterFacts) -> set[str]:
+    """Brokers whose report can be used: it came, is in time, and breaks no expectation that rejects."""
+    ages, settings = _ages(facts), facts.settings
+    oldest, furthest = settings.evenkeelMaxReportAgeSeconds, settings.evenkeelFutureToleranceSeconds
+    return {
+        row["broker"]
+        for row in facts.brokers
+        if row["state"] == "reported"
+        and -furthest <= ages.get(row["broker"], 0.0) <= oldest
+        and not facts.is_set_aside(row)
+    }
+
+
+def _reports_out_of_time(facts: ClusterFacts, is_out: Callable[[float], bool]) -> list[Row]:
+    ages = _ages(facts)
+    return [row for row in facts.brokers if row["broker"] in ages and is_out(ages[row["broker"]])]
+
+
+BROKER_RULES: tuple[CrossRule, ...] = (
+    CrossRule(
+        rule(
+            *("snapshot_is_short", "cluster_policies", QUARANTINE),
+            "It shows no single moment: look for a slow broker in raw_answers.elapsed_ms, or ask with more threads.",
+            *("s", "evenkeelMaxSnapshotSeconds"),
+        ),
+        snapshot_is_short,
+    ),
+    CrossRule(
+        rule(
+            "cluster_has_brokers", "cluster_policies", QUARANTINE, "Is the admin address that of this cluster?", "count"
+        ),
+        cluster_has_brokers,
+    ),
+    CrossRule(
+        rule("brokers_are_listed_once", "cluster_policies", WARN, "Do two brokers advertise the same address?"),
+        brokers_are_listed_once,
+    ),
+    CrossRule(
+        rule("a_broker_is_usable", "broker_reports", QUARANTINE, "Look at broker_reports.state_reason.", "count"),
+        a_broker_is_usable,
+    ),
+    CrossRule(
+        rule(
+            *("enough_brokers_answered", "broker_reports", QUARANTINE),
+            "Look at broker_reports.state_reason of the missing ones; without them the cluster's picture is not whole.",
+            *("percent", "evenkeelMissingBrokersToleratedPercent"),
+        ),
+        enough_brokers_answered,
+    ),
+    CrossRule(
+        rule(
+            *("reports_are_fresh", "broker_reports", REJECT),
+            "Does the broker still update its report? Compare its clock with the collector's.",
+            *("s", "evenkeelMaxReportAgeSeconds"),
+        ),
+        reports_are_fresh,
+        lambda facts: _reports_out_of_time(facts, lambda age: age > facts.settings.evenkeelMaxReportAgeSeconds),
+    ),
+    CrossRule(
+        rule(
+            *("reports_are_not_ahead", "broker_reports", REJECT),
+            "Compare the broker's clock with the collector's.",
+            *("s", "evenkeelFutureToleranceSeconds"),
+        ),
+        reports_are_not_ahead,
+        lambda facts: _reports_out_of_time(facts, lambda age: -age > facts.settings.evenkeelFutureToleranceSeconds),
+    ),
+    CrossRule(
+        rule(
+            *("usage_is_within_limits", "broker_reports", WARN),
+            "A limit set too low makes a broker look overloaded: check its CPU quota or its network card's speed.",
+            "percent",
+        ),
+        usage_is_within_limits,
+    ),
+    CrossRule(
+        rule(
+            *("topic_figures_came", "broker_reports", WARN),
+            "The load of its bundles is not known in this cycle; see rejected and raw_answers.",
+        ),
+        topic_figures_came,
+    ),
+)

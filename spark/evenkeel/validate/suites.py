@@ -1,0 +1,203 @@
+"""The suites in `expectations/`: expectations per table, each with its rule, severity and what to do."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from evenkeel.errors import EvenkeelError
+from evenkeel.lake.schemas import TABLES
+from evenkeel.spark.code import suites_folder
+
+SUITES = ("broker_reports", "topic_stats", "namespace_bundles", "bundle_ownership", "cluster_policies", "raw_answers")
+
+# Types whose offending records our own filters can find; only those can reject.
+FILTERED = {
+    "expect_column_values_to_not_be_null",
+    "expect_column_values_to_be_between",
+    "expect_column_values_to_be_in_set",
+    "expect_column_values_to_match_regex",
+}
+WHOLE = {"expect_compound_columns_to_be_unique"}
+
+
+class SuiteError(EvenkeelError):
+    """A suite that cannot be read or that contradicts itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """The expectations of one table, in the order of the file."""
+
+    table: str
+    rules: tuple[Rule, ...]
+
+    def columns(self) -> tuple[str, ...]:
+        """The columns that any of the expectations looks at, sorted."""
+        return tuple(sorted({column for rule in self.rules for column in columns_of(rule)}))
+
+
+def read_suites(place: Path | None = None) -> dict[str, Suite]:
+    """All suites by table; `SuiteError` names the file, the rule and what is wrong with it."""
+    place = place or suites_folder()
+    return {table: read_suite(place / f"{table}.json", table) for table in SUITES}
+
+
+def read_suite(path: Path, table: str) -> Suite:
+    """One suite, checked against the table's columns."""
+    try:
+        body = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SuiteError(f"no suite for {table}: {path} cannot be read ({error.strerror}); restore it") from None
+    except ValueError as error:
+        raise SuiteError(f"{path} is no JSON: {error}; restore it from version control") from None
+    rules = tuple(_rule(path, table, expectation) for expectation in body.get("expectations", ()))
+    doubled = {rule.name for rule in rules if sum(other.name == rule.name for other in rules) > 1}
+    if doubled:
+        raise SuiteError(f"{path}: rule {min(doubled)} stands there twice; give each rule a name of its own")
+    return Suite(table, rules)
+
+
+def columns_of(rule: Rule) -> list[str]:
+    """The columns that an expectation names."""
+    kwargs = rule.definition["kwargs"]
+    return [kwargs["column"]] if "column" in kwargs else list(kwargs["column_list"])
+
+
+def _rule(path: Path, table: str, expectation: Mapping[str, Any]) -> Rule:
+    meta, kind = expectation.get("meta", {}), expectation.get("type")
+    name, severity = meta.get("rule"), meta.get("severity")
+    if not name or severity not in SEVERITIES:
+        raise SuiteError(f"{path}: {kind} needs meta.rule and meta.severity (one of {', '.join(SEVERITIES)})")
+    if kind not in FILTERED | WHOLE or (severity == REJECT and kind not in FILTERED):
+        known = ", ".join(sorted(FILTERED if severity == REJECT else FILTERED | WHOLE))
+        raise SuiteError(f"{path}: rule {name} ({severity}) is of type {kind}; possible are {known}")
+    rule = Rule(
+        name=name,
+        table=table,
+        severity=severity,
+        advice=meta.get("advice", ""),
+        kind="expectation",
+        unit=_unit(table, expectation["kwargs"]),
+        definition={"type": kind, "kwargs": expectation["kwargs"]},
+    )
+    unknown = set(columns_of(rule)) - set(TABLES[table].column_names())
+    if unknown:
+        raise SuiteError(f"{path}: rule {name} names column {min(unknown)}, which {table} does not have")
+    return rule
+
+
+def _unit(table: str, kwargs: Mapping[str, Any]) -> str | None:
+    units = {column.name: column.unit for column in TABLES[table].columns}
+    return units.get(kwargs.get("column", "")) or None
+
+
+# What a rule is, and what came of it for one cluster.
+
+REJECT = "reject"
+QUARANTINE = "quarantine"
+WARN = "warn"
+SEVERITIES = (REJECT, QUARANTINE, WARN)
+
+_SAMPLE = 10
+_NAME_LENGTH = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A rule of one table or of several.
+
+    `severity`: reject sets the record aside, quarantine leaves the cluster out of the cycle, warn only records.
+    `kind` is expectation or cross_table; `advice` says what an operator can do; `definition` is the rule as it stands.
+    """
+
+    name: str
+    table: str
+    severity: str
+    advice: str
+    kind: str = "cross_table"
+    unit: str | None = None
+    definition: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a rule found in one cluster: how many it looked at, who broke it, and the sentence to say so."""
+
+    checked: int
+    offenders: Sequence[str] = ()
+    said: str = ""
+    measured: float | None = None
+    threshold: float | None = None
+    failed: int | None = None
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing broke the rule."""
+        return not self.offenders and not self.failed
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A row of validation_results."""
+
+    cluster: str
+    rule: Rule
+    found: Found
+
+    @property
+    def passed(self) -> bool:
+        """Whether the cluster meets the rule."""
+        return self.found.passed
+
+    def row(self) -> dict[str, Any]:
+        """The columns of `validation_results`, without cluster and cycle."""
+        rule, found = self.rule, self.found
+        return {
+            "checked_table": rule.table,
+            "rule": rule.name,
+            "kind": rule.kind,
+            "severity": rule.severity,
+            "passed": found.passed,
+            "checked_rows": found.checked,
+            "failed_rows": len(found.offenders) if found.failed is None else found.failed,
+            "measured": found.measured,
+            "threshold": found.threshold,
+            "unit": rule.unit,
+            "sample": [shortened(name) for name in sorted(set(found.offenders))[:_SAMPLE]],
+            "detail": self.sentence(),
+            "definition": json.dumps(definition_of(rule), sort_keys=True, ensure_ascii=False),
+        }
+
+    def sentence(self) -> str:
+        """What was found and what to do."""
+        if self.passed:
+            return f"{self.found.checked} looked at, all in order."
+        return f"{self.found.said} {_CONSEQUENCES[self.rule.severity]} {self.rule.advice}".strip()
+
+
+_CONSEQUENCES = {
+    REJECT: "Set aside, the rest goes on.",
+    QUARANTINE: "The cluster is left out of this cycle.",
+    WARN: "Recorded only.",
+}
+
+
+def definition_of(rule: Rule) -> dict[str, Any]:
+    """The rule as it stands, for the record."""
+    return {"rule": rule.name, "severity": rule.severity, "advice": rule.advice, **rule.definition}
+
+
+def shortened(name: str) -> str:
+    """A name that fits a line: the middle of very long ones is left out."""
+    return name if len(name) <= _NAME_LENGTH else f"{name[:120]}… ({len(name)} characters) …{name[-40:]}"
+
+
+def listing(names: Sequence[str], most: int = 3) -> str:
+    """A few names in order, and how many more there are."""
+    ordered = sorted(set(names))
+    shown = ", ".join(shortened(name) for name in ordered[:most])
+    return shown if len(ordered) <= most else f"{shown} and {len(ordered) - most} more"

@@ -1,0 +1,93 @@
+"""Tokens and addresses out of Airflow's connections."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+import pytest
+
+from evenkeel.airflow.credentials import from_airflow
+from evenkeel.errors import SettingsError
+
+pytestmark = pytest.mark.airflow
+TOKEN = "t0k3n-of-the-test"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def airflow_home(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Airflow is imported here at the latest; where another test did so before, its home stays."""
+    os.environ.setdefault("AIRFLOW_HOME", str(tmp_path_factory.mktemp("airflow")))
+    os.environ.setdefault("AIRFLOW__CORE__LOAD_EXAMPLES", "False")
+
+
+@pytest.fixture
+def connection(monkeypatch: pytest.MonkeyPatch) -> Any:
+    def define(**members: Any) -> None:
+        monkeypatch.setenv("AIRFLOW_CONN_EAST", json.dumps({"conn_type": "http", **members}))
+
+    return define
+
+
+@pytest.mark.parametrize(
+    ("members", "urls"),
+    [
+        ({"password": TOKEN}, ()),
+        ({"extra": {"token": TOKEN}}, ()),
+        (
+            {"password": TOKEN, "extra": {"urls": ["http://b1:8080", "http://b2:8080"]}},
+            ("http://b1:8080", "http://b2:8080"),
+        ),
+        (
+            {"password": TOKEN, "extra": {"urls": "http://b1:8080, http://b2:8080"}},
+            ("http://b1:8080", "http://b2:8080"),
+        ),
+        ({"password": TOKEN, "host": "b1"}, ("http://b1:8080",)),
+        ({"password": TOKEN, "host": "b1", "port": 8081}, ("http://b1:8081",)),
+        ({"password": TOKEN, "host": "b1", "port": 8443, "schema": "https"}, ("https://b1:8443",)),
+        ({"password": TOKEN, "host": "https://b1"}, ("https://b1:443",)),
+        ({"password": TOKEN, "host": "http://b1:8090/pulsar"}, ("http://b1:8090/pulsar",)),
+    ],
+)
+def test_the_token_and_the_addresses(connection: Any, members: dict[str, Any], urls: tuple[str, ...]) -> None:
+    connection(**members)
+    found = from_airflow("east")
+    assert found is not None
+    assert found.token is not None
+    assert found.token.reveal() == TOKEN
+    assert found.urls == urls
+
+
+def test_the_environment_wins_and_a_connection_may_have_no_token(
+    connection: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connection(host="b1")
+    found = from_airflow("east")
+    assert found is not None
+    assert found.token is None
+    monkeypatch.setenv("EVENKEEL_TOKEN_EAST", TOKEN)
+    found = from_airflow("east")
+    assert found is not None
+    assert found.token is not None
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        {"password": f"two words {TOKEN}"},
+        {"password": TOKEN, "extra": {"urls": [1]}},
+        {"password": TOKEN, "extra": {"urls": ["b1:8080"]}},
+        {"extra": {"token": [TOKEN]}},
+    ],
+)
+def test_what_cannot_be_used_is_refused_unshown(connection: Any, members: dict[str, Any]) -> None:
+    connection(**members)
+    with pytest.raises(SettingsError, match="connection east: ") as refused:
+        from_airflow("east")
+    assert TOKEN not in str(refused.value)
+
+
+def test_a_connection_that_nobody_knows_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AIRFLOW_CONN_EAST", raising=False)
+    assert from_airflow("nowhere_at_all") is None

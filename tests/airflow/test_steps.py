@@ -1,0 +1,87 @@
+"""From a run's params and dates to the request that the pipeline starts from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from evenkeel.airflow.steps import request_from
+from evenkeel.errors import BadInput, SettingsError
+
+LOGICAL = datetime(2026, 11, 21, 8, 27, 23, 596000, tzinfo=UTC)
+AFTER = datetime(2026, 11, 21, 9, 0, tzinfo=UTC)
+
+
+@dataclass
+class DagRun:
+    """What is used of Airflow's run."""
+
+    logical_date: datetime | None = LOGICAL
+    run_after: datetime = AFTER
+    run_type: str = "manual"
+    dag_id: str = "rebalance"
+    run_id: str = "manual__1"
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EVENKEEL_LAKE", "/lake")
+    monkeypatch.setenv("EVENKEEL_CONFIG", "/etc/evenkeel.toml")
+
+
+def test_a_run_without_params_decides_all_clusters_at_its_logical_date() -> None:
+    request = request_from({}, DagRun())
+    assert request.at == "2026-11-21T08:27:23.596000+00:00"
+    assert (request.lake, request.configuration) == ("/lake", "/etc/evenkeel.toml")
+    assert (request.clusters, request.source, request.overrides, request.mode) == ((), "", {}, "dry_run")
+    assert (request.dag_id, request.run_id, request.kind) == ("rebalance", "manual__1", "live")
+
+
+def test_a_run_without_a_logical_date_decides_at_the_moment_it_was_due() -> None:
+    assert request_from({}, DagRun(logical_date=None)).at == AFTER.isoformat()
+
+
+def test_the_param_at_wins_over_the_runs_dates() -> None:
+    assert request_from({"at": "2026-11-21T08:28:00Z"}, DagRun()).at == "2026-11-21T08:28:00+00:00"
+
+
+def test_a_param_at_without_a_zone_is_utc() -> None:
+    assert request_from({"at": "2026-11-21T08:28"}, DagRun()).at == "2026-11-21T08:28:00+00:00"
+
+
+def test_a_param_at_that_is_no_time_is_refused_in_plain_words() -> None:
+    with pytest.raises(BadInput, match="the param `at` '2026-13-21T08:28Z' is no time"):
+        request_from({"at": "2026-13-21T08:28Z"}, DagRun())
+
+
+def test_params_reach_the_request() -> None:
+    params: dict[str, Any] = {
+        "clusters": ["east", "west"],
+        "source": "recording:/data/monday",
+        "settings": {"loadBalancerBrokerThresholdShedderPercentage": 15},
+        "mode": "dry_run",
+        "at": None,
+        "wishes": [{"kind": "split", "namespace": "t/n", "bundle": "LARGEST"}],
+    }
+    request = request_from(params, DagRun())
+    assert request.wishes == ({"kind": "split", "namespace": "t/n", "bundle": "LARGEST"},)
+    assert request.clusters == ("east", "west")
+    assert request.source == "recording:/data/monday"
+    assert request.overrides == {"loadBalancerBrokerThresholdShedderPercentage": 15}
+
+
+@pytest.mark.parametrize(
+    ("run_type", "kind"),
+    [("backfill", "backfill"), ("scheduled", "live"), ("manual", "live"), ("asset_triggered", "live")],
+)
+def test_only_a_backfill_is_one(run_type: str, kind: str) -> None:
+    assert request_from({}, DagRun(run_type=run_type)).kind == kind
+
+
+def test_without_a_place_for_the_tables_the_message_says_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("EVENKEEL_LAKE")
+    with pytest.raises(SettingsError, match=r"EVENKEEL_LAKE is not set.*set it to a folder or an s3a"):
+        request_from({}, DagRun())

@@ -1,0 +1,148 @@
+"""What is wrong with a command's input is said, with its exit code, before Spark is started."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from evenkeel.cli import main, options
+from tests.record.plausible import plausible_lake
+
+RECORDING = Path(__file__).resolve().parents[2] / "demo" / "recordings" / "own-threshold"
+WISH = "wish unload acme/orders -b 0x00000000_0x40000000 --cluster lab --lake"
+
+
+@pytest.fixture(scope="module")
+def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """A lake, a folder without anything, a file, a configuration, a settings file and their broken likes."""
+    folder = tmp_path_factory.mktemp("input")
+    files = {
+        "file": "not a folder",
+        "config": f'[clusters.lab]\nrecording = "{RECORDING}"\n[clusters.gone]\nrecording = "gone"\n',
+        "typo": f'[clusters.lab]\nrecordings = "{RECORDING}"\n',
+        "settings": "loadBalancerBrokerThresholdShedderPercentag = 15\n",
+        "broken": "= 15\n",
+    }
+    for name, text in files.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    (folder / "empty").mkdir()
+    lake = plausible_lake(folder / "lake")
+    found = {name: str(folder / name) for name in (*files, "empty", "gone", "new")}
+    return {**found, "lake": str(lake), "recording": str(RECORDING)}
+
+
+@pytest.fixture(autouse=True)
+def without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    def start(*_: object) -> None:
+        raise AssertionError("Spark is started")
+
+    monkeypatch.delenv("EVENKEEL_SPARK", raising=False)
+    monkeypatch.delenv("EVENKEEL_LAKE", raising=False)
+    monkeypatch.setattr(options, "engine_for", start)
+    monkeypatch.setattr(options, "connect", start)
+
+
+BAD = {
+    # recordings, configurations, clusters
+    "rebalance --lake {new} --recording {gone}": "there is no such folder",
+    "rebalance --lake {new} --recording {gone} --all": "there is no such folder",
+    "rebalance --lake {new} --recording {empty}": "no snapshot in",
+    "rebalance --lake {new} --recording {recording} --cluster a --cluster b": "one recording shows one cluster",
+    "rebalance --lake {new} --config {gone}": "cannot be read",
+    "rebalance --lake {new} --config {broken}": "is not TOML",
+    "rebalance --lake {new} --config {typo}": "unknown entry 'recordings'",
+    "rebalance --lake {new} --config {config} --cluster lap": "Did you mean lab?",
+    "rebalance --lake {new} --config {config}": "there is no such folder",
+    "pause lap --lake {lake} --config {config}": "Did you mean lab?",
+    "takeover lap --lake {lake} --config {config}": "Did you mean lab?",
+    "takeover lab --lake {lake} --config {gone}": "cannot be read",
+    # times
+    "rebalance --lake {new} --recording {recording} --at soon": "--at 'soon' is no time",
+    "rebalance --lake {new} --recording {recording} --at 2001-01-01": "no snapshot at or before",
+    "replay --lake {lake} --from soon": "--from 'soon' is no time",
+    "replay --lake {lake} --from 2027-01-01": "on record",
+    "simulate --lake {lake} --to soon": "--to 'soon' is no time",
+    "verify --lake {lake} --from 2026-11-22 --to 2026-11-21": "swap them",
+    "export --lake {lake} --from soon --to 2026-11-21 --out {new}": "--from 'soon' is no time",
+    "explain b1:1 --lake {lake} --at soon": "--at 'soon' is no time",
+    "trace b1:1 --lake {lake} --at soon": "--at 'soon' is no time",
+    "report --lake {lake} --cycle soon": "--cycle 'soon' is no time",
+    "data-docs --lake {lake} --cycle soon": "--cycle 'soon' is no time",
+    f"{WISH} {{lake}} --at soon": "--at 'soon' is no time",
+    # settings and strategies
+    "rebalance --lake {new} --recording {recording} --settings {gone}": "cannot be read",
+    "rebalance --lake {new} --recording {recording} --settings {broken}": "is not TOML",
+    "rebalance --lake {new} --recording {recording} --settings {settings}": "loadBalancerBrokerThresholdShedderPerce",
+    "rebalance --lake {new} --recording {recording} --set minUnloadMesage=3": "minUnloadMessage",
+    "rebalance --lake {new} --recording {recording} --set minUnloadMessage": "write KEY=VALUE",
+    "rebalance --lake {new} --recording {recording} --set loadBalancerLoadSheddingStrategy=Nobody": "Nobody",
+    "replay --lake {lake} --strategy AvgSheder": "did you mean AvgShedder",
+    "replay --lake {lake} --limit 0": "usage in percent",
+    "simulate --strategy AvgSheder --lake {new} --scenario zipf": "did you mean AvgShedder",
+    "simulate --scenario zipff --lake {new}": "zipf",
+    "simulate --set minUnloadMesage=3 --lake {new} --scenario zipf": "minUnloadMessage",
+    "upkeep --lake {lake} --audit-days 0": "audit_days",
+    "upkeep --lake {lake} --observed-days 9000": "must not exceed audit_days",
+    # lakes
+    "rebalance --lake {file} --recording {recording}": "is a file, and a folder is needed",
+    "rebalance --lake {file}/below --recording {recording}": "is a file, and a folder is needed",
+    f"{WISH} {{file}}": "is a file, and a folder is needed",
+    "simulate --lake {file} --scenario zipf": "is a file, and a folder is needed",
+    "upkeep --lake {gone}": "there is no lake at",
+    "storage --lake {gone}": "there is no lake at",
+    "verify --lake {gone}": "there is no lake at",
+    "replay --lake {gone}": "there is no lake at",
+    "simulate --scenario recorded --lake {gone}": "there is no lake at",
+    "export --lake {gone} --from 2026-11-21 --to 2026-11-21 --out {new}": "there is no lake at",
+    "wish list --lake {gone}": "there is no lake at",
+    "report --lake {gone}": "there is no lake at",
+    "data-docs --lake {gone}": "there is no lake at",
+    "explain b1:1 --lake {gone}": "there is no lake at",
+    "trace b1:1 --lake {gone}": "there is no lake at",
+    "approve abcdef123 --lake {gone}": "there is no lake at",
+    "pause lab --lake {gone}": "there is no table controls",
+    # clusters and plans on record
+    "verify --lake {lake} --cluster lap": "Did you mean 'lab'?",
+    "replay --lake {lake} --cluster lap": "Did you mean 'lab'?",
+    "simulate --lake {lake} --cluster lap": "Did you mean 'lab'?",
+    "export --lake {lake} --cluster lap --from 2026-11-21 --to 2026-11-21 --out {new}": "no cycle of",
+    "report --lake {lake} --cluster lap --out {new}": "Did you mean 'lab'?",
+    "explain b1:1 --lake {lake} --cluster lap": "Did you mean 'lab'?",
+    "approve abcdef123 --lake {lake}": "no plan abcdef123",
+    "reject abc --lake {lake}": "too short for a plan id",
+    # what is written
+    "replay --lake {lake} --out {file}": "is a file, and a folder is needed",
+    "simulate --out {file}": "is a file, and a folder is needed",
+    "data-docs --lake {lake} --out {file}": "is a file, and a folder is needed",
+    "report --lake {lake} --out {empty}": "is a folder, and a file is to be written",
+    "report --lake {lake} --out {file}/report.html": "is a file, and a folder is needed",
+    "export --lake {lake} --from 2026-11-21 --to 2026-11-21 --out {file}/new": "is a file, and a folder is needed",
+    "export --lake {lake} --from 2026-11-21 --to 2026-11-21 --out {empty}": "is there already",
+}
+
+
+@pytest.mark.parametrize("words", BAD)
+def test_bad_input_is_told_without_spark(
+    words: str, places: dict[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words.format(**places).split()) == 2
+    said = capsys.readouterr()
+    assert BAD[words] in said.err
+    assert said.err.startswith("evenkeel: ")
+    assert said.out == ""
+    assert not Path(places["new"]).exists()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "rebalance --lake {new} --recording {recording}",
+        "rebalance --lake {new} --config {config} --cluster lab",
+        "upkeep --lake {lake}",
+        f"{WISH} {{new}}",
+    ],
+)
+def test_good_input_goes_on_to_spark(words: str, places: dict[str, str]) -> None:
+    with pytest.raises(AssertionError, match="Spark is started"):
+        main(words.format(**places).split())

@@ -1,0 +1,67 @@
+"""What a run leaves out, said in its last lines: exhaustive tests, and tests for which this machine lacks something.
+
+The functions named `pytest_…` are hooks; `tests/conftest.py` imports them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import pytest
+
+# What a test may ask of a machine, and how to have it.
+CHROMIUM, FULL_JDK, MAVEN = "Chromium", "full JDK", "Maven"
+TO_HAVE = {
+    CHROMIUM: "apt-get install -y --no-install-recommends chromium fonts-dejavu-core",
+    FULL_JDK: "apt-get install -y openjdk-17-jdk-headless, or EVENKEEL_JAVA=/path/to/java",
+    MAVEN: "apt-get install -y maven",
+}
+MARKER = "exhaustive"
+ORDINARY = f"not {MARKER}"
+
+_deselected: set[str] = set()
+
+
+def lacking(need: str) -> str:
+    """The reason for which a test is skipped on a machine that lacks one of `TO_HAVE`."""
+    return f"this machine has no {need}"
+
+
+def summary(skip_reasons: Sequence[str], exhaustive: int) -> Iterator[str]:
+    """The lines that tell what was left out and how to have it; none where nothing was."""
+    for need, command in TO_HAVE.items():
+        if number := sum(lacking(need) in reason for reason in skip_reasons):
+            yield f"{_tests(number)} left out, since this machine has no {need}. To have it: {command}"
+    if exhaustive:
+        yield f"{_tests(exhaustive, 'exhaustive ')} left out; `make test-all` runs them, too."
+
+
+def _tests(number: int, kind: str = "") -> str:
+    return f"{number} {kind}{'test was' if number == 1 else 'tests were'}"
+
+
+def pytest_deselected(items: Iterable[pytest.Item]) -> None:
+    """Notes the exhaustive tests that the command line leaves out."""
+    for item in items:
+        if item.config.option.markexpr == ORDINARY:
+            _deselected.add(item.nodeid)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Tells the process that began the run how many were left out."""
+    output = getattr(session.config, "workeroutput", None)
+    if output is not None:
+        output["deselected"] = sorted(_deselected)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Takes what a process of the run tells; each of them leaves out the same."""
+    _deselected.update(getattr(node, "workeroutput", {}).get("deselected", ()))
+
+
+def left_out(reporter: pytest.TerminalReporter) -> list[str]:
+    """The lines for the end of this run."""
+    reasons = [str(report.longrepr) for report in reporter.stats.get("skipped", ())]
+    return list(summary(reasons, len(_deselected)))

@@ -1,0 +1,240 @@
+"""What upkeep drops and what it leaves, on real tables."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable
+
+from evenkeel.errors import NoLake, SettingsError
+from evenkeel.lake.attempts import find_predecessors
+from evenkeel.lake.delta_log import added_files, newest_version
+from evenkeel.lake.manifest import append_manifests
+from evenkeel.lake.schemas import TABLES
+from evenkeel.lake.store import Lake
+from evenkeel.maintenance import chain, upkeep
+from evenkeel.maintenance import statements as changing
+from evenkeel.maintenance.compaction import clean_log
+from evenkeel.maintenance.dates import read_record
+from evenkeel.maintenance.expiry import Look, thin_days
+from evenkeel.maintenance.inventory import take_inventory
+from evenkeel.maintenance.periods import Periods
+from evenkeel.maintenance.statements import change
+from evenkeel.maintenance.upkeep import Done, Request, keep
+from evenkeel.record.read import read_attempts, read_table
+from evenkeel.spark.session import close, connect
+from tests.maintenance.conftest import NOW
+from tests.maintenance.digests import changed
+from tests.maintenance.recorded_lake import Recorded, day, manifest
+
+pytestmark = pytest.mark.spark
+
+OBSERVED = ("cluster_policies", "bundle_load", "strategy_state")
+AUDIT = ("settings", "commands", "outcomes", "unload_decisions")
+
+
+def run(kept: Recorded, now: datetime = NOW, **more: Any) -> Done:
+    return keep(kept.spark, Request(kept.lake.root, "tests", **more), lambda line: None, now)
+
+
+def days_of(kept: Recorded, table: str) -> list[int]:
+    """The days of the history of which a table still has rows."""
+    dates = {row["cycle_date"] for row in read_table(kept.lake.root, table)}
+    return sorted((one - day(0).date()).days for one in dates)
+
+
+class Killed(Exception):
+    """The process ended here."""
+
+
+def test_killed_twice_and_run_again_it_drops_what_is_past_and_leaves_what_is_promised(kept, monkeypatch) -> None:
+    versions = {name: newest_version(kept.lake.path(name)) for name in ("bundle_load", "unload_decisions", "cycles")}
+    before = {name: _rows_by_version(kept, name, range(newest + 1)) for name, newest in versions.items()}
+    with monkeypatch.context() as patched:
+        patched.setattr(chain, "delete", _killed_in_the_chain)  # the anchor stands, the manifests are still there
+        with pytest.raises(Killed):
+            run(kept)
+    with monkeypatch.context() as patched:
+        patched.setattr(upkeep, "compact", _killed)
+        with pytest.raises(Killed):
+            run(kept)
+    done = {one.table: one for one in run(kept).tables}
+
+    # 420 - 14, and the day that the cycle of day 407 rests on; 420 - 30, and the day that the one of 391 rests on.
+    assert days_of(kept, "topic_stats") == [391, 407, 419]
+    for table in OBSERVED:
+        assert days_of(kept, table) == [30, 391, 407, 419], table
+    for table in AUDIT:  # 420 - 400, and the day that the cycle of day 30 rests on
+        # The outbox is read by command id: a command that no manifest lists may have been sent.
+        unlisted = [411] if table in ("commands", "outcomes") else []
+        assert days_of(kept, table) == sorted([1, 30, *unlisted, 391, 407, 419]), table
+    inside = [w for (_, at), writes in kept.writes.items() if at >= day(391) for w in writes]
+    # Of day 391 the topics are past their period, by two weeks, but the cycle of day 407 rests on them.
+    assert changed(kept.spark, kept.lake, inside) == []
+    decided = read_table(kept.lake.root, "unload_decisions")
+    left = {number: {row["outcome"] for row in decided if row["cycle_at"] == day(number)} for number in (1, 30)}
+    assert left[30] == {"unload", "kept", "skipped"}, "what the cycle of day 391 rests on is not thinned"
+    assert left[1] == {"unload", "skipped"}, "one skipped for a wish is an answer to it"
+
+    _chain_holds_from_its_anchor(kept)
+    assert {row["wish_id"] for row in read_table(kept.lake.root, "wishes")} == {"w391", "waiting"}
+    controls = {(row["kind"], row["at"]) for row in read_table(kept.lake.root, "controls")}
+    assert controls == {("pause", day(2)), ("lease", day(1))}, "the last word of each still holds"
+    assert [row["at"] for row in read_table(kept.lake.root, "approvals")] == [day(419)]
+
+    assert (done["bundle_load"].files_after, done["bundle_load"].oldest_kept) == (4, day(30).date())
+    upkeeps = [(row["state"], len(row["tables"])) for row in read_table(kept.lake.root, "upkeeps")]
+    assert sorted(upkeeps) == [("begun", 0), ("begun", 0), ("begun", 0), ("done", len(done))]
+    for name, known in before.items():
+        assert _rows_by_version(kept, name, known) == known, f"{name}: a promised version"
+
+    again = run(kept, NOW + timedelta(hours=1))
+    assert sum(one.rows_expired + one.rows_unlisted for one in again.tables) == 0
+    quiet = [one for one in again.tables if one.table != "upkeeps"]
+    assert [(one.table, one.files_after) for one in quiet] == [(one.table, one.files_before) for one in quiet]
+    with pytest.raises(SettingsError, match="audit_days from 400 to 399"):
+        run(kept, given={"audit_days": 399})
+    with pytest.raises(SettingsError, match="topics_days"):
+        run(kept, given={"observed_days": 10}, shorten=True)
+
+
+def _killed(*_: Any) -> Any:
+    raise Killed
+
+
+def _killed_in_the_chain(spark: Any, lake: Lake, table: str, condition: str) -> int:
+    if table == "cycles":
+        raise Killed
+    return changing.delete(spark, lake, table, condition)
+
+
+def _rows_by_version(kept: Recorded, table: str, versions: Any) -> dict[int, int]:
+    path = kept.lake.path(table)
+    return {v: DeltaTable(path, version=v).to_pyarrow_table().num_rows for v in versions}
+
+
+def _chain_holds_from_its_anchor(kept: Recorded) -> None:
+    rows = sorted(read_table(kept.lake.root, "cycles"), key=lambda row: row["sequence"])
+    anchor = max(read_table(kept.lake.root, "anchors"), key=lambda row: row["sequence"])
+    assert len(read_table(kept.lake.root, "anchors")) == 1, "an anchor is not written twice"
+    assert rows[0]["sequence"] == anchor["sequence"] + 1 > 1
+    before = anchor["manifest_digest"]
+    for row in rows:
+        assert row["previous_digest"] == before
+        before = hashlib.sha256((before + row["body_digest"]).encode()).hexdigest()
+        assert row["manifest_digest"] == before
+    assert {attempt.cycle_at for attempt in read_attempts(kept.lake.root)} >= {day(n) for n in (30, 391, 419)}
+    # The next cycle goes on where the chain ended, with its predecessor's state.
+    attempt = kept.cycle(day(420))
+    newest = max(read_table(kept.lake.root, "cycles"), key=lambda row: row["sequence"])
+    assert (newest["attempt_id"], newest["sequence"]) == (attempt, rows[-1]["sequence"] + 2)
+    asked = [("lab", day(421).isoformat(timespec="microseconds"), day(420).isoformat(timespec="microseconds"))]
+    found = find_predecessors(kept.spark, kept.lake, asked, kind="live")["lab"]
+    assert found.attempt_id == attempt
+    assert kept.lake.read(kept.spark, "strategy_state", found.writes).count() == 2
+
+
+def test_a_decision_that_came_to_nothing_goes_before_one_that_acted(kept) -> None:
+    look = Look(NOW + timedelta(days=100), Periods(), read_record(kept.spark, kept.lake))
+    decisions = take_inventory(TABLES["unload_decisions"], kept.lake.path("unload_decisions"))
+    assert thin_days(kept.spark, kept.lake, decisions, look) == 4
+    left = [row for row in read_table(kept.lake.root, "unload_decisions") if row["cycle_at"] == day(391)]
+    assert {(row["outcome"], row["wish_id"]) for row in left} == {("unload", None), ("skipped", "w")}
+
+
+def test_rows_read_the_same_once_their_own_files_are_gone(kept) -> None:
+    path = kept.lake.path("bundle_load")
+    own = [w for writes in kept.writes.values() for w in writes if w.table == "bundle_load"]
+    change(kept.spark, f"OPTIMIZE delta.`{path}`")
+    change(kept.spark, f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('delta.deletedFileRetentionDuration'='0 hours')")
+    change(kept.spark, f"VACUUM delta.`{path}`")
+    twice = [w for w in own if added_files(path, [w.version], [w.write_id]) is None]
+    assert len(twice) >= 2, "files of the day with two cycles, at least, were put together"
+    assert changed(kept.spark, kept.lake, own) == []
+
+
+def test_a_table_that_promises_less_is_raised_and_more_is_left_unless_told(kept) -> None:
+    low, high = kept.lake.path("settings"), kept.lake.path("outcomes")
+    for path, days in ((low, 1), (high, 300)):
+        set_to = f"'delta.deletedFileRetentionDuration'='{days} days', 'delta.logRetentionDuration'='{days} days'"
+        change(kept.spark, f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ({set_to})")
+    look = upkeep._Run(
+        kept.spark, kept.lake, "u", Periods(), NOW, upkeep._Last(), Request(kept.lake.root, "t"), lambda _: None
+    )
+    look._promise({name: look._inventory(name) for name in ("settings", "outcomes")})
+    kept_for = {
+        name: look._inventory(name).properties["delta.logRetentionDuration"] for name in ("settings", "outcomes")
+    }
+    assert kept_for == {"settings": "interval 90 days", "outcomes": "300 days"}
+
+
+def test_versions_inside_the_period_are_readable_once_the_log_is_cleaned(spark, tmp_path) -> None:
+    lake = Lake(str(tmp_path))
+    lake.ensure_tables(spark, ["strategy_state"])
+    path, log = lake.path("strategy_state"), Path(lake.path("strategy_state")) / "_delta_log"
+    change(spark, f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('delta.checkpointInterval'='10')")
+
+    def append(times: int) -> None:
+        from tests.builders import frame
+        from tests.maintenance.recorded_lake import rows_of
+
+        body = frame(spark, "strategy_state", rows_of("lab", day(1))["strategy_state"])
+        for _ in range(times):
+            lake_frame = body.selectExpr("*", "date'2040-09-02' as cycle_date", "'w' as write_id")
+            lake_frame.write.format("delta").mode("append").save(path)
+
+    append(24)
+    now = time.time()
+    for commit in log.iterdir():  # versions 0 to 13 are past the period, 14 and later are not
+        digits = commit.name.lstrip(".").split(".")[0]
+        if digits.isdigit():
+            age = 100 if int(digits) < 14 else 80
+            os.utime(commit, (now - age * 86_400, now - age * 86_400))
+    append(8)
+    clean_log(path)
+    left = {commit.name for commit in log.glob("*") if commit.name[0].isdigit()}
+    assert min(left) == "00000000000000000010.checkpoint.parquet", "the last one before version 14"
+    versions = range(14, newest_version(path) + 1)
+    reader = spark.read.format("delta")
+    found = {v: reader.option("versionAsOf", v).load(path).count() for v in versions}
+    assert found == {v: 2 * (v - 1) for v in versions}
+
+
+@pytest.mark.exhaustive
+@pytest.mark.slow
+def test_publishers_and_upkeep_meet_in_the_chain_and_neither_loses(engine, spark, tmp_path) -> None:
+    lake = Lake(str(tmp_path))
+    lake.ensure_tables(spark, ["cycles"])
+    at = datetime(2040, 1, 1, tzinfo=UTC)
+
+    def publish(number: int) -> None:
+        own = connect(engine.url, "tests")
+        try:
+            for n in range(5):
+                moment = at + timedelta(minutes=10 * n + number)
+                append_manifests(own, lake, [manifest("lab", moment, f"{number}-{n}")])
+        finally:
+            close(own)
+
+    def compact() -> None:
+        for _ in range(8):
+            change(spark, f"OPTIMIZE delta.`{lake.path('cycles')}`")
+
+    with ThreadPoolExecutor(3) as pool:
+        for job in [pool.submit(publish, 0), pool.submit(publish, 1), pool.submit(compact)]:
+            job.result()
+    rows = sorted(read_table(lake.root, "cycles"), key=lambda row: row["sequence"])
+    assert [row["sequence"] for row in rows] == list(range(1, 11))
+    assert [row["previous_digest"] for row in rows[1:]] == [row["manifest_digest"] for row in rows[:-1]]
+
+
+def test_where_there_is_no_lake_it_says_so(spark, tmp_path) -> None:
+    with pytest.raises(NoLake, match="there is no lake"):
+        keep(spark, Request(str(tmp_path), "tests"), lambda line: None)

@@ -1,0 +1,194 @@
+"""Plans carried out by the real publish task over real tables, on brokers that answer over HTTP and count effects."""
+
+from __future__ import annotations
+
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import timedelta
+from threading import Event, Timer
+from typing import Any
+
+import pytest
+
+from evenkeel.lake.controls import PAUSE, answer_row, control_row, take_leases
+from evenkeel.lake.small_appends import append_row
+from evenkeel.lake.store import Lake
+from evenkeel.publish import dispatch as sending
+from evenkeel.publish import outbox as outgoing
+from evenkeel.publish.task import run as publish
+from tests.pipeline.acting import QUICK, Case, in_mode, with_settings
+from tests.steering.simulated import Fault
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+
+def test_a_plan_is_carried_out_once_and_a_re_run_finds_it_done(case: Case) -> None:
+    case.publish()
+    asked = case.commands()
+    assert [row["kind"] for row in asked] == ["split", *["unload"] * (len(asked) - 1)]
+    assert len(asked) >= 4
+    assert case.outcomes() == Counter(done=len(asked))
+    owner = case.lab.pulsar.owner
+    assert all(owner[row["bundle"]] == row["destination"] for row in asked if row["destination"])
+    attempt = case.attempt()
+    assert (attempt.status, attempt.mode, attempt.reason) == ("closed", "auto", None)
+    before = len(case.sent())
+    case.publish()
+    assert (len(case.sent()), case.most_effects()) == (before, 1)
+
+
+def test_a_publisher_that_dies_is_followed_by_one_that_repeats_nothing(case: Case) -> None:
+    """Commands go out, what was seen of them never reaches the table, and the lease is not given back."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(sending.Records, "write", _killed)
+        patched.setattr(sending.Records, "give_back", lambda *_: None)
+        with pytest.raises(Killed):
+            case.publish()
+    assert case.lab.pulsar.effects
+    assert case.outcomes() == Counter()
+    case.publish()
+    assert case.outcomes() == Counter(done=len(case.commands()))
+    assert case.most_effects() == 1
+    assert case.attempt().status == "closed"
+
+
+def test_what_a_killed_publisher_had_not_sent_is_sent_by_the_next(case: Case) -> None:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(outgoing, "send_all", _killed)
+        with pytest.raises(Killed):
+            case.publish()
+    assert case.commands()
+    assert case.sent() == []
+    case.publish()
+    assert case.outcomes() == Counter(done=len(case.commands()))
+    assert case.most_effects() == 1
+
+
+class Killed(BaseException):
+    """Ends a publisher where a kill would, with nothing tidied up behind it."""
+
+
+def _killed(*given: Any) -> Any:
+    if given[-1]:  # there is something to write
+        raise Killed
+
+
+def test_of_two_publishers_at_once_one_sends(case: Case) -> None:
+    with ThreadPoolExecutor(2) as pool:
+        both = [pool.submit(case.publish) for _ in range(2)]
+        for one in both:
+            one.result()
+    assert case.most_effects() == 1
+    assert set(case.outcomes()) == {"done"}
+
+
+def test_an_error_that_nobody_foresaw_leaves_the_cycle_open_for_the_next_try(case: Case) -> None:
+    def broken(*_: Any, **__: Any) -> None:
+        raise RuntimeError("out of cheese")
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(sending.PulsarAdmin, "send", broken)
+        with pytest.raises(RuntimeError, match="out of cheese"):
+            case.publish()
+    assert case.attempt().status == "planned"
+    assert case.outcomes() == Counter()
+    case.publish()
+    assert case.attempt().status == "closed"
+    assert case.outcomes() == Counter(done=len(case.commands()))
+
+
+def test_a_cluster_that_another_publisher_steers_is_left_to_it(case: Case) -> None:
+    lake = Lake(str(case.lake))
+    take_leases(case.spark, lake, [case.cluster], "somebody else", timedelta(hours=1))
+    impatient = replace(case.lab.sending, timing=replace(QUICK, lease_s=0.1))
+    publish(case.spark, case.handover, impatient)
+    assert case.attempt().status == "planned"
+    assert case.sent() == []
+
+
+def test_brokers_that_shed_by_themselves_are_sent_nothing(case: Case) -> None:
+    pulsar = case.lab.pulsar
+    pulsar.configuration[pulsar.brokers[1]]["loadBalancerSheddingEnabled"] = "true"
+    case.publish()
+    assert case.attempt().status == "withheld"
+    assert "update-dynamic-config --config loadBalancerSheddingEnabled --value false" in (case.attempt().reason or "")
+    assert case.outcomes() == Counter(withheld=len(case.commands()))
+    assert case.sent() == []
+
+
+def test_a_pause_holds_everything_back(case: Case) -> None:
+    append_row(Lake(str(case.lake)), "controls", control_row(case.cluster, PAUSE, "jo", "release night"), _no_session)
+    case.publish()
+    assert case.attempt().status == "withheld"
+    assert "is paused by jo (release night)" in (case.attempt().reason or "")
+    assert case.sent() == []
+
+
+def test_a_pause_in_the_middle_of_a_publish_stops_it(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    heard = Event()
+    real = sending.paused
+
+    def paused(*given: Any) -> dict[str, str]:
+        found = real(*given)
+        if found:
+            Timer(0.3, heard.set).start()  # the sender is told right after
+        return found
+
+    def pausing(_broker: str, method: str, _path: str) -> Fault | None:
+        if method == "PUT" and not heard.is_set():
+            row = control_row(case.cluster, PAUSE, "jo", None)
+            append_row(Lake(str(case.lake)), "controls", row, _no_session)
+            assert heard.wait(60)
+        return None
+
+    monkeypatch.setattr(sending, "paused", paused)
+    case.lab.pulsar.faults = pausing
+    case.handover = with_settings(case.handover, evenkeelCommandsInFlight=1)
+    case.publish()
+    assert case.outcomes() == Counter(done=1, withheld=len(case.commands()) - 1)
+    assert case.attempt().status == "closed"
+    assert "is paused by jo" in (case.attempt().reason or "")
+
+
+def test_a_plan_waits_for_its_approval(case: Case) -> None:
+    case.handover = in_mode(case, "approve")
+    plan = case.publish().awaiting[case.cluster]["plan_id"]
+    assert (case.attempt().status, case.attempt().plan_id) == ("planned", plan)
+    assert case.sent() == []
+    lake = Lake(str(case.lake))
+    append_row(lake, "approvals", answer_row(case.cluster, "another", "approved", "jo"), _no_session)
+    assert case.publish().awaiting[case.cluster]["plan_id"] == plan
+    append_row(lake, "approvals", answer_row(case.cluster, plan, "approved", "jo"), _no_session)
+    assert case.publish().awaiting == {}
+    assert case.outcomes() == Counter(done=len(case.commands()))
+
+
+def test_a_dry_run_of_a_cycle_does_not_stand_in_the_way_of_acting_on_it(case: Case) -> None:
+    live = case.handover
+    case.handover = in_mode(case, "dry_run")
+    case.publish()
+    assert set(case.outcomes()) == {"dry_run"}
+    case.handover = live
+    case.publish()
+    assert case.outcomes()["done"] == case.outcomes()["dry_run"] > 0
+
+
+@pytest.mark.parametrize("why", ["backfill", "old", "not reachable"])
+def test_what_must_not_act_is_withheld_and_says_why(case: Case, why: str) -> None:
+    words = {"backfill": "a backfill decides anew", "old": "min old", "not reachable": "no admin URL is configured"}
+    if why == "backfill":
+        case.handover = in_mode(case, "auto", "backfill")
+    elif why == "old":
+        case.handover = with_settings(case.handover, evenkeelMaxReportAgeSeconds=1200.0)
+    else:
+        case.handover = case.handover.with_cycles(replace(one, admin=None) for one in case.handover.cycles)
+    case.publish()
+    assert case.attempt().status == "withheld"
+    assert words[why] in (case.attempt().reason or "")
+    assert case.sent() == []
+    assert set(case.outcomes()) == {"withheld"}
+
+
+def _no_session() -> Any:
+    raise AssertionError("a lake in a folder needs no Spark for a single row")

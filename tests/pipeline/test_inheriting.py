@@ -1,0 +1,104 @@
+"""A split's children go on with what their topics showed before, until their own figures can be trusted."""
+
+from __future__ import annotations
+
+import zlib
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from evenkeel.aggregate import task as aggregate
+from evenkeel.handover import Handover
+from evenkeel.lake.store import Lake
+from evenkeel.publish.manifests import read_before
+from evenkeel.steering.recent_commands import as_text
+from tests.builders import NOON, ClusterBuilder, cluster, observed
+from tests.steering.commands import split
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+PARENT = "acme/web/0x00000000_0x80000000"
+LOWER, UPPER = "acme/web/0x00000000_0x40000000", "acme/web/0x40000000_0x80000000"
+WHOLE, CUT = ("0x00000000", "0x80000000", "0xffffffff"), ("0x00000000", "0x40000000", "0x80000000", "0xffffffff")
+Rows = dict[str, dict[str, Any]]
+
+
+def topics_below(edge: int, count: int) -> list[str]:
+    """Names whose hash lies in the quarter of the range that ends at the edge."""
+    names = (f"persistent://acme/web/t{number}" for number in range(10_000))
+    return [name for name in names if edge - 0x40000000 <= zlib.crc32(name.encode()) < edge][:count]
+
+
+LOW, HIGH = topics_below(0x40000000, 2), topics_below(0x80000000, 3)
+
+
+def loaded(built: ClusterBuilder, rate: float) -> ClusterBuilder:
+    for number, name in enumerate([*LOW, *HIGH]):
+        built.topic(name, msg_rate_in=rate + number, msg_throughput_in=100 * rate)
+    return built
+
+
+def before(*, doubled: bool = False, silent: bool = False) -> ClusterBuilder:
+    built = loaded(cluster("shop").namespace("acme/web", boundaries=WHOLE), 10.0).owner(PARENT, "b1:8080")
+    if doubled:
+        built.topic(LOW[0], broker="b2:8080", msg_rate_in=999.0, msg_throughput_in=9e9)
+    return built.silent("b1:8080").owner(PARENT, None) if silent else built
+
+
+def after(earlier: Handover, at: datetime, outcome: str = "done") -> ClusterBuilder:
+    """The namespace is cut, and the children's figures are three times what they should be."""
+    times = {"cycle_at": NOON, "expires_at": NOON + timedelta(minutes=20), "seen_at": NOON + timedelta(seconds=20)}
+    act = as_text({**split(PARENT, "b1:8080", 0x40000000), **times, "outcome": outcome, "detail": None})
+    built = cluster("shop", at=at).namespace("acme/web", boundaries=CUT).follows(earlier).acted(act)
+    return loaded(built, 30.0).owner(LOWER, "b1:8080").owner(UPPER, "b1:8080")
+
+
+@pytest.fixture
+def store(new_lake: Path) -> Lake:
+    return Lake(str(new_lake))
+
+
+def aggregated(spark: SparkSession, store: Lake, built: ClusterBuilder) -> tuple[Handover, Rows]:
+    done = aggregate.run(spark, observed(spark, store.root, built))
+    rows = store.read(spark, "bundle_load", done.writes_of("bundle_load")).collect()
+    return done, {row.bundle: row.asDict() for row in rows}
+
+
+def used(row: dict[str, Any]) -> tuple[Any, ...]:
+    return row["used_reason"], row["used_msg_rate_in"], row["used_msg_throughput_in"], row["measured_gap"]
+
+
+def test_children_take_over_what_their_topics_showed_and_keep_it_until_they_have_settled(
+    spark: SparkSession, store: Lake
+) -> None:
+    first, _ = aggregated(spark, store, before(doubled=True))
+    second, rows = aggregated(spark, store, after(first, NOON + timedelta(minutes=1)))
+    assert used(rows[LOWER]) == ("inherited", 10.0 + 11.0, 2_000.0, "unsettled")
+    assert used(rows[UPPER]) == ("inherited", 12.0 + 13.0 + 14.0, 3_000.0, "unsettled")
+    assert rows[LOWER]["measured_msg_rate_in"] == 30.0 + 31.0
+    assert rows[LOWER]["trusted_at"].isoformat() == NOON.replace(tzinfo=None).isoformat()
+    assert rows[LOWER]["long_samples"] == 0
+    assert "topic_stats" in read_before(second.cycles[0])
+    assert "topic_stats" not in read_before(first.cycles[0])
+
+    third, rows = aggregated(spark, store, after(second, NOON + timedelta(minutes=2)))
+    assert used(rows[LOWER]) == ("carried", 10.0 + 11.0, 2_000.0, "unsettled")
+
+    _, rows = aggregated(spark, store, after(third, NOON + timedelta(minutes=5)))
+    assert used(rows[LOWER]) == ("measured", 30.0 + 31.0, 6_000.0, None)
+
+
+def test_nothing_is_taken_over_from_a_parent_that_was_not_trusted_itself(spark: SparkSession, store: Lake) -> None:
+    first, _ = aggregated(spark, store, before(silent=True))
+    _, rows = aggregated(spark, store, after(first, NOON + timedelta(minutes=1)))
+    assert used(rows[LOWER]) == ("measured", 30.0 + 31.0, 6_000.0, None)
+
+
+def test_a_split_that_was_refused_upsets_nothing(spark: SparkSession, store: Lake) -> None:
+    first, _ = aggregated(spark, store, before())
+    _, rows = aggregated(spark, store, after(first, NOON + timedelta(minutes=1), outcome="refused"))
+    assert used(rows[LOWER])[0] == "measured"

@@ -1,0 +1,198 @@
+"""Validate over several clusters at once: one run, looked at from all sides."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from evenkeel.handover import Handover
+from evenkeel.lake.store import Lake
+from evenkeel.rounds.frames import read_checked
+from evenkeel.validate import task as validate
+from tests.builders import NOON, ClusterBuilder, cluster, observed
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+ODD = [
+    'persistent://acme/web/it\'s "quoted"',
+    "persistent://acme/web/<script>alert(1)</script>",
+    "persistent://acme/web/тема-日本-🚢",
+    "persistent://acme/web/%2F\nsecond line",
+    "persistent://acme/web/" + "n" * 2_000,
+]
+
+
+def web(name: str) -> ClusterBuilder:
+    built = cluster(name).namespace("acme/web", bundles=4)
+    for n in range(6):
+        built.topic(f"persistent://acme/web/t{n}", msg_rate_in=5.0 + n)
+    return built
+
+
+def sound() -> ClusterBuilder:
+    built = web("sound")
+    for topic in ODD:
+        built.topic(topic, msg_rate_in=1.0)
+    return built
+
+
+def dirty() -> ClusterBuilder:
+    built = web("dirty")
+    built.topic("persistent://acme/web/nan", broker="b1:8080", msg_rate_in=math.nan)
+    built.topic("persistent://acme/web/endless", broker="b1:8080", msg_throughput_out=math.inf)
+    built.topic("persistent://acme/web/negative", broker="b1:8080", msg_rate_out=-3.0, consumers=-1)
+    built.topic("persistent://acme/web/rateless", broker="b1:8080", msg_throughput_in=None)
+    built.topic("persistent://acme/gone/stray", broker="b2:8080")
+    built.topic("persistent://acme/gone/<b>'stray'</b>", broker="b2:8080")
+    built.broker("b3:8080", report_at=NOON - timedelta(hours=1), cpu_usage=math.nan)
+    built.settings(evenkeelMissingBrokersToleratedPercent=50.0)
+    return built
+
+
+def holed() -> ClusterBuilder:
+    return web("holed").namespace("acme/hole", boundaries=["0x00000000", "0x40000000"])
+
+
+def moving() -> ClusterBuilder:
+    built = web("moving")
+    built.topic("persistent://acme/web/moved", broker="b1:8080", msg_rate_in=4.0)
+    built.topic("persistent://acme/web/moved", broker="b2:8080", msg_rate_in=5.0)
+    bundle = built.bundles()[0]
+    return built.bundle(bundle, "b3:8080", is_owned=True)
+
+
+@dataclass(frozen=True)
+class Checked:
+    spark: SparkSession
+    lake: Lake
+    before: Handover
+    after: Handover
+    results: list[dict[str, Any]]
+    rejected: list[dict[str, Any]]
+
+    def failed(self, name: str) -> dict[str, dict[str, Any]]:
+        return {row["rule"]: row for row in self.results if row["cluster"] == name and not row["passed"]}
+
+
+@pytest.fixture(scope="module")
+def checked(
+    spark: SparkSession, empty_lake: Callable[[Path], Path], tmp_path_factory: pytest.TempPathFactory
+) -> Checked:
+    folder = str(empty_lake(tmp_path_factory.mktemp("lake")))
+    before = observed(spark, folder, sound(), dirty(), holed(), moving(), cluster("lonely", brokers=1).namespace("t/n"))
+    after = validate.run(spark, before)
+    lake = Lake(folder)
+
+    def rows(table: str) -> list[dict[str, Any]]:
+        return [row.asDict(recursive=True) for row in lake.read(spark, table, after.writes_of(table)).collect()]
+
+    return Checked(spark, lake, before, after, rows("validation_results"), rows("rejected"))
+
+
+def test_every_rule_has_a_row_for_every_cluster_passed_or_failed(checked: Checked) -> None:
+    of_cluster = Counter(row["cluster"] for row in checked.results)
+    assert set(of_cluster) == {"sound", "dirty", "holed", "moving", "lonely"}
+    assert len(set(of_cluster.values())) == 1
+    names = {(row["checked_table"], row["rule"], row["cluster"]) for row in checked.results}
+    assert len(names) == len(checked.results)
+    assert {row["kind"] for row in checked.results} == {"expectation", "cross_table"}
+    assert all(row["detail"] and json.loads(row["definition"])["rule"] == row["rule"] for row in checked.results)
+
+
+def test_sound_cluster_with_odd_names_and_a_lonely_broker_break_nothing(checked: Checked) -> None:
+    assert checked.failed("sound") == {}
+    assert checked.failed("lonely") == {}
+    topics = {row["rule"]: row for row in checked.results if row["cluster"] == "sound"}["topic_is_named"]
+    assert topics["checked_rows"] == 6 + len(ODD)
+
+
+def test_single_bad_records_are_rejected_with_rule_place_reason_and_record(checked: Checked) -> None:
+    found = {(row["rule"], row["place"]): row for row in checked.rejected}
+    assert set(found) == {
+        ("msg_rate_in_is_a_rate", "topic persistent://acme/web/nan on broker b1:8080"),
+        ("msg_throughput_out_is_a_rate", "topic persistent://acme/web/endless on broker b1:8080"),
+        ("msg_rate_out_is_a_rate", "topic persistent://acme/web/negative on broker b1:8080"),
+        ("consumers_is_a_count", "topic persistent://acme/web/negative on broker b1:8080"),
+        ("loaded_topics_have_rates", "topic persistent://acme/web/rateless on broker b1:8080"),
+        ("topics_have_a_namespace", "topic persistent://acme/gone/stray on broker b2:8080"),
+        ("topics_have_a_namespace", "topic persistent://acme/gone/<b>'stray'</b> on broker b2:8080"),
+        ("reports_are_fresh", "broker b3:8080"),
+        ("cpu_usage_is_a_figure", "broker b3:8080"),
+    }
+    for row in found.values():
+        assert row["cluster"] == "dirty"
+        assert row["file"] == "dirty/0000.json.gz"
+        assert row["reason"].startswith(row["place"])
+    record = json.loads(
+        found["msg_rate_out_is_a_rate", "topic persistent://acme/web/negative on broker b1:8080"]["record"]
+    )
+    assert (record["topic"], record["msg_rate_out"]) == ("persistent://acme/web/negative", -3.0)
+
+
+def test_rejections_leave_the_cluster_in_and_are_counted(checked: Checked) -> None:
+    assert "dirty" in checked.after.open_clusters()
+    failed = checked.failed("dirty")
+    counts = Counter(row["rule"] for row in checked.rejected)
+    for rule in counts:
+        assert failed[rule]["failed_rows"] == counts[rule], rule
+        assert failed[rule]["severity"] == "reject"
+
+
+def test_cluster_with_a_hole_is_left_out_with_the_reason_and_the_others_go_on(checked: Checked) -> None:
+    assert checked.after.open_clusters() == ["dirty", "lonely", "moving", "sound"]
+    (left_out,) = [cycle for cycle in checked.after.cycles if cycle.status != "open"]
+    assert (left_out.cluster, left_out.status) == ("holed", "skipped")
+    assert left_out.reason is not None
+    assert "hole: the last boundary is 0x40000000" in left_out.reason
+
+
+def test_what_a_move_causes_only_warns(checked: Checked) -> None:
+    failed = checked.failed("moving")
+    assert {"topic_seen_once", "bundles_have_one_owner"} <= set(failed)
+    assert {row["severity"] for row in failed.values()} == {"warn"}
+    assert failed["topic_seen_once"]["failed_rows"] == 2
+
+
+def test_checked_rows_are_those_that_nothing_was_found_against(checked: Checked) -> None:
+    rows = read_checked(checked.lake, checked.spark, checked.after, "topic_stats").select("cluster", "topic").collect()
+    kept = {row.topic for row in rows if row.cluster == "dirty"}
+    assert kept == {f"persistent://acme/web/t{n}" for n in range(6)}
+    assert {row.topic for row in rows if row.cluster == "sound"} >= set(ODD)
+    assert "holed" not in {row.cluster for row in rows}
+    reports = read_checked(checked.lake, checked.spark, checked.after, "broker_reports").collect()
+    assert {row.broker for row in reports if row.cluster == "dirty"} == {"b1:8080", "b2:8080"}
+
+
+def test_run_without_open_clusters_writes_nothing(checked: Checked) -> None:
+    closed = checked.before.leave_out(dict.fromkeys(checked.before.open_clusters(), "snapshot cannot be read"))
+    assert validate.run(checked.spark, closed) == closed
+
+
+def test_checking_again_gives_the_same_rows(checked: Checked) -> None:
+    again = validate.run(checked.spark, checked.before)
+    assert [write.digest for write in again.writes_of("validation_results")] == [
+        write.digest for write in checked.after.writes_of("validation_results")
+    ]
+    assert [write.digest for write in again.writes_of("rejected")] == [
+        write.digest for write in checked.after.writes_of("rejected")
+    ]
+
+
+def test_empty_cluster_alone_is_left_out_with_a_plain_reason(spark: SparkSession, new_lake: Path) -> None:
+    before = observed(spark, str(new_lake), cluster("empty", brokers=0))
+    after = validate.run(spark, before)
+    assert after.open_clusters() == []
+    assert after.cycles[0].reason is not None
+    assert "The cluster lists no broker." in after.cycles[0].reason
+    assert after.writes_of("rejected") == ()

@@ -1,0 +1,147 @@
+"""Wishes through the real tasks: taken once, taken again by a re-run, waiting while a cycle fails."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evenkeel.cli import main
+from evenkeel.errors import BadInput
+from evenkeel.ingest.open_run import CycleRequest
+from evenkeel.pipeline import run_cycle
+from evenkeel.record.manual_requests import read_wishes
+from evenkeel.record.read import Attempt, read_attempts, read_rows
+from evenkeel.sources.recordings import Recording
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+RECORDING = Path(__file__).resolve().parent.parent / "recordings" / "lost-modular"
+SNAPSHOTS = Recording(RECORDING).snapshots
+CALM = {"evenkeelSplitEnabled": False, "evenkeelSheddingEnabled": False}
+
+
+def run(spark: Any, lake: Path, snapshot: int, **more: Any) -> None:
+    known = {"overrides": CALM, "run_id": "test", "at": SNAPSHOTS[snapshot].cycle_at} | more
+    run_cycle(spark, CycleRequest(lake=str(lake), source=f"recording:{RECORDING}", **known), lambda *_: None)
+
+
+def wished(lake: Path, attempt: Attempt) -> dict[str, dict[str, Any]]:
+    """Rows that a wish stands behind: kind of table and wish to row."""
+    tables = ("split_decisions", "unload_decisions", "placement_decisions")
+    return {
+        f"{table.partition('_')[0]} {row['wish_id'][:6]}": row
+        for table in tables
+        for row in read_rows(lake, attempt, table)
+        if row["wish_id"] is not None
+    }
+
+
+def make(lake: Path, *words: str, at: int = 0) -> None:
+    assert main(["wish", *words, "--lake", str(lake), "--cluster", "lab", "--at", SNAPSHOTS[at].cycle_at]) == 0
+
+
+@pytest.fixture(scope="module")
+def some_bundle(spark: Any, empty_lake: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """The bundle with most topics that have traffic in the second snapshot; in the first one there is none."""
+    lake = empty_lake(tmp_path_factory.mktemp("look"))
+    run(spark, lake, 1)
+    (attempt,) = read_attempts(lake)
+    topics = read_rows(lake, attempt, "topic_stats")
+    loads = [row for row in read_rows(lake, attempt, "bundle_load") if row["owner"] and not row["is_system"]]
+    return max(loads, key=lambda row: (len(busy_hashes(row, topics)), row["bundle"]))
+
+
+def busy_hashes(bundle: dict[str, Any], topics: list[dict[str, Any]]) -> list[int]:
+    """Hashes of the bundle's topics that its owner has loaded and that have traffic, ascending."""
+    return sorted({
+        topic["hash"]
+        for topic in topics
+        if topic["namespace"] == bundle["namespace"] and topic["broker"] == bundle["owner"]
+        and bundle["lower"] <= topic["hash"] < bundle["upper"]
+        and (topic["msg_rate_in"] or 0) + (topic["msg_rate_out"] or 0) > 0
+    })  # fmt: skip
+
+
+def test_wishes_are_taken_by_one_cycle_and_again_by_its_re_run(
+    spark: Any, engine: Any, new_lake: Path, some_bundle: dict[str, Any], monkeypatch: Any, capsys: Any
+) -> None:
+    monkeypatch.setenv("EVENKEEL_SPARK", engine.url)
+    namespace, found = some_bundle["namespace"], some_bundle["bundle"].rpartition("/")[2]
+    make(new_lake, "split", namespace, "-b", "LARGEST", "-san", "topic_count_equally_divide", "-u")
+    make(new_lake, "unload", namespace, "-b", found, "-d", "nobody:1")
+    make(new_lake, "split", namespace, "-b", found, at=1)
+    run(spark, new_lake, 0)
+    (first,) = read_attempts(new_lake)
+    assert len(first.planned["wishes"]) == 2
+    rows = wished(new_lake, first)
+    assert {(row["outcome"], row["rule"]) for row in rows.values()} == {
+        ("split", "wish"), ("refused", "wish_no_such_broker"),
+    }  # fmt: skip
+    commands = spark.read.format("delta").load(f"{new_lake}/commands").collect()
+    assert [(row["kind"], row["unload_children"]) for row in commands] == [("split", True)]
+
+    make(new_lake, "split", namespace, "-b", found)
+    run(spark, new_lake, 0)
+    (again,) = read_attempts(new_lake)
+    assert (again.plan_id, again.attempt_id) == (first.plan_id, first.attempt_id)
+    run(spark, new_lake, 1)
+    _, second = read_attempts(new_lake)
+    assert len(second.planned["wishes"]) == 2
+    assert not set(second.planned["wishes"]) & set(first.planned["wishes"])
+    run(spark, new_lake, 2)
+    assert read_attempts(new_lake)[-1].planned["wishes"] == []
+
+    assert [wish["taken_at"] for wish in read_wishes(new_lake)].count(first.cycle_at) == 2
+    capsys.readouterr()
+    assert main(["wish", "list", "--lake", str(new_lake)]) == 0
+    listed = capsys.readouterr().out.splitlines()
+    assert len(listed) == 4
+    assert any("LARGEST -san topic_count_equally_divide -u" in line for line in listed)
+    assert not any(line.endswith("waiting") for line in listed)
+
+
+def test_wishes_of_a_run_are_carried_out_by_it_and_wait_where_it_fails(
+    spark: Any, new_lake: Path, some_bundle: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from evenkeel.shed import task as shed
+
+    found = some_bundle["bundle"].rpartition("/")[2]
+    asked = ({"kind": "unload", "namespace": some_bundle["namespace"], "bundle": found},)
+
+    def broken(*_args: Any) -> None:
+        raise RuntimeError("the disk is full")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(shed, "run", broken)
+        with pytest.raises(RuntimeError):
+            run(spark, new_lake, 0, wishes=asked, run_id="manual__1")
+    (failed,) = read_attempts(new_lake)
+    assert (failed.status, failed.planned["wishes"]) == ("failed", [])
+    assert [wish["taken_at"] for wish in read_wishes(new_lake)] == [None]
+
+    run(spark, new_lake, 0, wishes=asked, run_id="manual__1")
+    done = read_attempts(new_lake)[-1]
+    assert len(read_wishes(new_lake)) == 1
+    assert {key.partition(" ")[0] for key in wished(new_lake, done)} == {"unload", "placement"}
+    (command,) = spark.read.format("delta").load(f"{new_lake}/commands").collect()
+    assert (command["kind"], command["bundle"], command["destination"]) == ("unload", some_bundle["bundle"], None)
+    with pytest.raises(BadInput, match="a backfill carries no wishes out"):
+        run(spark, new_lake, 0, wishes=asked, kind="backfill")
+
+
+def test_traffic_cuts_a_wished_bundle_by_what_its_owner_has_loaded(
+    spark: Any, new_lake: Path, some_bundle: dict[str, Any]
+) -> None:
+    flow = {"defaultNamespaceBundleSplitAlgorithm": "flow_or_qps_equally_divide",
+            "loadBalancerNamespaceBundleMaxMsgRate": 1}  # fmt: skip
+    asked = ({"kind": "split", "namespace": some_bundle["namespace"],
+              "bundle": some_bundle["bundle"].rpartition("/")[2]},)  # fmt: skip
+    run(spark, new_lake, 1, wishes=asked, overrides=CALM | flow)
+    (attempt,) = read_attempts(new_lake)
+    (row,) = wished(new_lake, attempt).values()
+    assert (row["rule"], row["algorithm"]) == ("wish", "flow_or_qps_equally_divide"), row["sentence"]
+    busy = busy_hashes(some_bundle, read_rows(new_lake, attempt, "topic_stats"))
+    assert all(busy[0] < cut <= busy[-1] for cut in row["cuts"])
+    assert len(row["children"]) == len(row["cuts"]) + 1 > 1

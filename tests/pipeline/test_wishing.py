@@ -1,0 +1,83 @@
+"""From an operator's words to a wish on record: what is no wish is told at once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from evenkeel.errors import BadInput
+from evenkeel.handover import ClusterCycle, Run, Snapshot
+from evenkeel.ingest.manual_requests import Maker, wish_row, wishes_of_run
+from evenkeel.lake.schemas import TABLES
+
+AT = "2026-11-21T08:27:04.000000+00:00"
+MAKER = Maker("ann", AT)
+SPLIT = {"kind": "split", "namespace": "t/n", "bundle": "0x00000000_0x40000000"}
+UNLOAD = {**SPLIT, "kind": "unload"}
+CYCLE = ClusterCycle("lab", AT, Snapshot("/s", AT), {})
+
+
+def test_a_wish_is_a_row_of_its_table_and_spells_its_range_as_pulsar_does() -> None:
+    for given in (SPLIT, UNLOAD):
+        assert wish_row(given, "lab", MAKER).keys() == set(TABLES["wishes"].column_names())
+    assert wish_row({**SPLIT, "bundle": "0X0_1073741824"}, "lab", MAKER)["bundle"] == SPLIT["bundle"]
+    given = {**SPLIT, "splitAlgorithmName": "specified_positions_divide", "splitBoundaries": ["0x10", "17", 18]}
+    row = wish_row(given, "lab", MAKER)
+    assert (row["algorithm"], row["positions"]) == ("specified_positions_divide", [16, 17, 18])
+
+
+def test_equal_wishes_have_one_id_and_a_different_one_another() -> None:
+    assert wish_row(SPLIT, "lab", MAKER) == wish_row(dict(SPLIT), "lab", MAKER)
+    others = [
+        wish_row(SPLIT, "other", MAKER),
+        wish_row({**SPLIT, "unload": True}, "lab", MAKER),
+        wish_row(SPLIT, "lab", replace(MAKER, made_by="bob")),
+        wish_row(SPLIT, "lab", MAKER, 1),
+        wish_row(SPLIT, "lab", MAKER),
+    ]
+    assert len({row["wish_id"] for row in others}) == len(others)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"kind": "merge"}, "not for 'merge'"),
+        ({"namespace": "n"}, "tenant/namespace, not as 'n'"),
+        ({"namespace": None}, "tenant/namespace, not as None"),
+        ({"bundle": "largest"}, "LARGEST or HOT"),
+        ({"bundle": None}, "names its bundle as a range"),
+        ({"kind": "unload", "bundle": "LARGEST"}, "a wish for unload names its bundle as a range:"),
+        ({"destinationBroker": "b1:8080"}, "has no 'destinationBroker'"),
+        ({"splitBoundaries": "5"}, "list of positions"),
+        ({"splitBoundaries": ["x"]}, "'x' is not a boundary"),
+        ({"splitBoundaries": [1.5]}, "1.5 in splitBoundaries is no position"),
+        ({"unload": "yes"}, "unload of a wish is true or false"),
+        ({"splitAlgorithmName": 5}, "splitAlgorithmName of a wish is a name"),
+    ],
+)
+def test_what_is_no_wish_is_refused_in_plain_words(change: dict[str, Any], said: str) -> None:
+    with pytest.raises(BadInput, match=said):
+        wish_row(SPLIT | change, "lab", MAKER)
+
+
+def test_wishes_of_a_run_are_made_at_its_cycles_moment_and_stay_the_same_when_it_is_tried_again() -> None:
+    run = Run("rebalance", "manual__1")
+    (row,) = wishes_of_run([CYCLE], run, [{**SPLIT, "by": "ann"}])
+    assert (row["cluster"], row["made_at"], row["made_by"], row["run_id"]) == ("lab", AT, "ann", "manual__1")
+    assert wishes_of_run([CYCLE], run, [{**SPLIT, "by": "ann"}]) == [row]
+    twice = wishes_of_run([CYCLE], run, [SPLIT, SPLIT])
+    assert len({one["wish_id"] for one in twice}) == 2
+
+
+def test_a_wish_of_a_run_names_its_cluster_where_there_is_more_than_one() -> None:
+    both, run = [CYCLE, replace(CYCLE, cluster="other")], Run("rebalance", "manual__1")
+    assert wishes_of_run(both, run, [{**SPLIT, "cluster": "other"}])[0]["cluster"] == "other"
+    with pytest.raises(BadInput, match="wish 1 names its cluster as None: this run decides lab, other"):
+        wishes_of_run(both, run, [SPLIT])
+
+
+def test_a_backfill_brings_no_wishes() -> None:
+    with pytest.raises(BadInput, match="a backfill carries no wishes out"):
+        wishes_of_run([CYCLE], Run("rebalance", "b", "backfill"), [SPLIT])

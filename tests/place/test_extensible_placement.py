@@ -1,0 +1,168 @@
+"""Placement and averages of the extensible manager."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evenkeel.model.load import BrokerLoadData, BrokerReport, ExtensibleLoad, IsolationPolicy, Policies, ResourceUsage
+from evenkeel.model.usage import ExtensibleAverages, advanced
+from evenkeel.place.extensible_placement import ExtensiblePlacementRound
+from evenkeel.place.modular_placement import Placement
+from evenkeel.rounds.sentences import TEMPLATES, sentence
+from evenkeel.settings import Settings
+from tests.cycle.extensible_clusters import MANAGER, ExtensibleCluster, extensible_clusters, shuffled
+
+SETTINGS = Settings(loadManagerClassName=MANAGER)
+RANGE = "0x00000000_0xffffffff"
+
+
+def load(*loads: float | None, **first: object) -> ExtensibleLoad:
+    """Brokers b1, b2, … with these loads (None: no load data); `first` is about b1's registration."""
+    names = [f"b{n}:8080" for n in range(1, len(loads) + 1)]
+    brokers = {name: BrokerReport(name, load_manager=MANAGER, version="4.2.4") for name in names}
+    brokers["b1:8080"] = replace(brokers["b1:8080"], **first)  # type: ignore[arg-type]
+    known = {name: BrokerLoadData(x) for name, x in zip(names, loads, strict=True) if x is not None}
+    return ExtensibleLoad(brokers, known)
+
+
+def place(
+    found: ExtensibleLoad,
+    bundle: str = f"t/n/{RANGE}",
+    settings: Settings = SETTINGS,
+    policies: Policies = Policies(),  # noqa: B008 (frozen)
+    owners: dict[str, list[str]] | None = None,
+) -> Placement:
+    return ExtensiblePlacementRound(found, policies, owners or {}, settings).assign(bundle)
+
+
+def removed(placement: Placement) -> dict[str, str]:
+    return {one.name: one.rule for one in placement.candidates if one.verdict == "removed"}
+
+
+@given(found=extensible_clusters(), data=st.data())
+def test_the_order_of_the_input_changes_nothing(found: ExtensibleCluster, data: st.DataObject) -> None:
+    other = shuffled(data, found)
+    assert other.placing().place(other.ownerless) == found.placing().place(found.ownerless)
+
+
+@given(found=extensible_clusters())
+def test_every_broker_is_accounted_for_and_no_removed_one_is_chosen(found: ExtensibleCluster) -> None:
+    for placement in found.placing().place(found.ownerless):
+        assert [one.name for one in placement.candidates] == sorted(found.load.brokers)
+        assert not set(placement.best) & removed(placement).keys()
+        assert (placement.destination is None) == (not placement.best)
+        assert placement.destination is None or placement.destination == placement.best[0]
+        row = placement.considered
+        assert (row.outcome, row.rule) in TEMPLATES
+        assert sentence(row).endswith(".")
+        assert "None" not in sentence(row)
+
+
+@given(found=extensible_clusters())
+def test_a_preferred_broker_is_well_below_the_mean(found: ExtensibleCluster) -> None:
+    for placement in found.placing().place(found.ownerless):
+        row = placement.considered
+        if row.rule == "well_below_mean_load":
+            assert row.measured is not None
+            assert row.threshold is not None
+            assert row.measured <= row.threshold
+
+
+def test_being_exactly_so_far_below_the_mean_is_enough() -> None:
+    settings = SETTINGS.with_values({"loadBalancerAverageResourceUsageDifferenceThresholdPercentage": 25})
+    assert place(load(0.25, 0.75), settings=settings).best == ("b1:8080",)
+    settings = SETTINGS.with_values({"loadBalancerAverageResourceUsageDifferenceThresholdPercentage": 26})
+    assert place(load(0.25, 0.75), settings=settings).best == ("b1:8080", "b2:8080")
+
+
+def test_a_broker_without_load_data_is_drawn_only_where_nobody_is_preferred() -> None:
+    assert place(load(None, 0.1, 0.9)).best == ("b2:8080",)
+    assert place(load(None, 0.5, 0.5)).best == ("b1:8080", "b2:8080", "b3:8080")
+    assert place(load(None, None)).best == ("b1:8080", "b2:8080")
+
+
+def test_filters_remove_in_pulsars_order_and_say_so() -> None:
+    assert removed(place(load(0.1, 0.9, load_manager="Other"))) == {"b1:8080": "other_load_manager"}
+    older = SETTINGS.with_values({"preferLaterVersions": True})
+    assert removed(place(load(0.1, 0.9, version="4.2.3"), settings=older)) == {"b1:8080": "older_version"}
+    assert removed(place(load(0.1, 0.9, version=None), settings=older)) == {}
+    both = load(0.1, 0.9, load_manager="Other", version="5.0.0")
+    assert removed(place(both, settings=older)) == {"b1:8080": "other_load_manager"}
+    policies = Policies(isolation={"p": IsolationPolicy(("t/n",), ("b2",))})
+    assert removed(place(load(0.1, 0.9), policies=policies)) == {"b1:8080": "outside_policy"}
+    group = Policies(groups={"t/n": "g", "t/m": "G"})
+    assert removed(place(load(0.1, 0.9), policies=group, owners={"b1:8080": [f"t/m/{RANGE}"]})) == {
+        "b1:8080": "anti_affinity"
+    }
+
+
+@pytest.mark.parametrize(("topics", "left"), [(49_999, 2), (50_000, 1)])
+def test_a_broker_with_as_many_topics_as_allowed_is_out(topics: int, left: int) -> None:
+    found = load(0.1, 0.9)
+    full = replace(found, loads={**found.loads, "b1:8080": BrokerLoadData(0.1, topics=topics)})
+    assert len(place(full).candidates) - len(removed(place(full))) == left
+
+
+def test_where_filters_leave_nobody_nobody_gets_the_bundle() -> None:
+    placement = place(load(0.1, load_manager="Other"))
+    assert (placement.destination, placement.considered.rule) == (None, "no_candidate")
+
+
+def test_secondaries_count_among_those_that_other_filters_left() -> None:
+    """b1 is the only primary, and out by its load manager: the secondary b2 takes over."""
+    policies = Policies(isolation={"p": IsolationPolicy(("t/n",), ("b1",), ("b2",), 1)})
+    assert place(load(0.1, 0.9, 0.1), policies=policies).destination == "b1:8080"
+    assert place(load(0.1, 0.9, 0.1, load_manager="Other"), policies=policies).destination == "b2:8080"
+
+
+def test_bundles_of_a_group_given_away_count_for_those_after_them() -> None:
+    policies = Policies(groups={"t/n": "g"})
+    around = ExtensiblePlacementRound(load(0.5, 0.5, 0.5), policies, {}, SETTINGS)
+    names = [f"t/n/0x{n:08x}_0x{n + 1:08x}" for n in range(4)]
+    assert [one.destination for one in around.place(names)] == ["b1:8080", "b2:8080", "b3:8080", "b1:8080"]
+
+
+def test_excluded_namespaces_are_placed_in_turns_and_brokers_own_at_home() -> None:
+    settings = SETTINGS.with_values({"loadBalancerSheddingExcludedNamespaces": frozenset(["t/n"])})
+    around = ExtensiblePlacementRound(load(0.1, 0.9), Policies(), {}, settings)
+    names = [f"t/n/0x{n:08x}_0x{n + 1:08x}" for n in range(3)]
+    assert [one.destination for one in around.place(names)] == ["b1:8080", "b2:8080", "b1:8080"]
+    assert around.turn.count == 3
+    assert place(load(0.1, 0.9), f"pulsar/b2:8080/{RANGE}").destination == "b2:8080"
+    assert place(load(0.1, 0.9), f"sla-monitor/b7:8080/{RANGE}").destination is None
+
+
+def test_an_average_moves_with_the_time_that_has_passed() -> None:
+    assert advanced(None, 0.4, 60.0, 0.9) == 0.4
+    assert advanced(0.2, 0.8, 5.0, 0.9) == 0.2 * 0.9 + (1 - 0.9) * 0.8
+    assert advanced(0.2, 0.8, 0.0, 0.9) == advanced(0.2, 0.8, -5.0, 0.9) == 0.2
+    assert advanced(0.2, 0.8, 1e9, 0.9) == 0.8
+    stepwise = 0.2
+    for _ in range(12):
+        stepwise = advanced(stepwise, 0.8, 5.0, 0.9)
+    assert advanced(0.2, 0.8, 60.0, 0.9) == pytest.approx(stepwise, rel=1e-12)
+
+
+@given(
+    history=st.floats(0, 2),
+    sample=st.floats(0, 2),
+    elapsed=st.floats(0, 1e5),
+    weight=st.sampled_from([0.0, 0.5, 0.9, 1.0]),
+)
+def test_an_average_stays_between_history_and_sample(
+    history: float, sample: float, elapsed: float, weight: float
+) -> None:
+    moved = advanced(history, sample, elapsed, weight)
+    assert min(history, sample) - 1e-12 <= moved <= max(history, sample) + 1e-12
+
+
+def test_after_one_tick_the_averages_are_a_brokers_own() -> None:
+    report = BrokerReport("b1:8080", cpu=ResourceUsage(30.0, 100.0), msg_throughput_in=5.0, msg_throughput_out=7.0)
+    busy = replace(report, cpu=ResourceUsage(90.0, 100.0), msg_throughput_in=50.0)
+    start = ExtensibleAverages().advanced(report, 600.0, SETTINGS)
+    assert start == ExtensibleAverages().updated(report, SETTINGS)
+    assert start.advanced(busy, 5.0, SETTINGS) == start.updated(busy, SETTINGS)

@@ -1,0 +1,121 @@
+"""From a chosen bundle to its split: guards, cut, children, and the unload flag."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from evenkeel.filters.unload_gates import unload_gates
+from evenkeel.model.averages import first_history
+from evenkeel.model.bundles import initial_boundaries
+from evenkeel.model.load import BrokerReport, BundleStats, IsolationPolicy, LoadData, Policies
+from evenkeel.plan_splits.rules.apply_splits import SplitRound, carry_out, histories_after_splits
+from evenkeel.plan_splits.rules.bundle_splitter_task import bandwidth_limit, decide_splits
+from evenkeel.rounds.sentences import sentence
+from evenkeel.settings import Settings
+from evenkeel.split_algorithms.split_option import BundleTopics
+
+FULL = "t/n/0x00000000_0xffffffff"
+BOUNDARIES = {"t/n": initial_boundaries(1)}
+
+
+def reports(bundle: str = FULL, topics: int = 1001) -> dict[str, BrokerReport]:
+    stats = {bundle: BundleStats(topics=topics)}
+    return {
+        "b1:8080": BrokerReport("b1:8080", stats=stats, bundles=frozenset(stats)),
+        "b2:8080": BrokerReport("b2:8080"),
+    }
+
+
+def split(
+    brokers: dict[str, BrokerReport],
+    boundaries: dict[str, tuple[int, ...]] | None = None,
+    *,
+    hashes: dict[str, list[int]] | None = None,
+    policies: Policies = Policies(),  # noqa: B008 (frozen)
+    **values: Any,
+) -> SplitRound:
+    settings = Settings().with_values(values)
+    plan = decide_splits(brokers, {}, {"t/n": 1}, settings)
+    gates = unload_gates(LoadData(brokers), policies, settings)
+    topics = {bundle: BundleTopics(found) for bundle, found in (hashes or {}).items()}
+    return carry_out(plan, BOUNDARIES if boundaries is None else boundaries, topics, gates, settings)
+
+
+def refusals(done: SplitRound) -> list[str]:
+    assert done.splits == ()
+    return [row.rule for row in done.considered if row.outcome == "refused"]
+
+
+def test_a_bundle_with_too_many_topics_is_cut_in_the_middle() -> None:
+    (found,) = split(reports()).splits
+    assert found.children == ("t/n/0x00000000_0x7fffffff", "t/n/0x7fffffff_0xffffffff")
+    assert found.cuts == (0x7FFFFFFF,)
+    assert found.unload
+    assert sentence(found.reason) == f"{FULL} is split: its 1,001 topics are over the limit of 1,000."
+
+
+def test_exactly_the_limit_is_not_split() -> None:
+    (row,) = split(reports(topics=1000)).considered
+    assert (row.outcome, row.rule, row.margin) == ("kept", "below_limits", 0)
+
+
+def test_a_bundle_that_is_gone_is_refused_and_keeps_its_history() -> None:
+    boundaries = {"t/n": initial_boundaries(2)}
+    assert refusals(split(reports(), boundaries)) == ["bundle_gone"]
+    plan = decide_splits(reports(), {}, {"t/n": 1}, Settings())
+    histories = {FULL: first_history()}
+    assert histories_after_splits(histories, plan, boundaries) == histories
+    assert histories_after_splits(histories, plan, BOUNDARIES) == {}
+
+
+def test_a_bundle_of_width_1_is_refused() -> None:
+    narrow = "t/n/0x00000000_0x00000001"
+    assert refusals(split(reports(narrow), {"t/n": (0, 1, 0xFFFFFFFF)})) == ["too_narrow"]
+
+
+def test_topic_count_cuts_by_the_hashes_of_all_topics() -> None:
+    by_topics = {"defaultNamespaceBundleSplitAlgorithm": "topic_count_equally_divide"}
+    (found,) = split(reports(), hashes={FULL: [10, 20, 40, 50]}, **by_topics).splits
+    assert found.cuts == (30,)
+    assert refusals(split(reports(), hashes={FULL: [10]}, **by_topics)) == ["nothing_to_cut"]
+    assert refusals(split(reports(), hashes={FULL: [0, 0, 7]}, **by_topics)) == ["cut_outside_bundle"]
+
+
+def test_a_default_algorithm_that_lacks_what_it_cuts_by_is_refused_by_its_own_reason() -> None:
+    for algorithm, rule in (
+        ("specified_positions_divide", "no_positions"),
+        ("flow_or_qps_equally_divide", "too_few_busy_topics"),
+    ):
+        done = split(reports(), hashes={FULL: [10, 20]}, defaultNamespaceBundleSplitAlgorithm=algorithm)
+        assert refusals(done) == [rule]
+        assert all(sentence(row).endswith(".") for row in done.considered)
+
+
+def test_children_stay_where_switched_off_or_no_other_broker_is_allowed() -> None:
+    (found,) = split(reports(), loadBalancerAutoUnloadSplitBundlesEnabled=False).splits
+    assert not found.unload
+    policies = Policies(isolation={"p": IsolationPolicy(("t/n",), ("b1",))})
+    (found,) = split(reports(), policies=policies).splits
+    assert not found.unload
+
+
+def test_evenkeels_own_switch_stops_splitting_and_the_brokers_one_does_not() -> None:
+    done = split(reports(), evenkeelSplitEnabled=False)
+    assert [row.rule for row in done.considered] == ["switched_off"]
+    assert len(split(reports(), loadBalancerAutoBundleSplitEnabled=False).splits) == 1
+
+
+def test_a_bundle_in_two_reports_is_split_once() -> None:
+    brokers = reports()
+    twice = {name: BrokerReport(name, stats=brokers["b1:8080"].stats) for name in brokers}
+    done = split(twice)
+    assert [(s.bundle, s.broker) for s in done.splits] == [(FULL, "b2:8080")]
+    assert [row.rule for row in done.considered] == ["reported_by_two_brokers", "topics_over_limit"]
+
+
+def test_the_bandwidth_limit_overflows_as_in_pulsar() -> None:
+    limits = {
+        mib: bandwidth_limit(Settings().with_values({"loadBalancerNamespaceBundleMaxBandwidthMbytes": mib}))
+        for mib in (100, 2047, 2048, 4096)
+    }
+    assert limits == {100: 104_857_600, 2047: 2_146_435_072, 2048: -2_147_483_648, 4096: 0}

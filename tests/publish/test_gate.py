@@ -1,0 +1,62 @@
+"""Whether a plan may be carried out: each reason against it, in words."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from evenkeel.publish.gate import Circumstances, is_approved, why_withheld
+
+AT = datetime(2026, 11, 21, 8, 0, tzinfo=UTC)
+
+
+def around(**more: Any) -> Circumstances:
+    given: dict[str, Any] = {
+        "cycle_at": AT, "plan_id": "p" * 64, "kind": "live", "mode": "auto", "now": AT + timedelta(seconds=30),
+        "newest_at": AT, "max_age": timedelta(minutes=20), "ahead": timedelta(minutes=5),
+    }  # fmt: skip
+    return Circumstances(**(given | more))
+
+
+def answer(word: str, minutes: int = 1, plan: str = "p" * 64, note: str | None = None) -> dict[str, Any]:
+    return {"plan_id": plan, "answer": word, "by": "jo", "at": AT + timedelta(minutes=minutes), "note": note}
+
+
+def test_the_newest_young_live_cycle_may_be_carried_out() -> None:
+    assert why_withheld(around()) is None
+    assert why_withheld(around(kind="rerun", newest_at=None)) is None
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"kind": "backfill"}, "a backfill decides anew what was"),
+        ({"newest_at": AT + timedelta(minutes=5)}, "a newer cycle is on record (2026-11-21T08:05:00+00:00)"),
+        ({"now": AT + timedelta(minutes=21)}, "the cycle is 21 min old, and its figures count for 20 min"),
+        ({"now": AT - timedelta(minutes=10)}, "lies 10 min ahead of this machine's clock"),
+        ({"sent_plans": frozenset({"q" * 64})}, "commands of another plan of this cycle went out (qqqqqqqqqqqq)"),
+        ({"paused": "lab is paused by jo"}, "lab is paused by jo"),
+        ({"unreachable": "no admin URL is configured"}, "no admin URL is configured"),
+        ({"mode": "approve", "answers": (answer("rejected", note="too much"),)}, "jo rejected the plan at"),
+    ],
+)
+def test_what_speaks_against_it_is_said(change: dict[str, Any], words: str) -> None:
+    reason = why_withheld(around(**change))
+    assert reason is not None
+    assert words in reason
+
+
+def test_its_own_plan_may_go_on_where_a_try_was_killed() -> None:
+    assert why_withheld(around(sent_plans=frozenset({"p" * 64}))) is None
+
+
+def test_an_approval_holds_for_its_very_plan_and_the_last_answer_counts() -> None:
+    waiting = {"mode": "approve"}
+    assert is_approved(around())
+    assert not is_approved(around(**waiting))
+    assert not is_approved(around(**waiting, answers=(answer("approved", plan="q" * 64),)))
+    assert is_approved(around(**waiting, answers=(answer("rejected", 1), answer("approved", 2))))
+    assert not is_approved(around(**waiting, answers=(answer("approved", 1), answer("rejected", 2))))
+    assert not is_approved(around(**waiting, answers=(answer("approved", 2), answer("rejected", 2))))

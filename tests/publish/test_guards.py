@@ -1,0 +1,323 @@
+"""Each guard on a plain example, with the sentence that an operator reads."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from evenkeel.publish.guards.bundle_guards import gain_points
+from evenkeel.publish.guards.objection import Objection, Verdict
+from evenkeel.publish.guards.sentences import CAUSES, EXCEPTIONS, duration, sentence
+from evenkeel.publish.guards.situation import Broker, Command, Move, Pause, Situation, Unsettled
+from evenkeel.settings import registry
+from tests.publish.situations import (
+    B1,
+    B2,
+    B3,
+    BROKERS,
+    NOW,
+    ago,
+    bundle,
+    guarded,
+    moved,
+    rules,
+    situation,
+    split,
+    unload,
+    words,
+)
+
+SOON = ago(seconds=-90)
+THREE_MOVES = [moved(1, B3, hours=n) for n in (1, 2, 3)]
+WIDE = Command("split", "acme/web/0x00000000_0x40000000", B1, cuts=1)
+
+
+def silent(*names: str) -> dict[str, Broker]:
+    return {**BROKERS, **dict.fromkeys(names, Broker())}
+
+
+def test_a_plan_that_nothing_speaks_against_goes_as_it_is_and_leaves_no_row() -> None:
+    found = guarded(situation(split(0), unload(1), unload(2, destination=B3)))
+    assert (found.allowed, found.verdicts) == ((0, 1, 2), ())
+
+
+HELD: list[tuple[str, Situation, dict[str, Any], str]] = [
+    ("unloads_per_cycle", situation(unload(0), unload(1)), {"evenkeelMaxUnloadsPerCycle": 1},
+     "would be unloaded from b1:8080 to b2:8080 and is held back: 1 unload in one cycle is the most, and it is used "
+     "up."),
+    ("unloads_per_cycle", situation(unload(1)), {"evenkeelMaxUnloadsPerCycle": 0},
+     "no unload in one cycle is allowed."),
+    ("unloads_from_broker", situation(unload(0), unload(2, destination=B3), unload(1, destination=B3)),
+     {"evenkeelMaxUnloadsFromBroker": 2},
+     "2 unloads from b1:8080 in one cycle are the most, and they are used up."),
+    ("unloads_to_broker", situation(unload(0), unload(1, source=B3)), {"evenkeelMaxUnloadsToBroker": 1},
+     "1 unload to b2:8080 in one cycle is the most, and it is used up."),
+    ("moved_traffic", situation(unload(0, traffic=60.0), unload(1, traffic=50.0)), {},
+     "with its 5.0 % of the cluster's traffic this cycle would move 11.0 %, and 9.0 % are the most."),
+    ("moved_traffic", situation(unload(1, traffic=0.0)), {"evenkeelMaxMovedTrafficPercent": 0.0},
+     "no traffic may be moved."),
+    ("bundle_too_heavy", situation(unload(1, traffic=251.0)), {},
+     "it has 25.1 % of the cluster's traffic, and a bundle with over 25.0 % is not moved; split it first."),
+    ("bundle_too_heavy", situation(unload(1, traffic=0.0)), {"evenkeelMaxBundleTrafficPercent": 0.0},
+     "no bundle may be moved."),
+    ("splits_per_cycle", situation(split(0), split(2), split(1)), {},
+     "would be split on b1:8080 and is held back: 2 splits in one cycle are the most, and they are used up."),
+    ("bundle_maximum", situation(split(1, cuts=3)), {"loadBalancerNamespaceMaximumBundles": 18},
+     "acme/web would have 19 bundles, and 18 are the most it may have."),
+    ("frozen_namespace", situation(unload(1)), {"evenkeelFrozenNamespaces": frozenset(["acme/web"])},
+     "the namespace acme/web is frozen."),
+    ("frozen_bundle", situation(unload(1)), {"evenkeelFrozenBundles": frozenset(["acme/web/0x00000000_0x20000000"])},
+     "the bundle acme/web/0x00000000_0x20000000 is frozen."),
+    ("frozen_broker", situation(split(1)), {"evenkeelFrozenBrokers": frozenset([B1])}, "the broker b1:8080 is frozen."),
+    ("frozen_broker", situation(unload(1)), {"evenkeelFrozenBrokers": frozenset([B2])},
+     "the broker b2:8080 is frozen."),
+    ("one_command_per_bundle", situation(split(1), unload(1)), {},
+     "the plan has a command for it already, to split it."),
+    ("parent_not_split", situation(WIDE, unload(1)), {"evenkeelMaxSplitsPerCycle": 0},
+     "it is part of acme/web/0x00000000_0x40000000, whose split is not asked before it."),
+    ("unsettled_bundle", situation(unload(1), unsettled=[Unsettled(bundle(1), SOON, "unloaded 30 s ago")]), {},
+     f"the figures of {bundle(1)} are not to be trusted for another 90 seconds (unloaded 30 s ago)."),
+    ("unsettled_bundle", situation(split(1), unsettled=[Unsettled("acme/web/0x00000000_0x40000000", None)]), {},
+     "the figures of acme/web/0x00000000_0x40000000 are not to be trusted, nobody knows how long."),
+    ("unsettled_broker", situation(unload(1), unsettled=[Unsettled(B1, SOON, "It gave bundles away.")]), {},
+     "the figures of b1:8080 are not to be trusted for another 90 seconds (It gave bundles away)."),
+    ("unsettled_broker", situation(unload(1), unsettled=[Unsettled(B2, SOON)]), {}, "of b2:8080 are not to be trusted"),
+    ("owner_unclear", situation(unload(1), unclear=[bundle(1)]), {"evenkeelMaxUnclearOwnershipPercent": 100.0},
+     "it has two owners, or an unknown one."),
+    ("no_report", situation(unload(1), brokers=silent(B2)), {"evenkeelMinReportedBrokersPercent": 0.0},
+     "b2:8080 has told nothing of its load."),
+    ("no_report", situation(split(1), brokers=silent(B1)), {"evenkeelMinReportedBrokersPercent": 0.0},
+     "b1:8080 has told nothing of its load."),
+    ("no_report", situation(unload(1, destination="gone:8080")), {}, "gone:8080 has told nothing of its load."),
+    ("report_too_old", situation(unload(1), brokers={**BROKERS, B1: replace(BROKERS[B1], report_age=1500.0)}),
+     {"evenkeelMinReportedBrokersPercent": 0.0},
+     "the report of b1:8080 is 25 minutes old and may be 20 minutes old."),
+    ("traffic_unknown", situation(unload(1, traffic=None)), {},
+     "its traffic is not known, so no budget can be held against it."),
+    ("returns", situation(unload(1, traffic=30.0), moves=[moved(1, B2, minutes=12)]), {},
+     "would be unloaded from b1:8080 to b2:8080 and is held back: it left b2:8080 12 minutes ago; moving it back needs "
+     "a gain of 10 points, this is 3."),
+    ("moved_often", situation(unload(1), moves=THREE_MOVES), {},
+     "it moved 3 times in 24 hours, and 3 are free; moving it again needs a gain of 10 points, this is 1."),
+    ("moved_often", situation(unload(1), moves=THREE_MOVES, brokers={**BROKERS, B1: Broker(True, 1.0, None, 600.0)}),
+     {}, "needs a gain of 10 points, and this one's is not known."),
+    ("paused", situation(unload(1), pauses=[Pause("the storage is full", "anna")]), {},
+     "and is held back: it is paused by anna (the storage is full)."),
+    ("paused", situation(unload(1), pauses=[Pause()]), {}, "and is held back: it is paused."),
+    ("outside_maintenance_windows", situation(unload(1)),
+     {"evenkeelMaintenanceWindows": ("22:00-04:30", "13:00-14:00")},
+     "it is 12:00 UTC, and commands are asked at 22:00-04:30, 13:00-14:00 only."),
+    ("too_few_reports", situation(unload(1), brokers=silent(B3)), {},
+     "2 of 3 listed brokers have a report that is not too old, 66.7 %, and it takes 90.0 %."),
+    ("too_few_reports", situation(unload(1), brokers={}), {},
+     "0 of 0 listed brokers have a report that is not too old, 0.0 %"),
+    ("too_many_silent_brokers", situation(unload(1), brokers=silent(B3)),
+     {"evenkeelMinReportedBrokersPercent": 0.0, "evenkeelMaxSilentBrokers": 0},
+     "1 of 3 listed brokers is silent, and 0 may be."),
+    ("ownership_unclear", situation(unload(1), unclear=[bundle(5)]), {},
+     "1 of 16 bundles has two owners or an unknown one, 6.2 %, and 5.0 % may have."),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("rule", "found", "settings", "said"), HELD, ids=[f"{n}-{row[0]}" for n, row in enumerate(HELD)]
+)
+def test_what_is_held_back_says_why(rule: str, found: Situation, settings: dict[str, Any], said: str) -> None:
+    made = guarded(found, **settings)
+    position = len(found.commands)
+    (verdict,) = [one for one in made.verdicts if one.position == position]
+    assert (verdict.outcome, verdict.objection.rule) == ("held", rule)
+    assert position - 1 not in made.allowed
+    text = words(found, position, **settings)
+    assert text.startswith(found.commands[-1].bundle)
+    assert said in text
+
+
+def test_every_rule_has_an_example_here_and_every_setting_that_a_row_names_exists() -> None:
+    assert {row[0] for row in HELD} == set(CAUSES)
+    assert set(EXCEPTIONS) < set(CAUSES)
+    named = {v.objection.setting for _, found, settings, _ in HELD for v in guarded(found, **settings).verdicts}
+    assert {one for one in named if one is not None} <= set(registry())
+
+
+def test_a_reason_not_to_act_at_all_holds_every_command_and_is_a_row_of_its_own() -> None:
+    found = situation(split(0), unload(1), pauses=[Pause("", "anna")], brokers=silent(B3))
+    made = guarded(found)
+    assert made.allowed == ()
+    assert [(v.position, v.objection.rule) for v in made.verdicts] == [
+        (0, "paused"), (0, "too_few_reports"), (1, "paused"), (2, "paused"),
+    ]  # fmt: skip
+    assert words(found, 0) == "Nothing is asked of lab: it is paused by anna."
+    assert guarded(replace(found, commands=())).verdicts == ()
+
+
+def test_without_guards_every_command_is_asked_whatever_speaks_against_it() -> None:
+    found = situation(unload(1), unload(1), pauses=[Pause()], brokers={}, unclear=[bundle(1)])
+    assert guarded(found, evenkeelGuardsEnabled=False).allowed == (0, 1)
+
+
+def test_what_does_not_fit_into_the_budget_leaves_room_for_what_comes_after_it() -> None:
+    found = situation(unload(0, traffic=60.0), unload(1, traffic=50.0), unload(2, traffic=30.0))
+    assert guarded(found).allowed == (0, 2)
+
+
+def test_a_bundle_above_the_budget_goes_alone_as_the_first_one_and_the_row_says_so() -> None:
+    heavy, light = unload(1, traffic=200.0), unload(2, traffic=0.0)
+    found = situation(heavy, light)
+    assert guarded(found).allowed == (0,)
+    assert rules(found) == [(1, "allowed", "moved_traffic"), (2, "held", "moved_traffic")]
+    assert words(found) == (
+        f"{bundle(1)} would be unloaded from b1:8080 to b2:8080 and is let through: its 20.0 % of the cluster's "
+        "traffic are more than the 9.0 % of one cycle, and as the first one it may go alone."
+    )
+    assert guarded(situation(unload(0, traffic=1.0), heavy)).allowed == (0,)
+
+
+def test_where_there_is_no_traffic_nothing_is_a_share_of_it() -> None:
+    idle = situation(unload(1, traffic=0.0), unload(2, traffic=0.0), traffic=0.0)
+    assert guarded(idle).allowed == (0, 1)
+
+
+def test_a_split_uses_up_no_traffic_and_an_unload_no_split() -> None:
+    found = situation(split(0, traffic=900.0), unload(1, traffic=90.0))
+    assert guarded(found, evenkeelMaxSplitsPerCycle=1, evenkeelMaxUnloadsPerCycle=1).allowed == (0, 1)
+
+
+def test_splits_before_it_count_towards_the_maximum_of_bundles() -> None:
+    found = situation(split(0, cuts=2), split(1))
+    assert guarded(found, loadBalancerNamespaceMaximumBundles=18).allowed == (0,)
+    assert guarded(found, loadBalancerNamespaceMaximumBundles=19).allowed == (0, 1)
+
+
+def test_a_wish_comes_first_in_the_budgets_and_may_bounce_and_pass_the_maximum_of_bundles() -> None:
+    asked = unload(1, wished=True)
+    assert guarded(situation(unload(0), asked), evenkeelMaxUnloadsPerCycle=1).allowed == (1,)
+    assert guarded(situation(asked, moves=[moved(1, B2, minutes=1), *THREE_MOVES])).allowed == (0,)
+    full = {"loadBalancerNamespaceMaximumBundles": 16}
+    assert guarded(situation(split(0, wished=True)), **full).allowed == (0,)
+    assert guarded(situation(asked), evenkeelFrozenBrokers=frozenset([B2])).allowed == ()
+
+
+def test_what_is_frozen_uses_up_no_budget_and_what_is_not_known_does() -> None:
+    found = situation(unload(0), unload(1))
+    one = {"evenkeelMaxUnloadsPerCycle": 1}
+    assert guarded(found, evenkeelFrozenBundles=frozenset([bundle(0)]), **one).allowed == (1,)
+    doubtful = replace(found, unsettled=[Unsettled(bundle(0), SOON)])
+    assert rules(doubtful, **one) == [(1, "held", "unsettled_bundle"), (2, "held", "unloads_per_cycle")]
+    unclear = replace(found, unclear=[bundle(0)])
+    assert guarded(unclear, evenkeelMaxUnclearOwnershipPercent=100.0, **one).allowed == ()
+    orphan = situation(WIDE, unload(0), unload(9))
+    assert guarded(orphan, evenkeelMaxSplitsPerCycle=0, **one).allowed == ()
+    bouncing = replace(found, moves=[moved(0, B2, minutes=1)])
+    assert rules(bouncing, **one) == [(1, "held", "returns")]
+    unknown = replace(bouncing, brokers={**BROKERS, B1: replace(BROKERS[B1], usage=None)})
+    assert rules(unknown, **one) == [(1, "held", "returns"), (2, "held", "unloads_per_cycle")]
+
+
+def test_a_move_back_is_let_through_for_its_gain_and_the_row_says_so() -> None:
+    heavy = situation(unload(1, traffic=150.0), moves=[moved(1, B2, seconds=40)])
+    assert guarded(heavy).allowed == (0,)
+    assert rules(heavy) == [(1, "allowed", "returns")]
+    assert words(heavy).endswith(
+        "is let through: it left b2:8080 40 seconds ago; moving it back needs a gain of 10 points, this is 15."
+    )
+
+
+@pytest.mark.parametrize(
+    ("moves", "settings", "rule"),
+    [
+        ([moved(1, B2, minutes=30)], {}, None),
+        ([moved(1, B2, minutes=29, seconds=59)], {}, "returns"),
+        ([moved(1, B2, minutes=29)], {"evenkeelBounceWindowMinutes": 0}, None),
+        ([moved(1, B3, minutes=1)], {}, None),
+        ([moved(2, B2, minutes=1)], {}, None),
+        ([Move(bundle(1), None, ago(minutes=1))], {}, None),
+        (THREE_MOVES[:2], {}, None),
+        ([*THREE_MOVES[:2], moved(1, B3, hours=25)], {}, None),
+        (THREE_MOVES, {"evenkeelFreeMovesPerBundlePerDay": -1}, None),
+        ([], {"evenkeelFreeMovesPerBundlePerDay": 0}, "moved_often"),
+        (THREE_MOVES, {"evenkeelBounceGainPoints": 0.0}, None),
+    ],
+)
+def test_only_recent_moves_of_the_very_bundle_make_a_bounce(moves: list[Move], settings: Any, rule: str | None) -> None:
+    found = [
+        v.objection.rule for v in guarded(situation(unload(1), moves=moves), **settings).verdicts if v.outcome == "held"
+    ]
+    assert found == ([] if rule is None else [rule])
+
+
+def test_a_bounce_needs_a_known_destination() -> None:
+    found = situation(unload(1, destination=None), moves=[Move(bundle(1), None, ago(minutes=1))])
+    assert guarded(found).allowed == (0,)
+
+
+def test_the_gain_is_how_far_the_busier_of_the_two_brokers_falls() -> None:
+    assert gain_points(unload(1, traffic=150.0), situation()) == pytest.approx(15.0)
+    assert gain_points(unload(1, traffic=400.0), situation()) == pytest.approx(-10.0)
+    assert gain_points(unload(1, source=B3, destination=B1), situation()) == pytest.approx(-1.0)
+    idle = situation(brokers={**BROKERS, B1: Broker(True, 1.0, 0.2, 0.0)})
+    assert gain_points(unload(1), idle) == 0.0
+    assert gain_points(unload(1, destination="gone:1"), situation()) is None
+    assert gain_points(unload(1, traffic=None), situation()) is None
+
+
+def test_what_has_settled_holds_nothing_back_and_the_longest_wait_counts() -> None:
+    over = [Unsettled(bundle(1), NOW), Unsettled(B1, ago(seconds=1)), Unsettled("no bundle", None)]
+    assert guarded(situation(unload(1), unsettled=over)).allowed == (0,)
+    twice = [Unsettled(B1, SOON, "short"), Unsettled(B1, ago(seconds=-300), "long")]
+    assert words(situation(unload(1), unsettled=twice)).endswith("for another 5 minutes (long).")
+
+
+def test_a_split_asks_nothing_of_its_brokers_figures() -> None:
+    assert guarded(situation(split(1), unsettled=[Unsettled(B1, SOON)])).allowed == (0,)
+    assert guarded(situation(split(1, source=None))).allowed == (0,)
+    assert words(situation(split(1, source=None), pauses=[Pause()])).startswith(
+        f"{bundle(1)} would be split and is held"
+    )
+
+
+def test_bundles_on_their_way_do_not_make_ownership_unclear() -> None:
+    found = situation(unload(1), unclear=[bundle(5)], unsettled=[Unsettled(bundle(5), SOON)])
+    assert guarded(found).allowed == (0,)
+
+
+def test_a_window_may_pass_midnight_and_its_end_is_outside() -> None:
+    def allowed(hour: int, minute: int, *windows: str) -> bool:
+        found = replace(situation(unload(1)), at=NOW.replace(hour=hour, minute=minute))
+        return bool(guarded(found, evenkeelMaintenanceWindows=windows).allowed)
+
+    assert [allowed(h, m, "22:00-04:30") for h, m in ((21, 59), (22, 0), (0, 0), (4, 29), (4, 30))] == [
+        False, True, True, True, False,
+    ]  # fmt: skip
+    assert allowed(12, 0, "01:00-02:00", "12:00-12:01")
+    assert not allowed(12, 0, "noon")
+
+
+def test_children_go_after_the_split_of_their_parent() -> None:
+    child = Command("unload", "acme/web/0x00000000_0x10000000", B1, B2)
+    assert guarded(situation(WIDE, child)).allowed == (0, 1)
+    assert rules(situation(child, WIDE)) == [(1, "held", "parent_not_split")]
+
+
+def test_the_same_command_twice_goes_once() -> None:
+    once = unload(1)
+    assert guarded(situation(once, once)).allowed == (0,)
+
+
+def test_a_row_of_another_version_still_has_a_sentence() -> None:
+    known = Verdict("held", Objection("full_moon", measured=2.0, threshold=1.0, unit="count"), unload(1), 1)
+    assert sentence(known, "lab").endswith("the rule full moon says so (measured 2 count, limit 1 count).")
+    assert sentence(Verdict("allowed", Objection("full_moon")), "lab") == (
+        "Nothing is asked of lab: the rule full moon says so."
+    )
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(1.0, "1 second"), (119.0, "119 seconds"), (120.0, "2 minutes"), (7200.0, "2 hours"), (9000.0, "2.5 hours"),
+     (None, "an unknown time")],
+)  # fmt: skip
+def test_a_duration_is_written_in_the_unit_that_suits_it(seconds: float | None, text: str) -> None:
+    assert duration(seconds) == text

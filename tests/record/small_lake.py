@@ -1,0 +1,135 @@
+"""Small lakes for tests of reports and pages: rows by the declared schemas, written without a JVM."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from deltalake import write_deltalake
+
+from evenkeel.lake.schema import Table
+from evenkeel.lake.schemas import TABLES
+
+Row = dict[str, Any]
+
+_SCALARS = {
+    "string": pa.string(),
+    "double": pa.float64(),
+    "bigint": pa.int64(),
+    "int": pa.int32(),
+    "boolean": pa.bool_(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us", tz="UTC"),
+}
+_EMPTY = {"string": "", "double": 0.0, "bigint": 0, "int": 0, "boolean": False}
+
+
+def arrow_type(text: str) -> pa.DataType:
+    """The Arrow type of a declared SQL type, nested ones included."""
+    if text in _SCALARS:
+        return _SCALARS[text]
+    outer, inner = re.fullmatch(r"(array|map|struct)<(.*)>", text).groups()
+    parts = _top_level(inner)
+    if outer == "array":
+        return pa.list_(arrow_type(inner))
+    if outer == "map":
+        return pa.map_(arrow_type(parts[0]), arrow_type(parts[1]))
+    return pa.struct([(name, arrow_type(kind)) for name, kind in (part.split(":", 1) for part in parts)])
+
+
+def _top_level(text: str) -> list[str]:
+    parts, depth = [""], 0
+    for sign in text:
+        depth += {"<": 1, ">": -1}.get(sign, 0)
+        if sign == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += sign
+    return parts
+
+
+def arrow_schema(table: Table) -> pa.Schema:
+    return pa.schema([pa.field(c.name, arrow_type(c.type), c.nullable) for c in table.columns])
+
+
+def completed(table: Table, row: Mapping[str, Any]) -> Row:
+    """The row with NULL, or an empty value where NULL is not allowed, in every column that it leaves out."""
+    unknown = set(row) - set(table.column_names())
+    if unknown:
+        raise KeyError(f"{table.name} has no column {sorted(unknown)}")
+    return {c.name: row[c.name] if c.name in row else (None if c.nullable else _empty(c.type)) for c in table.columns}
+
+
+def _empty(kind: str) -> Any:
+    if kind.startswith("map"):
+        return {}
+    return [] if kind.startswith("array") else _EMPTY[kind]
+
+
+class SmallLake:
+    """Writes attempts as the pipeline does: rows under a write id first, the manifest last."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self._sequence: dict[str, int] = {}
+        self._writes = 0
+        self._held: list[Row] | None = None
+
+    def append(self, name: str, rows: Iterable[Row]) -> None:
+        table = TABLES[name]
+        body = pa.Table.from_pylist([completed(table, row) for row in rows], schema=arrow_schema(table))
+        write_deltalake(str(self.root / name), body, mode="append", partition_by=list(table.partition))
+
+    def add(self, cluster: str, at: datetime, tables: Mapping[str, list[Row]], **manifest: Any) -> str:
+        """One attempt: its rows, then its manifest rows. `manifest` are columns of `cycles`; returns the attempt_id."""
+        writes = [self._write(cluster, at, name, rows) for name, rows in tables.items() if rows]
+        number = manifest.pop("attempt", 1)
+        attempt_id = manifest.pop("attempt_id", hashlib.sha256(f"{cluster}{at}{number}".encode()).hexdigest()[:32])
+        status, reason = manifest.pop("status", "closed"), manifest.pop("reason", None)
+        stamp = {"cluster": cluster, "cycle_at": at, "cycle_date": at.date(), "write_id": attempt_id}
+        common = {
+            **stamp, "attempt": number, "attempt_id": attempt_id, "kind": "live", "mode": "dry_run",
+            "writes": writes, "reads": [], "dag_id": "rebalance", "run_id": f"manual__{at.isoformat()}",
+            "code_version": "0.1.0", "code_digest": "c0de" * 16, "recorded_at": at + timedelta(seconds=9),
+            "source": "recording:/recordings/lab", "snapshot": "/recordings/lab/0000.json.gz",
+            "predecessor_status": "used", "predecessor_cycle_at": at - timedelta(minutes=1), **manifest,
+        }  # fmt: skip
+        if status in ("skipped", "failed"):
+            self._manifest({**common, "row_kind": "planned", "status": status, "reason": reason})
+        else:
+            self._manifest({**common, "row_kind": "planned", "status": "planned", "reason": None})
+            self._manifest({**common, "row_kind": "closed", "status": status, "reason": reason})
+        return attempt_id
+
+    def _write(self, cluster: str, at: datetime, name: str, rows: list[Row]) -> Row:
+        self._writes += 1
+        write_id = f"{self._writes:032x}"
+        stamp = {"cluster": cluster, "cycle_at": at, "cycle_date": at.date(), "write_id": write_id}
+        self.append(name, [{**row, **stamp} for row in rows])
+        return {"table": name, "write_id": write_id, "version": 1, "rows": len(rows), "digest": f"{write_id}-digest"}
+
+    def _manifest(self, row: Row) -> None:
+        sequence = self._sequence[row["cluster"]] = self._sequence.get(row["cluster"], 0) + 1
+        line = {**row, "sequence": sequence, "manifest_digest": f"{sequence:064x}"}
+        if self._held is None:
+            self.append("cycles", [line])
+        else:
+            self._held.append(line)
+
+    @contextmanager
+    def one_commit(self) -> Iterator[None]:
+        """All manifests written inside go into one commit: a long history would take long otherwise."""
+        self._held = []
+        yield
+        held, self._held = self._held, None
+        self.append("cycles", held)
+
+
+def moment(text: str) -> datetime:
+    return datetime.fromisoformat(text).replace(tzinfo=UTC)

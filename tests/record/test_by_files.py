@@ -1,0 +1,170 @@
+"""Which writes their files prove: a small table, without Spark, and everything that may be done to its files."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from evenkeel.handover import Write
+from evenkeel.lake.delta_log import committed_files, hashed
+from evenkeel.lake.manifest import file_rows, write_rows
+from evenkeel.lake.schemas import TABLES
+from evenkeel.lake.small_appends import arrow_schema
+from evenkeel.lake.store import Lake
+from evenkeel.record.read import Attempt
+from evenkeel.record.verify.by_files import Files, key_of
+
+TABLE = "broker_load"
+AT = datetime(2026, 11, 21, 9, tzinfo=UTC)
+DAY = AT.date()
+# A name that paths escape.
+CLUSTER = "lab 1%/x"
+
+
+class SmallTable:
+    """Writes of a cluster, each with as many rows as it is told, and what manifests say of them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.lake = Lake(str(folder))
+        self.path = Path(self.lake.path(TABLE))
+        self.attempts: list[Attempt] = []
+
+    def write(self, write_id: str, rows: int = 2, *, listed: bool = True, version: int = 3) -> Write:
+        if rows or not self.attempts:
+            self.add(write_id, rows)
+        newest = DeltaTable(str(self.path)).version()
+        files = (committed_files(str(self.path), newest) or {}).get(CLUSTER, ()) if rows and version >= 3 else ()
+        made = Write(TABLE, write_id, newest, rows, "digest", CLUSTER, files)
+        if listed:
+            planned = {"cluster": CLUSTER, "cycle_at": AT, "attempt_id": write_id, "schema_version": version}
+            planned |= {"writes": write_rows([made]), "files": file_rows([made]) if version >= 3 else None}
+            self.attempts.append(Attempt(planned))
+        return made
+
+    def add(self, write_id: str, rows: int, cluster: str = CLUSTER) -> None:
+        columns = {"cluster": cluster, "cycle_date": DAY, "write_id": write_id}
+        given = [{**columns, "broker": f"b{number}"} for number in range(rows)]
+        schema = pa.schema([("cluster", pa.string()), ("cycle_date", pa.date32())])
+        schema = schema.append(pa.field("write_id", pa.string())).append(pa.field("broker", pa.string()))
+        table = pa.Table.from_pylist(given, schema=schema)
+        write_deltalake(str(self.path), table, mode="append", partition_by=["cluster", "cycle_date"])
+
+    def vouch(self) -> None:
+        """As upkeep does for the files that lie there now and that no manifest lists."""
+        paths = [Path(uri).relative_to(self.path).as_posix() for uri in DeltaTable(str(self.path)).file_uris()]
+        files = [hashed(str(self.path), path) for path in paths]
+        row: dict[str, Any] = {column.name: "x" for column in TABLES["proofs"].columns}
+        row |= {"cluster": CLUSTER, "cycle_date": DAY, "table_name": TABLE, "version": 0, "writes": 1, "rows": 1}
+        row |= {"proven_at": AT, "files": [{"path": f.path, "size": f.size, "digest": f.digest} for f in files]}
+        plain = [column for column in TABLES["proofs"].columns if column.name not in ("files", "cycle_date")]
+        struct = pa.struct([("path", pa.string()), ("size", pa.int64()), ("digest", pa.string())])
+        schema = arrow_schema(plain).append(pa.field("files", pa.list_(struct)))
+        schema = schema.append(pa.field("cycle_date", pa.date32()))
+        write_deltalake(self.lake.path("proofs"), pa.Table.from_pylist([row], schema=schema), mode="append")
+
+    def proven(self, *writes: Write) -> dict[str, int]:
+        """Write id -> number of its own files that can be read."""
+        found = Files(self.lake, self.attempts).proven(writes)
+        return {write.write_id: len(found[key_of(write)]) for write in writes if key_of(write) in found}
+
+    def file(self, write: Write) -> Path:
+        (own,) = write.files
+        return self.path / own.path
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> SmallTable:
+    return SmallTable(tmp_path)
+
+
+def test_a_write_is_proven_by_the_files_that_its_manifest_lists(table: SmallTable) -> None:
+    one, two = table.write("one"), table.write("two", 3)
+    found = Files(table.lake, table.attempts).proven([one, two])
+    assert {key: len(files) for key, files in found.items()} == {key_of(one): 1, key_of(two): 1}
+    assert all(Path(file).is_file() for files in found.values() for file in files)
+
+
+def test_a_file_that_changed_or_is_gone_proves_nothing(table: SmallTable) -> None:
+    one, two, three = table.write("one"), table.write("two"), table.write("three")
+    raw = bytearray(table.file(one).read_bytes())
+    raw[20] ^= 1
+    table.file(one).write_bytes(raw)
+    table.file(two).unlink()
+    assert table.proven(three) == {"three": 1}
+    assert table.proven(one, two) == {}
+
+
+def test_a_manifest_that_says_otherwise_of_a_write_proves_nothing(table: SmallTable) -> None:
+    one = table.write("one")
+    assert table.proven(Write(TABLE, "one", one.version, 3, "digest", CLUSTER)) == {}
+    assert table.proven(Write(TABLE, "stranger", one.version, 2, "digest", CLUSTER)) == {}
+
+
+def test_files_that_nobody_lists_spoil_only_the_writes_that_they_hold_rows_of(table: SmallTable) -> None:
+    one, two = table.write("one"), table.write("two")
+    table.write("killed", listed=False)
+    assert table.proven(one, two) == {"one": 1, "two": 1}
+    table.add("two", 1)
+    assert table.proven(one, two) == {"one": 1}
+
+
+def test_a_write_without_rows_is_proven_where_nobody_added_any(table: SmallTable) -> None:
+    one, nothing = table.write("one"), table.write("nothing", 0)
+    assert table.proven(one, nothing) == {"one": 1, "nothing": 0}
+    table.add("nothing", 1)
+    assert table.proven(one, nothing) == {"one": 1}
+
+
+def test_a_file_that_the_log_gives_to_another_cluster_proves_nothing(table: SmallTable) -> None:
+    one = table.write("one")
+    commit = table.path / "_delta_log" / f"{one.version:020d}.json"
+    lines = [json.loads(line) for line in commit.read_text().splitlines()]
+    for line in lines:
+        if "add" in line:
+            line["add"]["partitionValues"]["cluster"] = "other"
+    commit.write_text("\n".join(map(json.dumps, lines)))
+    assert table.proven(one) == {}
+
+
+def test_upkeeps_word_stands_for_files_that_it_put_together(table: SmallTable) -> None:
+    one, two = table.write("one"), table.write("two", 3)
+    old = table.write("old", 1, version=2)
+    DeltaTable(str(table.path)).optimize.compact()
+    assert table.proven(one, two, old) == {}
+    table.vouch()
+    assert table.proven(one, two, old) == {"one": 1, "two": 1, "old": 0}
+    table.file(two).unlink()
+    assert table.proven(one, two) == {"one": 1, "two": 0}
+
+    (together,) = DeltaTable(str(table.path)).file_uris()
+    raw = bytearray(Path(together).read_bytes())
+    raw[-20] ^= 1
+    Path(together).write_bytes(raw)
+    assert table.proven(one, two, old) == {}
+
+
+def test_a_file_put_together_must_hold_all_rows_of_a_write_and_no_other_may(table: SmallTable) -> None:
+    one = table.write("one")
+    short = Write(TABLE, "short", one.version, 5, "digest", CLUSTER)
+    planned = {**table.attempts[0].planned, "attempt_id": "short", "writes": write_rows([short]), "files": None}
+    table.attempts.append(Attempt(planned))
+    table.add("short", 4)
+    DeltaTable(str(table.path)).optimize.compact()
+    table.vouch()
+    assert table.proven(one, short) == {"one": 1}
+    table.add("one", 1)
+    assert table.proven(one, short) == {}
+
+
+def test_files_of_an_earlier_version_of_the_lake_are_not_read_in_vain(
+    table: SmallTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old, nothing = table.write("old", version=2), table.write("nothing", 0, version=2)
+    monkeypatch.setattr("pyarrow.parquet.read_table", lambda *given, **more: pytest.fail("a file was read"))
+    assert table.proven(old, nothing) == {}

@@ -1,0 +1,164 @@
+"""A chain of manifests shows every row that was changed, added or removed."""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evenkeel.lake.manifest import CYCLES, body_digest
+from evenkeel.lake.schema import SCHEMA_VERSION
+from evenkeel.record.verify.chain import Anchor, Link, check_bodies, check_links, told
+
+BEGIN = datetime(2026, 11, 21, 8, tzinfo=UTC)
+WRITE = {"table": "bundle_load", "write_id": "w", "version": 3, "rows": 12, "digest": "d"}
+FILE = {"table": "bundle_load", "write_id": "w", "path": "cluster=lab/part-0.parquet", "size": 4711, "digest": "f"}
+
+
+def body(cycle: int, row_kind: str, version: int | None) -> dict[str, Any]:
+    """A manifest row without what the chain gives it, as a publisher of that schema version makes it."""
+    row: dict[str, Any] = {column.name: None for column in CYCLES.columns if column.since <= (version or 1)}
+    row |= {"cluster": "lab", "cycle_at": BEGIN + timedelta(minutes=cycle), "row_kind": row_kind, "mode": "dry_run"}
+    row |= {"attempt_id": f"a{cycle}", "kind": "live", "status": "planned", "plan_id": f"p{cycle}", "wishes": []}
+    row |= {"writes": [WRITE], "reads": [], "before_max_over_mean": 1.25, "recorded_at": BEGIN}
+    row |= {"files": [FILE]} if "files" in row else {}
+    return row | ({} if version is None else {"schema_version": version})
+
+
+def chain(cycles: int, version: int | None = SCHEMA_VERSION) -> list[dict[str, Any]]:
+    """A sound chain of two rows a cycle."""
+    rows, last = [], ""
+    for cycle in range(cycles):
+        for row_kind in ("planned", "closed"):
+            row = body(cycle, row_kind, version)
+            digest = body_digest(row)
+            linked = hashlib.sha256((last + digest).encode()).hexdigest()
+            row |= {"sequence": len(rows) + 1, "attempt": 1, "body_digest": digest, "previous_digest": last}
+            rows.append(row | {"manifest_digest": linked})
+            last = linked
+    return rows
+
+
+def link(row: dict[str, Any]) -> Link:
+    microseconds = (row["cycle_at"] - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+    return Link(**{**{name: row[name] for name in Link._fields}, "cycle_at": microseconds})
+
+
+def faults(rows: list[dict[str, Any]], anchor: Anchor | None = None) -> list[tuple[str, str]]:
+    ordered = sorted(rows, key=lambda row: (row["sequence"], row["manifest_digest"]))
+    found = [*check_links("lab", map(link, ordered), anchor), *check_bodies(rows)]
+    assert {(fault.cluster, fault.cycle_at) for fault in found} <= {("lab", row["cycle_at"]) for row in rows}
+    return [(fault.place, fault.words) for fault in found]
+
+
+@pytest.mark.parametrize("version", [None, 2, SCHEMA_VERSION])
+def test_a_sound_chain_has_no_fault(version: int | None) -> None:
+    rows = chain(3, version)
+    assert faults(rows) == []
+
+
+@pytest.mark.parametrize("version", [None, 2])
+def test_rows_of_two_schema_versions_stand_in_one_chain(version: int | None) -> None:
+    old, new = chain(1, version), chain(3)[2:]
+    # What a later version reads of the older rows has its columns too, without a value.
+    old = [{column.name: row.get(column.name) for column in CYCLES.columns} for row in old]
+    last = old[-1]["manifest_digest"]
+    for number, row in enumerate(new, start=3):
+        linked = hashlib.sha256((last + row["body_digest"]).encode()).hexdigest()
+        row |= {"sequence": number, "previous_digest": last, "manifest_digest": linked}
+        last = linked
+    assert faults([*old, *new]) == []
+
+
+CHANGES = {"plan_id": "other", "status": "withheld", "writes": [{**WRITE, "rows": 11}], "before_max_over_mean": 1.26}
+CHANGES["files"] = [{**FILE, "digest": "e"}]
+
+
+@pytest.mark.parametrize("column", CHANGES)
+def test_a_changed_value_is_named(column: str) -> None:
+    rows = chain(3)
+    rows[2][column] = CHANGES[column]
+    ((place, words),) = faults(rows)
+    assert place == "row 3, planned"
+    assert "changed after it was written" in words
+
+
+@given(gone=st.integers(0, 6))
+def test_a_removed_row_leaves_a_gap(gone: int) -> None:
+    rows = chain(4)
+    del rows[gone]
+    ((place, words),) = faults(rows)
+    assert place.startswith(f"row {gone + 2},")
+    assert f"row {gone + 1} before it is missing" in words
+
+
+def test_several_removed_rows_are_counted() -> None:
+    rows = chain(4)
+    del rows[2:5]
+    ((_, words),) = faults(rows)
+    assert "rows 3 to 5 before it is missing" in words or "rows 3 to 5" in words
+
+
+def test_an_added_row_stands_beside_another() -> None:
+    rows = chain(3)
+    extra = {**rows[3], "attempt_id": "forged"}
+    extra |= {"body_digest": body_digest(extra)}
+    extra["manifest_digest"] = hashlib.sha256((extra["previous_digest"] + extra["body_digest"]).encode()).hexdigest()
+    assert any("one of them was added" in words for _, words in faults([*rows, extra]))
+
+
+def test_a_row_that_was_replaced_with_digests_to_match_does_not_fit_its_neighbour() -> None:
+    rows = chain(3)
+    rows[2]["plan_id"] = "forged"
+    rows[2]["body_digest"] = body_digest(rows[2])
+    linked = hashlib.sha256((rows[2]["previous_digest"] + rows[2]["body_digest"]).encode()).hexdigest()
+    rows[2]["manifest_digest"] = linked
+    ((place, words),) = faults(rows)
+    assert place == "row 4, closed"
+    assert "does not name the digest of the row before it" in words
+
+
+def test_an_attempt_that_numbers_itself_otherwise_is_named() -> None:
+    rows = chain(3)
+    rows[4]["attempt"] = 2
+    assert faults(rows) == [("row 5, planned", "it is attempt 1 at its cycle, and says 2")]
+    rows[4]["attempt"] = 1
+    again = {**body(2, "planned", 2), "attempt_id": "b", "attempt": 7, "sequence": 7}
+    again |= {"body_digest": body_digest(again), "previous_digest": rows[5]["manifest_digest"]}
+    again["manifest_digest"] = hashlib.sha256((again["previous_digest"] + again["body_digest"]).encode()).hexdigest()
+    ((place, words),) = faults([*rows, again])
+    assert (place, words) == ("row 7, planned", "it is attempt 2 at its cycle, and says 7")
+
+
+def test_a_chain_whose_beginning_expired_starts_at_its_anchor() -> None:
+    rows = chain(4)
+    anchor = Anchor(rows[3]["sequence"], rows[3]["manifest_digest"])
+    assert faults(rows[4:], anchor) == []
+    assert faults([{**row, "attempt": 3} for row in rows[4:6]], anchor) == []  # earlier ones may have expired
+    assert "rows 1 to 4" in faults(rows[4:])[0][1]
+    assert "does not name the digest" in faults(rows[4:], Anchor(4, "other"))[0][1]
+
+
+def test_commits_that_rewrite_rows_are_told_and_those_of_upkeep_are_not() -> None:
+    commits = [
+        {"version": 0, "operation": "CREATE TABLE", "timestamp": 0},
+        {"version": 1, "operation": "WRITE", "operationParameters": {"mode": "Append"}, "timestamp": 0},
+        {"version": 2, "operation": "DELETE", "timestamp": 1_000, "engineInfo": "Apache-Spark"},
+        {"version": 3, "operation": "DELETE", "timestamp": 0, "userMetadata": '{"upkeep": "u1", "by": "me"}'},
+        {"version": 7, "operation": "DELETE", "timestamp": 0, "userMetadata": '{"upkeep": "forged"}'},
+        {"version": 4, "operation": "OPTIMIZE", "timestamp": 0},
+        {"version": 5, "operation": "WRITE", "operationParameters": {"mode": "Overwrite"}, "timestamp": 0},
+        {"version": 6, "operation": "UPDATE", "timestamp": 0, "userMetadata": "no JSON"},
+    ]
+    found = list(told(commits, {"u1"}))
+    assert [text.split(" of ")[0] for text in found] == [
+        "version 2 is a DELETE",
+        "version 7 is a DELETE",
+        "version 5 is a WRITE",
+        "version 6 is a UPDATE",
+    ]
+    assert found[0].endswith("1970-01-01T00:00:01+00:00 by Apache-Spark")

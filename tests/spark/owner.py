@@ -1,0 +1,13 @@
+"""A process that needs an engine and waits to be killed: `python -m tests.spark.owner HOME`."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+from evenkeel.spark.server import engine_for
+
+if __name__ == "__main__":
+    with engine_for(sys.argv[1]) as engine:
+        print(engine.pid, engine.supervisor, flush=True)
+        time.sleep(600)

@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from evenkeel.spark.code import source_root
+from evenkeel.spark.probe import listens
+from evenkeel.spark.server import _free_port
+from evenkeel.spark.session import close, connect
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.exhaustive]
+DOCKERFILE = Path(__file__).resolve().parents[2] / "docker" / "Dockerfile"
+
+
+def test_the_images_command_serves_in_the_foreground_and_ends_on_sigterm(tmp_path: Path) -> None:
+    line = next(line for line in DOCKERFILE.read_text(encoding="utf-8").splitlines() if line.startswith("CMD "))
+    command = json.loads(line.removeprefix("CMD "))
+    port = _free_port()
+    places = {"python": sys.executable, "/var/lib/evenkeel/spark": str(tmp_path), "15002": str(port)}
+    environment = {**os.environ, "PYTHONPATH": str(source_root()), "EVENKEEL_SERVER_MEMORY": "512m"}
+    # Not on all addresses, as in a container: here nothing stands between the port and the network.
+    places["0.0.0.0"] = "127.0.0.1"
+    server = subprocess.Popen(
+        [places.get(word, word) for word in command], env=environment, stderr=subprocess.DEVNULL, cwd=tmp_path
+    )
+    try:
+        until = time.monotonic() + 120
+        while not any(listens(port, process.pid) for process in psutil.Process(server.pid).children()):
+            assert server.poll() is None
+            assert time.monotonic() < until
+            time.sleep(0.2)
+        spark = connect(f"sc://127.0.0.1:{port}")
+        assert spark.range(3).count() == 3
+        close(spark)
+        server.terminate()
+        assert server.wait(timeout=30) == 0
+    finally:
+        server.kill()
+        server.wait()

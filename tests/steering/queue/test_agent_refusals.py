@@ -1,0 +1,177 @@
+"""What an agent must not carry out, and says so: expired, superseded, paused, and what is no command at all."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evenkeel.agent.settings import QueueClock
+from evenkeel.steering.queue.messages import command_body
+from evenkeel.steering.sqs import SqsSink
+from tests.steering.queue.acting_cluster import ActingCluster, ClusterCarrier, wait_until
+from tests.steering.queue.conftest import Pair
+from tests.steering.queue.examples import CYCLE, command, owners
+from tests.steering.queue.running import collect, query, quick, reports, run_until_idle, running, send_raw, waiting
+
+pytestmark = pytest.mark.slow
+
+
+def acting_on(cluster: ActingCluster, *commands: dict) -> ClusterCarrier:
+    cluster.owners |= owners(list(commands))
+    return ClusterCarrier(cluster.owners.get, cluster.request)
+
+
+def test_an_expired_command_is_stale(queues: Pair, cluster: ActingCluster, tmp_path: Path) -> None:
+    row = command(expires_at=datetime.now(UTC) - timedelta(seconds=2))
+    SqsSink("lab", queues.commands, queues.reports).send([row])
+    run_until_idle(quick(queues, tmp_path), acting_on(cluster, row))
+    (outcome,) = collect(queues, [row["command_id"]], 5).values()
+    assert outcome.outcome == "stale"
+    assert outcome.detail.startswith("expired at ")
+    assert cluster.effects == []
+    assert waiting(queues) == 0
+
+
+@pytest.mark.parametrize("minutes", [-10, 10])
+def test_a_clock_ten_minutes_off_neither_revives_nor_kills_a_command(
+    queues: Pair, cluster: ActingCluster, tmp_path: Path, minutes: int
+) -> None:
+    expired = command(1, place=0, expires_at=datetime.now(UTC) - timedelta(minutes=3))
+    fresh = command(2, place=1, expires_at=datetime.now(UTC) + timedelta(minutes=3))
+    SqsSink("lab", queues.commands, queues.reports).send([expired, fresh])
+    clock = QueueClock(lambda: datetime.now(UTC) + timedelta(minutes=minutes))
+    run_until_idle(quick(queues, tmp_path), acting_on(cluster, expired, fresh), clock)
+    outcomes = collect(queues, [expired["command_id"], fresh["command_id"]], 5)
+    assert outcomes[expired["command_id"]].outcome == "stale"
+    assert outcomes[fresh["command_id"]].outcome == "done"
+
+
+def test_a_command_that_a_newer_cycle_has_overtaken_is_stale(
+    queues: Pair, cluster: ActingCluster, tmp_path: Path
+) -> None:
+    newer = command(1, plan_id="plan-2", cycle_at=CYCLE + timedelta(minutes=5), destination="b3:8080")
+    older = command(1)
+    carrier = acting_on(cluster, older)
+    send_raw(queues, command_body(newer))
+    run_until_idle(quick(queues, tmp_path), carrier)
+    cluster.owners[older["bundle"]] = older["from_broker"]
+    send_raw(queues, command_body(older))
+    run_until_idle(quick(queues, tmp_path), carrier)
+    outcomes = collect(queues, [newer["command_id"], older["command_id"]], 5)
+    assert outcomes[newer["command_id"]].outcome == "done"
+    assert outcomes[older["command_id"]].outcome == "stale"
+    assert outcomes[older["command_id"]].detail.startswith("superseded: ")
+    assert cluster.effects == [newer["command_id"]]
+
+
+def test_the_pause_file_stops_the_agent_in_the_middle_of_a_publish(
+    queues: Pair, cluster: ActingCluster, tmp_path: Path
+) -> None:
+    rows = [command(step, place=step - 1) for step in (1, 2, 3)]
+    carrier = acting_on(cluster, *rows)
+    SqsSink("lab", queues.commands, queues.reports).send(rows)
+    cluster.hold("request")
+    file = tmp_path / "paused"
+    with running(quick(queues, tmp_path, paused_file=file), carrier):
+        assert cluster.arrived("request")
+        file.write_text("maintenance until noon\nsecond line")
+        cluster.open("request")
+        outcomes = collect(queues, [row["command_id"] for row in rows])
+    assert [outcomes[row["command_id"]].outcome for row in rows] == ["done", "withheld", "withheld"]
+    assert "paused by the file" in outcomes[rows[1]["command_id"]].detail
+    assert outcomes[rows[1]["command_id"]].detail.endswith("maintenance until noon")
+    assert cluster.effects == [rows[0]["command_id"]]
+
+
+def test_a_pause_over_the_queue_reaches_every_agent_and_overtakes_what_waits(
+    queues: Pair, cluster: ActingCluster, tmp_path: Path
+) -> None:
+    rows = [command(step, namespace=f"acme/ns{step}") for step in range(1, 9)]
+    carrier = acting_on(cluster, *rows)
+    sink = SqsSink("lab", queues.commands, queues.reports)
+    first, second = quick(queues, tmp_path, "agent-1"), quick(queues, tmp_path, "agent-2")
+    with running(first, carrier), running(second, carrier):
+        sink.control("pause", made_at=CYCLE, by="olga", reason="brokers are being upgraded")
+        for settings in (first, second):
+            assert wait_until(lambda settings=settings: query(settings.ledger, "SELECT * FROM controls"))
+        sink.send(rows)
+        outcomes = collect(queues, [row["command_id"] for row in rows])
+        assert {one.outcome for one in outcomes.values()} == {"withheld"}
+        assert all("paused by olga" in one.detail for one in outcomes.values())
+        sink.control("resume", made_at=CYCLE + timedelta(seconds=1), by="olga", reason="")
+        sink.control("pause", made_at=CYCLE - timedelta(hours=1), by="olga", reason="an old one, delivered late")
+        for settings in (first, second):
+            kinds = "SELECT kind FROM controls WHERE kind = 'resume'"
+            assert wait_until(lambda settings=settings, kinds=kinds: query(settings.ledger, kinds))
+        more = [command(step, namespace=f"acme/more{step}", plan_id="plan-2") for step in range(1, 5)]
+        cluster.owners |= owners(more)
+        sink.send(more)
+        outcomes = collect(queues, [row["command_id"] for row in more])
+        assert {one.outcome for one in outcomes.values()} == {"done"}
+    assert sorted(cluster.effects) == sorted(row["command_id"] for row in more)
+
+
+def changed(row: dict, **changes: Any) -> str:
+    body = json.loads(command_body(row))
+    body["command"] |= changes
+    return json.dumps(body)
+
+
+ROW = command()
+POISON = {
+    "no JSON": ("hello", "not JSON", False),
+    "half a character": (changed(ROW, plan_id="\ud800"), "not JSON", False),
+    "deep": ("[" * 100_000, "not JSON", False),
+    "a list": ("[1]", "not a message of Evenkeel: JSON list", False),
+    "another kind": (json.dumps({"evenkeel": "report", "schema": 1, "report": {}}), "kind 'report'", False),
+    "a newer schema": (command_body(ROW).replace('"schema":1', '"schema":2'), "unknown schema version 2", True),
+    "another cluster": (changed(ROW, cluster="west"), "for cluster 'west'; this agent serves 'lab'", True),
+    "no bundle": (changed(ROW, bundle="acme/ns0"), "is not a bundle's name", True),
+    "a line feed in a name": (changed(ROW, bundle=f"ac\nme/ns0/{ROW['bundle'][9:]}"), "is not a bundle's name", True),
+    "no time zone": (changed(ROW, expires_at="2026-11-21T09:00:00"), "no moment with a time zone", True),
+    "cuts in hex": (changed(ROW, cuts=["0x10"]), "are no whole numbers", True),
+    "a strange kind": (changed(ROW, kind="drop"), "unknown kind 'drop'", True),
+    "a strange id": (changed(ROW, command_id="a b\nc"), "is not a command's id", False),
+    "no id": (changed(ROW, command_id=None), "no text in command_id", False),
+}
+
+
+def test_what_is_no_command_for_this_agent_is_kept_reported_and_in_nobodys_way(
+    queues: Pair, cluster: ActingCluster, tmp_path: Path
+) -> None:
+    good = command(2, place=1)
+    carrier = acting_on(cluster, ROW, good)
+    for body, _, _ in POISON.values():
+        send_raw(queues, body)
+    send_raw(queues, command_body(good))  # behind all of them, in the same group
+    settings = quick(queues, tmp_path)
+    run_until_idle(settings, carrier)
+    kept = dict(query(settings.ledger, "SELECT body, reason FROM rejected"))
+    assert len(kept) == len(POISON)
+    for name, (body, reason, _) in POISON.items():
+        assert reason in kept[body.encode("utf-8", "backslashreplace").decode()], name
+    assert cluster.effects == [good["command_id"]]
+    assert waiting(queues) == 0
+    found = reports(queues, [good["command_id"], ROW["command_id"]], 10)
+    refused = [one for one in found if one.command_id == ROW["command_id"]]
+    assert {one.outcome for one in refused} == {"refused"}
+    assert all("the agent cannot take the message" in one.detail for one in refused)
+
+
+def test_another_command_under_a_known_id_is_set_aside_and_changes_nothing(
+    queues: Pair, cluster: ActingCluster, tmp_path: Path
+) -> None:
+    row = command()
+    carrier = acting_on(cluster, row)
+    send_raw(queues, command_body(row))
+    send_raw(queues, changed(row, destination="b9:8080"))
+    settings = quick(queues, tmp_path)
+    run_until_idle(settings, carrier)
+    assert cluster.owners[row["bundle"]] == "b2:8080"
+    assert {one.outcome for one in reports(queues, [row["command_id"]], 3)} == {"done"}
+    ((reason,),) = query(settings.ledger, "SELECT reason FROM rejected")
+    assert reason == f"another command is known as {row['command_id']}"

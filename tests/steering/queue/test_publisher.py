@@ -1,0 +1,137 @@
+"""A publisher that sends by queue: what it tells, what it leaves open, and a pause that reaches the agents."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evenkeel.cli import main
+from evenkeel.errors import SettingsError
+from evenkeel.publish.dispatch_sqs import send_by_queue
+from evenkeel.sources.configuration import QueueSource, read_configuration
+from evenkeel.steering.outcome import Outcome
+from evenkeel.steering.sqs import SqsSink
+from tests.steering.queue.acting_cluster import ActingCluster, ClusterCarrier
+from tests.steering.queue.conftest import Pair
+from tests.steering.queue.examples import command, owners
+from tests.steering.queue.running import quick, run_until_idle, running
+
+pytestmark = pytest.mark.slow
+
+
+@dataclass
+class Records:
+    """What a publisher keeps, without tables."""
+
+    known: set[str] = field(default_factory=set)
+    out: set[str] = field(default_factory=set)
+    later: list[Callable[[], None]] = field(default_factory=list)
+
+    def know_one(self, command_id: str, cluster: str, cycle_at: datetime) -> None:
+        self.known.add(command_id)
+
+    def knows(self, command_id: str) -> bool:
+        return command_id in self.known
+
+    def confirm_later(self, confirm: Callable[[], None]) -> None:
+        self.later.append(confirm)
+
+    def confirm(self) -> None:
+        for one in self.later:
+            one()
+
+
+@pytest.fixture
+def cluster() -> Iterator[ActingCluster]:
+    made = ActingCluster({})
+    yield made
+    made.close()
+
+
+def sent(
+    queues: Pair, commands: list[Any], records: Any, wait_s: float = 30, stop: Any = lambda: None
+) -> tuple[str | None, list[Outcome]]:
+    told: list[Outcome] = []
+    sink = SqsSink("lab", queues.commands, queues.reports)
+    return send_by_queue(sink, commands, records, wait_s, stop, told.append), told
+
+
+def carrier_for(cluster: ActingCluster, commands: list[Any]) -> ClusterCarrier:
+    cluster.owners |= owners(commands)
+    return ClusterCarrier(cluster.owners.get, cluster.request)
+
+
+def test_what_the_agent_did_is_told_and_confirmed_once_it_is_on_record(
+    queues: Pair, cluster: ActingCluster, tmp_path: Path
+) -> None:
+    commands = [command(n + 1, place=n) for n in range(3)]
+    records = Records(known={row["command_id"] for row in commands})
+    with running(quick(queues, tmp_path), carrier_for(cluster, commands)):
+        reason, told = sent(queues, commands, records)
+    assert reason is None
+    assert {one.command_id: one.outcome for one in told} == {row["command_id"]: "done" for row in commands}
+    assert len(cluster.effects) == 3
+    sink = SqsSink("lab", queues.commands, queues.reports)
+    records.confirm()
+    assert sink.take([], time.monotonic()).reports == ()
+
+
+def test_a_report_of_another_cycle_is_told_too(queues: Pair, cluster: ActingCluster, tmp_path: Path) -> None:
+    earlier, now = command(1), command(2, place=1)
+    sent(queues, [earlier], Records(), wait_s=0.0)
+    run_until_idle(quick(queues, tmp_path), carrier_for(cluster, [earlier, now]))
+    records = Records(known={now["command_id"]})
+    with running(quick(queues, tmp_path), carrier_for(cluster, [now])):
+        _, told = sent(queues, [now], records)
+    assert {one.command_id for one in told} == {earlier["command_id"], now["command_id"]}
+
+
+def test_commands_on_the_queue_that_nobody_reports_stay_open(queues: Pair) -> None:
+    records = Records()
+    reason, told = sent(queues, [command()], records, wait_s=0.5)
+    assert (reason, told) == (None, [])
+    assert records.out == {command()["command_id"]}
+
+
+def test_a_pause_before_sending_sends_nothing_and_one_after_it_reaches_the_agents(
+    queues: Pair, cluster: ActingCluster, tmp_path: Path
+) -> None:
+    records = Records()
+    assert sent(queues, [command()], records, stop=lambda: "paused by jo") == ("paused by jo", [])
+    assert records.out == set()
+    answers = iter([None, "paused by jo"])
+    assert sent(queues, [command()], records, stop=lambda: next(answers))[0] == "paused by jo"
+    settings = quick(queues, tmp_path)
+    run_until_idle(settings, carrier_for(cluster, [command()]))
+    run_until_idle(settings, carrier_for(cluster, []))
+    later = command(9, place=2)
+    sent(queues, [later], records, wait_s=0.0)
+    run_until_idle(settings, carrier_for(cluster, [later]))
+    assert not any(later["bundle"] in effect for effect in cluster.effects)
+
+
+def test_queues_are_configured_in_pairs(tmp_path: Path) -> None:
+    file = tmp_path / "evenkeel.toml"
+    head = '[clusters.far]\ns3 = "s3://bucket/far"\nqueue = "http://q/far.fifo"\n'
+    file.write_text(head)
+    with pytest.raises(SettingsError, match="`queue` and `reports` go together"):
+        read_configuration(file)
+    file.write_text(head + 'reports = "http://q/far-reports.fifo"\n')
+    (source,) = read_configuration(file)
+    assert source.queues == QueueSource("http://q/far.fifo", "http://q/far-reports.fifo")
+    file.write_text('[clusters.far]\nrecording = "x"\nqueue = "http://q/far.fifo"\n')
+    with pytest.raises(SettingsError, match="`queue` is for a running cluster"):
+        read_configuration(file)
+
+
+def test_a_pause_by_command_says_where_the_queue_is_missing(tmp_path: Path, capsys: Any) -> None:
+    file = tmp_path / "evenkeel.toml"
+    file.write_text('[clusters.far]\ns3 = "s3://bucket/far"\n')
+    assert main(["pause", "far", "--lake", str(tmp_path / "lake"), "--config", str(file)]) == 2
+    assert "names no `queue` for far" in capsys.readouterr().err

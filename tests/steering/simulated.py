@@ -1,0 +1,239 @@
+"""A small cluster that can be steered: brokers on this machine's loopback that own bundles, move and split them.
+
+It answers as Pulsar was seen to answer, and can be told to misbehave in ways that a real broker shows only by chance:
+to be slow, to fail before or after the work is done, to die. Every effect on a bundle is counted.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import pairwise
+from typing import Any
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from evenkeel.model.bundles import initial_boundaries
+
+OFF = {"loadBalancerSheddingEnabled": "false", "loadBalancerAutoBundleSplitEnabled": "false", "clusterName": "lab"}
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What happens to a request: wait, then answer so; the work is done before that, or not at all.
+
+    `status` 0 breaks the connection; None answers as it should.
+    """
+
+    wait_s: float = 0.0
+    status: int | None = None
+    body: str = ""
+    works: bool = True
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+Answered = tuple[int, Any, str | None]
+Faults = Callable[[str, str, str], Fault | None]
+"""(broker, method, path) -> fault."""
+
+
+class SimulatedPulsar:
+    """Brokers b1, b2, … with bundles; the modular manager unless told otherwise."""
+
+    def __init__(self, brokers: int = 3, *, extensible: bool = False, clients: bool = True) -> None:
+        self.extensible, self.clients = extensible, clients
+        self.lock = threading.RLock()
+        self.boundaries: dict[str, list[int]] = {}
+        self.owner: dict[str, str] = {}
+        self.pins: dict[str, str] = {}
+        self.effects: list[tuple[str, str, str | None]] = []
+        self.requests: list[tuple[str, str, str, str | None]] = []
+        self.tokens: set[str | None] = set()
+        self.token: str | None = None
+        self.faults: Faults = lambda broker, method, path: None
+        self.servers: dict[str, ThreadingHTTPServer] = {}
+        first = self._serve("127.0.0.1", 0)
+        port = first.rpartition(":")[2]
+        self.brokers = [first, *(self._serve(f"127.0.0.{n}", int(port)) for n in range(2, brokers + 1))]
+        self.listed = list(self.brokers)
+        self.configuration = {broker: dict(OFF) for broker in self.brokers}
+
+    @property
+    def url(self) -> str:
+        return f"http://{self.brokers[0]}"
+
+    def namespace(self, name: str, bundles: int, owner: int = 0) -> list[str]:
+        """Makes a namespace whose bundles all lie on one broker; their names."""
+        self.boundaries[name] = list(initial_boundaries(bundles))
+        found = self.bundles(name)
+        self.owner |= dict.fromkeys(found, self.brokers[owner])
+        return found
+
+    def bundles(self, name: str) -> list[str]:
+        bounds = self.boundaries[name]
+        return [f"{name}/0x{low:08x}_0x{high:08x}" for low, high in pairwise(bounds)]
+
+    def kill(self, broker: str, *, reassign_to: str | None = None) -> None:
+        """Ends a broker; it stays listed. Its bundles go to `reassign_to`, or to nobody."""
+        server = self.servers.pop(broker)
+        server.shutdown()
+        server.server_close()
+        with self.lock:
+            for bundle in [name for name, owner in self.owner.items() if owner == broker]:
+                del self.owner[bundle]
+                if reassign_to:
+                    self.owner[bundle] = reassign_to
+
+    def moves(self, bundle: str) -> int:
+        """How often something was done to a bundle."""
+        return sum(one[1] == bundle for one in self.effects)
+
+    def close(self) -> None:
+        for broker in list(self.servers):
+            self.kill(broker)
+
+    def _serve(self, host: str, port: int) -> str:
+        server = ThreadingHTTPServer((host, port), _handler(self))
+        server.daemon_threads = True
+        name = f"{host}:{server.server_address[1]}"
+        self.servers[name] = server
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+        return name
+
+    # what the brokers do
+
+    def answer(self, broker: str, method: str, path: str, query: dict[str, str], body: str) -> Answered:
+        """Status, JSON body, and where to be redirected to."""
+        parts = [unquote(part) for part in path.split("/") if part][2:]
+        if parts == ["brokers"]:
+            return 200, self.listed, None
+        if parts[:3] == ["brokers", "configuration", "runtime"]:
+            return 200, self.configuration[broker], None
+        if parts[0] == "brokers" and parts[-1] == "ownedNamespaces":
+            return self._owned(broker, parts[2])
+        if parts[0] == "namespaces" and parts[-1] == "bundles":
+            return self._bounds("/".join(parts[1:3]))
+        if method == "PUT" and parts[-1] in ("unload", "split"):
+            return self._act(broker, parts[-1], "/".join(parts[1:3]), parts[3], query, body)
+        return 404, {"reason": "HTTP 404 Not Found"}, None
+
+    def _owned(self, broker: str, asked: str) -> Answered:
+        if asked != broker:
+            return 307, None, asked
+        own = {bundle: {"is_active": True} for bundle, owner in self.owner.items() if owner == broker}
+        return 200, {f"pulsar/{broker}/0x00000000_0xffffffff": {"is_active": True}, **own}, None
+
+    def _bounds(self, namespace: str) -> Answered:
+        bounds = self.boundaries.get(namespace)
+        if bounds is None:
+            return 404, {"reason": "Namespace not found"}, None
+        texts = [f"0x{bound:08x}" for bound in bounds]
+        return 200, {"boundaries": texts, "numBundles": len(texts) - 1}, None
+
+    def _act(self, broker: str, what: str, namespace: str, found: str, query: dict[str, str], body: str) -> Answered:
+        bundle = f"{namespace}/{found}"
+        if namespace not in self.boundaries:
+            return 404, {"reason": "Namespace not found"}, None
+        if bundle not in self.bundles(namespace):
+            return 412, {"reason": f"Cannot find bundle {found} in the bundles list"}, None
+        owner, destination = self.owner.get(bundle), query.get("destinationBroker")
+        if destination and destination not in self.listed:
+            return 409, {"reason": "Not allowed unload namespace bundle to inactive destination broker"}, None
+        if destination and not self.extensible:
+            self.pins[bundle] = destination
+        if owner is None:
+            return 204, None, None
+        if owner != broker:
+            return 307, None, owner
+        return self._unload(bundle, owner, destination) if what == "unload" else self._split(bundle, query, body)
+
+    def _unload(self, bundle: str, owner: str, destination: str | None) -> Answered:
+        if self.extensible and destination == owner:
+            return 500, {"reason": "\n --- An unexpected error ---\nMessage: cannot be transfer to same broker\n"}, None
+        goal = destination or self.pins.pop(bundle, None)
+        self.effects.append(("unload", bundle, goal))
+        del self.owner[bundle]
+        if self.clients or (self.extensible and goal):
+            others = [one for one in self.listed if one != owner and one in self.servers]
+            self.owner[bundle] = goal or others[0]
+        return 204, None, None
+
+    def _split(self, bundle: str, query: dict[str, str], body: str) -> Answered:
+        cuts = json.loads(body)
+        if self.extensible and len(cuts) > 1:
+            return 412, {"reason": "Split bundle failed due to invalid request"}, None
+        namespace = bundle.rpartition("/")[0]
+        owner = self.owner.pop(bundle)
+        self.effects.append(("split", bundle, None))
+        self.boundaries[namespace] = sorted({*self.boundaries[namespace], *cuts})
+        gone = query.get("unload") == "true" and not self.extensible and not self.clients
+        for child in self.bundles(namespace):
+            if child not in self.owner and not gone:
+                self.owner[child] = owner
+        return 204, None, None
+
+
+def _handler(cluster: SimulatedPulsar) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True  # else head and body of an answer are 40 ms apart
+
+        def do_GET(self) -> None:
+            self._handle()
+
+        def do_PUT(self) -> None:
+            self._handle()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+        def _handle(self) -> None:
+            host, port = self.server.server_address[:2]
+            broker, parts = f"{host}:{port}", urlsplit(self.path)
+            body = self.rfile.read(int(self.headers.get("Content-Length") or 0)).decode()
+            if broker not in cluster.servers:  # killed; this connection was still open
+                self.close_connection = True
+                return
+            cluster.tokens.add(self.headers.get("Authorization"))
+            cluster.requests.append((broker, self.command, self.path, body or None))
+            fault = cluster.faults(broker, self.command, self.path) or Fault()
+            if cluster.token is not None and self.headers.get("Authorization") != f"Bearer {cluster.token}":
+                fault = Fault(status=401, body="<html>Error 401</html>", works=False)
+            status, found, location = 200, None, None
+            if fault.works:
+                query = {name: values[-1] for name, values in parse_qs(parts.query).items()}
+                with cluster.lock:
+                    status, found, location = cluster.answer(broker, self.command, parts.path, query, body)
+            time.sleep(fault.wait_s)
+            if fault.status == 0:
+                self.close_connection = True
+                return
+            text = fault.body if fault.status else ("" if found is None else json.dumps(found))
+            self._reply(fault.status or status, text, location, fault.headers)
+
+        def _reply(self, status: int, text: str, location: str | None, headers: dict[str, str]) -> None:
+            data = text.encode()
+            self.send_response(status)
+            if location:
+                self.send_header("Location", f"http://{location}{self.path}")
+            for name, value in headers.items():
+                self.send_header(name, value)
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+    return Handler
+
+
+@contextmanager
+def simulated(**given: Any) -> Iterator[SimulatedPulsar]:
+    """A cluster for the length of a test."""
+    cluster = SimulatedPulsar(**given)
+    try:
+        yield cluster
+    finally:
+        cluster.close()

@@ -1,0 +1,180 @@
+"""How commands go out: order, pace, how many at once, and when they stop."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from evenkeel.steering.dispatcher import Done, Timing, conduct
+from evenkeel.steering.outcome import Outcome
+from evenkeel.steering.premise import Command
+from evenkeel.steering.pulsar_admin import Pace, PulsarAdmin
+from tests.steering.commands import split, unload
+
+BUNDLES = [f"acme/ns{n}/0x00000000_0xffffffff" for n in range(6)]
+QUICK = Timing(lease_s=0.5, renew_s=0.05, look_s=0.01, write_s=0.02, longest_request_s=0.1)
+
+
+class Noting:
+    """Carries nothing out, and notes what was under way with what."""
+
+    def __init__(self, seconds: float = 0.0) -> None:
+        self.seconds, self.order, self.most, self.now = seconds, list[str](), 0, set[str]()
+        self._lock = threading.Lock()
+
+    def carry_out(self, command: Command) -> Outcome:
+        with self._lock:
+            assert command["bundle"] not in self.now
+            self.now.add(command["bundle"])
+            self.most = max(self.most, len(self.now))
+            self.order.append(command["command_id"])
+        time.sleep(self.seconds)
+        with self._lock:
+            self.now.remove(command["bundle"])
+        return Outcome(command["command_id"], "done", datetime.now(UTC), "")
+
+
+def sent(carrier: Noting, commands: Sequence[dict[str, Any]], **pace: Any) -> list[str]:
+    told: list[str] = []
+    sink = PulsarAdmin(carrier, **({"per_second": 0.0, "in_flight": 4} | pace))
+    sink.send(commands, stop=lambda: None, told=lambda one: told.append(one.command_id))
+    return told
+
+
+def test_all_splits_are_done_before_any_unload_goes_out() -> None:
+    carrier = Noting(0.02)
+    splits = [split(bundle, "a", 1, step=n) for n, bundle in enumerate(BUNDLES[:3], start=1)]
+    unloads = [unload(bundle, "a", step=n) for n, bundle in enumerate(BUNDLES[3:], start=4)]
+    told = sent(carrier, [*reversed(unloads), *splits])
+    assert set(told) == {one["command_id"] for one in (*splits, *unloads)}
+    assert set(carrier.order[:3]) == {one["command_id"] for one in splits}
+
+
+def test_no_more_are_under_way_than_allowed_and_one_per_bundle() -> None:
+    carrier = Noting(0.02)
+    sent(carrier, [unload(BUNDLES[n % 3], "a", step=n) for n in range(9)], in_flight=2)
+    assert carrier.most == 2
+
+
+def test_commands_are_spaced_evenly() -> None:
+    now = [100.0]
+    waited: list[float] = []
+
+    def pause(seconds: float) -> None:
+        waited.append(seconds)
+        now[0] += seconds
+
+    pace = Pace(2.0, clock=lambda: now[0], pause=pause)
+    for _ in range(3):
+        pace.wait()
+    assert waited == [0.5, 0.5]
+    unlimited = Pace(0.0, clock=lambda: now[0], pause=pause)
+    unlimited.wait()
+    assert len(waited) == 2
+
+
+class Desk:
+    """Tables in memory."""
+
+    def __init__(self) -> None:
+        self.outcomes: list[Outcome] = []
+        self.pauses: dict[str, str] = {}
+        self.lost: set[str] = set()
+        self.is_stuck = False
+
+    def renewed(self, clusters: Sequence[str]) -> frozenset[str]:
+        while self.is_stuck:
+            time.sleep(0.01)
+        return frozenset(clusters) - self.lost
+
+    def paused(self, clusters: Sequence[str]) -> Mapping[str, str]:
+        return {cluster: self.pauses[cluster] for cluster in clusters if cluster in self.pauses}
+
+    def write(self, outcomes: Sequence[Outcome]) -> None:
+        self.outcomes += outcomes
+
+
+def endless(started: threading.Event) -> Any:
+    """A cluster's work that goes on until it is stopped."""
+
+    def work(stop: Any, told: Any) -> str | None:
+        number = 0
+        while (reason := stop()) is None:
+            number += 1
+            told(Outcome(f"c{number}", "done", datetime.now(UTC), ""))
+            started.set()
+            time.sleep(0.005)
+        return str(reason)
+
+    return work
+
+
+def while_under_way(desk: Desk, act: Any) -> dict[str, Done]:
+    started = threading.Event()
+
+    def later() -> None:
+        assert started.wait(5)
+        act()
+
+    thread = threading.Thread(target=later)
+    thread.start()
+    done = conduct({"lab": endless(started)}, desk, QUICK)
+    thread.join()
+    return done
+
+
+def test_a_pause_in_the_middle_stops_the_sending_and_keeps_what_was_seen() -> None:
+    desk = Desk()
+    done = while_under_way(desk, lambda: desk.pauses.update(lab="paused by jo"))
+    assert done == {"lab": Done("paused by jo")}
+    assert desk.outcomes
+
+
+def test_a_lost_lease_stops_the_sending() -> None:
+    desk = Desk()
+    (done,) = while_under_way(desk, lambda: desk.lost.add("lab")).values()
+    assert done.is_lost
+    assert "another publisher has taken over" in (done.stopped or "")
+
+
+def test_a_lease_that_cannot_be_renewed_in_time_stops_the_sending_by_itself() -> None:
+    desk = Desk()
+    started, ended = threading.Event(), threading.Event()
+    work = endless(started)
+
+    def stuck() -> None:
+        started.wait(5)
+        desk.is_stuck = True
+        assert ended.wait(5)
+        desk.is_stuck = False
+
+    def watched(stop: Any, told: Any) -> Any:
+        reason = work(stop, told)
+        ended.set()
+        return reason
+
+    thread = threading.Thread(target=stuck)
+    thread.start()
+    (done,) = conduct({"lab": watched}, desk, QUICK).values()
+    thread.join()
+    assert "not renewed in time" in (done.stopped or "")
+    assert done.is_lost
+
+
+def test_one_cluster_that_fails_holds_no_other_up() -> None:
+    desk = Desk()
+
+    def broken(_stop: Any, _told: Any) -> str | None:
+        raise RuntimeError("out of cheese")
+
+    def fine(_stop: Any, told: Any) -> str | None:
+        told(Outcome("c", "done", datetime.now(UTC), ""))
+        return None
+
+    done = conduct({"a": broken, "b": fine}, desk, QUICK)
+    assert done["b"] == Done()
+    assert isinstance(done["a"].error, RuntimeError)
+    assert [one.command_id for one in desk.outcomes] == ["c"]

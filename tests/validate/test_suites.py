@@ -1,0 +1,105 @@
+"""The suites under version control, and what is said of one that is damaged."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evenkeel.lake.schemas import TABLES
+from evenkeel.lake.schemas.observed import OBSERVED
+from evenkeel.spark.code import suites_folder
+from evenkeel.validate.suites import (
+    FILTERED,
+    REJECT,
+    SEVERITIES,
+    SUITES,
+    SuiteError,
+    columns_of,
+    read_suite,
+    read_suites,
+)
+
+
+def test_every_observed_table_has_a_suite() -> None:
+    assert set(SUITES) == {table.name for table in OBSERVED}
+    assert {path.stem for path in suites_folder().glob("*.json")} == set(SUITES)
+
+
+@pytest.mark.parametrize("table", SUITES)
+def test_every_expectation_names_existing_columns_a_severity_and_what_to_do(table: str) -> None:
+    suite = read_suites()[table]
+    assert suite.rules
+    for rule in suite.rules:
+        assert set(columns_of(rule)) <= set(TABLES[table].column_names()), rule.name
+        assert rule.severity in SEVERITIES, rule.name
+        assert rule.advice.endswith((".", "?")), rule.name
+        assert rule.severity != REJECT or rule.definition["type"] in FILTERED, rule.name
+
+
+@pytest.mark.parametrize("table", SUITES)
+def test_every_bound_is_closed_on_both_sides_so_that_no_number_passes_that_is_none(table: str) -> None:
+    for rule in read_suites()[table].rules:
+        if rule.definition["type"] == "expect_column_values_to_be_between":
+            kwargs = rule.definition["kwargs"]
+            assert kwargs["min_value"] < kwargs["max_value"] < float("inf"), rule.name
+
+
+@pytest.mark.parametrize("table", ["broker_reports", "topic_stats", "bundle_ownership"])
+def test_every_rate_is_checked_to_be_finite_and_not_negative(table: str) -> None:
+    checked = {rule.name: rule for rule in read_suites()[table].rules}
+    for rate in ("msg_rate_in", "msg_rate_out", "msg_throughput_in", "msg_throughput_out"):
+        rule = checked[f"{rate}_is_a_rate"]
+        assert (rule.severity, rule.definition["kwargs"]["min_value"]) == ("reject", 0)
+        assert rule.unit in {"msg/s", "byte/s"}
+
+
+def damaged(tmp_path: Path, expectation: dict[str, Any]) -> Path:
+    path = tmp_path / "topic_stats.json"
+    path.write_text(json.dumps({"name": "topic_stats", "expectations": [expectation]}), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (
+            {"kwargs": {"column": "nonsense", "min_value": 0, "max_value": 1}},
+            "names column nonsense, which topic_stats",
+        ),
+        ({"meta": {"rule": "r", "severity": "loud"}}, "meta.severity (one of reject, quarantine, warn)"),
+        ({"meta": {"severity": "warn"}}, "needs meta.rule"),
+        ({"type": "expect_column_mean_to_be_between"}, "possible are"),
+    ],
+)
+def test_damaged_expectation_is_refused_with_file_and_rule(tmp_path: Path, change: dict[str, Any], words: str) -> None:
+    sound = {
+        "type": "expect_column_values_to_be_between",
+        "kwargs": {"column": "hash", "min_value": 0, "max_value": 1},
+        "meta": {"rule": "r", "severity": "reject", "advice": "Look."},
+    }
+    assert read_suite(damaged(tmp_path, sound), "topic_stats").rules[0].name == "r"
+    with pytest.raises(SuiteError) as raised:
+        read_suite(damaged(tmp_path, sound | change), "topic_stats")
+    assert "topic_stats.json" in str(raised.value)
+    assert words in str(raised.value)
+
+
+def test_uniqueness_cannot_reject_because_no_single_record_is_at_fault(tmp_path: Path) -> None:
+    unique = {
+        "type": "expect_compound_columns_to_be_unique",
+        "kwargs": {"column_list": ["topic", "broker"]},
+        "meta": {"rule": "once", "severity": "reject"},
+    }
+    with pytest.raises(SuiteError, match="rule once"):
+        read_suite(damaged(tmp_path, unique), "topic_stats")
+
+
+def test_missing_or_broken_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(SuiteError, match=r"broker_reports\.json cannot be read"):
+        read_suites(tmp_path)
+    (tmp_path / "broker_reports.json").write_text("<html>", encoding="utf-8")
+    with pytest.raises(SuiteError, match=r"broker_reports\.json is no JSON"):
+        read_suites(tmp_path)
