@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import html
+import re
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -8,6 +10,7 @@ import pytest
 
 from evenkeel.record.report.gather import COURSE_CYCLES, gather
 from evenkeel.record.report.model import Chapter, build_model
+from evenkeel.record.report.page import render
 from tests.record.plausible import (
     ACTING,
     HOT,
@@ -273,6 +276,44 @@ def test_the_course_has_a_gap_where_a_cycle_was_skipped_and_the_band_where_the_s
     assert acting.compared[A] == pytest.approx(0.3953, abs=1e-3)
     assert acting.usage[A] == 0.40
     assert course.brokers == (A, B, C)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "labelled"),
+    [("ThresholdShedder", ["now 1.0 MiB/s", "short-term average 2.0 MiB/s"]), ("TransferShedder", ["now 1.0 MiB/s"])],
+)
+def test_an_average_beside_a_present_figure_says_which_it_is(
+    tmp_path: Path, strategy: str, labelled: list[str]
+) -> None:
+    unload = decision(
+        HOT, "bundle", "unload", "heaviest_first", "It goes.", broker=A, strategy=strategy,
+        numbers={"bundle_throughput": 2 * MIB, "rank": 1.0},
+    )  # fmt: skip
+    tables = {"bundle_load": [bundle_load(HOT, A, MIB)], "unload_decisions": [unload]}
+    SmallLake(tmp_path).add(LAB, AT, tables, plan_id="0" * 64, unloads=1)
+    page = render(build_model(gather(tmp_path)))
+    assert re.findall(r'<span class="small">((?:now|short-term average) [^<]*)</span>', page) == labelled
+
+
+def test_the_course_shows_shares_of_traffic_where_every_usage_is_0(tmp_path: Path) -> None:
+    lake = SmallLake(tmp_path)
+    flows = ({A: 3.0, B: 1.0}, {A: 0.0, B: 0.0}, {A: 1.0, B: 1.0})
+    for n, flow in enumerate(flows):
+        loads = [
+            broker_load(broker, 0.0, msg_throughput_in=value, msg_throughput_out=value, cpu_weight=0.0)
+            for broker, value in flow.items()
+        ]
+        overrides = settings({"loadBalancerCPUResourceWeight": 0.0})
+        lake.add(LAB, AT + timedelta(minutes=n), {"broker_load": loads, "settings": overrides}, plan_id=f"{n:064x}")
+    course = chapter(tmp_path).course
+
+    assert course.is_share
+    assert course.threshold is None
+    assert [point.compared for point in course.points] == [{A: 0.75, B: 0.25}, {}, {A: 0.5, B: 0.5}]
+    assert [point.mean for point in course.points] == [0.5, None, 0.5]
+    page = render(build_model(gather(tmp_path)))
+    assert "Each broker's share of the traffic" in html.unescape(page)
+    assert "Share of the traffic of 2 brokers over 3 cycles" in page
 
 
 def test_the_course_lists_what_was_decided_in_each_cycle(lake: Path) -> None:

@@ -54,8 +54,9 @@ def course_picture(course: CourseModel) -> Picture | None:
         return None
     first, last = course.points[0].at, course.points[-1].at
     brokers = wording.plural(len(course.brokers), "broker")
+    what = "Share of the traffic" if course.is_share else "Usage"
     label = (
-        f"Usage of {brokers} over {wording.plural(len(course.points), 'cycle')} from {wording.time(first)} to "
+        f"{what} of {brokers} over {wording.plural(len(course.points), 'cycle')} from {wording.time(first)} to "
         f"{wording.time(last)}, with splits and unloads. The table below has the numbers."
     )
     return picture(lambda width: _course(course, width), label, WIDE)
@@ -122,7 +123,8 @@ def _usage(course: CourseModel, series: Sequence[str], names: dict[str, str], x:
     named = {names[broker] for broker in series}
     values = [value for p in course.points for value in (*p.compared.values(), *p.usage.values(), p.limit or 0.0)]
     top = max(values, default=0.0) or 0.01
-    y = alt.Y("value:Q", title="usage", axis=_axis(format="%", tickCount=5), scale=alt.Scale(domain=[0, top * 1.05]))
+    title = "share of traffic" if course.is_share else "usage"
+    y = alt.Y("value:Q", title=title, axis=_axis(format="%", tickCount=5), scale=alt.Scale(domain=[0, top * 1.05]))
     layers: list[Any] = []
     bands = [{"at": _stamp(p), "mean": p.mean, "limit": p.limit} for p in course.points]
     if any(p.limit is not None for p in course.points):

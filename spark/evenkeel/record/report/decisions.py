@@ -13,6 +13,7 @@ from evenkeel.record.explain.changes.splits import setting_values
 from evenkeel.record.explain.model import reason_of
 from evenkeel.record.explain.text import MOST_LINES, alternative_line, rule_line
 from evenkeel.record.read import Row
+from evenkeel.settings.pairs import SHEDDERS_OF
 
 # More lines than this help nobody on a page; the tables hold them all.
 MOST_CONSIDERED = 200
@@ -43,14 +44,16 @@ class Placement:
 
 @dataclass(frozen=True, slots=True)
 class Unload:
-    """A bundle that leaves its broker; traffic in byte/s; `placement` None where no placement was decided.
+    """A bundle that leaves its broker; `placement` None where no placement was decided.
 
+    `traffic`: now, byte/s; `average`: over the short term, byte/s, where the shedder went by it, as its sentence does.
     `is_held`: a guard holds the unload back.
     """
 
     bundle: str
     sentence: str
     traffic: float | None
+    average: float | None
     placement: Placement | None
     why: Why
     is_held: bool = False
@@ -234,6 +237,7 @@ def _sheddings(
                     row["subject"],
                     row["sentence"],
                     traffic.get(row["subject"]),
+                    _average(row),
                     placements.get(row["subject"]),
                     whys.of("unload_decisions", row),
                     row["subject"] in held,
@@ -244,6 +248,12 @@ def _sheddings(
         )
         for broker, bundles in sorted(taken.items())
     )
+
+
+def _average(row: Row) -> float | None:
+    """TransferShedder goes by the latest figures, the modular shedders by averages."""
+    average: float | None = row["numbers"].get("bundle_throughput")
+    return None if row["strategy"] in SHEDDERS_OF["extensible"] else average
 
 
 def _unloads(row: Row) -> bool:

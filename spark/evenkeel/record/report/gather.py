@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import reduce
 from operator import or_
@@ -43,6 +43,7 @@ _BUNDLE_LOAD = [
     "used_msg_throughput_in", "used_msg_throughput_out", "used_msg_rate_in", "used_msg_rate_out",
 ]  # fmt: skip
 _COLUMNS = {"broker_reports": _BROKER_REPORTS, "bundle_load": _BUNDLE_LOAD}
+_COURSE_LOAD = ["broker", "state", "weighted_usage", "msg_throughput_in", "msg_throughput_out"]
 _ACTING = ("splits", "unloads", "placements", "refusals")
 _ACTS = {"outcome": ["split", "unload", "placed", "refused"]}
 _ACT_COLUMNS = ["subject", "subject_kind", "broker", "outcome", "rule", "sentence"]
@@ -145,7 +146,7 @@ def _course(record: Record, attempt: Attempt) -> Course:
     window = record.cycles(attempt.cluster, moments[start].as_py(), moments[end - 1].as_py())
     return Course(
         attempts=window,
-        broker_load=_or_nothing(lake, window, "broker_load", ["broker", "state", "weighted_usage"]),
+        broker_load=_or_nothing(lake, window, "broker_load", _COURSE_LOAD),
         state=_or_nothing(lake, window, "strategy_state", ["strategy", "subject", "name", "value"]),
         acts={table: _or_nothing(lake, window, table, _ACT_COLUMNS, _ACTS) for table in _DECIDED},
         earlier=start,
@@ -271,7 +272,7 @@ class Act:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One cycle of the course; usages are fractions per broker, empty where it was left out.
+    """One cycle of the course; usages (or shares, see `CourseModel`) are fractions per broker, empty where left out.
 
     `compared` is what the shedder compares (its remembered average where it keeps one, else the usage itself).
     """
@@ -302,12 +303,17 @@ class Point:
 
 @dataclass(frozen=True)
 class CourseModel:
-    """The course of one cluster, oldest first. `threshold` is how far over the mean a broker is shed from."""
+    """The course of one cluster, oldest first. `threshold` is how far over the mean a broker is shed from.
+
+    `is_share`: usages are 0 throughout, as where all resource weights are 0; the points hold each broker's share of the
+    traffic instead, and no threshold.
+    """
 
     points: tuple[Point, ...]
     brokers: tuple[str, ...]
     threshold: float | None
     is_remembered: bool
+    is_share: bool
     earlier: int
     later: int
 
@@ -327,12 +333,21 @@ def course_model(course: Course, settings: Sequence[Row], shown: Attempt) -> Cou
         threshold = None
     remembered = any(usage_averages(rows, shedder) for rows in course.state.values())
     points = tuple(_point(course, attempt, shown, shedder, threshold) for attempt in course.attempts)
+    shares = tuple(
+        _with_shares(point, course.broker_load[one.attempt_id])
+        for point, one in zip(points, course.attempts, strict=True)
+    )
+    is_share = any(point.usage for point in shares) and not any(
+        usage for point in points for usage in (*point.usage.values(), *point.compared.values())
+    )
+    if is_share:
+        points, threshold, remembered = shares, None, False
     peaks: dict[str, float] = {}
     for point in points:
         for broker, usage in point.compared.items():
             peaks[broker] = max(usage, peaks.get(broker, 0.0))
     brokers = tuple(sorted(peaks, key=lambda broker: (-peaks[broker], broker)))
-    return CourseModel(points, brokers, threshold, remembered, course.earlier, course.later)
+    return CourseModel(points, brokers, threshold, remembered, is_share, course.earlier, course.later)
 
 
 def _point(course: Course, attempt: Attempt, shown: Attempt, shedder: str, threshold: float | None) -> Point:
@@ -359,6 +374,15 @@ def _point(course: Course, attempt: Attempt, shown: Attempt, shedder: str, thres
         plan_id=attempt.plan_id,
         acts=_acts(course, name),
     )
+
+
+def _with_shares(point: Point, loads: Sequence[Row]) -> Point:
+    """The point with shares of the traffic (fractions) in the place of usages; none where there is no traffic."""
+    known = [load for load in loads if load["broker"] in point.usage]
+    flow = {row["broker"]: float((row["msg_throughput_in"] or 0) + (row["msg_throughput_out"] or 0)) for row in known}
+    total = sum(flow.values())
+    shares = {broker: value / total for broker, value in flow.items()} if total > 0 else {}
+    return replace(point, usage=shares, compared=shares, mean=1 / len(shares) if shares else None, limit=None)
 
 
 def _acts(course: Course, attempt_id: str) -> tuple[Act, ...]:
