@@ -16,7 +16,7 @@ from evenkeel.sources.recordings import Recording
 from tests.sources.landing_zone.conftest import Bucket
 from tests.sources.landing_zone.snapshots import document, moment, parts
 
-RECORDINGS = Path(__file__).parent.parent / "recordings"
+RECORDINGS = Path(__file__).parents[2] / "recordings"
 ODD = 'o\'dd "name" %2F+ä日本?#&=;'
 
 
