@@ -18,6 +18,7 @@ from devtools.local_airflow.rest import Rest
 from evenkeel.airflow.order import AirflowError
 from evenkeel.spark.home import identity, kill_session
 
+SUPERVISOR = Path(__file__).with_name("supervisor.py")
 DAG_ID = "rebalance"
 START_SECONDS = 240.0
 END_SECONDS = 15.0
@@ -91,7 +92,7 @@ def _spawn(home: AirflowHome, environment: dict[str, str]) -> subprocess.Popen[b
     owner = identity(os.getpid())
     with (home.logs / "supervisor.log").open("wb") as log:
         return subprocess.Popen(
-            [sys.executable, "-m", "devtools.local_airflow.supervisor", str(owner), str(home.logs)],
+            [sys.executable, "-P", str(SUPERVISOR), str(owner), str(home.logs)],
             env=environment,
             cwd=home.folder,
             stdin=subprocess.DEVNULL,

@@ -1,7 +1,7 @@
 """Watches over one Airflow: ends it when asked, when its owner is gone, or when one of its components dies.
 
-Runs as `python -m devtools.local_airflow.supervisor OWNER LOGS`, in a session of its own, with Airflow's environment.
-OWNER is a process identity (`engine.processes`). What Airflow's own `standalone` leaves behind when it is stopped
+Runs as `python -P supervisor.py OWNER LOGS`, in a session of its own, with Airflow's environment. OWNER is a process
+identity (`evenkeel.spark.home.identity`). What Airflow's own `standalone` leaves behind when it is stopped
 (scheduler and API server, holding their ports) is ended here: first kindly, then the whole session.
 """
 

@@ -41,7 +41,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
         package.mkdir(parents=True)
         (package / "__init__.py").touch()
         (package / "__main__.py").write_text(STUBBORN.format(dies=dies))
-        shorter = "import sys; from evenkeel.airflow import supervisor as s; s.GRACE_SECONDS = 0.5; "
+        shorter = "import sys; from devtools.local_airflow import supervisor as s; s.GRACE_SECONDS = 0.5; "
         script = shorter + f"from pathlib import Path; sys.exit(s.main({identity(owner)!r}, Path({str(tmp_path)!r})))"
         environment = {**os.environ, "PYTHONPATH": f"{package.parent}{os.pathsep}{source_root()}"}
         process = subprocess.Popen([sys.executable, "-c", script], env=environment, start_new_session=True)

@@ -56,7 +56,7 @@ Step = Done | Later | Gone
 
 
 class Holder(Protocol):
-    """Renews the right to messages (`sinks.queue.fifo.Fifo`)."""
+    """Renews the right to messages (`steering.queue.fifo.Fifo`)."""
 
     def renew(self, receipts: list[str], seconds: int) -> set[str]:
         """Returns the receipts that are no longer good; raises QueueError where that could not be found out."""

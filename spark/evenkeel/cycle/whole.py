@@ -84,7 +84,7 @@ def _add(made: dict[str, list[Row]], decided: Decided, *, kept: bool) -> list[Ro
 
 
 def _in_order(rows: list[dict[str, Any]]) -> list[Row]:
-    """Rows with maps reach a round sorted by their content (see `engine.worker`)."""
+    """Rows with maps reach a round sorted by their content (see `spark.worker`)."""
     return sorted(rows, key=lambda row: json.dumps(row, sort_keys=True)) if len(rows) > 1 else list(rows)
 
 

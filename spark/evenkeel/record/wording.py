@@ -1,4 +1,4 @@
-"""How times and names are written for people, and nothing that a name could do to a page; see `decisions.amounts` for
+"""How times and names are written for people, and nothing that a name could do to a page; see `model.amounts` for
 figures."""
 
 from __future__ import annotations

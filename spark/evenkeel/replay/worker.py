@@ -31,7 +31,7 @@ CARRIED = "carried"
 def fold_function(job: str) -> Callable[[pa.Table], pa.Table]:
     """The function that Spark sends to the workers; `job` is JSON, so that nothing depends on pickled classes.
 
-    It holds `code` and `files` (see `engine.worker.Job`), `cluster`, `limit`, `schemas` and `outputs` (kind or table ->
+    It holds `code` and `files` (see `spark.worker.Job`), `cluster`, `limit`, `schemas` and `outputs` (kind or table ->
     schema as JSON), `cycles` (moment -> what the record says of it), `chosen` (what variants decide with, as a cycle
     names it) and `parts` (label -> its `variants`, what they carry, whether it tells of the record).
     """

@@ -1,7 +1,7 @@
 """The command line and environment of the Connect server: which settings, and why.
 
 Started as plain `java`, not through spark-submit: that one demands a module that the JVM from PyPI lacks. The command
-needs `engine.gateway` beside it, which makes the JVM serve.
+needs `spark.gateway` beside it, which makes the JVM serve.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 
 class Carrier(Protocol):
-    """What carries a single command out: `sinks.steering.Steering`."""
+    """What carries a single command out: `steering.command_executor.Steering`."""
 
     def carry_out(self, command: Command) -> Outcome:
         """Sends the command and returns what was seen of it; blocks until then."""

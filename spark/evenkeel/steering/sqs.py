@@ -70,7 +70,7 @@ class Reports:
 
     @property
     def outcomes(self) -> list[Outcome]:
-        """What the agents saw, doubled reports and all; `sinks.standing` says which one of a command stands."""
+        """What the agents saw, doubled reports and all; `steering.outcome` says which one of a command stands."""
         return [report.outcome for report in self.reports]
 
 
