@@ -23,6 +23,7 @@ import hashlib
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -294,6 +295,7 @@ def _server(home: Path) -> Iterator[dict[str, str]]:
     environment = {name: value for name, value in os.environ.items() if name != "EVENKEEL_SPARK"}
     environment |= {"EVENKEEL_HOME": str(home), "PYTHONPATH": str(ROOT / "spark")}
     engine = [sys.executable, "-m", "evenkeel.cli", "engine"]
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # the server ends with this script
     try:
         subprocess.run([*engine, "start"], env=environment, stdout=sys.stderr, check=True)
         yield environment
