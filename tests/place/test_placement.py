@@ -16,7 +16,8 @@ from evenkeel.place.strategies import least_resource_usage_with_weight as least_
 from evenkeel.place.strategies.round_robin_broker_selector import Turn
 from evenkeel.place.strategies.round_robin_broker_selector import select as select_in_turns
 from evenkeel.place.strategy import PlacementState
-from evenkeel.rounds.sentences import destination_of, sentence
+from evenkeel.rounds.sentences import sentence
+from evenkeel.rounds.sentences.words import destination_of
 from evenkeel.settings import Settings
 from evenkeel.shed.unload_order import in_pulsars_order
 

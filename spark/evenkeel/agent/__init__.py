@@ -9,6 +9,6 @@ whenever the agent is killed. It rests on four things, each of which holds witho
    is read, and only a command without an effect whose premise still holds may be sent again.
 3. The lease. The right to a message is renewed right before its request goes out, for longer than the longest request
    can take; nobody else receives it (or a later one of its namespace) meanwhile.
-4. The fence. Right before sending, owner and boundaries are read again (`steering.command_executor`). Two agents with a ledger
-   each have nothing in common but the cluster: this is what holds where an agent froze for longer than its lease.
+4. The fence. Right before sending, owner and boundaries are read again (`steering.command_executor`). Two agents with
+   a ledger each share nothing but the cluster: the fence holds where an agent froze for longer than its lease.
 """

@@ -1,7 +1,7 @@
 """The JSON Schema of a wish: one per kind, with its options named as in Pulsar's admin REST API.
 
-The DAG `rebalance` checks its param `wishes` with it, and `ingest.manual_requests` takes the names of a wish's options from it.
-Imports nothing: DAG files are read again and again.
+The DAG `rebalance` checks its param `wishes` with it, and `ingest.manual_requests` takes the names of a wish's
+options from it. It imports nothing, since DAG files are parsed again and again.
 """
 
 from __future__ import annotations

@@ -132,7 +132,7 @@ def _translated(text: str) -> EngineError:
             return DecideFailed(f"{fact['context']}: {fact['type']}: {fact['text']}")
     if "No module named 'evenkeel" in text:
         return EngineError(
-            "The workers of this endpoint cannot import evenkeel: send it there first (evenkeel.spark.session.ship_code)."
+            "The workers of this endpoint cannot import evenkeel: send it there first (spark.session.ship_code)."
         )
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     telling = [line for line in lines if RAISED.match(line)] or lines or ["no text"]

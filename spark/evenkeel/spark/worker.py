@@ -89,7 +89,7 @@ def demand_code(expected: str, files: Sequence[str]) -> None:
     if _imported(wanted) != expected or on_disk != expected:
         raise StaleCode(
             "The server's workers run other code than this client: restart the server (`make stop`), or ship the "
-            "package to it again (evenkeel.spark.session.ship_code). Python and pyspark must be of the same version there, too."
+            "package to it again (spark.session.ship_code). Python and pyspark must be of the same version there, too."
         )
 
 

@@ -1,0 +1,41 @@
+"""What all sentences are made of: figures with their units, as text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from evenkeel.model.amounts import amount
+from evenkeel.model.considered import Considered
+
+Template = Callable[[Considered], str]
+"""The sentence of a verdict."""
+
+Templates = dict[tuple[str, str], Template]
+"""Outcome and rule -> the sentence of such verdicts."""
+
+
+def measured(row: Considered) -> str:
+    return amount(row.measured, row.unit)
+
+
+def threshold(row: Considered) -> str:
+    return amount(row.threshold, row.unit)
+
+
+def number(row: Considered, name: str, unit: str = "count") -> str:
+    return amount(row.numbers.get(name), unit)
+
+
+def plural(count: float | None, noun: str) -> str:
+    return f"{amount(count, 'count')} {noun}{'' if count == 1 else 's'}"
+
+
+def points(fraction: float) -> str:
+    """Percentage points, without decimals where there are none to show."""
+    value = round(fraction * 100, 6)
+    return f"{value:.0f} points" if value == round(value) else f"{value:.1f} points"
+
+
+def destination_of(row: Considered) -> str | None:
+    """The broker a placed bundle goes to: the first by name of the best ones; None if there is none."""
+    return next((a.name for a in row.alternatives if a.verdict == "best"), None)
