@@ -18,6 +18,7 @@ from evenkeel.rounds.reasons import named, telling
 from evenkeel.settings import Settings
 from evenkeel.shed.rows import silent_brokers
 from evenkeel.shed.schedule import TransferRound, run_shedding, run_transfers
+from evenkeel.shed.strategies import shedder_named
 from evenkeel.shed.strategies.transfer_shedder import TransferState
 
 
@@ -44,6 +45,7 @@ def decide_modular(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
         settings,
         now=datetime.fromisoformat(cycle["cycle_at"]),
         last_shed_at=state.shed_at(rows["state"]),
+        shedder=shedder_named(shedder),
     )
     stamp = {"cluster": cycle["cluster"], "cycle_at": cycle["cycle_at"]}
     told = telling((*made.considered, *silent_brokers(rows)), rows)

@@ -1,0 +1,62 @@
+"""Links in the pages lead somewhere, and so do the paths and the names of our modules that the pages give."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+CHECKOUT = Path(__file__).resolve().parent.parent
+LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)(?:#[^)]*)?\)")
+PATH = re.compile(r"`((?:benchmarks|dags|demo|devtools|docker|docs|expectations|plugins|spark|tests|tools)/[\w./-]*)`")
+MODULE = re.compile(r"(?<![\w/.@-])((?:evenkeel|devtools)(?:\.[a-z_]\w*)+)\b")
+
+
+def pages() -> list[Path]:
+    """The pages of the project; the changelog tells of names as they once were."""
+    found = [CHECKOUT / "README.md", CHECKOUT / "CONTRIBUTING.md", *sorted((CHECKOUT / "docs").rglob("*.md"))]
+    return [*found, *sorted((CHECKOUT / "tests").rglob("*.md")), CHECKOUT / "docker" / "README.md"]
+
+
+def faults_in(page: Path, text: str) -> Iterator[str]:
+    """What of the text leads nowhere, a line each."""
+    for target in LINK.findall(text):
+        if "://" not in target and not (page.parent / target).exists():
+            yield f"links to {target}"
+    for target in PATH.findall(text):
+        if not (CHECKOUT / target).exists():
+            yield f"names the path {target}"
+    for name in MODULE.findall(text):
+        if name != "evenkeel.toml" and not is_known(name):
+            yield f"names {name}"
+
+
+def is_known(name: str) -> bool:
+    """Whether the name is a module of ours, or something in one (`evenkeel.record.read.Record`)."""
+    parts = name.split(".")
+    for length in (len(parts), len(parts) - 1):
+        if length == 1:
+            continue  # too little to go by
+        try:
+            if find_spec(".".join(parts[:length])) is not None:
+                return True
+        except ModuleNotFoundError:
+            continue
+    return False
+
+
+def test_pages_lead_somewhere() -> None:
+    faults = [
+        f"{page.relative_to(CHECKOUT)} {fault}" for page in pages() for fault in faults_in(page, page.read_text())
+    ]
+    assert faults == []
+
+
+def test_what_leads_nowhere_is_named() -> None:
+    text = "[a](nowhere.md) `spark/evenkeel/nobody.py` evenkeel.nobody.there [b](README.md) evenkeel.shed.round.decide"
+    assert list(faults_in(CHECKOUT / "page.md", text)) == [
+        "links to nowhere.md",
+        "names the path spark/evenkeel/nobody.py",
+        "names evenkeel.nobody.there",
+    ]
