@@ -14,7 +14,7 @@ from evenkeel.filters.isolation import Isolation
 from evenkeel.filters.ownership import Ownership
 from evenkeel.model.bundles import namespace_of
 from evenkeel.place import modular_candidates as candidates
-from evenkeel.place.broker_figures import Standing, standings
+from evenkeel.place.broker_figures import BrokerFigures, broker_figures
 from evenkeel.place.strategies import least_long_term_message_rate
 from evenkeel.place.strategies import least_resource_usage_with_weight as least_usage
 from evenkeel.place.strategies import round_robin_broker_selector as round_robin
@@ -36,7 +36,7 @@ def select(case: dict[str, Any]) -> dict[str, Any]:
         settings = settings_of(case.get("config"), call.get("config"))
         if "activeBrokers" in call:
             state = least_usage.without_gone(state, call["activeBrokers"])
-        standing = standings(load_of(call.get("brokers"), None), settings)
+        standing = broker_figures(load_of(call.get("brokers"), None), settings)
         wanted = sorted(call.get("candidates") or ())
         answer, state = MODULAR[case["strategy"]](wanted, standing, state, settings)
         answers.append(answer)
@@ -44,13 +44,13 @@ def select(case: dict[str, Any]) -> dict[str, Any]:
 
 
 def _least_rate(
-    wanted: list[str], standing: Mapping[str, Standing], state: PlacementState, settings: Settings
+    wanted: list[str], standing: Mapping[str, BrokerFigures], state: PlacementState, settings: Settings
 ) -> Answered:
     return {"best": list(least_long_term_message_rate.select(wanted, standing, settings).brokers)}, state
 
 
 def _least_usage(
-    wanted: list[str], standing: Mapping[str, Standing], state: PlacementState, settings: Settings
+    wanted: list[str], standing: Mapping[str, BrokerFigures], state: PlacementState, settings: Settings
 ) -> Answered:
     best = least_usage.select(wanted, standing, state, settings)
     after = best.after(state)
@@ -58,7 +58,7 @@ def _least_usage(
 
 
 def _in_turns(
-    wanted: list[str], standing: Mapping[str, Standing], state: PlacementState, settings: Settings
+    wanted: list[str], standing: Mapping[str, BrokerFigures], state: PlacementState, settings: Settings
 ) -> Answered:
     taken, turn = round_robin.select(wanted, round_robin.turn_of(state))
     return {"best": [taken] if taken else []}, round_robin.state_of(turn)
@@ -97,12 +97,12 @@ def candidate_filters(case: dict[str, Any]) -> dict[str, Any]:
     policies = replace(policies_of(case), non_persistent_bundles=flagged)
     load = load_of(case["brokers"], None)
     ownership = Ownership(case.get("ownership") or {})
-    around = candidates.Surroundings(
+    around = candidates.PlacementView(
         brokers=load.brokers,
         isolation=Isolation(policies, load.brokers, settings),
         anti_affinity=AntiAffinity(policies, ownership, settings),
         ownership=ownership,
-        standing=standings(load, settings),
+        standing=broker_figures(load, settings),
         settings=settings,
     )
     isolation = around.isolation.allowed(bundle).brokers

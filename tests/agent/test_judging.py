@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenkeel.agent.admission import (
+    AdmissionFacts,
     CarryOut,
-    Circumstances,
     Entry,
     LookAgain,
     Refuse,
@@ -28,8 +28,8 @@ LONGEST = timedelta(seconds=65)
 ROW = command(cycle_at=CYCLE, expires_at=NOW + timedelta(minutes=5))
 
 
-def at(now: datetime = NOW, paused: str | None = None, newest: datetime = CYCLE) -> Circumstances:
-    return Circumstances(now, paused, newest, LONGEST)
+def at(now: datetime = NOW, paused: str | None = None, newest: datetime = CYCLE) -> AdmissionFacts:
+    return AdmissionFacts(now, paused, newest, LONGEST)
 
 
 def entry(state: str, sending_at: datetime | None = None) -> Entry:
@@ -38,7 +38,7 @@ def entry(state: str, sending_at: datetime | None = None) -> Entry:
 
 moments = st.datetimes(NOW.replace(tzinfo=None) - timedelta(days=1), NOW.replace(tzinfo=None) + timedelta(days=1))
 aware = moments.map(lambda moment: moment.replace(tzinfo=UTC))
-circumstances = st.builds(Circumstances, aware, st.none() | st.text(max_size=3), aware, st.just(LONGEST))
+circumstances = st.builds(AdmissionFacts, aware, st.none() | st.text(max_size=3), aware, st.just(LONGEST))
 
 
 def test_a_new_command_is_carried_out() -> None:
@@ -54,7 +54,7 @@ def test_a_new_command_is_carried_out() -> None:
         (at(now=ROW["expires_at"], paused="x"), "stale", "expired"),
     ],
 )
-def test_what_must_not_be_sent_is_refused(circumstances: Circumstances, outcome: str, words: str) -> None:
+def test_what_must_not_be_sent_is_refused(circumstances: AdmissionFacts, outcome: str, words: str) -> None:
     verdict = judge(ROW, entry("received"), circumstances)
     assert isinstance(verdict, Refuse)
     assert verdict.outcome == outcome
@@ -62,13 +62,13 @@ def test_what_must_not_be_sent_is_refused(circumstances: Circumstances, outcome:
 
 
 @given(circumstances)
-def test_a_settled_command_is_only_reported_again_whatever_happens(found: Circumstances) -> None:
+def test_a_settled_command_is_only_reported_again_whatever_happens(found: AdmissionFacts) -> None:
     assert judge(ROW, entry("settled"), found) == ReportAgain()
 
 
 @given(circumstances, st.none() | aware)
 def test_what_may_be_under_way_is_waited_for_and_looked_at_before_anything_else(
-    found: Circumstances, sending_at: datetime | None
+    found: AdmissionFacts, sending_at: datetime | None
 ) -> None:
     verdict = judge(ROW, entry("sending", sending_at), found)
     assert isinstance(verdict, LookAgain)
@@ -81,11 +81,11 @@ def test_what_may_be_under_way_is_waited_for_and_looked_at_before_anything_else(
 
 
 @given(circumstances, st.sampled_from(["received", "sending", "settled"]))
-def test_another_command_under_the_same_id_is_none_of_it(found: Circumstances, state: str) -> None:
+def test_another_command_under_the_same_id_is_none_of_it(found: AdmissionFacts, state: str) -> None:
     assert isinstance(judge(ROW | {"destination": "b9:8080"}, entry(state), found), Reject)
 
 
 @given(circumstances)
-def test_nothing_is_sent_that_is_expired_superseded_or_paused(found: Circumstances) -> None:
+def test_nothing_is_sent_that_is_expired_superseded_or_paused(found: AdmissionFacts) -> None:
     may = found.now < ROW["expires_at"] and found.newest_cycle_at <= CYCLE and found.paused is None
     assert isinstance(judge_unsent(ROW, found), CarryOut if may else Refuse)

@@ -10,7 +10,7 @@ import pytest
 
 from evenkeel.agent.ledger import Ledger
 from evenkeel.agent.settings import LedgerError, Pause, QueueClock
-from evenkeel.agent.work_queue import Lanes
+from evenkeel.agent.work_queue import WorkQueue
 from evenkeel.steering.outcome import Outcome
 from evenkeel.steering.pulsar_admin import Pace
 from evenkeel.steering.queue.messages import Control, read_report
@@ -76,7 +76,7 @@ def test_of_several_controls_the_one_made_last_holds(tmp_path: Path) -> None:
 
 def test_lanes_keep_order_and_let_nobody_wait_for_another_namespace() -> None:
     time = [0.0]
-    lanes = Lanes(lambda: time[0])
+    lanes = WorkQueue(lambda: time[0])
     late, early, other = command(2), command(1, place=1), command(3, namespace="acme/ns1")
     for number, row in enumerate((late, early, other)):
         lanes.put(row, f"m{number}", f"r{number}")
@@ -101,7 +101,7 @@ def test_lanes_keep_order_and_let_nobody_wait_for_another_namespace() -> None:
 
 
 def test_a_command_that_waits_and_lost_its_messages_is_let_go_and_one_under_way_is_not() -> None:
-    lanes = Lanes()
+    lanes = WorkQueue()
     busy, idle = command(1), command(2, place=1)
     lanes.put(busy, "m1", "r1")
     lanes.put(idle, "m2", "r2")

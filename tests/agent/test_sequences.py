@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from evenkeel.agent.ledger import Ledger
-from evenkeel.agent.processor import Done, Gone, Handling, Later
+from evenkeel.agent.processor import Done, Gone, Later, Processor
 from evenkeel.agent.settings import AgentSettings, Pause
-from evenkeel.agent.work_queue import Lanes
+from evenkeel.agent.work_queue import WorkQueue
 from evenkeel.steering.outcome import Outcome
 from evenkeel.steering.pulsar_admin import Pace
 from evenkeel.steering.queue.fifo import QueueUnreachable
@@ -131,10 +131,10 @@ class Sequences(RuleBasedStateMachine):
     def start(self) -> None:
         self.ledger = CrashingLedger(self.folder / "ledger.db", "lab", "agent-1")
         self.ledger.world = self.world
-        self.lanes = Lanes(self.world.elapsed)
+        self.lanes = WorkQueue(self.world.elapsed)
         pause = Pause(self.pause_file, self.ledger.paused)
         pace = Pace(1000, clock=self.world.elapsed)
-        self.handling = Handling(
+        self.handling = Processor(
             SETTINGS, self.ledger, self.world, self.lanes, self.queue, pause, pace, self.world.now, self.world.elapsed
         )
         for asked in self.ledger.half_way():

@@ -55,7 +55,7 @@ def cycles(settings: EffectiveSettings, seed: int) -> list[tuple[datetime, dict[
     return found
 
 
-def acts(made: whole.Whole) -> list[tuple[Any, ...]]:
+def acts(made: whole.DecidedCycle) -> list[tuple[Any, ...]]:
     names = ("kind", "bundle", "from_broker", "destination", "cuts", "step")
     return [tuple(map(str, (row[name] for name in names))) for row in made.rows["commands"]]
 

@@ -10,7 +10,7 @@ from evenkeel.errors import BadInput, SettingsError
 from evenkeel.filters.broker_filters import newest, version_rank
 from evenkeel.model.averages import first_history
 from evenkeel.model.load import BrokerAverages, BrokerReport, IsolationPolicy, LoadData, Policies, ResourceUsage
-from evenkeel.place.broker_figures import standings
+from evenkeel.place.broker_figures import broker_figures
 from evenkeel.place.modular_placement import Placement, PlacementRound
 from evenkeel.place.strategies import least_resource_usage_with_weight as least_usage_strategy
 from evenkeel.place.strategies.round_robin_broker_selector import Turn
@@ -180,7 +180,7 @@ def used(usages: dict[str, float], **values: Any) -> dict[str, BrokerReport]:
 
 def least_usage(reports: dict[str, BrokerReport], state: PlacementState, **values: Any) -> least_usage_strategy.Best:
     settings = Settings().with_values(values)
-    return least_usage_strategy.select(reports, standings(LoadData(reports), settings), state, settings)
+    return least_usage_strategy.select(reports, broker_figures(LoadData(reports), settings), state, settings)
 
 
 def test_usage_that_lies_exactly_the_difference_below_the_mean_is_enough() -> None:

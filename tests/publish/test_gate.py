@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
-from evenkeel.publish.gate import Circumstances, is_approved, why_withheld
+from evenkeel.publish.gate import GateFacts, is_approved, why_withheld
 
 AT = datetime(2026, 11, 21, 8, 0, tzinfo=UTC)
 
 
-def around(**more: Any) -> Circumstances:
+def around(**more: Any) -> GateFacts:
     given: dict[str, Any] = {
         "cycle_at": AT, "plan_id": "p" * 64, "kind": "live", "mode": "auto", "now": AT + timedelta(seconds=30),
         "newest_at": AT, "max_age": timedelta(minutes=20), "ahead": timedelta(minutes=5),
     }  # fmt: skip
-    return Circumstances(**(given | more))
+    return GateFacts(**(given | more))
 
 
 def answer(word: str, minutes: int = 1, plan: str = "p" * 64, note: str | None = None) -> dict[str, Any]:

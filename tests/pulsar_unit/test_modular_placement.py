@@ -9,8 +9,8 @@ from evenkeel.filters.broker_filters import version_rank
 from evenkeel.filters.isolation import Isolation
 from evenkeel.filters.ownership import Ownership
 from evenkeel.model.load import BrokerAverages, BrokerReport, BundleHistory, LoadData, Policies, ResourceUsage
-from evenkeel.place.broker_figures import standings
-from evenkeel.place.modular_candidates import Surroundings, fewest_bundles, newest_version, same_load_manager
+from evenkeel.place.broker_figures import broker_figures
+from evenkeel.place.modular_candidates import PlacementView, fewest_bundles, newest_version, same_load_manager
 from evenkeel.place.strategies import least_long_term_message_rate
 from evenkeel.place.strategies import least_resource_usage_with_weight as least_usage
 from evenkeel.place.strategies import round_robin_broker_selector as round_robin
@@ -24,14 +24,14 @@ STRATEGY = "ModularLoadManagerStrategyTest"
 BUNDLE = f"test/ns/{FULL}"
 
 
-def view(load: LoadData, held: Settings, ownership: Ownership | None = None) -> Surroundings:
+def view(load: LoadData, held: Settings, ownership: Ownership | None = None) -> PlacementView:
     ownership = ownership or Ownership()
-    return Surroundings(
+    return PlacementView(
         brokers=load.brokers,
         isolation=Isolation(Policies(), load.brokers, held),
         anti_affinity=AntiAffinity(Policies(), ownership, held),
         ownership=ownership,
-        standing=standings(load, held),
+        standing=broker_figures(load, held),
         settings=held,
     )
 
@@ -76,7 +76,7 @@ def test_least_long_term_message_rate_passes_over_overloaded_brokers() -> None:
     def best(cpu_weight: float = 1.0) -> tuple[str, ...]:
         held = settings(loadBalancerCPUResourceWeight=cpu_weight)
         known = replace(load, averages={name: BrokerAverages(long_term_rate_in=rate) for name, rate in rates.items()})
-        return least_long_term_message_rate.select(known.brokers, standings(known, held), held).brokers
+        return least_long_term_message_rate.select(known.brokers, broker_figures(known, held), held).brokers
 
     assert best() == ("1",)
     rates["1"] = 400.0
@@ -104,7 +104,7 @@ def busy(name: str, percent: float, bundles: tuple[str, ...] = (BUNDLE,)) -> Bro
 def choose(load: LoadData, candidates: list[str], state: PlacementState) -> tuple[tuple[str, ...], PlacementState]:
     """The brokers of which Pulsar draws one, and the state after the choice."""
     held = settings(**WEIGHTED)
-    best = least_usage.select(candidates, standings(load, held), state, held)
+    best = least_usage.select(candidates, broker_figures(load, held), state, held)
     return best.brokers, best.after(state)
 
 
@@ -163,7 +163,7 @@ def test_round_robin_takes_brokers_in_turn() -> None:
 def test_usage_of_brokers_that_are_gone_is_forgotten() -> None:
     load = load_of(calm("1"), calm("2"), calm("3"))
     held = settings()
-    state = least_usage.select(load.brokers, standings(load, held), {}, held).after({})
+    state = least_usage.select(load.brokers, broker_figures(load, held), {}, held).after({})
     assert len(state[least_usage.USAGE_AVERAGE]) == 3
     assert not least_usage.without_gone(state, [])[least_usage.USAGE_AVERAGE]
 

@@ -9,7 +9,7 @@ import pytest
 
 from evenkeel.model.load import BrokerReport, BundleHistory, LoadData, ResourceUsage
 from evenkeel.model.usage import percent
-from evenkeel.place.broker_figures import standings
+from evenkeel.place.broker_figures import broker_figures
 from evenkeel.place.strategies.avg_shedder import Asked, ByAverages, ByName
 from evenkeel.settings import Settings
 from evenkeel.shed.shedder import Shed
@@ -333,7 +333,7 @@ def destinations(shed: Shed, load: LoadData, held: Settings, generation: str) ->
         placing.plan(bundle, load.histories[bundle], destination)
     owners = dict(shed.unloads)
     asked = [Asked(bundle, load.histories[bundle], owners[bundle]) for bundle in owners]
-    standing = standings(load, held)
+    standing = broker_figures(load, held)
     candidates = sorted(load.brokers)
     return {short(one.bundle): placing.select(one, candidates, standing, held).brokers for one in asked}
 

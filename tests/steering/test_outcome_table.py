@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from evenkeel.agent.executor import ClusterCarrier
+from evenkeel.agent.executor import ClusterExecutor
 from evenkeel.ingest.reconcile_outcomes import settle
 from evenkeel.lake.outbox import OPEN
 from evenkeel.pulsar.admin.client import AdminClient
@@ -144,10 +144,10 @@ def lab() -> Iterator[SimulatedPulsar]:
         yield cluster
 
 
-def carrier(lab: SimulatedPulsar, way: str) -> Steering | ClusterCarrier:
+def carrier(lab: SimulatedPulsar, way: str) -> Steering | ClusterExecutor:
     client = AdminClient(AdminConnection((lab.url,)))
     if way == "agent":
-        return ClusterCarrier(client, longest_request_s=0.5, now=lambda: datetime.now(UTC))
+        return ClusterExecutor(client, longest_request_s=0.5, now=lambda: datetime.now(UTC))
     return Steering(client, "lab", patience=Patience(answered_s=0.3, unanswered_s=0.5, unowned_s=0.1))
 
 

@@ -25,7 +25,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Circumstances:
+class AdmissionFacts:
     """What else bears on a command.
 
     `now` by the queue's clock; `paused`: why, or None; `newest_cycle_at`: of all commands seen for the same bundle;
@@ -73,7 +73,7 @@ class Reject:
 Verdict = CarryOut | LookAgain | Refuse | ReportAgain | Reject
 
 
-def judge(command: Mapping[str, Any], entry: Entry, at: Circumstances) -> Verdict:
+def judge(command: Mapping[str, Any], entry: Entry, at: AdmissionFacts) -> Verdict:
     """The verdict on a command of which the ledger has a row.
 
     An outcome is for ever, so it comes first; a request that may be under way has to be looked into before anything
@@ -93,7 +93,7 @@ def is_another(command: Mapping[str, Any], entry: Entry) -> bool:
     return entry.deed != deed(command)
 
 
-def judge_unsent(command: Mapping[str, Any], at: Circumstances) -> CarryOut | Refuse:
+def judge_unsent(command: Mapping[str, Any], at: AdmissionFacts) -> CarryOut | Refuse:
     """The verdict on a command that is known to have had no effect."""
     if at.now >= command["expires_at"]:
         return Refuse("stale", f"expired at {_text(command['expires_at'])}, before it could be sent")
@@ -105,7 +105,7 @@ def judge_unsent(command: Mapping[str, Any], at: Circumstances) -> CarryOut | Re
     return CarryOut()
 
 
-def _still_to_wait(entry: Entry, at: Circumstances) -> timedelta:
+def _still_to_wait(entry: Entry, at: AdmissionFacts) -> timedelta:
     """Never longer than the longest request, also where the clock was set back since."""
     if entry.sending_at is None:
         return at.longest_request

@@ -11,14 +11,14 @@ from collections.abc import Callable
 from datetime import timedelta
 from types import FrameType
 
-from evenkeel.agent.executor import Carrier
+from evenkeel.agent.executor import Executor
 from evenkeel.agent.ledger import Ledger
-from evenkeel.agent.processor import Gone, Handling, Later, seconds_up
-from evenkeel.agent.receiver import Intake, Left
-from evenkeel.agent.reporter import Clerk
+from evenkeel.agent.processor import Gone, Later, Processor, seconds_up
+from evenkeel.agent.receiver import Left, Receiver
+from evenkeel.agent.reporter import Reporter
 from evenkeel.agent.settings import AgentError, AgentSettings, LedgerError, Pause, QueueClock
 from evenkeel.agent.trouble import Trouble
-from evenkeel.agent.work_queue import Lanes
+from evenkeel.agent.work_queue import WorkQueue
 from evenkeel.steering.pulsar_admin import Pace
 from evenkeel.steering.queue.fifo import MOST_IN_BATCH, Fifo, QueueError, QueueRefused
 
@@ -35,19 +35,19 @@ class Agent:
     """One agent of one cluster, from its settings and what carries its commands out."""
 
     def __init__(
-        self, settings: AgentSettings, carrier: Carrier, ledger: Ledger, clock: QueueClock | None = None
+        self, settings: AgentSettings, carrier: Executor, ledger: Ledger, clock: QueueClock | None = None
     ) -> None:
         self._settings = settings
         self._ledger = ledger
         self._clock = clock or QueueClock()
         self._commands = Fifo(settings.queue, heard=self._clock.heard)
         self._reports = Fifo(settings.reports)
-        self._lanes = Lanes()
-        self._intake = Intake(settings.cluster, ledger, self._lanes, self._clock.now)
-        self._clerk = Clerk(ledger, self._lanes, self._commands, self._reports, self._clock.now)
+        self._lanes = WorkQueue()
+        self._intake = Receiver(settings.cluster, ledger, self._lanes, self._clock.now)
+        self._clerk = Reporter(ledger, self._lanes, self._commands, self._reports, self._clock.now)
         pause = Pause(settings.paused_file, ledger.paused)
         pace = Pace(settings.per_second)
-        self._handling = Handling(settings, ledger, carrier, self._lanes, self._commands, pause, pace, self._clock.now)
+        self._handling = Processor(settings, ledger, carrier, self._lanes, self._commands, pause, pace, self._clock.now)
         self._stopping = threading.Event()
         self._leaving = threading.Event()
         self._wake = threading.Event()

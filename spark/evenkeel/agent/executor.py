@@ -9,14 +9,14 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from evenkeel.pulsar.admin import AdminClient
-from evenkeel.steering.broker_switches import Hands, hands_off
+from evenkeel.steering.broker_switches import BrokerSwitches, hands_off
 from evenkeel.steering.command_executor import Patience, Steering
 from evenkeel.steering.outcome import Outcome, not_sent
 
 ASKED_EVERY_SECONDS = 30.0
 
 
-class ClusterCarrier:
+class ClusterExecutor:
     """Carries commands out with `Steering`. The publisher may not reach the cluster, so it is asked here whether the
     brokers' own shedding and auto-split are off; while they are not, commands are `withheld` with what to do."""
 
@@ -26,7 +26,7 @@ class ClusterCarrier:
         self._patience = Patience(unanswered_s=longest_request_s)
         self._now = now
         self._lock = threading.Lock()
-        self._hands: Hands | None = None
+        self._hands: BrokerSwitches | None = None
         self._steerings: dict[str, Steering] = {}
         self._asked_at = 0.0
 
@@ -41,7 +41,7 @@ class ClusterCarrier:
         """Reads back what came of a request that may have gone out."""
         return self._steering(self._ask()).look_again(command)
 
-    def _steering(self, hands: Hands) -> Steering:
+    def _steering(self, hands: BrokerSwitches) -> Steering:
         """The one of the cluster's name in Pulsar, which is not known while no broker tells it."""
         name = hands.pulsar_name or ""
         with self._lock:
@@ -49,7 +49,7 @@ class ClusterCarrier:
                 self._steerings[name] = Steering(self._client, name, patience=self._patience, now=self._now)
             return self._steerings[name]
 
-    def _ask(self) -> Hands:
+    def _ask(self) -> BrokerSwitches:
         """What the brokers say of their switches; asked anew after a while, and at once where it was no before."""
         with self._lock:
             fresh = time.monotonic() - self._asked_at < ASKED_EVERY_SECONDS
@@ -61,7 +61,7 @@ class ClusterCarrier:
 # What carries a command out on the cluster, as the agent sees it.
 
 
-class Carrier(Protocol):
+class Executor(Protocol):
     """Fences, sends and reads back; never raises for what the cluster does. Called by several threads at a time."""
 
     def carry_out(self, command: Mapping[str, Any]) -> Outcome:

@@ -13,8 +13,8 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from evenkeel.agent.admission import (
+    AdmissionFacts,
     CarryOut,
-    Circumstances,
     LookAgain,
     Refuse,
     Reject,
@@ -22,10 +22,10 @@ from evenkeel.agent.admission import (
     judge,
     judge_unsent,
 )
-from evenkeel.agent.executor import Carrier
+from evenkeel.agent.executor import Executor
 from evenkeel.agent.ledger import Ledger
 from evenkeel.agent.settings import AgentSettings, LedgerError, Pause, elapsed
-from evenkeel.agent.work_queue import Hand, Lanes
+from evenkeel.agent.work_queue import InFlight, WorkQueue
 from evenkeel.steering.outcome import STRENGTH, Outcome
 from evenkeel.steering.pulsar_admin import Pace
 from evenkeel.steering.queue.fifo import QueueError
@@ -64,20 +64,20 @@ class Holder(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Handling:
+class Processor:
     """Everything that goes into one command's fate. Called by several threads, for different commands."""
 
     settings: AgentSettings
     ledger: Ledger
-    carrier: Carrier
-    lanes: Lanes
+    carrier: Executor
+    lanes: WorkQueue
     queue: Holder
     pause: Pause
     pace: Pace
     now: Callable[[], datetime]
     elapsed: Callable[[], float] = elapsed
 
-    def go_on(self, hand: Hand) -> Step:
+    def go_on(self, hand: InFlight) -> Step:
         """The next step for a command. Raises LedgerError alone: without its ledger an agent must not go on."""
         command = hand.command
         verdict = judge(command, self.ledger.entry(hand.command_id), self._circumstances(command))
@@ -98,11 +98,11 @@ class Handling:
             case Reject(reason):
                 raise LedgerError(f"command {hand.command_id}: {reason}; such a message must not get this far")
 
-    def _circumstances(self, command: Mapping[str, Any]) -> Circumstances:
+    def _circumstances(self, command: Mapping[str, Any]) -> AdmissionFacts:
         newest = self.ledger.newest_cycle(command["bundle"])
-        return Circumstances(self.now(), self.pause.reason(), newest, self.settings.longest_request)
+        return AdmissionFacts(self.now(), self.pause.reason(), newest, self.settings.longest_request)
 
-    def _look_again(self, hand: Hand) -> Step:
+    def _look_again(self, hand: InFlight) -> Step:
         try:
             outcome = self.carrier.look_again(hand.command)
         except Exception as error:
@@ -118,7 +118,7 @@ class Handling:
         LOG.info("%s: an earlier request had no effect", _name(hand.command))
         return Later(0.0)
 
-    def _carry_out(self, hand: Hand) -> Step:
+    def _carry_out(self, hand: InFlight) -> Step:
         wait = self.pace.take()
         if wait:
             return Later(wait)
@@ -144,7 +144,7 @@ class Handling:
             return Later(self.settings.longest_request_s)
         return self._settle(hand, outcome)
 
-    def _hold(self, hand: Hand) -> float | None:
+    def _hold(self, hand: InFlight) -> float | None:
         """Renews the right to the command's messages; gives the second of `elapsed` to which it holds, None if lost."""
         asked = self.elapsed()
         receipts = self.lanes.receipts_of(hand)
@@ -152,13 +152,13 @@ class Handling:
             self.lanes.lose(self.queue.renew(receipts, self.settings.visibility_s))
         return asked + self.settings.visibility_s if self.lanes.receipts_of(hand) else None
 
-    def _refuse(self, hand: Hand, verdict: Refuse) -> Step:
+    def _refuse(self, hand: InFlight, verdict: Refuse) -> Step:
         return self._settle(hand, Outcome(hand.command_id, verdict.outcome, self.now(), verdict.detail))
 
-    def _unknown(self, hand: Hand, detail: str) -> Outcome:
+    def _unknown(self, hand: InFlight, detail: str) -> Outcome:
         return Outcome(hand.command_id, "unknown", self.now(), detail)
 
-    def _settle(self, hand: Hand, outcome: Outcome) -> Step:
+    def _settle(self, hand: InFlight, outcome: Outcome) -> Step:
         told = _fit(outcome, hand.command_id)
         if self.ledger.settle(told, self.now()):
             LOG.info("%s: %s (%s)", _name(hand.command), told.outcome, told.detail)

@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 
 from evenkeel.agent.admission import is_another
 from evenkeel.agent.ledger import Ledger
-from evenkeel.agent.work_queue import Lanes
+from evenkeel.agent.work_queue import WorkQueue
 from evenkeel.steering.outcome import Outcome
 from evenkeel.steering.queue.fifo import BadMessage, Taken
 from evenkeel.steering.queue.messages import Control, Report, read_message
@@ -33,10 +33,10 @@ class Left:
     new: bool
 
 
-class Intake:
+class Receiver:
     """Takes in messages of one cluster."""
 
-    def __init__(self, cluster: str, ledger: Ledger, lanes: Lanes, now: Callable[[], datetime]) -> None:
+    def __init__(self, cluster: str, ledger: Ledger, lanes: WorkQueue, now: Callable[[], datetime]) -> None:
         self._cluster = cluster
         self._ledger = ledger
         self._lanes = lanes

@@ -11,18 +11,18 @@ from datetime import datetime
 
 from evenkeel.agent.ledger import Ledger
 from evenkeel.agent.trouble import Trouble
-from evenkeel.agent.work_queue import Lanes
+from evenkeel.agent.work_queue import WorkQueue
 from evenkeel.steering.queue.fifo import Fifo, Letter, QueueError, QueueUnreachable, report_group
 from evenkeel.steering.queue.sending import send_all
 
 MOST_AT_ONCE = 100
 
 
-class Clerk:
+class Reporter:
     """Pays what is owed to both queues; called by one thread."""
 
     def __init__(
-        self, ledger: Ledger, lanes: Lanes, commands: Fifo, reports: Fifo, now: Callable[[], datetime]
+        self, ledger: Ledger, lanes: WorkQueue, commands: Fifo, reports: Fifo, now: Callable[[], datetime]
     ) -> None:
         self._ledger = ledger
         self._lanes = lanes

@@ -16,7 +16,7 @@ Command = Mapping[str, Any]
 
 
 @dataclass(eq=False, slots=True)
-class Hand:
+class InFlight:
     """One command at hand. `receipts`: message id → the right to it; none for one that only the ledger tells of.
 
     `ready_at`: monotonic seconds before which there is nothing to do for it.
@@ -44,20 +44,20 @@ class Hand:
         return self.command["cycle_at"], self.command["step"]
 
 
-class Lanes:
+class WorkQueue:
     """All commands in hand. Safe to be shared by threads."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._changed = threading.Condition()
-        self._hands: dict[str, Hand] = {}
+        self._hands: dict[str, InFlight] = {}
         self._discarded: list[str] = []
         self._closed = False
 
     def put(self, command: Command, message_id: str | None = None, receipt: str | None = None) -> None:
         """Takes a command into hand; a further message of one that is in hand already is added to it."""
         with self._changed:
-            hand = self._hands.setdefault(str(command["command_id"]), Hand(command))
+            hand = self._hands.setdefault(str(command["command_id"]), InFlight(command))
             if message_id is not None and receipt is not None:
                 hand.receipts[message_id] = receipt
             self._changed.notify()
@@ -67,7 +67,7 @@ class Lanes:
         with self._changed:
             self._discarded.append(receipt)
 
-    def take(self, wait_s: float) -> Hand | None:
+    def take(self, wait_s: float) -> InFlight | None:
         """The next command that may be gone on with; None where none turned up in time, or after `close`."""
         until = self._clock() + wait_s
         with self._changed:
@@ -85,9 +85,9 @@ class Lanes:
                 self._changed.wait(max(0.001, soonest - now))
             return None
 
-    def _heads(self) -> list[Hand]:
+    def _heads(self) -> list[InFlight]:
         """The first command of every lane in which none is under way."""
-        first: dict[str, Hand] = {}
+        first: dict[str, InFlight] = {}
         busy = {hand.lane for hand in self._hands.values() if hand.busy}
         for hand in self._hands.values():
             if hand.done or hand.lane in busy:
@@ -96,26 +96,26 @@ class Lanes:
                 first[hand.lane] = hand
         return list(first.values())
 
-    def back(self, hand: Hand, wait_s: float) -> None:
+    def back(self, hand: InFlight, wait_s: float) -> None:
         """Puts a command back for a while."""
         with self._changed:
             hand.busy, hand.ready_at = False, self._clock() + wait_s
             self._changed.notify_all()
 
-    def finish(self, hand: Hand) -> None:
+    def finish(self, hand: InFlight) -> None:
         """The command has its outcome; its messages stay in hand until `forget`."""
         with self._changed:
             hand.busy, hand.done = False, True
             self._changed.notify_all()
 
-    def forget(self, hand: Hand) -> None:
+    def forget(self, hand: InFlight) -> None:
         """Nothing more is to be done for this command here."""
         with self._changed:
             hand.busy = False
             self._hands.pop(hand.command_id, None)
             self._changed.notify_all()
 
-    def receipts_of(self, hand: Hand) -> list[str]:
+    def receipts_of(self, hand: InFlight) -> list[str]:
         """The rights to the messages of one command."""
         with self._changed:
             return list(hand.receipts.values())
@@ -137,7 +137,7 @@ class Lanes:
         with self._changed:
             return [receipt for hand in self._hands.values() for receipt in hand.receipts.values()]
 
-    def finished(self) -> list[Hand]:
+    def finished(self) -> list[InFlight]:
         """Commands that have their outcome and whose messages are still in hand."""
         with self._changed:
             return [hand for hand in self._hands.values() if hand.done]
@@ -154,7 +154,7 @@ class Lanes:
             self._closed = True
             self._changed.notify_all()
 
-    def waiting(self) -> list[Hand]:
+    def waiting(self) -> list[InFlight]:
         """Commands that nobody is at work on and that have no outcome."""
         with self._changed:
             return [hand for hand in self._hands.values() if not hand.busy and not hand.done]

@@ -77,7 +77,7 @@ def _add_work(parser: argparse.ArgumentParser) -> None:
 def run(given: argparse.Namespace) -> int:
     """Works until told to end."""
     from evenkeel.agent.agent import Agent, serve
-    from evenkeel.agent.executor import ClusterCarrier
+    from evenkeel.agent.executor import ClusterExecutor
     from evenkeel.agent.ledger import Ledger
     from evenkeel.agent.settings import QueueClock
     from evenkeel.pulsar.admin import AdminClient
@@ -86,7 +86,7 @@ def run(given: argparse.Namespace) -> int:
     settings = _settings(given)
     clock = QueueClock()
     with AdminClient(_connection(given)) as client:
-        carrier = ClusterCarrier(client, longest_request_s=settings.longest_request_s, now=clock.now)
+        carrier = ClusterExecutor(client, longest_request_s=settings.longest_request_s, now=clock.now)
         ledger = Ledger(settings.ledger, settings.cluster, settings.name)
         try:
             serve(Agent(settings, carrier, ledger, clock))

@@ -37,7 +37,7 @@ _BEFORE_THE_ROUNDS: Mapping[str, Sequence[Row]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Whole:
+class DecidedCycle:
     """A decided cycle: rows by table as they would be read back (the state after it among them), and its plan."""
 
     rows: Mapping[str, list[Row]]
@@ -49,7 +49,7 @@ class Whole:
         return str(self.plan.figures["plan_id"])
 
 
-def decide(observed: Rows, cycle: Row, state: Sequence[Row]) -> Whole:
+def decide(observed: Rows, cycle: Row, state: Sequence[Row]) -> DecidedCycle:
     """Decides the cycle. `observed` holds `OBSERVED`; `state` is what the cycle before remembered.
 
     Given `SharedRows` that are told to keep to acts, the plan has no id and only rows of acts and refusals are made.
@@ -72,7 +72,7 @@ def decide(observed: Rows, cycle: Row, state: Sequence[Row]) -> Whole:
     stamp = {"cluster": cycle["cluster"], "cycle_at": cycle["cycle_at"]}
     made[GUARD_TABLE] = [as_read(GUARD_TABLE, {**row, **stamp}) for row in plan.objections]
     made["commands"] = [as_read("commands", row) for row in plan.commands]
-    return Whole({**made, STATE: after}, plan)
+    return DecidedCycle({**made, STATE: after}, plan)
 
 
 def _add(made: dict[str, list[Row]], decided: Decided, *, kept: bool) -> list[Row]:

@@ -22,7 +22,7 @@ ODD_SETTING = "odd_setting"
 
 
 @dataclass
-class Intake:
+class SnapshotIntake:
     """One cluster while it is taken in. `rejections` stand with the file they were found in; `failed` tells a cluster
     that an operator's override keeps out from one whose snapshot does."""
 
@@ -62,9 +62,9 @@ class Intake:
             self.left_out, self.failed = reason, failed
 
 
-def opened(cycle: ClusterCycle) -> Intake:
+def opened(cycle: ClusterCycle) -> SnapshotIntake:
     """Looks whether the cycle's snapshot, and the one that lends configuration and topic lists, can be read at all."""
-    intake = Intake(cycle)
+    intake = SnapshotIntake(cycle)
     for file, place, reason in cycle.unreadable:
         intake.refuse(Rejection("raw_answers", place, UNREADABLE_SNAPSHOT, reason, None), file)
     path, lender = cycle.snapshot.path, cycle.snapshot.configuration_path
@@ -85,7 +85,7 @@ def opened(cycle: ClusterCycle) -> Intake:
     return intake
 
 
-def look_at(intake: Intake, answers: dict[tuple[str, str], Answers], unread: list[Any]) -> None:
+def look_at(intake: SnapshotIntake, answers: dict[tuple[str, str], Answers], unread: list[Any]) -> None:
     """Reads the small answers, resolves the settings and judges whether the snapshot can be decided on."""
     for row in unread:
         _refuse_request(intake, row)
@@ -108,14 +108,14 @@ def look_at(intake: Intake, answers: dict[tuple[str, str], Answers], unread: lis
         intake.leave_out(misfit.reason)
 
 
-def mark_unreadable_figures(intake: Intake, brokers: set[str]) -> None:
+def mark_unreadable_figures(intake: SnapshotIntake, brokers: set[str]) -> None:
     """Topic figures of these brokers came and could not be read: they are unknown, not none."""
     for row in intake.observed.rows["broker_reports"] if intake.observed is not None else ():
         if row["broker"] in brokers:
             row["has_topic_figures"] = False
 
 
-def _view(intake: Intake, answers: dict[tuple[str, str], Answers]) -> View:
+def _view(intake: SnapshotIntake, answers: dict[tuple[str, str], Answers]) -> View:
     assert intake.own is not None
     own = answers.get((intake.cluster, OWN), Answers(()))
     lent = answers.get((intake.cluster, LENT), Answers(()))
@@ -140,7 +140,7 @@ def _pulsar_name(cluster: str, own: Answers, lent: Answers) -> str:
     return cluster
 
 
-def _settle(intake: Intake) -> None:
+def _settle(intake: SnapshotIntake) -> None:
     """Settings in force: an override over the leader's runtime configuration over the defaults."""
     assert intake.observed is not None
     policies = intake.observed.policies
@@ -167,7 +167,7 @@ def configuration_of(policies: Mapping[str, Any]) -> dict[str, str]:
     return dict(policies["configuration"] or {}) | shown
 
 
-def _refuse_request(intake: Intake, row: Any) -> None:
+def _refuse_request(intake: SnapshotIntake, row: Any) -> None:
     place = f"request {row['n']}"
     reason = f"{place} cannot be read as a request; whatever was answered to it is unknown in this cycle"
     intake.refuse(

@@ -19,7 +19,7 @@ from evenkeel.errors import BadInput
 from evenkeel.handover import FAILED, SKIPPED, Handover
 from evenkeel.ingest.frames import body_frame, raw_answers, refused_topics, topic_frames
 from evenkeel.ingest.reconcile_outcomes import settled
-from evenkeel.ingest.snapshot_intake import Intake, look_at, mark_unreadable_figures, opened
+from evenkeel.ingest.snapshot_intake import SnapshotIntake, look_at, mark_unreadable_figures, opened
 from evenkeel.lake.store import Lake
 from evenkeel.sources.landed import LENT, OWN, collect_answers, requests_of_cycles, set_apart
 
@@ -43,7 +43,7 @@ def run(spark: SparkSession, handover: Handover) -> Handover:
 
 
 def _remembering(
-    handover: Handover, intakes: list[Intake], frames: dict[str, DataFrame], spark: SparkSession
+    handover: Handover, intakes: list[SnapshotIntake], frames: dict[str, DataFrame], spark: SparkSession
 ) -> Handover:
     """What became of commands that are still open, by what this snapshot shows; it also goes on record."""
     found = {
@@ -59,7 +59,7 @@ def _remembering(
     )
 
 
-def _frames(spark: SparkSession, intakes: list[Intake]) -> dict[str, DataFrame]:
+def _frames(spark: SparkSession, intakes: list[SnapshotIntake]) -> dict[str, DataFrame]:
     """The frames to append, of clusters whose snapshot can be read; the judgement on each goes into its intake."""
     if not intakes:
         return {}
@@ -101,26 +101,26 @@ def seen_by_the_server(requests: DataFrame) -> DataFrame:
         ) from None
 
 
-def _rows(intakes: list[Intake], table: str) -> list[dict[str, Any]]:
+def _rows(intakes: list[SnapshotIntake], table: str) -> list[dict[str, Any]]:
     return [_key(i) | row for i in intakes if i.observed is not None for row in i.observed.rows[table]]
 
 
-def _settings_rows(intake: Intake) -> list[dict[str, Any]]:
+def _settings_rows(intake: SnapshotIntake) -> list[dict[str, Any]]:
     settings = intake.settings
     if settings is None:
         return []
     return [_key(intake) | {"settings_digest": settings.digest} | row for row in settings.rows()]
 
 
-def _rejected_rows(intake: Intake) -> list[dict[str, Any]]:
+def _rejected_rows(intake: SnapshotIntake) -> list[dict[str, Any]]:
     return [_key(intake) | {"file": file} | asdict(rejection) for file, rejection in dict.fromkeys(intake.rejections)]
 
 
-def _key(intake: Intake) -> dict[str, Any]:
+def _key(intake: SnapshotIntake) -> dict[str, Any]:
     return {"cluster": intake.cluster, "cycle_at": intake.cycle.at}
 
 
-def _settled(handover: Handover, intakes: list[Intake]) -> Handover:
+def _settled(handover: Handover, intakes: list[SnapshotIntake]) -> Handover:
     """The hand-over with each cluster's settings and manager, and without those that cannot be decided on."""
     found = {intake.cluster: intake for intake in intakes}
     cycles = [

@@ -12,7 +12,7 @@ from evenkeel.settings import Settings
 
 
 @dataclass(slots=True)
-class Standing:
+class BrokerFigures:
     """One broker's figures for placement; `give` moves them on. Usage is a fraction, rates are msg/s.
 
     `idle`: it reports no bundles, or no messages in and out. `rank` orders versions; None where it cannot be read.
@@ -31,11 +31,11 @@ class Standing:
         self.topics += history.topics
 
 
-def standings(load: LoadData, settings: Settings) -> Mapping[str, Standing]:
+def broker_figures(load: LoadData, settings: Settings) -> Mapping[str, BrokerFigures]:
     """Every broker's standing at the start of a round."""
     found = {}
     for broker, report in sorted(load.brokers.items()):
-        standing = Standing(
+        standing = BrokerFigures(
             usage=weighted_maximum(report, settings),
             long_term_rate=load.averages.get(broker, BrokerAverages()).long_term_rate,
             topics=report.topics,

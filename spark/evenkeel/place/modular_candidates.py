@@ -16,7 +16,7 @@ from evenkeel.filters.isolation import Isolation
 from evenkeel.filters.ownership import Ownership
 from evenkeel.model.bundles import is_system, namespace_of
 from evenkeel.model.load import BrokerReport, BundleHistory
-from evenkeel.place.broker_figures import Standing
+from evenkeel.place.broker_figures import BrokerFigures
 from evenkeel.settings import Settings
 
 
@@ -41,7 +41,7 @@ class Candidates:
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class PlacementView:
     """What the filters look at, shared by all placements of a round.
 
     Worked out from it once, so that a filter that can remove nobody need not look at every broker for every bundle:
@@ -52,7 +52,7 @@ class Surroundings:
     isolation: Isolation
     anti_affinity: AntiAffinity
     ownership: Ownership
-    standing: Mapping[str, Standing]
+    standing: Mapping[str, BrokerFigures]
     settings: Settings
     crowded: set[str] = field(init=False)
     managers_differ: bool = field(init=False)
@@ -74,7 +74,7 @@ class Surroundings:
             self.crowded.add(broker)
 
 
-def candidates_for(bundle: str, around: Surroundings) -> Candidates:
+def candidates_for(bundle: str, around: PlacementView) -> Candidates:
     """Who is a candidate for the bundle after all filters, and which filter removed whom."""
     settings = around.settings
     allowed = around.isolation.allowed(bundle)
@@ -92,7 +92,7 @@ def candidates_for(bundle: str, around: Surroundings) -> Candidates:
     return Candidates(left.brokers, removed | dict(left.removed), allowed.brokers, restored=False)
 
 
-def few_topics(bundle: str, candidates: Iterable[str], around: Surroundings) -> Step:
+def few_topics(bundle: str, candidates: Iterable[str], around: PlacementView) -> Step:
     """Drop brokers with more topics (reported and assigned) than allowed; if nobody remains, drop nobody."""
     candidates = tuple(candidates)
     if not around.crowded:
@@ -103,13 +103,13 @@ def few_topics(bundle: str, candidates: Iterable[str], around: Surroundings) -> 
     return _step("topics_over_limit", candidates, kept)
 
 
-def least_of_group(bundle: str, candidates: Iterable[str], around: Surroundings) -> Step:
+def least_of_group(bundle: str, candidates: Iterable[str], around: PlacementView) -> Step:
     """Keep the failure domains, then the brokers, with the least of the bundle's anti-affinity group."""
     spread = around.anti_affinity.keep_least(namespace_of(bundle), candidates)
     return Step("anti_affinity", spread.brokers, spread.removed)
 
 
-def fewest_bundles(bundle: str, candidates: Iterable[str], around: Surroundings) -> Step:
+def fewest_bundles(bundle: str, candidates: Iterable[str], around: PlacementView) -> Step:
     """Keep the brokers with the fewest bundles of the bundle's namespace."""
     candidates = tuple(candidates)
     rule = "more_bundles_of_namespace"
@@ -121,7 +121,7 @@ def fewest_bundles(bundle: str, candidates: Iterable[str], around: Surroundings)
     return _step(rule, candidates, tuple(broker for broker in candidates if owned[broker] == least))
 
 
-def same_load_manager(bundle: str, candidates: Iterable[str], around: Surroundings) -> Step:
+def same_load_manager(bundle: str, candidates: Iterable[str], around: PlacementView) -> Step:
     """Drop brokers that run another load manager than the leader."""
     candidates = tuple(candidates)
     if not around.managers_differ:
@@ -131,7 +131,7 @@ def same_load_manager(bundle: str, candidates: Iterable[str], around: Surroundin
     return _step("other_load_manager", candidates, kept)
 
 
-def newest_version(bundle: str, candidates: Iterable[str], around: Surroundings) -> Step:
+def newest_version(bundle: str, candidates: Iterable[str], around: PlacementView) -> Step:
     """If asked to, keep the brokers on the newest version; given up where a version cannot be read."""
     candidates = tuple(candidates)
     if not around.settings.preferLaterVersions or not candidates or not around.versions_differ:

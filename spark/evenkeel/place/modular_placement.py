@@ -18,8 +18,8 @@ from evenkeel.model.averages import first_history
 from evenkeel.model.bundles import broker_of, namespace_of
 from evenkeel.model.considered import Alternative, Considered, considered
 from evenkeel.model.load import BundleHistory, LoadData, Policies
-from evenkeel.place.broker_figures import standings
-from evenkeel.place.modular_candidates import Candidates, Surroundings, candidates_for
+from evenkeel.place.broker_figures import broker_figures
+from evenkeel.place.modular_candidates import Candidates, PlacementView, candidates_for
 from evenkeel.place.strategies import Chooser, avg_shedder
 from evenkeel.place.strategy import Alternatives, Choice, PlacementState
 from evenkeel.settings import Settings
@@ -76,12 +76,12 @@ class PlacementRound:
         given = {name: load.preallocated.get(name, {}).keys() for name in load.brokers}
         leaving = draining(load.brokers, settings)
         ownership = Ownership(known=owned or (lambda: owned_of(load)))
-        self._around = Surroundings(
+        self._around = PlacementView(
             brokers=load.brokers,
             isolation=Isolation(policies, load.brokers, settings),
             anti_affinity=AntiAffinity(policies, ownership, settings),
             ownership=ownership,
-            standing=standings(load, settings),
+            standing=broker_figures(load, settings),
             settings=settings,
         )
         self._histories = load.histories

@@ -55,7 +55,7 @@ class Sending:
 
 
 @dataclass(frozen=True, slots=True)
-class Errand:
+class ClusterCommands:
     """One cluster's commands. `tried`: ids of those that another try has put on record, and of which nothing final is
     known: they may have gone out."""
 
@@ -64,7 +64,7 @@ class Errand:
     tried: frozenset[str] = frozenset()
 
 
-class Records:
+class OutcomeRecorder:
     """The tables that sending writes: outcomes, and steps of the leases. Used by one thread."""
 
     def __init__(self, spark: SparkSession, lake: Lake, handover: Handover, sending: Sending | None) -> None:
@@ -122,7 +122,7 @@ class Records:
         self._own |= {write.write_id for write in writes}
         self.writes += writes
 
-    def as_they_stand(self, errand: Errand) -> Errand:
+    def as_they_stand(self, errand: ClusterCommands) -> ClusterCommands:
         """The errand without commands whose outcome is known, and with those named that another try put on record."""
         ids = [command["command_id"] for command in errand.commands]
         clusters = [errand.cycle.cluster]
@@ -132,7 +132,7 @@ class Records:
         others = frozenset(row["command_id"] for row in put if row["write_id"] not in self._own)
         self.sent |= {row["command_id"] for row in seen if row["outcome"] in SENT}
         left = [command for command in errand.commands if command["command_id"] not in final]
-        return Errand(errand.cycle, left, others - final)
+        return ClusterCommands(errand.cycle, left, others - final)
 
     def renewed(self, clusters: Sequence[str]) -> frozenset[str]:
         """Renews the leases; the clusters whose lease is still ours."""
@@ -163,7 +163,7 @@ class Records:
         self.sent |= {one.command_id for one in outcomes if one.outcome in SENT}
 
 
-def send_all(records: Records, errands: Sequence[Errand], sending: Sending) -> dict[str, Done]:
+def send_all(records: OutcomeRecorder, errands: Sequence[ClusterCommands], sending: Sending) -> dict[str, Done]:
     """Carries out the errands of all clusters, side by side; why a cluster's was not (wholly) carried out is told."""
     if not errands:
         return {}
@@ -184,7 +184,7 @@ def send_all(records: Records, errands: Sequence[Errand], sending: Sending) -> d
 
 
 def _works(
-    errands: Mapping[str, Errand], leases: Mapping[str, Lease], records: Records, sending: Sending
+    errands: Mapping[str, ClusterCommands], leases: Mapping[str, Lease], records: OutcomeRecorder, sending: Sending
 ) -> tuple[dict[str, Work], dict[str, Done]]:
     """What each cluster's thread is to do, and why some have none. Secrets are looked up here, by the main thread."""
     works: dict[str, Work] = {}
@@ -201,7 +201,7 @@ def _works(
     return works, unreachable
 
 
-def _queue_work(errand: Errand, queues: Mapping[str, str], records: Records) -> Work:
+def _queue_work(errand: ClusterCommands, queues: Mapping[str, str], records: OutcomeRecorder) -> Work:
     from evenkeel.steering.sqs import SqsSink
 
     sink = SqsSink(errand.cycle.cluster, queues["commands"], queues["reports"])
@@ -213,7 +213,7 @@ def _queue_work(errand: Errand, queues: Mapping[str, str], records: Records) -> 
     return work
 
 
-def _work(errand: Errand, lease: Lease, sending: Sending, client: AdminClient) -> Work:
+def _work(errand: ClusterCommands, lease: Lease, sending: Sending, client: AdminClient) -> Work:
     # Only here: a dry run needs no HTTP client, and loading it takes a tenth of a second.
     from evenkeel.steering.broker_switches import hands_off
     from evenkeel.steering.command_executor import Patience, Steering
@@ -237,7 +237,7 @@ def _work(errand: Errand, lease: Lease, sending: Sending, client: AdminClient) -
 
 
 def _not_done_yet(
-    errand: Errand, steering: Steering, lease: Lease, timing: Timing, stop: Stop, told: Told
+    errand: ClusterCommands, steering: Steering, lease: Lease, timing: Timing, stop: Stop, told: Told
 ) -> list[Command]:
     """The commands to be sent: all but those of which an earlier try left a trace on the cluster."""
     if errand.tried and lease.before is not None:
@@ -265,7 +265,7 @@ def _wait_until(moment: datetime, stop: Stop, why: str) -> None:
         time.sleep(min(left, 1.0))
 
 
-def _unsent(errand: Errand, done: Done, records: Records) -> list[Outcome]:
+def _unsent(errand: ClusterCommands, done: Done, records: OutcomeRecorder) -> list[Outcome]:
     """What is held back for good, since its sending was stopped before its turn.
 
     Nothing is said of commands that another publisher took over, or that may have gone out.

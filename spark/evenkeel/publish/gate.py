@@ -25,7 +25,7 @@ ACTING = ("approve", "auto")
 
 
 @dataclass(frozen=True, slots=True)
-class Circumstances:
+class GateFacts:
     """What stands around one cluster's plan.
 
     `newest_at`: the newest cycle on record or under way. `sent_plans`: plans of this very cycle of which a command went
@@ -46,7 +46,7 @@ class Circumstances:
     answers: tuple[Mapping[str, Any], ...] = field(default=())
 
 
-def why_withheld(around: Circumstances) -> str | None:
+def why_withheld(around: GateFacts) -> str | None:
     """Why no command of this plan may go out, in a sentence; None: they may (an approval may still be waited for)."""
     for reason in _reasons(around):
         if reason is not None:
@@ -54,7 +54,7 @@ def why_withheld(around: Circumstances) -> str | None:
     return None
 
 
-def _reasons(around: Circumstances) -> Iterable[str | None]:
+def _reasons(around: GateFacts) -> Iterable[str | None]:
     age = around.now - around.cycle_at
     yield "a backfill decides anew what was, and never sends a command" if around.kind == "backfill" else None
     yield around.unreachable
@@ -78,7 +78,7 @@ def _reasons(around: Circumstances) -> Iterable[str | None]:
     yield _rejected(around)
 
 
-def _rejected(around: Circumstances) -> str | None:
+def _rejected(around: GateFacts) -> str | None:
     answer = _last_answer(around)
     if answer is None or answer["answer"] == "approved":
         return None
@@ -86,7 +86,7 @@ def _rejected(around: Circumstances) -> str | None:
     return f"{answer['by']} rejected the plan at {answer['at'].isoformat()}{note}"
 
 
-def is_approved(around: Circumstances) -> bool:
+def is_approved(around: GateFacts) -> bool:
     """Whether the plan may be sent as far as operators are concerned: this very plan, by the last answer to it."""
     if around.mode != "approve":
         return True
@@ -94,7 +94,7 @@ def is_approved(around: Circumstances) -> bool:
     return answer is not None and answer["answer"] == "approved"
 
 
-def _last_answer(around: Circumstances) -> Mapping[str, Any] | None:
+def _last_answer(around: GateFacts) -> Mapping[str, Any] | None:
     own = [answer for answer in around.answers if answer["plan_id"] == around.plan_id]
     return max(own, key=lambda answer: (answer["at"], answer["answer"] != "approved"), default=None)
 
@@ -107,14 +107,14 @@ def _text(span: timedelta) -> str:
 # What stands around the plans of a run: read from the tables just before anything is sent.
 
 
-def circumstances(
+def gate_facts(
     spark: SparkSession,
     lake: Lake,
     handover: Handover,
     plans: Mapping[str, str],
     sending: Sending | None,
     now: datetime,
-) -> dict[str, Circumstances]:
+) -> dict[str, GateFacts]:
     """Of each cluster that has a plan (cluster -> plan id)."""
     clusters = sorted(plans)
     oldest = min(cycle.at for cycle in handover.open_cycles() if cycle.cluster in plans)
@@ -127,7 +127,7 @@ def circumstances(
             continue
         settings = settings_in(cycle.settings)
         halted = sending.halted(cycle.cluster) if sending is not None else None
-        found[cycle.cluster] = Circumstances(
+        found[cycle.cluster] = GateFacts(
             cycle_at=cycle.at,
             plan_id=plans[cycle.cluster],
             kind=handover.run.kind,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from evenkeel.handover import Handover, Write
 from evenkeel.lake.outbox import OPEN, on_record
 from evenkeel.lake.store import Lake
-from evenkeel.publish.dispatch import Errand, Records, Sending, send_all
+from evenkeel.publish.dispatch import ClusterCommands, OutcomeRecorder, Sending, send_all
 from evenkeel.publish.gate import DRY_RUN
 from evenkeel.spark.sql import with_moments
 from evenkeel.steering.outcome import Outcome, not_sent
@@ -57,7 +57,7 @@ def put_out(
     tried = [row["command_id"] for row in rows if row["cluster"] in begun]
     recorded = on_record(spark, lake, "commands", sorted(begun), tried, ("command_id",))
     missing = asked.where(~F.col("command_id").isin(sorted(row["command_id"] for row in recorded)))
-    records = Records(spark, lake, handover, sending)
+    records = OutcomeRecorder(spark, lake, handover, sending)
     records.own(lake.append(spark, {"commands": missing}, handover=handover, task="publish"))
     seen = on_record(spark, lake, "outcomes", sorted(begun), tried, ("command_id", "outcome"))
     final = {row["command_id"] for row in seen if row["outcome"] not in OPEN}
@@ -95,6 +95,6 @@ def _without_sending(rows: Sequence[Row], mode: str, withheld: Mapping[str, str]
     return [not_sent(row["command_id"], now, withheld[row["cluster"]]) for row in held]
 
 
-def _errands(handover: Handover, rows: Sequence[Row]) -> list[Errand]:
-    errands = [Errand(cycle, rows_of(rows, cycle.cluster)) for cycle in handover.open_cycles()]
+def _errands(handover: Handover, rows: Sequence[Row]) -> list[ClusterCommands]:
+    errands = [ClusterCommands(cycle, rows_of(rows, cycle.cluster)) for cycle in handover.open_cycles()]
     return [errand for errand in errands if errand.commands]

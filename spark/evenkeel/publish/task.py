@@ -25,7 +25,7 @@ from evenkeel.lake.store import Lake
 from evenkeel.model.amounts import amount
 from evenkeel.publish import plan as plan_round
 from evenkeel.publish.dispatch import Sending
-from evenkeel.publish.gate import ACTING, DRY_RUN, circumstances, is_approved, why_withheld
+from evenkeel.publish.gate import ACTING, DRY_RUN, gate_facts, is_approved, why_withheld
 from evenkeel.publish.manifests import attempt_id, manifest_row, own_writes
 from evenkeel.publish.outbox import Sent, put_out
 from evenkeel.rounds.frames import decide_rounds, round_inputs
@@ -150,7 +150,7 @@ def _act(
     awaiting: dict[str, str] = {}
     if handover.run.mode != DRY_RUN:
         plans = {cluster: str(row["plan_id"]) for cluster, row in acting.items()}
-        for cluster, around in circumstances(spark, lake, handover, plans, sending, _now()).items():
+        for cluster, around in gate_facts(spark, lake, handover, plans, sending, _now()).items():
             reason = why_withheld(around)
             if reason is not None:
                 withheld[cluster] = reason

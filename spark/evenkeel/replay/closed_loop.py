@@ -79,12 +79,12 @@ def simulate(scenario: Scenario, steering: Steering) -> Iterator[Made]:
         cluster.carry_out(zip(_unique(made, n), destinations, strict=True), lost)
 
 
-def _unique(made: whole.Whole, n: int) -> list[Mapping[str, Any]]:
+def _unique(made: whole.DecidedCycle, n: int) -> list[Mapping[str, Any]]:
     """The commands with ids of their own: a plan of acts alone has no id that theirs could rest on."""
     return [{**row, "command_id": f"{n:06d}-{row['step']:04d}"} for row in made.rows["commands"]]
 
 
-def _told(steering: Steering, cluster: Cluster, made: whole.Whole, former: FormerOwners) -> Iterator[Made]:
+def _told(steering: Steering, cluster: Cluster, made: whole.DecidedCycle, former: FormerOwners) -> Iterator[Made]:
     assert cluster.at is not None
     at = round(cluster.at.timestamp() * 1_000)
     former.forget(at)

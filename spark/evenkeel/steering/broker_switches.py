@@ -73,7 +73,7 @@ _SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Hands:
+class BrokerSwitches:
     """What the brokers said of their configuration. `pulsar_name`: the cluster's name in Pulsar, None where no broker
     told it. `objections`: why no command may be sent, each with what to do about it."""
 
@@ -81,12 +81,12 @@ class Hands:
     objections: tuple[str, ...]
 
 
-def hands_off(client: AdminClient) -> Hands:
+def hands_off(client: AdminClient) -> BrokerSwitches:
     """Asks every broker that the cluster lists."""
     try:
         return judged(configurations(client))
     except Unreachable as error:
-        return Hands(None, (str(error),))
+        return BrokerSwitches(None, (str(error),))
 
 
 def configurations(client: AdminClient) -> dict[str, Mapping[str, str] | None]:
@@ -105,7 +105,7 @@ def configuration(client: AdminClient, broker: str) -> Mapping[str, str] | None:
     return found if isinstance(found, dict) else None
 
 
-def judged(told: Mapping[str, Mapping[str, str] | None]) -> Hands:
+def judged(told: Mapping[str, Mapping[str, str] | None]) -> BrokerSwitches:
     """The judgement on the brokers' configurations."""
     silent = sorted(broker for broker, found in told.items() if found is None)
     objections = []
@@ -125,7 +125,7 @@ def judged(told: Mapping[str, Mapping[str, str] | None]) -> Hands:
     names = sorted({str(found["clusterName"]) for found in told.values() if found and found.get("clusterName")})
     if len(names) > 1:
         objections.append(f"the brokers name several clusters: {', '.join(names)}; check the admin URLs")
-    return Hands(names[0] if names else None, tuple(objections))
+    return BrokerSwitches(names[0] if names else None, tuple(objections))
 
 
 def _listed(brokers: list[str]) -> str:

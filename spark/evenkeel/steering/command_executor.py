@@ -16,7 +16,7 @@ from evenkeel.pulsar.admin.client import AdminClient
 from evenkeel.pulsar.admin.http_exchange import Hop
 from evenkeel.steering.outcome import LONGEST_REQUEST_S, Outcome
 from evenkeel.steering.outcome_table import Answer, Observation, answer_of, in_words, outcome_of, row_of
-from evenkeel.steering.ownership_reader import Watching
+from evenkeel.steering.ownership_reader import OwnershipReader
 from evenkeel.steering.premise import Command, Look, Sight, sight, why_stale
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 2.0
@@ -48,7 +48,7 @@ class Steering:
         pause: Callable[[float], None] = time.sleep,
     ) -> None:
         self._client = client
-        self._watching = Watching(client, pulsar_name)
+        self._watching = OwnershipReader(client, pulsar_name)
         self._patience = patience
         self._now = now
         self._pause = pause

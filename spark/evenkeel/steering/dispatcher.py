@@ -36,7 +36,7 @@ class Timing:
     longest_request_s: float = LONGEST_REQUEST_S
 
 
-class Desk(Protocol):
+class CommandStore(Protocol):
     """The tables, as far as sending needs them; used by one thread."""
 
     def renewed(self, clusters: Sequence[str]) -> frozenset[str]:
@@ -52,7 +52,7 @@ class Desk(Protocol):
         ...
 
 
-class Ward:
+class LeaseGuard:
     """Whether a cluster's thread may go on; read by that thread, written by the caller's."""
 
     def __init__(self, cluster: str, timing: Timing) -> None:
@@ -88,9 +88,9 @@ class Done:
     error: Exception | None = None
 
 
-def conduct(works: Mapping[str, Work], desk: Desk, timing: Timing) -> dict[str, Done]:
+def conduct(works: Mapping[str, Work], desk: CommandStore, timing: Timing) -> dict[str, Done]:
     """Runs each cluster's work to its end; the leases of all are ours at the start."""
-    wards = {cluster: Ward(cluster, timing) for cluster in works}
+    wards = {cluster: LeaseGuard(cluster, timing) for cluster in works}
     seen: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
     clerk = _Clerk(desk, timing, wards, seen)
     with ThreadPoolExecutor(max(1, len(works)), thread_name_prefix="send") as pool:
@@ -106,7 +106,7 @@ def conduct(works: Mapping[str, Work], desk: Desk, timing: Timing) -> dict[str, 
     return {cluster: _done(thread, wards[cluster]) for cluster, thread in threads.items()}
 
 
-def _done(thread: Future[str | None], ward: Ward) -> Done:
+def _done(thread: Future[str | None], ward: LeaseGuard) -> Done:
     error = thread.exception()
     if error is None:
         return Done(thread.result() or ward.reason, ward.is_lost)
@@ -119,7 +119,9 @@ def _done(thread: Future[str | None], ward: Ward) -> Done:
 class _Clerk:
     """What the caller's thread does while the others send."""
 
-    def __init__(self, desk: Desk, timing: Timing, wards: Mapping[str, Ward], seen: queue.SimpleQueue[Outcome]) -> None:
+    def __init__(
+        self, desk: CommandStore, timing: Timing, wards: Mapping[str, LeaseGuard], seen: queue.SimpleQueue[Outcome]
+    ) -> None:
         self._desk, self._timing, self._wards, self._seen = desk, timing, wards, seen
         self._waiting: list[Outcome] = []
         self._renewed_at = self._written_at = time.monotonic()

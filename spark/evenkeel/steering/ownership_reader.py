@@ -20,7 +20,7 @@ from evenkeel.steering.premise import Command, Look
 _AT_ONCE = 8
 
 
-class Watching:
+class OwnershipReader:
     """Reads of one cluster; thread-safe. `pulsar_name`: the cluster's name in Pulsar, which its paths carry."""
 
     def __init__(self, client: AdminClient, pulsar_name: str) -> None:

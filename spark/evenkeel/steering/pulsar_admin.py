@@ -16,7 +16,7 @@ from evenkeel.steering.premise import Command
 log = logging.getLogger(__name__)
 
 
-class Carrier(Protocol):
+class Executor(Protocol):
     """What carries a single command out: `steering.command_executor.Steering`."""
 
     def carry_out(self, command: Command) -> Outcome:
@@ -27,7 +27,7 @@ class Carrier(Protocol):
 class PulsarAdmin:
     """Sends commands at `per_second`, with `in_flight` of them under way at most."""
 
-    def __init__(self, carrier: Carrier, *, per_second: float, in_flight: int) -> None:
+    def __init__(self, carrier: Executor, *, per_second: float, in_flight: int) -> None:
         self._carrier = carrier
         self._pace = Pace(per_second)
         self._in_flight = max(1, in_flight)

@@ -16,13 +16,13 @@ from hypothesis import strategies as st
 from evenkeel.model.averages import updated
 from evenkeel.model.considered import Considered
 from evenkeel.model.load import BrokerAverages, BrokerLoadData, BrokerReport, BundleStats, LoadData
-from evenkeel.place.broker_figures import Standing
+from evenkeel.place.broker_figures import BrokerFigures
 from evenkeel.place.modular_placement import PlacementRound
 from evenkeel.place.rows import placement_row
 from evenkeel.place.strategies import least_resource_usage_with_weight as least_usage
 from evenkeel.plan_splits.rules.bundle_splitter_task import decide_splits
 from evenkeel.publish.guards.situation import Situation
-from evenkeel.record.explain.changes import Around, Change, changes_of
+from evenkeel.record.explain.changes import Change, Context, changes_of
 from evenkeel.record.explain.changes.change import Row
 from evenkeel.record.explain.changes.splits import SETTINGS
 from evenkeel.rounds.reasons import reason_row
@@ -44,7 +44,7 @@ def rows_of(considered: tuple[Considered, ...], strategy: str) -> list[Row]:
 
 def told(table: str, rows: list[Row], settings: dict[str, object] | None = None) -> list[tuple[Row, Change]]:
     """Every statement with the row that it is about."""
-    around = Around(rows, settings or {})
+    around = Context(rows, settings or {})
     return [(row, change) for row in rows for change in changes_of(table, row, around)]
 
 
@@ -90,7 +90,7 @@ def test_overload_shedder_speaks_of_the_broker_alone() -> None:
     row = {"subject": "b1:8080", "subject_kind": "broker", "outcome": "kept", "rule": "below_threshold", "broker": "b",
            "setting": overload_shedder.SETTING, "measured": 0.7, "threshold": 0.85, "margin": -0.15,
            "strategy": "OverloadShedder", "numbers": {}, "unit": "fraction"}  # fmt: skip
-    (change,) = changes_of("unload_decisions", row, Around([row]))
+    (change,) = changes_of("unload_decisions", row, Context([row]))
     assert abs(change.needed - 0.85) < EPSILON
     assert change.sentence == "Had b1:8080 been 15.0 points busier (usage), it would have reached its limit."
 
@@ -142,10 +142,10 @@ def test_loads_are_even_or_not_by_the_load_that_is_named(loads: list[float], tar
     ]
     row = {"subject": "lab", "subject_kind": "cluster", "outcome": rule[0], "rule": rule[1], "threshold": target,
            "numbers": {"mean_load": before.mean}}  # fmt: skip
-    for change in changes_of("unload_decisions", row, Around([row, *rows])):
+    for change in changes_of("unload_decisions", row, Context([row, *rows])):
         assert (stats({**named, change.subject: beyond(change)}).std > target) != is_uneven, change.sentence
         assert (stats({**named, change.subject: short(change)}).std > target) == is_uneven, change.sentence
-    assert changes_of("unload_decisions", row, Around([row, *rows[1:]])) == [] or len(set(loads)) == 1
+    assert changes_of("unload_decisions", row, Context([row, *rows[1:]])) == [] or len(set(loads)) == 1
 
 
 # Bundles
@@ -257,7 +257,7 @@ def test_a_bundle_goes_to_another_broker_by_the_rate_that_is_named(cluster: Clus
             continue
         placed = PlacementRound(cluster.load, cluster.policies, settings).place_shed(bundle, owner)
         row = placement_row(placed, "shed", "LeastLongTermMessageRate", placed)
-        for change in changes_of("placement_decisions", row, Around([row])):
+        for change in changes_of("placement_decisions", row, Context([row])):
             if change.figure != "long-term rate":
                 continue
             for value, is_other in ((beyond(change), True), (short(change), False)):
@@ -276,7 +276,7 @@ def test_a_broker_is_well_below_the_mean_by_the_usage_that_is_named(usage: list[
     settings = Settings().with_values({key: difference, "loadBalancerHistoryResourcePercentage": 0.0})
 
     def chosen(usage: dict[str, float]) -> least_usage.Best:
-        standing = {broker: Standing(value, 0.0, 0) for broker, value in usage.items()}
+        standing = {broker: BrokerFigures(value, 0.0, 0) for broker, value in usage.items()}
         return least_usage.select(usage, standing, {}, settings)
 
     brokers = {f"b{n}:8080": value for n, value in enumerate(usage)}
@@ -291,7 +291,7 @@ def test_a_broker_is_well_below_the_mean_by_the_usage_that_is_named(usage: list[
         "changed_by_anti_affinity": False,
         "without_anti_affinity": None,
     }
-    for change in changes_of("placement_decisions", row, Around((), {key: difference})):
+    for change in changes_of("placement_decisions", row, Context((), {key: difference})):
         after = chosen({**brokers, change.subject: beyond(change)})
         assert after.below_mean, change.sentence
         assert change.subject in after.brokers, change.sentence
@@ -304,8 +304,8 @@ def test_without_all_rows_nothing_is_said_that_rests_on_them() -> None:
            "setting": threshold_shedder.SETTING, "measured": 0.2, "threshold": 0.3, "margin": -0.1, "broker": "b1:8080",
            "strategy": "ThresholdShedder", "numbers": {"mean_usage": 0.2}, "unit": "fraction"}  # fmt: skip
     rows = [row, {**row, "subject": "b2:8080"}]
-    assert changes_of("unload_decisions", row, Around(rows, is_complete=False)) == []
-    (change,) = changes_of("unload_decisions", row, Around(rows))
+    assert changes_of("unload_decisions", row, Context(rows, is_complete=False)) == []
+    (change,) = changes_of("unload_decisions", row, Context(rows))
     assert abs(change.by - 0.2) < EPSILON
 
 
@@ -331,7 +331,7 @@ def test_with_the_setting_that_is_named_the_guard_has_no_objection(
     (verdict,) = guarded(found, **settings).verdicts
     objection = verdict.objection
     row = {name: getattr(objection, name) for name in ("rule", "setting", "measured", "threshold", "unit")}
-    (change,) = changes_of("guard_decisions", {**row, "outcome": verdict.outcome, "subject": "b"}, Around())
+    (change,) = changes_of("guard_decisions", {**row, "outcome": verdict.outcome, "subject": "b"}, Context())
     shown = float(re.search(r" at ([\d.]+), ", change.sentence).group(1))
     assert shown >= change.needed - EPSILON
     value = shown if isinstance(settings[change.subject], float) else int(shown)

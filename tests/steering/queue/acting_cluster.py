@@ -122,7 +122,7 @@ def children(bundle: str, cuts: list[int]) -> list[str]:
     return [f"{namespace}/{edges[i]}_{edges[i + 1]}" for i in range(len(edges) - 1)]
 
 
-class ClusterCarrier:
+class ClusterExecutor:
     """Carries commands out on a simulated cluster: looks at the owner, asks, and believes the answer.
 
     `owner` and `request` are the cluster's own methods, or calls over HTTP from another process.

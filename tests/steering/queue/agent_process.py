@@ -26,7 +26,7 @@ from evenkeel.agent.agent import Agent, serve
 from evenkeel.agent.ledger import Ledger
 from evenkeel.agent.settings import AgentSettings
 from evenkeel.steering.queue.fifo import Fifo
-from tests.steering.queue.acting_cluster import PATIENCE_SECONDS, ClusterCarrier
+from tests.steering.queue.acting_cluster import PATIENCE_SECONDS, ClusterExecutor
 
 LEDGER_POINTS = ("receive", "sending", "settle", "paid")
 
@@ -76,7 +76,7 @@ def _run(settings: AgentSettings, url: str, gated: bool, environment: dict[str, 
         _gate(Fifo, "_ask", cluster.pass_gate, lambda arguments: str(arguments[1]))
         for name in LEDGER_POINTS:
             _gate(Ledger, name, cluster.pass_gate, lambda _, name=name: name)
-    agent = Agent(settings, ClusterCarrier(cluster.owner, cluster.request), ledger)
+    agent = Agent(settings, ClusterExecutor(cluster.owner, cluster.request), ledger)
     if not gated:
         real = agent.run
 

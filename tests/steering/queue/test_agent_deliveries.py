@@ -19,7 +19,7 @@ import pytest
 from evenkeel.steering.outcome import Outcome
 from evenkeel.steering.queue.messages import command_body
 from evenkeel.steering.sqs import SqsSink
-from tests.steering.queue.acting_cluster import ActingCluster, ClusterCarrier, wait_until
+from tests.steering.queue.acting_cluster import ActingCluster, ClusterExecutor, wait_until
 from tests.steering.queue.agent_process import start_agent
 from tests.steering.queue.conftest import Pair
 from tests.steering.queue.examples import command, owners
@@ -28,15 +28,15 @@ from tests.steering.queue.running import collect, on_record, quick, reports, run
 pytestmark = pytest.mark.slow
 
 
-def acting_on(cluster: ActingCluster, commands: list[dict]) -> ClusterCarrier:
+def acting_on(cluster: ActingCluster, commands: list[dict]) -> ClusterExecutor:
     cluster.owners |= owners(commands)
-    return ClusterCarrier(cluster.owners.get, cluster.request)
+    return ClusterExecutor(cluster.owners.get, cluster.request)
 
 
 class Watched:
     """Notes how many commands are under way at a time, over all and in a namespace, and in which order they began."""
 
-    def __init__(self, inner: ClusterCarrier) -> None:
+    def __init__(self, inner: ClusterExecutor) -> None:
         self._inner = inner
         self._lock = threading.Lock()
         self._now: Counter[str] = Counter()
@@ -176,7 +176,7 @@ def test_what_arrives_together_in_the_wrong_order_is_put_right(
 def test_two_agents_at_once_have_one_effect_per_command(queues: Pair, cluster: ActingCluster, tmp_path: Path) -> None:
     rows = [command(step, namespace=f"acme/ns{step % 6}", place=step // 6) for step in range(24)]
     carrier = Watched(acting_on(cluster, rows))
-    other = Watched(ClusterCarrier(cluster.owners.get, cluster.request))
+    other = Watched(ClusterExecutor(cluster.owners.get, cluster.request))
     sink = SqsSink("lab", queues.commands, queues.reports)
     with ExitStack() as stack:
         stack.enter_context(running(quick(queues, tmp_path, "agent-1"), carrier))

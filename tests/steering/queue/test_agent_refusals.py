@@ -12,7 +12,7 @@ import pytest
 from evenkeel.agent.settings import QueueClock
 from evenkeel.steering.queue.messages import command_body
 from evenkeel.steering.sqs import SqsSink
-from tests.steering.queue.acting_cluster import ActingCluster, ClusterCarrier, wait_until
+from tests.steering.queue.acting_cluster import ActingCluster, ClusterExecutor, wait_until
 from tests.steering.queue.conftest import Pair
 from tests.steering.queue.examples import CYCLE, command, owners
 from tests.steering.queue.running import collect, query, quick, reports, run_until_idle, running, send_raw, waiting
@@ -20,9 +20,9 @@ from tests.steering.queue.running import collect, query, quick, reports, run_unt
 pytestmark = pytest.mark.slow
 
 
-def acting_on(cluster: ActingCluster, *commands: dict) -> ClusterCarrier:
+def acting_on(cluster: ActingCluster, *commands: dict) -> ClusterExecutor:
     cluster.owners |= owners(list(commands))
-    return ClusterCarrier(cluster.owners.get, cluster.request)
+    return ClusterExecutor(cluster.owners.get, cluster.request)
 
 
 def test_an_expired_command_is_stale(queues: Pair, cluster: ActingCluster, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from evenkeel.agent.settings import AgentError, LedgerError
 from evenkeel.steering.outcome import Outcome
 from evenkeel.steering.queue.fifo import QueueRefused, QueueUnreachable
 from evenkeel.steering.sqs import SqsSink
-from tests.steering.queue.acting_cluster import ActingCluster, ClusterCarrier, wait_until
+from tests.steering.queue.acting_cluster import ActingCluster, ClusterExecutor, wait_until
 from tests.steering.queue.conftest import SECRET, Pair
 from tests.steering.queue.elasticmq import Elasticmq, free_port
 from tests.steering.queue.examples import command, owners
@@ -33,9 +33,9 @@ def nowhere() -> Pair:
     return Pair(f"{url}/commands.fifo", f"{url}/reports.fifo", None)
 
 
-def acting_on(cluster: ActingCluster, *commands: dict) -> ClusterCarrier:
+def acting_on(cluster: ActingCluster, *commands: dict) -> ClusterExecutor:
     cluster.owners |= owners(list(commands))
-    return ClusterCarrier(cluster.owners.get, cluster.request)
+    return ClusterExecutor(cluster.owners.get, cluster.request)
 
 
 def test_an_agent_waits_for_queues_that_come_late_and_for_those_that_went_away(
@@ -86,7 +86,7 @@ def test_reports_wait_in_the_ledger_while_their_queue_is_away(
 
 def test_one_that_is_to_end_says_so_where_the_queue_cannot_be_reached(nowhere: Pair, tmp_path: Path) -> None:
     with pytest.raises(QueueUnreachable, match=r"commands\.fifo cannot be reached: EndpointConnectionError"):
-        run_until_idle(quick(nowhere, tmp_path), ClusterCarrier(lambda _: None, lambda **_: None))
+        run_until_idle(quick(nowhere, tmp_path), ClusterExecutor(lambda _: None, lambda **_: None))
 
 
 @pytest.fixture
@@ -132,7 +132,7 @@ def test_wrong_credentials_and_queues_end_the_agent_at_once_with_what_to_do(
     answering: Callable[..., Pair], tmp_path: Path, code: str
 ) -> None:
     pair = answering(403, f'{{"__type": "com.amazonaws.sqs#{code}", "message": "No.\\nMore."}}')
-    with pytest.raises(QueueRefused) as caught, running(quick(pair, tmp_path), ClusterCarrier(len, print)) as agent:  # type: ignore[arg-type]
+    with pytest.raises(QueueRefused) as caught, running(quick(pair, tmp_path), ClusterExecutor(len, print)) as agent:  # type: ignore[arg-type]
         assert wait_until(agent._stopping.is_set)
     assert REFUSALS[code] in str(caught.value)
     assert "More" not in str(caught.value)
@@ -144,7 +144,7 @@ def test_no_credentials_at_all_are_named(queues: Pair, tmp_path: Path, monkeypat
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
     with pytest.raises(QueueRefused, match="Give boto3 credentials"):
-        run_until_idle(quick(queues, tmp_path), ClusterCarrier(len, print))  # type: ignore[arg-type]
+        run_until_idle(quick(queues, tmp_path), ClusterExecutor(len, print))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ def test_what_may_pass_is_waited_for(
     answering: Callable[..., Pair], tmp_path: Path, status: int, body: str, kind: str
 ) -> None:
     with pytest.raises(QueueUnreachable):
-        run_until_idle(quick(answering(status, body, kind), tmp_path), ClusterCarrier(len, print))  # type: ignore[arg-type]
+        run_until_idle(quick(answering(status, body, kind), tmp_path), ClusterExecutor(len, print))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from evenkeel.publish.dispatch_sqs import send_by_queue
 from evenkeel.sources.configuration import QueueSource, read_configuration
 from evenkeel.steering.outcome import Outcome
 from evenkeel.steering.sqs import SqsSink
-from tests.steering.queue.acting_cluster import ActingCluster, ClusterCarrier
+from tests.steering.queue.acting_cluster import ActingCluster, ClusterExecutor
 from tests.steering.queue.conftest import Pair
 from tests.steering.queue.examples import command, owners
 from tests.steering.queue.running import quick, run_until_idle, running
@@ -62,9 +62,9 @@ def sent(
     return send_by_queue(sink, commands, records, wait_s, stop, told.append), told
 
 
-def carrier_for(cluster: ActingCluster, commands: list[Any]) -> ClusterCarrier:
+def carrier_for(cluster: ActingCluster, commands: list[Any]) -> ClusterExecutor:
     cluster.owners |= owners(commands)
-    return ClusterCarrier(cluster.owners.get, cluster.request)
+    return ClusterExecutor(cluster.owners.get, cluster.request)
 
 
 def test_what_the_agent_did_is_told_and_confirmed_once_it_is_on_record(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from evenkeel.place.broker_figures import Standing
+from evenkeel.place.broker_figures import BrokerFigures
 from evenkeel.place.strategies import least_long_term_message_rate, least_resource_usage_with_weight
 from evenkeel.place.strategies import round_robin_broker_selector as round_robin
 from evenkeel.place.strategies.least_resource_usage_with_weight import USAGE_AVERAGE
@@ -21,7 +21,7 @@ EXCLUDED = "excluded_"
 class Chooser:
     """Picks the best of some candidates, by the strategy in force or in turns; `state` is what to go on with later."""
 
-    def __init__(self, settings: Settings, standing: Mapping[str, Standing], state: PlacementState) -> None:
+    def __init__(self, settings: Settings, standing: Mapping[str, BrokerFigures], state: PlacementState) -> None:
         self._strategy = settings.loadBalancerLoadPlacementStrategy
         self._settings = settings
         self._standing = standing

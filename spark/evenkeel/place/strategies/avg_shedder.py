@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from evenkeel.model.load import BundleHistory
-from evenkeel.place.broker_figures import Standing
+from evenkeel.place.broker_figures import BrokerFigures
 from evenkeel.settings import Settings
 
 Generation = Literal["4", "5"]
@@ -49,7 +49,7 @@ class AvgShedderPlacement(Protocol):
         """The shedder wants the bundle there; a later plan takes the place of an earlier one."""
 
     def select(
-        self, asked: Asked, candidates: Sequence[str], standing: Mapping[str, Standing], settings: Settings
+        self, asked: Asked, candidates: Sequence[str], standing: Mapping[str, BrokerFigures], settings: Settings
     ) -> Planned:
         """Who may get the bundle, of the candidates in name order."""
 
@@ -65,7 +65,7 @@ class ByAverages:
         self._plans[history] = destination
 
     def select(
-        self, asked: Asked, candidates: Sequence[str], standing: Mapping[str, Standing], settings: Settings
+        self, asked: Asked, candidates: Sequence[str], standing: Mapping[str, BrokerFigures], settings: Settings
     ) -> Planned:
         """See `AvgShedderPlacement`; what is drawn counts as planned from now on."""
         planned = self._plans.get(asked.history)
@@ -87,7 +87,7 @@ class ByName:
         self._plans[bundle] = destination
 
     def select(
-        self, asked: Asked, candidates: Sequence[str], standing: Mapping[str, Standing], settings: Settings
+        self, asked: Asked, candidates: Sequence[str], standing: Mapping[str, BrokerFigures], settings: Settings
     ) -> Planned:
         """See `AvgShedderPlacement`; plans are forgotten by the time that bundles without owner are placed."""
         planned = None if asked.owner is None else self._plans.get(asked.bundle)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import compress
 
-from evenkeel.place.broker_figures import Standing
+from evenkeel.place.broker_figures import BrokerFigures
 from evenkeel.settings import Settings
 
 
@@ -24,13 +24,13 @@ class Best:
     scores: tuple[float, ...]
 
 
-def select(candidates: Iterable[str], standing: Mapping[str, Standing], settings: Settings) -> Best:
+def select(candidates: Iterable[str], standing: Mapping[str, BrokerFigures], settings: Settings) -> Best:
     """All candidates with the least score, compared exactly; all candidates if every one is overloaded."""
     wanted = tuple(candidates)
     return least(wanted, {broker: score(standing[broker], settings) for broker in wanted})
 
 
-def score(stand: Standing, settings: Settings) -> float:
+def score(stand: BrokerFigures, settings: Settings) -> float:
     """What one broker scores: its long-term rate in msg/s, bundles given to it included; infinite if overloaded."""
     if stand.usage > settings.loadBalancerBrokerOverloadedThresholdPercentage / 100.0:
         return math.inf

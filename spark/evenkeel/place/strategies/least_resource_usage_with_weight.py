@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import compress
 
 from evenkeel.model.load import BrokerLoadData
-from evenkeel.place.broker_figures import Standing
+from evenkeel.place.broker_figures import BrokerFigures
 from evenkeel.place.strategy import PlacementState
 from evenkeel.settings import Settings
 
@@ -40,7 +40,7 @@ class Best:
 
 
 def select(
-    candidates: Iterable[str], standing: Mapping[str, Standing], state: PlacementState, settings: Settings
+    candidates: Iterable[str], standing: Mapping[str, BrokerFigures], state: PlacementState, settings: Settings
 ) -> Best:
     """The candidates below the mean by the difference asked for, or all of them if none is.
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from evenkeel.record.candidates import candidates_of, scored_by, strategy_of
-from evenkeel.record.explain.changes import Around, Change, changes_of
+from evenkeel.record.explain.changes import Change, Context, changes_of
 from evenkeel.record.explain.changes.splits import setting_values
 from evenkeel.record.explain.subject import Subject
 from evenkeel.record.read import Attempt, Row
@@ -217,23 +217,23 @@ def _reasons(facts: Facts) -> list[Reason]:
     found = []
     for table, step in STEPS.items():
         rows = facts.tables[table]
-        around = Around(rows, values, table not in facts.incomplete)
+        around = Context(rows, values, table not in facts.incomplete)
         chosen = [row for row in rows if _concerns(row, step, facts)]
         found += [reason_of(table, row, around, settings) for row in sorted(chosen, key=_order)]
     for row in sorted(facts.tables["guard_decisions"], key=lambda row: (row["position"], row["rule"])):
         if _concerns(row, "guard", facts):
-            found.append(reason_of("guard_decisions", row, Around((), values), settings))
+            found.append(reason_of("guard_decisions", row, Context((), values), settings))
     return found
 
 
-def reason_of(table: str, row: Row, around: Around, settings: Sequence[Row]) -> Reason:
+def reason_of(table: str, row: Row, around: Context, settings: Sequence[Row]) -> Reason:
     """One decision row with what lost and what would have changed it. `settings` are the rows that were read."""
     step = STEPS.get(table, "guard")
     changes = (*changes_of(table, row, around), *_of_others(table, row, around))
     return _reason(row, step, _alternatives(row, step, around, settings), changes)
 
 
-def _of_others(table: str, row: Row, around: Around) -> list[Change]:
+def _of_others(table: str, row: Row, around: Context) -> list[Change]:
     """Beside a broker that sheds: what would have made the nearest of the others shed as well."""
     if table != "unload_decisions" or row["subject_kind"] != "broker" or row["outcome"] != "unload":
         return []
@@ -291,7 +291,7 @@ def _reason(row: Row, step: str, alternatives: Sequence[Alternative], changes: t
     )
 
 
-def _alternatives(row: Row, step: str, around: Around, settings: Sequence[Row]) -> list[Alternative]:
+def _alternatives(row: Row, step: str, around: Context, settings: Sequence[Row]) -> list[Alternative]:
     if step == "placement":
         return _brokers_looked_at(row, settings)
     if step == "unload" and row["subject_kind"] == "broker":
@@ -323,14 +323,14 @@ def _brokers_looked_at(row: Row, settings: Sequence[Row]) -> list[Alternative]:
     ]
 
 
-def _other_brokers(row: Row, around: Around) -> list[Alternative]:
+def _other_brokers(row: Row, around: Context) -> list[Alternative]:
     return [
         Alternative(other["subject"], "under its limit", other["measured"], -other["margin"], other["unit"] or "")
         for other in _under_their_limit(row, around)[:MOST_OTHERS]
     ]
 
 
-def _under_their_limit(row: Row, around: Around) -> list[Mapping[str, Any]]:
+def _under_their_limit(row: Row, around: Context) -> list[Mapping[str, Any]]:
     """The other brokers that were looked at and let be, the nearest to their limit first."""
     others = [
         other

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from evenkeel.manual_requests import round as wishes
 from evenkeel.model import amounts
 from evenkeel.record.candidates import Candidate, candidates_of, scored_by, strategy_of
-from evenkeel.record.explain.changes import Around
+from evenkeel.record.explain.changes import Context
 from evenkeel.record.explain.changes.splits import setting_values
 from evenkeel.record.explain.model import reason_of
 from evenkeel.record.explain.text import MOST_LINES, alternative_line, rule_line
@@ -336,7 +336,7 @@ class Whys:
     def __init__(self, tables: Mapping[str, Sequence[Row]]) -> None:
         self._settings = tables.get("settings", ())
         values = setting_values(self._settings)
-        self._around = {table: Around(rows, values) for table, rows in tables.items() if table.endswith("_decisions")}
+        self._around = {table: Context(rows, values) for table, rows in tables.items() if table.endswith("_decisions")}
 
     def of(self, table: str, row: Row) -> Why:
         """The explanation of one row of a decided table."""

@@ -19,7 +19,7 @@ from evenkeel.record.verify.contents import Checked, can_decide, check_contents,
 from evenkeel.record.verify.date_ranges import Kept, Stretch
 from evenkeel.record.verify.decisions import LOADS, decisions_again, listed, loads_again
 from evenkeel.record.verify.in_processes import Deciding, FromFiles, Processes, from_files, processes
-from evenkeel.record.verify.recorded_cycle import Again, Background, again, background_of, other_plan
+from evenkeel.record.verify.recorded_cycle import Background, RecordedCycle, again, background_of, other_plan
 from evenkeel.record.verify.rows import ATTEMPT, OnDemand, Rows
 from evenkeel.spark.code import code_digest, code_version, definition_of
 
@@ -137,8 +137,8 @@ class _Judge:
                     if found is not None:
                         yield found
 
-    def _decidable(self, chunk: list[Attempt], known: Background, checked: Checked) -> list[Again]:
-        own: list[Again] = []
+    def _decidable(self, chunk: list[Attempt], known: Background, checked: Checked) -> list[RecordedCycle]:
+        own: list[RecordedCycle] = []
         for attempt in chunk:
             if attempt.plan_id is None:
                 continue
@@ -158,7 +158,7 @@ class _Judge:
         return own
 
 
-def _with_topics(own: Sequence[Again], kept: Kept) -> list[Again]:
+def _with_topics(own: Sequence[RecordedCycle], kept: Kept) -> list[RecordedCycle]:
     """Those whose topics are still there."""
     return [one for one in own if one.attempt.writes_of("topic_stats") and kept.promises(one.attempt, "topic_stats")]
 
@@ -176,7 +176,9 @@ def _demand_rows(attempt: Attempt, checked: Checked) -> None:
         raise LookupError(f"rows of {', '.join(lost)} that it rests on cannot be read as they were")
 
 
-def _decide(rows: Rows, own: Sequence[Again], deep: Sequence[Again], same: Container[str], found: Verified) -> None:
+def _decide(
+    rows: Rows, own: Sequence[RecordedCycle], deep: Sequence[RecordedCycle], same: Container[str], found: Verified
+) -> None:
     """Decides those of `own` again that are not known to be the `same`; for those that are `deep` the loads too."""
     wrong: dict[str, list[tuple[str, str]]] = {}
     if deep:
@@ -195,7 +197,7 @@ def _decide(rows: Rows, own: Sequence[Again], deep: Sequence[Again], same: Conta
             found.reproduced[name] = TOPICS if one in deep else BUNDLES
 
 
-def _decide_by_rows(rows: Rows, own: Sequence[Again], wrong: dict[str, list[tuple[str, str]]]) -> None:
+def _decide_by_rows(rows: Rows, own: Sequence[RecordedCycle], wrong: dict[str, list[tuple[str, str]]]) -> None:
     """Adds to `wrong` what comes out otherwise: attempt -> (table, in words)."""
     decided = decisions_again(rows, own, own[0].attempt.schema_version)
     for table, frame in decided.rows.items():
@@ -207,7 +209,7 @@ def _decide_by_rows(rows: Rows, own: Sequence[Again], wrong: dict[str, list[tupl
             wrong.setdefault(name, []).append(("cycles", told))
 
 
-def _other_loads(rows: Rows, deep: Sequence[Again], table: str, made: DataFrame) -> list[str]:
+def _other_loads(rows: Rows, deep: Sequence[RecordedCycle], table: str, made: DataFrame) -> list[str]:
     """The attempts whose loads come out otherwise."""
     before, after = _recorded(rows, deep, table), contents(made, table, deep[0].attempt.schema_version, (ATTEMPT,))
     names = [one.attempt.attempt_id for one in deep]
@@ -216,7 +218,7 @@ def _other_loads(rows: Rows, deep: Sequence[Again], table: str, made: DataFrame)
 
 def _tell(
     rows: Rows,
-    own: Sequence[Again],
+    own: Sequence[RecordedCycle],
     table: str,
     made: DataFrame,
     other: Sequence[str],
@@ -232,7 +234,7 @@ def _tell(
         wrong.setdefault(name, []).append((table, "; ".join(told.get(name, ["another number of equal rows"]))))
 
 
-def _recorded(rows: Rows, own: Sequence[Again], table: str) -> dict[str, Content]:
+def _recorded(rows: Rows, own: Sequence[RecordedCycle], table: str) -> dict[str, Content]:
     """What each attempt recorded in a table: what its manifest lists, which its rows have been held against.
 
     Only where several writes make up an attempt's rows, which a manifest digests one by one, are they read for it.

@@ -16,7 +16,7 @@ from evenkeel.lake.store import Lake
 from evenkeel.model.bundles import HIGHEST_HASH
 from evenkeel.plan_splits.task import PERSISTENT_TYPE, TOPICS_TYPE, hashes_in, persistent_topics
 from evenkeel.publish import plan as plan_round
-from evenkeel.record.verify.recorded_cycle import Again
+from evenkeel.record.verify.recorded_cycle import RecordedCycle
 from evenkeel.record.verify.rows import ATTEMPT, Rows
 from evenkeel.rounds.frames import CYCLE_NAMES, CYCLE_TYPE, read_checked, with_cycle_times
 from evenkeel.spark.grouped import grouped_map
@@ -47,7 +47,7 @@ class Decided:
     rows: Mapping[str, DataFrame]
 
 
-def decisions_again(rows: Rows, own: Sequence[Again], version: int) -> Decided:
+def decisions_again(rows: Rows, own: Sequence[RecordedCycle], version: int) -> Decided:
     """What these attempts, all of one schema version, decide now."""
     inputs = {table: rows.of(table, listed(own)) for table in OBSERVED}
     inputs |= {again.recorded(table): rows.of(table, listed(own)) for table in again.OUTPUTS}
@@ -77,18 +77,18 @@ def covered(table: str, version: int) -> list[str]:
     return [name for name in TABLES[table].names_at(version) if name not in STAMP_NAMES]
 
 
-def listed(own: Sequence[Again]) -> list[tuple[str, Write]]:
+def listed(own: Sequence[RecordedCycle]) -> list[tuple[str, Write]]:
     """The writes of each attempt."""
     return [(one.attempt.attempt_id, write) for one in own for write in one.attempt.writes]
 
 
-def _cycles(rows: Rows, own: Sequence[Again]) -> DataFrame:
+def _cycles(rows: Rows, own: Sequence[RecordedCycle]) -> DataFrame:
     text_type = f"{ATTEMPT} string, {CYCLE_TYPE.replace('timestamp', 'string')}"
     given = [(one.attempt.attempt_id, *map(one.cycle_row.__getitem__, CYCLE_NAMES)) for one in own]
     return with_cycle_times(rows.spark.createDataFrame(given, text_type))
 
 
-def _topics(rows: Rows, own: Sequence[Again], inputs: dict[str, DataFrame]) -> dict[str, DataFrame]:
+def _topics(rows: Rows, own: Sequence[RecordedCycle], inputs: dict[str, DataFrame]) -> dict[str, DataFrame]:
     """What rounds see of topics: of the bundles that were looked into, and of namespaces that wishes speak of."""
     from pyspark.sql import functions as F
 
@@ -129,7 +129,7 @@ def _with_attempt(schema: StructType) -> StructType:
 LOADS = ("bundle_load", "broker_load")
 
 
-def loads_again(rows: Rows, own: Sequence[Again]) -> dict[str, DataFrame]:
+def loads_again(rows: Rows, own: Sequence[RecordedCycle]) -> dict[str, DataFrame]:
     """The rows of `LOADS` that these attempts come to now, with `attempt_id`, without the stamp of a write."""
     from pyspark.sql import functions as F
 
@@ -152,7 +152,7 @@ def _body(table: str) -> list[str]:
 class AttemptsAsClusters(Lake):
     """The lake as tasks read it, with each attempt's id for its cluster's name."""
 
-    def __init__(self, rows: Rows, own: Sequence[Again]) -> None:
+    def __init__(self, rows: Rows, own: Sequence[RecordedCycle]) -> None:
         super().__init__(rows.lake.root)
         self._rows = rows
         self._clusters = {one.attempt.attempt_id: one.attempt.cluster for one in own}
@@ -166,7 +166,7 @@ class AttemptsAsClusters(Lake):
         return found.select(*TABLES[table].column_names())
 
 
-def as_clusters(lake: Lake, own: Sequence[Again]) -> Handover:
+def as_clusters(lake: Lake, own: Sequence[RecordedCycle]) -> Handover:
     """The hand-over of a run whose clusters are these attempts."""
     cycles = []
     for one in own:

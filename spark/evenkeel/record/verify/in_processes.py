@@ -26,7 +26,7 @@ from evenkeel.lake.schemas import TABLES
 from evenkeel.plan_splits.task import picks_by_topics
 from evenkeel.record.verify.by_files import Proven, key_of
 from evenkeel.record.verify.decisions import LOOKED_INTO, OBSERVED, covered
-from evenkeel.record.verify.recorded_cycle import PLANNED, Again, other_plan
+from evenkeel.record.verify.recorded_cycle import PLANNED, RecordedCycle, other_plan
 from evenkeel.record.verify.rows import ATTEMPT
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class FromFiles:
     needs_topics: bool
 
 
-def from_files(one: Again, proven: Proven) -> FromFiles | None:
+def from_files(one: RecordedCycle, proven: Proven) -> FromFiles | None:
     """None for an attempt whose inputs are not all in proven files of their own, or that took a wish that looks at
     topics."""
     if any(picks_by_topics(wish) for wish in one.cycle.wishes):

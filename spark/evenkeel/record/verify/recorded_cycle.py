@@ -35,7 +35,7 @@ class Background:
 
 
 @dataclass(frozen=True, slots=True)
-class Again:
+class RecordedCycle:
     """An attempt that is to be decided again: its manifest, and its cycle as the tasks were handed it."""
 
     attempt: Attempt
@@ -58,7 +58,7 @@ class Again:
         return cycle_row_of(self.cycle, self.run)
 
 
-def again(attempt: Attempt, background: Background) -> Again:
+def again(attempt: Attempt, background: Background) -> RecordedCycle:
     """Raises LookupError with what is missing of the background, SettingsError for settings of another version."""
     row = attempt.planned
     text = background.settings.get(row["settings_digest"])
@@ -85,7 +85,7 @@ def again(attempt: Attempt, background: Background) -> Again:
         pauses=tuple(dict(pause) for pause in row.get("pauses") or ()),
         source=row["source"],
     )
-    return Again(attempt, cycle)
+    return RecordedCycle(attempt, cycle)
 
 
 @lru_cache(maxsize=16)

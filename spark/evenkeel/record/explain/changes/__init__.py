@@ -12,14 +12,14 @@ from evenkeel.record.explain.changes import guards, placements, splits
 from evenkeel.record.explain.changes import shedding as brokers
 from evenkeel.record.explain.changes import shedding as bundles
 from evenkeel.record.explain.changes import shedding as transfers
-from evenkeel.record.explain.changes.change import Around, Change, Row
+from evenkeel.record.explain.changes.change import Change, Context, Row
 
-__all__ = ["SETTINGS", "Around", "Change", "changes_of"]
+__all__ = ["SETTINGS", "Change", "Context", "changes_of"]
 
 SETTINGS = (*splits.SETTINGS, *placements.SETTINGS)
 """The settings that statements rest on, beside the rows themselves."""
 
-_Rule = Callable[[Row, Around], list[Change]]
+_Rule = Callable[[Row, Context], list[Change]]
 
 _UNLOADS: Mapping[tuple[str, str], _Rule] = {
     ("kept", "below_threshold"): brokers.by_threshold,
@@ -58,7 +58,7 @@ _PLACEMENTS: Mapping[tuple[str, str], _Rule] = {
 _TABLES = {"unload_decisions": _UNLOADS, "split_decisions": _SPLITS, "placement_decisions": _PLACEMENTS}
 
 
-def changes_of(table: str, row: Row, around: Around) -> list[Change]:
+def changes_of(table: str, row: Row, around: Context) -> list[Change]:
     """What would have changed what the row says, the nearest first where several brokers are concerned."""
     if table == "guard_decisions":
         return guards.of_guard(row, around)

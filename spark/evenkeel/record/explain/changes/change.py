@@ -39,7 +39,7 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Around:
+class Context:
     """What a row was decided with: the rows of its table in its cycle, and the values of settings that were read.
 
     `is_complete` is False where rows may be missing: what rests on all brokers or bundles is not said then. A cycle may

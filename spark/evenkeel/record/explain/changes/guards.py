@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from evenkeel.record.explain.changes.change import Around, Change, Row, at_least
+from evenkeel.record.explain.changes.change import Change, Context, Row, at_least
 
 # The setting would have had to be at least what was measured: what would have been used with the command in it.
 _COUNTED = frozenset(
@@ -15,7 +15,7 @@ _GAINS = frozenset({"returns", "moved_often"})
 _EFFECT = "this guard would not have objected"
 
 
-def of_guard(row: Row, around: Around) -> list[Change]:
+def of_guard(row: Row, around: Context) -> list[Change]:
     """Of an objection with which a command was held back."""
     measured, threshold, setting, rule = row["measured"], row["threshold"], row["setting"], row["rule"]
     if row["outcome"] != "held" or measured is None or threshold is None:

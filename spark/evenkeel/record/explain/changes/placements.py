@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from evenkeel.record.explain.changes.change import Around, Change, Row, at_least
+from evenkeel.record.explain.changes.change import Change, Context, Row, at_least
 
 DIFFERENCE = "loadBalancerAverageResourceUsageDifferenceThresholdPercentage"
 SETTINGS = (DIFFERENCE,)
@@ -10,7 +10,7 @@ SETTINGS = (DIFFERENCE,)
 MOST_LOSERS = 5
 
 
-def by_rate(row: Row, around: Around) -> list[Change]:
+def by_rate(row: Row, around: Context) -> list[Change]:
     """LeastLongTermMessageRate: the candidate with the least long-term rate, the first by name of equal ones."""
     if row["rule"] == "already_best" and row["strategy"] != "LeastLongTermMessageRate":
         return []
@@ -87,7 +87,7 @@ def without_groups(row: Row) -> list[Change]:
     ]
 
 
-def by_usage(row: Row, around: Around) -> list[Change]:
+def by_usage(row: Row, around: Context) -> list[Change]:
     """LeastResourceUsageWithWeight: candidates whose average usage is below their mean by a difference.
 
     A candidate is a part of the mean: less busy by x, it is below the mean by x less x/n.

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 
-from evenkeel.record.explain.changes.change import Around, Change, Row, at_least
+from evenkeel.record.explain.changes.change import Change, Context, Row, at_least
 from evenkeel.shed.strategies import avg_shedder, overload_shedder, threshold_shedder, uniform_load_shedder
 
 _MINIMUM_MIB = 1_048_576.0
 
 
-def by_threshold(row: Row, around: Around) -> list[Change]:
+def by_threshold(row: Row, around: Context) -> list[Change]:
     """ThresholdShedder and OverloadShedder: a broker sheds once its usage reaches the limit.
 
     ThresholdShedder's limit rests on the mean, of which the broker itself is a part: a broker that is busier by x is
@@ -58,18 +58,18 @@ def by_threshold(row: Row, around: Around) -> list[Change]:
     ]
 
 
-def _names(around: Around) -> set[str]:
+def _names(around: Context) -> set[str]:
     """The brokers that ThresholdShedder compared."""
     return {
         row["subject"] for row in around.brokers if row["strategy"] == "ThresholdShedder" and row["rule"] != "no_report"
     }
 
 
-def _compared(around: Around) -> int:
+def _compared(around: Context) -> int:
     return len(_names(around))
 
 
-def too_little(row: Row, around: Around) -> list[Change]:
+def too_little(row: Row, around: Context) -> list[Change]:
     """A limit was reached, and what was to go was less than is worth moving."""
     measured, setting = row["measured"], row["setting"]
     if measured is None or setting != threshold_shedder.MINIMUM_SETTING or measured <= 0:
@@ -93,7 +93,7 @@ def too_little(row: Row, around: Around) -> list[Change]:
     ]
 
 
-def by_difference(row: Row, around: Around) -> list[Change]:
+def by_difference(row: Row, around: Context) -> list[Change]:
     """UniformLoadShedder: the busiest broker sheds once it is further above the idlest than the threshold says."""
     lowest, highest, threshold = row["numbers"].get("lowest"), row["numbers"].get("highest"), row["threshold"]
     if lowest is None or highest is None or threshold is None or not _has_others(row, around):
@@ -135,12 +135,12 @@ def by_difference(row: Row, around: Around) -> list[Change]:
     ]
 
 
-def _has_others(row: Row, around: Around) -> bool:
+def _has_others(row: Row, around: Context) -> bool:
     """Whether another broker is the idlest: one alone is both."""
     return any(other["subject"] != row["subject"] for other in around.brokers)
 
 
-def busiest(row: Row, around: Around) -> list[Change]:
+def busiest(row: Row, around: Context) -> list[Change]:
     """UniformLoadShedder looks at the busiest broker only."""
     measured, threshold = row["measured"], row["threshold"]
     if measured is None or threshold is None or threshold < measured:
@@ -160,7 +160,7 @@ def busiest(row: Row, around: Around) -> list[Change]:
     ]
 
 
-def outermost_pair(row: Row, around: Around) -> list[Change]:
+def outermost_pair(row: Row, around: Context) -> list[Change]:
     """AvgShedder: a pair counts once its scores are far enough apart.
 
     Of the outermost pair only: the busiest broker stays the busiest whatever is added to it, any other one may find
@@ -184,7 +184,7 @@ def outermost_pair(row: Row, around: Around) -> list[Change]:
     ]
 
 
-def more_rounds(row: Row, around: Around) -> list[Change]:
+def more_rounds(row: Row, around: Context) -> list[Change]:
     """A cause has to last: so many rounds in a row (AvgShedder), or more than so many (transfers, splits)."""
     measured, threshold = row["measured"], row["threshold"]
     if measured is None or threshold is None:
@@ -210,7 +210,7 @@ def more_rounds(row: Row, around: Around) -> list[Change]:
     ]
 
 
-def later(row: Row, around: Around) -> list[Change]:
+def later(row: Row, around: Context) -> list[Change]:
     """Shedding has an interval."""
     measured, threshold = row["measured"], row["threshold"]
     if measured is None or threshold is None or threshold <= measured:
@@ -235,7 +235,7 @@ def later(row: Row, around: Around) -> list[Change]:
 _FIGURE = "bundle_throughput"
 
 
-def taken(row: Row, around: Around) -> list[Change]:
+def taken(row: Row, around: Context) -> list[Change]:
     """Of a bundle that was taken: how light it would have had to be to stay.
 
     Without it the others are taken until enough has gone; it stays if it comes after the last of these.
@@ -270,7 +270,7 @@ def taken(row: Row, around: Around) -> list[Change]:
     return []
 
 
-def left(row: Row, around: Around) -> list[Change]:
+def left(row: Row, around: Context) -> list[Change]:
     """Of a bundle that stayed: it is taken if it is heavier than the last one that was."""
     own, others = row["numbers"].get(_FIGURE), _in_line(row, around)
     if own is None or others is None:
@@ -295,7 +295,7 @@ def left(row: Row, around: Around) -> list[Change]:
     ]
 
 
-def _in_line(row: Row, around: Around) -> list[Row] | None:
+def _in_line(row: Row, around: Context) -> list[Row] | None:
     """The broker's other bundles that could be taken, in order; None where a rank is missing and so is its bundle."""
     if not around.is_complete:
         return None
@@ -312,7 +312,7 @@ def _in_line(row: Row, around: Around) -> list[Row] | None:
 _CLOSE = 1e-9
 
 
-def more_uneven(row: Row, around: Around) -> list[Change]:
+def more_uneven(row: Row, around: Context) -> list[Change]:
     """Of loads that are even enough: how much busier the busiest would have had to be."""
     loads, target = _loads(row, around), row["threshold"]
     if len(loads) < 2 or target is None:
@@ -336,7 +336,7 @@ def more_uneven(row: Row, around: Around) -> list[Change]:
     ]
 
 
-def more_even(row: Row, around: Around) -> list[Change]:
+def more_even(row: Row, around: Context) -> list[Change]:
     """Of loads that are too uneven: how much less the busiest would have had to carry, if that could settle it."""
     loads, target = _loads(row, around), row["threshold"]
     if row["subject_kind"] != "cluster" or len(loads) < 2 or target is None:
@@ -374,7 +374,7 @@ def _most_loaded(loads: dict[str, float], target: float) -> tuple[str, float, fl
     return busiest, loads[busiest] - mean, squares - number * target * target, 1 - 1 / number
 
 
-def _loads(row: Row, around: Around) -> dict[str, float]:
+def _loads(row: Row, around: Context) -> dict[str, float]:
     """The loads that were compared; nothing where they are not all known."""
     mean = row["numbers"].get("mean_load")
     if mean is None or not around.is_complete:

@@ -9,7 +9,7 @@ from typing import Any
 from evenkeel.errors import EvenkeelError
 from evenkeel.model.load import BundleStats
 from evenkeel.plan_splits.rules.bundle_splitter_task import FEWEST_TOPICS, Limit, limits_of
-from evenkeel.record.explain.changes.change import Amount, Around, Change, Row, at_least, at_most
+from evenkeel.record.explain.changes.change import Amount, Change, Context, Row, at_least, at_most
 from evenkeel.settings import Settings
 from evenkeel.settings.reading import coerce, known_key
 
@@ -31,7 +31,7 @@ _NAMES = {
 }
 
 
-def over_limit(row: Row, around: Around) -> list[Change]:
+def over_limit(row: Row, around: Context) -> list[Change]:
     """Of a bundle that is split for being over a limit: what it would have taken to be over none."""
     limits = _limits(row, around.settings)
     exceeded = [limit for limit in limits if limit.exceeded]
@@ -56,7 +56,7 @@ def over_limit(row: Row, around: Around) -> list[Change]:
     ]
 
 
-def below_limits(row: Row, around: Around) -> list[Change]:
+def below_limits(row: Row, around: Context) -> list[Change]:
     """Of a bundle that is over no limit: the nearest one."""
     measured, threshold = row["measured"], row["threshold"]
     rule = f"{_of_setting(row['setting'])}_over_limit"
@@ -78,7 +78,7 @@ def below_limits(row: Row, around: Around) -> list[Change]:
     ]
 
 
-def too_many_bundles(row: Row, around: Around) -> list[Change]:
+def too_many_bundles(row: Row, around: Context) -> list[Change]:
     """A namespace may have so many bundles."""
     measured, threshold = row["measured"], row["threshold"]
     if measured is None or threshold is None or measured < threshold:
@@ -100,7 +100,7 @@ def too_many_bundles(row: Row, around: Around) -> list[Change]:
     ]
 
 
-def too_few_topics(row: Row, around: Around) -> list[Change]:
+def too_few_topics(row: Row, around: Context) -> list[Change]:
     """A split needs two topics."""
     if row["measured"] is None:
         return []
