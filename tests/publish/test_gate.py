@@ -12,7 +12,7 @@ from evenkeel.publish.gate import GateFacts, is_approved, why_withheld
 AT = datetime(2026, 11, 21, 8, 0, tzinfo=UTC)
 
 
-def around(**more: Any) -> GateFacts:
+def facts(**more: Any) -> GateFacts:
     given: dict[str, Any] = {
         "cycle_at": AT, "plan_id": "p" * 64, "kind": "live", "mode": "auto", "now": AT + timedelta(seconds=30),
         "newest_at": AT, "max_age": timedelta(minutes=20), "ahead": timedelta(minutes=5),
@@ -25,8 +25,8 @@ def answer(word: str, minutes: int = 1, plan: str = "p" * 64, note: str | None =
 
 
 def test_the_newest_young_live_cycle_may_be_carried_out() -> None:
-    assert why_withheld(around()) is None
-    assert why_withheld(around(kind="rerun", newest_at=None)) is None
+    assert why_withheld(facts()) is None
+    assert why_withheld(facts(kind="rerun", newest_at=None)) is None
 
 
 @pytest.mark.parametrize(
@@ -43,20 +43,20 @@ def test_the_newest_young_live_cycle_may_be_carried_out() -> None:
     ],
 )
 def test_what_speaks_against_it_is_said(change: dict[str, Any], words: str) -> None:
-    reason = why_withheld(around(**change))
+    reason = why_withheld(facts(**change))
     assert reason is not None
     assert words in reason
 
 
 def test_its_own_plan_may_go_on_where_a_try_was_killed() -> None:
-    assert why_withheld(around(sent_plans=frozenset({"p" * 64}))) is None
+    assert why_withheld(facts(sent_plans=frozenset({"p" * 64}))) is None
 
 
 def test_an_approval_holds_for_its_very_plan_and_the_last_answer_counts() -> None:
     waiting = {"mode": "approve"}
-    assert is_approved(around())
-    assert not is_approved(around(**waiting))
-    assert not is_approved(around(**waiting, answers=(answer("approved", plan="q" * 64),)))
-    assert is_approved(around(**waiting, answers=(answer("rejected", 1), answer("approved", 2))))
-    assert not is_approved(around(**waiting, answers=(answer("approved", 1), answer("rejected", 2))))
-    assert not is_approved(around(**waiting, answers=(answer("approved", 2), answer("rejected", 2))))
+    assert is_approved(facts())
+    assert not is_approved(facts(**waiting))
+    assert not is_approved(facts(**waiting, answers=(answer("approved", plan="q" * 64),)))
+    assert is_approved(facts(**waiting, answers=(answer("rejected", 1), answer("approved", 2))))
+    assert not is_approved(facts(**waiting, answers=(answer("approved", 1), answer("rejected", 2))))
+    assert not is_approved(facts(**waiting, answers=(answer("approved", 2), answer("rejected", 2))))

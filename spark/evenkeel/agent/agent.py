@@ -42,12 +42,14 @@ class Agent:
         self._clock = clock or QueueClock()
         self._commands = Fifo(settings.queue, heard=self._clock.heard)
         self._reports = Fifo(settings.reports)
-        self._lanes = WorkQueue()
-        self._intake = Receiver(settings.cluster, ledger, self._lanes, self._clock.now)
-        self._clerk = Reporter(ledger, self._lanes, self._commands, self._reports, self._clock.now)
+        self._work_queue = WorkQueue()
+        self._receiver = Receiver(settings.cluster, ledger, self._work_queue, self._clock.now)
+        self._reporter = Reporter(ledger, self._work_queue, self._commands, self._reports, self._clock.now)
         pause = Pause(settings.paused_file, ledger.paused)
         pace = Pace(settings.per_second)
-        self._handling = Processor(settings, ledger, carrier, self._lanes, self._commands, pause, pace, self._clock.now)
+        self._processor = Processor(
+            settings, ledger, carrier, self._work_queue, self._commands, pause, pace, self._clock.now
+        )
         self._stopping = threading.Event()
         self._leaving = threading.Event()
         self._wake = threading.Event()
@@ -56,7 +58,7 @@ class Agent:
     def stop(self) -> None:
         """Asks the agent to finish what is under way and to end. Not from a signal handler: it takes locks."""
         self._stopping.set()
-        self._lanes.close()
+        self._work_queue.close()
 
     def run(self) -> None:
         """Works until told to stop, or until idle for as long as the settings say.
@@ -65,7 +67,7 @@ class Agent:
         where it was to end when idle and the queue could not be reached.
         """
         for command in self._ledger.half_way():
-            self._lanes.put(command)
+            self._work_queue.put(command)
         workers = [self._thread("carry", self._work) for _ in range(self._settings.most_in_flight)]
         others = [self._thread("clerk", self._pay), self._thread("keeper", self._keep)]
         try:
@@ -117,7 +119,7 @@ class Agent:
                 busy, pause = False, trouble.failed(error)
                 if self._is_idle(busy_at):
                     raise
-            if busy or self._lanes.open():
+            if busy or self._work_queue.open():
                 busy_at = time.monotonic()
             elif self._is_idle(busy_at) and not trouble.lasts:
                 return
@@ -129,7 +131,7 @@ class Agent:
 
     def _receive(self) -> bool:
         """Takes in what the queue gives; False where that was nothing (or only controls that stay there)."""
-        room = MOST_IN_HAND - self._lanes.held()
+        room = MOST_IN_HAND - self._work_queue.held()
         if room <= 0:
             self._stopping.wait(TICK_SECONDS)
             return True
@@ -137,7 +139,7 @@ class Agent:
         taken = self._commands.receive(
             most=min(room, MOST_IN_BATCH), wait_s=wait, visibility_s=self._settings.visibility_s
         )
-        left = [control for message in taken if (control := self._intake.take_in(message)) is not None]
+        left = [control for message in taken if (control := self._receiver.take_in(message)) is not None]
         self._wake.set()
         self._leave_to_others(left)
         return len(taken) > len(left)
@@ -175,16 +177,16 @@ class Agent:
 
     def _work(self) -> None:
         while not self._stopping.is_set():
-            hand = self._lanes.take(TICK_SECONDS)
-            if hand is None:
+            in_flight = self._work_queue.take(TICK_SECONDS)
+            if in_flight is None:
                 continue
-            step = self._handling.go_on(hand)
+            step = self._processor.go_on(in_flight)
             if isinstance(step, Later):
-                self._lanes.back(hand, step.seconds)
+                self._work_queue.back(in_flight, step.seconds)
             elif isinstance(step, Gone):
-                self._lanes.forget(hand)
+                self._work_queue.forget(in_flight)
             else:
-                self._lanes.finish(hand)
+                self._work_queue.finish(in_flight)
                 self._wake.set()
 
     # Reporting and deleting
@@ -197,11 +199,11 @@ class Agent:
             if time.monotonic() >= sweep_at:
                 self._sweep()
                 sweep_at = time.monotonic() + SWEEP_SECONDS
-            pause = self._clerk.round()
+            pause = self._reporter.round()
             if pause:
                 self._leaving.wait(pause)
         until = time.monotonic() + FAREWELL_SECONDS
-        while (pause := self._clerk.round()) and time.monotonic() + pause < until:
+        while (pause := self._reporter.round()) and time.monotonic() + pause < until:
             time.sleep(pause)
 
     def _sweep(self) -> None:
@@ -217,9 +219,9 @@ class Agent:
         trouble = Trouble("holding messages")
         beat = self._settings.visibility_s / 3
         while not self._leaving.wait(beat):
-            receipts = self._lanes.all_receipts()
+            receipts = self._work_queue.all_receipts()
             try:
-                self._lanes.lose(self._commands.renew(receipts, self._settings.visibility_s) if receipts else ())
+                self._work_queue.lose(self._commands.renew(receipts, self._settings.visibility_s) if receipts else ())
                 trouble.worked()
                 beat = self._settings.visibility_s / 3
             except QueueError as error:
@@ -229,15 +231,15 @@ class Agent:
 
     def _hand_back(self) -> None:
         """Gives back what was not begun; what may be under way from before a crash only once that must be over."""
-        for hand in self._lanes.waiting():
-            receipts = self._lanes.receipts_of(hand)
+        for in_flight in self._work_queue.waiting():
+            receipts = self._work_queue.receipts_of(in_flight)
             try:
-                begun = self._ledger.entry(hand.command_id).state == "sending"
+                begun = self._ledger.entry(in_flight.command_id).state == "sending"
                 if receipts:
                     self._commands.renew(receipts, seconds_up(self._settings.longest_request_s) if begun else 0)
             except (QueueError, LedgerError) as error:
                 LOG.warning("a command could not be given back; the queue gives it out again by itself: %s", error)
-            self._lanes.forget(hand)
+            self._work_queue.forget(in_flight)
 
 
 # Running an agent as a process: SIGTERM and Ctrl-C let it finish what is under way, then end it.

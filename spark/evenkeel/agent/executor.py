@@ -26,24 +26,24 @@ class ClusterExecutor:
         self._patience = Patience(unanswered_s=longest_request_s)
         self._now = now
         self._lock = threading.Lock()
-        self._hands: BrokerSwitches | None = None
+        self._switches: BrokerSwitches | None = None
         self._steerings: dict[str, Steering] = {}
         self._asked_at = 0.0
 
     def carry_out(self, command: Mapping[str, Any]) -> Outcome:
         """Fences, sends and reads back."""
-        hands = self._ask()
-        if hands.objections:
-            return not_sent(command["command_id"], self._now(), "; ".join(hands.objections))
-        return self._steering(hands).carry_out(command)
+        switches = self._ask()
+        if switches.objections:
+            return not_sent(command["command_id"], self._now(), "; ".join(switches.objections))
+        return self._steering(switches).carry_out(command)
 
     def look_again(self, command: Mapping[str, Any]) -> Outcome | None:
         """Reads back what came of a request that may have gone out."""
         return self._steering(self._ask()).look_again(command)
 
-    def _steering(self, hands: BrokerSwitches) -> Steering:
+    def _steering(self, switches: BrokerSwitches) -> Steering:
         """The one of the cluster's name in Pulsar, which is not known while no broker tells it."""
-        name = hands.pulsar_name or ""
+        name = switches.pulsar_name or ""
         with self._lock:
             if name not in self._steerings:
                 self._steerings[name] = Steering(self._client, name, patience=self._patience, now=self._now)
@@ -53,9 +53,9 @@ class ClusterExecutor:
         """What the brokers say of their switches; asked anew after a while, and at once where it was no before."""
         with self._lock:
             fresh = time.monotonic() - self._asked_at < ASKED_EVERY_SECONDS
-            if self._hands is None or self._hands.objections or not fresh:
-                self._hands, self._asked_at = hands_off(self._client), time.monotonic()
-            return self._hands
+            if self._switches is None or self._switches.objections or not fresh:
+                self._switches, self._asked_at = hands_off(self._client), time.monotonic()
+            return self._switches
 
 
 # What carries a command out on the cluster, as the agent sees it.

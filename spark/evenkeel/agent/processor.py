@@ -70,98 +70,98 @@ class Processor:
     settings: AgentSettings
     ledger: Ledger
     carrier: Executor
-    lanes: WorkQueue
+    work_queue: WorkQueue
     queue: Holder
     pause: Pause
     pace: Pace
     now: Callable[[], datetime]
     elapsed: Callable[[], float] = elapsed
 
-    def go_on(self, hand: InFlight) -> Step:
+    def go_on(self, in_flight: InFlight) -> Step:
         """The next step for a command. Raises LedgerError alone: without its ledger an agent must not go on."""
-        command = hand.command
-        verdict = judge(command, self.ledger.entry(hand.command_id), self._circumstances(command))
+        command = in_flight.command
+        verdict = judge(command, self.ledger.entry(in_flight.command_id), self._circumstances(command))
         match verdict:
             case CarryOut():
-                return self._carry_out(hand)
+                return self._carry_out(in_flight)
             case LookAgain(wait) if wait:
                 LOG.info("%s: may be under way; looking at the cluster in %.0f s", _name(command), wait.total_seconds())
                 return Later(wait.total_seconds())
             case LookAgain():
-                return self._look_again(hand)
+                return self._look_again(in_flight)
             case Refuse():
-                return self._refuse(hand, verdict)
+                return self._refuse(in_flight, verdict)
             case ReportAgain():
                 LOG.info("%s: delivered again; its outcome is reported again", _name(command))
-                self.ledger.report_again(hand.command_id, self.now())
+                self.ledger.report_again(in_flight.command_id, self.now())
                 return Done()
             case Reject(reason):
-                raise LedgerError(f"command {hand.command_id}: {reason}; such a message must not get this far")
+                raise LedgerError(f"command {in_flight.command_id}: {reason}; such a message must not get this far")
 
     def _circumstances(self, command: Mapping[str, Any]) -> AdmissionFacts:
         newest = self.ledger.newest_cycle(command["bundle"])
         return AdmissionFacts(self.now(), self.pause.reason(), newest, self.settings.longest_request)
 
-    def _look_again(self, hand: InFlight) -> Step:
+    def _look_again(self, in_flight: InFlight) -> Step:
         try:
-            outcome = self.carrier.look_again(hand.command)
+            outcome = self.carrier.look_again(in_flight.command)
         except Exception as error:
-            LOG.exception("%s: looking at the cluster failed", _name(hand.command))
-            outcome = self._unknown(hand, f"looking for its effect failed: {type(error).__name__}")
+            LOG.exception("%s: looking at the cluster failed", _name(in_flight.command))
+            outcome = self._unknown(in_flight, f"looking for its effect failed: {type(error).__name__}")
         if outcome is not None:
-            return self._settle(hand, outcome)
-        verdict = judge_unsent(hand.command, self._circumstances(hand.command))
+            return self._settle(in_flight, outcome)
+        verdict = judge_unsent(in_flight.command, self._circumstances(in_flight.command))
         if isinstance(verdict, Refuse):
             detail = f"{verdict.detail}; a request that may have gone out earlier had no effect"
-            return self._refuse(hand, replace(verdict, detail=detail))
-        self.ledger.release(hand.command_id)
-        LOG.info("%s: an earlier request had no effect", _name(hand.command))
+            return self._refuse(in_flight, replace(verdict, detail=detail))
+        self.ledger.release(in_flight.command_id)
+        LOG.info("%s: an earlier request had no effect", _name(in_flight.command))
         return Later(0.0)
 
-    def _carry_out(self, hand: InFlight) -> Step:
+    def _carry_out(self, in_flight: InFlight) -> Step:
         wait = self.pace.take()
         if wait:
             return Later(wait)
         try:
-            held_until = self._hold(hand)
+            held_until = self._hold(in_flight)
         except QueueError:
             return Later(QUEUE_PAUSE_SECONDS)  # whoever polls says so in the log
         if held_until is None:
-            LOG.info("%s: not in hand any more; left to whom the queue gives it", _name(hand.command))
+            LOG.info("%s: not in hand any more; left to whom the queue gives it", _name(in_flight.command))
             return Gone()
         # Waiting and asking took time: a pause, a newer cycle or the time limit may have come meanwhile.
-        verdict = judge_unsent(hand.command, self._circumstances(hand.command))
+        verdict = judge_unsent(in_flight.command, self._circumstances(in_flight.command))
         if isinstance(verdict, Refuse):
-            return self._refuse(hand, verdict)
-        self.ledger.sending(hand.command_id, self.now())
+            return self._refuse(in_flight, verdict)
+        self.ledger.sending(in_flight.command_id, self.now())
         if self.elapsed() > held_until - self.settings.longest_request_s:
-            self.ledger.release(hand.command_id)  # this process stood still, or the disk did
+            self.ledger.release(in_flight.command_id)  # this process stood still, or the disk did
             return Later(0.0)
         try:
-            outcome = self.carrier.carry_out(hand.command)
+            outcome = self.carrier.carry_out(in_flight.command)
         except Exception:
-            LOG.exception("%s: carrying it out failed half-way", _name(hand.command))
+            LOG.exception("%s: carrying it out failed half-way", _name(in_flight.command))
             return Later(self.settings.longest_request_s)
-        return self._settle(hand, outcome)
+        return self._settle(in_flight, outcome)
 
-    def _hold(self, hand: InFlight) -> float | None:
+    def _hold(self, in_flight: InFlight) -> float | None:
         """Renews the right to the command's messages; gives the second of `elapsed` to which it holds, None if lost."""
         asked = self.elapsed()
-        receipts = self.lanes.receipts_of(hand)
+        receipts = self.work_queue.receipts_of(in_flight)
         if receipts:
-            self.lanes.lose(self.queue.renew(receipts, self.settings.visibility_s))
-        return asked + self.settings.visibility_s if self.lanes.receipts_of(hand) else None
+            self.work_queue.lose(self.queue.renew(receipts, self.settings.visibility_s))
+        return asked + self.settings.visibility_s if self.work_queue.receipts_of(in_flight) else None
 
-    def _refuse(self, hand: InFlight, verdict: Refuse) -> Step:
-        return self._settle(hand, Outcome(hand.command_id, verdict.outcome, self.now(), verdict.detail))
+    def _refuse(self, in_flight: InFlight, verdict: Refuse) -> Step:
+        return self._settle(in_flight, Outcome(in_flight.command_id, verdict.outcome, self.now(), verdict.detail))
 
-    def _unknown(self, hand: InFlight, detail: str) -> Outcome:
-        return Outcome(hand.command_id, "unknown", self.now(), detail)
+    def _unknown(self, in_flight: InFlight, detail: str) -> Outcome:
+        return Outcome(in_flight.command_id, "unknown", self.now(), detail)
 
-    def _settle(self, hand: InFlight, outcome: Outcome) -> Step:
-        told = _fit(outcome, hand.command_id)
+    def _settle(self, in_flight: InFlight, outcome: Outcome) -> Step:
+        told = _fit(outcome, in_flight.command_id)
         if self.ledger.settle(told, self.now()):
-            LOG.info("%s: %s (%s)", _name(hand.command), told.outcome, told.detail)
+            LOG.info("%s: %s (%s)", _name(in_flight.command), told.outcome, told.detail)
         return Done()
 
 

@@ -36,10 +36,10 @@ class Left:
 class Receiver:
     """Takes in messages of one cluster."""
 
-    def __init__(self, cluster: str, ledger: Ledger, lanes: WorkQueue, now: Callable[[], datetime]) -> None:
+    def __init__(self, cluster: str, ledger: Ledger, work_queue: WorkQueue, now: Callable[[], datetime]) -> None:
         self._cluster = cluster
         self._ledger = ledger
-        self._lanes = lanes
+        self._work_queue = work_queue
         self._now = now
 
     def take_in(self, message: Taken) -> Left | None:
@@ -60,7 +60,7 @@ class Receiver:
             reason = f"another command is known as {found['command_id']}"
             self._set_aside(message, reason, None)
         else:
-            self._lanes.put(found, message.message_id, message.receipt)
+            self._work_queue.put(found, message.message_id, message.receipt)
         return None
 
     def _control(self, message: Taken, control: Control) -> Left | None:
@@ -71,7 +71,7 @@ class Receiver:
         young = message.sent_at is not None and self._now() - message.sent_at < CONTROL_LIFE
         if newest and young:
             return Left(message.receipt, new)
-        self._lanes.discard(message.receipt)
+        self._work_queue.discard(message.receipt)
         return None
 
     def _reject(self, message: Taken, error: BadMessage) -> None:
@@ -84,7 +84,7 @@ class Receiver:
     def _set_aside(self, message: Taken, reason: str, report: Report | None) -> None:
         LOG.error("message %s set aside: %s", message.message_id, reason)
         self._ledger.reject(message.message_id, message.body, reason, report, self._now())
-        self._lanes.discard(message.receipt)
+        self._work_queue.discard(message.receipt)
 
 
 def _elsewhere(found: object, cluster: str, own: str) -> BadMessage:

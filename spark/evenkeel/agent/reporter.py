@@ -22,10 +22,10 @@ class Reporter:
     """Pays what is owed to both queues; called by one thread."""
 
     def __init__(
-        self, ledger: Ledger, lanes: WorkQueue, commands: Fifo, reports: Fifo, now: Callable[[], datetime]
+        self, ledger: Ledger, work_queue: WorkQueue, commands: Fifo, reports: Fifo, now: Callable[[], datetime]
     ) -> None:
         self._ledger = ledger
-        self._lanes = lanes
+        self._work_queue = work_queue
         self._commands = commands
         self._reports = reports
         self._now = now
@@ -49,9 +49,12 @@ class Reporter:
         return 0.0
 
     def _delete_done(self) -> float:
-        self._to_delete += self._lanes.take_discarded()
-        done = [hand for hand in self._lanes.finished() if not self._ledger.owes(hand.command_id)]
-        receipts = [*self._to_delete, *(receipt for hand in done for receipt in self._lanes.receipts_of(hand))]
+        self._to_delete += self._work_queue.take_discarded()
+        done = [in_flight for in_flight in self._work_queue.finished() if not self._ledger.owes(in_flight.command_id)]
+        receipts = [
+            *self._to_delete,
+            *(receipt for in_flight in done for receipt in self._work_queue.receipts_of(in_flight)),
+        ]
         if not receipts and not done:
             return 0.0
         try:
@@ -60,6 +63,6 @@ class Reporter:
             return self._deleting.failed(error)
         self._deleting.worked()
         self._to_delete = []
-        for hand in done:
-            self._lanes.forget(hand)
+        for in_flight in done:
+            self._work_queue.forget(in_flight)
         return 0.0

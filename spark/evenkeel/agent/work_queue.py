@@ -57,9 +57,9 @@ class WorkQueue:
     def put(self, command: Command, message_id: str | None = None, receipt: str | None = None) -> None:
         """Takes a command into hand; a further message of one that is in hand already is added to it."""
         with self._changed:
-            hand = self._hands.setdefault(str(command["command_id"]), InFlight(command))
+            in_flight = self._hands.setdefault(str(command["command_id"]), InFlight(command))
             if message_id is not None and receipt is not None:
-                hand.receipts[message_id] = receipt
+                in_flight.receipts[message_id] = receipt
             self._changed.notify()
 
     def discard(self, receipt: str) -> None:
@@ -74,12 +74,12 @@ class WorkQueue:
             while not self._closed:
                 now = self._clock()
                 heads = self._heads()
-                ready = [hand for hand in heads if hand.ready_at <= now]
+                ready = [in_flight for in_flight in heads if in_flight.ready_at <= now]
                 if ready:
-                    hand = min(ready, key=lambda hand: hand.ready_at)
-                    hand.busy = True
-                    return hand
-                soonest = min([until, *(hand.ready_at for hand in heads)])
+                    in_flight = min(ready, key=lambda in_flight: in_flight.ready_at)
+                    in_flight.busy = True
+                    return in_flight
+                soonest = min([until, *(in_flight.ready_at for in_flight in heads)])
                 if now >= until:
                     return None
                 self._changed.wait(max(0.001, soonest - now))
@@ -88,59 +88,59 @@ class WorkQueue:
     def _heads(self) -> list[InFlight]:
         """The first command of every lane in which none is under way."""
         first: dict[str, InFlight] = {}
-        busy = {hand.lane for hand in self._hands.values() if hand.busy}
-        for hand in self._hands.values():
-            if hand.done or hand.lane in busy:
+        busy = {in_flight.lane for in_flight in self._hands.values() if in_flight.busy}
+        for in_flight in self._hands.values():
+            if in_flight.done or in_flight.lane in busy:
                 continue
-            if hand.lane not in first or hand.order < first[hand.lane].order:
-                first[hand.lane] = hand
+            if in_flight.lane not in first or in_flight.order < first[in_flight.lane].order:
+                first[in_flight.lane] = in_flight
         return list(first.values())
 
-    def back(self, hand: InFlight, wait_s: float) -> None:
+    def back(self, in_flight: InFlight, wait_s: float) -> None:
         """Puts a command back for a while."""
         with self._changed:
-            hand.busy, hand.ready_at = False, self._clock() + wait_s
+            in_flight.busy, in_flight.ready_at = False, self._clock() + wait_s
             self._changed.notify_all()
 
-    def finish(self, hand: InFlight) -> None:
+    def finish(self, in_flight: InFlight) -> None:
         """The command has its outcome; its messages stay in hand until `forget`."""
         with self._changed:
-            hand.busy, hand.done = False, True
+            in_flight.busy, in_flight.done = False, True
             self._changed.notify_all()
 
-    def forget(self, hand: InFlight) -> None:
+    def forget(self, in_flight: InFlight) -> None:
         """Nothing more is to be done for this command here."""
         with self._changed:
-            hand.busy = False
-            self._hands.pop(hand.command_id, None)
+            in_flight.busy = False
+            self._hands.pop(in_flight.command_id, None)
             self._changed.notify_all()
 
-    def receipts_of(self, hand: InFlight) -> list[str]:
+    def receipts_of(self, in_flight: InFlight) -> list[str]:
         """The rights to the messages of one command."""
         with self._changed:
-            return list(hand.receipts.values())
+            return list(in_flight.receipts.values())
 
     def lose(self, gone: Iterable[str]) -> None:
         """These rights are lost. A command that waits and has none left is no longer this agent's to begin."""
         with self._changed:
             lost = set(gone)
-            for hand in list(self._hands.values()):
-                left = {message: receipt for message, receipt in hand.receipts.items() if receipt not in lost}
-                if left != hand.receipts:
-                    hand.receipts = left
-                    if not left and not hand.busy:
-                        del self._hands[hand.command_id]
+            for in_flight in list(self._hands.values()):
+                left = {message: receipt for message, receipt in in_flight.receipts.items() if receipt not in lost}
+                if left != in_flight.receipts:
+                    in_flight.receipts = left
+                    if not left and not in_flight.busy:
+                        del self._hands[in_flight.command_id]
             self._changed.notify_all()
 
     def all_receipts(self) -> list[str]:
         """The rights to every message in hand."""
         with self._changed:
-            return [receipt for hand in self._hands.values() for receipt in hand.receipts.values()]
+            return [receipt for in_flight in self._hands.values() for receipt in in_flight.receipts.values()]
 
     def finished(self) -> list[InFlight]:
         """Commands that have their outcome and whose messages are still in hand."""
         with self._changed:
-            return [hand for hand in self._hands.values() if hand.done]
+            return [in_flight for in_flight in self._hands.values() if in_flight.done]
 
     def take_discarded(self) -> list[str]:
         """Messages to be deleted, each told once."""
@@ -157,12 +157,12 @@ class WorkQueue:
     def waiting(self) -> list[InFlight]:
         """Commands that nobody is at work on and that have no outcome."""
         with self._changed:
-            return [hand for hand in self._hands.values() if not hand.busy and not hand.done]
+            return [in_flight for in_flight in self._hands.values() if not in_flight.busy and not in_flight.done]
 
     def open(self) -> bool:
         """Whether any command in hand has no outcome yet."""
         with self._changed:
-            return any(not hand.done for hand in self._hands.values())
+            return any(not in_flight.done for in_flight in self._hands.values())
 
     def held(self) -> int:
         """How many commands are in hand, with an outcome or without."""

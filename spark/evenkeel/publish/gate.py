@@ -46,56 +46,56 @@ class GateFacts:
     answers: tuple[Mapping[str, Any], ...] = field(default=())
 
 
-def why_withheld(around: GateFacts) -> str | None:
+def why_withheld(facts: GateFacts) -> str | None:
     """Why no command of this plan may go out, in a sentence; None: they may (an approval may still be waited for)."""
-    for reason in _reasons(around):
+    for reason in _reasons(facts):
         if reason is not None:
             return reason
     return None
 
 
-def _reasons(around: GateFacts) -> Iterable[str | None]:
-    age = around.now - around.cycle_at
-    yield "a backfill decides anew what was, and never sends a command" if around.kind == "backfill" else None
-    yield around.unreachable
-    newest = around.newest_at
-    if newest is not None and newest > around.cycle_at:
+def _reasons(facts: GateFacts) -> Iterable[str | None]:
+    age = facts.now - facts.cycle_at
+    yield "a backfill decides anew what was, and never sends a command" if facts.kind == "backfill" else None
+    yield facts.unreachable
+    newest = facts.newest_at
+    if newest is not None and newest > facts.cycle_at:
         yield f"a newer cycle is on record ({newest.isoformat()}): its view of the cluster counts"
-    if age > around.max_age:
+    if age > facts.max_age:
         yield (
-            f"the cycle is {_text(age)} old, and its figures count for {_text(around.max_age)} "
+            f"the cycle is {_text(age)} old, and its figures count for {_text(facts.max_age)} "
             "(evenkeelMaxReportAgeSeconds): the next cycle decides on new ones"
         )
-    if -age > around.ahead:
+    if -age > facts.ahead:
         yield (
-            f"the cycle lies {_text(-age)} ahead of this machine's clock, more than the {_text(around.ahead)} that are "
+            f"the cycle lies {_text(-age)} ahead of this machine's clock, more than the {_text(facts.ahead)} that are "
             "let pass (evenkeelFutureToleranceSeconds): set the clock, or wait"
         )
-    others = sorted(around.sent_plans - {around.plan_id})
+    others = sorted(facts.sent_plans - {facts.plan_id})
     if others:
         yield f"commands of another plan of this cycle went out ({others[0][:12]}): a cycle sends one plan only"
-    yield around.paused
-    yield _rejected(around)
+    yield facts.paused
+    yield _rejected(facts)
 
 
-def _rejected(around: GateFacts) -> str | None:
-    answer = _last_answer(around)
+def _rejected(facts: GateFacts) -> str | None:
+    answer = _last_answer(facts)
     if answer is None or answer["answer"] == "approved":
         return None
     note = f": {answer['note']}" if answer["note"] else ""
     return f"{answer['by']} rejected the plan at {answer['at'].isoformat()}{note}"
 
 
-def is_approved(around: GateFacts) -> bool:
+def is_approved(facts: GateFacts) -> bool:
     """Whether the plan may be sent as far as operators are concerned: this very plan, by the last answer to it."""
-    if around.mode != "approve":
+    if facts.mode != "approve":
         return True
-    answer = _last_answer(around)
+    answer = _last_answer(facts)
     return answer is not None and answer["answer"] == "approved"
 
 
-def _last_answer(around: GateFacts) -> Mapping[str, Any] | None:
-    own = [answer for answer in around.answers if answer["plan_id"] == around.plan_id]
+def _last_answer(facts: GateFacts) -> Mapping[str, Any] | None:
+    own = [answer for answer in facts.answers if answer["plan_id"] == facts.plan_id]
     return max(own, key=lambda answer: (answer["at"], answer["answer"] != "approved"), default=None)
 
 

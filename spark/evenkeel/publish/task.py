@@ -150,12 +150,12 @@ def _act(
     awaiting: dict[str, str] = {}
     if handover.run.mode != DRY_RUN:
         plans = {cluster: str(row["plan_id"]) for cluster, row in acting.items()}
-        for cluster, around in gate_facts(spark, lake, handover, plans, sending, _now()).items():
-            reason = why_withheld(around)
+        for cluster, facts in gate_facts(spark, lake, handover, plans, sending, _now()).items():
+            reason = why_withheld(facts)
             if reason is not None:
                 withheld[cluster] = reason
-            elif not is_approved(around):
-                awaiting[cluster] = around.plan_id
+            elif not is_approved(facts):
+                awaiting[cluster] = facts.plan_id
     going = sorted(acting.keys() - awaiting.keys())
     if not going:
         return Sent(), awaiting

@@ -88,41 +88,43 @@ class Done:
     error: Exception | None = None
 
 
-def conduct(works: Mapping[str, Work], desk: CommandStore, timing: Timing) -> dict[str, Done]:
+def conduct(works: Mapping[str, Work], store: CommandStore, timing: Timing) -> dict[str, Done]:
     """Runs each cluster's work to its end; the leases of all are ours at the start."""
-    wards = {cluster: LeaseGuard(cluster, timing) for cluster in works}
+    guards = {cluster: LeaseGuard(cluster, timing) for cluster in works}
     seen: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
-    clerk = _Clerk(desk, timing, wards, seen)
+    clerk = _Clerk(store, timing, guards, seen)
     with ThreadPoolExecutor(max(1, len(works)), thread_name_prefix="send") as pool:
-        threads = {cluster: pool.submit(work, wards[cluster].stop, seen.put) for cluster, work in sorted(works.items())}
+        threads = {
+            cluster: pool.submit(work, guards[cluster].stop, seen.put) for cluster, work in sorted(works.items())
+        }
         try:
             while not clerk.is_over(threads):
                 clerk.turn()
         except BaseException:
-            for ward in wards.values():
-                ward.halt("the publisher ends", lost=True)
+            for guard in guards.values():
+                guard.halt("the publisher ends", lost=True)
             raise
     clerk.write()
-    return {cluster: _done(thread, wards[cluster]) for cluster, thread in threads.items()}
+    return {cluster: _done(thread, guards[cluster]) for cluster, thread in threads.items()}
 
 
-def _done(thread: Future[str | None], ward: LeaseGuard) -> Done:
+def _done(thread: Future[str | None], guard: LeaseGuard) -> Done:
     error = thread.exception()
     if error is None:
-        return Done(thread.result() or ward.reason, ward.is_lost)
+        return Done(thread.result() or guard.reason, guard.is_lost)
     if isinstance(error, EvenkeelError):
-        return Done(str(error), ward.is_lost)
+        return Done(str(error), guard.is_lost)
     log.error("sending ended with %s", type(error).__name__, exc_info=error)
-    return Done(f"{type(error).__name__}: {error}", ward.is_lost, error if isinstance(error, Exception) else None)
+    return Done(f"{type(error).__name__}: {error}", guard.is_lost, error if isinstance(error, Exception) else None)
 
 
 class _Clerk:
     """What the caller's thread does while the others send."""
 
     def __init__(
-        self, desk: CommandStore, timing: Timing, wards: Mapping[str, LeaseGuard], seen: queue.SimpleQueue[Outcome]
+        self, store: CommandStore, timing: Timing, guards: Mapping[str, LeaseGuard], seen: queue.SimpleQueue[Outcome]
     ) -> None:
-        self._desk, self._timing, self._wards, self._seen = desk, timing, wards, seen
+        self._store, self._timing, self._guards, self._seen = store, timing, guards, seen
         self._waiting: list[Outcome] = []
         self._renewed_at = self._written_at = time.monotonic()
 
@@ -132,9 +134,9 @@ class _Clerk:
 
     def turn(self) -> None:
         """One round: pauses, leases, outcomes."""
-        going = sorted(cluster for cluster, ward in self._wards.items() if ward.reason is None)
-        for cluster, reason in self._desk.paused(going).items():
-            self._wards[cluster].halt(reason)
+        going = sorted(cluster for cluster, guard in self._guards.items() if guard.reason is None)
+        for cluster, reason in self._store.paused(going).items():
+            self._guards[cluster].halt(reason)
         now = time.monotonic()
         if now - self._renewed_at >= self._timing.renew_s:
             self._renew(now)
@@ -146,15 +148,15 @@ class _Clerk:
         while not self._seen.empty():
             self._waiting.append(self._seen.get())
         if self._waiting:
-            self._desk.write(self._waiting)
+            self._store.write(self._waiting)
             self._waiting = []
         self._written_at = time.monotonic()
 
     def _renew(self, now: float) -> None:
-        held = self._desk.renewed(sorted(self._wards))
-        for cluster, ward in self._wards.items():
+        held = self._store.renewed(sorted(self._guards))
+        for cluster, guard in self._guards.items():
             if cluster in held:
-                ward.renew(now)
+                guard.renew(now)
             else:
-                ward.halt(f"another publisher has taken over {cluster}", lost=True)
+                guard.halt(f"another publisher has taken over {cluster}", lost=True)
         self._renewed_at = now

@@ -44,8 +44,8 @@ def rows_of(considered: tuple[Considered, ...], strategy: str) -> list[Row]:
 
 def told(table: str, rows: list[Row], settings: dict[str, object] | None = None) -> list[tuple[Row, Change]]:
     """Every statement with the row that it is about."""
-    around = Context(rows, settings or {})
-    return [(row, change) for row in rows for change in changes_of(table, row, around)]
+    context = Context(rows, settings or {})
+    return [(row, change) for row in rows for change in changes_of(table, row, context)]
 
 
 def row_about(rows: list[Row], like: Row) -> Row:

@@ -217,28 +217,28 @@ def _reasons(facts: Facts) -> list[Reason]:
     found = []
     for table, step in STEPS.items():
         rows = facts.tables[table]
-        around = Context(rows, values, table not in facts.incomplete)
+        context = Context(rows, values, table not in facts.incomplete)
         chosen = [row for row in rows if _concerns(row, step, facts)]
-        found += [reason_of(table, row, around, settings) for row in sorted(chosen, key=_order)]
+        found += [reason_of(table, row, context, settings) for row in sorted(chosen, key=_order)]
     for row in sorted(facts.tables["guard_decisions"], key=lambda row: (row["position"], row["rule"])):
         if _concerns(row, "guard", facts):
             found.append(reason_of("guard_decisions", row, Context((), values), settings))
     return found
 
 
-def reason_of(table: str, row: Row, around: Context, settings: Sequence[Row]) -> Reason:
+def reason_of(table: str, row: Row, context: Context, settings: Sequence[Row]) -> Reason:
     """One decision row with what lost and what would have changed it. `settings` are the rows that were read."""
     step = STEPS.get(table, "guard")
-    changes = (*changes_of(table, row, around), *_of_others(table, row, around))
-    return _reason(row, step, _alternatives(row, step, around, settings), changes)
+    changes = (*changes_of(table, row, context), *_of_others(table, row, context))
+    return _reason(row, step, _alternatives(row, step, context, settings), changes)
 
 
-def _of_others(table: str, row: Row, around: Context) -> list[Change]:
+def _of_others(table: str, row: Row, context: Context) -> list[Change]:
     """Beside a broker that sheds: what would have made the nearest of the others shed as well."""
     if table != "unload_decisions" or row["subject_kind"] != "broker" or row["outcome"] != "unload":
         return []
-    others = _under_their_limit(row, around)[:MOST_OTHERS]
-    return [change for other in others for change in changes_of(table, other, around)]
+    others = _under_their_limit(row, context)[:MOST_OTHERS]
+    return [change for other in others for change in changes_of(table, other, context)]
 
 
 def _concerns(row: Row, step: str, facts: Facts) -> bool:
@@ -291,11 +291,11 @@ def _reason(row: Row, step: str, alternatives: Sequence[Alternative], changes: t
     )
 
 
-def _alternatives(row: Row, step: str, around: Context, settings: Sequence[Row]) -> list[Alternative]:
+def _alternatives(row: Row, step: str, context: Context, settings: Sequence[Row]) -> list[Alternative]:
     if step == "placement":
         return _brokers_looked_at(row, settings)
     if step == "unload" and row["subject_kind"] == "broker":
-        return _other_brokers(row, around)
+        return _other_brokers(row, context)
     if step == "unload" and row["subject_kind"] == "bundle" and row["outcome"] == "unload":
         own = row["numbers"].get("bundle_throughput")
         return [
@@ -323,18 +323,18 @@ def _brokers_looked_at(row: Row, settings: Sequence[Row]) -> list[Alternative]:
     ]
 
 
-def _other_brokers(row: Row, around: Context) -> list[Alternative]:
+def _other_brokers(row: Row, context: Context) -> list[Alternative]:
     return [
         Alternative(other["subject"], "under its limit", other["measured"], -other["margin"], other["unit"] or "")
-        for other in _under_their_limit(row, around)[:MOST_OTHERS]
+        for other in _under_their_limit(row, context)[:MOST_OTHERS]
     ]
 
 
-def _under_their_limit(row: Row, around: Context) -> list[Mapping[str, Any]]:
+def _under_their_limit(row: Row, context: Context) -> list[Mapping[str, Any]]:
     """The other brokers that were looked at and let be, the nearest to their limit first."""
     others = [
         other
-        for other in around.brokers
+        for other in context.brokers
         if other["subject"] != row["subject"] and other["rule"] == "below_threshold" and other["margin"] is not None
     ]
     return sorted(others, key=lambda other: (-other["margin"], other["subject"]))

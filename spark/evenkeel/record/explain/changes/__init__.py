@@ -58,10 +58,10 @@ _PLACEMENTS: Mapping[tuple[str, str], _Rule] = {
 _TABLES = {"unload_decisions": _UNLOADS, "split_decisions": _SPLITS, "placement_decisions": _PLACEMENTS}
 
 
-def changes_of(table: str, row: Row, around: Context) -> list[Change]:
+def changes_of(table: str, row: Row, context: Context) -> list[Change]:
     """What would have changed what the row says, the nearest first where several brokers are concerned."""
     if table == "guard_decisions":
-        return guards.of_guard(row, around)
+        return guards.of_guard(row, context)
     found = _TABLES[table].get((row["outcome"], row["rule"]))
-    changes = [] if found is None else found(row, around)
+    changes = [] if found is None else found(row, context)
     return [*changes, *placements.without_groups(row)] if table == "placement_decisions" else changes

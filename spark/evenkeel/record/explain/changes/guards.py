@@ -15,7 +15,7 @@ _GAINS = frozenset({"returns", "moved_often"})
 _EFFECT = "this guard would not have objected"
 
 
-def of_guard(row: Row, around: Context) -> list[Change]:
+def of_guard(row: Row, context: Context) -> list[Change]:
     """Of an objection with which a command was held back."""
     measured, threshold, setting, rule = row["measured"], row["threshold"], row["setting"], row["rule"]
     if row["outcome"] != "held" or measured is None or threshold is None:

@@ -10,7 +10,7 @@ SETTINGS = (DIFFERENCE,)
 MOST_LOSERS = 5
 
 
-def by_rate(row: Row, around: Context) -> list[Change]:
+def by_rate(row: Row, context: Context) -> list[Change]:
     """LeastLongTermMessageRate: the candidate with the least long-term rate, the first by name of equal ones."""
     if row["rule"] == "already_best" and row["strategy"] != "LeastLongTermMessageRate":
         return []
@@ -87,13 +87,13 @@ def without_groups(row: Row) -> list[Change]:
     ]
 
 
-def by_usage(row: Row, around: Context) -> list[Change]:
+def by_usage(row: Row, context: Context) -> list[Change]:
     """LeastResourceUsageWithWeight: candidates whose average usage is below their mean by a difference.
 
     A candidate is a part of the mean: less busy by x, it is below the mean by x less x/n.
     """
     scores, mean = _scores(row), row["numbers"].get("mean_usage")
-    difference = around.settings.get(DIFFERENCE)
+    difference = context.settings.get(DIFFERENCE)
     if mean is None or difference is None or len(scores) < 2 or len(scores) != row["numbers"].get("candidates"):
         return []
     good = set(row["best"]) if row["rule"] == "below_mean_usage" else set()

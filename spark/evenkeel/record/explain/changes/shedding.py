@@ -10,7 +10,7 @@ from evenkeel.shed.strategies import avg_shedder, overload_shedder, threshold_sh
 _MINIMUM_MIB = 1_048_576.0
 
 
-def by_threshold(row: Row, around: Context) -> list[Change]:
+def by_threshold(row: Row, context: Context) -> list[Change]:
     """ThresholdShedder and OverloadShedder: a broker sheds once its usage reaches the limit.
 
     ThresholdShedder's limit rests on the mean, of which the broker itself is a part: a broker that is busier by x is
@@ -20,8 +20,8 @@ def by_threshold(row: Row, around: Context) -> list[Change]:
     if measured is None or margin is None or (margin < 0) != (row["rule"] == "below_threshold"):
         return []
     if row["setting"] == threshold_shedder.SETTING:
-        brokers = _compared(around)
-        if brokers < 2 or not around.is_complete or row["subject"] not in _names(around):
+        brokers = _compared(context)
+        if brokers < 2 or not context.is_complete or row["subject"] not in _names(context):
             return []
         distance, figure = abs(margin) * brokers / (brokers - 1), "usage as remembered"
     elif row["setting"] == overload_shedder.SETTING:
@@ -58,18 +58,20 @@ def by_threshold(row: Row, around: Context) -> list[Change]:
     ]
 
 
-def _names(around: Context) -> set[str]:
+def _names(context: Context) -> set[str]:
     """The brokers that ThresholdShedder compared."""
     return {
-        row["subject"] for row in around.brokers if row["strategy"] == "ThresholdShedder" and row["rule"] != "no_report"
+        row["subject"]
+        for row in context.brokers
+        if row["strategy"] == "ThresholdShedder" and row["rule"] != "no_report"
     }
 
 
-def _compared(around: Context) -> int:
-    return len(_names(around))
+def _compared(context: Context) -> int:
+    return len(_names(context))
 
 
-def too_little(row: Row, around: Context) -> list[Change]:
+def too_little(row: Row, context: Context) -> list[Change]:
     """A limit was reached, and what was to go was less than is worth moving."""
     measured, setting = row["measured"], row["setting"]
     if measured is None or setting != threshold_shedder.MINIMUM_SETTING or measured <= 0:
@@ -93,10 +95,10 @@ def too_little(row: Row, around: Context) -> list[Change]:
     ]
 
 
-def by_difference(row: Row, around: Context) -> list[Change]:
+def by_difference(row: Row, context: Context) -> list[Change]:
     """UniformLoadShedder: the busiest broker sheds once it is further above the idlest than the threshold says."""
     lowest, highest, threshold = row["numbers"].get("lowest"), row["numbers"].get("highest"), row["threshold"]
-    if lowest is None or highest is None or threshold is None or not _has_others(row, around):
+    if lowest is None or highest is None or threshold is None or not _has_others(row, context):
         return []
     by_rate = row["setting"] == uniform_load_shedder.RATE_SETTING
     unit, figure = ("msg/s", "rate") if by_rate else ("byte/s", "throughput")
@@ -135,12 +137,12 @@ def by_difference(row: Row, around: Context) -> list[Change]:
     ]
 
 
-def _has_others(row: Row, around: Context) -> bool:
+def _has_others(row: Row, context: Context) -> bool:
     """Whether another broker is the idlest: one alone is both."""
-    return any(other["subject"] != row["subject"] for other in around.brokers)
+    return any(other["subject"] != row["subject"] for other in context.brokers)
 
 
-def busiest(row: Row, around: Context) -> list[Change]:
+def busiest(row: Row, context: Context) -> list[Change]:
     """UniformLoadShedder looks at the busiest broker only."""
     measured, threshold = row["measured"], row["threshold"]
     if measured is None or threshold is None or threshold < measured:
@@ -160,7 +162,7 @@ def busiest(row: Row, around: Context) -> list[Change]:
     ]
 
 
-def outermost_pair(row: Row, around: Context) -> list[Change]:
+def outermost_pair(row: Row, context: Context) -> list[Change]:
     """AvgShedder: a pair counts once its scores are far enough apart.
 
     Of the outermost pair only: the busiest broker stays the busiest whatever is added to it, any other one may find
@@ -184,7 +186,7 @@ def outermost_pair(row: Row, around: Context) -> list[Change]:
     ]
 
 
-def more_rounds(row: Row, around: Context) -> list[Change]:
+def more_rounds(row: Row, context: Context) -> list[Change]:
     """A cause has to last: so many rounds in a row (AvgShedder), or more than so many (transfers, splits)."""
     measured, threshold = row["measured"], row["threshold"]
     if measured is None or threshold is None:
@@ -210,7 +212,7 @@ def more_rounds(row: Row, around: Context) -> list[Change]:
     ]
 
 
-def later(row: Row, around: Context) -> list[Change]:
+def later(row: Row, context: Context) -> list[Change]:
     """Shedding has an interval."""
     measured, threshold = row["measured"], row["threshold"]
     if measured is None or threshold is None or threshold <= measured:
@@ -235,13 +237,13 @@ def later(row: Row, around: Context) -> list[Change]:
 _FIGURE = "bundle_throughput"
 
 
-def taken(row: Row, around: Context) -> list[Change]:
+def taken(row: Row, context: Context) -> list[Change]:
     """Of a bundle that was taken: how light it would have had to be to stay.
 
     Without it the others are taken until enough has gone; it stays if it comes after the last of these.
     """
     own, wanted = row["numbers"].get(_FIGURE), row["threshold"]
-    others = _in_line(row, around)
+    others = _in_line(row, context)
     if own is None or wanted is None or others is None:
         return []
     gone = 0.0
@@ -270,9 +272,9 @@ def taken(row: Row, around: Context) -> list[Change]:
     return []
 
 
-def left(row: Row, around: Context) -> list[Change]:
+def left(row: Row, context: Context) -> list[Change]:
     """Of a bundle that stayed: it is taken if it is heavier than the last one that was."""
-    own, others = row["numbers"].get(_FIGURE), _in_line(row, around)
+    own, others = row["numbers"].get(_FIGURE), _in_line(row, context)
     if own is None or others is None:
         return []
     # One that a gate kept back after it was taken stands in its place all the same.
@@ -295,11 +297,11 @@ def left(row: Row, around: Context) -> list[Change]:
     ]
 
 
-def _in_line(row: Row, around: Context) -> list[Row] | None:
+def _in_line(row: Row, context: Context) -> list[Row] | None:
     """The broker's other bundles that could be taken, in order; None where a rank is missing and so is its bundle."""
-    if not around.is_complete:
+    if not context.is_complete:
         return None
-    line = [other for other in around.bundles_of.get(row["broker"], []) if _FIGURE in other["numbers"]]
+    line = [other for other in context.bundles_of.get(row["broker"], []) if _FIGURE in other["numbers"]]
     ranks = sorted(other["numbers"].get("rank", 0.0) for other in line)
     if ranks != [float(n) for n in range(1, len(line) + 1)]:
         return None
@@ -312,9 +314,9 @@ def _in_line(row: Row, around: Context) -> list[Row] | None:
 _CLOSE = 1e-9
 
 
-def more_uneven(row: Row, around: Context) -> list[Change]:
+def more_uneven(row: Row, context: Context) -> list[Change]:
     """Of loads that are even enough: how much busier the busiest would have had to be."""
-    loads, target = _loads(row, around), row["threshold"]
+    loads, target = _loads(row, context), row["threshold"]
     if len(loads) < 2 or target is None:
         return []
     busiest, above, room, part = _most_loaded(loads, target)
@@ -336,9 +338,9 @@ def more_uneven(row: Row, around: Context) -> list[Change]:
     ]
 
 
-def more_even(row: Row, around: Context) -> list[Change]:
+def more_even(row: Row, context: Context) -> list[Change]:
     """Of loads that are too uneven: how much less the busiest would have had to carry, if that could settle it."""
-    loads, target = _loads(row, around), row["threshold"]
+    loads, target = _loads(row, context), row["threshold"]
     if row["subject_kind"] != "cluster" or len(loads) < 2 or target is None:
         return []
     busiest, above, room, part = _most_loaded(loads, target)
@@ -374,14 +376,14 @@ def _most_loaded(loads: dict[str, float], target: float) -> tuple[str, float, fl
     return busiest, loads[busiest] - mean, squares - number * target * target, 1 - 1 / number
 
 
-def _loads(row: Row, around: Context) -> dict[str, float]:
+def _loads(row: Row, context: Context) -> dict[str, float]:
     """The loads that were compared; nothing where they are not all known."""
     mean = row["numbers"].get("mean_load")
-    if mean is None or not around.is_complete:
+    if mean is None or not context.is_complete:
         return {}
     found = {
         other["subject"]: other["numbers"].get("load", other["measured"])
-        for other in around.brokers
+        for other in context.brokers
         if "mean_load" in other["numbers"]
     }
     if None in found.values() or not found:

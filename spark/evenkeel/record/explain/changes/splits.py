@@ -31,12 +31,12 @@ _NAMES = {
 }
 
 
-def over_limit(row: Row, around: Context) -> list[Change]:
+def over_limit(row: Row, context: Context) -> list[Change]:
     """Of a bundle that is split for being over a limit: what it would have taken to be over none."""
-    limits = _limits(row, around.settings)
+    limits = _limits(row, context.settings)
     exceeded = [limit for limit in limits if limit.exceeded]
     # Below 0 the extensible manager splits without any limit exceeded.
-    if not exceeded or ("hits" in row["numbers"] and around.settings.get(HITS_KEY, -1) < 0):
+    if not exceeded or ("hits" in row["numbers"] and context.settings.get(HITS_KEY, -1) < 0):
         return []
     first, others = exceeded[0], exceeded[1:]
     also = " and ".join(_NAMES[limit.rule] for limit in others)
@@ -56,7 +56,7 @@ def over_limit(row: Row, around: Context) -> list[Change]:
     ]
 
 
-def below_limits(row: Row, around: Context) -> list[Change]:
+def below_limits(row: Row, context: Context) -> list[Change]:
     """Of a bundle that is over no limit: the nearest one."""
     measured, threshold = row["measured"], row["threshold"]
     rule = f"{_of_setting(row['setting'])}_over_limit"
@@ -78,7 +78,7 @@ def below_limits(row: Row, around: Context) -> list[Change]:
     ]
 
 
-def too_many_bundles(row: Row, around: Context) -> list[Change]:
+def too_many_bundles(row: Row, context: Context) -> list[Change]:
     """A namespace may have so many bundles."""
     measured, threshold = row["measured"], row["threshold"]
     if measured is None or threshold is None or measured < threshold:
@@ -100,7 +100,7 @@ def too_many_bundles(row: Row, around: Context) -> list[Change]:
     ]
 
 
-def too_few_topics(row: Row, around: Context) -> list[Change]:
+def too_few_topics(row: Row, context: Context) -> list[Change]:
     """A split needs two topics."""
     if row["measured"] is None:
         return []
