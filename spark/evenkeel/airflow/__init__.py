@@ -1,1 +1,1 @@
-"""Evenkeel under Airflow: how a DAG task is run. DAGs and the plugin call this room and no other."""
+"""Evenkeel under Airflow: how a DAG task is run, its params, approval, lineage and credentials."""
