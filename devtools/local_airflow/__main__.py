@@ -1,4 +1,4 @@
-"""`python -m evenkeel.airflow`: Airflow over a lake until Ctrl-C, by default over the one that the demo made."""
+"""`python -m devtools.local_airflow`: Airflow over a lake until Ctrl-C, by default over the one that the demo made."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _serve(airflow: Airflow) -> None:
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     checkout = source_root().parent
     demo = checkout / "build" / "demo"
-    parser = argparse.ArgumentParser(prog="python -m evenkeel.airflow", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m devtools.local_airflow", description=__doc__)
     parser.add_argument("--home", type=Path, default=demo, help="folder for Airflow's and the engine's own files")
     parser.add_argument("--lake", type=Path, default=demo / "lake", help="root of the tables")
     parser.add_argument("--config", type=Path, default=checkout / "demo" / "evenkeel.toml", help="the clusters")

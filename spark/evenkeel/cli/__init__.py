@@ -60,7 +60,3 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("evenkeel: interrupted; run the same command again to go on", file=sys.stderr)
         return 130
     return code
-
-
-if __name__ == "__main__":
-    sys.exit(main())
