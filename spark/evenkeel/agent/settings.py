@@ -63,6 +63,9 @@ class LedgerError(AgentError):
 
 
 # The agent's time: this machine's clock, corrected to the queue's where the two are far apart.
+#
+# A command expires at a moment of the publisher's clock. An agent whose own clock is ten minutes behind would carry out
+# what has expired, one that is ahead would refuse everything; the queue's answers say what time it is.
 
 LOG = logging.getLogger(__name__)
 # An HTTP date has whole seconds, and an answer takes its time: less than this is no difference.
@@ -101,6 +104,9 @@ class QueueClock:
 
 
 # Whether the agent may send: a file on this machine, and the controls that came over the queue.
+#
+# A command that meets a pause is `withheld`, for good, and not given back to the queue: whoever published it knows at
+# once what became of it, and once the pause is over the next cycle decides on figures of its own time.
 
 MOST_CHARACTERS = 200
 

@@ -106,6 +106,9 @@ def _judged(reports: DataFrame, rejected: DataFrame | None) -> DataFrame:
 
 
 # A broker's usage in percent and its weighted usage, in Pulsar's 32-bit arithmetic, as Spark SQL.
+#
+# Pulsar (ResourceUsage.percentUsage) divides two 32-bit floats and multiplies by 100 in 32 bits, so 30 of 100 is
+# 30.000002 %. Thresholds are compared with that figure, so it is reproduced to the bit.
 
 RESOURCES = ("cpu", "memory", "direct_memory", "bandwidth_in", "bandwidth_out")
 

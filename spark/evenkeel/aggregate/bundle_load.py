@@ -130,6 +130,11 @@ def _with_used(measured: DataFrame) -> DataFrame:
 
 
 # Short- and long-term averages of a bundle by Pulsar's update rule (TimeAverageMessageData.update).
+#
+# With a sample `s`: n = min(n + 1, most), average = ((n - 1) * average + s) / n; most is 10 for the short term, 1000
+# for the long one. A bundle never seen before starts from Pulsar's defaults with n = 0, so that its first sample
+# replaces them. Pulsar takes the sample from the brokers' reports, several times per report; here it is the sum over
+# the bundle's topics, once per cycle.
 
 MOST_SAMPLES = {"short": 10, "long": 1_000}
 

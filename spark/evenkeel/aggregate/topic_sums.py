@@ -1,4 +1,9 @@
-"""Which bundle each topic lies in (NamespaceBundles.findBundle), and sums of topic figures per bundle."""
+"""Which bundle each topic lies in (NamespaceBundles.findBundle), and sums of topic figures per bundle.
+
+A topic's hash is CRC32 of its full name; bundle i of a namespace holds the hashes from boundary i up to, not including,
+boundary i + 1; the last bundle includes 0xffffffff too. (Pulsar's own look-up raises an error for a topic with exactly
+that hash although the last bundle is declared closed; here it belongs to the last bundle.)
+"""
 
 from __future__ import annotations
 
@@ -146,6 +151,10 @@ def bundles_with_rejected_topics(rejected: DataFrame, bundles: DataFrame) -> Dat
 
 
 # What a split's children inherit: the figures that their topics had in the cycle before, when they could be trusted.
+#
+# A child has no row of its own in the cycle before, and for two stats periods after the split its figures are doubled
+# or missing. Its topics were there before, each in its parent, so their last trusted figures are summed by the new
+# ranges.
 
 
 def inherited(children: DataFrame, previous: DataFrame, topics: DataFrame, bundles: DataFrame) -> DataFrame:

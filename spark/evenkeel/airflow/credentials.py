@@ -102,6 +102,9 @@ def _of_host(known: Any) -> tuple[str, ...]:
 
 
 # The value of Airflow's connection `evenkeel_spark`, for those who have a classic master instead of Spark Connect.
+#
+# A Connect endpoint needs no more than `spark-connect://host:port`. A classic master starts its driver inside the task,
+# so the connection has to bring what the Connect server has already: Delta's jars and the settings of the tables.
 
 
 def classic_connection(master: str) -> str:

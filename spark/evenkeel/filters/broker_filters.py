@@ -1,4 +1,11 @@
-"""The extensible manager's broker filters, in the order in which Pulsar asks them (BrokerFilter)."""
+"""The extensible manager's broker filters, in the order in which Pulsar asks them (BrokerFilter).
+
+Pulsar: ExtensibleLoadManagerImpl.brokerFilterPipeline: BrokerLoadManagerClassFilter, BrokerMaxTopicCountFilter,
+BrokerVersionFilter, AntiAffinityGroupPolicyFilter, BrokerIsolationPoliciesFilter. Keys: loadManagerClassName,
+loadBalancerBrokerMaxTopics (a broker exactly at it is out, unlike under the modular manager), preferLaterVersions,
+failureDomainsEnabled. Before all of them go brokers that are being emptied. There is no way back to brokers filtered
+out: where none is left, nobody gets the bundle.
+"""
 
 from __future__ import annotations
 

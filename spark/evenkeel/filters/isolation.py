@@ -1,4 +1,11 @@
-"""Isolation policies, and brokers that are being drained: which brokers a namespace may use."""
+"""Isolation policies, and brokers that are being drained: which brokers a namespace may use.
+
+Pulsar: LoadManagerShared.applyNamespacePolicies, SimpleResourceAllocationPolicies, NamespaceIsolationPolicyImpl.
+A namespace under a policy goes to the policy's primary brokers, and to its secondary ones too where fewer than
+`min_available` primaries are there. A namespace without one goes to brokers that are primary for no policy and serve
+its topic domain. Regular expressions match the host part of a broker's name; from 5.0 on also the whole name. Brokers
+that are being emptied may own nothing (evenkeelDrainingBrokers).
+"""
 
 from __future__ import annotations
 
@@ -178,6 +185,12 @@ class PoliciesPresent:
 
 
 # Brokers that are being emptied: whatever asks who may have a bundle gets an answer without them.
+#
+# Key: evenkeelDrainingBrokers, a list of broker ids; Pulsar has no such thing. A draining broker counts as not there:
+# it is no candidate, also where the filters are undone because they left nobody; it does not count towards the primary
+# brokers that an isolation policy asks for; and bundles may still leave it. `Isolation` asks here, and the extensible
+# manager's filters ask before all others, as they have no way back to brokers that anti-affinity took away. No load is
+# transferred to it either.
 
 RULE = "draining"
 

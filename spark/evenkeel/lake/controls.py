@@ -1,4 +1,9 @@
-"""Pauses of clusters, approvals of plans, and the lease that makes one publisher at a time."""
+"""Pauses of clusters, approvals of plans, and the lease that makes one publisher at a time.
+
+A lease is taken by a row whose token is one above the last holder's. The last row is read in the very statement that
+appends, under Serializable isolation: of two publishers at once one conflicts and looks again. It has an end by the
+holder's clock and is renewed while commands go out; who finds a higher token than its own has lost it and stops.
+"""
 
 from __future__ import annotations
 

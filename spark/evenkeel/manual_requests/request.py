@@ -1,4 +1,7 @@
-"""What an operator may ask for, which bundle is meant, and what is known when the request is looked at."""
+"""What an operator may ask for, which bundle is meant, and what is known when the request is looked at.
+
+Pulsar: admin/v2/Namespaces, impl/NamespacesBase. Options are named as in Pulsar's admin CLI.
+"""
 
 from __future__ import annotations
 
@@ -118,6 +121,9 @@ def subject_of(wish: SplitWish | UnloadWish) -> str:
 
 
 # Which bundle a wish means.
+#
+# Pulsar: NamespacesBase.findHotBundle and findLargestBundleWithTopics (internalSplitNamespaceBundle),
+# validateNamespaceBundleRange.
 
 
 def bundle_meant(wish: SplitWish | UnloadWish, view: ClusterView) -> BundleRange | Granted:

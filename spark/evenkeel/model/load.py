@@ -1,4 +1,8 @@
-"""The load of a cluster, as the leader of either load manager knows it when it decides."""
+"""The load of a cluster, as the leader of either load manager knows it when it decides.
+
+Rates are msg/s, throughputs byte/s, times epoch milliseconds. Brokers are named `host:port`, bundles
+`tenant/namespace/0x00000000_0x40000000`.
+"""
 
 from __future__ import annotations
 
@@ -181,6 +185,9 @@ class Policies:
 
 
 # What the extensible load manager's leader knows when it decides.
+#
+# Rates are msg/s, throughputs byte/s, times epoch milliseconds. Pulsar: BrokerLoadData, TopBundlesLoadData,
+# BrokerLookupData, LoadManagerContext.
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,6 +70,11 @@ def acts_of(rows: Iterable[Mapping[str, Any]]) -> tuple[Act, ...]:
 
 
 # Whose figures are wrong for a while after a command, and since when bundles have been gone from a broker.
+#
+# While a bundle moves, its topics are in no broker's figures or in two brokers', and the first rate at the new owner is
+# inflated by what clients had buffered: it takes two full stats periods (statsUpdateFrequencyInSecs) until figures can
+# be trusted. CPU, memory and network are means over whole minutes (loadBalancerHostUsageCheckIntervalMinutes), and take
+# two of those.
 
 PERIODS = 2
 

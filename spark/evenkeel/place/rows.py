@@ -122,6 +122,9 @@ def _placed(row: Row, destination: str | None, place: Place) -> Placement:
 
 
 # What placement remembers from one cycle to the next, as rows of `strategy_state`.
+#
+# Each figure belongs to the strategy that keeps it. What another strategy than the one in force left behind is neither
+# read nor handed on, as a broker that starts with a strategy knows nothing of the past.
 
 IN_TURNS = "RoundRobinBrokerSelector"
 KEEPERS: Mapping[str, str] = {

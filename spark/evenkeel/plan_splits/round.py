@@ -166,6 +166,9 @@ def _where(split: PlannedSplit) -> dict[str, Any]:
 
 
 # Splits of one extensible cluster in one cycle (Pulsar: SplitScheduler, DefaultNamespaceBundleSplitStrategyImpl).
+#
+# Each broker counts for itself how often in a row its bundles were over a limit, and takes its counts with it when it
+# is gone. A cycle is one round of every broker.
 
 EXTENSIBLE_STRATEGY = "DefaultNamespaceBundleSplitStrategyImpl"
 Hits = dict[tuple[str, str], float]

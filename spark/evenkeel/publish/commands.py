@@ -137,6 +137,10 @@ def _path(bundle: str) -> str:
 
 
 # The one JSON text of a value, and those of many rows at once.
+#
+# Digests are taken over these texts, so their bytes never change. Rows of a table have the same columns, and most of
+# the time goes into naming them; so each column is put into JSON as a whole, and the rows' texts are put together from
+# that.
 
 Row = Mapping[str, Any]
 

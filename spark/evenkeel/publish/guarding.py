@@ -165,6 +165,10 @@ def _number(value: float | None) -> float | None:
 
 
 # Which bundles moved lately, by the commands of the past and what was seen of them.
+#
+# A cycle that is decided again has to come to the same plan, so only what was known at its moment counts: commands of
+# earlier cycles, and outcomes that were seen by then. A command of which nothing was seen by then may have been carried
+# out, and counts as a move; one that is known to have done nothing does not.
 
 DRY_RUN = "dry_run"
 

@@ -263,6 +263,10 @@ def rates(members: Members) -> Row:
 
 
 # `/broker-stats/metrics`: usage in percent, and the broker's own sums of rates.
+#
+# It is the extensible manager's only REST source of resource usage (it answers no load report). The entry with
+# `metric: loadBalancing` has `brk_lb_*_usage` in percent (32-bit figures); with `feature: max_ema` the published
+# `weightedMaxEMA` as a fraction; entries with a `namespace` have that namespace's rates on this broker.
 
 PERCENT_LIMIT = 100.0
 

@@ -1,4 +1,8 @@
-"""One variant after the other through one cycle after the other, each with the state that it left itself."""
+"""One variant after the other through one cycle after the other, each with the state that it left itself.
+
+Usage is what the cycle recorded for its brokers, whatever weights a variant sets, so that all are held against the same
+measure. After a plan it is a forecast: a moved bundle takes along its share of its broker's usage.
+"""
 
 from __future__ import annotations
 
@@ -98,6 +102,8 @@ def owners_changed(
 
 
 # One variant after the other through one cycle after the other, each with the state that it left itself.
+#
+# Pure: rows in, rows out. A cycle's rows are read once for all variants.
 
 CYCLES, DECISIONS = "replay_cycles", "replay_decisions"
 Made = tuple[str, dict[str, Any]]

@@ -115,6 +115,10 @@ def _schema(text: str) -> Any:
 
 
 # Rows of many cycles on their way to a worker and back into the form that rounds read.
+#
+# `bundle_load` is a thousand times larger than all else, so it travels in columns of its own; the other tables are
+# small and travel as JSON, as everywhere (`engine.bodies`). One table for all: a row has a `kind`, and either `body` or
+# the columns of `bundle_load`.
 
 STANDING = {"namespace_bundles": (reading.boundaries, reading.bundle_counts), "cluster_policies": ()}
 """Tables that are most often as they were in the cycle before, and what is worked out of them alone."""

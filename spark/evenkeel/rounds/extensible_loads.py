@@ -121,6 +121,11 @@ def _owners(rows: Rows) -> dict[str, tuple[str, ...]]:
 
 
 # The busiest bundles of one broker, as the extensible manager publishes them for shedding.
+#
+# Pulsar: TopKBundles.update, NamespaceBundleStats.compareTo. Keys: loadBalancerMaxNumberOfBundlesInBundleLoadReport
+# (K), loadBalancerSheddingExcludedNamespaces, loadBalancerSheddingBundlesWithPoliciesEnabled. Figures are compared
+# rounded, so bundles are often equally busy. Which of them make the list then follows from how Pulsar partitions;
+# bundles come in name order.
 
 THROUGHPUT_STEP = 100_000.0
 """byte/s"""

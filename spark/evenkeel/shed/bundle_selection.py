@@ -1,4 +1,8 @@
-"""Which bundles of a broker may leave, and which of them are taken."""
+"""Which bundles of a broker may leave, and which of them are taken.
+
+The latter for OverloadShedder and ThresholdShedder alike: by short-term throughput, heaviest first, until the wanted
+throughput is reached, but at least one; the last one may overshoot. Equal throughputs are taken in name order.
+"""
 
 from __future__ import annotations
 
@@ -120,6 +124,9 @@ def _taken_before(ordered: list[str], throughputs: Mapping[str, float], wanted: 
 
 
 # Which bundles of a broker fit into what is to be moved, for UniformLoadShedder and AvgShedder alike.
+#
+# By short-term rate or throughput, heaviest first: a bundle that is larger than what is left to move is passed over and
+# the next one tried. Equal ones are tried in name order.
 
 MOST_SETTING = "maxUnloadBundleNumPerShedding"
 NO_LIMIT = -1

@@ -59,6 +59,9 @@ def decide_modular(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
 
 
 # Transfers of one cluster in one cycle (Pulsar: UnloadScheduler, TransferShedder).
+#
+# A bundle's destination, where the shedder names one, is the "best" alternative of its row. The extensible manager has
+# no other shedder: Pulsar takes TransferShedder whatever modular class the settings name.
 
 HITS = "hits"
 UNLOADED_AT = "unloaded_at"

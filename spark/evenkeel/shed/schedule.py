@@ -1,4 +1,9 @@
-"""When a round of shedding runs, and what may leave after it, under either load manager."""
+"""When a round of shedding runs, and what may leave after it, under either load manager.
+
+Pulsar: LoadSheddingTask, ModularLoadManagerImpl.doLoadShedding. Keys: evenkeelSheddingEnabled,
+loadBalancerSheddingIntervalMinutes, loadBalancerSheddingGracePeriodMinutes, loadBalancerSheddingExcludedNamespaces.
+Times are aware datetimes or epoch milliseconds.
+"""
 
 from __future__ import annotations
 
@@ -150,6 +155,9 @@ def why_not_now(brokers: int, now: Moment, last: int | None, settings: Settings)
 
 
 # The frame TransferShedder runs in: switch, interval, number of brokers, grace period (Pulsar: UnloadScheduler).
+#
+# Keys: those of `frame`, which also says what times are. There are no gates after it: policies were asked bundle by
+# bundle, and excluded namespaces were left out.
 
 
 @dataclass(frozen=True, slots=True)

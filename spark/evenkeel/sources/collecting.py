@@ -1,4 +1,19 @@
-"""Snapshots of a running cluster, in the shape of a recording."""
+"""Snapshots of a running cluster, in the shape of a recording.
+
+What is asked, and why:
+
+* of the cluster: brokers, leader, clusters, tenants, dynamic values, failure domains, isolation policies; of any broker
+  in turn: namespaces, and of each its policies (they hold its boundaries; `/bundles` is asked only where they do not)
+  and its anti-affinity group.
+* of each broker: its runtime configuration, in every snapshot: whether the brokers' own hands are off is judged on all
+  of them before anything is sent, and it names the load manager. That decides what else is asked: the load report of
+  the modular manager, the metrics of the extensible one (which answers a report with 500 and a line in the broker's
+  log); both where it is unknown. Then version, topic figures and the bundles owned.
+* `full` adds the topic lists of all namespaces; what a snapshot lacks of these is taken from the last full one.
+
+A broker that does not answer is rows that say so. Only a cluster of which no address tells its brokers cannot be
+observed: `Unreachable`.
+"""
 
 from __future__ import annotations
 

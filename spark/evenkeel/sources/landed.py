@@ -160,6 +160,8 @@ def utc_or_none(text: str | None) -> datetime | None:
 
 
 # The broker- and bundle-sized answers of a run, collected: what `evenkeel.pulsar` reads as rows.
+#
+# Topic-sized bodies stay where they are; of them only the first 2,000 characters come along.
 
 _FIGURES_PATH = r"/broker-stats/topics/?(\?.*)?$"
 _NOT_NEEDED_WHOLE = rf"{_FIGURES_PATH}|^/admin/v2/(persistent|non-persistent)/|^/metrics"

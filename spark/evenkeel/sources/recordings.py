@@ -160,6 +160,10 @@ def _same_moment(place: str, header: Header, other: Path) -> str:
 
 
 # The head of a landed snapshot: when it was taken and whether it holds the brokers' configuration.
+#
+# The head of a folder is a small file of its own. A document is read once, as a stream, and not parsed: the members
+# before `requests` are read as JSON, the rest is only searched for an answered configuration request and checked for a
+# complete end. So a truncated gzip is found here.
 
 PART_PATTERNS = ("requests-*.jsonl", "requests-*.jsonl.gz")
 FOLDER_HEADER = "snapshot.json"

@@ -1,4 +1,8 @@
-"""The folder in which a Spark server keeps its state, and processes by an identity that outlives the reuse of pids."""
+"""The folder in which a Spark server keeps its state, and processes by an identity that outlives the reuse of pids.
+
+`<home>/.evenkeel/` holds `engine.json` (who serves where, with which code and settings), `engine.lock`, `owners/` (who
+needs the server), `server.log` and the server's scratch files.
+"""
 
 from __future__ import annotations
 

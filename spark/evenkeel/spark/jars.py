@@ -1,4 +1,8 @@
-"""Jars pinned by coordinates and sha256: fetched once, then taken from a cache."""
+"""Jars pinned by coordinates and sha256: fetched once, then taken from a cache.
+
+The JVM from PyPI brings a list of its own, which knows nothing of a company's authority. Python's tools take the
+machine's bundle; this hands the same bundle to Java, so that both trust the same.
+"""
 
 from __future__ import annotations
 
@@ -56,6 +60,10 @@ def _as_java_store(bundle: bytes) -> bytes:
 
 
 # Fetches jars from a Maven repository, many with one call: by `mvn`, or by the Ivy that pyspark brings.
+#
+# No repository host is named here: Maven uses the machine's own configuration, Ivy its built-in one; where
+# `EVENKEEL_MAVEN_MIRROR` names a repository of Maven's layout, Ivy asks that one and nobody else. What comes back is
+# not checked here.
 
 MIRROR_VARIABLE = "EVENKEEL_MAVEN_MIRROR"
 MAVEN_COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy"
@@ -179,6 +187,8 @@ def _ivy_module(jars: Iterable[Jar]) -> str:
 
 
 # Jars pinned by coordinates and sha256: fetched once, then taken from a cache. Delta's two, and whatever is asked for.
+#
+# Order: the cache, the machine's Maven repository, `mvn`, Ivy (see `fetching`).
 
 LOG = logging.getLogger(__name__)
 CACHE_VARIABLE = "EVENKEEL_CACHE"

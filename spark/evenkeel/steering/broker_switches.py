@@ -1,4 +1,9 @@
-"""The brokers' own steering: whether it is off, and switching it off and back."""
+"""The brokers' own steering: whether it is off, and switching it off and back.
+
+`POST /brokers/configuration/{key}/{value}` is in force on every broker within seconds, without a restart; `DELETE`
+brings back what the broker's file says. Pulsar stores any value unchecked, so what was stored is read back from every
+broker (`hands_off.configurations`).
+"""
 
 from __future__ import annotations
 
@@ -65,6 +70,9 @@ def _in_words(answer: Hop) -> str:
 
 
 # Whether the brokers leave the steering to Evenkeel: their own shedding and auto-split must be off.
+#
+# Any broker may become the leader, and a broker's file may differ from the others': so every one is asked for its
+# runtime configuration. The cluster-wide list of dynamic values is not enough, for it lacks what the files say.
 
 SWITCHES = ("loadBalancerSheddingEnabled", "loadBalancerAutoBundleSplitEnabled")
 CONFIGURATION = "/admin/v2/brokers/configuration/runtime"

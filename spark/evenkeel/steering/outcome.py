@@ -1,4 +1,7 @@
-"""What was seen of a command, which of several outcomes of one command counts, and what a sink is."""
+"""What was seen of a command, which of several outcomes of one command counts, and what a sink is.
+
+Which sink it is makes no difference to what was decided: a dry run is the same code with another sink.
+"""
 
 from __future__ import annotations
 
@@ -33,6 +36,10 @@ Told = Callable[[Outcome], None]
 
 
 # Which of several outcomes of one command stands.
+#
+# Two agents may each speak of a command: one carried it out, and the other, to whom the queue gave it again, found its
+# premise gone. So a word that tells of an effect stands against one that tells of none, and what is known against what
+# is not; of equals the earlier one.
 
 STRENGTH = ("done", "overridden", "lost", "timed_out", "unknown", "refused", "stale", "withheld", "dry_run")
 """All outcomes that a command can have, the strongest first."""

@@ -6,6 +6,9 @@ when it settles what was left open: the same observation has the same outcome an
 Only a refusal counts as an answer. A 204 is no proof that something was done, and silence is no proof that nothing was:
 behind both the cluster alone says what came of the command. So the next cycle, which does not know what was answered to
 a publisher that died, comes to the outcome that the publisher would have come to.
+
+404 and 412 tell that what the command was decided on is gone: the namespace, or the bundle with these boundaries. Other
+4xx are refusals. A 5xx may come after the work was done, and no answer at all tells nothing.
 """
 
 from __future__ import annotations

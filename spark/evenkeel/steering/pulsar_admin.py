@@ -1,4 +1,8 @@
-"""The sinks that steer a cluster through its admin API, at a given pace, and the one that sends nothing."""
+"""The sinks that steer a cluster through its admin API, at a given pace, and the one that sends nothing.
+
+Splits first, each of them to its end, then unloads: a child is moved only after its parent is cut. Never more than one
+command is under way for a bundle: a second one's destination can win although it was refused.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The facts that rules across tables look at, and what such a rule is."""
+"""The facts that rules across tables look at, and what such a rule is.
+
+One Spark job per table, all at the same time. The job that fetches a small table also marks which rules each row
+breaks, and the one over the topics counts the offenders, so that no rule needs a job of its own.
+"""
 
 from __future__ import annotations
 

@@ -180,6 +180,9 @@ def _offenders(facts: Facts, cluster: str, rule: Rule) -> list[str]:
 
 
 # All rules over several tables, run on one cluster.
+#
+# Transient effects of a move only warn. What cannot come from a move and touches the whole cluster's picture
+# quarantines. What touches one record sets that record aside.
 
 CROSS_RULES = (*BROKER_RULES, *BUNDLE_RULES, *TOPIC_RULES)
 

@@ -77,6 +77,10 @@ def without_gone(state: PlacementState, brokers: Iterable[str]) -> PlacementStat
 
 
 # Prefer brokers well below the mean load of the candidates (Pulsar: extensions' LeastResourceUsageWithWeight).
+#
+# Key: loadBalancerAverageResourceUsageDifferenceThresholdPercentage, in points; being exactly so far below is enough.
+# The load is the moving average that a broker publishes. A broker without load data is neither part of the mean nor
+# ever preferred, but may be drawn where nobody is preferred.
 
 
 @dataclass(frozen=True, slots=True)

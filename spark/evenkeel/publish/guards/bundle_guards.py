@@ -1,4 +1,9 @@
-"""Guards that look at one bundle: bounces, freezes, and one command per bundle."""
+"""Guards that look at one bundle: bounces, freezes, and one command per bundle.
+
+Keys: evenkeelBounceWindowMinutes, evenkeelFreeMovesPerBundlePerDay, evenkeelBounceGainPoints. The gain of a move is how
+far the usage of the busier of its two brokers falls, in percentage points, if the bundle takes along the part of its
+broker's usage that it has of the broker's traffic. An operator's wish is not asked for a gain.
+"""
 
 from __future__ import annotations
 
@@ -61,6 +66,9 @@ def gain_points(command: Command, situation: Situation) -> float | None:
 
 
 # What an operator froze: namespaces, bundles and brokers.
+#
+# Keys: evenkeelFrozenNamespaces, evenkeelFrozenBundles, evenkeelFrozenBrokers. A frozen bundle may have been split
+# meanwhile, or be about to be: whatever shares hashes with it is frozen too.
 
 
 def frozen(command: Command, settings: Settings) -> Objection | None:
@@ -79,6 +87,9 @@ def frozen(command: Command, settings: Settings) -> Objection | None:
 
 
 # One command per bundle and cycle, and none for part of a bundle before the bundle is split.
+#
+# Two commands for one bundle at once can both be lost: the extensible manager lets a split time out beside an unload,
+# and the modular one may keep the destination of the very unload that it refused.
 
 
 def firsts(commands: Sequence[Command]) -> dict[str, int]:

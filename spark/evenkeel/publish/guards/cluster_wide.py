@@ -1,4 +1,9 @@
-"""Guards that look at the cluster as a whole, and at whether what a command rests on is known well enough."""
+"""Guards that look at the cluster as a whole, and at whether what a command rests on is known well enough.
+
+Keys: evenkeelMaintenanceWindows, evenkeelMinReportedBrokersPercent, evenkeelMaxSilentBrokers,
+evenkeelMaxUnclearOwnershipPercent, evenkeelMaxReportAgeSeconds. Too many silent brokers at once point to a deeper fault
+than load, and moving bundles would make it worse.
+"""
 
 from __future__ import annotations
 
@@ -81,6 +86,10 @@ def _ownership(situation: Situation, settings: Settings) -> Objection | None:
 
 
 # Whether what a command rests on is known well enough: settled figures, fresh reports, a clear owner, a known size.
+#
+# Keys: evenkeelMaxReportAgeSeconds, evenkeelMaxMovedTrafficPercent. After a command the figures of what it touched are
+# missing, doubled or inflated for two periods of the brokers' statistics; a listed broker may be dead until its session
+# in the metadata store ends, and an unload that names it leaves clients without an owner meanwhile.
 
 
 def doubts(command: Command, situation: Situation, settings: Settings) -> Iterator[Objection]:

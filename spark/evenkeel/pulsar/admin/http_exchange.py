@@ -190,6 +190,10 @@ def request_target(path: str) -> bytes:
 
 
 # Secrets that Pulsar itself tells: they are hidden before anything keeps the answer.
+#
+# A broker's runtime configuration shows the token that it talks to others with (`brokerClientAuthenticationParameters`)
+# and the passwords of its key stores, all in plain text to any super user; a namespace's policies show the keys of its
+# offload store (`offload_policies`), a cluster's data the same as a broker's.
 
 _TOLD_BY = tuple(f"{PREFIX}/{part}" for part in ("brokers/configuration", "clusters/", "namespaces/"))
 _NAMES = "password|secret|credential|token|privatekey|parameters|params"

@@ -1,4 +1,8 @@
-"""Whether a cluster's manifests are the chain that publishers wrote, and attempts rest on what predecessors wrote."""
+"""Whether a cluster's manifests are the chain that publishers wrote, and attempts rest on what predecessors wrote.
+
+A row that was changed no longer fits its own digest; one that was added or removed leaves a link that fits nothing. The
+newest rows could be removed without a trace in the chain: for these see `history`.
+"""
 
 from __future__ import annotations
 
@@ -167,6 +171,8 @@ def _faults(attempt: Attempt, known: dict[tuple[str, str], Attempt]) -> Iterator
 
 
 # Commits that changed or removed rows of a table that only ever grows, by the table's own log.
+#
+# The chain shows every row that was changed, and every gap. That its newest rows were cut off shows in the log alone.
 
 # Those that add rows, or leave them as they are.
 _HARMLESS = frozenset(

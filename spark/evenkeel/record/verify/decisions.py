@@ -1,4 +1,7 @@
-"""All decisions of many attempts taken again, each on the rows that its manifest lists."""
+"""All decisions of many attempts taken again, each on the rows that its manifest lists.
+
+The workers compare as well: where all came out as recorded, which is nearly always, no rows have to come back.
+"""
 
 from __future__ import annotations
 
@@ -147,6 +150,9 @@ def _body(table: str) -> list[str]:
 
 
 # Attempts given to the tasks' own code, many at once.
+#
+# Tasks keep clusters apart by name, and a run has one cycle of each. So every attempt is given to them as a cluster of
+# its own, named by its id: what they compute in SQL goes by that name alone.
 
 
 class AttemptsAsClusters(Lake):

@@ -1,4 +1,7 @@
-"""What lies where in the landing zone: manifests, names of objects, and which snapshots there are."""
+"""What lies where in the landing zone: manifests, names of objects, and which snapshots there are.
+
+Nothing in it is believed before it is checked: names of files become names on a disk, and sizes bound what is fetched.
+"""
 
 from __future__ import annotations
 
@@ -150,6 +153,16 @@ def check_names(names: Sequence[str]) -> None:
 
 
 # Where things lie in the landing zone: names of objects from moments and digests, and back.
+#
+#     PREFIX/CLUSTER/2026/03/01/1772366405000-0123456789ab-configuration/requests-0.jsonl.gz    data, written first
+#     PREFIX/CLUSTER/2026/03/01/1772366405000.manifest.json                                     manifest, written last
+#
+# The number is the snapshot's moment in milliseconds since 1970, floored; the hex digits begin the digest of its files;
+# `-configuration` stands there if the snapshot holds the brokers' configuration, so that a listing alone finds the
+# snapshot that lends it. The manifest's name tells the moment and nothing else: whoever writes it first with
+# `If-None-Match: *` has the moment, and the store itself is the judge. A folder without its manifest is half written.
+#
+# PREFIX is taken as it is given, CLUSTER is percent-encoded, so that any name makes exactly one level.
 
 SCHEME = "s3://"
 DELIMITER = "/"
@@ -252,6 +265,9 @@ def as_number(moment: datetime) -> int:
 
 
 # Which snapshots a landing zone holds: by manifests, newest first, without listing more than the days in question.
+#
+# The date folders are walked from the top (years, months, days: one request each), and of a day only manifests and the
+# names of data folders are listed, a thousand to a request; a year of snapshots costs no more than its last day.
 
 _LEVELS = (re.compile(r"\d{4}/"), re.compile(r"\d{2}/"), re.compile(r"\d{2}/"))
 

@@ -1,4 +1,8 @@
-"""The search for the snapshot of a moment: manifests are listed newest first and walked until one is whole."""
+"""The search for the snapshot of a moment: manifests are listed newest first and walked until one is whole.
+
+Two machines that collect at the same moment meet at the manifest, where the store decides. Where their moments differ
+by some seconds both manifests stand; taking both would make two cycles of one.
+"""
 
 from __future__ import annotations
 
@@ -78,6 +82,9 @@ def _is_double(manifest: Manifest, group: tuple[Manifest, ...]) -> bool:
 
 
 # The search for the snapshot of a moment: what is listed is walked from the newest on until one is whole.
+#
+# Late snapshots (uploaded after a younger one) need no care: names sort by moment, not by arrival. Half-written ones
+# have no manifest and are not listed. Damaged ones are passed over, on record.
 
 LENDER_DAYS = 8
 """How many days with snapshots are looked through for one that lends configuration."""

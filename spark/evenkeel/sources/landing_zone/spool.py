@@ -1,4 +1,8 @@
-"""Where `evenkeel collect` puts its snapshots: a folder, or a landing zone by way of a local spool."""
+"""Where `evenkeel collect` puts its snapshots: a folder, or a landing zone by way of a local spool.
+
+A snapshot that cannot be uploaded stays there and is tried again after the next one, so that an outage of the store or
+of the network costs no snapshot, only time. The newest goes first: it is what decisions wait for.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""One FIFO queue: what is done with it, in batches of what SQS allows in one request, and its errors."""
+"""One FIFO queue: what is done with it, in batches of what SQS allows in one request, and its errors.
+
+Every method raises `QueueUnreachable` or `QueueRefused` for what concerns a whole request, and returns what concerns
+single messages. Safe to be shared by threads.
+"""
 
 from __future__ import annotations
 
@@ -174,6 +178,10 @@ def _taken(message: Mapping[str, Any]) -> Taken:
 
 
 # boto3's client for one queue, and its errors in two classes: try again, or somebody has to change something.
+#
+# Credentials, profile and region come from where boto3 always takes them (environment, files, the machine's role). The
+# endpoint is `AWS_ENDPOINT_URL_SQS` or `AWS_ENDPOINT_URL` where set, else the host in the queue's own URL, as the other
+# AWS SDKs do it; so a queue in another region or behind a private endpoint needs no further setting.
 
 CONNECT_SECONDS = 5
 # Above the longest long poll: an answer that is late by this much is none.

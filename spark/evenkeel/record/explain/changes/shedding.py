@@ -233,6 +233,9 @@ def later(row: Row, context: Context) -> list[Change]:
 
 
 # What would have made a shedder take another bundle of a broker.
+#
+# OverloadShedder and ThresholdShedder take a broker's bundles by throughput, heaviest first, until enough is taken. All
+# bundles that could be taken have a row with their throughput and rank, so the order with one figure changed is known.
 
 _FIGURE = "bundle_throughput"
 
@@ -310,6 +313,9 @@ def _in_line(row: Row, context: Context) -> list[Row] | None:
 
 
 # What would have made TransferShedder find the brokers' loads uneven, or even.
+#
+# It compares the deviation of all loads with a target. Every broker that counts has a row with its load, and the mean
+# stands in the rows as well: where it is not the mean of the loads found, some are missing and nothing is said.
 
 _CLOSE = 1e-9
 

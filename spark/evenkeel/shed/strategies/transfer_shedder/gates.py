@@ -1,4 +1,7 @@
-"""What stops a round of TransferShedder before loads are compared, and which bundles may be transferred at all."""
+"""What stops a round of TransferShedder before loads are compared, and which bundles may be transferred at all.
+
+Keys: loadBalanceSheddingDelayInSeconds, loadBalancerBrokerLoadDataTTLInSeconds. Times are epoch milliseconds.
+"""
 
 from __future__ import annotations
 
@@ -67,6 +70,8 @@ def is_outdated(data: BrokerLoadData, settings: Settings, now: int) -> bool:
 
 
 # Whether a bundle may be transferred at all, by policies and broker filters (Pulsar: TransferShedder.isTransferable).
+#
+# Key: loadBalancerSheddingBundlesWithPoliciesEnabled.
 
 WITH_POLICIES = "loadBalancerSheddingBundlesWithPoliciesEnabled"
 
