@@ -331,6 +331,7 @@ def test_a_classic_master_comes_to_the_same_plan_as_connect(
     assert classic.planned["settings_digest"] == connect.planned["settings_digest"]
 
 
+@pytest.mark.exhaustive
 def test_upkeep_keeps_the_lake_that_cycles_are_written_to(airflow: Airflow, lake: Path, both: dict[str, Any]) -> None:
     (before,) = attempts(lake, "good", CYCLE)
     loads = read_rows(lake, before, "bundle_load")

@@ -175,6 +175,7 @@ def test_a_table_that_promises_less_is_raised_and_more_is_left_unless_told(kept)
     assert kept_for == {"settings": "interval 90 days", "outcomes": "300 days"}
 
 
+@pytest.mark.exhaustive
 def test_versions_inside_the_period_are_readable_once_the_log_is_cleaned(spark, tmp_path) -> None:
     lake = Lake(str(tmp_path))
     lake.ensure_tables(spark, ["strategy_state"])

@@ -83,6 +83,7 @@ def test_of_two_publishers_at_once_one_sends(case: Case) -> None:
     assert set(case.outcomes()) == {"done"}
 
 
+@pytest.mark.exhaustive
 def test_an_error_that_nobody_foresaw_leaves_the_cycle_open_for_the_next_try(case: Case) -> None:
     def broken(*_: Any, **__: Any) -> None:
         raise RuntimeError("out of cheese")
@@ -125,6 +126,7 @@ def test_a_pause_holds_everything_back(case: Case) -> None:
     assert case.sent() == []
 
 
+@pytest.mark.exhaustive
 def test_a_pause_in_the_middle_of_a_publish_stops_it(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     heard = Event()
     real = sending.paused
@@ -164,6 +166,7 @@ def test_a_plan_waits_for_its_approval(case: Case) -> None:
     assert case.outcomes() == Counter(done=len(case.commands()))
 
 
+@pytest.mark.exhaustive
 def test_a_dry_run_of_a_cycle_does_not_stand_in_the_way_of_acting_on_it(case: Case) -> None:
     live = case.handover
     case.handover = in_mode(case, "dry_run")
@@ -174,7 +177,9 @@ def test_a_dry_run_of_a_cycle_does_not_stand_in_the_way_of_acting_on_it(case: Ca
     assert case.outcomes()["done"] == case.outcomes()["dry_run"] > 0
 
 
-@pytest.mark.parametrize("why", ["backfill", "old", "not reachable"])
+@pytest.mark.parametrize(
+    "why", ["backfill", *(pytest.param(why, marks=pytest.mark.exhaustive) for why in ("old", "not reachable"))]
+)
 def test_what_must_not_act_is_withheld_and_says_why(case: Case, why: str) -> None:
     words = {"backfill": "a backfill decides anew", "old": "min old", "not reachable": "no admin URL is configured"}
     if why == "backfill":

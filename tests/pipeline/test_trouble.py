@@ -42,12 +42,19 @@ class Once:
     ("fault", "outcome", "words"),
     [
         (Fault(wait_s=2.0), "done", ""),
-        (Fault(status=500, body=TRACE, works=False), "refused", "out of cheese"),
-        (Fault(status=500, body=TRACE), "done", "out of cheese"),
-        (Fault(status=307, works=False, headers={"Location": "http://127.0.0.9:1/x"}), "timed_out", "127.0.0.9"),
-        (Fault(status=401, body=PAGE, works=False), "refused", "401"),
-        (Fault(status=502, body=PAGE), "done", "502"),
-        (Fault(status=0), "done", ""),
+        pytest.param(
+            Fault(status=500, body=TRACE, works=False), "refused", "out of cheese", marks=pytest.mark.exhaustive
+        ),
+        pytest.param(Fault(status=500, body=TRACE), "done", "out of cheese", marks=pytest.mark.exhaustive),
+        pytest.param(
+            Fault(status=307, works=False, headers={"Location": "http://127.0.0.9:1/x"}),
+            "timed_out",
+            "127.0.0.9",
+            marks=pytest.mark.exhaustive,
+        ),
+        pytest.param(Fault(status=401, body=PAGE, works=False), "refused", "401", marks=pytest.mark.exhaustive),
+        pytest.param(Fault(status=502, body=PAGE), "done", "502", marks=pytest.mark.exhaustive),
+        pytest.param(Fault(status=0), "done", "", marks=pytest.mark.exhaustive),
         (Fault(status=0, works=False), "timed_out", ""),
     ],
     ids=["slow", "500", "500-done", "307-to-nowhere", "401", "page-done", "cut-done", "cut"],

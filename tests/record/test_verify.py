@@ -212,6 +212,7 @@ def test_a_value_changed_in_a_file_is_named_by_that_file(
     assert (other.kind, other.cycle_at) == (UNKNOWN, own.cycle_at)
 
 
+@pytest.mark.exhaustive
 def test_upkeep_vouches_for_no_date_whose_rows_are_not_what_manifests_list(
     spark: Any, lake: Path, verified: Callable[..., Report]
 ) -> None:
@@ -288,7 +289,8 @@ def test_a_plan_that_does_not_come_out_is_told_apart_by_the_code_that_decided(
     assert ("other definition" in fault.words) == (kind == DEFINITION)
 
 
-@pytest.mark.parametrize("version", [pytest.param(1, marks=pytest.mark.exhaustive), 2])
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.exhaustive
 def test_a_lake_of_an_earlier_schema_is_upgraded_and_its_cycles_verify(
     spark: Any, recorded: Path, lake: Path, verified: Callable[..., Report], version: int
 ) -> None:
