@@ -41,8 +41,8 @@ def test_a_plan_is_carried_out_once_and_a_re_run_finds_it_done(case: Case) -> No
 def test_a_publisher_that_dies_is_followed_by_one_that_repeats_nothing(case: Case) -> None:
     """Commands go out, what was seen of them never reaches the table, and the lease is not given back."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(sending.Records, "write", _killed)
-        patched.setattr(sending.Records, "give_back", lambda *_: None)
+        patched.setattr(sending.OutcomeRecorder, "write", _killed)
+        patched.setattr(sending.OutcomeRecorder, "give_back", lambda *_: None)
         with pytest.raises(Killed):
             case.publish()
     assert case.lab.pulsar.effects

@@ -50,14 +50,14 @@ class WorkQueue:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._changed = threading.Condition()
-        self._hands: dict[str, InFlight] = {}
+        self._in_flight: dict[str, InFlight] = {}
         self._discarded: list[str] = []
         self._closed = False
 
     def put(self, command: Command, message_id: str | None = None, receipt: str | None = None) -> None:
         """Takes a command into hand; a further message of one that is in hand already is added to it."""
         with self._changed:
-            in_flight = self._hands.setdefault(str(command["command_id"]), InFlight(command))
+            in_flight = self._in_flight.setdefault(str(command["command_id"]), InFlight(command))
             if message_id is not None and receipt is not None:
                 in_flight.receipts[message_id] = receipt
             self._changed.notify()
@@ -88,8 +88,8 @@ class WorkQueue:
     def _heads(self) -> list[InFlight]:
         """The first command of every lane in which none is under way."""
         first: dict[str, InFlight] = {}
-        busy = {in_flight.lane for in_flight in self._hands.values() if in_flight.busy}
-        for in_flight in self._hands.values():
+        busy = {in_flight.lane for in_flight in self._in_flight.values() if in_flight.busy}
+        for in_flight in self._in_flight.values():
             if in_flight.done or in_flight.lane in busy:
                 continue
             if in_flight.lane not in first or in_flight.order < first[in_flight.lane].order:
@@ -112,7 +112,7 @@ class WorkQueue:
         """Nothing more is to be done for this command here."""
         with self._changed:
             in_flight.busy = False
-            self._hands.pop(in_flight.command_id, None)
+            self._in_flight.pop(in_flight.command_id, None)
             self._changed.notify_all()
 
     def receipts_of(self, in_flight: InFlight) -> list[str]:
@@ -124,23 +124,23 @@ class WorkQueue:
         """These rights are lost. A command that waits and has none left is no longer this agent's to begin."""
         with self._changed:
             lost = set(gone)
-            for in_flight in list(self._hands.values()):
+            for in_flight in list(self._in_flight.values()):
                 left = {message: receipt for message, receipt in in_flight.receipts.items() if receipt not in lost}
                 if left != in_flight.receipts:
                     in_flight.receipts = left
                     if not left and not in_flight.busy:
-                        del self._hands[in_flight.command_id]
+                        del self._in_flight[in_flight.command_id]
             self._changed.notify_all()
 
     def all_receipts(self) -> list[str]:
         """The rights to every message in hand."""
         with self._changed:
-            return [receipt for in_flight in self._hands.values() for receipt in in_flight.receipts.values()]
+            return [receipt for in_flight in self._in_flight.values() for receipt in in_flight.receipts.values()]
 
     def finished(self) -> list[InFlight]:
         """Commands that have their outcome and whose messages are still in hand."""
         with self._changed:
-            return [in_flight for in_flight in self._hands.values() if in_flight.done]
+            return [in_flight for in_flight in self._in_flight.values() if in_flight.done]
 
     def take_discarded(self) -> list[str]:
         """Messages to be deleted, each told once."""
@@ -157,14 +157,14 @@ class WorkQueue:
     def waiting(self) -> list[InFlight]:
         """Commands that nobody is at work on and that have no outcome."""
         with self._changed:
-            return [in_flight for in_flight in self._hands.values() if not in_flight.busy and not in_flight.done]
+            return [in_flight for in_flight in self._in_flight.values() if not in_flight.busy and not in_flight.done]
 
     def open(self) -> bool:
         """Whether any command in hand has no outcome yet."""
         with self._changed:
-            return any(not in_flight.done for in_flight in self._hands.values())
+            return any(not in_flight.done for in_flight in self._in_flight.values())
 
     def held(self) -> int:
         """How many commands are in hand, with an outcome or without."""
         with self._changed:
-            return len(self._hands)
+            return len(self._in_flight)

@@ -89,9 +89,9 @@ def test_a_message_whose_visibility_runs_out_is_carried_out_once(
     with running(quick(queues, tmp_path), carrier) as agent:
         assert cluster.arrived("request")
         # Somebody with the newest receipt makes it visible while it is under way: the agent gets it a second time.
-        (receipt,) = agent._lanes.all_receipts()
+        (receipt,) = agent._work_queue.all_receipts()
         queues.client.change_message_visibility(QueueUrl=queues.commands, ReceiptHandle=receipt, VisibilityTimeout=0)
-        assert wait_until(lambda: agent._lanes.all_receipts() not in ([], [receipt]))
+        assert wait_until(lambda: agent._work_queue.all_receipts() not in ([], [receipt]))
         cluster.open("request")
         assert collect(queues, [row["command_id"]])[row["command_id"]].outcome == "done"
         assert wait_until(lambda: waiting(queues) == 0)
@@ -165,9 +165,9 @@ def test_what_arrives_together_in_the_wrong_order_is_put_right(
     with running(quick(queues, tmp_path), carrier) as agent:
         assert cluster.arrived("request")
         send_raw(queues, command_body(child), group="one")
-        assert wait_until(lambda: agent._lanes.held() == 2)
+        assert wait_until(lambda: agent._work_queue.held() == 2)
         send_raw(queues, command_body(parent), group="another")
-        assert wait_until(lambda: agent._lanes.held() == 3)
+        assert wait_until(lambda: agent._work_queue.held() == 3)
         cluster.open("request")
         outcomes = collect(queues, [parent["command_id"], child["command_id"]])
     assert {one.outcome for one in outcomes.values()} == {"done"}
