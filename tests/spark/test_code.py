@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import evenkeel
-from evenkeel.cycle import whole
+from evenkeel.rounds.reading import cycle_row
 from evenkeel.settings import resolve
 from evenkeel.spark import code
 from evenkeel.spark.code import (
@@ -51,7 +51,7 @@ OUTSIDE = (
     "evenkeel.record.report.charts",
     "evenkeel.record.explain.text",
     "evenkeel.record.verify.check",
-    "evenkeel.cli",
+    "evenkeel.cli.reports",
     "evenkeel.cli.verify",
     "evenkeel.spark.server",
     "evenkeel.airflow.steps",
@@ -157,7 +157,7 @@ def test_digests_are_those_of_the_files_wherever_they_lie(copy: Copy, tmp_path: 
 def test_what_shows_and_explains_changes_neither_the_code_digest_nor_the_engines(copy: Copy) -> None:
     before = copy.digests()
     copy.edit("evenkeel.record.report.charts")
-    copy.edit("evenkeel.cli")
+    copy.edit("evenkeel.cli.reports")
     copy.path("evenkeel.record.report.legends").write_text("A = 1\n")
     assert changed(before, copy.digests()) == {"package"}
 
@@ -268,7 +268,7 @@ def test_deciding_whole_cycles_imports_nothing_outside_the_closure() -> None:
         settings = resolve(observed=None, overrides={**EAGER, "loadBalancerLoadSheddingStrategy": shedder, **overrides})
         text, digest, manager = settings.to_json(), settings.digest, settings.settings.manager
         for at, rows in cycles(settings, 1):
-            given.append([rows, whole.cycle_row("lab", at, text, digest, manager=manager)])
+            given.append([rows, cycle_row("lab", at, text, digest, manager=manager)])
     answer = subprocess.run(
         [sys.executable, "-c", WHOLE_CYCLES], input=json.dumps(given), capture_output=True, text=True, check=True,
         env={**os.environ, "PYTHONPATH": str(source_root())},
