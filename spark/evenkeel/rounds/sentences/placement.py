@@ -8,6 +8,8 @@ from evenkeel.rounds.sentences.words import Template, Templates, destination_of,
 
 
 def placed(how: str) -> Template:
+    """The sentence of a bundle that goes to a broker; `how` says by what, with the words of `placement_words`."""
+
     def text(row: Considered) -> str:
         start = f"{row.subject} goes from {row.broker}" if row.broker else f"{row.subject} goes"
         return f"{start} to {destination_of(row)}: {how.format(**placement_words(row))}."
@@ -16,6 +18,7 @@ def placed(how: str) -> Template:
 
 
 def placement_words(row: Considered) -> dict[str, str]:
+    """What a sentence about a placement may name: word -> text."""
     score = row.numbers.get("score")
     removed = int(row.numbers.get("removed", 0))
     others = plural(row.numbers.get("candidates", 1), "candidate")

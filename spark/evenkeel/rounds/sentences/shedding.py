@@ -166,6 +166,7 @@ PAIRS: Templates = {
 
 
 def bundle_stays(why: str) -> Template:
+    """The sentence of a bundle that stays on its broker, with the reason."""
     return lambda row: f"{row.subject} stays on {row.broker}: {why}."
 
 

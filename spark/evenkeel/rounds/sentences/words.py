@@ -15,18 +15,22 @@ Templates = dict[tuple[str, str], Template]
 
 
 def measured(row: Considered) -> str:
+    """The measured value with its unit."""
     return amount(row.measured, row.unit)
 
 
 def threshold(row: Considered) -> str:
+    """The threshold with its unit."""
     return amount(row.threshold, row.unit)
 
 
 def number(row: Considered, name: str, unit: str = "count") -> str:
+    """One of the numbers of the verdict, with its unit."""
     return amount(row.numbers.get(name), unit)
 
 
 def plural(count: float | None, noun: str) -> str:
+    """A count with its noun, in the plural unless it is one."""
     return f"{amount(count, 'count')} {noun}{'' if count == 1 else 's'}"
 
 
