@@ -196,5 +196,5 @@ RULE = "draining"
 
 
 def draining(brokers: Iterable[str], settings: Settings) -> frozenset[str]:
-    """Those of the brokers that are being emptied."""
+    """The brokers of the list that are being emptied."""
     return settings.evenkeelDrainingBrokers.intersection(brokers)

@@ -17,7 +17,7 @@ from evenkeel.model.load import ExtensibleLoad, Policies
 from evenkeel.place.modular_placement import Placement, with_its_own_broker
 from evenkeel.place.strategies import least_resource_usage_with_weight
 from evenkeel.place.strategies import round_robin_broker_selector as round_robin
-from evenkeel.place.strategies.least_resource_usage_with_weight import ExtensibleBest as Best
+from evenkeel.place.strategies.least_resource_usage_with_weight import ExtensibleBest
 from evenkeel.place.strategies.round_robin_broker_selector import FIRST_TURN, Turn
 from evenkeel.settings import Settings
 
@@ -83,7 +83,7 @@ class ExtensiblePlacementRound:
         )
         return Placement(bundle, taken, best, alternatives, row)
 
-    def _by_load(self, bundle: str, owner: str | None, found: Filtered, best: Best) -> Placement:
+    def _by_load(self, bundle: str, owner: str | None, found: Filtered, best: ExtensibleBest) -> Placement:
         destination = best.brokers[0]
         load = best.loads.get(destination)
         rule = "well_below_mean_load" if best.preferred else "none_well_below_mean_load"

@@ -26,7 +26,7 @@ ACTING = ("approve", "auto")
 
 @dataclass(frozen=True, slots=True)
 class GateFacts:
-    """What stands around one cluster's plan.
+    """Facts that gate sending one cluster's plan.
 
     `newest_at`: the newest cycle on record or under way. `sent_plans`: plans of this very cycle of which a command went
     out, or may have. `max_age`: how old the cycle may be. `ahead`: how far ahead of the publisher's clock.
@@ -104,7 +104,7 @@ def _text(span: timedelta) -> str:
     return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
 
 
-# What stands around the plans of a run: read from the tables just before anything is sent.
+# The facts of a run's plans: read from the tables just before anything is sent.
 
 
 def gate_facts(
@@ -115,7 +115,7 @@ def gate_facts(
     sending: Sending | None,
     now: datetime,
 ) -> dict[str, GateFacts]:
-    """Of each cluster that has a plan (cluster -> plan id)."""
+    """Cluster -> the facts of its plan, for every cluster of `plans` (cluster -> plan id)."""
     clusters = sorted(plans)
     oldest = min(cycle.at for cycle in handover.open_cycles() if cycle.cluster in plans)
     newest, pauses = _newest(spark, lake, clusters, oldest), paused(spark, lake, clusters)

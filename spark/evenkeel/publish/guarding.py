@@ -17,7 +17,6 @@ from evenkeel.publish.guards.objection import Verdict
 from evenkeel.publish.guards.sentences import sentence
 from evenkeel.publish.guards.situation import Broker, Command, Move, Pause, Situation, Unsettled
 from evenkeel.rounds import reading
-from evenkeel.rounds import reading as steering
 from evenkeel.rounds.memo import once
 from evenkeel.rounds.reading import Row, Rows
 from evenkeel.settings import Settings
@@ -56,9 +55,9 @@ def situation_of(rows: Rows, commands: Sequence[Wanted], settings: Settings) -> 
         traffic=math.fsum(value for value in traffic.values() if value is not None),
         bundle_counts=_bundle_counts(rows),
         unclear=_unclear(rows),
-        moves=moves(steering.act_rows(cycle), now, settings),
-        unsettled=_unsettled(steering.acts_before(cycle), now, settings),
-        pauses=[Pause(row.get("reason") or "", row.get("by") or "") for row in steering.pauses(cycle)],
+        moves=moves(reading.act_rows(cycle), now, settings),
+        unsettled=_unsettled(reading.acts_before(cycle), now, settings),
+        pauses=[Pause(row.get("reason") or "", row.get("by") or "") for row in reading.pauses(cycle)],
     )
 
 

@@ -121,9 +121,6 @@ class Kind(StrEnum):
 BROKER_SCOPED = frozenset({Kind.LOAD_REPORT, Kind.TOPIC_FIGURES, Kind.METRICS, Kind.VERSION, Kind.CONFIGURATION})
 """Kinds that only tell of the broker that was asked."""
 
-TOPIC_SIZED = frozenset({Kind.TOPIC_FIGURES, Kind.TOPIC_LIST})
-"""Kinds whose answers grow with the number of topics: read by Spark, never collected."""
-
 _FIXED = {
     "brokers": Kind.BROKERS,
     "brokers/leaderBroker": Kind.LEADER,

@@ -237,7 +237,7 @@ class Histories(Mapping[str, BundleHistory]):
         self._read: dict[str, BundleHistory] = {} if read is None else read
 
     def without(self, gone: Collection[str]) -> Histories:
-        """The same without some bundles."""
+        """These averages, without some bundles."""
         return Histories({bundle: row for bundle, row in self._rows.items() if bundle not in gone}, self._read)
 
     def figures(self, bundle: str) -> Figures:

@@ -8,10 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from evenkeel.record.explain.changes import guards, placements, splits
-from evenkeel.record.explain.changes import shedding as brokers
-from evenkeel.record.explain.changes import shedding as bundles
-from evenkeel.record.explain.changes import shedding as transfers
+from evenkeel.record.explain.changes import guards, placements, shedding, splits
 from evenkeel.record.explain.changes.change import Change, Context, Row
 
 __all__ = ["SETTINGS", "Change", "Context", "changes_of"]
@@ -22,22 +19,22 @@ SETTINGS = (*splits.SETTINGS, *placements.SETTINGS)
 _Rule = Callable[[Row, Context], list[Change]]
 
 _UNLOADS: Mapping[tuple[str, str], _Rule] = {
-    ("kept", "below_threshold"): brokers.by_threshold,
-    ("unload", "above_threshold"): brokers.by_threshold,
-    ("refused", "below_minimum_throughput"): brokers.too_little,
-    ("kept", "rate_difference_within"): brokers.by_difference,
-    ("kept", "throughput_difference_within"): brokers.by_difference,
-    ("unload", "rate_difference_exceeded"): brokers.by_difference,
-    ("unload", "throughput_difference_exceeded"): brokers.by_difference,
-    ("kept", "not_the_busiest"): brokers.busiest,
-    ("kept", "difference_below_low_threshold"): brokers.outermost_pair,
-    ("kept", "too_few_hits"): brokers.more_rounds,
-    ("refused", "hit_count"): brokers.more_rounds,
-    ("skipped", "not_due"): brokers.later,
-    ("kept", "evenly_loaded"): transfers.more_uneven,
-    ("unload", "std_over_target"): transfers.more_even,
-    ("unload", "heaviest_first"): bundles.taken,
-    ("kept", "wanted_reached"): bundles.left,
+    ("kept", "below_threshold"): shedding.by_threshold,
+    ("unload", "above_threshold"): shedding.by_threshold,
+    ("refused", "below_minimum_throughput"): shedding.too_little,
+    ("kept", "rate_difference_within"): shedding.by_difference,
+    ("kept", "throughput_difference_within"): shedding.by_difference,
+    ("unload", "rate_difference_exceeded"): shedding.by_difference,
+    ("unload", "throughput_difference_exceeded"): shedding.by_difference,
+    ("kept", "not_the_busiest"): shedding.busiest,
+    ("kept", "difference_below_low_threshold"): shedding.outermost_pair,
+    ("kept", "too_few_hits"): shedding.more_rounds,
+    ("refused", "hit_count"): shedding.more_rounds,
+    ("skipped", "not_due"): shedding.later,
+    ("kept", "evenly_loaded"): shedding.more_uneven,
+    ("unload", "std_over_target"): shedding.more_even,
+    ("unload", "heaviest_first"): shedding.taken,
+    ("kept", "wanted_reached"): shedding.left,
 }
 _SPLITS: Mapping[tuple[str, str], _Rule] = {
     ("split", "topics_over_limit"): splits.over_limit,
@@ -47,7 +44,7 @@ _SPLITS: Mapping[tuple[str, str], _Rule] = {
     ("kept", "below_limits"): splits.below_limits,
     ("refused", "maximum_bundles"): splits.too_many_bundles,
     ("skipped", "too_few_topics"): splits.too_few_topics,
-    ("kept", "over_limit_too_briefly"): brokers.more_rounds,
+    ("kept", "over_limit_too_briefly"): shedding.more_rounds,
 }
 _PLACEMENTS: Mapping[tuple[str, str], _Rule] = {
     ("placed", "least_long_term_rate"): placements.by_rate,
