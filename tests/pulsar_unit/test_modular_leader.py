@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from evenkeel.filters.isolation import Isolation
-from evenkeel.filters.unload_gates import UnloadGates
+from evenkeel.filters.unload_gates import unload_gates
 from evenkeel.model.averages import broker_averages, update_histories
 from evenkeel.model.bundles import bundle_name, bundle_of, initial_boundaries, range_of, ranges_of, topic_hash
 from evenkeel.model.load import BrokerReport, BundleHistory, IsolationPolicy, LoadData, Policies
@@ -28,10 +28,6 @@ IMPL = "impl.ModularLoadManagerImplTest"
 PRIMARY, SECONDARY = "localhost:8080", "localhost:8081"
 OVERLOAD = settings(loadBalancerLoadSheddingStrategy="OverloadShedder")
 FIRST, SECOND = f"1/1/{FULL}", f"2/2/{FULL}"
-
-
-def gates_of(load: LoadData, policies: Policies, held: Settings) -> UnloadGates:
-    return PlacementRound(load, policies, held).gates
 
 
 @mirrors(IMPL, "testCandidateConsistency")
@@ -98,7 +94,9 @@ class Leader:
             averages={name: broker_averages(one.stats, histories) for name, one in brokers.items()},
         )
         placing = PlacementRound(load, self.policies, OVERLOAD)
-        done = run_shedding(load, {}, placing.gates, OVERLOAD, now=self.now, last_shed_at=None)
+        done = run_shedding(
+            load, {}, unload_gates(load, self.policies, OVERLOAD), OVERLOAD, now=self.now, last_shed_at=None
+        )
         made: dict[str, str | None] = {}
         for bundle, broker in in_pulsars_order(done.unloads):
             destination = placing.place_shed(bundle, broker).destination
@@ -168,7 +166,7 @@ def test_policies_decide_whether_a_bundle_may_leave() -> None:
     load = load_of(report(PRIMARY, [bundle]), report(SECONDARY))
 
     def may_leave(policies: Policies, broker: str) -> bool:
-        return gates_of(load, policies, settings()).refusal(bundle, broker) != "no_other_broker_allowed"
+        return unload_gates(load, policies, settings()).refusal(bundle, broker) != "no_other_broker_allowed"
 
     assert may_leave(Policies(), PRIMARY)
     assert not may_leave(policy("my-tenant/my-ns.*", "localhost1", "localhost1", 1), "localhost1:8080")
@@ -275,7 +273,7 @@ def test_a_bundle_over_its_limit_is_split_and_its_children_unloaded() -> None:
     held = settings(loadBalancerNamespaceBundleMaxTopics=1, loadBalancerAutoUnloadSplitBundlesEnabled=True)
     bundle, brokers = two_topics(held, PRIMARY, SECONDARY)
     plan = decide_splits(brokers, {}, {"my-property/my-ns": 1}, held)
-    gates = gates_of(LoadData(brokers), Policies(), held)
+    gates = unload_gates(LoadData(brokers), Policies(), held)
     assert gates.refusal(bundle, PRIMARY) is None
     made = carry_out(plan, {"my-property/my-ns": (0, 0xFFFFFFFF)}, {bundle: NO_TOPICS}, gates, held)
     (split,) = made.splits
