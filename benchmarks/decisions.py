@@ -42,7 +42,7 @@ from evenkeel.model.load import (
 from evenkeel.plan_splits.rules.bundle_splitter_task import find_bundles_to_split
 from evenkeel.rounds.extensible_loads import top_bundles
 from evenkeel.settings import Settings
-from evenkeel.shed.strategies import IMPLEMENTED
+from evenkeel.shed.strategies import MODULAR
 from evenkeel.shed.strategies.transfer_shedder import TransferState, find_bundles_for_unloading
 from evenkeel.shed.strategies.transfer_shedder.gates import TransferPolicies
 from evenkeel.split_algorithms import algorithm_named, option_of
@@ -129,8 +129,8 @@ def all_tasks() -> Iterator[Task]:
     for brokers in SIZES:
         load = cluster(brokers, BUNDLES)
         shape = f"{brokers} brokers x {BUNDLES} bundles"
-        for name in IMPLEMENTED:
-            shed = IMPLEMENTED[name]
+        for name, shedder in MODULAR.items():
+            shed = shedder.shed
             yield Task(
                 name,
                 shape,

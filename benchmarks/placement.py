@@ -16,7 +16,8 @@ from collections.abc import Sequence
 from benchmarks.machine import description
 from evenkeel.model.bundles import bundle_name, initial_boundaries, ranges_of
 from evenkeel.model.load import BrokerAverages, BrokerReport, IsolationPolicy, LoadData, Policies, ResourceUsage
-from evenkeel.place.modular_placement import IMPLEMENTED, PlacementRound
+from evenkeel.place.modular_placement import PlacementRound
+from evenkeel.place.strategies import MODULAR
 from evenkeel.settings import Settings
 
 MOST_SECONDS = 5.0
@@ -32,7 +33,7 @@ def main(arguments: Sequence[str] = ()) -> int:
     given = parser.parse_args(list(arguments))
     print(description(), flush=True)
     load, policies, ownerless = failure(given.bundles, given.brokers)
-    return max(_measure(strategy, load, policies, ownerless) for strategy in IMPLEMENTED)
+    return max(_measure(strategy, load, policies, ownerless) for strategy in MODULAR)
 
 
 def failure(bundles: int, brokers: int) -> tuple[LoadData, Policies, list[str]]:

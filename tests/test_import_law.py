@@ -25,6 +25,7 @@ from devtools.rooms import (
 
 DECIDING_ROOMS = {"settings", "errors", *(name.partition("/")[0] for name in PURE)}
 PLAIN_PYTHON = {
+    "abc",
     "__future__",
     "bisect",
     "collections",

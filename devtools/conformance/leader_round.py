@@ -9,7 +9,7 @@ from typing import Any
 
 from devtools.conformance.reading import Json, load_of, policies_of, rounds_of, settings_of
 from evenkeel.filters.unload_gates import unload_gates
-from evenkeel.model.averages import broker_averages, first_history, update_histories
+from evenkeel.model.averages import broker_averages, default_history, update_histories
 from evenkeel.model.bundles import parse_boundaries
 from evenkeel.model.load import BrokerReport, BundleHistory, LoadData, Policies
 from evenkeel.place.modular_placement import PlacementRound
@@ -18,8 +18,8 @@ from evenkeel.plan_splits.rules.apply_splits import histories_after_splits, refu
 from evenkeel.plan_splits.rules.bundle_splitter_task import decide_splits
 from evenkeel.settings import Settings
 from evenkeel.shed.schedule import run_shedding
-from evenkeel.shed.shedder import ShedderState
-from evenkeel.shed.strategies import Shedder, avg_shedder, shedder_named
+from evenkeel.shed.shedder import ModularShedder, ShedderState
+from evenkeel.shed.strategies import avg_shedder, shedder_named
 from evenkeel.shed.unload_order import hash_order, in_pulsars_order
 
 NOW = 1_000_000_000_000
@@ -73,7 +73,7 @@ def _round(leader: _Leader, given: Json) -> dict[str, Any]:
     if "place" in given:
         answer["place"] = {bundle: placing.assign(bundle).destination for bundle in given["place"]}
         for bundle in given["place"]:
-            leader.histories.setdefault(bundle, first_history())
+            leader.histories.setdefault(bundle, default_history())
     leader.placed = placing.state
     return {
         **answer,
@@ -119,13 +119,15 @@ def _shed(leader: _Leader, load: LoadData, placing: PlacementRound) -> dict[str,
     return unloaded
 
 
-def _shedder(leader: _Leader) -> Shedder:
+def _shedder(leader: _Leader) -> ModularShedder:
     """The one of the settings; for AvgShedder with ties broken as where the answers come from.
 
     Evenkeel breaks ties by name, and the cases do so too, but here AvgShedder sorts its scores out of a HashMap.
     """
     if leader.settings.loadBalancerLoadSheddingStrategy == "AvgShedder":
-        return partial(avg_shedder.shed, ties=partial(hash_order, most=leader.most_brokers))
+        return replace(
+            avg_shedder.SHEDDER, shed=partial(avg_shedder.shed, ties=partial(hash_order, most=leader.most_brokers))
+        )
     return shedder_named(leader.settings.loadBalancerLoadSheddingStrategy)
 
 

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from devtools.conformance.reading import Json, history_of, report_of, settings_of, stats_of
-from evenkeel.model.averages import broker_averages, first_history, updated
+from evenkeel.model.averages import broker_averages, default_history, updated
 from evenkeel.model.load import LONG_TERM_SAMPLES, SHORT_TERM_SAMPLES, BundleHistory, BundleStats, MessageAverages
 from evenkeel.model.usage import ExtensibleAverages, percent, plain_maximum, plain_maximum_extensible, weighted_maximum
 
@@ -60,7 +60,7 @@ def _sampled(body: Json, assumed: BundleStats) -> tuple[BundleHistory, list[Bund
         history = history_of(body["initial"])
     else:
         counts = body.get("shortSamples", SHORT_TERM_SAMPLES), body.get("longSamples", LONG_TERM_SAMPLES)
-        history = first_history(assumed, *counts)
+        history = default_history(assumed, *counts)
     after = []
     for sample in body["samples"]:
         for _ in range(sample.get("repeat", 1)):

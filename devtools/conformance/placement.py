@@ -36,29 +36,29 @@ def select(case: dict[str, Any]) -> dict[str, Any]:
         settings = settings_of(case.get("config"), call.get("config"))
         if "activeBrokers" in call:
             state = least_usage.without_gone(state, call["activeBrokers"])
-        standing = broker_figures(load_of(call.get("brokers"), None), settings)
+        figures = broker_figures(load_of(call.get("brokers"), None), settings)
         wanted = sorted(call.get("candidates") or ())
-        answer, state = MODULAR[case["strategy"]](wanted, standing, state, settings)
+        answer, state = MODULAR[case["strategy"]](wanted, figures, state, settings)
         answers.append(answer)
     return {"calls": answers}
 
 
 def _least_rate(
-    wanted: list[str], standing: Mapping[str, BrokerFigures], state: PlacementState, settings: Settings
+    wanted: list[str], figures: Mapping[str, BrokerFigures], state: PlacementState, settings: Settings
 ) -> Answered:
-    return {"best": list(least_long_term_message_rate.select(wanted, standing, settings).brokers)}, state
+    return {"best": list(least_long_term_message_rate.select(wanted, figures, settings).brokers)}, state
 
 
 def _least_usage(
-    wanted: list[str], standing: Mapping[str, BrokerFigures], state: PlacementState, settings: Settings
+    wanted: list[str], figures: Mapping[str, BrokerFigures], state: PlacementState, settings: Settings
 ) -> Answered:
-    best = least_usage.select(wanted, standing, state, settings)
+    best = least_usage.select(wanted, figures, state, settings)
     after = best.after(state)
     return {"best": list(best.brokers), "state": {"usage": dict(after[least_usage.USAGE_AVERAGE])}}, after
 
 
 def _in_turns(
-    wanted: list[str], standing: Mapping[str, BrokerFigures], state: PlacementState, settings: Settings
+    wanted: list[str], figures: Mapping[str, BrokerFigures], state: PlacementState, settings: Settings
 ) -> Answered:
     taken, turn = round_robin.select(wanted, round_robin.turn_of(state))
     return {"best": [taken] if taken else []}, round_robin.state_of(turn)
@@ -97,18 +97,18 @@ def candidate_filters(case: dict[str, Any]) -> dict[str, Any]:
     policies = replace(policies_of(case), non_persistent_bundles=flagged)
     load = load_of(case["brokers"], None)
     ownership = Ownership(case.get("ownership") or {})
-    around = candidates.PlacementView(
+    view = candidates.PlacementView(
         brokers=load.brokers,
         isolation=Isolation(policies, load.brokers, settings),
         anti_affinity=AntiAffinity(policies, ownership, settings),
         ownership=ownership,
-        standing=broker_figures(load, settings),
+        figures=broker_figures(load, settings),
         settings=settings,
     )
-    isolation = around.isolation.allowed(bundle).brokers
-    topics = candidates.few_topics(bundle, isolation, around).brokers
-    group = candidates.least_of_group(bundle, topics, around).brokers
-    even = candidates.fewest_bundles(bundle, group, around).brokers
+    isolation = view.isolation.allowed(bundle).brokers
+    topics = candidates.few_topics(bundle, isolation, view).brokers
+    group = candidates.least_of_group(bundle, topics, view).brokers
+    even = candidates.fewest_bundles(bundle, group, view).brokers
     return {
         "isolation": list(isolation),
         "topicCount": list(topics),

@@ -8,8 +8,8 @@ from typing import Any
 from devtools.conformance.reading import load_of, rounds_of, settings_of
 from evenkeel.model.load import LoadData
 from evenkeel.settings import Settings
-from evenkeel.shed.shedder import Shed, ShedderState
-from evenkeel.shed.strategies import avg_shedder, on_active_brokers_change, shedder_named
+from evenkeel.shed.shedder import Shed, ShedderState, without_gone
+from evenkeel.shed.strategies import avg_shedder, shedder_named
 from evenkeel.shed.strategies.threshold_shedder import USAGE_AVERAGE
 
 
@@ -17,14 +17,15 @@ def _operation(
     name: str, answer: Callable[[Shed, LoadData, Settings], dict[str, Any]]
 ) -> Callable[[dict[str, Any]], dict[str, Any]]:
     def run(case: dict[str, Any]) -> dict[str, Any]:
+        shedder = shedder_named(name)
         state: ShedderState = {}
         rounds = []
         for given in rounds_of(case["rounds"], "brokers", "bundles"):
             settings = settings_of(case.get("config"), given.get("config"))
             load = load_of(given.get("brokers"), given.get("bundles"), given.get("recentlyUnloaded"))
-            if "activeBrokers" in given:
-                state = on_active_brokers_change(name, state, frozenset(given["activeBrokers"]))
-            shed = shedder_named(name)(load, state, settings)
+            if "activeBrokers" in given and shedder.forgets_gone_brokers:
+                state = without_gone(state, frozenset(given["activeBrokers"]))
+            shed = shedder.shed(load, state, settings)
             state = shed.state
             rounds.append(answer(shed, load, settings))
         return {"rounds": rounds}

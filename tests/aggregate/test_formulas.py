@@ -148,13 +148,11 @@ def test_averages_are_those_of_the_rule_in_python_to_the_bit(spark: SparkSession
     dice = random.Random(7)
     histories: dict[str, BundleHistory] = {}
     for n, samples in enumerate([0, 1, 5, 9, 10, 11, 500, 999, 1_000, 1_200]):
-        histories[f"b{n}"] = BundleHistory(
-            *(
-                MessageAverages(most, min(samples, most), *[dice.uniform(0, 1e9) for _ in range(4)])
-                for most in MOST_SAMPLES.values()
-            ),
-            0,
+        short, long = (
+            MessageAverages(most, min(samples, most), *[dice.uniform(0, 1e9) for _ in range(4)])
+            for most in MOST_SAMPLES.values()
         )
+        histories[f"b{n}"] = BundleHistory(short, long, 0)
     sample = {name: [dice.uniform(0, 1e8) for _ in FIGURES] for name in histories}
     sample["silent"], sample["new"] = [None] * 4, [1.5, 0.1, 3e5, 0.0]
     rows = []

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import operator
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -10,8 +11,9 @@ from hypothesis import strategies as st
 
 from evenkeel.model.averages import broker_averages, updated
 from evenkeel.model.bundles import bundle_name, initial_boundaries, namespace_of, ranges_of
+from evenkeel.model.considered import Considered
 from evenkeel.model.load import BrokerReport, BundleStats, IsolationPolicy, LoadData, Policies, ResourceUsage
-from evenkeel.place.modular_placement import IMPLEMENTED
+from evenkeel.place.strategies import MODULAR
 from evenkeel.settings import Settings
 
 T = TypeVar("T")
@@ -132,7 +134,7 @@ def _settings(draw: st.DrawFn) -> Settings:
             "loadBalancerBundleUnloadMinThroughputThreshold": draw(st.sampled_from([0.0, 10.0])),
             "loadBalancerNamespaceMaximumBundles": draw(st.sampled_from([3, 128])),
             "loadBalancerLoadSheddingStrategy": draw(st.sampled_from(SHEDDERS)),
-            "loadBalancerLoadPlacementStrategy": draw(st.sampled_from(IMPLEMENTED)),
+            "loadBalancerLoadPlacementStrategy": draw(st.sampled_from([*MODULAR])),
             "evenkeelPulsarVersion": draw(st.sampled_from(["4.x", "5.0"])),
             "loadBalancerAvgShedderHitCountHighThreshold": draw(st.sampled_from([1, 2])),
             "loadBalancerAvgShedderHitCountLowThreshold": draw(st.sampled_from([1, 8])),
@@ -147,3 +149,18 @@ def _settings(draw: st.DrawFn) -> Settings:
 
 
 __all__ = ["NOW", "Cluster", "clusters", "namespace_of", "owner_of", "shuffled", "stats"]
+
+
+COMPARISONS: dict[str, Callable[[float, float], bool]] = {
+    "at least": operator.ge,
+    "above": operator.gt,
+    "at most": operator.le,
+    "below": operator.lt,
+}
+
+
+def holds(row: Considered) -> bool:
+    """Whether what the rule declares of measured and threshold is so in this verdict."""
+    if not row.by.holds or row.measured is None or row.threshold is None:
+        return True
+    return COMPARISONS[row.by.holds](row.measured, row.threshold)

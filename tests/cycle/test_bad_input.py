@@ -29,17 +29,16 @@ from evenkeel.model.load import (
     TopBundle,
 )
 from evenkeel.place.extensible_placement import ExtensiblePlacementRound
-from evenkeel.place.modular_placement import IMPLEMENTED as PLACEMENTS
 from evenkeel.place.modular_placement import PlacementRound
+from evenkeel.place.strategies import MODULAR as PLACEMENTS
 from evenkeel.plan_splits.rules import default_namespace_bundle_split_strategy as extensible_splits
 from evenkeel.plan_splits.rules.apply_splits import SplitRound, carry_out
 from evenkeel.plan_splits.rules.bundle_splitter_task import SplitPlan, decide_splits
-from evenkeel.rounds.sentences import sentence
 from evenkeel.settings import Settings, resolve
 from evenkeel.settings.contradictions import contradictions
 from evenkeel.shed.schedule import TransferRound, run_transfers
 from evenkeel.shed.shedder import Shed
-from evenkeel.shed.strategies import IMPLEMENTED as SHEDDERS
+from evenkeel.shed.strategies import MODULAR as SHEDDERS
 from evenkeel.shed.strategies import shedder_named
 from evenkeel.shed.strategies.transfer_shedder import TransferState
 from evenkeel.split_algorithms import IMPLEMENTED as ALGORITHMS
@@ -163,7 +162,7 @@ def transfers(load: ExtensibleLoad, settings: Settings = EAGER_EXTENSIBLE) -> Tr
 
 
 def shed(name: str, load: LoadData) -> Shed:
-    return shedder_named(name)(load, {}, EAGER)
+    return shedder_named(name).shed(load, {}, EAGER)
 
 
 def placing(load: LoadData, strategy: str, settings: Settings = EAGER) -> PlacementRound:
@@ -190,7 +189,7 @@ def are_fit_to_be_read(rows: Iterable[Considered]) -> None:
         told = [row.measured, row.threshold, row.margin, *row.numbers.values()]
         told += [other.measured for other in row.alternatives]
         assert all(figure is None or math.isfinite(figure) for figure in told), row
-        assert not {"nan", "inf", "-inf"} & set(sentence(row).replace(",", " ").split())
+        assert not {"nan", "inf", "-inf"} & set(row.sentence().replace(",", " ").split())
 
 
 @BAD
@@ -254,9 +253,9 @@ def test_a_bundle_finds_a_broker_under_the_extensible_manager_whatever_the_figur
 def test_a_score_that_is_not_a_number_is_never_the_least() -> None:
     load = uneven()
     unknown = {of_broker(3): replace(load.averages[of_broker(3)], long_term_rate_in=NAN)}
-    (placed,) = placing(replace(load, averages={**load.averages, **unknown}), PLACEMENTS[0]).place_ownerless(
-        bundles_of(9, WHOLE)
-    )
+    (placed,) = placing(
+        replace(load, averages={**load.averages, **unknown}), "LeastLongTermMessageRate"
+    ).place_ownerless(bundles_of(9, WHOLE))
     assert placed.destination == of_broker(2)
 
 

@@ -8,7 +8,6 @@ import pytest
 
 from evenkeel.model.averages import updated
 from evenkeel.model.load import BrokerReport, BundleHistory, BundleStats, LoadData, ResourceUsage
-from evenkeel.rounds.sentences import sentence
 from evenkeel.settings import Settings, Value
 from evenkeel.shed.shedder import Shed, ShedderState
 from evenkeel.shed.strategies import avg_shedder, uniform_load_shedder
@@ -55,7 +54,7 @@ def taken(shed: Shed) -> list[str]:
 
 def said_of(shed: Shed, subject: str) -> str:
     (row,) = (row for row in shed.considered if row.subject == subject)
-    return sentence(row)
+    return row.sentence()
 
 
 def test_the_rate_must_be_exceeded_and_the_minimum_reached() -> None:

@@ -35,7 +35,6 @@ from evenkeel.model.load import (
 )
 from evenkeel.place.modular_placement import PlacementRound
 from evenkeel.plan_splits.rules.bundle_splitter_task import find_bundles_to_split
-from evenkeel.rounds.sentences import sentence
 from evenkeel.settings import Settings, resolve
 from evenkeel.shed.strategies import overload_shedder, threshold_shedder
 from evenkeel.split_algorithms import (
@@ -152,7 +151,7 @@ def test_concepts_threshold_shedder_at_40_10_10() -> None:
     shed = threshold_shedder.shed(three_brokers(100.0), {}, Settings())
     assert [from_ for _, from_ in shed.unloads] == ["broker1:8080", "broker1:8080"]
     (row,) = (row for row in shed.considered if row.subject == "broker1:8080")
-    assert sentence(row) == (
+    assert row.sentence() == (
         "broker1:8080 at 40.0 % is 20.0 points over the cluster's average of 20.0 %; the limit is 10 points: "
         "2 bundles to go, for 15.0 MiB/s to offload."
     )

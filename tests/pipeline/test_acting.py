@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from evenkeel.lake.controls import PAUSE, answer_row, control_row, take_leases
+from evenkeel.lake.controls import paused as paused_clusters
 from evenkeel.lake.small_appends import append_row
 from evenkeel.lake.store import Lake
 from evenkeel.publish import dispatch as sending
@@ -89,7 +90,7 @@ def test_an_error_that_nobody_foresaw_leaves_the_cycle_open_for_the_next_try(cas
         raise RuntimeError("out of cheese")
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(sending.PulsarAdmin, "send", broken)
+        patched.setattr("evenkeel.publish.dispatch.PulsarAdmin.send", broken)
         with pytest.raises(RuntimeError, match="out of cheese"):
             case.publish()
     assert case.attempt().status == "planned"
@@ -129,7 +130,7 @@ def test_a_pause_holds_everything_back(case: Case) -> None:
 @pytest.mark.exhaustive
 def test_a_pause_in_the_middle_of_a_publish_stops_it(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     heard = Event()
-    real = sending.paused
+    real = paused_clusters
 
     def paused(*given: Any) -> dict[str, str]:
         found = real(*given)

@@ -20,7 +20,7 @@ RECORDINGS = {
 SHEDDERS = ("OverloadShedder", "ThresholdShedder", "UniformLoadShedder", "AvgShedder", "TransferShedder")
 ALLOWED = {"modular": SHEDDERS[:4], "extensible": SHEDDERS[4:]}
 # So low that three small brokers have something to shed.
-FITTED = {
+FITTED: dict[str, dict[str, object]] = {
     "OverloadShedder": {"loadBalancerBrokerOverloadedThresholdPercentage": 30},
     "ThresholdShedder": {
         "loadBalancerBrokerThresholdShedderPercentage": 5,

@@ -8,16 +8,16 @@ import pytest
 
 from evenkeel.errors import BadInput, SettingsError
 from evenkeel.filters.broker_filters import newest, version_rank
-from evenkeel.model.averages import first_history
+from evenkeel.model.averages import default_history
 from evenkeel.model.load import BrokerAverages, BrokerReport, IsolationPolicy, LoadData, Policies, ResourceUsage
+from evenkeel.model.words import destination_of
 from evenkeel.place.broker_figures import broker_figures
-from evenkeel.place.modular_placement import Placement, PlacementRound
+from evenkeel.place.modular_placement import PlacementRound
+from evenkeel.place.placement import Placement
 from evenkeel.place.strategies import least_resource_usage_with_weight as least_usage_strategy
 from evenkeel.place.strategies.round_robin_broker_selector import Turn
 from evenkeel.place.strategies.round_robin_broker_selector import select as select_in_turns
 from evenkeel.place.strategy import PlacementState
-from evenkeel.rounds.sentences import sentence
-from evenkeel.rounds.sentences.words import destination_of
 from evenkeel.settings import Settings
 from evenkeel.shed.unload_order import in_pulsars_order
 
@@ -45,7 +45,7 @@ def test_the_broker_with_the_least_long_term_rate_is_taken_and_the_reason_said()
     found = place(rated([report("b1:1"), report("b2:1"), report("b3:1")], [300.0, 100.0, 200.0]))
     assert found.destination == "b2:1"
     assert destination_of(found.considered) == "b2:1"
-    assert sentence(found.considered) == (
+    assert found.considered.sentence() == (
         f"{NEW} goes to b2:1: of 3 candidates, it has the least long-term message rate, 100 msg/s."
     )
 
@@ -130,7 +130,7 @@ def test_nobody_may_have_a_bundle_whose_policy_matches_no_broker() -> None:
     policies = Policies(isolation={"p": IsolationPolicy(("t/new",), ("elsewhere",))})
     found = place(rated([report("b1:1"), report("b2:1")], [0.0, 0.0]), policies)
     assert (found.destination, found.considered.outcome) == (None, "refused")
-    assert sentence(found.considered) == f"{NEW} gets no broker: none of 2 brokers may have it."
+    assert found.considered.sentence() == f"{NEW} gets no broker: none of 2 brokers may have it."
 
 
 def test_a_heartbeat_bundle_belongs_to_the_broker_in_its_name() -> None:
@@ -210,7 +210,7 @@ def test_least_usage_says_where_the_chosen_broker_stands_and_goes_on_from_round_
     settings = Settings(loadBalancerLoadPlacementStrategy="LeastResourceUsageWithWeight")
     placing = PlacementRound(load, Policies(), settings)
     found = placing.assign(NEW)
-    assert sentence(found.considered) == (
+    assert found.considered.sentence() == (
         f"{NEW} goes to b1:1: of 3 candidates, its average usage of 10.0 % is well below the candidates' mean of "
         "40.0 %."
     )
@@ -260,7 +260,7 @@ def test_a_draining_broker_stays_out_where_the_filters_are_undone_and_for_an_iso
 
 def test_a_bundle_given_to_a_broker_that_drains_since_is_given_anew() -> None:
     reports = {name: report(name) for name in ("b1:1", "b2:1")}
-    load = LoadData(reports, preallocated={"b1:1": {NEW: first_history()}})
+    load = LoadData(reports, preallocated={"b1:1": {NEW: default_history()}})
     assert place(load).destination == "b1:1"
     assert place(load, evenkeelDrainingBrokers=frozenset(["b1:1"])).destination == "b2:1"
 

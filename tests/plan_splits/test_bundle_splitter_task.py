@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from evenkeel.filters.unload_gates import unload_gates
-from evenkeel.model.averages import first_history
+from evenkeel.model.averages import default_history
 from evenkeel.model.bundles import initial_boundaries
 from evenkeel.model.load import BrokerReport, BundleStats, IsolationPolicy, LoadData, Policies
 from evenkeel.plan_splits.rules.apply_splits import SplitRound, carry_out, histories_after_splits
 from evenkeel.plan_splits.rules.bundle_splitter_task import bandwidth_limit, decide_splits
-from evenkeel.rounds.sentences import sentence
 from evenkeel.settings import Settings
 from evenkeel.split_algorithms.split_option import BundleTopics
 
@@ -51,7 +50,7 @@ def test_a_bundle_with_too_many_topics_is_cut_in_the_middle() -> None:
     assert found.children == ("t/n/0x00000000_0x7fffffff", "t/n/0x7fffffff_0xffffffff")
     assert found.cuts == (0x7FFFFFFF,)
     assert found.unload
-    assert sentence(found.reason) == f"{FULL} is split: its 1,001 topics are over the limit of 1,000."
+    assert found.reason.sentence() == f"{FULL} is split: its 1,001 topics are over the limit of 1,000."
 
 
 def test_exactly_the_limit_is_not_split() -> None:
@@ -63,7 +62,7 @@ def test_a_bundle_that_is_gone_is_refused_and_keeps_its_history() -> None:
     boundaries = {"t/n": initial_boundaries(2)}
     assert refusals(split(reports(), boundaries)) == ["bundle_gone"]
     plan = decide_splits(reports(), {}, {"t/n": 1}, Settings())
-    histories = {FULL: first_history()}
+    histories = {FULL: default_history()}
     assert histories_after_splits(histories, plan, boundaries) == histories
     assert histories_after_splits(histories, plan, BOUNDARIES) == {}
 
@@ -88,7 +87,7 @@ def test_a_default_algorithm_that_lacks_what_it_cuts_by_is_refused_by_its_own_re
     ):
         done = split(reports(), hashes={FULL: [10, 20]}, defaultNamespaceBundleSplitAlgorithm=algorithm)
         assert refusals(done) == [rule]
-        assert all(sentence(row).endswith(".") for row in done.considered)
+        assert all(row.sentence().endswith(".") for row in done.considered)
 
 
 def test_children_stay_where_switched_off_or_no_other_broker_is_allowed() -> None:

@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
+from evenkeel.errors import BadInput
 from evenkeel.pulsar.answers import Answer, Answers
 from evenkeel.pulsar.observed import Observed, observe
 from evenkeel.pulsar.snapshot import View, generation_of, own_cluster, times_that_do_not_fit
 from evenkeel.sources.landed import utc_or_none
-from evenkeel.sources.recordings import BadInput, read_header, requests_of
+from evenkeel.sources.recordings import read_header, requests_of
 from tests.pulsar.small_cluster import FULL, SmallCluster
 
 RECORDINGS = Path(__file__).parent.parent / "recordings"

@@ -14,8 +14,8 @@ from evenkeel.place.modular_candidates import PlacementView, fewest_bundles, new
 from evenkeel.place.strategies import least_long_term_message_rate
 from evenkeel.place.strategies import least_resource_usage_with_weight as least_usage
 from evenkeel.place.strategies import round_robin_broker_selector as round_robin
-from evenkeel.place.strategies.avg_shedder import Asked, ByAverages
-from evenkeel.place.strategy import PlacementState
+from evenkeel.place.strategies.avg_shedder import ByAverages
+from evenkeel.place.strategy import Asked, PlacementState
 from evenkeel.settings import Settings
 from tests.pulsar_unit.given import EXTENSIBLE, FULL, MODULAR, history, load_of, report, settings, usage, usages
 from tests.pulsar_unit.mirror import mirrors
@@ -31,18 +31,18 @@ def view(load: LoadData, held: Settings, ownership: Ownership | None = None) -> 
         isolation=Isolation(Policies(), load.brokers, held),
         anti_affinity=AntiAffinity(Policies(), ownership, held),
         ownership=ownership,
-        standing=broker_figures(load, held),
+        figures=broker_figures(load, held),
         settings=held,
     )
 
 
 def follow(placing: ByAverages, found: BundleHistory, candidates: list[str]) -> tuple[str, ...]:
-    return placing.select(Asked(BUNDLE, found, None), candidates, {}, settings()).brokers
+    return placing.choose(Asked(BUNDLE, found, None), tuple(candidates)).brokers
 
 
 @mirrors(STRATEGY, "testAvgShedderWithPreassignedBroker")
 def test_avg_shedder_places_a_bundle_where_it_was_planned() -> None:
-    placing, found = ByAverages(), history()
+    placing, found = ByAverages({}, settings()), history()
     placing.plan(BUNDLE, found, "1")
     assert follow(placing, found, ["1", "2", "3"]) == ("1",)
     assert follow(placing, found, ["1", "2", "3"]) == ("1",)
@@ -52,7 +52,7 @@ def test_avg_shedder_places_a_bundle_where_it_was_planned() -> None:
 
 @mirrors(STRATEGY, "testAvgShedderWithoutPreassignedBroker")
 def test_avg_shedder_without_a_plan_keeps_what_it_drew() -> None:
-    placing, found = ByAverages(), history()
+    placing, found = ByAverages({}, settings()), history()
     candidates = ["1", "2", "3"]
     drawn = follow(placing, found, candidates)[0]
     assert drawn in candidates

@@ -10,12 +10,12 @@ import pytest
 from evenkeel.model.load import BrokerReport, BundleHistory, LoadData, ResourceUsage
 from evenkeel.model.usage import percent
 from evenkeel.place.broker_figures import broker_figures
-from evenkeel.place.strategies.avg_shedder import Asked, ByAverages, ByName
+from evenkeel.place.strategies.avg_shedder import ByAverages, ByName
+from evenkeel.place.strategy import Asked
 from evenkeel.settings import Settings
-from evenkeel.shed.shedder import Shed
+from evenkeel.shed.shedder import Shed, without_gone
 from evenkeel.shed.strategies import (
     avg_shedder,
-    on_active_brokers_change,
     overload_shedder,
     threshold_shedder,
     uniform_load_shedder,
@@ -140,7 +140,8 @@ def test_threshold_shedder_forgets_the_averages_of_brokers_that_are_gone() -> No
     first = threshold_shedder.shed(one_far_above(), {}, held)
     assert first.unloads
     assert first.state[threshold_shedder.USAGE_AVERAGE]
-    state = on_active_brokers_change("ThresholdShedder", first.state, {"leader"})
+    assert threshold_shedder.SHEDDER.forgets_gone_brokers
+    state = without_gone(first.state, {"leader"})
     after = threshold_shedder.shed(load_of(), state, held)
     assert not after.state[threshold_shedder.USAGE_AVERAGE]
 
@@ -328,14 +329,13 @@ def eleven(prefix: str, first_sample: int = 0) -> dict[str, BundleHistory]:
 
 def destinations(shed: Shed, load: LoadData, held: Settings, generation: str) -> dict[str, tuple[str, ...]]:
     """Shed bundle -> brokers that AvgShedder as placement strategy chooses; all brokers are candidates."""
-    placing = ByName() if generation == "5" else ByAverages()
+    placing = (ByName if generation == "5" else ByAverages)(broker_figures(load, held), held)
     for bundle, destination in shed.destinations.items():
         placing.plan(bundle, load.histories[bundle], destination)
     owners = dict(shed.unloads)
     asked = [Asked(bundle, load.histories[bundle], owners[bundle]) for bundle in owners]
-    standing = broker_figures(load, held)
-    candidates = sorted(load.brokers)
-    return {short(one.bundle): placing.select(one, candidates, standing, held).brokers for one in asked}
+    candidates = tuple(sorted(load.brokers))
+    return {short(one.bundle): placing.choose(one, candidates).brokers for one in asked}
 
 
 def until_it_sheds(load: LoadData, held: Settings, rounds: int) -> Shed:

@@ -104,7 +104,7 @@ def _chain(
             listed.setdefault(write_id, []).append(write)
     assert base.closed is not None
     head, sequence = base.closed["manifest_digest"], int(base.closed["sequence"])
-    rows = []
+    made_rows: list[dict[str, Any]] = []
     for at, write_id, figures in made:
         attempt_id = hashlib.sha256(write_id.encode()).hexdigest()
         told = {name: figures[name] for name in figures if name in TABLES["cycles"].column_names()}
@@ -119,8 +119,8 @@ def _chain(
             row = {**own, "row_kind": row_kind, "status": status, "sequence": sequence, "previous_digest": head}
             row["body_digest"] = body_digest(row)
             head = row["manifest_digest"] = hashlib.sha256((head + row["body_digest"]).encode()).hexdigest()
-            rows.append(row)
-    tables.append("cycles", pa.Table.from_pylist(rows, arrow_schema(TABLES["cycles"])))
+            made_rows.append(row)
+    tables.append("cycles", pa.Table.from_pylist(made_rows, arrow_schema(TABLES["cycles"])))
 
 
 def _arrow_rows(lake: Path, base: Attempt, name: str) -> pa.Table:

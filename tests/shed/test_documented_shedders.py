@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from evenkeel.shed.shedder import ShedderState
 from evenkeel.shed.strategies.transfer_shedder import TransferState
+from tests.cycle.extensible_clusters import NOW
 from tests.cycle.test_differences import avg, bundles, cluster, said_of, taken, uniform
 from tests.shed import test_transfer_shedder as transfers
 
@@ -50,7 +51,7 @@ def test_concepts_transfer_shedder_conditions_must_hold_four_times_and_no_broker
     uneven = transfers.cluster(0.9, 0.1)
     for hits, moved in ((2, False), (3, True)):
         assert bool(transfers.shed(uneven, settings, TransferState(hits)).transfers) is moved
-    cooling = TransferState(3, {"b2:8080": transfers.NOW - 179_999})
+    cooling = TransferState(3, {"b2:8080": NOW - 179_999})
     assert transfers.shed(uneven, settings, cooling).notes == ("Skip:CoolDown",)
 
 

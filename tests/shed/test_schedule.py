@@ -10,7 +10,6 @@ from evenkeel.errors import BadInput, SettingsError
 from evenkeel.filters.unload_gates import unload_gates
 from evenkeel.model.averages import updated
 from evenkeel.model.load import BrokerReport, BundleStats, IsolationPolicy, LoadData, Policies, ResourceUsage
-from evenkeel.rounds.sentences import sentence
 from evenkeel.settings import Settings
 from evenkeel.shed.schedule import SheddingRound, due, run_shedding, within_grace
 from evenkeel.shed.shedder import ShedderState
@@ -70,7 +69,7 @@ def test_a_round_inside_the_interval_is_not_due_and_leaves_the_state() -> None:
     assert found.shed_at == int(last.timestamp() * 1000)
     (row,) = found.considered
     assert (row.measured, row.threshold, row.setting) == (59_000, 60_000, "loadBalancerSheddingIntervalMinutes")
-    assert sentence(row) == "Shedding is not due: the last round was 59 s ago, and the interval is 60 s."
+    assert row.sentence() == "Shedding is not due: the last round was 59 s ago, and the interval is 60 s."
 
 
 def test_it_is_due_exactly_at_the_interval_and_the_first_time() -> None:
@@ -175,7 +174,7 @@ def test_the_busiest_broker_feeds_an_idle_one_and_is_spoken_of_once() -> None:
     brokers = [row.subject for row in fed.considered if row.subject_kind == "broker"]
     assert sorted(brokers) == sorted(reports)
     (row,) = (row for row in fed.considered if row.subject == "b1:8080")
-    assert sentence(row) == (
+    assert row.sentence() == (
         "The idlest broker at 10.0 % is below the lower boundary of 26.3 %: "
         "b1:8080, the busiest at 45.0 %, gives 1 bundle."
     )

@@ -8,13 +8,14 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, Unpack
 
 from evenkeel.errors import BadRange
 from evenkeel.manual_requests.schema import HOT, LARGEST
 from evenkeel.model.bundles import BundleRange, bundle_name, parse_range, ranges_of
-from evenkeel.model.considered import Considered, considered
+from evenkeel.model.considered import Considered, Figures, Rule
 from evenkeel.model.load import BundleHistory
+from evenkeel.model.words import number
 from evenkeel.split_algorithms import Generation
 from evenkeel.split_algorithms.split_option import BundleTopics, PlannedSplit
 
@@ -88,31 +89,35 @@ class Granted:
         return self.verdict.outcome in ("split", "unload")
 
 
-def refused(
-    subject: str,
-    owner: str | None,
-    rule: str,
-    status: int,
-    *,
-    setting: str | None = None,
-    measured: float | None = None,
-    threshold: float | None = None,
-    numbers: Mapping[str, float] | None = None,
-) -> Granted:
-    """A wish that Pulsar would not carry out; `status` is the HTTP status with which it would answer."""
-    row = considered(
-        subject,
-        "bundle",
-        owner,
+def not_carried_out(name: str, why: str) -> Rule:
+    """The rule of a wish that is refused, by its stored name and the reason in words.
+
+    The sentence names the HTTP status with which Pulsar itself would answer.
+    """
+    return Rule(
         "refused",
-        rule,
-        setting=setting,
-        measured=measured,
-        threshold=threshold,
-        unit="" if measured is None else "count",
-        numbers={"http_status": status, **(numbers or {})},
+        name,
+        lambda row: (
+            f"{row.subject}: the wish is not carried out, for {why} (Pulsar's answer: HTTP "
+            f"{number(row, 'http_status')})."
+        ),
     )
-    return Granted(row)
+
+
+def refused(subject: str, owner: str | None, rule: Rule, status: int, **figures: Unpack[Figures]) -> Granted:
+    """A wish that Pulsar would not carry out; `status` is the HTTP status with which it would answer."""
+    if "measured" in figures:
+        figures["unit"] = "count"
+    figures["numbers"] = {"http_status": status, **(figures.get("numbers") or {})}
+    return Granted(rule.about_bundle(subject, owner, **figures))
+
+
+NO_NAMESPACE = not_carried_out("wish_no_namespace", "there is no such namespace")
+NO_RANGE = not_carried_out("wish_no_range", "that is no range of a bundle; write it like 0x00000000_0x40000000")
+NO_BUNDLE = not_carried_out("wish_no_bundle", "its namespace has no bundle of that range")
+NOTHING_HOT = not_carried_out("wish_nothing_hot", "nothing is known of the traffic of its namespace's bundles")
+NOTHING_LARGE = not_carried_out("wish_nothing_large", "its namespace has no persistent topic")
+SPLIT_ALREADY = not_carried_out("wish_split_already", "the bundle is split in this cycle already")
 
 
 def subject_of(wish: SplitWish | UnloadWish) -> str:
@@ -129,7 +134,7 @@ def subject_of(wish: SplitWish | UnloadWish) -> str:
 def bundle_meant(wish: SplitWish | UnloadWish, view: ClusterView) -> BundleRange | Granted:
     """The range of the bundle, or the refusal: no such namespace, no such bundle, none that is largest or hot."""
     if wish.namespace not in view.boundaries:
-        return refused(subject_of(wish), None, "wish_no_namespace", NOT_FOUND)
+        return refused(subject_of(wish), None, NO_NAMESPACE, NOT_FOUND)
     if isinstance(wish, SplitWish) and wish.bundle in (LARGEST, HOT):
         return _picked(wish, view)
     try:
@@ -137,12 +142,12 @@ def bundle_meant(wish: SplitWish | UnloadWish, view: ClusterView) -> BundleRange
     except BadRange:
         # Pulsar does not look at the range of an unload before it builds a bundle of it.
         status = PRECONDITION_FAILED if isinstance(wish, SplitWish) else SERVER_ERROR
-        return refused(subject_of(wish), None, "wish_no_range", status)
+        return refused(subject_of(wish), None, NO_RANGE, status)
     current = view.boundaries[wish.namespace]
     index = bisect_left(current, found.lower)
     if tuple(current[index : index + 2]) != (found.lower, found.upper):
         numbers = {"bundles_of_namespace": len(current) - 1}
-        return refused(bundle_name(wish.namespace, found), None, "wish_no_bundle", PRECONDITION_FAILED, numbers=numbers)
+        return refused(bundle_name(wish.namespace, found), None, NO_BUNDLE, PRECONDITION_FAILED, numbers=numbers)
     return found
 
 
@@ -153,8 +158,8 @@ def _picked(wish: SplitWish, view: ClusterView) -> BundleRange | Granted:
         if found is not None:
             return found
         if view.manager == "modular":
-            return refused(subject_of(wish), None, "wish_nothing_hot", NOT_FOUND)
-    return _largest(wish.namespace, bundles, view) or refused(subject_of(wish), None, "wish_nothing_large", NOT_FOUND)
+            return refused(subject_of(wish), None, NOTHING_HOT, NOT_FOUND)
+    return _largest(wish.namespace, bundles, view) or refused(subject_of(wish), None, NOTHING_LARGE, NOT_FOUND)
 
 
 def _hottest(namespace: str, bundles: tuple[BundleRange, ...], view: ClusterView) -> BundleRange | None:

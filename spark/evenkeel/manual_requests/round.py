@@ -10,7 +10,8 @@ from typing import Any
 from evenkeel.manual_requests.request import ClusterView, Granted, SplitWish, UnloadWish, bundle_meant, subject_of
 from evenkeel.manual_requests.split import grant_split
 from evenkeel.manual_requests.unload import grant_unload
-from evenkeel.model.considered import Considered, considered
+from evenkeel.model.common_rules import LEFT_TO_REQUEST
+from evenkeel.model.considered import Considered
 from evenkeel.rounds import reading
 from evenkeel.rounds.reading import Row, Rows
 from evenkeel.rounds.reasons import reason_row
@@ -119,7 +120,7 @@ def with_unloads(verdicts: list[Considered], shedder: str, wished: list[tuple[Ro
 def left_to_wishes(verdicts: list[Considered], wished: Collection[str]) -> list[Considered]:
     """The verdicts of a split rule, with its splits of bundles that a wish was granted for given up."""
     return [
-        considered(row.subject, "bundle", row.broker, "skipped", "wished")
+        LEFT_TO_REQUEST.about_bundle(row.subject, row.broker)
         if row.subject_kind == "bundle" and row.subject in wished and row.outcome == "split"
         else row
         for row in verdicts

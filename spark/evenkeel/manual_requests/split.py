@@ -13,20 +13,72 @@ from evenkeel.manual_requests.request import (
     NO_CONTENT,
     PRECONDITION_FAILED,
     SERVER_ERROR,
+    SPLIT_ALREADY,
     ClusterView,
     Granted,
     SplitWish,
     bundle_meant,
+    not_carried_out,
     refused,
 )
 from evenkeel.model.bundles import BundleRange, apply_split, bundle_name
-from evenkeel.model.considered import considered
+from evenkeel.model.considered import Considered, Rule
+from evenkeel.model.words import measured, number, threshold
 from evenkeel.settings import Settings
 from evenkeel.split_algorithms import SPECIFIED, cut_by_broker, name_in_force, option_of
 from evenkeel.split_algorithms.split_option import NO_TOPICS, Cut, PlannedSplit, cut_numbers
 
-_SUPPORTED = "supportedNamespaceBundleSplitAlgorithms"
-_MAXIMUM = "loadBalancerNamespaceMaximumBundles"
+SUPPORTED_KEY = "supportedNamespaceBundleSplitAlgorithms"
+MOST_BUNDLES_KEY = "loadBalancerNamespaceMaximumBundles"
+
+
+def _requested(row: Considered) -> str:
+    text = f"{row.subject} is split into {number(row, 'children')} bundles, as wished"
+    if row.numbers.get("unowned"):
+        text += "; nobody owns it, so a broker takes it first"
+    if row.numbers.get("over_maximum"):
+        text += (
+            f"; its namespace then has {measured(row)} bundles, more than the {threshold(row)} that automatic splits "
+            "keep to"
+        )
+    if row.numbers.get("unload_ignored"):
+        text += "; the children stay where they are, since the extensible manager does not unload them"
+    elif row.numbers.get("unload_children"):
+        text += "; the children are unloaded at once"
+    return f"{text}."
+
+
+REQUESTED = Rule("split", "wish", _requested)
+ALGORITHM_UNSUPPORTED = not_carried_out(
+    "wish_algorithm_unsupported", "its split algorithm is not one of supportedNamespaceBundleSplitAlgorithms"
+)
+TOO_NARROW = not_carried_out("wish_too_narrow", "the bundle's range cannot be divided any further")
+NO_POSITIONS = not_carried_out("wish_no_positions", "specified_positions_divide needs positions, and none are given")
+MORE_THAN_ONE_CUT = not_carried_out(
+    "wish_more_than_one_cut", "the extensible manager makes exactly one cut at a time, and this split takes more"
+)
+CUT_TWICE = not_carried_out("wish_cut_twice", "one position is given twice, and a bundle cannot be empty")
+CUT_OUTSIDE_BUNDLE = not_carried_out("wish_cut_outside_bundle", "the cut would leave one side without any range")
+NOT_CUT = {
+    rule.name.removeprefix("wish_"): rule
+    for rule in (
+        NO_POSITIONS,
+        not_carried_out(
+            "wish_flow_is_not_default",
+            "brokers before 5.0 cut by flow_or_qps_equally_divide only where defaultNamespaceBundleSplitAlgorithm "
+            "names it",
+        ),
+        not_carried_out("wish_too_few_topics", "the bundle has fewer than two topics to cut between"),
+        not_carried_out("wish_no_position_inside", "none of the positions lies inside the bundle"),
+        not_carried_out("wish_too_few_busy_topics", "fewer than two of the bundle's topics have traffic"),
+        not_carried_out(
+            "wish_traffic_below_gate",
+            "the traffic of the bundle's loaded topics is not far enough over the limits of rate and throughput",
+        ),
+        not_carried_out("wish_one_piece", "the traffic of the bundle's loaded topics fits into one bundle"),
+    )
+}
+"""Why an algorithm that was asked cut nothing, or failed, by the name that `Cut.rule` gives."""
 
 
 def grant_split(wish: SplitWish, view: ClusterView, settings: Settings) -> Granted:
@@ -37,12 +89,12 @@ def grant_split(wish: SplitWish, view: ClusterView, settings: Settings) -> Grant
     bundle = bundle_name(wish.namespace, found)
     owner = view.owners.get(bundle)
     if bundle in view.splitting:
-        return refused(bundle, owner, "wish_split_already", CONFLICT)
+        return refused(bundle, owner, SPLIT_ALREADY, CONFLICT)
     unfit = _unfit_algorithm(wish, bundle, owner, settings)
     if unfit is not None:
         return unfit
     if found.width <= 1:
-        return refused(bundle, owner, "wish_too_narrow", PRECONDITION_FAILED, measured=found.width, threshold=1)
+        return refused(bundle, owner, TOO_NARROW, PRECONDITION_FAILED, measured=found.width, threshold=1)
     option = option_of(found, settings, view.topics.get(bundle, NO_TOPICS), wish.positions)
     return _cut(wish, found, cut_by_broker(wish.algorithm, option, settings, view.generation), view, settings)
 
@@ -53,10 +105,10 @@ def _unfit_algorithm(wish: SplitWish, bundle: str, owner: str | None, settings: 
     if wish.algorithm.strip() and wish.algorithm not in supported:
         numbers = {"supported": len(supported)}
         return refused(
-            bundle, owner, "wish_algorithm_unsupported", PRECONDITION_FAILED, setting=_SUPPORTED, numbers=numbers
+            bundle, owner, ALGORITHM_UNSUPPORTED, PRECONDITION_FAILED, setting=SUPPORTED_KEY, numbers=numbers
         )
     if wish.algorithm == SPECIFIED and not wish.positions:
-        return refused(bundle, owner, "wish_no_positions", PRECONDITION_FAILED)
+        return refused(bundle, owner, NO_POSITIONS, PRECONDITION_FAILED)
     return None
 
 
@@ -64,18 +116,18 @@ def _cut(wish: SplitWish, found: BundleRange, cut: Cut, view: ClusterView, setti
     bundle, extensible = bundle_name(wish.namespace, found), view.manager == "extensible"
     owner = view.owners.get(bundle)
     if cut.failed:
-        return refused(bundle, owner, f"wish_{cut.rule}", SERVER_ERROR)
+        return refused(bundle, owner, NOT_CUT[cut.rule], SERVER_ERROR)
     count = len(cut.positions)
     if count == 0:
         return _nothing_to_cut(wish, bundle, cut, view)
     if extensible and count != 1:
-        return refused(bundle, owner, "wish_more_than_one_cut", PRECONDITION_FAILED, measured=count, threshold=1)
+        return refused(bundle, owner, MORE_THAN_ONE_CUT, PRECONDITION_FAILED, measured=count, threshold=1)
     try:
         split = apply_split(view.boundaries[wish.namespace], found, cut.positions)
     except BadRange:
         # The same position twice: an HTTP 412 of the extensible manager, and no answer at all of the modular one.
         twice = len(set(cut.positions)) < count
-        rule = "wish_cut_twice" if twice else "wish_cut_outside_bundle"
+        rule = CUT_TWICE if twice else CUT_OUTSIDE_BUNDLE
         return refused(bundle, owner, rule, PRECONDITION_FAILED, numbers={"cuts": count, "cut": cut.positions[0]})
     assert split is not None, bundle
     return _granted(wish, bundle, cut, tuple(bundle_name(wish.namespace, c) for c in split.children), view, settings)
@@ -86,7 +138,7 @@ def _nothing_to_cut(wish: SplitWish, bundle: str, cut: Cut, view: ClusterView) -
     status = SERVER_ERROR if view.manager == "extensible" else NO_CONTENT
     topics = len(view.topics.get(bundle, NO_TOPICS).hashes)
     numbers = {"topics": topics, "positions": len(wish.positions)}
-    return refused(bundle, view.owners.get(bundle), f"wish_{cut.rule}", status, numbers=numbers)
+    return refused(bundle, view.owners.get(bundle), NOT_CUT[cut.rule], status, numbers=numbers)
 
 
 def _granted(
@@ -95,13 +147,10 @@ def _granted(
     owner, most = view.owners.get(bundle), settings.loadBalancerNamespaceMaximumBundles
     after = len(view.boundaries[wish.namespace]) - 1 + len(cut.positions)
     unload = wish.unload and view.manager == "modular"
-    verdict = considered(
+    verdict = REQUESTED.about_bundle(
         bundle,
-        "bundle",
         owner,
-        "split",
-        "wish",
-        setting=_MAXIMUM,
+        setting=MOST_BUNDLES_KEY,
         measured=after,
         threshold=most,
         unit="count",

@@ -8,20 +8,55 @@ is not asked.
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 from evenkeel.manual_requests.request import (
     CONFLICT,
     NO_CONTENT,
     SERVER_ERROR,
+    SPLIT_ALREADY,
     ClusterView,
     Granted,
     UnloadWish,
     bundle_meant,
+    not_carried_out,
     refused,
 )
 from evenkeel.model.bundles import bundle_name, is_heartbeat_or_sla
-from evenkeel.model.considered import Alternative, considered
+from evenkeel.model.considered import Alternative, Considered, Rule
+from evenkeel.model.words import destination_of, number, plural
+
+BROKER_SILENT = not_carried_out(
+    "wish_broker_silent",
+    "its destination is listed but gave no report; Pulsar itself would send clients there until it is found gone",
+)
+UNOWNED = not_carried_out("wish_unowned", "nobody owns the bundle, so there is nothing to unload")
+UNLOADED_ALREADY = not_carried_out("wish_unloaded_already", "an earlier wish unloads the bundle in this cycle already")
+BROKERS_OWN_NAMESPACE = not_carried_out("wish_brokers_own_namespace", "the bundle belongs to one broker alone")
+THERE_ALREADY = not_carried_out("wish_there_already", "the destination has the bundle already")
+
+
+def _no_such_broker_words(row: Considered) -> str:
+    alike = " or ".join(a.name for a in row.alternatives)
+    hint = f"; perhaps {alike} was meant" if alike else ""
+    return (
+        f"{row.subject}: the wish is not carried out, for its destination is none of the "
+        f"{plural(row.numbers.get('brokers'), 'broker id')} available{hint} (Pulsar's answer: HTTP "
+        f"{number(row, 'http_status')})."
+    )
+
+
+def _to_destination(row: Considered) -> str:
+    back = ", where it is now: it is unloaded and comes back" if row.numbers.get("returns") else ""
+    return f"{row.subject} is unloaded from {row.broker}, as wished, and goes to {destination_of(row)}{back}."
+
+
+NO_SUCH_BROKER = Rule("refused", "wish_no_such_broker", _no_such_broker_words)
+REQUESTED = Rule(
+    "unload",
+    "wish",
+    lambda row: f"{row.subject} is unloaded from {row.broker}, as wished; placement says where it goes.",
+)
+REQUESTED_WITH_DESTINATION = Rule("unload", "wish_with_destination", _to_destination)
 
 _SCHEME = re.compile(r"https?://")
 
@@ -37,18 +72,18 @@ def grant_unload(wish: UnloadWish, view: ClusterView) -> Granted:
     if destination is not None and destination not in view.brokers:
         return _no_such_broker(bundle, owner, destination, view)
     if destination in view.silent:
-        return refused(bundle, owner, "wish_broker_silent", NO_CONTENT)
+        return refused(bundle, owner, BROKER_SILENT, NO_CONTENT)
     if owner is None:
-        return refused(bundle, None, "wish_unowned", NO_CONTENT)
+        return refused(bundle, None, UNOWNED, NO_CONTENT)
     if bundle in view.splitting:
-        return refused(bundle, owner, "wish_split_already", SERVER_ERROR)
+        return refused(bundle, owner, SPLIT_ALREADY, SERVER_ERROR)
     if bundle in view.unloading:
-        return refused(bundle, owner, "wish_unloaded_already", SERVER_ERROR)
+        return refused(bundle, owner, UNLOADED_ALREADY, SERVER_ERROR)
     if view.manager == "extensible":
         if is_heartbeat_or_sla(wish.namespace):
-            return refused(bundle, owner, "wish_brokers_own_namespace", NO_CONTENT)
+            return refused(bundle, owner, BROKERS_OWN_NAMESPACE, NO_CONTENT)
         if destination is not None and owner.endswith(destination):
-            return refused(bundle, owner, "wish_there_already", SERVER_ERROR)
+            return refused(bundle, owner, THERE_ALREADY, SERVER_ERROR)
     return _granted(bundle, owner, destination)
 
 
@@ -62,14 +97,12 @@ def _no_such_broker(bundle: str, owner: str | None, destination: str, view: Clus
     """The refusal of a name that is no available broker's id; those that contain it are what may have been meant."""
     alike = (broker for broker in sorted(view.brokers) if destination in broker)
     meant = tuple(Alternative(broker, "candidate", "name_alike") for broker in alike)
-    made = refused(bundle, owner, "wish_no_such_broker", CONFLICT, numbers={"brokers": len(view.brokers)})
-    return replace(made, verdict=made.verdict._replace(alternatives=meant))
+    numbers = {"brokers": len(view.brokers)}
+    return refused(bundle, owner, NO_SUCH_BROKER, CONFLICT, alternatives=meant, numbers=numbers)
 
 
 def _granted(bundle: str, owner: str, destination: str | None) -> Granted:
-    rule = "wish" if destination is None else "wish_with_destination"
-    named = () if destination is None else (Alternative(destination, "best", rule),)
+    rule = REQUESTED if destination is None else REQUESTED_WITH_DESTINATION
+    named = () if destination is None else (Alternative(destination, "best", rule.name),)
     numbers = {"returns": int(destination == owner)}
-    return Granted(
-        considered(bundle, "bundle", owner, "unload", rule, alternatives=named, numbers=numbers), None, destination
-    )
+    return Granted(rule.about_bundle(bundle, owner, alternatives=named, numbers=numbers), None, destination)

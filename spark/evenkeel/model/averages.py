@@ -35,7 +35,7 @@ def first_averages(max_samples: int, stats: BundleStats = DEFAULT_STATS) -> Mess
     )
 
 
-def first_history(
+def default_history(
     stats: BundleStats = DEFAULT_STATS,
     short_term_samples: int = SHORT_TERM_SAMPLES,
     long_term_samples: int = LONG_TERM_SAMPLES,
@@ -63,7 +63,7 @@ def with_sample(averages: MessageAverages, stats: BundleStats) -> MessageAverage
 
 def updated(history: BundleHistory | None, stats: BundleStats) -> BundleHistory:
     """A bundle's history after one more sample; without a history the sample is its first."""
-    past = history or first_history()
+    past = history or default_history()
     return BundleHistory(with_sample(past.short_term, stats), with_sample(past.long_term, stats), stats.topics)
 
 
@@ -86,7 +86,7 @@ def broker_averages(
     bundles: Iterable[str], histories: Mapping[str, BundleHistory], assumed: BundleStats = DEFAULT_STATS
 ) -> BrokerAverages:
     """Sums over a broker's bundles in name order; a bundle without history counts with the assumed figures."""
-    stranger = first_history(assumed)
+    stranger = default_history(assumed)
     return summed(figures_of(histories.get(bundle, stranger)) for bundle in sorted(bundles))
 
 

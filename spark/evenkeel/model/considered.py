@@ -1,15 +1,20 @@
-"""The record of one subject that was considered: what became of it, by which rule, with which numbers."""
+"""The record of one subject that was considered: what became of it, by which rule, with which numbers, in which words.
+
+A rule is declared once, beside the code that gives its verdicts: outcome, stored name, sentence. A verdict is made from
+its rule and carries it along, so that its words need no look-up.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypedDict, Unpack
 
 SubjectKind = Literal["bundle", "broker", "cluster"]
 Outcome = Literal["split", "unload", "placed", "kept", "skipped", "refused"]
 Unit = Literal["fraction", "percent", "byte/s", "msg/s", "count", "ms", ""]
+Comparison = Literal["at least", "above", "at most", "below", ""]
 
 PLANNED = "planned_destination"
 """The rule of an alternative that names the broker which a shedder has planned for its bundle; a stored name."""
@@ -29,21 +34,58 @@ class Alternative:
     measured: float | None = None
 
 
+class Figures(TypedDict, total=False):
+    """What a verdict was reached with, beside its rule; see `Considered`."""
+
+    setting: str | None
+    measured: float | None
+    threshold: float | None
+    unit: Unit
+    alternatives: Sequence[Alternative]
+    numbers: Mapping[str, float] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A rule that gives verdicts. `outcome` and `name` are stored, so both stay as they are.
+
+    `sentence`: what a verdict says, from its figures; it ends with a full stop. `holds`: how measured stands to
+    threshold in every verdict that has both; "" where that is not fixed.
+    """
+
+    outcome: Outcome
+    name: str
+    sentence: Sentence
+    holds: Comparison = ""
+
+    def about_bundle(self, bundle: str, broker: str | None, **figures: Unpack[Figures]) -> Considered:
+        """The verdict on a bundle; `broker`: the one that has it, None if nobody does."""
+        return _verdict(bundle, "bundle", broker, self, **figures)
+
+    def about_broker(self, broker: str, **figures: Unpack[Figures]) -> Considered:
+        """The verdict on a broker."""
+        return _verdict(broker, "broker", broker, self, **figures)
+
+    def about_cluster(self, broker: str | None = None, **figures: Unpack[Figures]) -> Considered:
+        """The verdict on the cluster as a whole; `broker`: the one that stands for it, if one does."""
+        return _verdict("cluster", "cluster", broker, self, **figures)
+
+    def instead_of(self, row: Considered, **numbers: float) -> Considered:
+        """The verdict with this rule in place of its own: its figures stay, `numbers` are added to them."""
+        return row._replace(by=self, numbers={**row.numbers, **numbers} if numbers else row.numbers)
+
+
 class Considered(NamedTuple):
     """One subject considered in one cycle, also when nothing was done with it.
 
-    `outcome`: "split"/"unload" are acts decided; "placed" is a destination found; "kept" means a rule looked at it and
-    found nothing to do; "skipped" means it was left out before the rule proper; "refused" means something wanted to act
-    and a gate said no.
-    `rule` is the gate that decided; `measured` and `threshold` are in `unit`, and `margin` is measured - threshold.
+    `by`: the rule that decided. `measured` and `threshold` are in `unit`, and `margin` is measured - threshold.
     `setting` is Pulsar's key that holds the threshold (in the key's own unit), if a key does.
     """
 
     subject: str
     subject_kind: SubjectKind
     broker: str | None
-    outcome: Outcome
-    rule: str
+    by: Rule
     setting: str | None
     measured: float | None
     threshold: float | None
@@ -52,18 +94,40 @@ class Considered(NamedTuple):
     alternatives: Sequence[Alternative]
     numbers: Mapping[str, float]
 
+    @property
+    def outcome(self) -> Outcome:
+        """What became of the subject.
+
+        "split"/"unload" are acts decided; "placed" is a destination found; "kept" means a rule looked at it and found
+        nothing to do; "skipped" means it was left out before the rule proper; "refused" means something wanted to act
+        and a gate said no.
+        """
+        return self.by.outcome
+
+    @property
+    def rule(self) -> str:
+        """The stored name of the rule."""
+        return self.by.name
+
+    def sentence(self) -> str:
+        """What became of the subject and why, in one plain English sentence with its numbers."""
+        return self.by.sentence(self)
+
+
+Sentence = Callable[[Considered], str]
+"""What a verdict says in one sentence."""
+
 
 def finite(figure: float | None) -> float | None:
     """The figure; None if it is not a number, or infinite."""
     return figure if figure is not None and math.isfinite(figure) else None
 
 
-def considered(
+def _verdict(
     subject: str,
     subject_kind: SubjectKind,
     broker: str | None,
-    outcome: Outcome,
-    rule: str,
+    by: Rule,
     *,
     setting: str | None = None,
     measured: float | None = None,
@@ -72,9 +136,9 @@ def considered(
     alternatives: Sequence[Alternative] = (),
     numbers: Mapping[str, float] | None = None,
 ) -> Considered:
-    """A `Considered` whose margin is worked out from measured and threshold.
+    """A verdict whose margin is worked out from measured and threshold.
 
-    Brokers may report what is no finite number, and rules take it as Pulsar does; a row says then that the figure is
+    Brokers may report what is not a finite number, and rules take it as Pulsar does; a row says then that the figure is
     not known, as no table, sum or sentence can do anything with it.
     """
     margin = None if measured is None or threshold is None else measured - threshold
@@ -84,19 +148,18 @@ def considered(
     if numbers and not all(map(math.isfinite, numbers.values())):
         numbers = {name: value for name, value in numbers.items() if math.isfinite(value)}
     return Considered(
-        subject,
-        subject_kind,
-        broker,
-        outcome,
-        rule,
-        setting,
-        measured,
-        threshold,
-        margin,
-        unit,
-        alternatives,
-        numbers or {},
+        subject, subject_kind, broker, by, setting, measured, threshold, margin, unit, alternatives, numbers or {}
     )
+
+
+def rules_by_name(*rules: Rule) -> dict[str, Rule]:
+    """Rules by their stored names, where another part names the rule; `ValueError` on a name that is given twice."""
+    found: dict[str, Rule] = {}
+    for rule in rules:
+        if rule.name in found:
+            raise ValueError(f"{rule.name}: two rules have this name")
+        found[rule.name] = rule
+    return found
 
 
 # The order of figures as Java has it (Double.compare): not-a-number comes after everything, also after infinity.

@@ -16,6 +16,14 @@ from dataclasses import dataclass
 from evenkeel.model.load import BrokerReport, ResourceUsage
 from evenkeel.settings import Settings
 
+WEIGHT_KEYS = (
+    "loadBalancerCPUResourceWeight",
+    "loadBalancerDirectMemoryResourceWeight",
+    "loadBalancerBandwidthInResourceWeight",
+    "loadBalancerBandwidthOutResourceWeight",
+)
+"""The settings that `weighted_maximum` reads."""
+
 TICK_S = 5.0
 """Seconds between two updates of a broker's own averages (loadBalancerReportUpdateMinIntervalMillis at its default)."""
 

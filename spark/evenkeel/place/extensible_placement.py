@@ -12,16 +12,17 @@ from collections.abc import Iterable, Mapping
 
 from evenkeel.filters.broker_filters import BrokerFilters, Filtered
 from evenkeel.model.bundles import broker_of, namespace_of
-from evenkeel.model.considered import Alternative, considered, finite
+from evenkeel.model.considered import Alternative, Considered, Rule, finite
 from evenkeel.model.load import ExtensibleLoad, Policies
-from evenkeel.place.modular_placement import Placement, with_its_own_broker
+from evenkeel.model.words import destination_of, number
+from evenkeel.place.placement import NO_CANDIDATE, Placement, placement_words, with_its_own_broker
 from evenkeel.place.strategies import least_resource_usage_with_weight
 from evenkeel.place.strategies import round_robin_broker_selector as round_robin
 from evenkeel.place.strategies.least_resource_usage_with_weight import ExtensibleBest
-from evenkeel.place.strategies.round_robin_broker_selector import FIRST_TURN, Turn
+from evenkeel.place.strategies.round_robin_broker_selector import FIRST_TURN, IN_TURNS, Turn
 from evenkeel.settings import Settings
 
-_BELOW = "loadBalancerAverageResourceUsageDifferenceThresholdPercentage"
+DIFFERENCE_KEY = "loadBalancerAverageResourceUsageDifferenceThresholdPercentage"
 
 
 class ExtensiblePlacementRound:
@@ -56,7 +57,7 @@ class ExtensiblePlacementRound:
         found = self._filters.candidates(bundle)
         if not found.brokers:
             alternatives = tuple(Alternative(broker, "removed", rule) for broker, rule in sorted(found.removed.items()))
-            row = considered(bundle, "bundle", owner, "refused", "no_candidate", alternatives=alternatives)
+            row = NO_CANDIDATE.about_bundle(bundle, owner, alternatives=alternatives)
             return Placement(bundle, None, (), alternatives, row)
         if namespace_of(bundle) in self._settings.loadBalancerSheddingExcludedNamespaces:
             placement = self._in_turns(bundle, owner, found)
@@ -70,13 +71,10 @@ class ExtensiblePlacementRound:
     def _in_turns(self, bundle: str, owner: str | None, found: Filtered) -> Placement:
         taken, self.turn = round_robin.select(found.brokers, self.turn)
         best = (taken,) if taken else ()
-        alternatives = _alternatives(found, best, {}, ("in_turns", "not_its_turn"))
-        row = considered(
+        alternatives = _alternatives(found, best, {}, (IN_TURNS.name, "not_its_turn"))
+        row = IN_TURNS.filtered.about_bundle(
             bundle,
-            "bundle",
             owner,
-            "placed",
-            "in_turns",
             setting="loadBalancerSheddingExcludedNamespaces",
             alternatives=alternatives,
             numbers={"candidates": len(found.brokers), "best": 1, "removed": len(found.removed)},
@@ -86,16 +84,13 @@ class ExtensiblePlacementRound:
     def _by_load(self, bundle: str, owner: str | None, found: Filtered, best: ExtensibleBest) -> Placement:
         destination = best.brokers[0]
         load = best.loads.get(destination)
-        rule = "well_below_mean_load" if best.preferred else "none_well_below_mean_load"
-        alternatives = _alternatives(found, best.brokers, best.loads, (rule, "not_well_below_mean_load"))
+        rule = WELL_BELOW_MEAN if best.preferred else NONE_WELL_BELOW_MEAN
+        alternatives = _alternatives(found, best.brokers, best.loads, (rule.name, "not_well_below_mean_load"))
         below = self._settings.loadBalancerAverageResourceUsageDifferenceThresholdPercentage / 100.0
-        row = considered(
+        row = rule.about_bundle(
             bundle,
-            "bundle",
             owner,
-            "placed",
-            rule,
-            setting=_BELOW,
+            setting=DIFFERENCE_KEY,
             measured=None if load is None else load + below,
             threshold=None if load is None else best.mean,
             unit="fraction",
@@ -124,3 +119,19 @@ def _alternatives(
     ]
     removed = [Alternative(broker, "removed", rule) for broker, rule in found.removed.items()]
     return tuple(sorted(left + removed, key=lambda one: one.name))
+
+
+def _by_load(row: Considered) -> str:
+    words = placement_words(row)
+    start = f"{row.subject} goes from {row.broker}" if row.broker else f"{row.subject} goes"
+    start = f"{start} to {destination_of(row)}: of {words['others']}{words['filters']}"
+    if "mean_load" not in row.numbers:
+        return f"{start} none has load data{words['tie']}."
+    mean = f"their mean load of {number(row, 'mean_load', 'fraction')}"
+    if row.by is WELL_BELOW_MEAN:
+        return f"{start} it is well below {mean}, at {number(row, 'load', 'fraction')}{words['tie']}."
+    return f"{start} none is well below {mean}{words['tie']}."
+
+
+WELL_BELOW_MEAN = Rule("placed", "well_below_mean_load", _by_load)
+NONE_WELL_BELOW_MEAN = Rule("placed", "none_well_below_mean_load", _by_load)

@@ -52,7 +52,7 @@ class PlacementView:
     isolation: Isolation
     anti_affinity: AntiAffinity
     ownership: Ownership
-    standing: Mapping[str, BrokerFigures]
+    figures: Mapping[str, BrokerFigures]
     settings: Settings
     crowded: set[str] = field(init=False)
     managers_differ: bool = field(init=False)
@@ -60,60 +60,60 @@ class PlacementView:
 
     def __post_init__(self) -> None:
         limit, leaders = self.settings.loadBalancerBrokerMaxTopics, self.settings.loadManagerClassName
-        ranks = {stand.rank for stand in self.standing.values()}
+        ranks = {one.rank for one in self.figures.values()}
         differ = any(report.load_manager != leaders for report in self.brokers.values())
-        object.__setattr__(self, "crowded", {name for name, stand in self.standing.items() if stand.topics > limit})
+        object.__setattr__(self, "crowded", {name for name, one in self.figures.items() if one.topics > limit})
         object.__setattr__(self, "managers_differ", differ)
         object.__setattr__(self, "versions_differ", len(ranks) > 1 or None in ranks)
 
     def give(self, bundle: str, broker: str, history: BundleHistory) -> None:
         """The broker was given the bundle; what is asked from now on counts it."""
         self.anti_affinity.give(bundle, broker)
-        self.standing[broker].give(history)
-        if self.standing[broker].topics > self.settings.loadBalancerBrokerMaxTopics:
+        self.figures[broker].give(history)
+        if self.figures[broker].topics > self.settings.loadBalancerBrokerMaxTopics:
             self.crowded.add(broker)
 
 
-def candidates_for(bundle: str, around: PlacementView) -> Candidates:
+def candidates_for(bundle: str, view: PlacementView) -> Candidates:
     """Who is a candidate for the bundle after all filters, and which filter removed whom."""
-    settings = around.settings
-    allowed = around.isolation.allowed(bundle)
+    settings = view.settings
+    allowed = view.isolation.allowed(bundle)
     removed = dict(allowed.removed)
     kept = allowed.brokers
     evenly = settings.loadBalancerDistributeBundlesEvenlyEnabled or is_system(namespace_of(bundle))
     steps = [few_topics, least_of_group, *([fewest_bundles] if evenly else []), same_load_manager]
     for step in steps:
-        left = step(bundle, kept, around)
+        left = step(bundle, kept, view)
         kept = left.brokers
         removed |= left.removed
-    left = newest_version(bundle, kept, around)
+    left = newest_version(bundle, kept, view)
     if left.given_up or not left.brokers:
         return Candidates(allowed.brokers, dict(allowed.removed), allowed.brokers, restored=True)
     return Candidates(left.brokers, removed | dict(left.removed), allowed.brokers, restored=False)
 
 
-def few_topics(bundle: str, candidates: Iterable[str], around: PlacementView) -> Step:
+def few_topics(bundle: str, candidates: Iterable[str], view: PlacementView) -> Step:
     """Drop brokers with more topics (reported and assigned) than allowed; if nobody remains, drop nobody."""
     candidates = tuple(candidates)
-    if not around.crowded:
+    if not view.crowded:
         return Step("topics_over_limit", candidates, {})
-    kept = tuple(broker for broker in candidates if broker not in around.crowded)
+    kept = tuple(broker for broker in candidates if broker not in view.crowded)
     if not kept:
         return Step("topics_over_limit", candidates, {}, given_up=True)
     return _step("topics_over_limit", candidates, kept)
 
 
-def least_of_group(bundle: str, candidates: Iterable[str], around: PlacementView) -> Step:
+def least_of_group(bundle: str, candidates: Iterable[str], view: PlacementView) -> Step:
     """Keep the failure domains, then the brokers, with the least of the bundle's anti-affinity group."""
-    spread = around.anti_affinity.keep_least(namespace_of(bundle), candidates)
+    spread = view.anti_affinity.keep_least(namespace_of(bundle), candidates)
     return Step("anti_affinity", spread.brokers, spread.removed)
 
 
-def fewest_bundles(bundle: str, candidates: Iterable[str], around: PlacementView) -> Step:
+def fewest_bundles(bundle: str, candidates: Iterable[str], view: PlacementView) -> Step:
     """Keep the brokers with the fewest bundles of the bundle's namespace."""
     candidates = tuple(candidates)
     rule = "more_bundles_of_namespace"
-    owned = around.ownership.owners_of(namespace_of(bundle))
+    owned = view.ownership.owners_of(namespace_of(bundle))
     without = tuple(filterfalse(owned.__contains__, candidates))
     if without:
         return Step(rule, without, dict.fromkeys(filter(owned.__contains__, candidates), rule))
@@ -121,22 +121,22 @@ def fewest_bundles(bundle: str, candidates: Iterable[str], around: PlacementView
     return _step(rule, candidates, tuple(broker for broker in candidates if owned[broker] == least))
 
 
-def same_load_manager(bundle: str, candidates: Iterable[str], around: PlacementView) -> Step:
+def same_load_manager(bundle: str, candidates: Iterable[str], view: PlacementView) -> Step:
     """Drop brokers that run another load manager than the leader."""
     candidates = tuple(candidates)
-    if not around.managers_differ:
+    if not view.managers_differ:
         return Step("other_load_manager", candidates, {})
-    leaders = around.settings.loadManagerClassName
-    kept = tuple(broker for broker in candidates if around.brokers[broker].load_manager == leaders)
+    leaders = view.settings.loadManagerClassName
+    kept = tuple(broker for broker in candidates if view.brokers[broker].load_manager == leaders)
     return _step("other_load_manager", candidates, kept)
 
 
-def newest_version(bundle: str, candidates: Iterable[str], around: PlacementView) -> Step:
+def newest_version(bundle: str, candidates: Iterable[str], view: PlacementView) -> Step:
     """If asked to, keep the brokers on the newest version; given up where a version cannot be read."""
     candidates = tuple(candidates)
-    if not around.settings.preferLaterVersions or not candidates or not around.versions_differ:
+    if not view.settings.preferLaterVersions or not candidates or not view.versions_differ:
         return Step("older_version", candidates, {})
-    found = highest({broker: around.standing[broker].rank for broker in candidates})
+    found = highest({broker: view.figures[broker].rank for broker in candidates})
     if found is None:
         return Step("older_version", candidates, {}, given_up=True)
     return _step("older_version", candidates, tuple(broker for broker in candidates if broker in found))

@@ -7,10 +7,12 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from evenkeel.model.considered import PLANNED, Alternative, considered
+from evenkeel.model.common_rules import REPORTED_TWICE
+from evenkeel.model.considered import PLANNED
 from evenkeel.model.load import LoadData, Policies
 from evenkeel.place.extensible_placement import ExtensiblePlacementRound
-from evenkeel.place.modular_placement import Placement, PlacementRound, strategy_in_force
+from evenkeel.place.modular_placement import PlacementRound, strategy_in_force
+from evenkeel.place.placement import TRANSFERRED, Placement, settled
 from evenkeel.place.rows import (
     assumed_rows,
     is_unload,
@@ -23,8 +25,7 @@ from evenkeel.place.rows import (
     waiting_rows,
     wished_rows,
 )
-from evenkeel.place.strategies import EXCLUDED
-from evenkeel.place.strategies.round_robin_broker_selector import Turn, state_of, turn_of
+from evenkeel.place.strategies.round_robin_broker_selector import EXCLUDED, Turn, state_of, turn_of
 from evenkeel.place.strategy import PlacementState
 from evenkeel.rounds import reading
 from evenkeel.rounds.extensible_loads import SHEDDER, see
@@ -85,8 +86,7 @@ def _once(placement: Placement, acted_on: str | None) -> Placement:
     verdict = placement.considered
     if verdict.outcome != "placed" or verdict.broker == acted_on:
         return placement
-    row = verdict._replace(outcome="skipped", rule="reported_by_two_brokers")
-    return replace(placement, destination=None, considered=row)
+    return replace(placement, destination=None, considered=REPORTED_TWICE.instead_of(verdict))
 
 
 def _ownerless(
@@ -162,19 +162,20 @@ def decide_extensible(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
         if is_unload(row) and not is_wished(row)
     }
     gone = {bundle: _destination(row) for bundle, row in shed.items()}
-    around = _Around(rows, gone, settings)
+    view = _View(rows, gone, settings)
     leaving = {bundle: str(shed[bundle]["broker"]) for bundle, destination in gone.items() if destination is None}
     lost = lost_bundles(rows)
-    actual, after = _place(around.round(), leaving, lost)
-    freely = _place(around.round(freely=True), leaving, lost)[0] if around.policies.groups else actual
+    actual, after = _place(view.round(), leaving, lost)
+    freely = _place(view.round(freely=True), leaving, lost)[0] if view.policies.groups else actual
     placed = [
-        placement_row(one, "shed", SHEDDER, one) for one in (_transferred(shed[b], to) for b, to in gone.items() if to)
+        placement_row(one, "shed", SHEDDER, one)
+        for one in (settled(bundle, to, TRANSFERRED, shed[bundle]["broker"]) for bundle, to in gone.items() if to)
     ]
     placed += [
         placement_row(one, "shed" if one.bundle in leaving else "no_owner", STRATEGY, other)
         for one, other in zip(actual, freely, strict=True)
     ]
-    wished = wished_rows(rows, around.place_alone, partial(around.place_alone, freely=True))
+    wished = wished_rows(rows, view.place_alone, partial(view.place_alone, freely=True))
     noted = waiting_rows(rows, STRATEGY)
     stamp = {"cluster": cycle["cluster"], "cycle_at": cycle["cycle_at"]}
     decided = [{**row, **stamp} for row in (*placed, *wished, *noted)]
@@ -182,7 +183,7 @@ def decide_extensible(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
     return {"placement_decisions": decided, "strategy_state": [*assumed_rows(decided, cycle, settings), *turns]}
 
 
-class _Around:
+class _View:
     """The brokers that can be decided on, with this cycle's transfers done (`gone`: bundle -> destination, if any)."""
 
     def __init__(self, rows: Rows, gone: Mapping[str, str | None], settings: Settings) -> None:
@@ -207,11 +208,11 @@ class _Around:
 
 
 def _place(
-    around: ExtensiblePlacementRound, leaving: Mapping[str, str], lost: list[str]
+    placing: ExtensiblePlacementRound, leaving: Mapping[str, str], lost: list[str]
 ) -> tuple[list[Placement], Turn]:
     """Freed bundles, then lost ones, each in name order and each counting for those after it; and the turn after."""
-    freed = [_unless_back(around.assign(bundle, owner), owner) for bundle, owner in sorted(leaving.items())]
-    return [*freed, *around.place(lost)], around.turn
+    freed = [placing.assign(bundle, owner).kept_by(owner) for bundle, owner in sorted(leaving.items())]
+    return [*freed, *placing.place(lost)], placing.turn
 
 
 def _owners_after(owners: Mapping[str, tuple[str, ...]], gone: Mapping[str, str | None]) -> dict[str, list[str]]:
@@ -221,19 +222,6 @@ def _owners_after(owners: Mapping[str, tuple[str, ...]], gone: Mapping[str, str 
         if destination is not None:
             after.setdefault(destination, []).append(bundle)
     return after
-
-
-def _transferred(row: Row, destination: str) -> Placement:
-    alternatives = (Alternative(destination, "best", "transferred"),)
-    verdict = considered(row["subject"], "bundle", row["broker"], "placed", "transferred", alternatives=alternatives)
-    return Placement(row["subject"], destination, (destination,), alternatives, verdict)
-
-
-def _unless_back(placement: Placement, owner: str) -> Placement:
-    """A freed bundle that would come back to its broker need not leave it."""
-    if placement.destination != owner:
-        return placement
-    return replace(placement, considered=placement.considered._replace(outcome="kept", rule="already_best"))
 
 
 def _destination(row: Row) -> str | None:

@@ -8,11 +8,9 @@ from datetime import datetime
 from typing import Any
 
 from evenkeel.manual_requests import round as wishes
-from evenkeel.model.considered import Alternative, considered
-from evenkeel.place.modular_placement import Placement
-from evenkeel.place.strategies import EXCLUDED
-from evenkeel.place.strategies.least_resource_usage_with_weight import USAGE_AVERAGE
-from evenkeel.place.strategies.round_robin_broker_selector import PLACE_IN_TURNS, TURN
+from evenkeel.model.considered import Rule
+from evenkeel.place.placement import Placement, placed, settled
+from evenkeel.place.strategies import MODULAR
 from evenkeel.place.strategy import PlacementState
 from evenkeel.rounds import state
 from evenkeel.rounds import state as rows_of_state
@@ -22,6 +20,16 @@ from evenkeel.rounds.reasons import reason_row
 from evenkeel.settings import Settings
 
 UNOWNED = "unowned"
+
+NEVER_OWNED = Rule(
+    "skipped",
+    "never_owned",
+    lambda row: (
+        f"{row.subject} has had no owner as far as is known: Pulsar assigns it when a client first asks for it."
+    ),
+)
+REQUESTED = Rule("placed", "wish", placed("as wished it is unloaded, and placement expects it there"))
+REQUESTED_WITH_DESTINATION = Rule("placed", "wish_with_destination", placed("as wished"))
 
 
 def is_unload(row: Row) -> bool:
@@ -70,7 +78,7 @@ def waiting_rows(rows: Rows, strategy: str) -> list[dict[str, Any]]:
 
 def waiting_row(row: Row, strategy: str) -> dict[str, Any]:
     """A bundle that waits for its first client."""
-    verdict = considered(row["bundle"], "bundle", None, "skipped", "never_owned")
+    verdict = NEVER_OWNED.about_bundle(row["bundle"], None)
     nothing = Placement(row["bundle"], None, (), (), verdict)
     return placement_row(nothing, "no_owner", strategy, nothing)
 
@@ -115,10 +123,8 @@ def _placed(row: Row, destination: str | None, place: Place) -> Placement:
         found = place(row["subject"], row["broker"])
         if found.destination is None:
             return found
-        return replace(found, considered=found.considered._replace(outcome="placed", rule="wish"))
-    named = (Alternative(destination, "best", "wish_with_destination"),)
-    verdict = considered(row["subject"], "bundle", row["broker"], "placed", "wish_with_destination", alternatives=named)
-    return Placement(row["subject"], destination, (destination,), named, verdict)
+        return replace(found, considered=REQUESTED.instead_of(found.considered))
+    return settled(row["subject"], destination, REQUESTED_WITH_DESTINATION, row["broker"])
 
 
 # What placement remembers from one cycle to the next, as rows of `strategy_state`.
@@ -126,14 +132,7 @@ def _placed(row: Row, destination: str | None, place: Place) -> Placement:
 # Each figure belongs to the strategy that keeps it. What another strategy than the one in force left behind is neither
 # read nor handed on, as a broker that starts with a strategy knows nothing of the past.
 
-IN_TURNS = "RoundRobinBrokerSelector"
-KEEPERS: Mapping[str, str] = {
-    USAGE_AVERAGE: "LeastResourceUsageWithWeight",
-    TURN: IN_TURNS,
-    PLACE_IN_TURNS: IN_TURNS,
-    EXCLUDED + TURN: IN_TURNS,
-    EXCLUDED + PLACE_IN_TURNS: IN_TURNS,
-}
+KEEPERS: Mapping[str, str] = {figure: strategy.name for strategy in MODULAR.values() for figure in strategy.remembers}
 """Name of a figure to the strategy it belongs to."""
 
 

@@ -1,16 +1,55 @@
-"""What a placement strategy answers, and what it remembers between two placements."""
+"""What a placement strategy declares, what it answers, and what it remembers between two placements."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import overload
 
-from evenkeel.model.considered import Alternative, finite
+from evenkeel.errors import SettingsError
+from evenkeel.model.considered import Alternative, Rule, finite
+from evenkeel.model.load import BundleHistory
+from evenkeel.place.broker_figures import BrokerFigures
+from evenkeel.place.placement import placed
+from evenkeel.settings import Settings
 
 PlacementState = Mapping[str, Mapping[str, float]]
 """What placement remembers between rounds: name of the figure -> broker (or "cluster") -> value."""
+
+UNFILTERED = "all candidates left by the filters are overloaded, and of {others} without filters "
+
+
+@dataclass(frozen=True, slots=True)
+class PlacementRule:
+    """What the best brokers have in common: among those that the filters left, and in the second look without filters.
+
+    Pulsar looks a second time, at all brokers that are allowed, where the first choice is overloaded.
+    """
+
+    filtered: Rule
+    of_all_allowed: Rule
+
+    @property
+    def name(self) -> str:
+        """The stored name, without regard to the look."""
+        return self.filtered.name
+
+
+def placement_rule(name: str, filtered: str, of_all_allowed: str) -> PlacementRule:
+    """A rule by its stored name and the words of `placed` for either look."""
+    again = Rule("placed", f"{name}_of_all_allowed", placed(of_all_allowed))
+    return PlacementRule(Rule("placed", name, placed(filtered)), again)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The bundle to place, its averages, and the broker that sheds it (None: it has no owner)."""
+
+    bundle: str
+    history: BundleHistory
+    owner: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,13 +57,13 @@ class Choice:
     """The brokers that are equally good, in name order: Pulsar draws one of them, Evenkeel takes the first.
 
     `scores` stand beside `candidates` (msg/s or a fraction, as the strategy has it; empty where nothing is measured).
-    `rule` says what the best have in common, `other` why the remaining candidates are not among them.
+    `by` says what the best have in common, `other` why the remaining candidates are not among them (a stored name).
     """
 
     candidates: tuple[str, ...]
     brokers: tuple[str, ...]
     scores: tuple[float, ...]
-    rule: str
+    by: PlacementRule
     other: str
     numbers: Mapping[str, float] = field(default_factory=dict)
 
@@ -33,6 +72,55 @@ class Choice:
         if not self.scores:
             return None
         return finite(self.scores[self.candidates.index(broker)])
+
+
+class StrategyRound(ABC):
+    """A strategy during one round of placing, with what it remembers."""
+
+    @abstractmethod
+    def choose(self, asked: Asked, candidates: tuple[str, ...]) -> Choice:
+        """The best of the candidates, which are in name order."""
+
+    def plan(self, bundle: str, history: BundleHistory, destination: str) -> None:
+        """Take note of where the shedder wants a bundle to go; a later plan replaces an earlier one."""
+        return None
+
+    def given(self, broker: str) -> None:
+        """Take note that the broker was given a bundle: its figures have changed."""
+        return None
+
+    @property
+    def state(self) -> PlacementState:
+        """What the next round goes on with."""
+        return {}
+
+
+Begin = Callable[[Mapping[str, BrokerFigures], PlacementState, Settings], StrategyRound]
+"""Begins a round: the brokers' figures, what an earlier round remembered, settings."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlacementStrategy:
+    """A placement strategy, declared once at the end of its module.
+
+    `name`: Pulsar's class, by which loadBalancerLoadPlacementStrategy names it. `remembers`: the figures in its state.
+    """
+
+    name: str
+    begin: Begin
+    keys: tuple[str, ...]
+    rules: tuple[PlacementRule, ...]
+    remembers: tuple[str, ...] = ()
+
+
+def strategies_by_name(*strategies: PlacementStrategy) -> dict[str, PlacementStrategy]:
+    """The registry of placement strategies; `SettingsError` on a name that is given twice."""
+    found: dict[str, PlacementStrategy] = {}
+    for strategy in strategies:
+        if strategy.name in found:
+            raise SettingsError(f"{strategy.name}: two placement strategies have this name; rename one of them")
+        found[strategy.name] = strategy
+    return found
 
 
 class Alternatives(Sequence[Alternative]):
@@ -61,7 +149,7 @@ class Alternatives(Sequence[Alternative]):
             if score is not None and math.isinf(score):
                 yield Alternative(broker, "best" if broker in best else "candidate", "overloaded")
             elif verdict == "best":
-                yield Alternative(broker, "best", choice.rule, finite(score))
+                yield Alternative(broker, "best", choice.by.name, finite(score))
             else:
                 yield Alternative(broker, "candidate", choice.other, finite(score))
 

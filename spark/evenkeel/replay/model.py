@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from evenkeel.model.averages import first_history, updated
+from evenkeel.model.averages import default_history, updated
 from evenkeel.model.bundles import boundary_text, bundle_name, namespace_of, range_of, ranges_of
 from evenkeel.model.load import BundleHistory, BundleStats
 from evenkeel.model.past_commands import acts_of, unsettled_bundles
@@ -156,7 +156,7 @@ class Cluster:
 
     def _bundle_row(self, bundle: str) -> dict[str, Any]:
         stats, owner = self.trusted[bundle], self.owner[bundle]
-        history = self.histories.get(bundle) or first_history()
+        history = self.histories.get(bundle) or default_history()
         row: dict[str, Any] = {
             "bundle": bundle,
             "namespace": namespace_of(bundle),

@@ -8,7 +8,7 @@ from datetime import datetime
 from operator import itemgetter
 from typing import Any
 
-from evenkeel.model.averages import Figures, figures_of, first_history, summed
+from evenkeel.model.averages import Figures, default_history, figures_of, summed
 from evenkeel.model.bundles import parse_boundaries
 from evenkeel.model.load import (
     LONG_TERM_SAMPLES,
@@ -226,7 +226,7 @@ def _texts(values: Iterable[Any] | None) -> tuple[str, ...]:
 _FIGURES = ("msg_throughput_in", "msg_throughput_out", "msg_rate_in", "msg_rate_out")
 _SHORT, _LONG = (itemgetter(f"{term}_samples", *(f"{term}_{name}" for name in _FIGURES)) for term in ("short", "long"))
 _BOTH = itemgetter(*(f"{term}_{name}" for term in ("short", "long") for name in _FIGURES))
-_OF_A_STRANGER = figures_of(first_history())
+_OF_A_STRANGER = figures_of(default_history())
 
 
 class Histories(Mapping[str, BundleHistory]):

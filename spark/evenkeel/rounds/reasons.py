@@ -9,7 +9,6 @@ from evenkeel.model.bundles import namespace_of
 from evenkeel.model.considered import PLANNED, Considered
 from evenkeel.rounds.memo import acts_only
 from evenkeel.rounds.reading import Rows
-from evenkeel.rounds.sentences import sentence
 
 _ACTS = frozenset({"split", "unload", "placed", "refused"})
 
@@ -51,6 +50,6 @@ def reason_row(verdict: Considered, strategy: str, wish_id: str | None = None) -
             for a in verdict.alternatives
         ],
         "numbers": {name: float(numbers[name]) for name in sorted(numbers)},
-        "sentence": sentence(verdict),
+        "sentence": verdict.sentence(),
         "wish_id": wish_id,
     }

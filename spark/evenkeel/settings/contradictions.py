@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from evenkeel.settings.pairs import Pair, refusal
+from evenkeel.settings.pairs import StrategyPair, refusal
 from evenkeel.settings.reading import minutes_of
 from evenkeel.settings.settings import Settings
 
@@ -112,7 +112,7 @@ def _reported_bundles(s: Settings) -> Contradiction | None:
 
 
 def _pair(s: Settings) -> Contradiction | None:
-    found = refusal(Pair(s.loadBalancerLoadSheddingStrategy, s.loadBalancerLoadPlacementStrategy), s.manager)
+    found = refusal(StrategyPair(s.loadBalancerLoadSheddingStrategy, s.loadBalancerLoadPlacementStrategy), s.manager)
     return None if found is None else Contradiction(found.keys, found.text)
 
 

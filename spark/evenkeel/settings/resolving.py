@@ -13,7 +13,7 @@ from evenkeel.settings.contradictions import contradictions
 from evenkeel.settings.effective import EffectiveSettings, Origin
 from evenkeel.settings.generations import Detected, generation_named, short_name
 from evenkeel.settings.key import Key, Value
-from evenkeel.settings.pairs import PLACEMENT, SHEDDING, Pair, in_force
+from evenkeel.settings.pairs import PLACEMENT, SHEDDING, StrategyPair, in_force
 from evenkeel.settings.reading import check_allowed, coerce, known_key, parse
 from evenkeel.settings.settings import Settings, registry
 
@@ -77,7 +77,7 @@ def _default_origin(key: Key, held: Detected) -> Origin:
 def _fall_back(values: dict[str, Value], origins: dict[str, Origin], problems: list[str]) -> None:
     """The strategies that a broker runs in place of configured ones. An operator's own word is never changed."""
     settings = Settings().with_values(values)
-    configured = Pair(settings.loadBalancerLoadSheddingStrategy, settings.loadBalancerLoadPlacementStrategy)
+    configured = StrategyPair(settings.loadBalancerLoadSheddingStrategy, settings.loadBalancerLoadPlacementStrategy)
     run = in_force(configured, settings.manager, settings.generation)
     for key, was, now in (
         (SHEDDING, configured.shedder, run.shedder),

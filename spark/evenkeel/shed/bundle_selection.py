@@ -10,13 +10,35 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from evenkeel.model.bundles import is_heartbeat_or_sla, namespace_of
-from evenkeel.model.considered import PLANNED, Alternative, Considered, Outcome, Unit, by_figure, considered, finite
+from evenkeel.model.common_rules import BROKERS_OWN_NAMESPACE, LEFT_TO_REQUEST
+from evenkeel.model.considered import PLANNED, Alternative, Considered, Rule, Unit, by_figure, finite
 from evenkeel.model.load import BrokerReport, LoadData, MessageAverages
 from evenkeel.model.topics import uses_three_part_names
+from evenkeel.model.words import bundle_stays, measured, number, threshold
 from evenkeel.settings import Settings
 
 SHOWN_NEXT = 3
-GRACE = "loadBalancerSheddingGracePeriodMinutes"
+GRACE_PERIOD_KEY = "loadBalancerSheddingGracePeriodMinutes"
+
+NO_HISTORY = Rule("skipped", "no_history", bundle_stays("nothing is known of its traffic yet"))
+RECENTLY_UNLOADED = Rule("skipped", "recently_unloaded", bundle_stays("it was unloaded within the grace period"))
+HEAVIEST_FIRST = Rule(
+    "unload",
+    "heaviest_first",
+    lambda row: (
+        f"{row.subject} ({number(row, 'bundle_throughput', 'byte/s')}) leaves {row.broker}: number "
+        f"{number(row, 'rank')} by throughput, with {measured(row)} of {threshold(row)} taken before it."
+    ),
+)
+WANTED_REACHED = Rule(
+    "kept",
+    "wanted_reached",
+    lambda row: (
+        f"{row.subject} ({number(row, 'bundle_throughput', 'byte/s')}) stays on {row.broker}: heavier bundles with "
+        f"{measured(row)} already cover the {threshold(row)} to offload."
+    ),
+    "at least",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,15 +57,15 @@ class Eligible:
         self._three_part = uses_three_part_names([report.version for report in load.brokers.values()])
         self._brokers_own: dict[str, bool] = {}
 
-    def refusal(self, bundle: str) -> str | None:
+    def refusal(self, bundle: str) -> Rule | None:
         """None if the bundle may be shed, else the rule that forbids it."""
         if bundle not in self._load.histories:
-            return "no_history"
+            return NO_HISTORY
         if self._is_brokers_own(namespace_of(bundle)):
-            return "brokers_own_namespace"
+            return BROKERS_OWN_NAMESPACE
         if bundle in self._load.recently_unloaded:
-            return "recently_unloaded"
-        return "wished" if bundle in self._load.wished else None
+            return RECENTLY_UNLOADED
+        return LEFT_TO_REQUEST if bundle in self._load.wished else None
 
     def _is_brokers_own(self, namespace: str) -> bool:
         if namespace not in self._brokers_own:
@@ -63,28 +85,25 @@ def heaviest_first(
         if refusal is None:
             values[bundle] = of_bundle(load.histories[bundle].short_term)
         else:
-            setting = GRACE if refusal == "recently_unloaded" else None
-            skipped.append(considered(bundle, "bundle", report.broker, "skipped", refusal, setting=setting))
+            setting = GRACE_PERIOD_KEY if refusal is RECENTLY_UNLOADED else None
+            skipped.append(refusal.about_bundle(bundle, report.broker, setting=setting))
     return sorted(values, key=by_figure(values), reverse=True), values, skipped
 
 
-def select_bundles(
+def take_until_reached(
     report: BrokerReport, load: LoadData, eligible: Eligible, wanted: float, numbers: Mapping[str, float]
 ) -> Selection:
     """Take bundles of one broker until `wanted` byte/s are reached. `numbers` go into every row."""
     ordered, throughputs, skipped = heaviest_first(report, load, eligible, lambda averages: averages.throughput)
     before = _taken_before(ordered, throughputs, wanted)
     next_in_line = tuple(
-        Alternative(bundle, "next", "wanted_reached", finite(throughputs[bundle]))
+        Alternative(bundle, "next", WANTED_REACHED.name, finite(throughputs[bundle]))
         for bundle in ordered[len(before) : len(before) + SHOWN_NEXT]
     )
     rows = [
-        considered(
+        HEAVIEST_FIRST.about_bundle(
             bundle,
-            "bundle",
             report.broker,
-            "unload",
-            "heaviest_first",
             measured=taken,
             threshold=wanted,
             unit="byte/s",
@@ -95,12 +114,9 @@ def select_bundles(
     ]
     total = sum((throughputs[bundle] for bundle in ordered[: len(before)]), 0.0)
     rows += [
-        considered(
+        WANTED_REACHED.about_bundle(
             bundle,
-            "bundle",
             report.broker,
-            "kept",
-            "wanted_reached",
             measured=total,
             threshold=wanted,
             unit="byte/s",
@@ -128,8 +144,34 @@ def _taken_before(ordered: list[str], throughputs: Mapping[str, float], wanted: 
 # By short-term rate or throughput, heaviest first: a bundle that is larger than what is left to move is passed over and
 # the next one tried. Equal ones are tried in name order.
 
-MOST_SETTING = "maxUnloadBundleNumPerShedding"
+MOST_BUNDLES_KEY = "maxUnloadBundleNumPerShedding"
 NO_LIMIT = -1
+
+FITS = Rule(
+    "unload",
+    "fits",
+    lambda row: (
+        f"{row.subject} ({measured(row)}) leaves {row.broker}"
+        f"{f' for {row.alternatives[0].name}' if row.alternatives else ''}: it fits into the {threshold(row)} left to "
+        "move."
+    ),
+    "at most",
+)
+TOO_LARGE_TO_FIT = Rule(
+    "kept",
+    "too_large_to_fit",
+    lambda row: (
+        f"{row.subject} ({measured(row)}) stays on {row.broker}: it is larger than the {threshold(row)} left to move."
+    ),
+    "above",
+)
+NO_TRAFFIC = Rule("kept", "no_traffic", bundle_stays("it has no traffic"), "at most")
+MOST_BUNDLES_TAKEN = Rule(
+    "kept",
+    "most_bundles_taken",
+    lambda row: f"{row.subject} stays on {row.broker}: {threshold(row)} is the most that may go at once.",
+    "at least",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +192,7 @@ class Fit:
     numbers: Mapping[str, float] = field(default_factory=dict)
 
 
-def select_fitting(report: BrokerReport, load: LoadData, eligible: Eligible, fit: Fit) -> Selection:
+def take_what_fits(report: BrokerReport, load: LoadData, eligible: Eligible, fit: Fit) -> Selection:
     """Take bundles of one broker as long as they fit."""
     ordered, values, skipped = heaviest_first(report, load, eligible, fit.measure.of_bundle)
     left, taken = fit.wanted, list[str]()
@@ -158,38 +200,33 @@ def select_fitting(report: BrokerReport, load: LoadData, eligible: Eligible, fit
     for rank, bundle in enumerate(ordered, start=1):
         value = values[bundle]
         rule = _rule(value, left, len(taken), fit)
-        rows.append(_row(bundle, report.broker, rule, (value, left, len(taken), rank), fit))
-        if rule == "fits":
+        rows.append(_bundle_row(bundle, report.broker, rule, (value, left, len(taken), rank), fit))
+        if rule is FITS:
             taken.append(bundle)
             left -= fit.deducted(value)
     return Selection(tuple(taken), (*rows, *skipped))
 
 
-def _rule(value: float, left: float, taken: int, fit: Fit) -> str:
+def _rule(value: float, left: float, taken: int, fit: Fit) -> Rule:
     if fit.most != NO_LIMIT and taken >= fit.most:
-        return "most_bundles_taken"
+        return MOST_BUNDLES_TAKEN
     if not value <= left:
-        return "too_large_to_fit"
-    return "fits" if fit.idle or value > 0 else "no_traffic"
+        return TOO_LARGE_TO_FIT
+    return FITS if fit.idle or value > 0 else NO_TRAFFIC
 
 
-def _row(bundle: str, broker: str, rule: str, at: tuple[float, float, int, int], fit: Fit) -> Considered:
+def _bundle_row(bundle: str, broker: str, rule: Rule, at: tuple[float, float, int, int], fit: Fit) -> Considered:
     value, left, taken, rank = at
-    outcome: Outcome = "unload" if rule == "fits" else "kept"
     planned = (Alternative(fit.destination, "best", PLANNED),) if fit.destination is not None else ()
-    counted = rule == "most_bundles_taken"
-    measured, threshold = (float(taken), float(fit.most)) if counted else (value, left)
-    return considered(
+    counted = rule is MOST_BUNDLES_TAKEN
+    return rule.about_bundle(
         bundle,
-        "bundle",
         broker,
-        outcome,
-        rule,
-        setting=MOST_SETTING if counted else None,
-        measured=measured,
-        threshold=threshold,
+        setting=MOST_BUNDLES_KEY if counted else None,
+        measured=float(taken) if counted else value,
+        threshold=float(fit.most) if counted else left,
         unit="count" if counted else fit.measure.unit,
-        alternatives=planned if rule == "fits" else (),
+        alternatives=planned if rule is FITS else (),
         numbers={**fit.numbers, f"bundle_{fit.measure.name}": value, "rank": rank},
     )
 
@@ -199,17 +236,17 @@ def _row(bundle: str, broker: str, rule: str, at: tuple[float, float, int, int],
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """One of them: msg/s or byte/s, in and out together. `minimum_setting` is the key of the least worth moving."""
+    """One of them: msg/s or byte/s, in and out together. `minimum_key` is the key of the least worth moving."""
 
     name: str
     unit: Unit
     of_broker: Callable[[BrokerReport], float]
     of_bundle: Callable[[MessageAverages], float]
-    minimum_setting: str
+    minimum_key: str
 
     def minimum(self, settings: Settings) -> int:
         """The least that is worth moving, in the measure's unit."""
-        return int(getattr(settings, self.minimum_setting))
+        return int(getattr(settings, self.minimum_key))
 
 
 RATE = Measure("rate", "msg/s", lambda report: report.rate, lambda averages: averages.rate, "minUnloadMessage")

@@ -4,18 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from evenkeel.model.considered import Considered, considered
+from evenkeel.model.considered import Considered, Rule
 from evenkeel.rounds import reading
 from evenkeel.rounds.reading import Row, Rows
 from evenkeel.rounds.state import LOAD_AVERAGE, shedder_state
 from evenkeel.shed.strategies.threshold_shedder import USAGE_AVERAGE
+
+NO_REPORT = Rule(
+    "skipped",
+    "no_report",
+    lambda row: (
+        f"{row.subject} told nothing of its load: it is neither idle nor part of the average, and gets no bundle."
+    ),
+)
 
 
 def silent_brokers(rows: Rows) -> list[Considered]:
     """Brokers that cannot be decided on: what they carry is not known, and so never counts as nothing."""
     usable = {row["broker"] for row in reading.usable_reports(rows)}
     silent = sorted(row["broker"] for row in rows["broker_load"] if row["broker"] not in usable)
-    return [considered(broker, "broker", broker, "skipped", "no_report") for broker in silent]
+    return [NO_REPORT.about_broker(broker) for broker in silent]
 
 
 def usage_averages(rows: Iterable[Row], shedder: str) -> dict[str, float]:

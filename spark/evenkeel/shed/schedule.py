@@ -14,18 +14,38 @@ from evenkeel.filters.broker_filters import BrokerFilters
 from evenkeel.filters.isolation import PoliciesPresent
 from evenkeel.filters.unload_gates import UnloadGates
 from evenkeel.model.bundles import namespace_of
-from evenkeel.model.considered import PLANNED, Considered, considered
+from evenkeel.model.common_rules import SWITCHED_OFF, TOO_FEW_BROKERS
+from evenkeel.model.considered import PLANNED, Considered, Rule, rules_by_name
 from evenkeel.model.load import ExtensibleLoad, LoadData, Moment, Policies, milliseconds
+from evenkeel.model.words import bundle_stays, measured, threshold
 from evenkeel.settings import Settings
-from evenkeel.shed.shedder import Shed, ShedderState
-from evenkeel.shed.strategies import Shedder, on_active_brokers_change, shedder_named
-from evenkeel.shed.strategies.transfer_shedder import Transfer, TransferState, find_bundles_for_unloading
+from evenkeel.shed.shedder import ModularShedder, Shed, ShedderState, without_gone
+from evenkeel.shed.strategies import shedder_named
+from evenkeel.shed.strategies.transfer_shedder import SHEDDER, Transfer, TransferState
 from evenkeel.shed.strategies.transfer_shedder.gates import TransferPolicies
 
 FEWEST_BROKERS = 2
-INTERVAL = "loadBalancerSheddingIntervalMinutes"
-EXCLUDED = "loadBalancerSheddingExcludedNamespaces"
+INTERVAL_KEY = "loadBalancerSheddingIntervalMinutes"
+EXCLUDED_KEY = "loadBalancerSheddingExcludedNamespaces"
 _MINUTE_MS = 60_000
+
+NOT_DUE = Rule(
+    "skipped",
+    "not_due",
+    lambda row: f"Shedding is not due: the last round was {measured(row)} ago, and the interval is {threshold(row)}.",
+    "below",
+)
+EXCLUDED_NAMESPACE = Rule("refused", "excluded_namespace", bundle_stays("its namespace is excluded from shedding"))
+REFUSALS = rules_by_name(
+    EXCLUDED_NAMESPACE,
+    Rule("refused", "no_other_broker_allowed", bundle_stays("isolation policies allow it no other broker")),
+    Rule(
+        "refused",
+        "anti_affinity_even",
+        bundle_stays("its anti-affinity group is spread evenly over all brokers it may have"),
+    ),
+)
+"""The gates that may keep a proposed bundle, by the names that `UnloadGates.refusal` gives."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +88,7 @@ def run_shedding(
     *,
     now: Moment,
     last_shed_at: Moment | None,
-    shedder: Shedder | None = None,
+    shedder: ModularShedder | None = None,
 ) -> SheddingRound:
     """Decide what to shed in this cycle. A round that does not run leaves the state as it was.
 
@@ -79,9 +99,9 @@ def run_shedding(
     stopped = why_not_now(len(load.brokers), now, last, settings)
     if stopped is not None:
         return SheddingRound(stopped.rule, (), (stopped,), state, last, recent)
-    name = settings.loadBalancerLoadSheddingStrategy
-    remembered = on_active_brokers_change(name, state, load.brokers.keys())
-    shed = (shedder or shedder_named(name))(replace(load, recently_unloaded=recent), remembered, settings)
+    decides = shedder or shedder_named(settings.loadBalancerLoadSheddingStrategy)
+    remembered = without_gone(state, load.brokers.keys()) if decides.forgets_gone_brokers else state
+    shed = decides.shed(replace(load, recently_unloaded=recent), remembered, settings)
     unloads, rows = through_gates(shed, gates, settings)
     return SheddingRound("ran", unloads, rows, shed.state, milliseconds(now), recent, shed.destinations)
 
@@ -98,27 +118,25 @@ def through_gates(
     return tuple(proposal for proposal in shed.unloads if refusals[proposal] is None), tuple(rows)
 
 
-def _through_gate(row: Considered, refusals: Mapping[tuple[str, str], str | None]) -> Considered:
+def _through_gate(row: Considered, refusals: Mapping[tuple[str, str], Rule | None]) -> Considered:
     """The row of a proposal; of a plan for a refused one there may still be need (see AvgShedder's placement)."""
     refusal = refusals.get((row.subject, row.broker or "")) if row.subject_kind == "bundle" else None
     if refusal is None:
         return row
-    return considered(
+    return refusal.about_bundle(
         row.subject,
-        "bundle",
         row.broker,
-        "refused",
-        refusal,
-        setting=EXCLUDED if refusal == "excluded_namespace" else None,
+        setting=EXCLUDED_KEY if refusal is EXCLUDED_NAMESPACE else None,
         alternatives=tuple(other for other in row.alternatives if other.rule == PLANNED),
         numbers=row.numbers,
     )
 
 
-def _refusal(bundle: str, broker: str, gates: UnloadGates, settings: Settings) -> str | None:
+def _refusal(bundle: str, broker: str, gates: UnloadGates, settings: Settings) -> Rule | None:
     if namespace_of(bundle) in settings.loadBalancerSheddingExcludedNamespaces:
-        return "excluded_namespace"
-    return gates.refusal(bundle, broker)
+        return EXCLUDED_NAMESPACE
+    refusal = gates.refusal(bundle, broker)
+    return None if refusal is None else REFUSALS[refusal]
 
 
 def why_not_now(brokers: int, now: Moment, last: int | None, settings: Settings) -> Considered | None:
@@ -127,26 +145,12 @@ def why_not_now(brokers: int, now: Moment, last: int | None, settings: Settings)
     `brokers`: how many are available. `last`: when the strategy last ran, epoch ms.
     """
     if not settings.evenkeelSheddingEnabled:
-        return considered("cluster", "cluster", None, "skipped", "switched_off", setting="evenkeelSheddingEnabled")
+        return SWITCHED_OFF.about_cluster(setting="evenkeelSheddingEnabled")
     if brokers < FEWEST_BROKERS:
-        return considered(
-            "cluster",
-            "cluster",
-            None,
-            "skipped",
-            "too_few_brokers",
-            measured=brokers,
-            threshold=FEWEST_BROKERS,
-            unit="count",
-        )
+        return TOO_FEW_BROKERS.about_cluster(measured=brokers, threshold=FEWEST_BROKERS, unit="count")
     if last is not None and not due(last, now, settings):
-        return considered(
-            "cluster",
-            "cluster",
-            None,
-            "skipped",
-            "not_due",
-            setting=INTERVAL,
+        return NOT_DUE.about_cluster(
+            setting=INTERVAL_KEY,
             measured=milliseconds(now) - last,
             threshold=settings.loadBalancerSheddingIntervalMinutes * _MINUTE_MS,
             unit="ms",
@@ -156,7 +160,7 @@ def why_not_now(brokers: int, now: Moment, last: int | None, settings: Settings)
 
 # The frame TransferShedder runs in: switch, interval, number of brokers, grace period (Pulsar: UnloadScheduler).
 #
-# Keys: those of `frame`, which also says what times are. There are no gates after it: policies were asked bundle by
+# Keys: those of the modular frame above. There are no gates after it: policies were asked bundle by
 # bundle, and excluded namespaces were left out.
 
 
@@ -200,7 +204,7 @@ def run_transfers(
         return TransferRound(stopped.rule, (), (), (stopped,), state, last, recent)
     asked = TransferPolicies(BrokerFilters(load, policies, owners, settings), PoliciesPresent(policies), settings)
     at = milliseconds(now)
-    made = find_bundles_for_unloading(replace(load, recently_unloaded=recent), state, asked, settings, now=at)
+    made = SHEDDER.shed(replace(load, recently_unloaded=recent), state, asked, settings, now=at)
     return TransferRound(
         "ran", made.transfers, made.notes, made.considered, made.state, at, recent, made.mean, made.std
     )

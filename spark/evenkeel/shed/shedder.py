@@ -1,18 +1,18 @@
-"""What a shedder answers, and what it remembers."""
+"""What a shedder declares, what it answers, and what it remembers."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
 
-from evenkeel.model.considered import Considered
+from evenkeel.errors import SettingsError
+from evenkeel.model.considered import Considered, Rule
+from evenkeel.model.load import LoadData
+from evenkeel.settings import Settings
 
 ShedderState = Mapping[str, Mapping[str, float]]
-"""What a shedder remembers between rounds: name of what is remembered -> broker -> value.
-
-ThresholdShedder: "usage_average", the moving average of usage as a fraction. AvgShedder: "low_hits" and "high_hits",
-rounds in a row. The others remember nothing.
-"""
+"""What a shedder remembers between rounds: name of what is remembered -> broker -> value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +27,41 @@ class Shed:
     considered: tuple[Considered, ...]
     state: ShedderState
     destinations: Mapping[str, str] = field(default_factory=dict)
+
+
+Decide = TypeVar("Decide", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Shedder(Generic[Decide]):
+    """A shedder, declared once at the end of its module.
+
+    `name`: Pulsar's class, by which loadBalancerLoadSheddingStrategy names it. `shed`: its decision, pure. `keys`: the
+    settings that it reads. `rules`: those that its verdicts about brokers and the cluster are given by. `remembers`:
+    the names in its state. `forgets_gone_brokers`: whether Pulsar tells it that a broker has gone
+    (onActiveBrokersChange), so that what it remembers of that broker is dropped.
+    """
+
+    name: str
+    shed: Decide
+    keys: tuple[str, ...]
+    rules: tuple[Rule, ...]
+    remembers: tuple[str, ...] = ()
+    forgets_gone_brokers: bool = False
+
+
+ModularShedder = Shedder[Callable[[LoadData, ShedderState, Settings], Shed]]
+"""A shedder of the modular load manager."""
+
+
+def shedders_by_name(*shedders: Shedder[Decide]) -> dict[str, Shedder[Decide]]:
+    """The registry of a load manager's shedders; `SettingsError` on a name that is given twice."""
+    found: dict[str, Shedder[Decide]] = {}
+    for shedder in shedders:
+        if shedder.name in found:
+            raise SettingsError(f"{shedder.name}: two shedders have this name; rename one of them")
+        found[shedder.name] = shedder
+    return found
 
 
 def without_gone(state: ShedderState, brokers: Collection[str]) -> dict[str, dict[str, float]]:

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 from evenkeel.model.considered import Considered
 
-# Why an algorithm that was asked cut nothing.
 NO_CUT = frozenset(
     {"nothing_to_cut", "no_positions", "no_position_inside", "too_few_busy_topics", "traffic_below_gate", "one_piece"}
 )
+"""Stored names of the rules by which an algorithm that was asked cut nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +83,6 @@ class PlannedSplit:
     children: tuple[str, ...]
     unload: bool
     reason: Considered
-
-
-def why_no_cut(cut: Cut) -> str:
-    """The rule under which a bundle stays whole that an algorithm did not cut."""
-    return "nothing_to_cut" if cut.rule == "too_few_topics" else cut.rule
 
 
 def cut_numbers(cut: Cut) -> dict[str, float]:

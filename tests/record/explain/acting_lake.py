@@ -6,10 +6,14 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from evenkeel.model.considered import Alternative, considered
-from evenkeel.place.modular_placement import Placement
+from evenkeel.model.considered import Alternative, Rule
+from evenkeel.place.placement import Placement
 from evenkeel.place.rows import placement_row
+from evenkeel.place.strategies.least_long_term_message_rate import LEAST_RATE
+from evenkeel.plan_splits.rules.bundle_splitter_task import OVER_LIMIT
 from evenkeel.rounds.reasons import reason_row
+from evenkeel.shed.bundle_selection import HEAVIEST_FIRST, WANTED_REACHED
+from evenkeel.shed.strategies import threshold_shedder
 from tests.record.plausible import broker_load, bundle_load, settings
 from tests.record.small_lake import Row, SmallLake, moment
 
@@ -26,17 +30,17 @@ SPLIT_ID, UNLOAD_ID, OTHER_ID = "5b1c" + "0" * 60, "a01d" + "1" * 60, "a01d" + "
 
 
 def below(broker: str, usage: float, mean: float) -> Row:
-    return about(broker, "kept", "below_threshold", usage, mean + 0.1, {"mean_usage": mean})
+    return about(threshold_shedder.BELOW_THRESHOLD, broker, usage, mean + 0.1, {"mean_usage": mean})
 
 
 def above(broker: str, usage: float, mean: float, wanted: float) -> Row:
     numbers = {"mean_usage": mean, "to_offload": wanted, "selected": 1}
-    return about(broker, "unload", "above_threshold", usage, mean + 0.1, numbers)
+    return about(threshold_shedder.ABOVE_THRESHOLD, broker, usage, mean + 0.1, numbers)
 
 
-def about(broker: str, outcome: Any, rule: str, usage: float, limit: float, numbers: dict[str, float]) -> Row:
-    verdict = considered(
-        broker, "broker", broker, outcome, rule, setting="loadBalancerBrokerThresholdShedderPercentage",
+def about(rule: Rule, broker: str, usage: float, limit: float, numbers: dict[str, float]) -> Row:
+    verdict = rule.about_broker(
+        broker, setting="loadBalancerBrokerThresholdShedderPercentage",
         measured=usage, threshold=limit, unit="fraction", numbers=numbers,
     )  # fmt: skip
     return reason_row(verdict, "ThresholdShedder")
@@ -44,24 +48,24 @@ def about(broker: str, outcome: Any, rule: str, usage: float, limit: float, numb
 
 def taken(bundle: str, broker: str, throughput: float, rank: int, before: float, wanted: float) -> Row:
     following = Alternative(REST, "next", "wanted_reached", 0.3 * MIB)
-    verdict = considered(
-        bundle, "bundle", broker, "unload", "heaviest_first", measured=before, threshold=wanted, unit="byte/s",
+    verdict = HEAVIEST_FIRST.about_bundle(
+        bundle, broker, measured=before, threshold=wanted, unit="byte/s",
         alternatives=(following,), numbers={"bundle_throughput": throughput, "rank": rank},
     )  # fmt: skip
     return reason_row(verdict, "ThresholdShedder")
 
 
 def left(bundle: str, broker: str, throughput: float, rank: int, gone: float, wanted: float) -> Row:
-    verdict = considered(
-        bundle, "bundle", broker, "kept", "wanted_reached", measured=gone, threshold=wanted, unit="byte/s",
+    verdict = WANTED_REACHED.about_bundle(
+        bundle, broker, measured=gone, threshold=wanted, unit="byte/s",
         numbers={"bundle_throughput": throughput, "rank": rank},
     )  # fmt: skip
     return reason_row(verdict, "ThresholdShedder")
 
 
 def placed() -> Row:
-    verdict = considered(
-        WHOLE, "bundle", B1, "placed", "least_long_term_rate", measured=0.2, threshold=0.85, unit="fraction",
+    verdict = LEAST_RATE.filtered.about_bundle(
+        WHOLE, B1, measured=0.2, threshold=0.85, unit="fraction",
         setting="loadBalancerBrokerOverloadedThresholdPercentage",
         alternatives=(Alternative(B2, "best", "least_long_term_rate", 100.0),
                       Alternative(B3, "candidate", "higher_long_term_rate", 140.25),
@@ -73,8 +77,8 @@ def placed() -> Row:
 
 
 def split_row() -> Row:
-    verdict = considered(
-        WHOLE, "bundle", B2, "split", "topics_over_limit", measured=1100, threshold=1000, unit="count",
+    verdict = OVER_LIMIT["topics"].about_bundle(
+        WHOLE, B2, measured=1100, threshold=1000, unit="count",
         setting="loadBalancerNamespaceBundleMaxTopics",
         numbers={"topics": 1100, "sessions": 4, "rate": 10.0, "throughput": 100.0},
     )  # fmt: skip

@@ -27,7 +27,7 @@ from evenkeel.record.explain.changes.change import Row
 from evenkeel.record.explain.changes.splits import SETTINGS
 from evenkeel.rounds.reasons import reason_row
 from evenkeel.settings import Settings
-from evenkeel.shed.bundle_selection import Eligible, select_bundles
+from evenkeel.shed.bundle_selection import RATE, THROUGHPUT, Eligible, take_until_reached
 from evenkeel.shed.shedder import Shed
 from evenkeel.shed.strategies import overload_shedder, threshold_shedder, uniform_load_shedder
 from evenkeel.shed.strategies.transfer_shedder.load_stats import LoadStats
@@ -88,7 +88,7 @@ def test_a_broker_sheds_or_not_by_the_usage_that_is_named(cluster: Cluster, data
 
 def test_overload_shedder_speaks_of_the_broker_alone() -> None:
     row = {"subject": "b1:8080", "subject_kind": "broker", "outcome": "kept", "rule": "below_threshold", "broker": "b",
-           "setting": overload_shedder.SETTING, "measured": 0.7, "threshold": 0.85, "margin": -0.15,
+           "setting": overload_shedder.THRESHOLD_KEY, "measured": 0.7, "threshold": 0.85, "margin": -0.15,
            "strategy": "OverloadShedder", "numbers": {}, "unit": "fraction"}  # fmt: skip
     (change,) = changes_of("unload_decisions", row, Context([row]))
     assert abs(change.needed - 0.85) < EPSILON
@@ -111,9 +111,7 @@ def test_the_busiest_broker_sheds_or_not_by_the_traffic_that_is_named(cluster: C
         traffic = {f"{way}_in": beyond(change), f"{way}_out": 0.0}
         brokers = {**cluster.load.brokers, change.subject: replace(report, **traffic)}
         load = replace(cluster.load, brokers=brokers)
-        spread = uniform_load_shedder.spread_of(
-            load, uniform_load_shedder.RATE if change.figure == "rate" else uniform_load_shedder.THROUGHPUT, settings
-        )
+        spread = uniform_load_shedder.spread_of(load, RATE if change.figure == "rate" else THROUGHPUT, settings)
         assert spread is not None
         is_it = spread.busiest == change.subject
         if row["rule"] == "not_the_busiest":
@@ -186,7 +184,7 @@ def test_each_bundle_of_a_broker_goes_or_stays_by_its_own_throughput(throughputs
     def decided(carried: dict[str, float]) -> list[Row]:
         histories = {name: updated(None, BundleStats(msg_throughput_in=value)) for name, value in carried.items()}
         load = LoadData(brokers={"b1:8080": report}, histories=histories)
-        return rows_of(select_bundles(report, load, Eligible(load), wanted, {}).considered, "ThresholdShedder")
+        return rows_of(take_until_reached(report, load, Eligible(load), wanted, {}).considered, "ThresholdShedder")
 
     carried = dict(zip(names, throughputs, strict=True))
     for row, change in told("unload_decisions", decided(carried)):
@@ -301,8 +299,9 @@ def test_a_broker_is_well_below_the_mean_by_the_usage_that_is_named(usage: list[
 
 def test_without_all_rows_nothing_is_said_that_rests_on_them() -> None:
     row = {"subject": "b1:8080", "subject_kind": "broker", "outcome": "kept", "rule": "below_threshold",
-           "setting": threshold_shedder.SETTING, "measured": 0.2, "threshold": 0.3, "margin": -0.1, "broker": "b1:8080",
-           "strategy": "ThresholdShedder", "numbers": {"mean_usage": 0.2}, "unit": "fraction"}  # fmt: skip
+           "setting": threshold_shedder.THRESHOLD_KEY, "measured": 0.2, "threshold": 0.3, "margin": -0.1,
+           "broker": "b1:8080", "strategy": "ThresholdShedder", "numbers": {"mean_usage": 0.2},
+           "unit": "fraction"}  # fmt: skip
     rows = [row, {**row, "subject": "b2:8080"}]
     assert changes_of("unload_decisions", row, Context(rows, is_complete=False)) == []
     (change,) = changes_of("unload_decisions", row, Context(rows))

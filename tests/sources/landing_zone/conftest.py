@@ -34,12 +34,12 @@ class Bucket:
     def url(self) -> str:
         return f"s3://{self.name}/land"
 
-    def list(self) -> list[str]:
+    def names(self) -> list[str]:
         pages = self.plain.get_paginator("list_objects_v2").paginate(Bucket=self.name)
         return [found["Key"] for page in pages for found in page.get("Contents", ())]
 
     def manifests(self) -> list[str]:
-        return [key for key in self.list() if key.endswith(".manifest.json")]
+        return [key for key in self.names() if key.endswith(".manifest.json")]
 
 
 def client_of(endpoint: str, secret: str = SECRET_KEY) -> Any:

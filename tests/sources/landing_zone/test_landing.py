@@ -171,7 +171,7 @@ def test_a_damaged_snapshot_is_refused_on_record_and_the_one_before_is_taken(
     land(bucket, tmp_path, 0)
     snapshot = parts(tmp_path, minutes=1) if as_folder else document(tmp_path, minutes=1)
     upload_snapshot(snapshot, bucket.url, "lab", client=bucket.plain)
-    key = max(key for key in bucket.list() if "manifest" not in key)
+    key = max(key for key in bucket.names() if "manifest" not in key)
     assert callable(damage)
     damage(bucket, key)
     zone = landing(bucket, tmp_path)
@@ -218,7 +218,7 @@ def test_manifests_that_cannot_be_believed_are_refused(bucket: Bucket, tmp_path:
 def test_a_damaged_predecessor_is_passed_over(bucket: Bucket, tmp_path: Path) -> None:
     for minute in range(3):
         land(bucket, tmp_path, minute)
-    key = next(key for key in bucket.list() if "1772366465000-" in key)
+    key = next(key for key in bucket.names() if "1772366465000-" in key)
     bucket.plain.delete_object(Bucket=bucket.name, Key=key)
     found = landing(bucket, tmp_path).snapshot_at()
     assert (minutes_of(found.snapshot.cycle_at), minutes_of(found.snapshot.previous_at)) == (2, 0)
@@ -231,7 +231,7 @@ def test_configuration_comes_from_the_latest_that_has_it_and_is_whole(bucket: Bu
     zone = landing(bucket, tmp_path)
     assert minutes_of(zone.snapshot_at(moment(4 * 24 * 60)).snapshot.configuration_at) == 0
     assert zone.snapshot_at(moment(-2 * 24 * 60)).snapshot.configuration_path is None
-    (key,) = (key for key in bucket.list() if "1772366405000-" in key)
+    (key,) = (key for key in bucket.names() if "1772366405000-" in key)
     bucket.plain.put_object(Bucket=bucket.name, Key=key, Body=b"")
     found = S3Landing(bucket.url, tmp_path / "elsewhere", "lab", bucket.client).snapshot_at(moment(4 * 24 * 60))
     assert minutes_of(found.snapshot.configuration_at) == -24 * 60

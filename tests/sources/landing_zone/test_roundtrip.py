@@ -56,7 +56,7 @@ def test_a_large_file_goes_in_parts_with_checksums(bucket: Bucket, tmp_path: Pat
     place = parts(tmp_path, count=1, part_bytes=20 << 20)
     upload_snapshot(place, bucket.url, "lab", client=bucket.client)
     assert bucket.faults.count("PUT", "partNumber=") >= 2
-    key = next(key for key in bucket.list() if key.endswith("requests-0.jsonl.gz"))
+    key = next(key for key in bucket.names() if key.endswith("requests-0.jsonl.gz"))
     head = bucket.plain.head_object(Bucket=bucket.name, Key=key, ChecksumMode="ENABLED")
     assert head["ChecksumType"] == "COMPOSITE"
     snapshot = S3Landing(bucket.url, tmp_path / "landing", "lab", bucket.client).snapshot_at().snapshot
@@ -72,7 +72,7 @@ def test_odd_names_of_prefix_and_cluster_survive(bucket: Bucket, tmp_path: Path,
     found = S3Landing(url, tmp_path / "landing", cluster, bucket.client).snapshot_at()
     assert found.collector == ODD
     assert Path(found.snapshot.path).read_bytes() == (tmp_path / "0000.json.gz").read_bytes()
-    assert all(key.startswith(f"{ODD}/deep er/") for key in bucket.list())
+    assert all(key.startswith(f"{ODD}/deep er/") for key in bucket.names())
 
 
 def test_clusters_whose_names_look_alike_do_not_meet(bucket: Bucket, tmp_path: Path) -> None:

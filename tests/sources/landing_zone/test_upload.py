@@ -53,7 +53,7 @@ def test_of_eight_that_race_for_a_moment_one_wins_and_the_others_learn_whose_it_
     loser = next(one for one in done if one.outcome == "taken")
     assert f"was landed by {winner.collector} before, with other content (s3://" in str(loser)
     assert len(bucket.manifests()) == 1
-    assert len(bucket.list()) == 2, "losers remove their data"
+    assert len(bucket.names()) == 2, "losers remove their data"
     assert arrived(bucket, tmp_path) == snapshots[int(winner.collector[-1])].read_bytes()
 
 
@@ -112,7 +112,7 @@ def test_an_upload_that_is_killed_and_run_again_is_whole(
     assert {file.name: file.read_bytes() for file in here.iterdir()} == {
         file.name: file.read_bytes() for file in snapshot.iterdir()
     }
-    assert len(bucket.list()) == len(list(snapshot.iterdir())) + 1
+    assert len(bucket.names()) == len(list(snapshot.iterdir())) + 1
 
 
 def start_upload(bucket: Bucket, snapshot: Path) -> subprocess.Popen[bytes]:
@@ -134,10 +134,10 @@ def test_a_second_try_sends_only_what_is_missing(bucket: Bucket, tmp_path: Path)
     bucket.faults.on("PUT", r"requests-1\.", refuse(403, "AccessDenied"))
     with pytest.raises(S3Error, match="access is denied"):
         upload_snapshot(snapshot, bucket.url, "lab", client=bucket.client)
-    there = set(bucket.list())
+    there = set(bucket.names())
     bucket.faults.forget()
     assert upload_snapshot(snapshot, bucket.url, "lab", client=bucket.client).outcome == "uploaded"
-    assert bucket.faults.count("PUT") == len(set(bucket.list()) - there)
+    assert bucket.faults.count("PUT") == len(set(bucket.names()) - there)
 
 
 def test_an_object_of_other_bytes_under_our_key_is_replaced(bucket: Bucket, tmp_path: Path) -> None:
@@ -145,7 +145,7 @@ def test_an_object_of_other_bytes_under_our_key_is_replaced(bucket: Bucket, tmp_
     bucket.faults.on("PUT", MANIFEST, refuse(403, "AccessDenied"))
     with pytest.raises(S3Error):
         upload_snapshot(snapshot, bucket.url, "lab", client=bucket.client)
-    (key,) = bucket.list()
+    (key,) = bucket.names()
     bucket.plain.put_object(Bucket=bucket.name, Key=key, Body=b"x" * snapshot.stat().st_size)
     upload_snapshot(snapshot, bucket.url, "lab", client=bucket.client)
     assert arrived(bucket, tmp_path) == snapshot.read_bytes()
@@ -187,7 +187,7 @@ def test_a_conflict_that_a_rival_wins_names_the_rival(bucket: Bucket, tmp_path: 
         hold.release.set()
         assert (ours.result().outcome, ours.result().manifest.collector) == ("taken", "rival")
     assert arrived(bucket, tmp_path) == rival.read_bytes()
-    assert len(bucket.list()) == 2
+    assert len(bucket.names()) == 2
 
 
 def test_conflicts_without_end_are_given_up(bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -205,7 +205,7 @@ def test_a_store_that_stays_busy_is_given_up(bucket: Bucket, tmp_path: Path, mon
         upload_snapshot(document(tmp_path), bucket.url, "lab", client=client_of(bucket.faults.url))
     assert str(caught.value).startswith(f"cannot upload {tmp_path / '0000.json.gz'} to {bucket.url}: ")
     assert bucket.faults.count("PUT") == 3
-    assert bucket.list() == []
+    assert bucket.names() == []
 
 
 def test_a_rivals_data_that_cannot_be_removed_stays_for_expiry(bucket: Bucket, tmp_path: Path) -> None:
@@ -217,7 +217,7 @@ def test_a_rivals_data_that_cannot_be_removed_stays_for_expiry(bucket: Bucket, t
         upload_snapshot(document(tmp_path / "b", mark="4.0.8"), bucket.url, "lab", client=bucket.plain)
         hold.release.set()
         assert ours.result().outcome == "taken"
-    assert len(bucket.list()) == 3
+    assert len(bucket.names()) == 3
 
 
 def test_a_moment_that_an_unreadable_manifest_has_is_not_overwritten(bucket: Bucket, tmp_path: Path) -> None:
@@ -235,7 +235,7 @@ def test_a_snapshot_that_cannot_be_read_is_not_uploaded(bucket: Bucket, tmp_path
     for name, reason in (("cut.json.gz", "ends too early"), ("0001", r"no snapshot\.json"), ("x", "no snapshot at")):
         with pytest.raises(BadInput, match=reason):
             upload_snapshot(tmp_path / name, bucket.url, "lab", client=bucket.client)
-    assert bucket.list() == []
+    assert bucket.names() == []
 
 
 def test_a_file_that_changes_under_way_gets_no_manifest(bucket: Bucket, tmp_path: Path) -> None:

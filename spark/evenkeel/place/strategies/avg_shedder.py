@@ -13,97 +13,121 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
 
+from evenkeel.model.considered import PLANNED
 from evenkeel.model.load import BundleHistory
 from evenkeel.place.broker_figures import BrokerFigures
+from evenkeel.place.strategy import (
+    Asked,
+    Choice,
+    PlacementRule,
+    PlacementState,
+    PlacementStrategy,
+    StrategyRound,
+    placement_rule,
+)
 from evenkeel.settings import Settings
 
-Generation = Literal["4", "5"]
+OVERLOADED_KEY = "loadBalancerBrokerOverloadedThresholdPercentage"
+
+
+def _rule(name: str, text: str) -> PlacementRule:
+    again = "all candidates left by the filters are overloaded; without filters "
+    return placement_rule(name, text, again + text)
+
+
+PLANNED_DESTINATION = _rule(PLANNED, "the shedder has planned it so")
+NO_PLAN = _rule("no_plan", "nothing is planned for it, and of {others}{filters} it is the first by name")
+NOT_A_CANDIDATE = _rule(
+    "planned_is_no_candidate", "the planned broker is no candidate, and of the others it is the first by name"
+)
+OVERLOADED = _rule(
+    "planned_is_overloaded",
+    "the planned broker is overloaded, and of the healthy ones it is the first by name",
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """The brokers Pulsar draws one from (a plan leaves just one), and why those.
-
-    `rule`: "planned_destination", "no_plan", "planned_is_no_candidate" or "planned_is_overloaded".
-    """
+    """The brokers Pulsar draws one from (a plan leaves just one), and why those."""
 
     brokers: tuple[str, ...]
-    rule: str
+    by: PlacementRule
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """The bundle to place, its averages, and the broker that sheds it (None: it has no owner)."""
+class PlannedPlacement(StrategyRound):
+    """One round of the strategy: plans are taken in, then bundles are placed one by one."""
 
-    bundle: str
-    history: BundleHistory
-    owner: str | None
+    def __init__(self, figures: Mapping[str, BrokerFigures], settings: Settings) -> None:
+        self._figures, self._settings = figures, settings
 
+    def choose(self, asked: Asked, candidates: tuple[str, ...]) -> Choice:
+        """See `StrategyRound`."""
+        planned = self.select(asked, candidates)
+        return Choice(candidates, planned.brokers, (), planned.by, "not_planned")
 
-class AvgShedderPlacement(Protocol):
-    """One round of it: plans are told, then bundles are placed one by one."""
-
-    def plan(self, bundle: str, history: BundleHistory, destination: str) -> None:
-        """The shedder wants the bundle there; a later plan takes the place of an earlier one."""
-
-    def select(
-        self, asked: Asked, candidates: Sequence[str], standing: Mapping[str, BrokerFigures], settings: Settings
-    ) -> Planned:
+    def select(self, asked: Asked, candidates: Sequence[str]) -> Planned:
         """Who may get the bundle, of the candidates in name order."""
+        raise NotImplementedError
 
 
-class ByAverages:
+class ByAverages(PlannedPlacement):
     """As Pulsar 4.x does it."""
 
-    def __init__(self) -> None:
+    def __init__(self, figures: Mapping[str, BrokerFigures], settings: Settings) -> None:
+        super().__init__(figures, settings)
         self._plans: dict[BundleHistory, str] = {}
 
     def plan(self, bundle: str, history: BundleHistory, destination: str) -> None:
-        """See `AvgShedderPlacement`."""
+        """See `StrategyRound`."""
         self._plans[history] = destination
 
-    def select(
-        self, asked: Asked, candidates: Sequence[str], standing: Mapping[str, BrokerFigures], settings: Settings
-    ) -> Planned:
-        """See `AvgShedderPlacement`; what is drawn counts as planned from now on."""
+    def select(self, asked: Asked, candidates: Sequence[str]) -> Planned:
+        """See `PlannedPlacement`; what is drawn counts as planned from now on."""
         planned = self._plans.get(asked.history)
         if planned is not None and planned in candidates:
-            return Planned((planned,), "planned_destination")
+            return Planned((planned,), PLANNED_DESTINATION)
         if candidates:
             self._plans[asked.history] = candidates[0]
-        return Planned(tuple(candidates), "no_plan" if planned is None else "planned_is_no_candidate")
+        return Planned(tuple(candidates), NO_PLAN if planned is None else NOT_A_CANDIDATE)
 
 
-class ByName:
+class ByName(PlannedPlacement):
     """As Pulsar 5.0 does it."""
 
-    def __init__(self) -> None:
+    def __init__(self, figures: Mapping[str, BrokerFigures], settings: Settings) -> None:
+        super().__init__(figures, settings)
         self._plans: dict[str, str] = {}
 
     def plan(self, bundle: str, history: BundleHistory, destination: str) -> None:
-        """See `AvgShedderPlacement`."""
+        """See `StrategyRound`."""
         self._plans[bundle] = destination
 
-    def select(
-        self, asked: Asked, candidates: Sequence[str], standing: Mapping[str, BrokerFigures], settings: Settings
-    ) -> Planned:
-        """See `AvgShedderPlacement`; plans are forgotten by the time that bundles without owner are placed."""
+    def select(self, asked: Asked, candidates: Sequence[str]) -> Planned:
+        """See `PlannedPlacement`; plans are forgotten by the time that bundles without owner are placed."""
         planned = None if asked.owner is None else self._plans.get(asked.bundle)
         if planned is None:
-            return Planned(tuple(candidates), "no_plan")
+            return Planned(tuple(candidates), NO_PLAN)
         if planned not in candidates:
             left = tuple(broker for broker in candidates if broker != asked.owner)
-            return Planned(left, "planned_is_no_candidate")
-        limit = settings.loadBalancerBrokerOverloadedThresholdPercentage
-        if standing[planned].usage * 100.0 > limit:
-            healthy = tuple(b for b in candidates if b != asked.owner and standing[b].usage * 100.0 <= limit)
+            return Planned(left, NOT_A_CANDIDATE)
+        limit = self._settings.loadBalancerBrokerOverloadedThresholdPercentage
+        if self._figures[planned].usage * 100.0 > limit:
+            usage = {broker: self._figures[broker].usage for broker in candidates}
+            healthy = tuple(b for b in candidates if b != asked.owner and usage[b] * 100.0 <= limit)
             if healthy:
-                return Planned(healthy, "planned_is_overloaded")
-        return Planned((planned,), "planned_destination")
+                return Planned(healthy, OVERLOADED)
+        return Planned((planned,), PLANNED_DESTINATION)
 
 
-def placement_of(generation: Generation) -> AvgShedderPlacement:
-    """The strategy as Pulsar of that generation has it, with nothing planned yet."""
-    return ByName() if generation == "5" else ByAverages()
+def begin(figures: Mapping[str, BrokerFigures], state: PlacementState, settings: Settings) -> PlannedPlacement:
+    """The strategy as the Pulsar of that generation has it, with nothing planned yet."""
+    return (ByName if settings.generation == "5.0" else ByAverages)(figures, settings)
+
+
+STRATEGY = PlacementStrategy(
+    "AvgShedder",
+    begin,
+    keys=(OVERLOADED_KEY,),
+    rules=(PLANNED_DESTINATION, NO_PLAN, NOT_A_CANDIDATE, OVERLOADED),
+)

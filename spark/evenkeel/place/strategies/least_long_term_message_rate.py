@@ -12,7 +12,18 @@ from dataclasses import dataclass
 from itertools import compress
 
 from evenkeel.place.broker_figures import BrokerFigures
+from evenkeel.place.strategy import (
+    UNFILTERED,
+    Asked,
+    Choice,
+    PlacementState,
+    PlacementStrategy,
+    StrategyRound,
+    placement_rule,
+)
 from evenkeel.settings import Settings
+
+OVERLOADED_KEY = "loadBalancerBrokerOverloadedThresholdPercentage"
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,10 +35,10 @@ class Best:
     scores: tuple[float, ...]
 
 
-def select(candidates: Iterable[str], standing: Mapping[str, BrokerFigures], settings: Settings) -> Best:
+def select(candidates: Iterable[str], figures: Mapping[str, BrokerFigures], settings: Settings) -> Best:
     """All candidates with the least score, compared exactly; all candidates if every one is overloaded."""
     wanted = tuple(candidates)
-    return least(wanted, {broker: score(standing[broker], settings) for broker in wanted})
+    return least(wanted, {broker: score(figures[broker], settings) for broker in wanted})
 
 
 def score(stand: BrokerFigures, settings: Settings) -> float:
@@ -46,3 +57,29 @@ def least(candidates: Iterable[str], scores: Mapping[str, float]) -> Best:
         lowest = min((figure for figure in found if not math.isnan(figure)), default=math.inf)
     best = tuple(compress(ordered, [figure == lowest for figure in found]))
     return Best(best or ordered, ordered, found)
+
+
+class LeastLongTermMessageRate(StrategyRound):
+    """The strategy in one round: every broker's score is worked out once, and anew when it was given a bundle."""
+
+    def __init__(self, figures: Mapping[str, BrokerFigures], state: PlacementState, settings: Settings) -> None:
+        self._figures, self._settings = figures, settings
+        self._scores = {broker: score(one, settings) for broker, one in figures.items()}
+
+    def choose(self, asked: Asked, candidates: tuple[str, ...]) -> Choice:
+        """See `StrategyRound`."""
+        best = least(candidates, self._scores)
+        return Choice(best.candidates, best.brokers, best.scores, LEAST_RATE, "higher_long_term_rate")
+
+    def given(self, broker: str) -> None:
+        """See `StrategyRound`."""
+        self._scores[broker] = score(self._figures[broker], self._settings)
+
+
+LEAST_RATE = placement_rule(
+    "least_long_term_rate", "of {others}{filters}, it {rate}{tie}", UNFILTERED + "it {rate}{tie}"
+)
+
+STRATEGY = PlacementStrategy(
+    "LeastLongTermMessageRate", LeastLongTermMessageRate, keys=(OVERLOADED_KEY,), rules=(LEAST_RATE,)
+)

@@ -13,8 +13,19 @@ from itertools import compress
 
 from evenkeel.model.load import BrokerLoadData
 from evenkeel.place.broker_figures import BrokerFigures
-from evenkeel.place.strategy import PlacementState
+from evenkeel.place.strategy import (
+    UNFILTERED,
+    Asked,
+    Choice,
+    PlacementState,
+    PlacementStrategy,
+    StrategyRound,
+    placement_rule,
+)
 from evenkeel.settings import Settings
+
+DIFFERENCE_KEY = "loadBalancerAverageResourceUsageDifferenceThresholdPercentage"
+HISTORY_KEY = "loadBalancerHistoryResourcePercentage"
 
 USAGE_AVERAGE = "usage_average"
 
@@ -40,7 +51,7 @@ class Best:
 
 
 def select(
-    candidates: Iterable[str], standing: Mapping[str, BrokerFigures], state: PlacementState, settings: Settings
+    candidates: Iterable[str], figures: Mapping[str, BrokerFigures], state: PlacementState, settings: Settings
 ) -> Best:
     """The candidates below the mean by the difference asked for, or all of them if none is.
 
@@ -56,7 +67,7 @@ def select(
     new = 1 - past
     usage = [
         stand.usage if before is None or stand.idle else before * past + new * stand.usage
-        for before, stand in zip(map(history.get, ordered), map(standing.__getitem__, ordered), strict=True)
+        for before, stand in zip(map(history.get, ordered), map(figures.__getitem__, ordered), strict=True)
     ]
     total = 0.0  # one after the other in name order, as the bits of the mean depend on it
     for average in usage:
@@ -74,6 +85,47 @@ def without_gone(state: PlacementState, brokers: Iterable[str]) -> PlacementStat
     here = frozenset(brokers)
     history = state.get(USAGE_AVERAGE, {})
     return {USAGE_AVERAGE: {broker: average for broker, average in sorted(history.items()) if broker in here}}
+
+
+class LeastResourceUsageWithWeight(StrategyRound):
+    """The strategy in one round: the averages move on with every choice."""
+
+    def __init__(self, figures: Mapping[str, BrokerFigures], state: PlacementState, settings: Settings) -> None:
+        self._figures, self._settings = figures, settings
+        self._usage = {name: dict(averages) for name, averages in without_gone(state, figures).items()}
+
+    def choose(self, asked: Asked, candidates: tuple[str, ...]) -> Choice:
+        """See `StrategyRound`."""
+        best = select(candidates, self._figures, self._usage, self._settings)
+        self._usage[USAGE_AVERAGE].update(zip(best.candidates, best.usage, strict=True))
+        rule = BELOW_MEAN if best.below_mean else NEAR_MEAN
+        numbers = {"mean_usage": best.mean}
+        return Choice(best.candidates, best.brokers, best.usage, rule, "not_below_mean_usage", numbers)
+
+    @property
+    def state(self) -> PlacementState:
+        """See `StrategyRound`."""
+        return {name: dict(averages) for name, averages in self._usage.items() if averages}
+
+
+BELOW_MEAN = placement_rule(
+    "below_mean_usage",
+    "of {others}{filters}, {usage} is well below {mean}{tie}",
+    UNFILTERED + "{usage} is well below {mean}{tie}",
+)
+NEAR_MEAN = placement_rule(
+    "near_mean_usage",
+    "of {others}{filters}, none is well below {mean}{tie}",
+    UNFILTERED + "none is well below {mean}{tie}",
+)
+
+STRATEGY = PlacementStrategy(
+    "LeastResourceUsageWithWeight",
+    LeastResourceUsageWithWeight,
+    keys=(DIFFERENCE_KEY, HISTORY_KEY),
+    rules=(BELOW_MEAN, NEAR_MEAN),
+    remembers=(USAGE_AVERAGE,),
+)
 
 
 # Prefer brokers well below the mean load of the candidates (Pulsar: extensions' LeastResourceUsageWithWeight).

@@ -6,13 +6,25 @@ where the broker whose turn it is is no longer a candidate; so a list may be out
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from evenkeel.place.strategy import PlacementState
+from evenkeel.place.broker_figures import BrokerFigures
+from evenkeel.place.strategy import (
+    UNFILTERED,
+    Asked,
+    Choice,
+    PlacementState,
+    PlacementStrategy,
+    StrategyRound,
+    placement_rule,
+)
+from evenkeel.settings import Settings
 
 TURN = "turn"
 PLACE_IN_TURNS = "place_in_turns"
+EXCLUDED = "excluded_"
+"""Begins the names of what is remembered of the turns for namespaces that are excluded from shedding."""
 THE_CLUSTER = "cluster"
 _MOST = 2_147_483_647
 
@@ -52,3 +64,34 @@ def state_of(turn: Turn, prefix: str = "") -> PlacementState:
         return {}
     places = {broker: float(place) for place, broker in enumerate(turn.remembered)}
     return {prefix + TURN: {THE_CLUSTER: float(turn.count)}, prefix + PLACE_IN_TURNS: places}
+
+
+class RoundRobinBrokerSelector(StrategyRound):
+    """The strategy in one round. `prefix`: begins the names in its state, so that turns of two kinds stand apart."""
+
+    def __init__(
+        self, figures: Mapping[str, BrokerFigures], state: PlacementState, settings: Settings, *, prefix: str = ""
+    ) -> None:
+        self._prefix = prefix
+        self._turn = turn_of(state, prefix)
+
+    def choose(self, asked: Asked, candidates: tuple[str, ...]) -> Choice:
+        """See `StrategyRound`."""
+        taken, self._turn = select(candidates, self._turn)
+        return Choice(candidates, (taken,) if taken else (), (), IN_TURNS, "not_its_turn")
+
+    @property
+    def state(self) -> PlacementState:
+        """See `StrategyRound`."""
+        return {name: values for name, values in state_of(self._turn, self._prefix).items() if values}
+
+
+IN_TURNS = placement_rule("in_turns", "it is its turn among {others}{filters}", UNFILTERED + "it is its turn")
+
+STRATEGY = PlacementStrategy(
+    "RoundRobinBrokerSelector",
+    RoundRobinBrokerSelector,
+    keys=(),
+    rules=(IN_TURNS,),
+    remembers=(TURN, PLACE_IN_TURNS, EXCLUDED + TURN, EXCLUDED + PLACE_IN_TURNS),
+)

@@ -14,14 +14,67 @@ from dataclasses import dataclass
 from evenkeel.errors import BadRange
 from evenkeel.filters.unload_gates import UnloadGates
 from evenkeel.model.bundles import HIGHEST_HASH, apply_split, bundle_name, namespace_of, range_of
-from evenkeel.model.considered import Considered
+from evenkeel.model.common_rules import REPORTED_TWICE
+from evenkeel.model.considered import Considered, Rule, Sentence, rules_by_name
 from evenkeel.model.load import BundleHistory
-from evenkeel.plan_splits.rules.bundle_splitter_task import SplitPlan
+from evenkeel.model.words import threshold
+from evenkeel.plan_splits.rules.bundle_splitter_task import SplitPlan, figure_words
 from evenkeel.settings import Settings
 from evenkeel.split_algorithms import cut_by_broker, option_of
-from evenkeel.split_algorithms.split_option import NO_TOPICS, BundleTopics, PlannedSplit, cut_numbers, why_no_cut
+from evenkeel.split_algorithms.split_option import NO_TOPICS, BundleTopics, Cut, PlannedSplit, cut_numbers
 
 FULL_BOUNDARIES = (0, HIGHEST_HASH)
+
+
+def not_split_although(why: str) -> Sentence:
+    """The sentence of a bundle that is over a limit and stays whole, with the reason."""
+    return lambda row: (
+        f"{row.subject} is not split although {figure_words(row)} over the limit of {threshold(row)}: {why}."
+    )
+
+
+TOO_NARROW = Rule("refused", "too_narrow", not_split_although("its range cannot be divided any further"))
+BUNDLE_GONE = Rule("refused", "bundle_gone", not_split_although("its namespace no longer has a bundle of that range"))
+CUT_OUTSIDE_BUNDLE = Rule(
+    "refused", "cut_outside_bundle", not_split_although("the cut would leave one side without any range")
+)
+NOTHING_TO_CUT = Rule(
+    "refused", "nothing_to_cut", not_split_although("the split algorithm finds too few topics to cut between")
+)
+NOT_CUT = {
+    "too_few_topics": NOTHING_TO_CUT,
+    **rules_by_name(
+        Rule(
+            "refused",
+            "no_positions",
+            not_split_although("the split algorithm cuts at given positions, and none are given"),
+        ),
+        Rule(
+            "refused",
+            "no_position_inside",
+            not_split_although("none of the given positions lies inside its range"),
+        ),
+        Rule(
+            "refused",
+            "too_few_busy_topics",
+            not_split_although("fewer than two of its topics have traffic to cut between"),
+        ),
+        Rule(
+            "refused",
+            "traffic_below_gate",
+            not_split_although(
+                "its loaded topics' present traffic is not far enough over the limits of rate and throughput"
+            ),
+        ),
+        Rule("refused", "one_piece", not_split_although("its loaded topics' present traffic fits into one bundle")),
+    ),
+}
+"""Why an algorithm that was asked cut nothing, by the name that `Cut.rule` gives."""
+
+
+def why_not_cut(cut: Cut) -> Rule:
+    """The rule under which a bundle stays whole that an algorithm did not cut."""
+    return NOT_CUT[cut.rule]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,17 +96,17 @@ def histories_after_splits(
     return {bundle: history for bundle, history in histories.items() if bundle not in gone}
 
 
-def refusal(bundle: str, boundaries: Mapping[str, Sequence[int]]) -> str | None:
-    """None if a chosen bundle can be split, else "too_narrow" or "bundle_gone" (no longer one of its namespace's).
+def refusal(bundle: str, boundaries: Mapping[str, Sequence[int]]) -> Rule | None:
+    """None if a chosen bundle can be split, else TOO_NARROW or BUNDLE_GONE (no longer one of its namespace's).
 
     A namespace without known boundaries is one full bundle.
     """
     found = range_of(bundle)
     if found.width <= 1:
-        return "too_narrow"
+        return TOO_NARROW
     current = boundaries.get(namespace_of(bundle), FULL_BOUNDARIES)
     index = bisect_left(current, found.lower)
-    return None if tuple(current[index : index + 2]) == (found.lower, found.upper) else "bundle_gone"
+    return None if tuple(current[index : index + 2]) == (found.lower, found.upper) else BUNDLE_GONE
 
 
 def unloads_children(bundle: str, broker: str, gates: UnloadGates, settings: Settings) -> bool:
@@ -82,7 +135,7 @@ def carry_out(
             rows.append(row)
             continue
         if plan.splits.get(row.subject) != row.broker:
-            rows.append(row._replace(outcome="skipped", rule="reported_by_two_brokers"))
+            rows.append(REPORTED_TWICE.instead_of(row))
             continue
         made = _carry_out(row, boundaries, topics, gates, settings)
         if isinstance(made, PlannedSplit):
@@ -104,17 +157,17 @@ def _carry_out(
     found = range_of(bundle)
     refused = refusal(bundle, boundaries)
     if refused is not None:
-        return row._replace(outcome="refused", rule=refused)
+        return refused.instead_of(row)
     algorithm = settings.defaultNamespaceBundleSplitAlgorithm
     cut = cut_by_broker("", option_of(found, settings, topics.get(bundle, NO_TOPICS)), settings)
     if not cut.positions:
-        return row._replace(outcome="refused", rule=why_no_cut(cut))
+        return why_not_cut(cut).instead_of(row)
     try:
         split = apply_split(boundaries.get(namespace, FULL_BOUNDARIES), found, cut.positions)
     except BadRange:
-        return row._replace(outcome="refused", rule="cut_outside_bundle")
+        return CUT_OUTSIDE_BUNDLE.instead_of(row)
     if split is None:
-        return row._replace(outcome="refused", rule="bundle_gone")
+        return BUNDLE_GONE.instead_of(row)
     unload = unloads_children(bundle, broker, gates, settings)
     numbers = {**row.numbers, **cut_numbers(cut), "unload_children": int(unload)}
     return PlannedSplit(

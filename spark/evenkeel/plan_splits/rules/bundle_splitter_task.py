@@ -13,14 +13,69 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from evenkeel.model.bundles import namespace_of
-from evenkeel.model.considered import Considered, Outcome, Unit, considered
+from evenkeel.model.common_rules import SWITCHED_OFF, TOO_FEW_BROKERS
+from evenkeel.model.considered import Considered, Rule, Unit
 from evenkeel.model.load import BrokerReport, BundleHistory, BundleStats
+from evenkeel.model.words import measured, plural, threshold
 from evenkeel.settings import Settings
 
+TOPICS_KEY = "loadBalancerNamespaceBundleMaxTopics"
+SESSIONS_KEY = "loadBalancerNamespaceBundleMaxSessions"
+RATE_KEY = "loadBalancerNamespaceBundleMaxMsgRate"
+THROUGHPUT_KEY = "loadBalancerNamespaceBundleMaxBandwidthMbytes"
+MOST_BUNDLES_KEY = "loadBalancerNamespaceMaximumBundles"
 FEWEST_TOPICS = 2
 FEWEST_BROKERS = 2
 _MIB = 1_048_576
-_SESSIONS = "sessions_over_limit"
+
+_FIGURES: Mapping[str, str] = {
+    TOPICS_KEY: "its {} topics are",
+    SESSIONS_KEY: "its {} sessions are",
+    RATE_KEY: "its long-term rate of {} is",
+    THROUGHPUT_KEY: "its long-term throughput of {} is",
+}
+
+
+def figure_words(row: Considered) -> str:
+    """The figure that is held against a limit, with its verb."""
+    return _FIGURES.get(row.setting or "", "its {} are").format(measured(row))
+
+
+def _over_limit(row: Considered) -> str:
+    return f"{row.subject} is split: {figure_words(row)} over the limit of {threshold(row)}."
+
+
+OVER_LIMIT = {
+    name: Rule("split", f"{name}_over_limit", _over_limit, "above")
+    for name in ("topics", "sessions", "rate", "throughput")
+}
+"""By the name of the figure."""
+BELOW_LIMITS = Rule(
+    "kept",
+    "below_limits",
+    lambda row: (
+        f"{row.subject} is not split: {figure_words(row)} within the limit of {threshold(row)}, the nearest of its "
+        "limits."
+    ),
+    "at most",
+)
+TOO_FEW_TOPICS = Rule(
+    "skipped",
+    "too_few_topics",
+    lambda row: (
+        f"{row.subject} is not looked at for a split: it has {plural(row.measured, 'topic')}, and a split needs two."
+    ),
+    "below",
+)
+MAXIMUM_BUNDLES = Rule(
+    "refused",
+    "maximum_bundles",
+    lambda row: (
+        f"{row.subject} is over a limit but is not split: its namespace has {plural(row.measured, 'bundle')}, "
+        f"splits chosen in this cycle included, and may have {threshold(row)}."
+    ),
+    "at least",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +88,18 @@ class SplitPlan:
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """One figure of a bundle against its limit."""
+    """One figure of a bundle against its limit; `name`: "topics", "sessions", "rate" or "throughput"."""
 
-    rule: str
+    name: str
     setting: str
     measured: float
     threshold: float
     unit: Unit
+
+    @property
+    def rule(self) -> Rule:
+        """The rule by which a bundle over this limit is split."""
+        return OVER_LIMIT[self.name]
 
     @property
     def exceeded(self) -> bool:
@@ -55,9 +115,9 @@ class Bounds:
 
     def __init__(self, settings: Settings) -> None:
         self._counts_sessions = settings.loadBalancerNamespaceBundleMaxSessions > 0
-        bounds = [bound for bound in _bounds(settings) if self._counts_sessions or bound[0] != _SESSIONS]
+        bounds = [bound for bound in _bounds(settings) if self._counts_sessions or bound[0] != "sessions"]
         self._bounds = bounds
-        self._names = [rule.removesuffix("_over_limit") for rule, _, _, _ in bounds]
+        self._names = [name for name, _, _, _ in bounds]
         self._thresholds = [threshold for _, _, threshold, _ in bounds]
 
     def measured(self, stats: BundleStats, rate: float, throughput: float) -> tuple[float, ...]:
@@ -90,37 +150,17 @@ class Bounds:
         return self._limit(index, measured[index])
 
     def _limit(self, index: int, measured: float) -> Limit:
-        rule, setting, threshold, unit = self._bounds[index]
-        return Limit(rule, setting, measured, threshold, unit)
+        name, setting, most, unit = self._bounds[index]
+        return Limit(name, setting, measured, most, unit)
 
 
 def _bounds(settings: Settings) -> list[tuple[str, str, float, Unit]]:
-    """Rule, setting, threshold and unit of each limit."""
+    """Name, setting, threshold and unit of each limit."""
     return [
-        (
-            "topics_over_limit",
-            "loadBalancerNamespaceBundleMaxTopics",
-            settings.loadBalancerNamespaceBundleMaxTopics,
-            "count",
-        ),
-        (
-            _SESSIONS,
-            "loadBalancerNamespaceBundleMaxSessions",
-            settings.loadBalancerNamespaceBundleMaxSessions,
-            "count",
-        ),
-        (
-            "rate_over_limit",
-            "loadBalancerNamespaceBundleMaxMsgRate",
-            settings.loadBalancerNamespaceBundleMaxMsgRate,
-            "msg/s",
-        ),
-        (
-            "throughput_over_limit",
-            "loadBalancerNamespaceBundleMaxBandwidthMbytes",
-            bandwidth_limit(settings),
-            "byte/s",
-        ),
+        ("topics", TOPICS_KEY, settings.loadBalancerNamespaceBundleMaxTopics, "count"),
+        ("sessions", SESSIONS_KEY, settings.loadBalancerNamespaceBundleMaxSessions, "count"),
+        ("rate", RATE_KEY, settings.loadBalancerNamespaceBundleMaxMsgRate, "msg/s"),
+        ("throughput", THROUGHPUT_KEY, bandwidth_limit(settings), "byte/s"),
     ]
 
 
@@ -181,7 +221,7 @@ def switched_off(settings: Settings) -> Considered | None:
     """The row about a cluster whose switch for splits is off; None where it is on."""
     if settings.evenkeelSplitEnabled:
         return None
-    return considered("cluster", "cluster", None, "skipped", "switched_off", setting="evenkeelSplitEnabled")
+    return SWITCHED_OFF.about_cluster(setting="evenkeelSplitEnabled")
 
 
 def _stopped(brokers: Mapping[str, BrokerReport], settings: Settings) -> Considered | None:
@@ -189,16 +229,7 @@ def _stopped(brokers: Mapping[str, BrokerReport], settings: Settings) -> Conside
     if off is not None:
         return off
     if len(brokers) < FEWEST_BROKERS:
-        return considered(
-            "cluster",
-            "cluster",
-            None,
-            "skipped",
-            "too_few_brokers",
-            measured=len(brokers),
-            threshold=FEWEST_BROKERS,
-            unit="count",
-        )
+        return TOO_FEW_BROKERS.about_cluster(measured=len(brokers), threshold=FEWEST_BROKERS, unit="count")
     return None
 
 
@@ -235,7 +266,7 @@ class _Round:
         figures = self._bounds.by_name(measured)
         exceeded = self._bounds.exceeded(measured)
         if exceeded is None:
-            return limit_row(bundle, broker, "kept", "below_limits", self._bounds.nearest(measured), figures)
+            return limit_row(BELOW_LIMITS, bundle, broker, self._bounds.nearest(measured), figures)
         return self._over_limit(bundle, broker, exceeded, figures)
 
     def _over_limit(self, bundle: str, broker: str, exceeded: Limit, figures: dict[str, float]) -> Considered:
@@ -244,44 +275,34 @@ class _Round:
         figures = {**figures, "bundles_of_namespace": bundles}
         if bundles < self._settings.loadBalancerNamespaceMaximumBundles:
             self._chosen[namespace] = self._chosen.get(namespace, 0) + 1
-            return limit_row(bundle, broker, "split", exceeded.rule, exceeded, figures)
-        return considered(
-            bundle,
-            "bundle",
-            broker,
-            "refused",
-            "maximum_bundles",
-            setting="loadBalancerNamespaceMaximumBundles",
-            measured=bundles,
-            threshold=self._settings.loadBalancerNamespaceMaximumBundles,
-            unit="count",
-            numbers=figures,
-        )
+            return limit_row(exceeded.rule, bundle, broker, exceeded, figures)
+        return maximum_bundles_row(bundle, broker, bundles, self._settings, figures)
 
 
 def _too_few_topics(bundle: str, broker: str, stats: BundleStats) -> Considered:
-    return considered(
+    return TOO_FEW_TOPICS.about_bundle(bundle, broker, measured=stats.topics, threshold=FEWEST_TOPICS, unit="count")
+
+
+def maximum_bundles_row(
+    bundle: str, broker: str | None, bundles: int, settings: Settings, figures: Mapping[str, float]
+) -> Considered:
+    """The verdict on a bundle whose namespace has as many `bundles` as it may have."""
+    return MAXIMUM_BUNDLES.about_bundle(
         bundle,
-        "bundle",
         broker,
-        "skipped",
-        "too_few_topics",
-        measured=stats.topics,
-        threshold=FEWEST_TOPICS,
+        setting=MOST_BUNDLES_KEY,
+        measured=bundles,
+        threshold=settings.loadBalancerNamespaceMaximumBundles,
         unit="count",
+        numbers=figures,
     )
 
 
-def limit_row(
-    bundle: str, broker: str, outcome: Outcome, rule: str, limit: Limit, figures: Mapping[str, float]
-) -> Considered:
+def limit_row(rule: Rule, bundle: str, broker: str, limit: Limit, figures: Mapping[str, float]) -> Considered:
     """The verdict on a bundle that one of its limits settled."""
-    return considered(
+    return rule.about_bundle(
         bundle,
-        "bundle",
         broker,
-        outcome,
-        rule,
         setting=limit.setting,
         measured=limit.measured,
         threshold=limit.threshold,

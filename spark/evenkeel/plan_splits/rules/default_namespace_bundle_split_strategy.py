@@ -14,27 +14,91 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from evenkeel.model.bundles import BundleRange, boundary_text, bundle_name, namespace_of, range_of
-from evenkeel.model.considered import Considered, considered
+from evenkeel.model.common_rules import REPORTED_TWICE
+from evenkeel.model.considered import Considered, Rule
 from evenkeel.model.load import BrokerReport, BundleStats
-from evenkeel.plan_splits.rules.apply_splits import refusal
-from evenkeel.plan_splits.rules.bundle_splitter_task import FEWEST_TOPICS, Bounds, Limit, limit_row, switched_off
+from evenkeel.model.words import number, plural, threshold
+from evenkeel.plan_splits.rules.apply_splits import (
+    BUNDLE_GONE,
+    CUT_OUTSIDE_BUNDLE,
+    NOT_CUT,
+    NOTHING_TO_CUT,
+    not_split_although,
+    refusal,
+    why_not_cut,
+)
+from evenkeel.plan_splits.rules.bundle_splitter_task import (
+    BELOW_LIMITS,
+    FEWEST_TOPICS,
+    TOO_FEW_TOPICS,
+    Bounds,
+    Limit,
+    figure_words,
+    limit_row,
+    maximum_bundles_row,
+    switched_off,
+)
 from evenkeel.settings import Settings
 from evenkeel.split_algorithms import cut_by_broker, name_in_force, option_of
-from evenkeel.split_algorithms.split_option import (
-    NO_CUT,
-    NO_TOPICS,
-    BundleTopics,
-    Cut,
-    PlannedSplit,
-    cut_numbers,
-    why_no_cut,
-)
+from evenkeel.split_algorithms.split_option import NO_TOPICS, BundleTopics, Cut, PlannedSplit, cut_numbers
 
 State = Mapping[str, Mapping[str, float]]
 HITS = "hits"
-# What Pulsar counts as a failure; every other verdict is a bundle left for the next round.
-FAILURES = frozenset({"too_narrow", "more_than_one_cut", "cut_outside_bundle", *NO_CUT})
-NO_CONDITION = "no_condition"
+HIT_COUNT_KEY = "loadBalancerNamespaceBundleSplitConditionHitCountThreshold"
+MOST_SPLITS_KEY = "loadBalancerMaxNumberOfBundlesToSplitPerCycle"
+
+NOT_THE_OWNER = Rule(
+    "skipped",
+    "not_the_owner",
+    lambda row: f"{row.subject} is not looked at for a split: {row.broker} reports it and does not own it.",
+)
+TOO_NARROW = Rule(
+    "skipped",
+    "too_narrow",
+    lambda row: f"{row.subject} cannot be split: its range cannot be divided any further.",
+    "at most",
+)
+ENOUGH_SPLITS = Rule(
+    "skipped",
+    "enough_splits",
+    lambda row: (
+        f"{row.subject} is left for the next round: {row.broker} has decided on {plural(row.measured, 'split')}, "
+        "as many as it may in one round."
+    ),
+    "at least",
+)
+OVER_LIMIT_TOO_BRIEFLY = Rule(
+    "kept",
+    "over_limit_too_briefly",
+    lambda row: (
+        f"{row.subject} is not split yet: it is over a limit in {plural(row.measured, 'round')} in a row, "
+        f"and more than {threshold(row)} are needed."
+    ),
+    "at most",
+)
+NO_CONDITION = Rule(
+    "split",
+    "no_condition",
+    lambda row: (
+        f"{row.subject} is split although it is over no limit: {HIT_COUNT_KEY} is below 0, so that no round over a "
+        "limit is needed."
+    ),
+)
+SPLITTING_ALREADY = Rule(
+    "refused", "splitting_already", not_split_although("a bundle that shares one of its edges is being split")
+)
+MORE_THAN_ONE_CUT = Rule(
+    "refused",
+    "more_than_one_cut",
+    lambda row: (
+        f"{row.subject} is not split although {figure_words(row)} over the limit of {threshold(row)}: the split "
+        f"algorithm wants {number(row, 'cuts')} cuts, and the extensible manager makes one at a time."
+    ),
+)
+FAILURES = frozenset(
+    rule.name for rule in (TOO_NARROW, MORE_THAN_ONE_CUT, CUT_OUTSIDE_BUNDLE, NOTHING_TO_CUT, *NOT_CUT.values())
+)
+"""What Pulsar counts as a failure; every other verdict is a bundle left for the next round."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +156,7 @@ def without_gone(made: ExtensibleSplits, boundaries: Mapping[str, Sequence[int]]
     `boundaries`: namespace -> its boundaries. The hits stay forgotten, as in Pulsar.
     """
     gone = {split.bundle for split in made.splits if refusal(split.bundle, boundaries) is not None}
-    rows = tuple(_refused(row, "bundle_gone") if row.subject in gone else row for row in made.considered)
+    rows = tuple(BUNDLE_GONE.instead_of(row) if row.subject in gone else row for row in made.considered)
     return ExtensibleSplits(tuple(split for split in made.splits if split.bundle not in gone), rows, made.state)
 
 
@@ -118,7 +182,7 @@ class _Round:
         made, full = 0, False
         for bundle, figures in sorted(stats.items()):
             if bundle in self._seen:
-                self._rows.append(considered(bundle, "bundle", broker, "skipped", "reported_by_two_brokers"))
+                self._rows.append(REPORTED_TWICE.about_bundle(bundle, broker))
                 continue
             self._seen.add(bundle)
             if bundle in self._before:
@@ -134,17 +198,8 @@ class _Round:
                 full = made == most
 
     def _left_for_later(self, bundle: str, broker: str, made: int) -> Considered:
-        key = "loadBalancerMaxNumberOfBundlesToSplitPerCycle"
-        return considered(
-            bundle,
-            "bundle",
-            broker,
-            "skipped",
-            "enough_splits",
-            setting=key,
-            measured=made,
-            threshold=made,
-            unit="count",
+        return ENOUGH_SPLITS.about_bundle(
+            bundle, broker, setting=MOST_SPLITS_KEY, measured=made, threshold=made, unit="count"
         )
 
     def _consider(self, bundle: str, broker: str, stats: BundleStats) -> Considered:
@@ -160,18 +215,18 @@ class _Round:
         shown = exceeded or self._bounds.nearest(measured)
         if hits <= threshold:
             if exceeded is None:
-                return limit_row(bundle, broker, "kept", "below_limits", shown, numbers)
+                return limit_row(BELOW_LIMITS, bundle, broker, shown, numbers)
             return _waits(bundle, broker, hits, threshold, numbers)
-        row = limit_row(bundle, broker, "split", exceeded.rule if exceeded else NO_CONDITION, shown, numbers)
+        row = limit_row(exceeded.rule if exceeded else NO_CONDITION, bundle, broker, shown, numbers)
         return self._crowded(row) or self._cut(row)
 
     def _not_looked_at(self, bundle: str, broker: str, stats: BundleStats) -> Considered | None:
         if stats.topics < FEWEST_TOPICS:
-            return _skipped(bundle, broker, "too_few_topics", stats.topics, FEWEST_TOPICS)
+            return _skipped(TOO_FEW_TOPICS, bundle, broker, stats.topics, FEWEST_TOPICS)
         if bundle in self._view.not_owned:
-            return considered(bundle, "bundle", broker, "skipped", "not_the_owner")
+            return NOT_THE_OWNER.about_bundle(bundle, broker)
         width = range_of(bundle).width
-        return _skipped(bundle, broker, "too_narrow", width, 1) if width <= 1 else None
+        return _skipped(TOO_NARROW, bundle, broker, width, 1) if width <= 1 else None
 
     def _count(self, bundle: str, exceeded: Limit | None) -> float:
         if exceeded is None:
@@ -185,20 +240,9 @@ class _Round:
         namespace, most = namespace_of(row.subject), self._settings.loadBalancerNamespaceMaximumBundles
         bundles = self._view.bundle_counts.get(namespace, 1) + self._chosen.get(namespace, 0)
         if bundles >= most:
-            key = "loadBalancerNamespaceMaximumBundles"
-            return considered(
-                row.subject,
-                "bundle",
-                row.broker,
-                "refused",
-                "maximum_bundles",
-                setting=key,
-                measured=bundles,
-                threshold=most,
-                unit="count",
-                numbers={**row.numbers, "bundles_of_namespace": bundles},
-            )
-        return _refused(row, "splitting_already") if self._is_splitting(row.subject) else None
+            numbers = {**row.numbers, "bundles_of_namespace": bundles}
+            return maximum_bundles_row(row.subject, row.broker, bundles, self._settings, numbers)
+        return SPLITTING_ALREADY.instead_of(row) if self._is_splitting(row.subject) else None
 
     def _is_splitting(self, bundle: str) -> bool:
         """Whether a bundle that shares an edge is being split; Pulsar compares namespaces by how names begin."""
@@ -215,10 +259,10 @@ class _Round:
         found = range_of(bundle)
         cut = cut_by_broker("", option_of(found, settings, self._view.topics.get(bundle, NO_TOPICS)), settings)
         if len(cut.positions) != 1:
-            rule = why_no_cut(cut) if not cut.positions else "more_than_one_cut"
-            return _refused(row, rule, {"cuts": len(cut.positions)})
+            rule = MORE_THAN_ONE_CUT if cut.positions else why_not_cut(cut)
+            return rule.instead_of(row, cuts=len(cut.positions))
         if not found.lower < cut.positions[0] < found.upper:
-            return _refused(row, "cut_outside_bundle", {"cut": cut.positions[0]})
+            return CUT_OUTSIDE_BUNDLE.instead_of(row, cut=cut.positions[0])
         return self._split(row, found, cut)
 
     def _split(self, row: Considered, found: BundleRange, cut: Cut) -> Considered:
@@ -241,25 +285,11 @@ class _Round:
         return made
 
 
-def _skipped(bundle: str, broker: str, rule: str, measured: float, threshold: float) -> Considered:
-    return considered(bundle, "bundle", broker, "skipped", rule, measured=measured, threshold=threshold, unit="count")
+def _skipped(rule: Rule, bundle: str, broker: str, measured: float, least: float) -> Considered:
+    return rule.about_bundle(bundle, broker, measured=measured, threshold=least, unit="count")
 
 
-def _waits(bundle: str, broker: str, hits: float, threshold: int, numbers: Mapping[str, float]) -> Considered:
-    return considered(
-        bundle,
-        "bundle",
-        broker,
-        "kept",
-        "over_limit_too_briefly",
-        setting="loadBalancerNamespaceBundleSplitConditionHitCountThreshold",
-        measured=hits,
-        threshold=threshold,
-        unit="count",
-        numbers=numbers,
+def _waits(bundle: str, broker: str, hits: float, needed: int, numbers: Mapping[str, float]) -> Considered:
+    return OVER_LIMIT_TOO_BRIEFLY.about_bundle(
+        bundle, broker, setting=HIT_COUNT_KEY, measured=hits, threshold=needed, unit="count", numbers=numbers
     )
-
-
-def _refused(row: Considered, rule: str, numbers: Mapping[str, float] | None = None) -> Considered:
-    """The row of a bundle that was to be split, with the gate that said no; its limit and figures stay."""
-    return row._replace(outcome="refused", rule=rule, numbers={**row.numbers, **(numbers or {})})

@@ -16,23 +16,26 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from evenkeel.model.considered import Alternative, Considered, Outcome, by_figure, considered, finite
+from evenkeel.model.amounts import amount
+from evenkeel.model.considered import Alternative, Considered, Rule, Sentence, by_figure, finite
 from evenkeel.model.load import LoadData
-from evenkeel.model.usage import weighted_maximum
+from evenkeel.model.usage import WEIGHT_KEYS, weighted_maximum
+from evenkeel.model.words import measured, number, plural, threshold
 from evenkeel.settings import Settings
-from evenkeel.shed.bundle_selection import RATE, THROUGHPUT, Eligible, Fit, Measure, Selection, select_fitting
-from evenkeel.shed.shedder import Shed, ShedderState
+from evenkeel.shed.bundle_selection import RATE, THROUGHPUT, Eligible, Fit, Measure, Selection, take_what_fits
+from evenkeel.shed.shedder import ModularShedder, Shed, Shedder, ShedderState
 
 LOW_HITS = "low_hits"
 HIGH_HITS = "high_hits"
-LOW = "loadBalancerAvgShedderLowThreshold"
-HIGH = "loadBalancerAvgShedderHighThreshold"
-LOW_HIT_COUNT = "loadBalancerAvgShedderHitCountLowThreshold"
-HIGH_HIT_COUNT = "loadBalancerAvgShedderHitCountHighThreshold"
+LOW_THRESHOLD_KEY = "loadBalancerAvgShedderLowThreshold"
+HIGH_THRESHOLD_KEY = "loadBalancerAvgShedderHighThreshold"
+LOW_HIT_COUNT_KEY = "loadBalancerAvgShedderHitCountLowThreshold"
+HIGH_HIT_COUNT_KEY = "loadBalancerAvgShedderHitCountHighThreshold"
+SHARE_KEY = "maxUnloadPercentage"
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class BrokerPair:
     """Two brokers by number from the outside in, with their scores; an odd one in the middle is its own partner."""
 
     number: int
@@ -54,15 +57,15 @@ class Hits:
         self._low = dict(state.get(LOW_HITS, {}))
         self._high = dict(state.get(HIGH_HITS, {}))
 
-    def low(self, pair: Pair) -> float:
+    def low(self, pair: BrokerPair) -> float:
         """The larger count of the two brokers."""
         return max(self._low.get(pair.idle, 0.0), self._low.get(pair.busy, 0.0))
 
-    def high(self, pair: Pair) -> float:
+    def high(self, pair: BrokerPair) -> float:
         """The larger count of the two brokers."""
         return max(self._high.get(pair.idle, 0.0), self._high.get(pair.busy, 0.0))
 
-    def count(self, pair: Pair, settings: Settings) -> bool:
+    def count(self, pair: BrokerPair, settings: Settings) -> bool:
         """Count this round for both brokers; whether the pair differs by the low threshold at least."""
         if pair.difference < settings.loadBalancerAvgShedderLowThreshold:
             self.reset(pair)
@@ -75,7 +78,7 @@ class Hits:
                 self._high[broker] = self._high.get(broker, 0.0) + 1.0
         return True
 
-    def reset(self, pair: Pair) -> None:
+    def reset(self, pair: BrokerPair) -> None:
         """Forget all counts of both brokers."""
         for broker in (pair.idle, pair.busy):
             self._low.pop(broker, None)
@@ -108,10 +111,10 @@ def shed(
     destinations: dict[str, str] = {}
     for pair in pairs:
         if pair.number in active:
-            selection = _look_at(pair, load, eligible, hits, settings)
+            selection = _shed_pair(pair, load, eligible, hits, settings)
         else:
-            selection = Selection((), (_calm(pair, settings),))
-        rows += (*selection.considered, *_about_idle(pair))
+            selection = Selection((), (_within_threshold_row(pair, settings),))
+        rows += (*selection.considered, *_idle_partner_row(pair))
         unloads += [(bundle, pair.busy) for bundle in selection.bundles]
         for bundle in selection.bundles:
             destinations.pop(bundle, None)  # in two reports: the later plan also comes later
@@ -124,37 +127,33 @@ def scores(load: LoadData, settings: Settings) -> dict[str, float]:
     return {broker: weighted_maximum(report, settings) * 100.0 for broker, report in sorted(load.brokers.items())}
 
 
-def pairs_of(found: Mapping[str, float]) -> list[Pair]:
+def pairs_of(found: Mapping[str, float]) -> list[BrokerPair]:
     """Idlest and busiest, next idlest and next busiest, and so on; equal scores in the order given."""
     ordered = sorted(found, key=by_figure(found))
     half = (len(ordered) + 1) // 2
     couples = zip(ordered[:half], reversed(ordered), strict=False)
-    return [Pair(n, idle, busy, found[idle], found[busy]) for n, (idle, busy) in enumerate(couples, start=1)]
+    return [BrokerPair(n, idle, busy, found[idle], found[busy]) for n, (idle, busy) in enumerate(couples, start=1)]
 
 
-def _look_at(pair: Pair, load: LoadData, eligible: Eligible, hits: Hits, settings: Settings) -> Selection:
+def _shed_pair(pair: BrokerPair, load: LoadData, eligible: Eligible, hits: Hits, settings: Settings) -> Selection:
     """What an active pair moves, if its difference has lasted; its hits are forgotten then, moved or not."""
     low, high = hits.low(pair), hits.high(pair)
     numbers = _numbers(pair) | {LOW_HITS: low, HIGH_HITS: high}
     if low < settings.loadBalancerAvgShedderHitCountLowThreshold:
         if high < settings.loadBalancerAvgShedderHitCountHighThreshold:
-            return Selection((), (_too_few_hits(pair, numbers, settings),))
-        limit, setting = settings.loadBalancerAvgShedderHighThreshold, HIGH
+            return Selection((), (_too_few_hits_row(pair, numbers, settings),))
+        limit, setting = settings.loadBalancerAvgShedderHighThreshold, HIGH_THRESHOLD_KEY
     else:
-        limit, setting = settings.loadBalancerAvgShedderLowThreshold, LOW
+        limit, setting = settings.loadBalancerAvgShedderLowThreshold, LOW_THRESHOLD_KEY
     hits.reset(pair)
     fit = _what_to_move(pair, load, settings, numbers)
     if fit is None:
-        return Selection((), (_too_little(pair, numbers, settings),))
-    selection = select_fitting(load.brokers[pair.busy], load, eligible, fit)
+        return Selection((), (_below_minimum_row(pair, numbers, settings),))
+    selection = take_what_fits(load.brokers[pair.busy], load, eligible, fit)
     numbers["selected"] = len(selection.bundles)
-    outcome: Outcome = "unload" if selection.bundles else "refused"
-    row = considered(
+    rule = LASTING[fit.measure.name] if selection.bundles else NOTHING_FITS_PARTNER
+    row = rule.about_broker(
         pair.busy,
-        "broker",
-        pair.busy,
-        outcome,
-        f"lasting_difference_in_{fit.measure.name}" if selection.bundles else "nothing_fits_partner",
         setting=setting,
         measured=pair.difference,
         threshold=limit,
@@ -165,7 +164,7 @@ def _look_at(pair: Pair, load: LoadData, eligible: Eligible, hits: Hits, setting
     return Selection(selection.bundles, (row, *selection.considered))
 
 
-def _what_to_move(pair: Pair, load: LoadData, settings: Settings, numbers: dict[str, float]) -> Fit | None:
+def _what_to_move(pair: BrokerPair, load: LoadData, settings: Settings, numbers: dict[str, float]) -> Fit | None:
     """Rate if there is enough of it, else throughput; `numbers` gets both."""
     found: Measure | None = None
     for measure in (RATE, THROUGHPUT):
@@ -179,49 +178,39 @@ def _what_to_move(pair: Pair, load: LoadData, settings: Settings, numbers: dict[
     return Fit(found, wanted, destination=pair.idle, numbers={"pair": pair.number, "wanted": wanted})
 
 
-def _calm(pair: Pair, settings: Settings) -> Considered:
-    alone = pair.idle == pair.busy
-    return considered(
+def _within_threshold_row(pair: BrokerPair, settings: Settings) -> Considered:
+    if pair.idle == pair.busy:
+        return NO_PARTNER.about_broker(pair.busy, measured=pair.busy_score, unit="percent", numbers=_numbers(pair))
+    return BELOW_LOW_THRESHOLD.about_broker(
         pair.busy,
-        "broker",
-        pair.busy,
-        "kept",
-        "no_partner" if alone else "difference_below_low_threshold",
-        setting=None if alone else LOW,
-        measured=pair.busy_score if alone else pair.difference,
-        threshold=None if alone else settings.loadBalancerAvgShedderLowThreshold,
+        setting=LOW_THRESHOLD_KEY,
+        measured=pair.difference,
+        threshold=settings.loadBalancerAvgShedderLowThreshold,
         unit="percent",
         alternatives=_partner(pair),
         numbers=_numbers(pair),
     )
 
 
-def _too_few_hits(pair: Pair, numbers: dict[str, float], settings: Settings) -> Considered:
+def _too_few_hits_row(pair: BrokerPair, numbers: dict[str, float], settings: Settings) -> Considered:
     """Counted against the threshold that the difference reaches."""
     high = pair.difference >= settings.loadBalancerAvgShedderHighThreshold
-    return considered(
+    key = HIGH_HIT_COUNT_KEY if high else LOW_HIT_COUNT_KEY
+    return TOO_FEW_HITS.about_broker(
         pair.busy,
-        "broker",
-        pair.busy,
-        "kept",
-        "too_few_hits",
-        setting=HIGH_HIT_COUNT if high else LOW_HIT_COUNT,
+        setting=key,
         measured=numbers[HIGH_HITS if high else LOW_HITS],
-        threshold=getattr(settings, HIGH_HIT_COUNT if high else LOW_HIT_COUNT),
+        threshold=getattr(settings, key),
         unit="count",
         alternatives=_partner(pair),
         numbers=numbers,
     )
 
 
-def _too_little(pair: Pair, numbers: dict[str, float], settings: Settings) -> Considered:
-    return considered(
+def _below_minimum_row(pair: BrokerPair, numbers: dict[str, float], settings: Settings) -> Considered:
+    return NOT_ABOVE_MINIMUM_UNLOAD.about_broker(
         pair.busy,
-        "broker",
-        pair.busy,
-        "refused",
-        "not_above_minimum_unload",
-        setting=THROUGHPUT.minimum_setting,
+        setting=THROUGHPUT.minimum_key,
         measured=numbers["wanted_throughput"],
         threshold=THROUGHPUT.minimum(settings),
         unit="byte/s",
@@ -230,15 +219,11 @@ def _too_little(pair: Pair, numbers: dict[str, float], settings: Settings) -> Co
     )
 
 
-def _about_idle(pair: Pair) -> tuple[Considered, ...]:
+def _idle_partner_row(pair: BrokerPair) -> tuple[Considered, ...]:
     if pair.idle == pair.busy:
         return ()
-    row = considered(
+    row = IDLE_PARTNER.about_broker(
         pair.idle,
-        "broker",
-        pair.idle,
-        "kept",
-        "idle_partner",
         measured=pair.idle_score,
         threshold=pair.busy_score,
         unit="percent",
@@ -248,11 +233,99 @@ def _about_idle(pair: Pair) -> tuple[Considered, ...]:
     return (row,)
 
 
-def _partner(pair: Pair) -> tuple[Alternative, ...]:
+def _partner(pair: BrokerPair) -> tuple[Alternative, ...]:
     if pair.idle == pair.busy:
         return ()
     return (Alternative(pair.idle, "best", "idle_partner", finite(pair.idle_score)),)
 
 
-def _numbers(pair: Pair) -> dict[str, float]:
+def _numbers(pair: BrokerPair) -> dict[str, float]:
     return {"pair": pair.number, "score": pair.busy_score, "partner_score": pair.idle_score}
+
+
+def _partner_name(row: Considered) -> str:
+    return row.alternatives[0].name if row.alternatives else "another broker"
+
+
+def _over_partner(row: Considered) -> str:
+    score, other = row.numbers.get("score", 0.0), row.numbers.get("partner_score", 0.0)
+    return (
+        f"{row.subject} at {amount(score, 'percent')} is {amount(score - other, 'count')} points over its partner "
+        f"{_partner_name(row)}"
+    )
+
+
+def _lasting(measure: str, unit: str) -> Sentence:
+    return lambda row: (
+        f"{_over_partner(row)}, and the limit of {amount(row.threshold, 'count')} has been reached for long enough: "
+        f"{plural(row.numbers.get('selected'), 'bundle')} to go there, for "
+        f"{number(row, f'wanted_{measure}', unit)} to move."
+    )
+
+
+NO_PARTNER = Rule(
+    "kept", "no_partner", lambda row: f"{row.subject} at {measured(row)} is in the middle and has no partner."
+)
+BELOW_LOW_THRESHOLD = Rule(
+    "kept",
+    "difference_below_low_threshold",
+    lambda row: f"{_over_partner(row)}; the limit is {amount(row.threshold, 'count')}.",
+    "below",
+)
+TOO_FEW_HITS = Rule(
+    "kept",
+    "too_few_hits",
+    lambda row: f"{_over_partner(row)}, for {plural(row.measured, 'round')} so far; it takes {threshold(row)}.",
+    "below",
+)
+IDLE_PARTNER = Rule(
+    "kept",
+    "idle_partner",
+    lambda row: f"{row.subject} at {measured(row)} is the idler partner of {_partner_name(row)} at {threshold(row)}.",
+    "at most",
+)
+NOT_ABOVE_MINIMUM_UNLOAD = Rule(
+    "refused",
+    "not_above_minimum_unload",
+    lambda row: (
+        f"{_over_partner(row)}, but neither {number(row, 'wanted_rate', 'msg/s')} nor {measured(row)} is more than "
+        f"the {number(row, 'minimum_rate', 'msg/s')} or {threshold(row)} worth moving."
+    ),
+    "at most",
+)
+NOTHING_FITS_PARTNER = Rule(
+    "refused",
+    "nothing_fits_partner",
+    lambda row: f"{_over_partner(row)}, but none of its bundles may be unloaded now and is small enough.",
+    "at least",
+)
+LASTING = {
+    "rate": Rule("unload", "lasting_difference_in_rate", _lasting("rate", "msg/s"), "at least"),
+    "throughput": Rule("unload", "lasting_difference_in_throughput", _lasting("throughput", "byte/s"), "at least"),
+}
+"""By the name of the measure."""
+
+SHEDDER: ModularShedder = Shedder(
+    "AvgShedder",
+    shed,
+    keys=(
+        LOW_THRESHOLD_KEY,
+        HIGH_THRESHOLD_KEY,
+        LOW_HIT_COUNT_KEY,
+        HIGH_HIT_COUNT_KEY,
+        SHARE_KEY,
+        RATE.minimum_key,
+        THROUGHPUT.minimum_key,
+        *WEIGHT_KEYS,
+    ),
+    rules=(
+        NO_PARTNER,
+        BELOW_LOW_THRESHOLD,
+        TOO_FEW_HITS,
+        IDLE_PARTNER,
+        NOT_ABOVE_MINIMUM_UNLOAD,
+        NOTHING_FITS_PARTNER,
+        *LASTING.values(),
+    ),
+    remembers=(LOW_HITS, HIGH_HITS),
+)

@@ -6,15 +6,16 @@ threshold, and 5 points more, is taken as a share of the broker's throughput.
 
 from __future__ import annotations
 
-from evenkeel.model.considered import Considered, considered
+from evenkeel.model.considered import Considered, Rule, Sentence
 from evenkeel.model.load import BrokerReport, LoadData
-from evenkeel.model.usage import weighted_maximum
+from evenkeel.model.usage import WEIGHT_KEYS, weighted_maximum
+from evenkeel.model.words import measured, number, plural, threshold
 from evenkeel.settings import Settings
-from evenkeel.shed.bundle_selection import Eligible, Selection, select_bundles
-from evenkeel.shed.shedder import Shed, ShedderState
+from evenkeel.shed.bundle_selection import Eligible, Selection, take_until_reached
+from evenkeel.shed.shedder import ModularShedder, Shed, Shedder, ShedderState
 
+THRESHOLD_KEY = "loadBalancerBrokerOverloadedThresholdPercentage"
 MARGIN = 0.05
-SETTING = "loadBalancerBrokerOverloadedThresholdPercentage"
 
 
 def shed(load: LoadData, state: ShedderState, settings: Settings) -> Shed:
@@ -30,28 +31,54 @@ def shed(load: LoadData, state: ShedderState, settings: Settings) -> Shed:
 
 
 def _shed_broker(report: BrokerReport, load: LoadData, eligible: Eligible, settings: Settings) -> Selection:
-    threshold = settings.loadBalancerBrokerOverloadedThresholdPercentage / 100.0
+    limit = settings.loadBalancerBrokerOverloadedThresholdPercentage / 100.0
     usage = weighted_maximum(report, settings)
     numbers = {"broker_throughput": report.throughput, "bundles": len(report.bundles)}
-    rule = "below_threshold"
-    selection = Selection((), ())
-    if usage >= threshold:
-        numbers["to_offload"] = (usage - threshold + MARGIN) * report.throughput
-        rule = "sole_bundle" if len(report.bundles) <= 1 else "above_threshold"
-    if rule == "above_threshold":
-        selection = select_bundles(report, load, eligible, numbers["to_offload"], {"usage": usage})
-        rule = rule if selection.bundles else "nothing_to_shed"
-        numbers["selected"] = len(selection.bundles)
-    row = considered(
-        report.broker,
-        "broker",
-        report.broker,
-        "unload" if selection.bundles else "kept" if usage < threshold else "refused",
-        rule,
-        setting=SETTING,
-        measured=usage,
-        threshold=threshold,
-        unit="fraction",
-        numbers=numbers,
+    rule, selection = BELOW_THRESHOLD, Selection((), ())
+    if usage >= limit:
+        numbers["to_offload"] = (usage - limit + MARGIN) * report.throughput
+        if len(report.bundles) <= 1:
+            rule = SOLE_BUNDLE
+        else:
+            selection = take_until_reached(report, load, eligible, numbers["to_offload"], {"usage": usage})
+            rule = ABOVE_THRESHOLD if selection.bundles else NOTHING_TO_SHED
+            numbers["selected"] = len(selection.bundles)
+    row = rule.about_broker(
+        report.broker, setting=THRESHOLD_KEY, measured=usage, threshold=limit, unit="fraction", numbers=numbers
     )
     return Selection(selection.bundles, (row, *selection.considered))
+
+
+def _busy_but(why: str) -> Sentence:
+    return lambda row: f"{row.subject} at {measured(row)} has reached the limit of {threshold(row)}, but {why}."
+
+
+BELOW_THRESHOLD = Rule(
+    "kept",
+    "below_threshold",
+    lambda row: f"{row.subject} at {measured(row)} is below the limit of {threshold(row)}.",
+    "below",
+)
+ABOVE_THRESHOLD = Rule(
+    "unload",
+    "above_threshold",
+    lambda row: (
+        f"{row.subject} at {measured(row)} has reached the limit of {threshold(row)}: "
+        f"{plural(row.numbers.get('selected'), 'bundle')} to go, for {number(row, 'to_offload', 'byte/s')} to offload."
+    ),
+    "at least",
+)
+SOLE_BUNDLE = Rule(
+    "refused",
+    "sole_bundle",
+    _busy_but("it has no second bundle, and moving its only one would move the trouble"),
+    "at least",
+)
+NOTHING_TO_SHED = Rule("refused", "nothing_to_shed", _busy_but("none of its bundles may be unloaded now"), "at least")
+
+SHEDDER: ModularShedder = Shedder(
+    "OverloadShedder",
+    shed,
+    keys=(THRESHOLD_KEY, *WEIGHT_KEYS),
+    rules=(BELOW_THRESHOLD, ABOVE_THRESHOLD, SOLE_BUNDLE, NOTHING_TO_SHED),
+)

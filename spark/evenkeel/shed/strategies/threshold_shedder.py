@@ -10,18 +10,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from evenkeel.model.considered import Considered, Outcome, considered
+from evenkeel.model.amounts import amount
+from evenkeel.model.considered import Considered, Rule, Sentence
 from evenkeel.model.load import BrokerReport, LoadData
-from evenkeel.model.usage import weighted_maximum
+from evenkeel.model.usage import WEIGHT_KEYS, weighted_maximum
+from evenkeel.model.words import measured, number, plural, points, threshold
 from evenkeel.settings import Settings
-from evenkeel.shed.bundle_selection import Eligible, Selection, select_bundles
-from evenkeel.shed.shedder import Shed, ShedderState
+from evenkeel.shed.bundle_selection import Eligible, Selection, take_until_reached
+from evenkeel.shed.shedder import ModularShedder, Shed, Shedder, ShedderState
 
+THRESHOLD_KEY = "loadBalancerBrokerThresholdShedderPercentage"
+HISTORY_KEY = "loadBalancerHistoryResourcePercentage"
+MINIMUM_KEY = "loadBalancerBundleUnloadMinThroughputThreshold"
+LOWER_BOUNDARY_KEY = "lowerBoundarySheddingEnabled"
 USAGE_AVERAGE = "usage_average"
 MARGIN = 0.05
 LOWER_BOUNDARY_SHARE = 0.5
-SETTING = "loadBalancerBrokerThresholdShedderPercentage"
-MINIMUM_SETTING = "loadBalancerBundleUnloadMinThroughputThreshold"
 _MIB = 1_048_576
 
 
@@ -36,9 +40,9 @@ class Averages:
 def shed(load: LoadData, state: ShedderState, settings: Settings) -> Shed:
     """What to unload now, and the moving averages after this round."""
     eligible = Eligible(load)
-    averages = _advance(load, state.get(USAGE_AVERAGE, {}), settings)
+    averages = _advance_averages(load, state.get(USAGE_AVERAGE, {}), settings)
     if averages.mean == 0:
-        row = considered("cluster", "cluster", None, "kept", "no_usage", measured=0.0, unit="fraction")
+        row = NO_USAGE.about_cluster(measured=0.0, unit="fraction")
         return Shed((), (row,), {USAGE_AVERAGE: averages.by_broker})
     unloads: list[tuple[str, str]] = []
     rows: list[Considered] = []
@@ -47,14 +51,14 @@ def shed(load: LoadData, state: ShedderState, settings: Settings) -> Shed:
         rows += selection.considered
         unloads += [(bundle, broker) for bundle in selection.bundles]
     if not unloads and settings.lowerBoundarySheddingEnabled:
-        averages = _advance(load, averages.by_broker, settings)
+        averages = _advance_averages(load, averages.by_broker, settings)
         busiest, selection = _shed_for_lower_boundary(load, eligible, averages, settings)
         rows = [row for row in rows if row.broker != busiest] + list(selection.considered)
         unloads += [(bundle, busiest) for bundle in selection.bundles if busiest is not None]
     return Shed(tuple(unloads), tuple(rows), {USAGE_AVERAGE: averages.by_broker})
 
 
-def _advance(load: LoadData, usage: Mapping[str, float], settings: Settings) -> Averages:
+def _advance_averages(load: LoadData, usage: Mapping[str, float], settings: Settings) -> Averages:
     past = settings.loadBalancerHistoryResourcePercentage
     moved = dict(usage)
     total = 0.0
@@ -77,29 +81,26 @@ def _minimum(settings: Settings) -> float:
 def _shed_broker(
     report: BrokerReport, load: LoadData, eligible: Eligible, averages: Averages, settings: Settings
 ) -> Selection:
-    usage, threshold = averages.by_broker[report.broker], _threshold(settings)
+    usage, distance = averages.by_broker[report.broker], _threshold(settings)
     numbers = {
         "mean_usage": averages.mean,
         "usage_now": weighted_maximum(report, settings),
         "broker_throughput": report.throughput,
         "bundles": len(report.bundles),
     }
-    limit = averages.mean + threshold
+    limit = averages.mean + distance
     if usage < limit:
-        return Selection((), (_about(report, "kept", "below_threshold", usage, limit, numbers),))
-    wanted = (usage - averages.mean - threshold + MARGIN) * report.throughput
+        return Selection((), (_broker_row(BELOW_THRESHOLD, report, usage, limit, numbers),))
+    wanted = (usage - averages.mean - distance + MARGIN) * report.throughput
     numbers["to_offload"] = wanted
     if wanted < _minimum(settings):
-        return Selection((), (_too_little(report, wanted, usage, settings, numbers),))
+        return Selection((), (_below_minimum_row(report, wanted, usage, settings, numbers),))
     if len(report.bundles) <= 1:
-        return Selection((), (_about(report, "refused", "sole_bundle", usage, limit, numbers),))
-    selection = select_bundles(report, load, eligible, wanted, {"usage": usage, "mean_usage": averages.mean})
+        return Selection((), (_broker_row(SOLE_BUNDLE, report, usage, limit, numbers),))
+    selection = take_until_reached(report, load, eligible, wanted, {"usage": usage, "mean_usage": averages.mean})
     numbers["selected"] = len(selection.bundles)
-    if not selection.bundles:
-        row = _about(report, "refused", "nothing_to_shed", usage, limit, numbers)
-    else:
-        row = _about(report, "unload", "above_threshold", usage, limit, numbers)
-    return Selection(selection.bundles, (row, *selection.considered))
+    rule = ABOVE_THRESHOLD if selection.bundles else NOTHING_TO_SHED
+    return Selection(selection.bundles, (_broker_row(rule, report, usage, limit, numbers), *selection.considered))
 
 
 def _shed_for_lower_boundary(
@@ -107,8 +108,8 @@ def _shed_for_lower_boundary(
 ) -> tuple[str | None, Selection]:
     """Feed a broker far below the mean from the busiest one that has several bundles.
 
-    The averages have been advanced a second time by now: so does Pulsar. What is said of that busiest broker takes the
-    place of what the first look said; without one a row about the cluster says why.
+    The averages have been advanced a second time by now: so does Pulsar. The row about that busiest broker takes the
+    place of the one from the first look; without such a broker a row about the cluster says why.
     """
     usage, brokers = averages.by_broker, sorted(load.brokers)
     floor = averages.mean - _threshold(settings)
@@ -116,15 +117,10 @@ def _shed_for_lower_boundary(
     numbers = {"mean_usage": averages.mean, "idlest_usage": usage[idlest], "lower_boundary": floor}
     giving = [b for b in brokers if usage[b] > floor and len(load.brokers[b].bundles) > 1]
     if not usage[idlest] < floor or not giving:
-        rule = "nobody_below_lower_boundary" if not usage[idlest] < floor else "nobody_to_take_from"
-        outcome: Outcome = "kept" if not usage[idlest] < floor else "refused"
-        row = considered(
-            "cluster",
-            "cluster",
+        rule = NOBODY_TO_TAKE_FROM if usage[idlest] < floor else NOBODY_BELOW_LOWER_BOUNDARY
+        row = rule.about_cluster(
             idlest,
-            outcome,
-            rule,
-            setting=SETTING,
+            setting=THRESHOLD_KEY,
             measured=usage[idlest],
             threshold=floor,
             unit="fraction",
@@ -136,45 +132,136 @@ def _shed_for_lower_boundary(
     wanted = report.throughput * _threshold(settings) * LOWER_BOUNDARY_SHARE
     numbers |= {"broker_throughput": report.throughput, "bundles": len(report.bundles), "to_offload": wanted}
     if wanted < _minimum(settings):
-        return busiest, Selection((), (_too_little(report, wanted, usage[busiest], settings, numbers),))
-    selection = select_bundles(report, load, eligible, wanted, {"usage": usage[busiest], "mean_usage": averages.mean})
+        return busiest, Selection((), (_below_minimum_row(report, wanted, usage[busiest], settings, numbers),))
+    shown = {"usage": usage[busiest], "mean_usage": averages.mean}
+    selection = take_until_reached(report, load, eligible, wanted, shown)
     numbers |= {"selected": len(selection.bundles), "usage": usage[busiest]}
-    if selection.bundles:
-        row = _about(report, "unload", "below_lower_boundary", usage[idlest], floor, numbers)
-    else:
-        row = _about(report, "refused", "nothing_to_shed", usage[idlest], floor, numbers)
+    rule = BELOW_LOWER_BOUNDARY if selection.bundles else NOTHING_TO_SHED
+    row = _broker_row(rule, report, usage[idlest], floor, numbers)
     return busiest, Selection(selection.bundles, (row, *selection.considered))
 
 
-def _about(
-    report: BrokerReport, outcome: Outcome, rule: str, usage: float, limit: float, numbers: Mapping[str, float]
+def _broker_row(
+    rule: Rule, report: BrokerReport, usage: float, limit: float, numbers: Mapping[str, float]
 ) -> Considered:
-    return considered(
-        report.broker,
-        "broker",
-        report.broker,
-        outcome,
-        rule,
-        setting=SETTING,
-        measured=usage,
-        threshold=limit,
-        unit="fraction",
-        numbers=numbers,
+    return rule.about_broker(
+        report.broker, setting=THRESHOLD_KEY, measured=usage, threshold=limit, unit="fraction", numbers=numbers
     )
 
 
-def _too_little(
+def _below_minimum_row(
     report: BrokerReport, wanted: float, usage: float, settings: Settings, numbers: Mapping[str, float]
 ) -> Considered:
-    return considered(
+    return BELOW_MINIMUM_THROUGHPUT.about_broker(
         report.broker,
-        "broker",
-        report.broker,
-        "refused",
-        "below_minimum_throughput",
-        setting=MINIMUM_SETTING,
+        setting=MINIMUM_KEY,
         measured=wanted,
         threshold=_minimum(settings),
         unit="byte/s",
         numbers={**numbers, "usage": usage},
     )
+
+
+def _has_mean(row: Considered) -> bool:
+    """Whether the row has all figures to compare with the mean; one that is not a finite number is missing."""
+    return "mean_usage" in row.numbers and row.measured is not None and row.threshold is not None
+
+
+def _distance(row: Considered) -> str:
+    """The broker's usage, against the cluster's average where there is one."""
+    if not _has_mean(row):
+        return f"{row.subject} at {measured(row)}"
+    usage, mean = row.measured or 0.0, row.numbers["mean_usage"]
+    return (
+        f"{row.subject} at {measured(row)} is {abs(usage - mean) * 100:.1f} points "
+        f"{'over' if usage >= mean else 'under'} the cluster's average of {amount(mean, 'fraction')}"
+    )
+
+
+def _limit(row: Considered) -> str:
+    """The limit in points over the average, or as it is where there is no average."""
+    if not _has_mean(row):
+        return f"the limit of {threshold(row)}"
+    return points((row.threshold or 0.0) - row.numbers["mean_usage"])
+
+
+def _within_threshold(row: Considered) -> str:
+    start = f"{_distance(row)}; the limit is" if _has_mean(row) else f"{_distance(row)} is below"
+    return f"{start} {_limit(row)}."
+
+
+def _over_threshold(row: Considered) -> str:
+    start = f"{_distance(row)}; the limit is" if _has_mean(row) else f"{_distance(row)} has reached"
+    taken = plural(row.numbers.get("selected"), "bundle")
+    return f"{start} {_limit(row)}: {taken} to go, for {number(row, 'to_offload', 'byte/s')} to offload."
+
+
+def _busy_but(why: str) -> Sentence:
+    def text(row: Considered) -> str:
+        start = f"{_distance(row)}; the limit is" if _has_mean(row) else f"{_distance(row)} has reached"
+        return f"{start} {_limit(row)}, but {why}."
+
+    return text
+
+
+def _below_minimum(row: Considered) -> str:
+    why = "should feed an idle broker" if "lower_boundary" in row.numbers else "is over its limit"
+    return (
+        f"{row.subject} at {number(row, 'usage', 'fraction')} {why}, but the {measured(row)} to offload is less than "
+        f"the {threshold(row)} worth moving."
+    )
+
+
+NO_USAGE = Rule("kept", "no_usage", lambda row: "No broker shows any usage, so nothing is shed.")
+BELOW_THRESHOLD = Rule("kept", "below_threshold", _within_threshold, "below")
+ABOVE_THRESHOLD = Rule("unload", "above_threshold", _over_threshold, "at least")
+BELOW_MINIMUM_THROUGHPUT = Rule("refused", "below_minimum_throughput", _below_minimum, "below")
+SOLE_BUNDLE = Rule(
+    "refused", "sole_bundle", _busy_but("it has no second bundle, and moving its only one would move the trouble")
+)
+NOTHING_TO_SHED = Rule("refused", "nothing_to_shed", _busy_but("none of its bundles may be unloaded now"))
+NOBODY_BELOW_LOWER_BOUNDARY = Rule(
+    "kept",
+    "nobody_below_lower_boundary",
+    lambda row: (
+        f"{row.broker}, the idlest broker, at {measured(row)} is not below the lower boundary of {threshold(row)}."
+    ),
+    "at least",
+)
+NOBODY_TO_TAKE_FROM = Rule(
+    "refused",
+    "nobody_to_take_from",
+    lambda row: (
+        f"{row.broker} at {measured(row)} is below the lower boundary of {threshold(row)}, but no busier broker "
+        "has more than one bundle."
+    ),
+    "below",
+)
+BELOW_LOWER_BOUNDARY = Rule(
+    "unload",
+    "below_lower_boundary",
+    lambda row: (
+        f"The idlest broker at {measured(row)} is below the lower boundary of {threshold(row)}: {row.subject}, the "
+        f"busiest at {number(row, 'usage', 'fraction')}, gives {plural(row.numbers.get('selected'), 'bundle')}."
+    ),
+    "below",
+)
+
+SHEDDER: ModularShedder = Shedder(
+    "ThresholdShedder",
+    shed,
+    keys=(THRESHOLD_KEY, HISTORY_KEY, MINIMUM_KEY, LOWER_BOUNDARY_KEY, *WEIGHT_KEYS),
+    rules=(
+        NO_USAGE,
+        BELOW_THRESHOLD,
+        ABOVE_THRESHOLD,
+        BELOW_MINIMUM_THROUGHPUT,
+        SOLE_BUNDLE,
+        NOTHING_TO_SHED,
+        NOBODY_BELOW_LOWER_BOUNDARY,
+        NOBODY_TO_TAKE_FROM,
+        BELOW_LOWER_BOUNDARY,
+    ),
+    remembers=(USAGE_AVERAGE,),
+    forgets_gone_brokers=True,
+)

@@ -12,14 +12,25 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from evenkeel.model.considered import Considered, Outcome, Unit, considered
+from evenkeel.model.considered import Considered, Rule, Sentence
 from evenkeel.model.load import LoadData
+from evenkeel.model.words import measured, number, plural, threshold
 from evenkeel.settings import Settings
-from evenkeel.shed.bundle_selection import RATE, THROUGHPUT, Eligible, Fit, Measure, Selection, select_fitting
-from evenkeel.shed.shedder import Shed, ShedderState
+from evenkeel.shed.bundle_selection import (
+    MOST_BUNDLES_KEY,
+    RATE,
+    THROUGHPUT,
+    Eligible,
+    Fit,
+    Measure,
+    Selection,
+    take_what_fits,
+)
+from evenkeel.shed.shedder import ModularShedder, Shed, Shedder, ShedderState
 
-RATE_SETTING = "loadBalancerMsgRateDifferenceShedderThreshold"
-THROUGHPUT_SETTING = "loadBalancerMsgThroughputMultiplierDifferenceShedderThreshold"
+RATE_KEY = "loadBalancerMsgRateDifferenceShedderThreshold"
+THROUGHPUT_KEY = "loadBalancerMsgThroughputMultiplierDifferenceShedderThreshold"
+SHARE_KEY = "maxUnloadPercentage"
 _INT_HIGHEST = 2_147_483_647
 _INT_LOWEST = -2_147_483_648
 _NOTHING = 1e-6
@@ -57,11 +68,10 @@ def shed(load: LoadData, state: ShedderState, settings: Settings) -> Shed:
     found = [spread_of(load, measure, settings) for measure in (RATE, THROUGHPUT)]
     spreads = [spread for spread in found if spread is not None]
     if not spreads:
-        return Shed((), (considered("cluster", "cluster", None, "kept", "no_traffic_at_all", unit="msg/s"),), state)
+        return Shed((), (NO_TRAFFIC_AT_ALL.about_cluster(unit="msg/s"),), state)
     looked_at = [spread for spread in spreads if spread.is_on]
     if not looked_at:
-        row = considered("cluster", "cluster", None, "skipped", "no_difference_looked_at", setting=RATE_SETTING)
-        return Shed((), (row,), state)
+        return Shed((), (NO_DIFFERENCE_LOOKED_AT.about_cluster(setting=RATE_KEY),), state)
     exceeded = next((spread for spread in looked_at if spread.is_exceeded), None)
     if exceeded is None:
         return Shed((), _all_even(load, looked_at), state)
@@ -82,12 +92,12 @@ def spread_of(load: LoadData, measure: Measure, settings: Settings) -> Spread | 
         return None
     lowest = 1.0 if abs(lowest) <= _NOTHING else lowest
     if measure is RATE:
-        threshold, setting = settings.loadBalancerMsgRateDifferenceShedderThreshold, RATE_SETTING
+        threshold, setting = settings.loadBalancerMsgRateDifferenceShedderThreshold, RATE_KEY
         distance = (highest - lowest) * 100.0 / lowest
     else:
         threshold, setting = (
             settings.loadBalancerMsgThroughputMultiplierDifferenceShedderThreshold,
-            THROUGHPUT_SETTING,
+            THROUGHPUT_KEY,
         )
         distance = highest / lowest
     return Spread(measure, busiest, highest, lowest, distance, threshold, setting)
@@ -98,16 +108,12 @@ def _shed_busiest(load: LoadData, spread: Spread, settings: Settings) -> Selecti
     wanted = _java_int((spread.highest - spread.lowest) * settings.maxUnloadPercentage)
     numbers = {"highest": spread.highest, "lowest": spread.lowest, "wanted": wanted, "bundles": len(report.bundles)}
     if len(report.bundles) <= 1:
-        return Selection((), (_about(spread, "refused", "sole_bundle_of_busiest", numbers),))
+        return Selection((), (_busiest_row(SOLE_BUNDLE, spread, numbers),))
     minimum = spread.measure.minimum(settings)
     if wanted < minimum:
-        row = considered(
+        row = BELOW_MINIMUM_UNLOAD.about_broker(
             spread.busiest,
-            "broker",
-            spread.busiest,
-            "refused",
-            "below_minimum_unload",
-            setting=spread.measure.minimum_setting,
+            setting=spread.measure.minimum_key,
             measured=wanted,
             threshold=minimum,
             unit=spread.measure.unit,
@@ -122,54 +128,39 @@ def _shed_busiest(load: LoadData, spread: Spread, settings: Settings) -> Selecti
         most=settings.maxUnloadBundleNumPerShedding,
         numbers={"wanted": wanted},
     )
-    selection = select_fitting(report, load, Eligible(load), fit)
+    selection = take_what_fits(report, load, Eligible(load), fit)
     numbers["selected"] = len(selection.bundles)
-    if selection.bundles:
-        row = _about(spread, "unload", f"{spread.measure.name}_difference_exceeded", numbers)
-    else:
-        row = _about(spread, "refused", "nothing_fits", numbers)
-    return Selection(selection.bundles, (row, *selection.considered))
+    rule = EXCEEDED[spread.measure.name] if selection.bundles else NOTHING_FITS
+    return Selection(selection.bundles, (_busiest_row(rule, spread, numbers), *selection.considered))
 
 
 def _all_even(load: LoadData, looked_at: list[Spread]) -> tuple[Considered, ...]:
-    """The busiest brokers by the measures that are on, and everybody else."""
-    told: dict[str, Considered] = {}
+    """A row for the busiest broker by each measure that is on, and one for each of the others."""
+    busiest: dict[str, Considered] = {}
     for spread in looked_at:
-        if spread.busiest not in told:
+        if spread.busiest not in busiest:
             numbers = {"highest": spread.highest, "lowest": spread.lowest}
-            told[spread.busiest] = _about(spread, "kept", f"{spread.measure.name}_difference_within", numbers)
-    return (*told.values(), *(row for row in _others(load, looked_at[0]) if row.subject not in told))
+            busiest[spread.busiest] = _busiest_row(WITHIN[spread.measure.name], spread, numbers)
+    return (*busiest.values(), *(row for row in _others(load, looked_at[0]) if row.subject not in busiest))
 
 
 def _others(load: LoadData, spread: Spread) -> list[Considered]:
     return [
-        considered(
-            broker,
-            "broker",
-            broker,
-            "kept",
-            "not_the_busiest",
-            measured=spread.measure.of_broker(report),
-            threshold=spread.highest,
-            unit=spread.measure.unit,
+        NOT_THE_BUSIEST.about_broker(
+            broker, measured=spread.measure.of_broker(report), threshold=spread.highest, unit=spread.measure.unit
         )
         for broker, report in sorted(load.brokers.items())
         if broker != spread.busiest
     ]
 
 
-def _about(spread: Spread, outcome: Outcome, rule: str, numbers: dict[str, float]) -> Considered:
-    unit: Unit = "percent" if spread.measure is RATE else ""
-    return considered(
+def _busiest_row(rule: Rule, spread: Spread, numbers: dict[str, float]) -> Considered:
+    return rule.about_broker(
         spread.busiest,
-        "broker",
-        spread.busiest,
-        outcome,
-        rule,
         setting=spread.setting,
         measured=spread.distance,
         threshold=spread.threshold,
-        unit=unit,
+        unit="percent" if spread.measure is RATE else "",
         numbers=numbers,
     )
 
@@ -179,3 +170,84 @@ def _java_int(x: float) -> int:
     if math.isnan(x):
         return 0
     return int(max(float(_INT_LOWEST), min(float(_INT_HIGHEST), x)))
+
+
+def _far_apart(row: Considered) -> str:
+    """How far the busiest broker is above the idlest, by rate or by throughput."""
+    if row.setting == RATE_KEY:
+        highest, lowest, by = number(row, "highest", "msg/s"), number(row, "lowest", "msg/s"), "more than"
+        return f"{row.subject}, the busiest with {highest}, has {measured(row)} {by} the idlest with {lowest}"
+    highest, lowest = number(row, "highest", "byte/s"), number(row, "lowest", "byte/s")
+    return f"{row.subject}, the busiest with {highest}, has {measured(row)} times the traffic of the idlest, {lowest}"
+
+
+def _within(row: Considered) -> str:
+    return f"{_far_apart(row)}; the limit is {threshold(row)}."
+
+
+def _apart(unit: str) -> Sentence:
+    return lambda row: (
+        f"{_far_apart(row)}; the limit is {threshold(row)}: {plural(row.numbers.get('selected'), 'bundle')} to go, "
+        f"for {number(row, 'wanted', unit)} to move."
+    )
+
+
+def _apart_but(why: str) -> Sentence:
+    return lambda row: f"{_far_apart(row)}; the limit is {threshold(row)}, but {why}."
+
+
+NO_TRAFFIC_AT_ALL = Rule(
+    "kept", "no_traffic_at_all", lambda row: "No broker has told of any traffic, so nothing is shed."
+)
+NO_DIFFERENCE_LOOKED_AT = Rule(
+    "skipped",
+    "no_difference_looked_at",
+    lambda row: "Nothing is shed: the limits of both differences, in rate and in throughput, are switched off.",
+)
+WITHIN = {
+    "rate": Rule("kept", "rate_difference_within", _within, "at most"),
+    "throughput": Rule("kept", "throughput_difference_within", _within, "at most"),
+}
+"""By the name of the measure."""
+EXCEEDED = {
+    "rate": Rule("unload", "rate_difference_exceeded", _apart("msg/s"), "above"),
+    "throughput": Rule("unload", "throughput_difference_exceeded", _apart("byte/s"), "above"),
+}
+"""By the name of the measure."""
+SOLE_BUNDLE = Rule("refused", "sole_bundle_of_busiest", _apart_but("it has no second bundle"), "above")
+NOTHING_FITS = Rule(
+    "refused", "nothing_fits", _apart_but("none of its bundles may be unloaded now and is small enough"), "above"
+)
+BELOW_MINIMUM_UNLOAD = Rule(
+    "refused",
+    "below_minimum_unload",
+    lambda row: (
+        f"{row.subject} is far busier than the idlest broker, but the {measured(row)} to move is less than the "
+        f"{threshold(row)} worth moving."
+    ),
+    "below",
+)
+NOT_THE_BUSIEST = Rule(
+    "kept",
+    "not_the_busiest",
+    lambda row: (
+        f"{row.subject} with {measured(row)} is not shed from: only the busiest broker is, with {threshold(row)}."
+    ),
+    "at most",
+)
+
+SHEDDER: ModularShedder = Shedder(
+    "UniformLoadShedder",
+    shed,
+    keys=(RATE_KEY, THROUGHPUT_KEY, SHARE_KEY, RATE.minimum_key, THROUGHPUT.minimum_key, MOST_BUNDLES_KEY),
+    rules=(
+        NO_TRAFFIC_AT_ALL,
+        NO_DIFFERENCE_LOOKED_AT,
+        *WITHIN.values(),
+        *EXCEEDED.values(),
+        SOLE_BUNDLE,
+        NOTHING_FITS,
+        BELOW_MINIMUM_UNLOAD,
+        NOT_THE_BUSIEST,
+    ),
+)

@@ -19,12 +19,12 @@ def by_threshold(row: Row, context: Context) -> list[Change]:
     measured, margin = row["measured"], row["margin"]
     if measured is None or margin is None or (margin < 0) != (row["rule"] == "below_threshold"):
         return []
-    if row["setting"] == threshold_shedder.SETTING:
+    if row["setting"] == threshold_shedder.THRESHOLD_KEY:
         brokers = _compared(context)
         if brokers < 2 or not context.is_complete or row["subject"] not in _names(context):
             return []
         distance, figure = abs(margin) * brokers / (brokers - 1), "usage as remembered"
-    elif row["setting"] == overload_shedder.SETTING:
+    elif row["setting"] == overload_shedder.THRESHOLD_KEY:
         distance, figure = abs(margin), "usage"
     else:
         return []
@@ -74,7 +74,7 @@ def _compared(context: Context) -> int:
 def too_little(row: Row, context: Context) -> list[Change]:
     """A limit was reached, and what was to go was less than is worth moving."""
     measured, setting = row["measured"], row["setting"]
-    if measured is None or setting != threshold_shedder.MINIMUM_SETTING or measured <= 0:
+    if measured is None or setting != threshold_shedder.MINIMUM_KEY or measured <= 0:
         return []
     value = measured / _MINIMUM_MIB
     shown = int(value * 1000) / 1000
@@ -100,7 +100,7 @@ def by_difference(row: Row, context: Context) -> list[Change]:
     lowest, highest, threshold = row["numbers"].get("lowest"), row["numbers"].get("highest"), row["threshold"]
     if lowest is None or highest is None or threshold is None or not _has_others(row, context):
         return []
-    by_rate = row["setting"] == uniform_load_shedder.RATE_SETTING
+    by_rate = row["setting"] == uniform_load_shedder.RATE_KEY
     unit, figure = ("msg/s", "rate") if by_rate else ("byte/s", "throughput")
     limit = lowest * (1 + threshold / 100.0) if by_rate else lowest * threshold
     within = row["rule"].endswith("_difference_within")
@@ -197,7 +197,7 @@ def more_rounds(row: Row, context: Context) -> list[Change]:
         return []
     rounds = "one more round" if missing == 1 else f"{missing:,} more rounds"
     # What is over AvgShedder's high threshold counts for the low one as well, and may be through there earlier.
-    most = "at most " if row["setting"] == avg_shedder.HIGH_HIT_COUNT and missing > 1 else ""
+    most = "at most " if row["setting"] == avg_shedder.HIGH_HIT_COUNT_KEY and missing > 1 else ""
     return [
         Change(
             subject=row["subject"],

@@ -23,13 +23,6 @@ SETTINGS = (
 )
 """The settings that hold a bundle's limits."""
 
-_NAMES = {
-    "topics_over_limit": "topics",
-    "sessions_over_limit": "sessions",
-    "rate_over_limit": "rate",
-    "throughput_over_limit": "throughput",
-}
-
 
 def over_limit(row: Row, context: Context) -> list[Change]:
     """Of a bundle that is split for being over a limit: what it would have taken to be over none."""
@@ -39,12 +32,12 @@ def over_limit(row: Row, context: Context) -> list[Change]:
     if not exceeded or ("hits" in row["numbers"] and context.settings.get(HITS_KEY, -1) < 0):
         return []
     first, others = exceeded[0], exceeded[1:]
-    also = " and ".join(_NAMES[limit.rule] for limit in others)
+    also = " and ".join(limit.name for limit in others)
     effect = f"still have been over its limit of {also}" if others else "have been over no limit"
     return [
         Change(
             subject=row["subject"],
-            figure=_NAMES[first.rule],
+            figure=first.name,
             measured=first.measured,
             needed=first.threshold,
             unit=first.unit,
@@ -59,14 +52,14 @@ def over_limit(row: Row, context: Context) -> list[Change]:
 def below_limits(row: Row, context: Context) -> list[Change]:
     """Of a bundle that is over no limit: the nearest one."""
     measured, threshold = row["measured"], row["threshold"]
-    rule = f"{_of_setting(row['setting'])}_over_limit"
-    if measured is None or threshold is None or threshold < measured or rule not in _NAMES:
+    name = _of_setting(row["setting"])
+    if measured is None or threshold is None or threshold < measured or not name:
         return []
-    limit = Limit(rule, row["setting"], measured, threshold, row["unit"])
+    limit = Limit(name, row["setting"], measured, threshold, row["unit"])
     return [
         Change(
             subject=row["subject"],
-            figure=_NAMES[rule],
+            figure=name,
             measured=measured,
             needed=threshold,
             unit=row["unit"],
@@ -121,9 +114,9 @@ def too_few_topics(row: Row, context: Context) -> list[Change]:
 def _figure(value: float, limit: Limit, side: str, rounded: Callable[[float, str], Amount]) -> str:
     """`more than 60 topics`, `a rate of at most 1,000.0 msg/s`."""
     amount = rounded(value, limit.unit).text
-    if limit.rule in ("topics_over_limit", "sessions_over_limit"):
-        return f"{side}{amount} {_NAMES[limit.rule]}"
-    return f"a {_NAMES[limit.rule]} of {side}{amount}"
+    if limit.name in ("topics", "sessions"):
+        return f"{side}{amount} {limit.name}"
+    return f"a {limit.name} of {side}{amount}"
 
 
 def _of_setting(key: str | None) -> str:

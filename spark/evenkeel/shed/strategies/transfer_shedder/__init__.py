@@ -15,10 +15,26 @@ from dataclasses import dataclass, field
 from evenkeel.model.considered import Considered
 from evenkeel.model.load import ExtensibleLoad
 from evenkeel.settings import Settings
-from evenkeel.shed.strategies.transfer_shedder.gates import Gate, TransferPolicies, gate
-from evenkeel.shed.strategies.transfer_shedder.load_stats import LoadStats, Trigger
-from evenkeel.shed.strategies.transfer_shedder.report import Attempt, Comparison, report, report_of_gate
-from evenkeel.shed.strategies.transfer_shedder.transfer_pairs import Pair, Selection, pair_of
+from evenkeel.shed.shedder import Shedder
+from evenkeel.shed.strategies.transfer_shedder import rules
+from evenkeel.shed.strategies.transfer_shedder.gates import (
+    DELAY_KEY,
+    TTL_KEY,
+    WITH_POLICIES_KEY,
+    Gate,
+    TransferPolicies,
+    gate,
+)
+from evenkeel.shed.strategies.transfer_shedder.load_stats import OVERLOADED_KEY, STD_KEY, LoadStats, Trigger
+from evenkeel.shed.strategies.transfer_shedder.report import (
+    EXCLUDED_KEY,
+    HITS_KEY,
+    Attempt,
+    Comparison,
+    report,
+    report_of_gate,
+)
+from evenkeel.shed.strategies.transfer_shedder.transfer_pairs import Selection, TransferPair, pair_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,24 +121,23 @@ def _even_out(load: ExtensibleLoad, stats: LoadStats, selection: Selection, sett
     return attempts
 
 
-def _attempt(load: ExtensibleLoad, trigger: Trigger, pair: Pair, selection: Selection) -> Attempt:
+def _attempt(load: ExtensibleLoad, trigger: Trigger, pair: TransferPair, selection: Selection) -> Attempt:
     listed = len(load.top_bundles.get(pair.giver, ()))
     if listed <= 1:
-        return Attempt(trigger, pair, "no_top_bundles" if listed == 0 else "sole_top_bundle")
+        return Attempt(trigger, pair, rules.NO_TOP_BUNDLES if listed == 0 else rules.SOLE_TOP_BUNDLE)
     selection.fill(pair)
-    return Attempt(trigger, pair, "" if pair.marked > 0 else "no_movable_bundle")
+    return Attempt(trigger, pair, None if pair.marked > 0 else rules.NO_MOVABLE_BUNDLE)
 
 
 def _moved(attempt: Attempt) -> bool:
-    return any(looked.outcome == "unload" for looked in attempt.pair.looked)
+    return any(looked.leaves for looked in attempt.pair.looked)
 
 
 def _nothing_found(attempts: list[Attempt]) -> str:
     """Pulsar's word for why nothing is transferred although the condition held."""
-    refusals = {attempt.refusal for attempt in attempts}
-    if "no_top_bundles" in refusals:
+    if any(attempt.refusal is rules.NO_TOP_BUNDLES for attempt in attempts):
         return "NoLoadData"
-    return "NoBundles" if refusals else "HitCount"
+    return "NoBundles" if attempts else "HitCount"
 
 
 def _transfers(attempts: list[Attempt], settings: Settings) -> tuple[Transfer, ...]:
@@ -131,8 +146,28 @@ def _transfers(attempts: list[Attempt], settings: Settings) -> tuple[Transfer, .
     for attempt in attempts:
         pair = attempt.pair
         for looked in pair.looked:
-            if looked.outcome == "unload":
+            if looked.leaves:
                 other = pair.receiver if looked.source == pair.giver else pair.giver
                 destination = other if settings.loadBalancerTransferEnabled else None
                 found.append(Transfer(looked.bundle, looked.source, destination, attempt.trigger.reason))
     return tuple(found)
+
+
+SHEDDER = Shedder(
+    "TransferShedder",
+    find_bundles_for_unloading,
+    keys=(
+        STD_KEY,
+        OVERLOADED_KEY,
+        HITS_KEY,
+        "loadBalancerMaxNumberOfBrokerSheddingPerCycle",
+        DELAY_KEY,
+        TTL_KEY,
+        "loadBalancerTransferEnabled",
+        "loadBalancerDebugModeEnabled",
+        EXCLUDED_KEY,
+        WITH_POLICIES_KEY,
+    ),
+    rules=rules.RULES,
+    remembers=("hits", "unloaded_at"),
+)

@@ -14,8 +14,8 @@ from evenkeel.model.bundles import namespace_of
 from evenkeel.model.load import BrokerLoadData, ExtensibleLoad
 from evenkeel.settings import Settings
 
-DELAY = "loadBalanceSheddingDelayInSeconds"
-TTL = "loadBalancerBrokerLoadDataTTLInSeconds"
+DELAY_KEY = "loadBalanceSheddingDelayInSeconds"
+TTL_KEY = "loadBalancerBrokerLoadDataTTLInSeconds"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ def is_outdated(data: BrokerLoadData, settings: Settings, now: int) -> bool:
 #
 # Key: loadBalancerSheddingBundlesWithPoliciesEnabled.
 
-WITH_POLICIES = "loadBalancerSheddingBundlesWithPoliciesEnabled"
+WITH_POLICIES_KEY = "loadBalancerSheddingBundlesWithPoliciesEnabled"
 
 
 class TransferPolicies:

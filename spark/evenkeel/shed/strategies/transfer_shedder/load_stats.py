@@ -12,12 +12,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from evenkeel.filters.isolation import draining
-from evenkeel.model.considered import Unit, by_figure
+from evenkeel.model.considered import Rule, Unit, by_figure
 from evenkeel.model.load import BrokerLoadData
 from evenkeel.settings import Settings
+from evenkeel.shed.strategies.transfer_shedder import rules
 
-STD = "loadBalancerBrokerLoadTargetStd"
-OVERLOADED = "loadBalancerBrokerOverloadedThresholdPercentage"
+STD_KEY = "loadBalancerBrokerLoadTargetStd"
+OVERLOADED_KEY = "loadBalancerBrokerOverloadedThresholdPercentage"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +28,7 @@ class Trigger:
     `measured` and `threshold` are in `unit`; both as they were compared.
     """
 
-    rule: str
+    rule: Rule
     reason: str
     broker: str | None
     setting: str
@@ -85,16 +86,18 @@ class LoadStats:
     def _uneven(self) -> Trigger | None:
         if not self.std > self.target_std:
             return None
-        return Trigger("std_over_target", "Overloaded", None, STD, self.std, self.target_std, "fraction")
+        return Trigger(rules.STD_OVER_TARGET, "Overloaded", None, STD_KEY, self.std, self.target_std, "fraction")
 
     def _underloaded(self, broker: str, most: str) -> Trigger | None:
         load = self.loads[broker]
         least = self.mean * self._share
         if load.weighted_max_ema < least:
-            return Trigger("load_under_mean", "Underloaded", broker, STD, load.weighted_max_ema, least, "fraction")
+            return Trigger(
+                rules.LOAD_UNDER_MEAN, "Underloaded", broker, STD_KEY, load.weighted_max_ema, least, "fraction"
+            )
         flow, little = load.msg_throughput_ema, self.loads[most].msg_throughput_ema * self._share
         if flow < little:
-            return Trigger("throughput_under_highest", "Underloaded", broker, STD, flow, little, "byte/s")
+            return Trigger(rules.THROUGHPUT_UNDER_HIGHEST, "Underloaded", broker, STD_KEY, flow, little, "byte/s")
         return None
 
     def _overloaded(self, broker: str) -> Trigger | None:
@@ -102,8 +105,8 @@ class LoadStats:
         most = self.mean + self.target_std
         if not (load > self._overloaded_at and load > most):
             return None
-        limit, setting = max((self._overloaded_at, OVERLOADED), (most, STD))
-        return Trigger("load_over_mean", "Overloaded", broker, setting, load, limit, "fraction")
+        limit, setting = max((self._overloaded_at, OVERLOADED_KEY), (most, STD_KEY))
+        return Trigger(rules.LOAD_OVER_MEAN, "Overloaded", broker, setting, load, limit, "fraction")
 
 
 def quotient(a: float, b: float) -> float:

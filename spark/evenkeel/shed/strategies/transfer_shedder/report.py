@@ -6,30 +6,32 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from evenkeel.model.considered import Alternative, Considered, Outcome, Unit, considered, finite
+from evenkeel.model.common_rules import LEFT_TO_REQUEST
+from evenkeel.model.considered import Alternative, Considered, Rule, finite
 from evenkeel.model.load import ExtensibleLoad
 from evenkeel.settings import Settings
-from evenkeel.shed.strategies.transfer_shedder.gates import DELAY, TTL, WITH_POLICIES, Gate, is_outdated
-from evenkeel.shed.strategies.transfer_shedder.load_stats import STD, LoadStats, Trigger
-from evenkeel.shed.strategies.transfer_shedder.transfer_pairs import Looked, Pair
+from evenkeel.shed.strategies.transfer_shedder import rules
+from evenkeel.shed.strategies.transfer_shedder.gates import DELAY_KEY, TTL_KEY, WITH_POLICIES_KEY, Gate, is_outdated
+from evenkeel.shed.strategies.transfer_shedder.load_stats import STD_KEY, LoadStats, Trigger
+from evenkeel.shed.strategies.transfer_shedder.transfer_pairs import Looked, TransferPair
 
-HITS = "loadBalancerSheddingConditionHitCountThreshold"
-_CLUSTER = "cluster"
-_SETTINGS_OF_RULES: Mapping[str, str] = {
-    "excluded_namespace": "loadBalancerSheddingExcludedNamespaces",
-    "recently_unloaded": "loadBalancerSheddingGracePeriodMinutes",
-    "isolation_policy": WITH_POLICIES,
-    "anti_affinity_group": WITH_POLICIES,
+HITS_KEY = "loadBalancerSheddingConditionHitCountThreshold"
+EXCLUDED_KEY = "loadBalancerSheddingExcludedNamespaces"
+GRACE_PERIOD_KEY = "loadBalancerSheddingGracePeriodMinutes"
+_KEYS_OF_RULES: Mapping[str, str] = {
+    rules.EXCLUDED_NAMESPACE.name: EXCLUDED_KEY,
+    rules.RECENTLY_UNLOADED.name: GRACE_PERIOD_KEY,
+    **dict.fromkeys(rules.POLICIES, WITH_POLICIES_KEY),
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One pair of brokers that was looked at: what called for it, and the refusal if nothing moved ("" if it did)."""
+    """One pair of brokers that was looked at: what called for it, and the refusal if nothing moved (else None)."""
 
     trigger: Trigger
-    pair: Pair
-    refusal: str
+    pair: TransferPair
+    refusal: Rule | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,15 +48,17 @@ def report_of_gate(load: ExtensibleLoad, stopped: Gate, settings: Settings, now:
     """The rows of a round that a gate stopped."""
     if stopped.reason == "CoolDown":
         delay = settings.loadBalanceSheddingDelayInSeconds * 1_000
-        cluster = _cluster_row("skipped", "cool_down", stopped.broker, DELAY, stopped.elapsed, delay, "ms")
+        cluster = rules.COOL_DOWN.about_cluster(
+            stopped.broker, setting=DELAY_KEY, measured=stopped.elapsed, threshold=delay, unit="ms"
+        )
     elif stopped.reason == "OutDatedData":
         youngest = now - max(data.updated_at for data in load.loads.values())
         ttl = settings.loadBalancerBrokerLoadDataTTLInSeconds * 1_000
-        cluster = _cluster_row("skipped", "all_outdated", None, TTL, youngest, ttl, "ms")
+        cluster = rules.ALL_OUTDATED.about_cluster(setting=TTL_KEY, measured=youngest, threshold=ttl, unit="ms")
     elif stopped.reason == "NoLoadData":
-        cluster = _cluster_row("skipped", "load_data_missing", stopped.broker, None, stopped.count, None, "count")
+        cluster = rules.LOAD_DATA_MISSING.about_cluster(stopped.broker, measured=stopped.count, unit="count")
     else:
-        cluster = _cluster_row("skipped", "no_load_data_at_all", None, None, 0, None, "count")
+        cluster = rules.NO_LOAD_DATA_AT_ALL.about_cluster(measured=0, unit="count")
     return (cluster, *_broker_rows(load, {}, None, settings, now))
 
 
@@ -69,8 +73,8 @@ def report(
     """The rows of a round in which loads were compared."""
     shown = {attempt.pair.giver: _giver_row(attempt, compared.mean) for attempt in attempts}
     for attempt in attempts:
-        if not attempt.refusal:
-            rule = "receives" if settings.loadBalancerTransferEnabled else "least_loaded"
+        if attempt.refusal is None:
+            rule = rules.RECEIVES if settings.loadBalancerTransferEnabled else rules.LEAST_LOADED
             shown[attempt.pair.receiver] = _receiver_row(attempt.pair, rule, compared.mean)
     bundles = (row for attempt in attempts for row in _bundle_rows(attempt, settings))
     cluster = _cluster_of(stats, compared, attempts, settings)
@@ -83,15 +87,24 @@ def _cluster_of(stats: LoadStats, compared: Comparison, attempts: list[Attempt],
     if called is None:
         # Where loads are equal to the last digit, Pulsar's own deviation is not a number.
         std = 0.0 if math.isnan(compared.std) else compared.std
-        return _cluster_row("kept", "evenly_loaded", None, STD, std, stats.target_std, "fraction", numbers)
+        return rules.EVENLY_LOADED.about_cluster(
+            setting=STD_KEY, measured=std, threshold=stats.target_std, unit="fraction", numbers=numbers
+        )
     if compared.hits <= needed:
-        return _cluster_row("refused", "hit_count", called.broker, HITS, compared.hits, needed, "count", numbers)
-    moved = sum(not attempt.refusal for attempt in attempts)
+        return rules.HIT_COUNT.about_cluster(
+            called.broker, setting=HITS_KEY, measured=compared.hits, threshold=needed, unit="count", numbers=numbers
+        )
+    moved = sum(attempt.refusal is None for attempt in attempts)
     numbers |= {"pairs": moved, "std_after": stats.std}
-    about = called.broker, called.setting, called.measured, called.threshold, called.unit
-    if moved:
-        return _cluster_row("unload", called.rule, *about, numbers)
-    return _cluster_row("refused", "nothing_to_transfer", *about, numbers)
+    rule = called.rule if moved else rules.NOTHING_TO_TRANSFER
+    return rule.about_cluster(
+        called.broker,
+        setting=called.setting,
+        measured=called.measured,
+        threshold=called.threshold,
+        unit=called.unit,
+        numbers=numbers,
+    )
 
 
 def _broker_rows(
@@ -103,23 +116,14 @@ def _broker_rows(
         if broker in shown:
             yield shown[broker]
         elif data is None:
-            yield considered(broker, "broker", broker, "skipped", "no_load_data")
+            yield rules.NO_LOAD_DATA.about_broker(broker)
         elif is_outdated(data, settings, now):
             age = now - data.updated_at
-            yield considered(
-                broker, "broker", broker, "skipped", "outdated", setting=TTL, measured=age, threshold=ttl, unit="ms"
-            )
+            yield rules.OUTDATED.about_broker(broker, setting=TTL_KEY, measured=age, threshold=ttl, unit="ms")
         else:
-            yield considered(
-                broker,
-                "broker",
-                broker,
-                "kept",
-                "not_paired" if mean is not None else "not_compared",
-                measured=data.weighted_max_ema,
-                unit="fraction",
-                numbers={} if mean is None else {"mean_load": mean},
-            )
+            rule = rules.NOT_COMPARED if mean is None else rules.NOT_PAIRED
+            numbers = {} if mean is None else {"mean_load": mean}
+            yield rule.about_broker(broker, measured=data.weighted_max_ema, unit="fraction", numbers=numbers)
 
 
 def _giver_row(attempt: Attempt, mean: float) -> Considered:
@@ -131,31 +135,24 @@ def _giver_row(attempt: Attempt, mean: float) -> Considered:
         "broker_throughput": pair.giver_throughput,
         "to_offload": pair.wanted,
         "offloaded": pair.marked,
-        "selected": sum(one.outcome == "unload" and one.source == pair.giver for one in pair.looked),
+        "selected": sum(one.leaves and one.source == pair.giver for one in pair.looked),
     }
-    return considered(
+    rule = attempt.refusal or trigger.rule
+    return rule.about_broker(
         pair.giver,
-        "broker",
-        pair.giver,
-        "refused" if attempt.refusal else "unload",
-        attempt.refusal or trigger.rule,
         setting=trigger.setting,
         measured=trigger.measured,
         threshold=trigger.threshold,
         unit=trigger.unit,
-        alternatives=(Alternative(pair.receiver, "best", "least_loaded", finite(pair.receiver_load)),),
+        alternatives=(Alternative(pair.receiver, "best", rules.LEAST_LOADED.name, finite(pair.receiver_load)),),
         numbers=numbers,
     )
 
 
-def _receiver_row(pair: Pair, rule: str, mean: float) -> Considered:
-    back = sum(one.outcome == "unload" and one.source == pair.receiver for one in pair.looked)
-    return considered(
+def _receiver_row(pair: TransferPair, rule: Rule, mean: float) -> Considered:
+    back = sum(one.leaves and one.source == pair.receiver for one in pair.looked)
+    return rule.about_broker(
         pair.receiver,
-        "broker",
-        pair.receiver,
-        "kept",
-        rule,
         measured=pair.receiver_load,
         unit="fraction",
         alternatives=(Alternative(pair.giver, "candidate", "gives", finite(pair.giver_load)),),
@@ -165,58 +162,31 @@ def _receiver_row(pair: Pair, rule: str, mean: float) -> Considered:
 
 def _bundle_rows(attempt: Attempt, settings: Settings) -> Iterable[Considered]:
     pair = attempt.pair
-    to_receiver = (Alternative(pair.receiver, "best", "least_loaded", finite(pair.receiver_load)),)
+    to_receiver = (Alternative(pair.receiver, "best", rules.LEAST_LOADED.name, finite(pair.receiver_load)),)
     to_giver = (Alternative(pair.giver, "best", "swap", finite(pair.giver_load)),)
     for rank, one in enumerate(pair.looked, start=1):
-        gone = one.outcome == "unload"
         compared = _compared(one)
         others = to_receiver if one.source == pair.giver else to_giver
-        yield considered(
+        yield one.by.about_bundle(
             one.bundle,
-            "bundle",
             one.source,
-            one.outcome,
-            one.rule,
-            setting=_SETTINGS_OF_RULES.get(one.rule),
+            setting=_KEYS_OF_RULES.get(one.by.name),
             measured=compared,
             threshold=None if compared is None else pair.wanted,
             unit="" if compared is None else "byte/s",
-            alternatives=others if gone and settings.loadBalancerTransferEnabled else _removed(one, pair),
+            alternatives=others if one.leaves and settings.loadBalancerTransferEnabled else _removed(one, pair),
             numbers={"bundle_throughput": one.throughput, "rank": rank},
         )
 
 
-def _removed(one: Looked, pair: Pair) -> tuple[Alternative, ...]:
+def _removed(one: Looked, pair: TransferPair) -> tuple[Alternative, ...]:
     """The receiver, where a filter keeps the bundle from it."""
-    if one.outcome != "skipped" or one.rule in _SETTINGS_OF_RULES or one.rule in ("not_owned", "unreadable_version"):
+    if one.by is not LEFT_TO_REQUEST and one.by.name not in rules.FILTERS:
         return ()
-    return (Alternative(pair.receiver, "removed", one.rule, finite(pair.receiver_load)),)
+    return (Alternative(pair.receiver, "removed", one.by.name, finite(pair.receiver_load)),)
 
 
 def _compared(one: Looked) -> float | None:
     """What was compared with the wanted throughput: all that would have left with the bundle (byte/s)."""
-    return one.before + one.throughput if one.rule in ("lightest_first", "with_swap", "too_heavy") else None
-
-
-def _cluster_row(
-    outcome: Outcome,
-    rule: str,
-    broker: str | None,
-    setting: str | None,
-    measured: float | None,
-    threshold: float | None,
-    unit: Unit,
-    numbers: Mapping[str, float] | None = None,
-) -> Considered:
-    return considered(
-        _CLUSTER,
-        "cluster",
-        broker,
-        outcome,
-        rule,
-        setting=setting,
-        measured=measured,
-        threshold=threshold,
-        unit=unit,
-        numbers=numbers,
-    )
+    compared = one.by in (rules.LIGHTEST_FIRST, rules.WITH_SWAP, rules.TOO_HEAVY)
+    return one.before + one.throughput if compared else None

@@ -13,9 +13,11 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from evenkeel.model.bundles import namespace_of
-from evenkeel.model.considered import Outcome
+from evenkeel.model.common_rules import LEFT_TO_REQUEST
+from evenkeel.model.considered import Rule
 from evenkeel.model.load import ExtensibleLoad, TopBundle
 from evenkeel.settings import Settings
+from evenkeel.shed.strategies.transfer_shedder import rules
 from evenkeel.shed.strategies.transfer_shedder.gates import TransferPolicies
 from evenkeel.shed.strategies.transfer_shedder.load_stats import quotient
 
@@ -31,14 +33,18 @@ class Looked(NamedTuple):
 
     bundle: str
     source: str
-    outcome: Outcome
-    rule: str
+    by: Rule
     throughput: float
     before: float
 
+    @property
+    def leaves(self) -> bool:
+        """Whether the bundle goes to the other broker of the pair."""
+        return self.by.outcome == "unload"
+
 
 @dataclass(slots=True)
-class Pair:
+class TransferPair:
     """The offload from one broker to another as it builds up: loads are fractions, the rest byte/s.
 
     `wanted` is what half the difference in load makes of the giver's throughput. `gained` counts only in debug mode:
@@ -67,11 +73,11 @@ class Pair:
         return quotient(self.net * self.giver_load, self.giver_throughput)
 
 
-def pair_of(load: ExtensibleLoad, giver: str, receiver: str) -> Pair:
+def pair_of(load: ExtensibleLoad, giver: str, receiver: str) -> TransferPair:
     """The pair before anything is marked."""
     high, low = load.loads[giver], load.loads[receiver]
     half = (high.weighted_max_ema - low.weighted_max_ema) / 2
-    return Pair(
+    return TransferPair(
         giver=giver,
         receiver=receiver,
         giver_load=high.weighted_max_ema,
@@ -92,49 +98,49 @@ class Selection:
         self._transfer = settings.loadBalancerTransferEnabled
         self._debug = settings.loadBalancerDebugModeEnabled
 
-    def fill(self, pair: Pair) -> None:
+    def fill(self, pair: TransferPair) -> None:
         """Mark what leaves the giver, and note what became of each of its top bundles."""
         listed = self._load.top_bundles[pair.giver]
         coming_back = iter(self._load.top_bundles.get(pair.receiver, ()))
         remaining = len(listed)
-        stopped = ""
+        stopped: Rule | None = None
         for one in listed:
             rule = stopped or self._passed_over(one, pair, remaining)
-            if rule == "last_of_top_bundles":
-                stopped = "not_reached"
-            if rule:
-                self._note(pair, one, pair.giver, "kept" if rule in _NOT_TAKEN else "skipped", rule)
+            if rule is rules.LAST_OF_TOP_BUNDLES:
+                stopped = rules.NOT_REACHED
+            if rule is not None:
+                self._note(pair, one, pair.giver, rule)
                 continue
             if not pair.net + one.throughput > pair.wanted:
-                rule = "lightest_first"
+                rule = rules.LIGHTEST_FIRST
             elif self._swap(one, pair, coming_back):
-                rule = "with_swap"
+                rule = rules.WITH_SWAP
             else:
-                stopped = "not_reached"
-                self._note(pair, one, pair.giver, "kept", "too_heavy")
+                stopped = rules.NOT_REACHED
+                self._note(pair, one, pair.giver, rules.TOO_HEAVY)
                 continue
-            self._note(pair, one, pair.giver, "unload", rule)
+            self._note(pair, one, pair.giver, rule)
             pair.marked += one.throughput
             remaining -= 1
 
-    def _passed_over(self, one: TopBundle, pair: Pair, remaining: int) -> str:
-        """Why the bundle stays whatever its weight; "" if it may go."""
+    def _passed_over(self, one: TopBundle, pair: TransferPair, remaining: int) -> Rule | None:
+        """Why the bundle stays whatever its weight; None if it may go."""
         if one.bundle in self._load.not_owned:
-            return "not_owned"
+            return rules.NOT_OWNED
         if namespace_of(one.bundle) in self._excluded:
-            return "excluded_namespace"
+            return rules.EXCLUDED_NAMESPACE
         if one.bundle in self._load.recently_unloaded:
-            return "recently_unloaded"
+            return rules.RECENTLY_UNLOADED
         if one.bundle in self._load.wished:
-            return "wished"
+            return LEFT_TO_REQUEST
         refusal = self._policies.refusal(one.bundle, pair.receiver)
         if refusal is not None:
-            return refusal
+            return rules.REFUSALS[refusal]
         if remaining <= 1:
-            return "last_of_top_bundles"
-        return "no_traffic" if one.throughput == 0 else ""
+            return rules.LAST_OF_TOP_BUNDLES
+        return rules.NO_TRAFFIC if one.throughput == 0 else None
 
-    def _swap(self, one: TopBundle, pair: Pair, coming_back: Iterator[TopBundle]) -> bool:
+    def _swap(self, one: TopBundle, pair: TransferPair, coming_back: Iterator[TopBundle]) -> bool:
         """Whether bundles of the receiver make up for one that is too heavy; those looked at are not tried again."""
         if not self._transfer:
             return False
@@ -156,16 +162,13 @@ class Selection:
                 return True
         return False
 
-    def _take_back(self, back: list[TopBundle], pair: Pair) -> None:
+    def _take_back(self, back: list[TopBundle], pair: TransferPair) -> None:
         total = 0.0
         for other in back:
             total += other.throughput
-            self._note(pair, other, pair.receiver, "unload", "swapped_back")
+            self._note(pair, other, pair.receiver, rules.SWAPPED_BACK)
         if self._debug:
             pair.gained += total
 
-    def _note(self, pair: Pair, one: TopBundle, source: str, outcome: Outcome, rule: str) -> None:
-        pair.looked.append(Looked(one.bundle, source, outcome, rule, one.throughput, pair.net))
-
-
-_NOT_TAKEN = frozenset({"last_of_top_bundles", "no_traffic", "not_reached"})
+    def _note(self, pair: TransferPair, one: TopBundle, source: str, by: Rule) -> None:
+        pair.looked.append(Looked(one.bundle, source, by, one.throughput, pair.net))

@@ -1,17 +1,12 @@
-"""What all sentences are made of: figures with their units, as text."""
+"""What the sentences of verdicts are made of: figures with their units, as text.
+
+The texts stand in stored sentences: they stay byte for byte.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from evenkeel.model.amounts import amount
-from evenkeel.model.considered import Considered
-
-Template = Callable[[Considered], str]
-"""The sentence of a verdict."""
-
-Templates = dict[tuple[str, str], Template]
-"""Outcome and rule -> the sentence of such verdicts."""
+from evenkeel.model.considered import Considered, Sentence
 
 
 def measured(row: Considered) -> str:
@@ -43,3 +38,8 @@ def points(fraction: float) -> str:
 def destination_of(row: Considered) -> str | None:
     """The broker a placed bundle goes to: the first by name of the best ones; None if there is none."""
     return next((a.name for a in row.alternatives if a.verdict == "best"), None)
+
+
+def bundle_stays(why: str) -> Sentence:
+    """The sentence of a bundle that stays on its broker, with the reason."""
+    return lambda row: f"{row.subject} stays on {row.broker}: {why}."

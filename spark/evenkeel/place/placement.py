@@ -1,0 +1,91 @@
+"""Where one bundle goes, and the verdicts on it that both load managers' placements give."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+
+from evenkeel.model.amounts import amount
+from evenkeel.model.common_rules import BROKERS_OWN_NAMESPACE
+from evenkeel.model.considered import Alternative, Considered, Rule, Sentence
+from evenkeel.model.words import destination_of, plural
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where one bundle goes. `best`: brokers that are equally good; `destination`: the one taken, None if nobody may.
+
+    `candidates`: every broker, with the filter that removed it or its score.
+    """
+
+    bundle: str
+    destination: str | None
+    best: tuple[str, ...]
+    candidates: Sequence[Alternative]
+    considered: Considered
+
+    def kept_by(self, owner: str) -> Placement:
+        """The placement; as `already_best` where the bundle would go to the broker that it leaves."""
+        if self.destination != owner:
+            return self
+        return replace(self, considered=ALREADY_BEST.instead_of(self.considered))
+
+
+def placed(how: str) -> Sentence:
+    """The sentence of a bundle that goes to a broker; `how` says by what, with the words of `placement_words`."""
+
+    def text(row: Considered) -> str:
+        start = f"{row.subject} goes from {row.broker}" if row.broker else f"{row.subject} goes"
+        return f"{start} to {destination_of(row)}: {how.format(**placement_words(row))}."
+
+    return text
+
+
+def placement_words(row: Considered) -> dict[str, str]:
+    """What a sentence about a placement may name: word -> text."""
+    score = row.numbers.get("score")
+    removed = int(row.numbers.get("removed", 0))
+    others = plural(row.numbers.get("candidates", 1), "candidate")
+    filters = f", {plural(removed, 'broker')} filtered out" if removed else ""
+    ties = row.numbers.get("best", 1)
+    tie = f" (first by name of {amount(ties, 'count')} equal ones)" if ties > 1 else ""
+    rate = "is overloaded like all others" if score is None else _rate_words(score)
+    usage = f"its average usage of {amount(score, 'fraction')}"
+    mean = f"the candidates' mean of {amount(row.numbers.get('mean_usage'), 'fraction')}"
+    return {"rate": rate, "usage": usage, "mean": mean, "others": others, "filters": filters, "tie": tie}
+
+
+def _rate_words(rate: float) -> str:
+    return f"has the least long-term message rate, {amount(rate, 'msg/s')}"
+
+
+def with_its_own_broker(bundle: str, broker: str, brokers: Collection[str]) -> Placement:
+    """Heartbeat and SLA namespaces belong to the broker in their name, or to nobody while that one is away."""
+    if broker in brokers:
+        return settled(bundle, broker, ITS_OWN)
+    return Placement(bundle, None, (), (), BROKERS_OWN_NAMESPACE.about_bundle(bundle, broker))
+
+
+def settled(bundle: str, broker: str, rule: Rule, owner: str | None = None) -> Placement:
+    """A placement for which no strategy was asked; `owner`: the broker that the bundle leaves, if it leaves one."""
+    alternatives = (Alternative(broker, "best", rule.name),)
+    row = rule.about_bundle(bundle, owner, alternatives=alternatives)
+    return Placement(bundle, broker, (broker,), alternatives, row)
+
+
+ALREADY_BEST = Rule(
+    "kept",
+    "already_best",
+    lambda row: f"{row.subject} stays on {row.broker}: placement would choose the same broker again.",
+)
+NO_CANDIDATE = Rule(
+    "refused",
+    "no_candidate",
+    lambda row: (
+        f"{row.subject} {f'stays on {row.broker}' if row.broker else 'gets no broker'}: "
+        f"none of {plural(len(row.alternatives), 'broker')} may have it."
+    ),
+)
+PREALLOCATED = Rule("placed", "preallocated", placed("it was given to that broker before"))
+ITS_OWN = Rule("placed", "brokers_own_namespace", placed("it is that broker's own"))
+TRANSFERRED = Rule("placed", "transferred", placed("that is the broker that load is moved to"))
