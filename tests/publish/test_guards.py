@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from evenkeel.publish.guards.bundle_guards import gain_points
-from evenkeel.publish.guards.objection import Objection, Verdict
-from evenkeel.publish.guards.sentences import CAUSES, EXCEPTIONS, duration, sentence
+from evenkeel.publish.guards.objection import Objection, Verdict, duration
+from evenkeel.publish.guards.sentences import CAUSES, EXCEPTIONS, sentence
 from evenkeel.publish.guards.situation import Broker, Command, Move, Pause, Situation, Unsettled
 from evenkeel.settings import registry
 from tests.publish.situations import (

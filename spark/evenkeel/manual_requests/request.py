@@ -13,7 +13,7 @@ from typing import Literal, Unpack
 from evenkeel.errors import BadRange
 from evenkeel.manual_requests.schema import HOT, LARGEST
 from evenkeel.model.bundles import BundleRange, bundle_name, parse_range, ranges_of
-from evenkeel.model.considered import Considered, Figures, Rule
+from evenkeel.model.considered import Considered, Rule, VerdictFigures
 from evenkeel.model.load import BundleHistory
 from evenkeel.model.words import number
 from evenkeel.split_algorithms import Generation
@@ -104,7 +104,7 @@ def not_carried_out(name: str, why: str) -> Rule:
     )
 
 
-def refused(subject: str, owner: str | None, rule: Rule, status: int, **figures: Unpack[Figures]) -> Granted:
+def refused(subject: str, owner: str | None, rule: Rule, status: int, **figures: Unpack[VerdictFigures]) -> Granted:
     """A wish that Pulsar would not carry out; `status` is the HTTP status with which it would answer."""
     if "measured" in figures:
         figures["unit"] = "count"

@@ -86,8 +86,8 @@ def broker_averages(
     bundles: Iterable[str], histories: Mapping[str, BundleHistory], assumed: BundleStats = DEFAULT_STATS
 ) -> BrokerAverages:
     """Sums over a broker's bundles in name order; a bundle without history counts with the assumed figures."""
-    stranger = default_history(assumed)
-    return summed(figures_of(histories.get(bundle, stranger)) for bundle in sorted(bundles))
+    unknown = default_history(assumed)
+    return summed(figures_of(histories.get(bundle, unknown)) for bundle in sorted(bundles))
 
 
 Figures = tuple[float, float, float, float, float, float, float, float]

@@ -34,7 +34,7 @@ class Alternative:
     measured: float | None = None
 
 
-class Figures(TypedDict, total=False):
+class VerdictFigures(TypedDict, total=False):
     """What a verdict was reached with, beside its rule; see `Considered`."""
 
     setting: str | None
@@ -58,15 +58,15 @@ class Rule:
     sentence: Sentence
     holds: Comparison = ""
 
-    def about_bundle(self, bundle: str, broker: str | None, **figures: Unpack[Figures]) -> Considered:
+    def about_bundle(self, bundle: str, broker: str | None, **figures: Unpack[VerdictFigures]) -> Considered:
         """The verdict on a bundle; `broker`: the one that has it, None if nobody does."""
         return _verdict(bundle, "bundle", broker, self, **figures)
 
-    def about_broker(self, broker: str, **figures: Unpack[Figures]) -> Considered:
+    def about_broker(self, broker: str, **figures: Unpack[VerdictFigures]) -> Considered:
         """The verdict on a broker."""
         return _verdict(broker, "broker", broker, self, **figures)
 
-    def about_cluster(self, broker: str | None = None, **figures: Unpack[Figures]) -> Considered:
+    def about_cluster(self, broker: str | None = None, **figures: Unpack[VerdictFigures]) -> Considered:
         """The verdict on the cluster as a whole; `broker`: the one that stands for it, if one does."""
         return _verdict("cluster", "cluster", broker, self, **figures)
 

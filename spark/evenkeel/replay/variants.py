@@ -10,11 +10,11 @@ from typing import Any
 from evenkeel.errors import BadInput, SettingsError
 from evenkeel.settings import EffectiveSettings, contradictions
 from evenkeel.settings.key import Value
+from evenkeel.settings.keys.shedding import SHEDDERS_OF
 from evenkeel.settings.pairs import (
     FALLBACK_PLACEMENT,
     PLACEMENTS_OF,
     SHEDDER_AND_PLACEMENT,
-    SHEDDERS_OF,
     why_undecidable,
 )
 from evenkeel.settings.pairs import PLACEMENT as PLACEMENT_KEY

@@ -226,7 +226,7 @@ def _texts(values: Iterable[Any] | None) -> tuple[str, ...]:
 _FIGURES = ("msg_throughput_in", "msg_throughput_out", "msg_rate_in", "msg_rate_out")
 _SHORT, _LONG = (itemgetter(f"{term}_samples", *(f"{term}_{name}" for name in _FIGURES)) for term in ("short", "long"))
 _BOTH = itemgetter(*(f"{term}_{name}" for term in ("short", "long") for name in _FIGURES))
-_OF_A_STRANGER = figures_of(default_history())
+_OF_AN_UNKNOWN_BUNDLE = figures_of(default_history())
 
 
 class Histories(Mapping[str, BundleHistory]):
@@ -244,7 +244,7 @@ class Histories(Mapping[str, BundleHistory]):
         """The averages of one bundle, without making a history of them; a stranger's are assumed."""
         row = self._rows.get(bundle)
         if row is None:
-            return _OF_A_STRANGER
+            return _OF_AN_UNKNOWN_BUNDLE
         found: Figures = _BOTH(row)
         return found
 

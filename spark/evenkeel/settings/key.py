@@ -10,6 +10,7 @@ from typing import Any, Final, Literal
 Kind = Literal["bool", "int", "float", "optional float", "str", "class", "list", "set"]
 Manager = Literal["both", "modular", "extensible", "none"]
 Generation = Literal["4.x", "5.0"]
+ManagerName = Literal["modular", "extensible"]
 Value = bool | int | float | str | tuple[str, ...] | frozenset[str] | None
 
 GENERATIONS: Final[tuple[Generation, ...]] = ("4.x", "5.0")

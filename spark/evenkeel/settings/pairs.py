@@ -4,22 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
 
-from evenkeel.settings.key import Generation
+from evenkeel.settings.key import Generation, ManagerName
+from evenkeel.settings.keys.placement import PLACEMENTS
+from evenkeel.settings.keys.shedding import SHEDDERS_OF
 from evenkeel.settings.settings import Settings
-
-ManagerName = Literal["modular", "extensible"]
 
 SHEDDING, PLACEMENT = "loadBalancerLoadSheddingStrategy", "loadBalancerLoadPlacementStrategy"
 SHEDDER_AND_PLACEMENT = "AvgShedder"
 FALLBACK_PLACEMENT = "LeastLongTermMessageRate"
-SHEDDERS_OF: Mapping[ManagerName, tuple[str, ...]] = {
-    "modular": ("OverloadShedder", "ThresholdShedder", "UniformLoadShedder", "AvgShedder"),
-    "extensible": ("TransferShedder",),
-}
 PLACEMENTS_OF: Mapping[ManagerName, tuple[str, ...]] = {
-    "modular": ("LeastLongTermMessageRate", "LeastResourceUsageWithWeight", "RoundRobinBrokerSelector", "AvgShedder"),
+    "modular": PLACEMENTS,
     "extensible": ("LeastResourceUsageWithWeight",),
 }
 

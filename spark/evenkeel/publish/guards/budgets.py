@@ -12,9 +12,10 @@ evenkeelMaxBundleTrafficPercent not even so, for then moving it would move the t
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 
 from evenkeel.model.bundles import namespace_of
-from evenkeel.publish.guards.objection import Objection
+from evenkeel.publish.guards.objection import Cause, Objection, percent, plural, points
 from evenkeel.publish.guards.situation import Command, Situation
 from evenkeel.settings import Settings
 
@@ -110,3 +111,64 @@ class Budgets:
         words = {"namespace": namespace}
         setting = "loadBalancerNamespaceMaximumBundles"
         return Objection("bundle_maximum", setting, before + command.cuts, most, "count", numbers, words)
+
+
+# The causes in words.
+
+
+def _most(noun: str, where: str = "") -> Cause:
+    """A budget of a number of commands that is used up, or that was none from the start."""
+
+    def text(o: Objection) -> str:
+        what = f"{where.format(**o.words)} in one cycle"
+        if not o.threshold:
+            return f"no {noun}{what} is allowed"
+        used = "is the most, and it is" if o.threshold == 1 else "are the most, and they are"
+        return f"{plural(o.threshold, noun)}{what} {used} used up"
+
+    return text
+
+
+def _moved_traffic_words(o: Objection) -> str:
+    if not o.threshold:
+        return "no traffic may be moved"
+    return (
+        f"with its {percent(o.numbers.get('own_percent'))} of the cluster's traffic this cycle would move "
+        f"{percent(o.measured)}, and {percent(o.threshold)} are the most"
+    )
+
+
+def _too_heavy_words(o: Objection) -> str:
+    if not o.threshold:
+        return "no bundle may be moved"
+    return (
+        f"it has {percent(o.measured)} of the cluster's traffic, and a bundle with over {percent(o.threshold)} is "
+        "not moved; split it first"
+    )
+
+
+def _goes_alone(o: Objection) -> str:
+    return (
+        f"its {percent(o.measured)} of the cluster's traffic are more than the {percent(o.threshold)} of one cycle, "
+        "and as the first one it may go alone"
+    )
+
+
+def _bundle_maximum_words(o: Objection) -> str:
+    most = points(o.threshold)
+    return f"{o.words['namespace']} would have {plural(o.measured, 'bundle')}, and {most} are the most it may have"
+
+
+CAUSES: Mapping[str, Cause] = {
+    "bundle_too_heavy": _too_heavy_words,
+    "unloads_per_cycle": _most("unload"),
+    "unloads_from_broker": _most("unload", " from {broker}"),
+    "unloads_to_broker": _most("unload", " to {broker}"),
+    "moved_traffic": _moved_traffic_words,
+    "splits_per_cycle": _most("split"),
+    "bundle_maximum": _bundle_maximum_words,
+}
+"""Rule -> why the command is held back."""
+
+EXCEPTIONS: Mapping[str, Cause] = {"moved_traffic": _goes_alone}
+"""Rule -> why a command is let through all the same."""

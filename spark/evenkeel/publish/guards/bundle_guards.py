@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
 
 from evenkeel.model.bundles import namespace_of
-from evenkeel.publish.guards.objection import Objection, Unit
+from evenkeel.publish.guards.objection import Cause, Objection, Unit, duration, plural, points
 from evenkeel.publish.guards.situation import Command, Situation, is_part_of, overlaps
 from evenkeel.settings import Settings
 
@@ -116,3 +116,40 @@ def orphaned(command: Command, split: Sequence[str], asked: Collection[str]) -> 
     parents = (parent for parent in split if is_part_of(command.bundle, parent))
     missing = min((parent for parent in parents if parent not in asked), default=None)
     return None if missing is None else Objection("parent_not_split", words={"parent": missing}, keeps_place=True)
+
+
+# The causes in words.
+
+
+def _gain(o: Objection) -> str:
+    """What a bounce needs, and what it has."""
+    noun = "point" if o.threshold == 1 else "points"
+    needs = f"needs a gain of {points(o.threshold)} {noun}"
+    return f"{needs}, and this one's is not known" if o.measured is None else f"{needs}, this is {points(o.measured)}"
+
+
+def _left(o: Objection) -> str:
+    return f"it left {o.words['broker']} {duration(o.numbers.get('seconds_ago'))} ago"
+
+
+def _moved(o: Objection) -> str:
+    return f"it moved {plural(o.numbers.get('moves'), 'time')} in 24 hours, and {points(o.numbers.get('free_moves'))} are free"
+
+
+def _verb(o: Objection) -> str:
+    return "split" if o.words["kind"] == "split" else "unload"
+
+
+CAUSES: Mapping[str, Cause] = {
+    "frozen_namespace": lambda o: f"the namespace {o.words['namespace']} is frozen",
+    "frozen_bundle": lambda o: f"the bundle {o.words['bundle']} is frozen",
+    "frozen_broker": lambda o: f"the broker {o.words['broker']} is frozen",
+    "one_command_per_bundle": lambda o: f"the plan has a command for it already, to {_verb(o)} it",
+    "parent_not_split": lambda o: f"it is part of {o.words['parent']}, whose split is not asked before it",
+    "returns": lambda o: f"{_left(o)}; moving it back {_gain(o)}",
+    "moved_often": lambda o: f"{_moved(o)}; moving it again {_gain(o)}",
+}
+"""Rule -> why the command is held back."""
+
+EXCEPTIONS: Mapping[str, Cause] = {rule: CAUSES[rule] for rule in ("returns", "moved_often")}
+"""Rule -> why a command is let through all the same."""

@@ -7,10 +7,10 @@ than load, and moving bundles would make it worse.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 
-from evenkeel.publish.guards.objection import Objection
+from evenkeel.publish.guards.objection import Cause, Objection, because, duration, percent, plural, points
 from evenkeel.publish.guards.situation import Broker, Command, Situation, Unsettled
 from evenkeel.settings import Settings
 from evenkeel.settings.reading import is_within
@@ -136,3 +136,61 @@ def _report(name: str, situation: Situation, settings: Settings) -> Iterator[Obj
         return
     setting = "evenkeelMaxReportAgeSeconds"
     yield Objection("report_too_old", setting, broker.report_age, most, "s", words=words, keeps_place=True)
+
+
+# The causes in words.
+
+
+def _paused_words(o: Objection) -> str:
+    by = f" by {o.words['by']}" if o.words.get("by") else ""
+    return f"it is paused{by}{because(o.words.get('reason', ''))}"
+
+
+def _too_few_reports_words(o: Objection) -> str:
+    usable, listed = points(o.numbers.get("usable")), plural(o.numbers.get("brokers"), "listed broker")
+    have = "has" if usable == "1" else "have"
+    return (
+        f"{usable} of {listed} {have} a report that is not too old, {percent(o.measured)}, and it takes "
+        f"{percent(o.threshold)}"
+    )
+
+
+def _too_many_silent_words(o: Objection) -> str:
+    silent, listed = points(o.measured), plural(o.numbers.get("brokers"), "listed broker")
+    are = "is" if silent == "1" else "are"
+    return f"{silent} of {listed} {are} silent, and {points(o.threshold)} may be"
+
+
+def _ownership_words(o: Objection) -> str:
+    unclear, bundles = points(o.numbers.get("unclear")), plural(o.numbers.get("bundles"), "bundle")
+    have = "has" if unclear == "1" else "have"
+    most = percent(o.threshold)
+    return f"{unclear} of {bundles} {have} two owners or an unknown one, {percent(o.measured)}, and {most} may have"
+
+
+def _unsettled_words(what: str) -> Cause:
+    def text(o: Objection) -> str:
+        left = ", nobody knows how long" if o.measured is None else f" for another {duration(o.measured)}"
+        return f"{what.format(**o.words)} are not to be trusted{left}{because(o.words.get('why', ''))}"
+
+    return text
+
+
+CAUSES: Mapping[str, Cause] = {
+    "paused": _paused_words,
+    "outside_maintenance_windows": lambda o: (
+        f"it is {o.words['at']} UTC, and commands are asked at {o.words['windows']} only"
+    ),
+    "too_few_reports": _too_few_reports_words,
+    "too_many_silent_brokers": _too_many_silent_words,
+    "ownership_unclear": _ownership_words,
+    "unsettled_bundle": _unsettled_words("the figures of {subject}"),
+    "unsettled_broker": _unsettled_words("the figures of {subject}"),
+    "owner_unclear": lambda o: "it has two owners, or an unknown one",
+    "no_report": lambda o: f"{o.words['broker']} has told nothing of its load",
+    "report_too_old": lambda o: (
+        f"the report of {o.words['broker']} is {duration(o.measured)} old and may be {duration(o.threshold)} old"
+    ),
+    "traffic_unknown": lambda o: "its traffic is not known, so no budget can be held against it",
+}
+"""Rule -> why the cluster, or the command, is held back."""

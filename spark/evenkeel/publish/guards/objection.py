@@ -1,8 +1,8 @@
-"""What a guard says: the rule that speaks against a command, with its numbers."""
+"""What a guard says: the rule that speaks against a command, with its numbers; and what causes are made of."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -49,3 +49,44 @@ class Verdict:
     objection: Objection
     command: Command | None = None
     position: int = 0
+
+
+Cause = Callable[[Objection], str]
+"""Why a command is held back, or let through all the same, in words; the part of a sentence after the colon."""
+
+
+def duration(seconds: float | None) -> str:
+    """`40 seconds`, `12 minutes`, `3.5 hours`."""
+    if seconds is None:
+        return "an unknown time"
+    if seconds < 120:
+        return plural(seconds, "second")
+    if seconds < 7200:
+        return plural(seconds / 60, "minute")
+    hours = round(seconds / 3600, 1)
+    return plural(hours, "hour") if hours == int(hours) else f"{hours:.1f} hours"
+
+
+def plural(count: float | None, noun: str) -> str:
+    """A count, without decimals, with its noun."""
+    text = "an unknown number of" if count is None else f"{round(count):,}"
+    return f"{text} {noun}" if count is not None and round(count) == 1 else f"{text} {noun}s"
+
+
+def percent(value: float | None) -> str:
+    """A percentage with one decimal."""
+    return "an unknown share" if value is None else f"{value:.1f} %"
+
+
+def points(value: float | None) -> str:
+    """A number with one decimal, without where there is none to show."""
+    if value is None:
+        return "unknown"
+    rounded = round(value, 1)
+    return f"{rounded:,.0f}" if rounded == int(rounded) else f"{rounded:,.1f}"
+
+
+def because(text: str) -> str:
+    """An operator's or another cycle's own words, as an end of a sentence without a second full stop."""
+    words = " ".join(text.split()).rstrip(".")
+    return f" ({words})" if words else ""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from evenkeel.settings.key import key
 
 PLACEMENTS = ("LeastLongTermMessageRate", "LeastResourceUsageWithWeight", "RoundRobinBrokerSelector", "AvgShedder")
+"""The placement strategies that an operator may name; all are the modular load manager's."""
 
 
 @dataclass(frozen=True)

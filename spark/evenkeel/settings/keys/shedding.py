@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from evenkeel.settings.key import key
+from evenkeel.settings.key import ManagerName, key
 
-SHEDDERS = ("OverloadShedder", "ThresholdShedder", "UniformLoadShedder", "AvgShedder", "TransferShedder")
+SHEDDERS_OF: Mapping[ManagerName, tuple[str, ...]] = {
+    "modular": ("OverloadShedder", "ThresholdShedder", "UniformLoadShedder", "AvgShedder"),
+    "extensible": ("TransferShedder",),
+}
+"""The shedders that an operator may name, by load manager."""
+SHEDDERS = (*SHEDDERS_OF["modular"], *SHEDDERS_OF["extensible"])
 
 
 @dataclass(frozen=True)
