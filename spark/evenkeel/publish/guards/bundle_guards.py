@@ -133,7 +133,8 @@ def _left(o: Objection) -> str:
 
 
 def _moved(o: Objection) -> str:
-    return f"it moved {plural(o.numbers.get('moves'), 'time')} in 24 hours, and {points(o.numbers.get('free_moves'))} are free"
+    moves, free = o.numbers.get("moves"), o.numbers.get("free_moves")
+    return f"it moved {plural(moves, 'time')} in 24 hours, and {points(free)} are free"
 
 
 def _verb(o: Objection) -> str:
