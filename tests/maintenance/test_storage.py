@@ -9,7 +9,7 @@ import pytest
 
 from evenkeel.cli import main
 from evenkeel.maintenance.inventory import measure
-from evenkeel.maintenance.report import size
+from evenkeel.maintenance.upkeep import size
 from tests.record.plausible import plausible_lake
 
 

@@ -20,8 +20,7 @@ from evenkeel.cli.verify import as_json, as_text
 from evenkeel.errors import NoSuchCycle
 from evenkeel.ingest.open_run import CycleRequest
 from evenkeel.lake.manifest import CYCLES, body_digest
-from evenkeel.maintenance.report import upkeep_as_text
-from evenkeel.maintenance.upkeep import Request, keep
+from evenkeel.maintenance.upkeep import Request, keep, upkeep_as_text
 from evenkeel.pipeline import run_cycle
 from evenkeel.record.export import export
 from evenkeel.record.read import Attempt, read_attempts, read_table
