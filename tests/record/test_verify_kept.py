@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from evenkeel.lake.schemas import TABLES
-from evenkeel.maintenance.periods import Periods
+from evenkeel.maintenance.expiry import Periods
 from evenkeel.record.read import Attempt
 from evenkeel.record.verify.chain import Anchor
 from evenkeel.record.verify.contents import can_decide

@@ -135,7 +135,7 @@ def carry_out(
 
 def keep(spark: SparkSession, params: Mapping[str, Any], dag_run: Any, ti: TaskInstance) -> str:
     """Runs an upkeep of the lake; returns, as JSON, what was done to each table."""
-    from evenkeel.maintenance.periods import NAMES
+    from evenkeel.maintenance.expiry import NAMES
     from evenkeel.maintenance.upkeep import Request, upkeep_as_json, upkeep_as_text
     from evenkeel.maintenance.upkeep import keep as keep_lake
 

@@ -8,7 +8,7 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
-from evenkeel.maintenance.periods import MEANINGS, NAMES, Periods, settled
+from evenkeel.maintenance.expiry import MEANINGS, NAMES, Periods, settled
 
 if TYPE_CHECKING:
     from evenkeel.maintenance.upkeep import Request

@@ -25,9 +25,19 @@ from evenkeel.lake.store import Lake
 from evenkeel.maintenance.chain import Days, prove, truncate
 from evenkeel.maintenance.compaction import batches, clean_log, compact
 from evenkeel.maintenance.dates import read_record
-from evenkeel.maintenance.expiry import OUTBOX, Look, clear_unlisted, drop_answers, drop_controls, drop_days, thin_days
+from evenkeel.maintenance.expiry import (
+    OUTBOX,
+    Look,
+    Periods,
+    clear_unlisted,
+    drop_answers,
+    drop_controls,
+    drop_days,
+    settled,
+    thin_days,
+    whole_kind,
+)
 from evenkeel.maintenance.inventory import Inventory, Lakeful, Stored, bytes_on_disk, take_inventory
-from evenkeel.maintenance.periods import Periods, settled, whole_kind
 from evenkeel.maintenance.statements import change, speaking
 from evenkeel.model.amounts import size
 from evenkeel.spark.code import code_version

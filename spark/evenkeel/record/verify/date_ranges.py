@@ -11,7 +11,7 @@ from typing import Any
 
 from evenkeel.handover import Write
 from evenkeel.lake.schemas import TABLES
-from evenkeel.maintenance.periods import Periods, settled, whole_kind
+from evenkeel.maintenance.expiry import Periods, settled, whole_kind
 from evenkeel.record.read import Attempt, Record, Row, attempts_of, read_table_if_any
 from evenkeel.record.read.record import FIRST_MOMENT, LAST_MOMENT
 from evenkeel.record.verify.chain import Anchor
