@@ -6,9 +6,8 @@ from datetime import UTC, date, datetime, timedelta
 
 from evenkeel.lake.schemas import TABLES
 from evenkeel.maintenance.compaction import CHAIN_BYTES, SMALL_BYTES, batches
-from evenkeel.maintenance.dates import Record
 from evenkeel.maintenance.expiry import Look, Periods, expired_days
-from evenkeel.maintenance.inventory import File, Inventory
+from evenkeel.maintenance.inventory import File, Inventory, Record
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
 LONG_AGO = NOW - timedelta(days=1000)

@@ -22,9 +22,8 @@ from evenkeel.lake.store import Lake
 from evenkeel.maintenance import chain, upkeep
 from evenkeel.maintenance import statements as changing
 from evenkeel.maintenance.compaction import clean_log
-from evenkeel.maintenance.dates import read_record
 from evenkeel.maintenance.expiry import Look, Periods, thin_days
-from evenkeel.maintenance.inventory import take_inventory
+from evenkeel.maintenance.inventory import read_record, take_inventory
 from evenkeel.maintenance.statements import change
 from evenkeel.maintenance.upkeep import Done, Request, keep
 from evenkeel.record.read import read_attempts, read_table

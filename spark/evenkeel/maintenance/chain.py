@@ -20,8 +20,7 @@ from evenkeel.lake.digest import Content, contents, nothing
 from evenkeel.lake.schema import sql_text
 from evenkeel.lake.small_appends import append_values
 from evenkeel.lake.store import Lake
-from evenkeel.maintenance.dates import Day
-from evenkeel.maintenance.inventory import Inventory
+from evenkeel.maintenance.inventory import Day, Inventory
 from evenkeel.maintenance.statements import at, delete, in_days, one_of
 from evenkeel.spark.code import code_version
 from evenkeel.spark.sql import iso

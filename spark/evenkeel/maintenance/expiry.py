@@ -15,8 +15,7 @@ from evenkeel.lake.controls import HANDBACK, LEASE, PAUSE, RESUME, TAKEOVER
 from evenkeel.lake.delta_log import TOPIC_VERSION_DAYS, TOPICS, VERSION_DAYS
 from evenkeel.lake.schema import Table, sql_text
 from evenkeel.lake.store import Lake
-from evenkeel.maintenance.dates import Day, Record, unlisted_writes
-from evenkeel.maintenance.inventory import File, Inventory
+from evenkeel.maintenance.inventory import Day, File, Inventory, Record, unlisted_writes
 from evenkeel.maintenance.statements import at, delete, in_days, one_of
 from evenkeel.spark.sql import iso
 

@@ -24,7 +24,6 @@ from evenkeel.lake.small_appends import append_values
 from evenkeel.lake.store import Lake
 from evenkeel.maintenance.chain import Days, prove, truncate
 from evenkeel.maintenance.compaction import batches, clean_log, compact
-from evenkeel.maintenance.dates import read_record
 from evenkeel.maintenance.expiry import (
     OUTBOX,
     Look,
@@ -37,7 +36,7 @@ from evenkeel.maintenance.expiry import (
     thin_days,
     whole_kind,
 )
-from evenkeel.maintenance.inventory import Inventory, Lakeful, Stored, bytes_on_disk, take_inventory
+from evenkeel.maintenance.inventory import Inventory, Lakeful, Stored, bytes_on_disk, read_record, take_inventory
 from evenkeel.maintenance.statements import change, speaking
 from evenkeel.model.amounts import size
 from evenkeel.spark.code import code_version
