@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from evenkeel.lake.controls import PAUSE, answer_row, control_row, take_leases
-from evenkeel.lake.small_appends import append_row
-from evenkeel.lake.store import Lake
+from evenkeel.lake.store import Lake, append_row
 from evenkeel.publish import dispatch as sending
 from evenkeel.publish import outbox as outgoing
 from evenkeel.publish.task import run as publish

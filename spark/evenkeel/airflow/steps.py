@@ -120,8 +120,7 @@ def carry_out(
 
     def publish() -> Handover:
         from evenkeel.lake.controls import answers
-        from evenkeel.lake.small_appends import append_row
-        from evenkeel.lake.store import Lake
+        from evenkeel.lake.store import Lake, append_row
 
         lake, plans = Lake(handover.lake), sorted(one["plan_id"] for one in handover.awaiting.values())
         known = answers(spark, lake, plans)  # a try that was killed has put them on record

@@ -26,8 +26,7 @@ from typing import TYPE_CHECKING, Any
 from evenkeel.lake.attempts import DECIDED_STATUSES
 from evenkeel.lake.delta_log import newest_version
 from evenkeel.lake.schemas import TABLES
-from evenkeel.lake.small_appends import append_values
-from evenkeel.lake.store import Lake
+from evenkeel.lake.store import Lake, append_values
 from evenkeel.spark.sql import is_one_of, iso
 
 if TYPE_CHECKING:

@@ -18,8 +18,7 @@ from evenkeel.lake.attempts import DECIDED_STATUSES
 from evenkeel.lake.delta_log import hashed, local_log
 from evenkeel.lake.digest import Content, contents, nothing
 from evenkeel.lake.schema import sql_text
-from evenkeel.lake.small_appends import append_values
-from evenkeel.lake.store import Lake
+from evenkeel.lake.store import Lake, append_values
 from evenkeel.maintenance.inventory import Day, Inventory
 from evenkeel.maintenance.statements import at, delete, in_days, one_of
 from evenkeel.spark.code import code_version

@@ -20,8 +20,7 @@ from evenkeel.errors import NoLake
 from evenkeel.lake.delta_log import kept_days, table_exists, version_days, version_properties
 from evenkeel.lake.schema import sql_text
 from evenkeel.lake.schemas import OF_RECORD, TABLES
-from evenkeel.lake.small_appends import append_values
-from evenkeel.lake.store import Lake
+from evenkeel.lake.store import Lake, append_values
 from evenkeel.maintenance.chain import Days, prove, truncate
 from evenkeel.maintenance.compaction import batches, clean_log, compact
 from evenkeel.maintenance.expiry import (

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 from evenkeel.handover import ClusterCycle, Handover, Run, Snapshot, Write
 from evenkeel.lake.manifest import write_rows
 from evenkeel.lake.schemas import TABLES
-from evenkeel.lake.small_appends import arrow_schema
-from evenkeel.lake.store import Lake
+from evenkeel.lake.store import Lake, arrow_schema
 from evenkeel.replay.comparison import Comparison
 from evenkeel.replay.fold import CYCLES, DECISIONS, Made
 from evenkeel.replay.history import text_of
