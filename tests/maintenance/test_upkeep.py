@@ -14,9 +14,8 @@ import pytest
 from deltalake import DeltaTable
 
 from evenkeel.errors import NoLake, SettingsError
-from evenkeel.lake.attempts import find_predecessors
 from evenkeel.lake.delta_log import added_files, newest_version
-from evenkeel.lake.manifest import append_manifests
+from evenkeel.lake.manifest import append_manifests, find_predecessors
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake
 from evenkeel.maintenance import chain, upkeep

@@ -23,8 +23,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from evenkeel.lake.attempts import DECIDED_STATUSES
 from evenkeel.lake.delta_log import newest_version
+from evenkeel.lake.manifest import DECIDED_STATUSES
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake, append_values
 from evenkeel.spark.sql import is_one_of, iso

@@ -14,9 +14,9 @@ from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
 
 from evenkeel.handover import DataFile
-from evenkeel.lake.attempts import DECIDED_STATUSES
 from evenkeel.lake.delta_log import hashed, local_log
 from evenkeel.lake.digest import Content, contents, nothing
+from evenkeel.lake.manifest import DECIDED_STATUSES
 from evenkeel.lake.schema import sql_text
 from evenkeel.lake.store import Lake, append_values
 from evenkeel.maintenance.inventory import Day, Inventory

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from evenkeel.errors import LakeError, NoLake
-from evenkeel.lake.attempts import DECIDED_STATUSES
 from evenkeel.lake.delta_log import local_log, log_state
+from evenkeel.lake.manifest import DECIDED_STATUSES
 from evenkeel.lake.schema import Table
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake
