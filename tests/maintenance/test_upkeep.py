@@ -18,7 +18,7 @@ from evenkeel.lake.delta_log import added_files, newest_version
 from evenkeel.lake.manifest import append_manifests, find_predecessors
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake
-from evenkeel.maintenance import chain, upkeep
+from evenkeel.maintenance import proofs, upkeep
 from evenkeel.maintenance import statements as changing
 from evenkeel.maintenance.compaction import clean_log
 from evenkeel.maintenance.expiry import Look, Periods, thin_days
@@ -55,7 +55,7 @@ def test_killed_twice_and_run_again_it_drops_what_is_past_and_leaves_what_is_pro
     versions = {name: newest_version(kept.lake.path(name)) for name in ("bundle_load", "unload_decisions", "cycles")}
     before = {name: _rows_by_version(kept, name, range(newest + 1)) for name, newest in versions.items()}
     with monkeypatch.context() as patched:
-        patched.setattr(chain, "delete", _killed_in_the_chain)  # the anchor stands, the manifests are still there
+        patched.setattr(proofs, "delete", _killed_in_the_chain)  # the anchor stands, the manifests are still there
         with pytest.raises(Killed):
             run(kept)
     with monkeypatch.context() as patched:

@@ -21,7 +21,6 @@ from evenkeel.lake.delta_log import kept_days, table_exists, version_days, versi
 from evenkeel.lake.schema import sql_text
 from evenkeel.lake.schemas import OF_RECORD, TABLES
 from evenkeel.lake.store import Lake, append_values
-from evenkeel.maintenance.chain import Days, prove, truncate
 from evenkeel.maintenance.compaction import batches, clean_log, compact
 from evenkeel.maintenance.expiry import (
     OUTBOX,
@@ -36,6 +35,7 @@ from evenkeel.maintenance.expiry import (
     whole_kind,
 )
 from evenkeel.maintenance.inventory import Inventory, Lakeful, Stored, bytes_on_disk, read_record, take_inventory
+from evenkeel.maintenance.proofs import Days, prove, truncate
 from evenkeel.maintenance.statements import change, speaking
 from evenkeel.model.amounts import size
 from evenkeel.spark.code import code_version
