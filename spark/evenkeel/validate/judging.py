@@ -10,8 +10,18 @@ from evenkeel.settings import Settings
 from evenkeel.validate.broker_rules import BROKER_RULES
 from evenkeel.validate.bundle_rules import BUNDLE_RULES, TOPIC_RULES, unknown_namespaces
 from evenkeel.validate.facts import BROKEN, KEY, PLACE, RECORD, ClusterFacts, Facts, Row
-from evenkeel.validate.gx_run import Verdict, run_suite
-from evenkeel.validate.suites import FILTERED, QUARANTINE, REJECT, Finding, Found, Rule, Suite, listing
+from evenkeel.validate.suites import (
+    FILTERED,
+    QUARANTINE,
+    REJECT,
+    Finding,
+    Found,
+    Rule,
+    Suite,
+    Verdict,
+    listing,
+    run_suite,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
