@@ -84,7 +84,7 @@ def replay() -> None:
     @task.pyspark(task_id="replay", conn_id=CONNECTION, doc_md=DOC, outlets=outlets("replay"))
     def decide(spark: Any = None, params: Any = None, ti: Any = None) -> str:
         from evenkeel.airflow import steps
-        from evenkeel.replay.asked import replay_params
+        from evenkeel.replay.open_loop import replay_params
 
         return steps.watched(lambda: replay_params(spark, steps.lake_root(), params), ti)
 

@@ -39,8 +39,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 
 def run(given: argparse.Namespace) -> int:
     """Replays and prints; 1 where recorded settings were decided again and came to other plans."""
-    from evenkeel.replay.asked import asked, told
-    from evenkeel.replay.open_loop import replay
+    from evenkeel.replay.open_loop import asked, replay, told
 
     if given.out:
         check_folder(given.out, "--out")
