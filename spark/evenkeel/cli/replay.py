@@ -74,7 +74,7 @@ def run(given: argparse.Namespace) -> int:
     else:
         print(told(comparison))
     if given.out:
-        from evenkeel.replay.page import write_page
+        from evenkeel.replay.comparison import write_page
 
         print(write_page(comparison, Path(given.out)), file=sys.stderr)
     return int(any(tally.reproduced < tally.decided_again for tally in comparison.tallies.values()))

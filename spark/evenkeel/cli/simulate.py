@@ -84,7 +84,7 @@ def run(given: argparse.Namespace) -> int:
     else:
         print("\n".join((comparison.table(), "", *comparison.notes(), stage.note)))
     if given.out:
-        from evenkeel.replay.page import write_page
+        from evenkeel.replay.comparison import write_page
 
         print(write_page(comparison, Path(given.out), note=stage.note), file=sys.stderr)
     if played is not None:
