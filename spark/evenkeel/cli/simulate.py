@@ -21,7 +21,7 @@ from evenkeel.times import IN_UTC
 if TYPE_CHECKING:
     from evenkeel.replay.closed_loop import Steering
     from evenkeel.replay.comparison import Comparison
-    from evenkeel.replay.results import Played
+    from evenkeel.replay.history import Played
     from evenkeel.replay.scenarios import Scenario
     from evenkeel.replay.variants import Variant
 
@@ -69,7 +69,7 @@ class Stage:
 
 def run(given: argparse.Namespace) -> int:
     """Simulates and prints, and keeps the results where a lake is named."""
-    from evenkeel.replay.results import Played, keep_closed_loop
+    from evenkeel.replay.history import Played, keep_closed_loop
 
     for option, folder in (("--lake", given.lake), ("--out", given.out)):
         if folder:

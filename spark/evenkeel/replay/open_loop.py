@@ -24,8 +24,7 @@ from evenkeel.publish.plan import GUARD_TABLE
 from evenkeel.record.read import Attempt, chunked
 from evenkeel.replay.comparison import Comparison
 from evenkeel.replay.fold import CYCLES, DECISIONS
-from evenkeel.replay.history import History, read_history, text_of
-from evenkeel.replay.results import OPEN_LOOP, TABLES_OF_REPLAYS, append, put_on_record
+from evenkeel.replay.history import OPEN_LOOP, TABLES_OF_REPLAYS, History, append, put_on_record, read_history, text_of
 from evenkeel.replay.topics import (
     PERSISTENT,
     TOPICS,
