@@ -13,10 +13,9 @@ import pytest
 
 from evenkeel.errors import BadInput
 from evenkeel.model.bundles import bundle_name, initial_boundaries, ranges_of
-from evenkeel.replay.closed_loop import Steering, simulate
+from evenkeel.replay.closed_loop import MEANINGS, Scenario, Size, Steering, scenario, simulate
 from evenkeel.replay.comparison import CLOSED_LOOP, Comparison
 from evenkeel.replay.model import Cluster, Fit, Topic, fitted
-from evenkeel.replay.scenarios import MEANINGS, Scenario, Size, scenario
 from evenkeel.settings import Settings, resolve
 
 SMALL = Size(brokers=3, bundles=24, cycles=30)

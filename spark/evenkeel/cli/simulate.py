@@ -19,10 +19,9 @@ from evenkeel.settings.pairs import SHEDDERS_OF
 from evenkeel.times import IN_UTC
 
 if TYPE_CHECKING:
-    from evenkeel.replay.closed_loop import Steering
+    from evenkeel.replay.closed_loop import Scenario, Steering
     from evenkeel.replay.comparison import Comparison
     from evenkeel.replay.history import Played
-    from evenkeel.replay.scenarios import Scenario
     from evenkeel.replay.variants import Variant
 
 RECORDED = "recorded"
@@ -95,8 +94,7 @@ def run(given: argparse.Namespace) -> int:
 
 
 def _generated(given: argparse.Namespace) -> Stage:
-    from evenkeel.replay.closed_loop import CLUSTER
-    from evenkeel.replay.scenarios import MEANINGS, Size, scenario
+    from evenkeel.replay.closed_loop import CLUSTER, MEANINGS, Size, scenario
 
     if given.since or given.until or given.cluster:
         raise BadInput("--from, --to and --cluster go with recorded traffic, which lies in a lake: leave them out")

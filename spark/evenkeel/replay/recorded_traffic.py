@@ -14,9 +14,9 @@ from evenkeel.errors import BadInput
 from evenkeel.model.bundles import BundleRange, namespace_of, range_of
 from evenkeel.model.past_commands import PERIODS
 from evenkeel.record.read import read_rows_of
+from evenkeel.replay.closed_loop import Scenario
 from evenkeel.replay.history import History
 from evenkeel.replay.model import LAG_INTERVALS, Fit, Topic, fitted
-from evenkeel.replay.scenarios import Scenario
 
 PIECES = 8
 """A recorded bundle's traffic is spread evenly over so many places, since the record keeps topics for days only."""
