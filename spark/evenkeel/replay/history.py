@@ -137,8 +137,8 @@ def text_of(moment: datetime) -> str:
 
 # What a replay leaves in the lake: its rows, and last the line in `replay_runs` without which nobody counts them.
 #
-# An open loop appends its rows chunk by chunk, by Spark (`open_loop`). A closed loop is played in this process: its rows
-# are packed variant by variant and appended at its end.
+# An open loop appends its rows chunk by chunk, by Spark (`open_loop`). A closed loop is played in this process: its
+# rows are packed variant by variant and appended at its end.
 
 RUNS = "replay_runs"
 TABLES_OF_REPLAYS = (CYCLES, DECISIONS, RUNS)

@@ -18,7 +18,7 @@ from evenkeel.lake.rejected_records import place, record_key
 from evenkeel.lake.schemas import TABLES
 from evenkeel.settings import Settings
 from evenkeel.spark.sql import exact_sum
-from evenkeel.validate.rejected_rows import broken_rules, filtered, is_broken
+from evenkeel.validate.reject_filters import broken_rules, filtered, is_broken
 from evenkeel.validate.suites import Found, Rule, Suite
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from evenkeel.lake.store import Lake
 from evenkeel.settings import Settings, settings_in
 from evenkeel.validate.facts import fetch
 from evenkeel.validate.judging import judge
-from evenkeel.validate.rejected_rows import rejected_frame, result_frame
+from evenkeel.validate.outcome import rejected_frame, result_frame
 from evenkeel.validate.suites import SUITES, read_suites
 
 if TYPE_CHECKING:
