@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from evenkeel.validate.reject_filters import filtered, is_broken
+from evenkeel.validate.facts import filtered, is_broken
 from evenkeel.validate.suites import SUITES, read_suites, run_suite
 from tests.builders import NOON, frame
 

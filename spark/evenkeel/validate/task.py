@@ -19,9 +19,8 @@ from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake
 from evenkeel.settings import Settings, settings_in
 from evenkeel.spark.sql import first_of
-from evenkeel.validate.facts import LACKS_A_RATE, fetch
+from evenkeel.validate.facts import LACKS_A_RATE, fetch, is_broken, rejected_rows
 from evenkeel.validate.judging import TOPICS, Judgement, broken_words, judge
-from evenkeel.validate.reject_filters import is_broken, rejected_rows
 from evenkeel.validate.suites import SUITES, read_suites
 
 if TYPE_CHECKING:
