@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks.synthetic_snapshot import Shape, write_snapshot
 from evenkeel.pulsar.answers import Answer, Answers
-from evenkeel.pulsar.observed import observe
+from evenkeel.pulsar.observed_rows import observe
 from evenkeel.pulsar.snapshot import View, times_that_do_not_fit
 from evenkeel.sources.recordings import Recording, cluster_name, requests_of, utc
 from tests.pulsar.small_cluster import pulsar_hash

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from evenkeel.pulsar.answers import Answer, Answers
-from evenkeel.pulsar.observed import Observed, observe
+from evenkeel.pulsar.observed_rows import Observed, observe
 from evenkeel.pulsar.snapshot import View, generation_of, own_cluster, times_that_do_not_fit
 from evenkeel.sources.landed import utc_or_none
 from evenkeel.sources.recordings import BadInput, read_header, requests_of

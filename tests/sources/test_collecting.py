@@ -16,7 +16,7 @@ from evenkeel.errors import LandingError, Unreachable
 from evenkeel.pulsar.admin import AdminClient, AdminConnection, Secret
 from evenkeel.pulsar.answers import Answer as Told
 from evenkeel.pulsar.answers import Answers
-from evenkeel.pulsar.observed import Observed, observe
+from evenkeel.pulsar.observed_rows import Observed, observe
 from evenkeel.pulsar.snapshot import View
 from evenkeel.sources.collecting import Taken, Wanted, take_snapshot
 from evenkeel.sources.recordings import Recording, cluster_name, read_header, requests_of

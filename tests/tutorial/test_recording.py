@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from evenkeel.pulsar.answers import Answer, Answers
-from evenkeel.pulsar.observed import observe
+from evenkeel.pulsar.observed_rows import observe
 from evenkeel.pulsar.snapshot import View
 from evenkeel.sources.recordings import Recording, cluster_name, requests_of, utc
 from tests.tutorial.run import RECORDING

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from evenkeel.lake.schemas import TABLES
 from evenkeel.pulsar.answers import HTML_PAGE, UNREADABLE_JSON
-from evenkeel.pulsar.observed import Observed
+from evenkeel.pulsar.observed_rows import Observed
 from evenkeel.pulsar.topic_stats import UNREADABLE_TOPIC, listed_topics, loaded_topics, sightings, topic_stats
 from evenkeel.sources.landed import LENT, OWN
 from evenkeel.spark.session import keep

@@ -9,7 +9,7 @@ from typing import Any
 from evenkeel.errors import BadInput, SettingsError
 from evenkeel.handover import ClusterCycle
 from evenkeel.pulsar.answers import Answers, Kind, Rejection
-from evenkeel.pulsar.observed import Observed, observe
+from evenkeel.pulsar.observed_rows import Observed, observe
 from evenkeel.pulsar.snapshot import CLASSES, View, own_cluster, times_that_do_not_fit
 from evenkeel.settings import Detected, EffectiveSettings, resolve
 from evenkeel.sources.landed import LENT, OWN, Landed, open_landed
