@@ -8,8 +8,7 @@ from dataclasses import asdict
 from datetime import UTC, tzinfo
 
 from evenkeel.record import wording
-from evenkeel.record.explain.as_json import stamp
-from evenkeel.record.explain.text import clock
+from evenkeel.record.explain.text import clock, stamp
 from evenkeel.record.trace.model import Decision, Dependents, HandedOn, Inputs, Resting, Written
 
 MOST_HANDED_ON = 10
