@@ -11,8 +11,7 @@ from evenkeel.errors import BadInput
 from evenkeel.model.amounts import duration
 from evenkeel.record.explain import missing
 from evenkeel.record.explain.commands import Command, find_command
-from evenkeel.record.explain.course import course_of
-from evenkeel.record.explain.gather import bundle_of, facts_of, require_rows, standing
+from evenkeel.record.explain.gather import bundle_of, course_of, facts_of, require_rows, standing
 from evenkeel.record.explain.model import Course, Moment, moment_of
 from evenkeel.record.explain.subject import Subject, parse_subject
 from evenkeel.record.read import LATEST, Attempt, Record, Row
