@@ -10,10 +10,9 @@ from pathlib import Path
 from evenkeel.errors import BadInput
 from evenkeel.model.amounts import duration
 from evenkeel.record.explain import missing
-from evenkeel.record.explain.commands import Command, find_command
 from evenkeel.record.explain.gather import bundle_of, course_of, facts_of, require_rows, standing
 from evenkeel.record.explain.model import Course, Moment, moment_of
-from evenkeel.record.explain.subject import Subject, parse_subject
+from evenkeel.record.explain.subject import Command, Subject, find_command, parse_subject
 from evenkeel.record.read import LATEST, Attempt, Record, Row
 from evenkeel.record.read.record import LAST_MOMENT
 from evenkeel.record.wording import time

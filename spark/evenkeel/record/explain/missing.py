@@ -9,8 +9,7 @@ from typing import Any
 from evenkeel.errors import BadInput, EvenkeelError, LakeError, NoSuchCycle
 from evenkeel.model.bundles import BundleRange, namespace_of, range_of
 from evenkeel.model.topics import parse_topic
-from evenkeel.record.explain.commands import Command
-from evenkeel.record.explain.subject import Subject
+from evenkeel.record.explain.subject import Command, Subject
 from evenkeel.record.read import Attempt, Record
 from evenkeel.record.read.record import FIRST_MOMENT, LAST_MOMENT, nearest
 from evenkeel.record.read.tables import text
