@@ -15,8 +15,8 @@ from evenkeel.record.explain.subject import Subject
 from evenkeel.record.read import Attempt, Record
 from evenkeel.record.read.record import FIRST_MOMENT, LAST_MOMENT
 from evenkeel.record.read.tables import text
+from evenkeel.record.trace.answer import Dependents, HandedOn, Resting
 from evenkeel.record.trace.inputs import decisions_of
-from evenkeel.record.trace.model import Dependents, HandedOn, Resting
 from evenkeel.record.wording import listed, plural, time
 
 _BACK = (timedelta(days=2), timedelta(days=30), timedelta(days=36_500))

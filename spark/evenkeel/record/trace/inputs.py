@@ -11,7 +11,7 @@ from evenkeel.lake.schemas import TABLES
 from evenkeel.record.explain.ask import Found, Times, find
 from evenkeel.record.read import Attempt, Record, Row
 from evenkeel.record.read.tables import is_in
-from evenkeel.record.trace.model import Decision, Inputs, Link, Written
+from evenkeel.record.trace.answer import Decision, Inputs, Link, Written
 
 MOST_LINKS = 10
 
