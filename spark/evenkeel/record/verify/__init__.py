@@ -27,6 +27,7 @@ from evenkeel.record.verify.chain import (
     rewriting_commits,
 )
 from evenkeel.record.verify.check import BUNDLES, TOPICS, Verified, verify_attempts
+from evenkeel.record.verify.contents import OnDemand
 from evenkeel.record.verify.date_ranges import (
     Span,
     Stretch,
@@ -37,7 +38,6 @@ from evenkeel.record.verify.date_ranges import (
     read_anchors,
     read_kept,
 )
-from evenkeel.record.verify.rows import OnDemand
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
