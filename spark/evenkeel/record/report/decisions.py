@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from evenkeel.manual_requests import round as wishes
 from evenkeel.model import amounts
-from evenkeel.record.candidates import Candidate, candidates_of, scored_by, strategy_of
 from evenkeel.record.explain.changes import Context
+from evenkeel.record.explain.changes.placements import Candidate, candidates_of, scored_by, strategy_of
 from evenkeel.record.explain.changes.splits import setting_values
 from evenkeel.record.explain.model import reason_of
 from evenkeel.record.explain.text import MOST_LINES, alternative_line, rule_line

@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 from evenkeel.lake.manifest import body_digest
 from evenkeel.record.read import Attempt, read_table_if_any
 
-Row = Mapping[str, Any]
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -63,7 +62,7 @@ def check_links(cluster: str, links: Iterable[Link], anchor: Anchor | None = Non
         sequence, digest = link.sequence, link.manifest_digest
 
 
-def check_bodies(rows: Iterable[Row]) -> Iterator[Fault]:
+def check_bodies(rows: Iterable[Mapping[str, Any]]) -> Iterator[Fault]:
     """Faults of rows of `cycles`, in any order, whose content is not what was written."""
     words = "its content is not what its digest covers: it was changed after it was written"
     for row in rows:
