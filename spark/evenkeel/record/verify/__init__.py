@@ -21,23 +21,21 @@ from evenkeel.record.verify.chain import (
     Anchor,
     Fault,
     Link,
-    check_bodies,
-    check_links,
-    check_reads,
-    rewriting_commits,
-)
-from evenkeel.record.verify.check import BUNDLES, TOPICS, Verified, verify_attempts
-from evenkeel.record.verify.contents import OnDemand
-from evenkeel.record.verify.date_ranges import (
     Span,
     Stretch,
     anchor_of,
     attempts_in,
+    check_bodies,
+    check_links,
+    check_reads,
     dates_of,
     in_stretches,
     read_anchors,
     read_kept,
+    rewriting_commits,
 )
+from evenkeel.record.verify.check import BUNDLES, TOPICS, Verified, verify_attempts
+from evenkeel.record.verify.contents import OnDemand
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager

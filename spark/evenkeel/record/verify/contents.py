@@ -16,8 +16,7 @@ from evenkeel.lake.schema import STAMP_NAMES
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake, with_all_columns
 from evenkeel.record.read import Attempt
-from evenkeel.record.verify.chain import CONTENT, Fault
-from evenkeel.record.verify.date_ranges import Kept
+from evenkeel.record.verify.chain import CONTENT, Fault, Kept
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
