@@ -49,7 +49,7 @@ print(json.dumps({{
 # What shows, sends, fetches or starts decides nothing.
 OUTSIDE = (
     "evenkeel.record.report.charts",
-    "evenkeel.record.explain.text",
+    "evenkeel.record.explain.rendering",
     "evenkeel.record.verify.check",
     "evenkeel.cli.reports",
     "evenkeel.cli.verify",

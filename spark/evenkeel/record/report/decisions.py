@@ -11,7 +11,7 @@ from evenkeel.record.explain.changes import Context
 from evenkeel.record.explain.changes.placements import Candidate, candidates_of, scored_by, strategy_of
 from evenkeel.record.explain.changes.splits import setting_values
 from evenkeel.record.explain.model import reason_of
-from evenkeel.record.explain.text import MOST_LINES, alternative_line, rule_line
+from evenkeel.record.explain.rendering import MOST_LINES, alternative_line, rule_line
 from evenkeel.record.read import Row
 from evenkeel.settings.pairs import SHEDDERS_OF
 

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, tzinfo
 
 from evenkeel.record import wording
-from evenkeel.record.explain.text import clock, stamp
+from evenkeel.record.explain.rendering import clock, stamp
 
 
 @dataclass(frozen=True, slots=True)
