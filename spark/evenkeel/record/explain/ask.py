@@ -10,7 +10,7 @@ from pathlib import Path
 from evenkeel.errors import BadInput
 from evenkeel.model.amounts import duration
 from evenkeel.record.explain import missing
-from evenkeel.record.explain.gather import bundle_of, course_of, facts_of, require_rows, standing
+from evenkeel.record.explain.cycles import bundle_of, course_of, facts_of, require_rows, standing
 from evenkeel.record.explain.model import Course, Moment, moment_of
 from evenkeel.record.explain.subject import Command, Subject, find_command, parse_subject
 from evenkeel.record.read import LATEST, Attempt, Record, Row

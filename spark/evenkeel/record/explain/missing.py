@@ -127,7 +127,7 @@ def look_for_undecided(record: Record, subject: Subject, there: Mapping[str, Att
 
 
 def _is_there(record: Record, attempt: Attempt, subject: Subject) -> bool:
-    from evenkeel.record.explain.gather import standing
+    from evenkeel.record.explain.cycles import standing
 
     whole = record.attempts(attempt.cluster, attempt.cycle_at, attempt.cycle_at)
     return bool(standing(record, whole, subject))
