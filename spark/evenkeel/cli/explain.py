@@ -43,9 +43,9 @@ def lake_of(given: argparse.Namespace) -> str:
 
 def run(given: argparse.Namespace) -> int:
     """Prints the explanation."""
-    from evenkeel.record.explain import as_text, explain, rendering, times
+    from evenkeel.record.explain import as_json, as_text, explain, times
 
     when = times(given.at, given.first, given.last, given.tz)
     found = explain(lake_of(given), given.subject, cluster=given.cluster, when=when)
-    print(rendering(found) if given.json else as_text(found, when.where), end="\n" if given.json else "")
+    print(as_json(found) if given.json else as_text(found, when.where), end="\n" if given.json else "")
     return 0

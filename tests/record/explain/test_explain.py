@@ -12,7 +12,7 @@ from deltalake import DeltaTable
 
 from evenkeel.errors import BadInput, LakeError, NoLake, NoSuchCycle
 from evenkeel.model.topics import topic_hash
-from evenkeel.record.explain import Course, Moment, as_text, explain, rendering, times
+from evenkeel.record.explain import Course, Moment, as_json, as_text, explain, times
 from evenkeel.record.explain import cycles as course_module
 from evenkeel.record.explain.model import Quiet
 from tests.record.explain.acting_lake import (
@@ -33,7 +33,7 @@ from tests.record.small_lake import SmallLake
 
 
 def at(text: str | None, tz: str | None = None):
-    return times(rendering, None, None, tz)
+    return times(text, None, None, tz)
 
 
 def between(first: str | None, last: str | None, tz: str | None = None):
@@ -127,7 +127,7 @@ def test_what_a_placement_would_have_been_without_groups_is_said(lake: Path) -> 
 
 
 def test_json_has_the_documented_keys(acting: Path) -> None:
-    body = json.loads(rendering(explain(acting, WHOLE, when=at("2026-03-01T03:12"))))
+    body = json.loads(as_json(explain(acting, WHOLE, when=at("2026-03-01T03:12"))))
     assert list(body) == [
         *("version", "type", "subject", "bundle", "cluster", "cycle_at", "attempt", "attempt_id", "kind", "status"),
         *("reason", "mode", "plan_id", "where", "commands", "notes", "reasons"),
@@ -140,7 +140,7 @@ def test_json_has_the_documented_keys(acting: Path) -> None:
         *("subject", "figure", "measured", "needed", "unit", "is_strict", "effect", "sentence", "is_more", "by"),
     ]
     assert body["cycle_at"] == "2026-03-01T03:12:37.500250Z"
-    course = json.loads(rendering(explain(acting, WHOLE, when=between("2026-03-01", None))))
+    course = json.loads(as_json(explain(acting, WHOLE, when=between("2026-03-01", None))))
     assert [step["type"] for step in course["steps"]] == ["moment", "moment", "quiet"]
 
 
@@ -157,8 +157,8 @@ def test_names_do_nothing_to_a_terminal(odd_lake: Path) -> None:
 
 def test_a_time_stands_for_the_cycle_in_force_at_it(lake: Path) -> None:
     seventh = LAB_FIRST + timedelta(minutes=6)
-    for rendering in ("2026-11-21T08:30", "2026-11-21T08:30:23", seventh.isoformat(), "2026-11-21T08:31:22.9"):
-        assert explain(lake, HOT, cluster=LAB, when=at(rendering)).cycle_at == seventh
+    for text in ("2026-11-21T08:30", "2026-11-21T08:30:23", seventh.isoformat(), "2026-11-21T08:31:22.9"):
+        assert explain(lake, HOT, cluster=LAB, when=at(text)).cycle_at == seventh
     assert explain(lake, HOT, when=at("2026-11-21T08:30:23.3")).cycle_at == seventh - timedelta(minutes=1)
     assert explain(lake, HOT).cycle_at == explain(lake, HOT, when=at("latest")).cycle_at
     late = explain(lake, HOT, when=at("2026-12-24"))
@@ -345,14 +345,14 @@ def test_files_of_other_dates_are_not_read(tmp_path: Path) -> None:
     """With the files of all other dates gone from every table, the answer is the same."""
     fill(tmp_path)
     question = (WHOLE, at("2026-03-02T03:13"))
-    before = rendering(explain(tmp_path, question[0], when=question[1]))
+    before = as_json(explain(tmp_path, question[0], when=question[1]))
     gone = 0
     for day in ("2026-03-01", "2026-03-03"):
         for folder in tmp_path.glob(f"*/cluster=prod/cycle_date={day}"):
             shutil.rmtree(folder)
             gone += 1
     assert gone >= 10
-    assert rendering(explain(tmp_path, question[0], when=question[1])) == before
+    assert as_json(explain(tmp_path, question[0], when=question[1])) == before
     with pytest.raises(LakeError, match="cannot be read"):
         explain(tmp_path, WHOLE, when=at("2026-03-01T04:00"))
 
@@ -360,7 +360,7 @@ def test_files_of_other_dates_are_not_read(tmp_path: Path) -> None:
 def test_manifests_of_other_cycles_are_not_read(tmp_path: Path) -> None:
     """`cycles` has no dates for partitions: its files are chosen by the moments in the log."""
     fill(tmp_path)
-    before = rendering(explain(tmp_path, WHOLE, when=at("2026-03-02T03:13")))
+    before = as_json(explain(tmp_path, WHOLE, when=at("2026-03-02T03:13")))
     table = DeltaTable(str(tmp_path / "cycles"))
     files = table.get_add_actions(flatten=True)
     import pyarrow as pa
@@ -369,7 +369,7 @@ def test_manifests_of_other_cycles_are_not_read(tmp_path: Path) -> None:
     for row in rows:
         if row["min.cycle_at"].date() != SPLIT_AT.date():
             (tmp_path / "cycles" / row["path"]).unlink()
-    assert rendering(explain(tmp_path, WHOLE, when=at("2026-03-02T03:13"))) == before
+    assert as_json(explain(tmp_path, WHOLE, when=at("2026-03-02T03:13"))) == before
 
 
 def test_the_attempt_that_counts_is_the_one_explained(tmp_path: Path) -> None:
