@@ -86,7 +86,7 @@ import sys
 from pathlib import Path
 from evenkeel.spark import worker
 from evenkeel.spark.code import runtime_of
-from evenkeel.spark.errors import StaleCode
+from evenkeel.errors import StaleCode
 runtime = runtime_of({ROUND!r})
 for name in sys.argv[1:]:
     path = Path(name)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from evenkeel.spark.errors import JarError
+from evenkeel.errors import JarError
 from evenkeel.spark.jars import (
     CACHE_VARIABLE,
     DELTA_JARS,

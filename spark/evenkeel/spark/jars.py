@@ -21,7 +21,7 @@ from itertools import groupby
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
-from evenkeel.spark.errors import JarError
+from evenkeel.errors import JarError
 from evenkeel.spark.java import ivy_jar, server_java
 
 PASSWORD = "changeit"  # Java's customary word: a trust store holds public certificates only

@@ -13,7 +13,7 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
-from evenkeel.spark.errors import EngineError, JarError
+from evenkeel.errors import EngineError, JarError
 
 JAVA_VARIABLE = "EVENKEEL_JAVA"
 VECTOR_MODULE = "jdk.incubator.vector"
