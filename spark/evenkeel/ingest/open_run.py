@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from evenkeel.pulsar.admin.connection import Resolver
-    from evenkeel.sources.landing_zone.store import Resolver as StoreResolver
+    from evenkeel.sources.landing_zone.s3 import Resolver as StoreResolver
 
 PULSAR_ADMIN = "pulsar-admin"
 S3 = "s3"
@@ -198,7 +198,7 @@ def _fetch(source: ClusterSource, at: str, client: Any) -> ClusterCycle:
 
 
 def _client(connection: str | None, resolve: StoreResolver | None) -> Any:
-    from evenkeel.sources.landing_zone.store import connect
+    from evenkeel.sources.landing_zone.s3 import connect
 
     return connect(connection, resolve)
 

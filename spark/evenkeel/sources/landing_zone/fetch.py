@@ -32,7 +32,7 @@ from evenkeel.sources.landing_zone.layout import (
     objects_below,
     read_manifest,
 )
-from evenkeel.sources.landing_zone.store import read_object
+from evenkeel.sources.landing_zone.s3 import read_object
 from evenkeel.sources.recordings import Problem, read_header
 
 LOG = logging.getLogger(__name__)

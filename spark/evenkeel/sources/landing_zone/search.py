@@ -17,7 +17,6 @@ from typing import Any
 from evenkeel.errors import BadInput
 from evenkeel.handover import Snapshot
 from evenkeel.sources.landing import Landing
-from evenkeel.sources.landing_zone.errors import told
 from evenkeel.sources.landing_zone.fetch import (
     Refused,
     demand_whole,
@@ -36,6 +35,7 @@ from evenkeel.sources.landing_zone.layout import (
     newest_first,
     place_of,
 )
+from evenkeel.sources.landing_zone.s3 import told
 from evenkeel.sources.recordings import Problem, iso, utc
 
 WITHIN = timedelta(seconds=10)
