@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from evenkeel.errors import JarError
-from evenkeel.spark.jars import (
+from evenkeel.spark.java import (
     CACHE_VARIABLE,
     DELTA_JARS,
     FEWEST_FOR_AN_IVY,
