@@ -16,8 +16,7 @@ from evenkeel.lake.outbox import OPEN
 from evenkeel.pulsar.admin.client import AdminClient
 from evenkeel.pulsar.admin.connection import AdminConnection
 from evenkeel.steering.command_executor import Patience, Steering
-from evenkeel.steering.outcome import STRENGTH, Outcome
-from evenkeel.steering.outcome_table import TABLE, Answer, Observation, row_of
+from evenkeel.steering.outcome import STRENGTH, TABLE, Answer, Observation, Outcome, row_of
 from evenkeel.steering.premise import Sight
 from evenkeel.steering.recent_commands import as_text
 from tests.steering.commands import NOW, split, unload

@@ -14,8 +14,16 @@ from datetime import UTC, datetime
 
 from evenkeel.pulsar.admin.client import AdminClient
 from evenkeel.pulsar.admin.http_exchange import Hop
-from evenkeel.steering.outcome import LONGEST_REQUEST_S, Outcome
-from evenkeel.steering.outcome_table import Answer, Observation, answer_of, in_words, outcome_of, row_of
+from evenkeel.steering.outcome import (
+    LONGEST_REQUEST_S,
+    Answer,
+    Observation,
+    Outcome,
+    answer_of,
+    in_words,
+    outcome_of,
+    row_of,
+)
 from evenkeel.steering.ownership_reader import OwnershipReader
 from evenkeel.steering.premise import Command, Look, Sight, sight, why_stale
 
