@@ -24,8 +24,7 @@ from evenkeel.steering.outcome import (
     outcome_of,
     row_of,
 )
-from evenkeel.steering.ownership_reader import OwnershipReader
-from evenkeel.steering.premise import Command, Look, Sight, sight, why_stale
+from evenkeel.steering.premise import Command, Look, OwnershipReader, Sight, sight, why_stale
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 2.0
 
