@@ -5,11 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from evenkeel.settings.contradictions import Contradiction, contradictions
-from evenkeel.settings.effective import EffectiveSettings, Origin, settings_in
 from evenkeel.settings.generations import Detected
 from evenkeel.settings.key import Generation, Key, Value
 from evenkeel.settings.reading import simple_class_name
-from evenkeel.settings.resolving import OwnHands, own_hands, read_overrides, resolve
+from evenkeel.settings.resolving import (
+    EffectiveSettings,
+    Origin,
+    OwnHands,
+    own_hands,
+    read_overrides,
+    resolve,
+    settings_in,
+)
 from evenkeel.settings.settings import Settings, registry
 
 __all__ = [
