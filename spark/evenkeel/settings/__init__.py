@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from evenkeel.settings.contradictions import Contradiction, contradictions
-from evenkeel.settings.generations import Detected
-from evenkeel.settings.key import Generation, Key, Value
+from evenkeel.settings.key import Detected, Generation, Key, Value
 from evenkeel.settings.reading import simple_class_name
 from evenkeel.settings.resolving import (
     EffectiveSettings,

@@ -14,8 +14,7 @@ from typing import Any
 
 from evenkeel.errors import SettingsError
 from evenkeel.settings.contradictions import contradictions
-from evenkeel.settings.generations import Detected, generation_named, short_name
-from evenkeel.settings.key import Key, Value
+from evenkeel.settings.key import Detected, Key, Value, generation_named, short_name
 from evenkeel.settings.pairs import PLACEMENT, SHEDDING, Pair, in_force
 from evenkeel.settings.reading import check_allowed, coerce, known_key, parse
 from evenkeel.settings.settings import Settings, registry

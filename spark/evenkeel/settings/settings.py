@@ -8,8 +8,7 @@ from dataclasses import dataclass, fields
 from functools import cache
 from typing import Literal
 
-from evenkeel.settings.generations import generation_named
-from evenkeel.settings.key import METADATA, Generation, Key, Value
+from evenkeel.settings.key import METADATA, Generation, Key, Value, generation_named
 from evenkeel.settings.keys.extensible import ExtensibleKeys
 from evenkeel.settings.keys.general import GeneralKeys
 from evenkeel.settings.keys.guards import GuardKeys
