@@ -32,7 +32,7 @@ from evenkeel.replay.history import read_history
 from evenkeel.replay.open_loop import OpenLoop, replay
 from evenkeel.replay.recorded_traffic import Error, error_of, read_seen
 from evenkeel.replay.variants import AGAIN, RECORDED, variants_of
-from evenkeel.settings.pairs import SHEDDERS_OF
+from evenkeel.settings.compatibility import SHEDDERS_OF
 from evenkeel.sources.recordings import Recording
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from evenkeel.cli.options import check_folder, session
 from evenkeel.errors import BadInput
 from evenkeel.settings import EffectiveSettings, resolve
-from evenkeel.settings.pairs import SHEDDERS_OF
+from evenkeel.settings.compatibility import SHEDDERS_OF
 from evenkeel.times import IN_UTC
 
 if TYPE_CHECKING:

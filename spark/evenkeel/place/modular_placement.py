@@ -23,7 +23,7 @@ from evenkeel.place.modular_candidates import Candidates, PlacementView, candida
 from evenkeel.place.strategies import Chooser, avg_shedder
 from evenkeel.place.strategy import Alternatives, Choice, PlacementState
 from evenkeel.settings import Settings
-from evenkeel.settings.pairs import PLACEMENTS_OF, Pair, in_force
+from evenkeel.settings.compatibility import PLACEMENTS_OF, Pair, in_force
 
 IMPLEMENTED = PLACEMENTS_OF["modular"]
 AVG_SHEDDER = "AvgShedder"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from evenkeel.settings.contradictions import Contradiction, contradictions
+from evenkeel.settings.compatibility import Contradiction, contradictions
 from evenkeel.settings.key import Detected, Generation, Key, Value
 from evenkeel.settings.reading import simple_class_name
 from evenkeel.settings.resolving import (

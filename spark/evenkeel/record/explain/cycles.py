@@ -16,7 +16,7 @@ from evenkeel.record.explain.subject import Subject
 from evenkeel.record.read import Attempt, Record, Row
 from evenkeel.record.read.tables import is_in, text
 from evenkeel.record.wording import plural, time
-from evenkeel.settings.pairs import PLACEMENT
+from evenkeel.settings.compatibility import PLACEMENT
 
 DECIDED = ("split_decisions", "unload_decisions", "placement_decisions", "guard_decisions")
 _BUNDLE = (

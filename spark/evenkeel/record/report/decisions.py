@@ -13,7 +13,7 @@ from evenkeel.record.explain.changes.splits import setting_values
 from evenkeel.record.explain.model import reason_of
 from evenkeel.record.explain.rendering import MOST_LINES, alternative_line, rule_line
 from evenkeel.record.read import Row
-from evenkeel.settings.pairs import SHEDDERS_OF
+from evenkeel.settings.compatibility import SHEDDERS_OF
 
 # More lines than this help nobody on a page; the tables hold them all.
 MOST_CONSIDERED = 200

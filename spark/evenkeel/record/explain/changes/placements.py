@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from evenkeel.manual_requests import round as wishes
 from evenkeel.record.explain.changes.change import Change, Context, Row, at_least
-from evenkeel.settings.pairs import PLACEMENT
+from evenkeel.settings.compatibility import PLACEMENT
 
 DIFFERENCE = "loadBalancerAverageResourceUsageDifferenceThresholdPercentage"
 SETTINGS = (DIFFERENCE,)
