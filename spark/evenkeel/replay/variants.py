@@ -19,7 +19,7 @@ from evenkeel.settings.compatibility import (
 from evenkeel.settings.compatibility import PLACEMENT as PLACEMENT_KEY
 from evenkeel.settings.compatibility import SHEDDING as SHEDDING_KEY
 from evenkeel.settings.key import Value
-from evenkeel.settings.reading import check_allowed, coerce, known_key
+from evenkeel.settings.parsing import check_allowed, coerce, known_key
 from evenkeel.settings.resolving import SWITCHES
 
 RECORDED = "recorded"

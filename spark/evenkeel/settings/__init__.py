@@ -6,7 +6,7 @@ from typing import Any
 
 from evenkeel.settings.compatibility import Contradiction, contradictions
 from evenkeel.settings.key import Detected, Generation, Key, Value
-from evenkeel.settings.reading import simple_class_name
+from evenkeel.settings.parsing import simple_class_name
 from evenkeel.settings.resolving import (
     EffectiveSettings,
     Origin,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from evenkeel.settings.key import Generation
-from evenkeel.settings.reading import minutes_of
+from evenkeel.settings.parsing import minutes_of
 from evenkeel.settings.settings import Settings
 
 ManagerName = Literal["modular", "extensible"]

@@ -15,7 +15,7 @@ from typing import Any
 from evenkeel.errors import SettingsError
 from evenkeel.settings.compatibility import PLACEMENT, SHEDDING, Pair, contradictions, in_force
 from evenkeel.settings.key import Detected, Key, Value, generation_named, short_name
-from evenkeel.settings.reading import check_allowed, coerce, known_key, parse
+from evenkeel.settings.parsing import check_allowed, coerce, known_key, parse
 from evenkeel.settings.settings import Settings, registry
 
 Origin = str
