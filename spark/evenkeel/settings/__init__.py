@@ -7,6 +7,7 @@ from typing import Any
 from evenkeel.settings.compatibility import Contradiction, contradictions
 from evenkeel.settings.key import Detected, Generation, Key, Value
 from evenkeel.settings.parsing import simple_class_name
+from evenkeel.settings.registry import Settings, registry
 from evenkeel.settings.resolving import (
     EffectiveSettings,
     Origin,
@@ -16,7 +17,6 @@ from evenkeel.settings.resolving import (
     resolve,
     settings_in,
 )
-from evenkeel.settings.settings import Settings, registry
 
 __all__ = [
     "Contradiction",

@@ -9,7 +9,7 @@ from typing import Literal
 
 from evenkeel.settings.key import Generation
 from evenkeel.settings.parsing import minutes_of
-from evenkeel.settings.settings import Settings
+from evenkeel.settings.registry import Settings
 
 ManagerName = Literal["modular", "extensible"]
 

@@ -16,7 +16,7 @@ from evenkeel.errors import SettingsError
 from evenkeel.settings.compatibility import PLACEMENT, SHEDDING, Pair, contradictions, in_force
 from evenkeel.settings.key import Detected, Key, Value, generation_named, short_name
 from evenkeel.settings.parsing import check_allowed, coerce, known_key, parse
-from evenkeel.settings.settings import Settings, registry
+from evenkeel.settings.registry import Settings, registry
 
 Origin = str
 """Where a value came from. Its first word is default, observed or override; what follows says more, e.g. "default of

@@ -17,7 +17,7 @@ from evenkeel.errors import SettingsError
 from evenkeel.pulsar.admin import AdminClient, AdminConnection, Hop, Secret, admin_path, owner_unknown, trouble
 from evenkeel.pulsar.admin.http_exchange import is_hidden
 from evenkeel.pulsar.answers import Kind, Subject, subject_of
-from evenkeel.settings.settings import registry
+from evenkeel.settings.registry import registry
 from tests.pulsar.admin.simulated import Answer, SimulatedCluster, listing, redirecting
 
 TOKEN = "eyJhbGciOiJIUzI1NiJ9.c3VwZXI.t0k3n-0f-the-t3st"
