@@ -67,7 +67,7 @@ DECIDES = (
     "evenkeel.shed.strategies.threshold_shedder",
     "evenkeel.plan_splits.rules.bundle_splitter_task",
     "evenkeel.publish.plan",
-    "evenkeel.settings.keys.shedding",
+    "evenkeel.settings.keys.balancing",
 )
 WHOLE_CYCLES = """
 import json, sys
