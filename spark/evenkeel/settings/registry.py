@@ -11,10 +11,9 @@ from typing import Literal
 from evenkeel.settings.key import METADATA, Generation, Key, Value, generation_named
 from evenkeel.settings.keys.balancing import PlacementKeys, SheddingKeys
 from evenkeel.settings.keys.extensible import ExtensibleKeys
-from evenkeel.settings.keys.general import GeneralKeys
+from evenkeel.settings.keys.general import GeneralKeys, ReportKeys
 from evenkeel.settings.keys.guards import GuardKeys
 from evenkeel.settings.keys.own import OwnKeys
-from evenkeel.settings.keys.reports import ReportKeys
 from evenkeel.settings.keys.splitting import SplittingKeys
 
 
