@@ -12,8 +12,7 @@ from evenkeel.settings.key import METADATA, Generation, Key, Value, generation_n
 from evenkeel.settings.keys.balancing import PlacementKeys, SheddingKeys
 from evenkeel.settings.keys.extensible import ExtensibleKeys
 from evenkeel.settings.keys.general import GeneralKeys, ReportKeys
-from evenkeel.settings.keys.guards import GuardKeys
-from evenkeel.settings.keys.own import OwnKeys
+from evenkeel.settings.keys.own import GuardKeys, OwnKeys
 from evenkeel.settings.keys.splitting import SplittingKeys
 
 
