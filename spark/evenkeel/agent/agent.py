@@ -14,10 +14,8 @@ from types import FrameType
 from evenkeel.agent.executor import Executor
 from evenkeel.agent.ledger import Ledger
 from evenkeel.agent.processor import Gone, Later, Processor, seconds_up
-from evenkeel.agent.receiver import Left, Receiver
-from evenkeel.agent.reporter import Reporter
+from evenkeel.agent.queues import Left, Receiver, Reporter, Trouble
 from evenkeel.agent.settings import AgentError, AgentSettings, LedgerError, Pause, QueueClock
-from evenkeel.agent.trouble import Trouble
 from evenkeel.agent.work_queue import WorkQueue
 from evenkeel.steering.pulsar_admin import Pace
 from evenkeel.steering.queue.fifo import MOST_IN_BATCH, Fifo, QueueError, QueueRefused
