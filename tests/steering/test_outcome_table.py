@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from evenkeel.agent.executor import ClusterExecutor
+from evenkeel.agent.processor import ClusterExecutor
 from evenkeel.ingest.reconcile_outcomes import settle
 from evenkeel.lake.outbox import OPEN
 from evenkeel.pulsar.admin.client import AdminClient

@@ -11,9 +11,8 @@ from collections.abc import Callable
 from datetime import timedelta
 from types import FrameType
 
-from evenkeel.agent.executor import Executor
 from evenkeel.agent.ledger import Ledger
-from evenkeel.agent.processor import Gone, Later, Processor, seconds_up
+from evenkeel.agent.processor import Executor, Gone, Later, Processor, seconds_up
 from evenkeel.agent.queues import Left, Receiver, Reporter, Trouble
 from evenkeel.agent.settings import AgentError, AgentSettings, LedgerError, Pause, QueueClock
 from evenkeel.agent.work_queue import WorkQueue

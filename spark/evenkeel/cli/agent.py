@@ -77,8 +77,8 @@ def _add_work(parser: argparse.ArgumentParser) -> None:
 def run(given: argparse.Namespace) -> int:
     """Works until told to end."""
     from evenkeel.agent.agent import Agent, serve
-    from evenkeel.agent.executor import ClusterExecutor
     from evenkeel.agent.ledger import Ledger
+    from evenkeel.agent.processor import ClusterExecutor
     from evenkeel.agent.settings import QueueClock
     from evenkeel.pulsar.admin import AdminClient
 

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from evenkeel.agent.agent import Agent
-from evenkeel.agent.executor import Executor
 from evenkeel.agent.ledger import Ledger
+from evenkeel.agent.processor import Executor
 from evenkeel.agent.settings import AgentSettings, QueueClock
 from evenkeel.steering.outcome import Outcome, standing
 from evenkeel.steering.sqs import SqsSink
