@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from evenkeel.agent.ledger import Ledger
-from evenkeel.agent.settings import LedgerError, Pause, QueueClock
+from evenkeel.agent.setup import LedgerError, Pause, QueueClock
 from evenkeel.agent.work_queue import WorkQueue
 from evenkeel.steering.outcome import Outcome
 from evenkeel.steering.pulsar_admin import Pace

@@ -20,7 +20,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from evenkeel.agent.ledger import Ledger
 from evenkeel.agent.processor import Done, Gone, Later, Processor
-from evenkeel.agent.settings import AgentSettings, Pause
+from evenkeel.agent.setup import AgentSettings, Pause
 from evenkeel.agent.work_queue import WorkQueue
 from evenkeel.steering.outcome import Outcome
 from evenkeel.steering.pulsar_admin import Pace

@@ -14,7 +14,7 @@ from types import FrameType
 from evenkeel.agent.ledger import Ledger
 from evenkeel.agent.processor import Executor, Gone, Later, Processor, seconds_up
 from evenkeel.agent.queues import Left, Receiver, Reporter, Trouble
-from evenkeel.agent.settings import AgentError, AgentSettings, LedgerError, Pause, QueueClock
+from evenkeel.agent.setup import AgentError, AgentSettings, LedgerError, Pause, QueueClock
 from evenkeel.agent.work_queue import WorkQueue
 from evenkeel.steering.pulsar_admin import Pace
 from evenkeel.steering.queue.fifo import MOST_IN_BATCH, Fifo, QueueError, QueueRefused

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evenkeel.agent.admission import Entry
-from evenkeel.agent.settings import LedgerError
+from evenkeel.agent.setup import LedgerError
 from evenkeel.locks import acquired
 from evenkeel.steering.outcome import Outcome
 from evenkeel.steering.queue.messages import Control, Report, command_body, deed, moment_text, read_command, report_body

@@ -25,7 +25,7 @@ from evenkeel.agent.admission import (
     judge_unsent,
 )
 from evenkeel.agent.ledger import Ledger
-from evenkeel.agent.settings import AgentSettings, LedgerError, Pause, elapsed
+from evenkeel.agent.setup import AgentSettings, LedgerError, Pause, elapsed
 from evenkeel.agent.work_queue import InFlight, WorkQueue
 from evenkeel.pulsar.admin import AdminClient
 from evenkeel.steering.broker_switches import BrokerSwitches, hands_off

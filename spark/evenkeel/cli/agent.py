@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from evenkeel.agent.settings import AgentSettings
+from evenkeel.agent.setup import AgentSettings
 from evenkeel.cli import reaching
 from evenkeel.cli.options import engine_home
 from evenkeel.errors import SettingsError
@@ -79,7 +79,7 @@ def run(given: argparse.Namespace) -> int:
     from evenkeel.agent.agent import Agent, serve
     from evenkeel.agent.ledger import Ledger
     from evenkeel.agent.processor import ClusterExecutor
-    from evenkeel.agent.settings import QueueClock
+    from evenkeel.agent.setup import QueueClock
     from evenkeel.pulsar.admin import AdminClient
 
     _log_to_stderr()

@@ -14,7 +14,7 @@ from typing import Any
 from evenkeel.agent.agent import Agent
 from evenkeel.agent.ledger import Ledger
 from evenkeel.agent.processor import Executor
-from evenkeel.agent.settings import AgentSettings, QueueClock
+from evenkeel.agent.setup import AgentSettings, QueueClock
 from evenkeel.steering.outcome import Outcome, standing
 from evenkeel.steering.sqs import SqsSink
 from tests.steering.queue.conftest import Pair
