@@ -35,8 +35,7 @@ from typing import Any
 
 from airflow.sdk import Param, dag, task
 
-from evenkeel.airflow.lineage import outlets
-from evenkeel.airflow.retrying import tried_again
+from evenkeel.airflow.dag_files import outlets, tried_again
 
 CONNECTION = "evenkeel_spark"
 MOMENT = r"^(\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)?)?)?$"

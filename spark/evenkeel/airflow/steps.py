@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from evenkeel import pipeline
 from evenkeel.airflow.credentials import from_airflow, store_from_airflow
-from evenkeel.airflow.lineage import tell
+from evenkeel.airflow.dag_files import tell
 from evenkeel.airflow.liveness import server_watched
 from evenkeel.airflow.order import await_turn, kind_of
 from evenkeel.errors import BadInput, EvenkeelError, SettingsError
