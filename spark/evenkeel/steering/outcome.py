@@ -69,8 +69,8 @@ def standing(outcomes: Iterable[Outcome]) -> dict[str, Outcome]:
 # was: behind both the cluster alone says what came of the command. So the next cycle, which does not know what was
 # answered to a publisher that died, comes to the outcome that the publisher would have come to.
 #
-# 404 and 412 tell that what the command was decided on is gone: the namespace, or the bundle with these boundaries. Other
-# 4xx are refusals. A 5xx may come after the work was done, and no answer at all tells nothing.
+# 404 and 412 say that what the command was decided on is gone: the namespace, or the bundle with these boundaries.
+# Other 4xx are refusals. A 5xx may come after the work was done, and no answer at all says nothing.
 
 _MOST = 300
 _PREMISE_GONE = re.compile(r"cannot find bundle|invalid upper boundary|not found under namespace|does not exist", re.I)
