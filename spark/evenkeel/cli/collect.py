@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from evenkeel.cli import reaching
+from evenkeel.cli import options
 from evenkeel.errors import EvenkeelError, LandingError, SettingsError, Unreachable
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    reaching.add_source(parser)
+    options.add_source(parser)
     parser.add_argument(
         "--cluster",
         metavar="NAME",
@@ -61,7 +61,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
         metavar="K",
         help=f"topic lists in every Kth (default: {FULL_EVERY})",
     )
-    reaching.add_admin_options(parser)
+    options.add_admin_options(parser)
     parser.add_argument("--note", metavar="TEXT", default="", help="a note for every snapshot")
     parser.set_defaults(run=run)
 
@@ -153,7 +153,7 @@ def _connection(given: argparse.Namespace) -> tuple[str | None, AdminConnection]
     from evenkeel.sources.landing_zone.spool import S3_SCHEME
 
     if given.config:
-        reaching.refuse_admin_options(given)
+        options.refuse_admin_options(given)
         live = [source for source in read_configuration(given.config) if source.live is not None]
         if not live:
             raise SettingsError(f"{given.config} names no running cluster: give one of them `admin`")
@@ -164,7 +164,7 @@ def _connection(given: argparse.Namespace) -> tuple[str | None, AdminConnection]
         return chosen[0].cluster, connection_of(chosen[0].live, from_environment)
     if given.cluster and not given.to.startswith(S3_SCHEME):
         raise SettingsError("--cluster goes with --config or with S3: --admin names the cluster by its address")
-    return given.cluster, reaching.connection_by_address(given)
+    return given.cluster, options.connection_by_address(given)
 
 
 def _count(given: argparse.Namespace) -> int | float:
