@@ -40,7 +40,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     parser.add_argument("--cluster", metavar="NAME", required=True, help="the cluster whose commands it carries out")
     parser.add_argument("--queue", metavar="URL", required=True, help="the FIFO queue that brings the commands")
     parser.add_argument("--reports", metavar="URL", required=True, help="the FIFO queue that takes the reports")
-    options.add_source(parser)
+    options.add_brokers(parser)
     options.add_admin_options(parser)
     _add_work(parser)
     parser.set_defaults(run=run)

@@ -37,7 +37,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    options.add_source(parser)
+    options.add_brokers(parser)
     parser.add_argument(
         "--cluster",
         metavar="NAME",

@@ -1,4 +1,4 @@
-"""`evenkeel explain`: why a bundle, a topic or a broker was treated as it was."""
+"""`evenkeel explain` and `evenkeel trace`: why something was decided, what it rests on, and what rests on an input."""
 
 from __future__ import annotations
 
@@ -7,6 +7,12 @@ import os
 
 from evenkeel.errors import BadInput
 from evenkeel.times import IN_UTC
+
+
+def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """The options of `explain` and of `trace`."""
+    _add_explain(commands)
+    _add_trace(commands)
 
 
 def _add_explain(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

@@ -1,4 +1,6 @@
-"""`evenkeel replay`: what other strategies or settings would have decided over recorded history."""
+"""`evenkeel replay` and `evenkeel simulate`: what other strategies or settings come to, over recorded history and in a
+model of a cluster.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +25,12 @@ if TYPE_CHECKING:
     from evenkeel.replay.comparison import Comparison
     from evenkeel.replay.history import Played
     from evenkeel.replay.variants import Variant
+
+
+def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """The options of `replay` and of `simulate`."""
+    _add_replay(commands)
+    _add_simulate(commands)
 
 
 def _add_replay(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
