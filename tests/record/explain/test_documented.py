@@ -10,7 +10,7 @@ import pytest
 
 from evenkeel.cli import main
 from evenkeel.record.explain import times
-from evenkeel.record.trace import links
+from evenkeel.record.trace import inputs
 from tests.record.explain.acting_lake import WHOLE
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "how-to" / "explain.md").read_text(encoding="utf-8")
@@ -23,7 +23,7 @@ COMMANDS = [
 
 
 def as_given(command: str, lake: Path) -> list[str]:
-    made = links(lake, WHOLE, when=times("2026-03-01T03:13", None, None, None))
+    made = inputs(lake, WHOLE, when=times("2026-03-01T03:13", None, None, None))
     words = {"LAKE": str(lake), "WRITE_ID": made.writes[0].write_id, "SNAPSHOT": str(made.snapshot)}
     return [words.get(word, word) for word in shlex.split(command)[1:]]
 

@@ -12,7 +12,7 @@ import pytest
 from evenkeel.errors import BadInput, NoSuchCycle
 from evenkeel.record.explain import times
 from evenkeel.record.read import Attempt, read_attempts
-from evenkeel.record.trace import as_json, as_text, links, of_broker, of_snapshot, of_write
+from evenkeel.record.trace import as_json, as_text, inputs, of_broker, of_snapshot, of_write
 from evenkeel.record.trace.links import MOST_LINKS
 from tests.record.explain.acting_lake import B1, B2, B3, FIRST, UNLOAD_ID, WHOLE
 from tests.record.plausible import HOT, LAB_FIRST, NEXT, SKIPPED, B, broker_load, bundle_load, decision
@@ -134,7 +134,7 @@ def test_a_snapshot_of_a_skipped_cycle_says_so(lake: Path) -> None:
 
 
 def test_a_write_is_followed_to_who_read_it(chain: Path) -> None:
-    whole = links(chain, WHOLE, when=times("2026-05-04T10:02", None, None, None))
+    whole = inputs(chain, WHOLE, when=times("2026-05-04T10:02", None, None, None))
     (read,) = whole.reads
     found = of_write(chain, read.write_id)
     assert found.name == f"{read.write_id} (bundle_load)"
@@ -164,7 +164,7 @@ def test_a_broker_of_two_clusters_asks_for_one(lake: Path) -> None:
 
 
 def test_a_decision_leads_to_writes_snapshot_settings_and_the_state_before(chain: Path) -> None:
-    found = links(chain, WHOLE, when=times("2026-05-04T10:03", None, None, None))
+    found = inputs(chain, WHOLE, when=times("2026-05-04T10:03", None, None, None))
     assert (found.snapshot, found.plan_id) == ("/landing/prod/3.json.gz", "p3")
     assert [(one.table, one.layer) for one in found.writes] == [
         ("bundle_load", "derived"),
@@ -184,23 +184,23 @@ def test_a_chain_is_followed_so_far_and_says_that_it_goes_on(tmp_path: Path) -> 
     made = Chain(tmp_path)
     for minute in range(MOST_LINKS + 2):
         made.cycle(minute)
-    found = links(tmp_path, WHOLE)
+    found = inputs(tmp_path, WHOLE)
     assert len(found.chain) == MOST_LINKS
     assert found.open_end
     assert "and from cycles before" in as_text(found)
 
 
 def test_a_predecessor_that_expired_is_the_end_of_the_chain(lake: Path) -> None:
-    found = links(lake, HOT, when=times("2026-11-21T08:30", None, None, None))
+    found = inputs(lake, HOT, when=times("2026-11-21T08:30", None, None, None))
     assert found.chain == ()
     assert len(found.decisions) == 1
 
 
 def test_a_command_leads_to_its_cycle_and_what_was_seen(acting: Path) -> None:
-    found = links(acting, UNLOAD_ID[:8])
+    found = inputs(acting, UNLOAD_ID[:8])
     assert (found.cycle_at, found.plan_id) == (FIRST, "p1")
     assert [(one.act, one.destination, one.outcome) for one in found.decisions] == [("unload", B2, "done")]
-    assert links(acting, B3, when=times("2026-03-01T04:00", None, None, None)).decisions[0].names_it
+    assert inputs(acting, B3, when=times("2026-03-01T04:00", None, None, None)).decisions[0].names_it
 
 
 def test_json_has_the_documented_keys(chain: Path) -> None:
@@ -212,7 +212,7 @@ def test_json_has_the_documented_keys(chain: Path) -> None:
     assert sorted(rests["direct"][0]["decisions"][0]) == sorted(
         ["act", "bundle", "broker", "destination", "sentence", "names_it", "outcome"]
     )
-    on = json.loads(as_json(links(chain, WHOLE)))
+    on = json.loads(as_json(inputs(chain, WHOLE)))
     assert sorted(on) == sorted(
         ["version", "type", "subject", "cluster", "cycle_at", "attempt", "attempt_id", "plan_id", "snapshot", "source",
          "settings_digest", "code_version", "code_digest", "run", "decisions", "writes", "reads", "chain", "open_end",
