@@ -21,10 +21,10 @@ from evenkeel.lake.store import Lake
 from evenkeel.maintenance import proofs, upkeep
 from evenkeel.maintenance import statements as changing
 from evenkeel.maintenance.compaction import clean_log
-from evenkeel.maintenance.expiry import Look, Periods, thin_days
+from evenkeel.maintenance.expiry import ExpiryContext, Periods, thin_days
 from evenkeel.maintenance.inventory import read_record, take_inventory
 from evenkeel.maintenance.statements import change
-from evenkeel.maintenance.upkeep import Done, Request, keep
+from evenkeel.maintenance.upkeep import Request, UpkeepResult, keep
 from evenkeel.record.read import read_attempts, read_table
 from evenkeel.spark.session import close, connect
 from tests.maintenance.conftest import NOW
@@ -37,7 +37,7 @@ OBSERVED = ("cluster_policies", "bundle_load", "strategy_state")
 AUDIT = ("settings", "commands", "outcomes", "unload_decisions")
 
 
-def run(kept: Recorded, now: datetime = NOW, **more: Any) -> Done:
+def run(kept: Recorded, now: datetime = NOW, **more: Any) -> UpkeepResult:
     return keep(kept.spark, Request(kept.lake.root, "tests", **more), lambda line: None, now)
 
 
@@ -139,7 +139,7 @@ def _chain_holds_from_its_anchor(kept: Recorded) -> None:
 
 
 def test_a_decision_that_came_to_nothing_goes_before_one_that_acted(kept) -> None:
-    look = Look(NOW + timedelta(days=100), Periods(), read_record(kept.spark, kept.lake))
+    look = ExpiryContext(NOW + timedelta(days=100), Periods(), read_record(kept.spark, kept.lake))
     decisions = take_inventory(TABLES["unload_decisions"], kept.lake.path("unload_decisions"))
     assert thin_days(kept.spark, kept.lake, decisions, look) == 4
     left = [row for row in read_table(kept.lake.root, "unload_decisions") if row["cycle_at"] == day(391)]

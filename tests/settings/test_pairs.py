@@ -8,14 +8,22 @@ import pytest
 
 from evenkeel.errors import SettingsError
 from evenkeel.settings import resolve
-from evenkeel.settings.compatibility import PLACEMENT, SHEDDING, Pair, allowed_pairs, in_force, refusal, why_undecidable
+from evenkeel.settings.compatibility import (
+    PLACEMENT,
+    SHEDDING,
+    StrategyPair,
+    allowed_pairs,
+    in_force,
+    refusal,
+    why_undecidable,
+)
 from evenkeel.settings.keys.balancing import PLACEMENTS, SHEDDERS
 
 EXTENSIBLE = {"loadManagerClassName": "org.apache.pulsar.broker.loadbalance.extensions.ExtensibleLoadManagerImpl"}
 
 
 def test_the_allowed_pairs_are_those_that_nothing_is_said_of() -> None:
-    every = {Pair(shedder, placement) for shedder in SHEDDERS for placement in PLACEMENTS}
+    every = {StrategyPair(shedder, placement) for shedder in SHEDDERS for placement in PLACEMENTS}
     for manager, count in (("modular", 13), ("extensible", 1)):
         fine = {pair for pair in every if refusal(pair, manager) is None}  # type: ignore[arg-type]
         assert fine == set(allowed_pairs(manager))  # type: ignore[arg-type]
@@ -25,8 +33,8 @@ def test_the_allowed_pairs_are_those_that_nothing_is_said_of() -> None:
 
 
 def test_avg_shedder_may_shed_while_another_strategy_places_and_not_the_other_way_round() -> None:
-    assert refusal(Pair("AvgShedder", "LeastLongTermMessageRate"), "modular") is None
-    said = refusal(Pair("ThresholdShedder", "AvgShedder"), "modular")
+    assert refusal(StrategyPair("AvgShedder", "LeastLongTermMessageRate"), "modular") is None
+    said = refusal(StrategyPair("ThresholdShedder", "AvgShedder"), "modular")
     assert said is not None
     assert said.text == (
         "loadBalancerLoadPlacementStrategy = AvgShedder needs loadBalancerLoadSheddingStrategy = AvgShedder, but it is "

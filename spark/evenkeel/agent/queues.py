@@ -17,8 +17,16 @@ from evenkeel.agent.ledger import Ledger
 from evenkeel.agent.work_queue import WorkQueue
 from evenkeel.retrying import Doubling
 from evenkeel.steering.outcome import Outcome
-from evenkeel.steering.queue.fifo import BadMessage, Fifo, Letter, QueueError, QueueUnreachable, Taken, report_group
-from evenkeel.steering.queue.messages import Control, Report, read_message
+from evenkeel.steering.queue.fifo import (
+    BadMessage,
+    Fifo,
+    Letter,
+    QueueError,
+    QueueUnreachable,
+    ReceivedMessage,
+    report_group,
+)
+from evenkeel.steering.queue.messages import AgentReport, Control, read_message
 from evenkeel.steering.queue.sending import send_all
 
 LOG = logging.getLogger(__name__)
@@ -44,7 +52,7 @@ class Receiver:
         self._work_queue = work_queue
         self._now = now
 
-    def take_in(self, message: Taken) -> Left | None:
+    def take_in(self, message: ReceivedMessage) -> Left | None:
         """Takes in one message; says so where it is a control that is to be left to other agents too."""
         try:
             found = read_message(message.body)
@@ -65,7 +73,7 @@ class Receiver:
             self._work_queue.put(found, message.message_id, message.receipt)
         return None
 
-    def _control(self, message: Taken, control: Control) -> Left | None:
+    def _control(self, message: ReceivedMessage, control: Control) -> Left | None:
         new = self._ledger.control(control)
         if new:
             LOG.warning("%s by %s at %s: %r", control.kind, control.by, control.made_at.isoformat(), control.reason)
@@ -76,14 +84,14 @@ class Receiver:
         self._work_queue.discard(message.receipt)
         return None
 
-    def _reject(self, message: Taken, error: BadMessage) -> None:
+    def _reject(self, message: ReceivedMessage, error: BadMessage) -> None:
         report = None
         if error.command_id is not None:
             told = Outcome(error.command_id, "refused", self._now(), f"the agent cannot take the message: {error}")
-            report = Report(told, self._ledger.agent, error.cluster, error.plan_id, error.cycle_at)
+            report = AgentReport(told, self._ledger.agent, error.cluster, error.plan_id, error.cycle_at)
         self._set_aside(message, str(error), report)
 
-    def _set_aside(self, message: Taken, reason: str, report: Report | None) -> None:
+    def _set_aside(self, message: ReceivedMessage, reason: str, report: AgentReport | None) -> None:
         LOG.error("message %s set aside: %s", message.message_id, reason)
         self._ledger.reject(message.message_id, message.body, reason, report, self._now())
         self._work_queue.discard(message.receipt)

@@ -18,7 +18,7 @@ from evenkeel.errors import EvenkeelError, LandingError, SettingsError, Unreacha
 
 if TYPE_CHECKING:
     from evenkeel.pulsar.admin import AdminClient, AdminConnection
-    from evenkeel.sources.collecting import Taken, Wanted
+    from evenkeel.sources.collecting import TakenSnapshot, WantedSnapshot
     from evenkeel.sources.writing import SnapshotStore
 
 EVERY_SECONDS = 60.0
@@ -78,10 +78,10 @@ def run(given: argparse.Namespace) -> int:
         raise SettingsError(f"--spool goes with --to {S3_SCHEME}…: a folder here needs none")
     store = store_of(given.to, cluster=cluster, spool=given.spool, say=_say)
     with AdminClient(connection, most_connections=PARALLEL) as client, _ended_by_sigterm():
-        return _Run(given, client, store, count).snapshots()
+        return _CollectRun(given, client, store, count).snapshots()
 
 
-class _Run:
+class _CollectRun:
     """One run of the command."""
 
     def __init__(
@@ -108,9 +108,9 @@ class _Run:
         return 1 if self._missed else 0
 
     def _one(self) -> None:
-        from evenkeel.sources.collecting import Wanted, take_snapshot
+        from evenkeel.sources.collecting import WantedSnapshot, take_snapshot
 
-        wanted = Wanted(self._number, self._taken % self._given.full_every == 0, self._given.note)
+        wanted = WantedSnapshot(self._number, self._taken % self._given.full_every == 0, self._given.note)
         label = f"[{self._taken + self._missed + 1}{'' if math.isinf(self._count) else f'/{self._count}'}]"
         try:
             taken = take_snapshot(self._client, self._store.begin(f"{self._number:04d}"), wanted)
@@ -135,7 +135,7 @@ def _nothing(tries: int, error: EvenkeelError) -> EvenkeelError:
     return type(error)(f"none of {tries} snapshots could be taken; the last one: {error}")
 
 
-def _line(wanted: Wanted, taken: Taken) -> str:
+def _line(wanted: WantedSnapshot, taken: TakenSnapshot) -> str:
     kind = "full  " if wanted.full else ""
     tally = taken.tally
     return (

@@ -21,8 +21,8 @@ from evenkeel.settings.compatibility import SHEDDERS_OF
 from evenkeel.times import IN_UTC
 
 if TYPE_CHECKING:
-    from evenkeel.replay.closed_loop import Scenario, Steering
-    from evenkeel.replay.comparison import Comparison
+    from evenkeel.replay.closed_loop import ModelSteering, Scenario
+    from evenkeel.replay.comparison import VariantComparison
     from evenkeel.replay.history import Played
     from evenkeel.replay.variants import Variant
 
@@ -212,9 +212,9 @@ def _recorded(given: argparse.Namespace) -> Stage:
     return Stage(made, settings, str(last["manager"]), history.cluster, note, told)
 
 
-def _steerings(given: argparse.Namespace, stage: Stage) -> list[tuple[Variant, Steering]]:
+def _steerings(given: argparse.Namespace, stage: Stage) -> list[tuple[Variant, ModelSteering]]:
     """The variants with their settings, and before them the cluster left to itself."""
-    from evenkeel.replay.closed_loop import UNTOUCHED, Steering
+    from evenkeel.replay.closed_loop import UNTOUCHED, ModelSteering
     from evenkeel.replay.variants import Variant, settings_of, variants_of
 
     generated = stage.scenario.name != RECORDED
@@ -228,7 +228,7 @@ def _steerings(given: argparse.Namespace, stage: Stage) -> list[tuple[Variant, S
     for variant in found:
         told = _with_manager(variant) if generated else variant
         settings = settings_of(told, stage.settings, stage.manager, stage.cluster)
-        steerings.append((told, Steering(variant.name, settings, given.limit / 100.0, stage.cluster)))
+        steerings.append((told, ModelSteering(variant.name, settings, given.limit / 100.0, stage.cluster)))
     return steerings
 
 
@@ -243,15 +243,15 @@ def _with_manager(variant: Variant) -> Variant:
 
 
 def _compared(
-    stage: Stage, steerings: list[tuple[Variant, Steering]], limit: float, played: Played | None
-) -> Comparison:
+    stage: Stage, steerings: list[tuple[Variant, ModelSteering]], limit: float, played: Played | None
+) -> VariantComparison:
     """Plays them all; their rows are kept where somebody wants them."""
     from evenkeel.replay.closed_loop import simulate
-    from evenkeel.replay.comparison import CLOSED_LOOP, Comparison
+    from evenkeel.replay.comparison import CLOSED_LOOP, VariantComparison
     from evenkeel.replay.fold import CYCLES
 
     words = {steering.name: variant.described() for variant, steering in steerings}
-    comparison = Comparison(played.replay_id if played else "", stage.cluster, words, limit, columns=CLOSED_LOOP)
+    comparison = VariantComparison(played.replay_id if played else "", stage.cluster, words, limit, columns=CLOSED_LOOP)
     for number, (_, steering) in enumerate(steerings, start=1):
         begin = time.perf_counter()
         rows = list(simulate(stage.scenario, steering))

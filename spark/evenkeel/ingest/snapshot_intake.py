@@ -10,8 +10,8 @@ from evenkeel.errors import BadInput, SettingsError
 from evenkeel.handover import ClusterCycle
 from evenkeel.lake.schemas import TABLES
 from evenkeel.pulsar.answers import HTML_PAGE, UNREADABLE_JSON, Answers, Kind, Rejection
-from evenkeel.pulsar.observed_rows import Observed, observe
-from evenkeel.pulsar.snapshot import CLASSES, View, own_cluster, times_that_do_not_fit
+from evenkeel.pulsar.observed_rows import ObservedRows, observe
+from evenkeel.pulsar.snapshot import CLASSES, SnapshotView, own_cluster, times_that_do_not_fit
 from evenkeel.pulsar.topic_stats import UNREADABLE_TOPIC, listed_topics, loaded_topics, sightings, topic_stats
 from evenkeel.settings import Detected, EffectiveSettings, resolve
 from evenkeel.sources.landed import LENT, OWN, Landed, open_landed
@@ -37,7 +37,7 @@ class SnapshotIntake:
     cycle: ClusterCycle
     own: Landed | None = None
     lent: Landed | None = None
-    observed: Observed | None = None
+    observed: ObservedRows | None = None
     settings: EffectiveSettings | None = None
     rejections: list[tuple[str, Rejection]] = field(default_factory=list)
     left_out: str | None = None
@@ -123,7 +123,7 @@ def mark_unreadable_figures(intake: SnapshotIntake, brokers: set[str]) -> None:
             row["has_topic_figures"] = False
 
 
-def _view(intake: SnapshotIntake, answers: dict[tuple[str, str], Answers]) -> View:
+def _view(intake: SnapshotIntake, answers: dict[tuple[str, str], Answers]) -> SnapshotView:
     assert intake.own is not None
     own = answers.get((intake.cluster, OWN), Answers(()))
     lent = answers.get((intake.cluster, LENT), Answers(()))
@@ -131,7 +131,7 @@ def _view(intake: SnapshotIntake, answers: dict[tuple[str, str], Answers]) -> Vi
     if intake.lent is not None:
         age = (header.finished_at - intake.lent.header.finished_at).total_seconds()
     name = _pulsar_name(intake.cluster, own, lent)
-    return View(name, str(intake.own.path), header.started_at, header.finished_at, own, lent, age)
+    return SnapshotView(name, str(intake.own.path), header.started_at, header.finished_at, own, lent, age)
 
 
 def _pulsar_name(cluster: str, own: Answers, lent: Answers) -> str:
@@ -215,7 +215,7 @@ class TopicFrames:
     """cluster, n and broker of each."""
 
 
-def topic_frames(requests: DataFrame, apart: DataFrame, observed: Mapping[str, Observed]) -> TopicFrames:
+def topic_frames(requests: DataFrame, apart: DataFrame, observed: Mapping[str, ObservedRows]) -> TopicFrames:
     """Reads the topics once; they stay with the server until the frames are gone.
 
     They are needed three times: for the table, for what is refused, and to see which topic shows twice or nowhere.
@@ -270,7 +270,7 @@ def refused_topics(refused: DataFrame, files: Mapping[tuple[str, str], str]) -> 
 def raw_answers(
     requests: DataFrame,
     apart: DataFrame,
-    observed: Mapping[str, Observed],
+    observed: Mapping[str, ObservedRows],
     unreadable: Iterable[tuple[str, int, str]],
 ) -> DataFrame:
     """Rows of raw_answers: every request of the snapshots.

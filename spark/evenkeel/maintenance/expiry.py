@@ -15,7 +15,7 @@ from evenkeel.lake.controls import HANDBACK, LEASE, PAUSE, RESUME, TAKEOVER
 from evenkeel.lake.delta_log import TOPIC_VERSION_DAYS, TOPICS, VERSION_DAYS
 from evenkeel.lake.schema import Table, sql_text
 from evenkeel.lake.store import Lake
-from evenkeel.maintenance.inventory import Day, File, Inventory, Record, unlisted_writes
+from evenkeel.maintenance.inventory import DatesOnRecord, Day, File, Inventory, unlisted_writes
 from evenkeel.maintenance.statements import at, delete, in_days, one_of
 from evenkeel.spark.sql import iso
 
@@ -33,12 +33,12 @@ _AGAIN = timedelta(days=3)
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class ExpiryContext:
     """When this upkeep looks, at what, and when the last one did that came to its end."""
 
     now: datetime
     periods: Periods
-    record: Record
+    record: DatesOnRecord
     last_at: datetime | None = None
     last_periods: Periods | None = None
 
@@ -58,7 +58,7 @@ class Look:
         return day[1] < self.last_periods.cutoff(kind, since) - _AGAIN and all(f.written_at < since for f in files)
 
 
-def expired_days(inventory: Inventory, look: Look, kind: str) -> list[Day]:
+def expired_days(inventory: Inventory, look: ExpiryContext, kind: str) -> list[Day]:
     """Dates of a table that are past a period, and that nothing kept rests on."""
     cutoff = look.cutoff(kind)
     needed = look.record.needed(cutoff)
@@ -73,7 +73,7 @@ def expired_days(inventory: Inventory, look: Look, kind: str) -> list[Day]:
     ]
 
 
-def drop_days(spark: SparkSession, lake: Lake, inventory: Inventory, look: Look) -> int:
+def drop_days(spark: SparkSession, lake: Lake, inventory: Inventory, look: ExpiryContext) -> int:
     """Drops the dates of a table whose rows are all past their period; returns the number of rows."""
     kind = kind_of(inventory.table)
     days = expired_days(inventory, look, kind) if kind else []
@@ -85,7 +85,7 @@ def drop_days(spark: SparkSession, lake: Lake, inventory: Inventory, look: Look)
     return sum(file.rows for file in inventory.files if (file.cluster, file.date) in gone)
 
 
-def thin_days(spark: SparkSession, lake: Lake, inventory: Inventory, look: Look) -> int:
+def thin_days(spark: SparkSession, lake: Lake, inventory: Inventory, look: ExpiryContext) -> int:
     """Of decisions, drops those that came to nothing once their period is over; returns the number of rows."""
     if inventory.table.name not in THINNED:
         return 0
@@ -95,7 +95,7 @@ def thin_days(spark: SparkSession, lake: Lake, inventory: Inventory, look: Look)
     return delete(spark, lake, inventory.table.name, f"({in_days(due)}) AND {NOTHING_DONE}") if due else 0
 
 
-def clear_unlisted(spark: SparkSession, lake: Lake, inventory: Inventory, look: Look) -> int:
+def clear_unlisted(spark: SparkSession, lake: Lake, inventory: Inventory, look: ExpiryContext) -> int:
     """Drops rows of tries that no manifest lists, once no run can be under way that might list them."""
     table = inventory.table
     if table.name in OUTBOX or table.partition != ("cluster", "cycle_date"):
@@ -119,12 +119,12 @@ def clear_unlisted(spark: SparkSession, lake: Lake, inventory: Inventory, look: 
     return cleared
 
 
-def drop_answers(spark: SparkSession, lake: Lake, look: Look) -> int:
+def drop_answers(spark: SparkSession, lake: Lake, look: ExpiryContext) -> int:
     """Answers to plans past the audit period."""
     return delete(spark, lake, "approvals", f"at < {at(_begin(look.cutoff('audit')))}")
 
 
-def drop_controls(spark: SparkSession, lake: Lake, look: Look) -> int:
+def drop_controls(spark: SparkSession, lake: Lake, look: ExpiryContext) -> int:
     """Steps of pauses, takeovers and leases past the audit period, but the last of each: it still holds."""
     from pyspark.sql import functions as F
 

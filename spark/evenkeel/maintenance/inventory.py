@@ -227,7 +227,7 @@ Day = tuple[str, date]
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class DatesOnRecord:
     """`recorded`: day -> when the last attempt at any of its cycles was put on record. `rests_on`: day -> days whose
     rows its cycles took over. `in_use`: days of the attempts that a next cycle takes its state from, and of theirs."""
 
@@ -246,7 +246,7 @@ class Record:
         return self.in_use.union(*(self.rests_on.get(day, frozenset()) for day in kept))
 
 
-def read_record(spark: SparkSession, lake: Lake) -> Record:
+def read_record(spark: SparkSession, lake: Lake) -> DatesOnRecord:
     """Asks `cycles`, one row per cluster and date."""
     from pyspark.sql import functions as F
 
@@ -263,7 +263,7 @@ def read_record(spark: SparkSession, lake: Lake) -> Record:
         (r["cluster"], r["cycle_date"]): frozenset((r["cluster"], d) for d in r["before"] if d != r["cycle_date"])
         for r in rows
     }
-    return Record(recorded, rests_on, _in_use(chain))
+    return DatesOnRecord(recorded, rests_on, _in_use(chain))
 
 
 def _in_use(chain: DataFrame) -> frozenset[Day]:

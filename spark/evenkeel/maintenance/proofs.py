@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class ChainCut:
     """Where a cluster's chain is to begin: after the row `sequence`, the last that goes."""
 
     cluster: str
@@ -56,7 +56,7 @@ def truncate(spark: SparkSession, lake: Lake, cutoff: date, now: datetime) -> tu
     return delete(spark, lake, "cycles", beginnings), wishes
 
 
-def find_cuts(spark: SparkSession, lake: Lake, cutoff: date) -> list[Cut]:
+def find_cuts(spark: SparkSession, lake: Lake, cutoff: date) -> list[ChainCut]:
     """Per cluster the last row of the chain's beginning in which all is past the period.
 
     Both rows of an attempt stay together, and what the next cycle needs stays: the head of the chain, and the newest
@@ -104,7 +104,7 @@ def _kept(attempts: DataFrame, cutoff: date) -> DataFrame:
     return marked.where(stays).groupBy("cluster").agg(F.min("first").alias("first"))
 
 
-def _cut(chain: DataFrame, cluster: str, first: int) -> Cut | None:
+def _cut(chain: DataFrame, cluster: str, first: int) -> ChainCut | None:
     from pyspark.sql import functions as F
 
     rows = chain.where((F.col("cluster") == cluster) & F.col("sequence").isin(first - 1, first))
@@ -122,10 +122,10 @@ def _cut(chain: DataFrame, cluster: str, first: int) -> Cut | None:
         log.warning("%s: the chain does not hold at row %d; nothing of it is dropped. Run verify", cluster, first)
         return None
     times = (datetime.fromisoformat(gone[name]) for name in ("cycle_at", "recorded_at"))
-    return Cut(cluster, first - 1, gone["manifest_digest"], *times)
+    return ChainCut(cluster, first - 1, gone["manifest_digest"], *times)
 
 
-def _write_anchors(spark: SparkSession, lake: Lake, cuts: list[Cut], now: datetime) -> None:
+def _write_anchors(spark: SparkSession, lake: Lake, cuts: list[ChainCut], now: datetime) -> None:
     known = {
         (row["cluster"], row["sequence"])
         for row in spark.read.format("delta").load(lake.path("anchors")).select("cluster", "sequence").collect()
@@ -139,7 +139,7 @@ def _write_anchors(spark: SparkSession, lake: Lake, cuts: list[Cut], now: dateti
         append_values(spark, lake, "anchors", rows)
 
 
-def _drop_wishes(spark: SparkSession, lake: Lake, cuts: list[Cut], cutoff: date) -> int:
+def _drop_wishes(spark: SparkSession, lake: Lake, cuts: list[ChainCut], cutoff: date) -> int:
     """Wishes go before the manifests that took them: one that nobody seems to have taken would be carried out again."""
     from pyspark.sql import functions as F
 

@@ -24,7 +24,7 @@ from evenkeel.lake.store import Lake, append_values
 from evenkeel.maintenance.compaction import batches, clean_log, compact
 from evenkeel.maintenance.expiry import (
     OUTBOX,
-    Look,
+    ExpiryContext,
     Periods,
     clear_unlisted,
     drop_answers,
@@ -82,7 +82,7 @@ class TableDone:
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class UpkeepResult:
     """What an upkeep did; `left` says what it left for the next one, `wrong` of which dates rows are not what manifests
     list."""
 
@@ -92,7 +92,7 @@ class Done:
     wrong: tuple[str, ...] = ()
 
 
-def keep(spark: SparkSession, request: Request, progress: Progress, now: datetime | None = None) -> Done:
+def keep(spark: SparkSession, request: Request, progress: Progress, now: datetime | None = None) -> UpkeepResult:
     """Runs an upkeep. Raises SettingsError for periods that cannot hold, NoLake where there is none."""
     lake, now = Lake(request.lake), now or datetime.now(UTC)
     if not table_exists(spark, lake.path("cycles")):
@@ -137,7 +137,7 @@ class _Run:
     left: list[str] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
 
-    def run(self) -> Done:
+    def run(self) -> UpkeepResult:
         before = {name: self._inventory(name) for name in OF_RECORD}
         self._promise(before)
         self._expire(before)
@@ -146,7 +146,7 @@ class _Run:
         self._vacuum()
         after = {name: self._inventory(name) for name in OF_RECORD}
         told = tuple(self._told(before[name], after[name]) for name in OF_RECORD)
-        return Done(self.periods, told, tuple(self.left), tuple(self.wrong))
+        return UpkeepResult(self.periods, told, tuple(self.left), tuple(self.wrong))
 
     def _inventory(self, name: str) -> Inventory:
         return take_inventory(TABLES[name], self.lake.path(name))
@@ -164,7 +164,7 @@ class _Run:
 
     def _expire(self, tables: Mapping[str, Inventory]) -> None:
         spark, lake = self.spark, self.lake
-        look = Look(self.now, self.periods, read_record(spark, lake), self.last.done_at, self.last.done_with)
+        look = ExpiryContext(self.now, self.periods, read_record(spark, lake), self.last.done_at, self.last.done_with)
         for name, inventory in tables.items():
             gone = drop_days(spark, lake, inventory, look) + thin_days(spark, lake, inventory, look)
             self._count(self.expired, name, gone, "rows past their period")
@@ -273,7 +273,7 @@ def _begun(row: Any) -> tuple[Any, str]:
 # What an upkeep did, and what a lake holds, in lines for a person and objects for a program.
 
 
-def upkeep_as_text(done: Done) -> Iterator[str]:
+def upkeep_as_text(done: UpkeepResult) -> Iterator[str]:
     """A table, then the periods in force, what is left to do, and rows that are not what manifests list."""
     head = ("table", "files", "now", "size", "now", "expired", "unlisted", "freed", "oldest kept")
     rows = [
@@ -290,7 +290,7 @@ def upkeep_as_text(done: Done) -> Iterator[str]:
     yield from (f"wrong: {line}" for line in done.wrong)
 
 
-def upkeep_as_json(done: Done) -> Iterator[dict[str, Any]]:
+def upkeep_as_json(done: UpkeepResult) -> Iterator[dict[str, Any]]:
     """An object per table: what upkeep did there."""
     for one in done.tables:
         yield {**asdict(one), "oldest_kept": str(one.oldest_kept) if one.oldest_kept else None}

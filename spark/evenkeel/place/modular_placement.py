@@ -23,7 +23,7 @@ from evenkeel.place.modular_candidates import Candidates, PlacementView, candida
 from evenkeel.place.strategies import Chooser, avg_shedder
 from evenkeel.place.strategy import Alternatives, Choice, PlacementState
 from evenkeel.settings import Settings
-from evenkeel.settings.compatibility import PLACEMENTS_OF, Pair, in_force
+from evenkeel.settings.compatibility import PLACEMENTS_OF, StrategyPair, in_force
 
 IMPLEMENTED = PLACEMENTS_OF["modular"]
 AVG_SHEDDER = "AvgShedder"
@@ -46,7 +46,7 @@ class Placement:
 
 def strategy_in_force(settings: Settings) -> str:
     """The placement strategy; Pulsar 5.0 replaces AvgShedder where another class sheds."""
-    asked = Pair(settings.loadBalancerLoadSheddingStrategy, settings.loadBalancerLoadPlacementStrategy)
+    asked = StrategyPair(settings.loadBalancerLoadSheddingStrategy, settings.loadBalancerLoadPlacementStrategy)
     return in_force(asked, "modular", settings.generation).placement
 
 

@@ -24,14 +24,14 @@ from evenkeel.pulsar.admin.connection import Resolver, from_environment
 from evenkeel.settings import settings_in
 from evenkeel.sources.collecting import connection_of
 from evenkeel.sources.configuration import LiveSource
-from evenkeel.steering.dispatcher import Done, Timing, Work, conduct
+from evenkeel.steering.dispatcher import DispatchResult, Timing, Work, conduct
 from evenkeel.steering.outcome import Outcome, Stop, Told, not_sent, standing
 from evenkeel.steering.pulsar_admin import PulsarAdmin
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from evenkeel.steering.command_executor import Steering
+    from evenkeel.steering.command_executor import CommandExecutor
     from evenkeel.steering.sqs import Reports, SqsSink
 
 
@@ -163,7 +163,9 @@ class OutcomeRecorder:
         self.sent |= {one.command_id for one in outcomes if one.outcome in SENT}
 
 
-def send_all(records: OutcomeRecorder, errands: Sequence[ClusterCommands], sending: Sending) -> dict[str, Done]:
+def send_all(
+    records: OutcomeRecorder, errands: Sequence[ClusterCommands], sending: Sending
+) -> dict[str, DispatchResult]:
     """Carries out the errands of all clusters, side by side; why a cluster's was not (wholly) carried out is told."""
     if not errands:
         return {}
@@ -180,15 +182,15 @@ def send_all(records: OutcomeRecorder, errands: Sequence[ClusterCommands], sendi
             records.write(unsent)
     finally:
         records.give_back(sorted(leases))
-    return {**done, **{cluster: Done(reason, is_lost=True) for cluster, reason in refused.items()}}
+    return {**done, **{cluster: DispatchResult(reason, is_lost=True) for cluster, reason in refused.items()}}
 
 
 def _works(
     errands: Mapping[str, ClusterCommands], leases: Mapping[str, Lease], records: OutcomeRecorder, sending: Sending
-) -> tuple[dict[str, Work], dict[str, Done]]:
+) -> tuple[dict[str, Work], dict[str, DispatchResult]]:
     """What each cluster's thread is to do, and why some have none. Secrets are looked up here, by the main thread."""
     works: dict[str, Work] = {}
-    unreachable: dict[str, Done] = {}
+    unreachable: dict[str, DispatchResult] = {}
     for cluster, lease in sorted(leases.items()):
         errand = errands[cluster]
         try:
@@ -197,7 +199,7 @@ def _works(
             else:
                 works[cluster] = _work(errand, lease, sending, sending.reach(errand.cycle))
         except EvenkeelError as error:
-            unreachable[cluster] = Done(str(error))
+            unreachable[cluster] = DispatchResult(str(error))
     return works, unreachable
 
 
@@ -216,7 +218,7 @@ def _queue_work(errand: ClusterCommands, queues: Mapping[str, str], records: Out
 def _work(errand: ClusterCommands, lease: Lease, sending: Sending, client: AdminClient) -> Work:
     # Only here: a dry run needs no HTTP client, and loading it takes a tenth of a second.
     from evenkeel.steering.broker_switches import hands_off
-    from evenkeel.steering.command_executor import Patience, Steering
+    from evenkeel.steering.command_executor import CommandExecutor, Patience
 
     def work(stop: Stop, told: Told) -> str | None:
         try:
@@ -225,7 +227,7 @@ def _work(errand: ClusterCommands, lease: Lease, sending: Sending, client: Admin
                 return "; ".join(hands.objections)
             settings = settings_in(errand.cycle.settings)
             patience = Patience(settings.evenkeelOutcomeWaitSeconds, sending.timing.longest_request_s)
-            steering = Steering(client, hands.pulsar_name or "", patience=patience)
+            steering = CommandExecutor(client, hands.pulsar_name or "", patience=patience)
             left = _not_done_yet(errand, steering, lease, sending.timing, stop, told)
             per_second, in_flight = settings.evenkeelCommandsPerSecond, settings.evenkeelCommandsInFlight
             PulsarAdmin(steering, per_second=per_second, in_flight=in_flight).send(left, stop=stop, told=told)
@@ -237,7 +239,7 @@ def _work(errand: ClusterCommands, lease: Lease, sending: Sending, client: Admin
 
 
 def _not_done_yet(
-    errand: ClusterCommands, steering: Steering, lease: Lease, timing: Timing, stop: Stop, told: Told
+    errand: ClusterCommands, steering: CommandExecutor, lease: Lease, timing: Timing, stop: Stop, told: Told
 ) -> list[Command]:
     """The commands to be sent: all but those of which an earlier try left a trace on the cluster."""
     if errand.tried and lease.before is not None:
@@ -265,7 +267,7 @@ def _wait_until(moment: datetime, stop: Stop, why: str) -> None:
         time.sleep(min(left, 1.0))
 
 
-def _unsent(errand: ClusterCommands, done: Done, records: OutcomeRecorder) -> list[Outcome]:
+def _unsent(errand: ClusterCommands, done: DispatchResult, records: OutcomeRecorder) -> list[Outcome]:
     """What is held back for good, since its sending was stopped before its turn.
 
     Nothing is said of commands that another publisher took over, or that may have gone out.

@@ -186,7 +186,7 @@ Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Sent:
+class SendingResult:
     """What came of the commands of a run. `why`: cluster -> why its commands were not all sent; in `withheld` those of
     which none was. `unfinished`: clusters that another publisher goes on with, or the next try. `error`: one that
     nobody foresaw, to be raised when all is on record."""
@@ -207,7 +207,7 @@ def put_out(
     begun: frozenset[str],
     withheld: Mapping[str, str],
     sending: Sending | None,
-) -> Sent:
+) -> SendingResult:
     """Puts the clusters' commands on record and gives them to their sink; those of a `withheld` cluster to none.
 
     What a try that was killed has put on record already is not repeated; only clusters whose attempt has `begun`, its
@@ -233,7 +233,7 @@ def put_out(
     unfinished = frozenset(cluster for cluster, one in done.items() if one.is_lost or one.error is not None)
     errors = [one.error for one in done.values() if one.error is not None]
     out = {row["cluster"] for row in rows if row["command_id"] in records.sent}
-    return Sent(
+    return SendingResult(
         writes=tuple(records.writes),
         why={**withheld, **stopped},
         withheld=frozenset(withheld) | (frozenset(stopped) - out - unfinished),

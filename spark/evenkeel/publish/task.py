@@ -28,7 +28,7 @@ from evenkeel.lake.store import Lake
 from evenkeel.model.amounts import amount
 from evenkeel.publish import plan as plan_round
 from evenkeel.publish.dispatch import Sending
-from evenkeel.publish.gate import ACTING, DRY_RUN, Sent, gate_facts, is_approved, put_out, why_withheld
+from evenkeel.publish.gate import ACTING, DRY_RUN, SendingResult, gate_facts, is_approved, put_out, why_withheld
 from evenkeel.rounds.frames import children_of_splits, decide_rounds, round_inputs
 from evenkeel.spark.code import code_digest, code_version
 from evenkeel.spark.sql import is_one_of
@@ -56,7 +56,7 @@ def run(spark: SparkSession, handover: Handover, sending: Sending | None = None)
     unclosed = {cluster: row for cluster, row in rows.items() if row["plan_id"] and not _has(known, row, "closed")}
     # Without a command nothing happens between the two rows of an attempt: one append holds both.
     idle = [row for cluster, row in unclosed.items() if not plans[cluster]["commands"]]
-    append_manifests(spark, lake, [*unlisted, *(_closed(row, Sent()) for row in idle)])
+    append_manifests(spark, lake, [*unlisted, *(_closed(row, SendingResult()) for row in idle)])
     acting = {cluster: row for cluster, row in unclosed.items() if plans[cluster]["commands"]}
     begun = frozenset(cluster for cluster, row in acting.items() if _has(known, row, "planned"))
     sent, awaiting = _act(spark, lake, handover, commands, acting, begun, sending)
@@ -145,10 +145,10 @@ def _act(
     acting: Mapping[str, Mapping[str, Any]],
     begun: frozenset[str],
     sending: Sending | None,
-) -> tuple[Sent, dict[str, str]]:
+) -> tuple[SendingResult, dict[str, str]]:
     """What came of the clusters' commands, and the plans that wait for an operator's approval: cluster -> plan."""
     if commands is None or not acting:
-        return Sent(), {}
+        return SendingResult(), {}
     withheld: dict[str, str] = {}
     awaiting: dict[str, str] = {}
     if handover.run.mode != DRY_RUN:
@@ -161,11 +161,11 @@ def _act(
                 awaiting[cluster] = facts.plan_id
     going = sorted(acting.keys() - awaiting.keys())
     if not going:
-        return Sent(), awaiting
+        return SendingResult(), awaiting
     return put_out(spark, lake, handover, commands, going, begun, withheld, sending), awaiting
 
 
-def _closed(row: Mapping[str, Any], sent: Sent) -> dict[str, Any]:
+def _closed(row: Mapping[str, Any], sent: SendingResult) -> dict[str, Any]:
     """The closing row; a plan of which nothing was sent for a reason is `withheld`."""
     cluster = str(row["cluster"])
     own = own_writes(sent.writes, cluster)

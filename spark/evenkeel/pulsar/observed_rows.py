@@ -9,21 +9,21 @@ from typing import Any
 from evenkeel.pulsar.answers import RECORD_CHARACTERS, Kind, Members, Rejection, read_text
 from evenkeel.pulsar.broker_reports import (
     REPORTED,
-    Broker,
+    ObservedBroker,
     brokers_answer,
     brokers_of,
     bundle_figures,
     leader_of,
     listed_brokers,
 )
-from evenkeel.pulsar.snapshot import Row, View, generation_of, manager_of_cluster
+from evenkeel.pulsar.snapshot import Row, SnapshotView, generation_of, manager_of_cluster
 
 NO_BROKERS = "no_brokers"
 NO_BROKER_ANSWERED = "no_broker_answered"
 
 
 @dataclass(frozen=True, slots=True)
-class Observed:
+class ObservedRows:
     """Rows per table (without cluster and cycle), what was set aside, and why the cluster is left out, if it is.
 
     `topic_figures` and `topic_lists` are the positions of the answers that count, for Spark to read; the lists stand in
@@ -46,7 +46,7 @@ class Observed:
         return self.rows["cluster_policies"][0]
 
 
-def observe(view: View) -> Observed:
+def observe(view: SnapshotView) -> ObservedRows:
     """All that the snapshot's broker- and bundle-sized answers tell of one cluster."""
     listed = listed_brokers(view)
     brokers = brokers_of(view)
@@ -62,7 +62,7 @@ def observe(view: View) -> Observed:
     lists = view.topic_list_source()[0]
     long = [answer for answer in view.own.every(Kind.TOPIC_FIGURES) if answer.size > RECORD_CHARACTERS]
     figures = [answer for _, answer in view.own.each(Kind.TOPIC_FIGURES) if answer.status == 200]
-    return Observed(
+    return ObservedRows(
         rows,
         tuple(dict.fromkeys([*view.rejections, *([left_out] if left_out else [])])),
         left_out,
@@ -74,7 +74,7 @@ def observe(view: View) -> Observed:
     )
 
 
-def _left_out(view: View, listed: list[str] | None, brokers: list[Broker]) -> Rejection | None:
+def _left_out(view: SnapshotView, listed: list[str] | None, brokers: list[ObservedBroker]) -> Rejection | None:
     answer = brokers_answer(view)
     if not listed:
         told = "its list of brokers is empty" if listed is not None else "no list of its brokers could be read"
@@ -94,7 +94,7 @@ def _left_out(view: View, listed: list[str] | None, brokers: list[Broker]) -> Re
 OWNERSHIP = "bundle_ownership"
 
 
-def ownership_of(broker: Broker, rejections: list[Rejection]) -> list[Row]:
+def ownership_of(broker: ObservedBroker, rejections: list[Rejection]) -> list[Row]:
     """One row per bundle that the broker owns now, lists in its report or has figures for, by name.
 
     `ownedNamespaces` is the only read of ownership as it is now; the report may lag by a stats period.
@@ -111,7 +111,9 @@ def ownership_of(broker: Broker, rejections: list[Rejection]) -> list[Row]:
     return rows
 
 
-def _ownership_row(broker: Broker, bundle: str, owned: dict[str, Any] | None, listed: frozenset[str] | None) -> Row:
+def _ownership_row(
+    broker: ObservedBroker, bundle: str, owned: dict[str, Any] | None, listed: frozenset[str] | None
+) -> Row:
     status = (owned or {}).get(bundle)
     active = status.get("is_active") if isinstance(status, dict) else None
     return {
@@ -135,7 +137,7 @@ NO_BOUNDARIES = "no_boundaries"
 UNKNOWN_GROUP = "unknown_group"
 
 
-def namespaces_of(view: View) -> list[Row]:
+def namespaces_of(view: SnapshotView) -> list[Row]:
     """One row per namespace whose boundaries are known, by name; holes and overlaps are kept as they came.
 
     The boundaries are those of `/bundles`, else those in the namespace's policies. A namespace that is listed or was
@@ -145,7 +147,7 @@ def namespaces_of(view: View) -> list[Row]:
     return [row for row in rows if row is not None]
 
 
-def _namespace_names(view: View) -> list[str]:
+def _namespace_names(view: SnapshotView) -> list[str]:
     names = {name for kind in (Kind.BUNDLES, Kind.POLICIES) for name, _ in view.own.each(kind)}
     for _, answer in view.own.each(Kind.NAMESPACES):
         reading = view.json(answer, list, NAMESPACES, nothing_at=(404,))
@@ -153,7 +155,7 @@ def _namespace_names(view: View) -> list[str]:
     return sorted(names)
 
 
-def _namespace_row(view: View, name: str) -> Row | None:
+def _namespace_row(view: SnapshotView, name: str) -> Row | None:
     asked, policies_answer = view.own.about(Kind.BUNDLES, name), view.own.about(Kind.POLICIES, name)
     bundles = view.json(asked, dict, NAMESPACES)
     policies = view.json(policies_answer, dict, NAMESPACES)
@@ -172,7 +174,7 @@ def _namespace_row(view: View, name: str) -> Row | None:
     }
 
 
-def _group(view: View, name: str) -> str | None:
+def _group(view: SnapshotView, name: str) -> str | None:
     """The group's name as stored (quotes around it belong to it); an empty body or 204 is no group."""
     answer = view.own.about(Kind.GROUP, name)
     if answer is None:
@@ -215,7 +217,7 @@ _OF_EACH_BROKER = frozenset(
 _OF_EACH_BROKER_PREFIXES = ("brokerServicePort", "webServicePort")
 
 
-def policies_of(view: View, brokers: list[Broker], listed: list[str], namespaces: list[Row]) -> Row:
+def policies_of(view: SnapshotView, brokers: list[ObservedBroker], listed: list[str], namespaces: list[Row]) -> Row:
     """The cluster's row. Unknown stays NULL: an empty map or `{}` says that there is none."""
     leader = leader_of(view)
     configurations, age = configurations_of(view)
@@ -240,7 +242,7 @@ def policies_of(view: View, brokers: list[Broker], listed: list[str], namespaces
     }
 
 
-def configurations_of(view: View) -> tuple[dict[str, dict[str, str]], float | None]:
+def configurations_of(view: SnapshotView) -> tuple[dict[str, dict[str, str]], float | None]:
     """Broker to its effective configuration, and its age in seconds.
 
     Values are texts as Pulsar writes them (`Optional[1.0]`, `[a, b]`); settings read them.
@@ -254,7 +256,7 @@ def configurations_of(view: View) -> tuple[dict[str, dict[str, str]], float | No
     return found, age
 
 
-def _domains(view: View) -> dict[str, list[str]] | None:
+def _domains(view: SnapshotView) -> dict[str, list[str]] | None:
     reading = view.json(view.own.about(Kind.DOMAINS, view.cluster), dict, POLICIES, nothing_at=(404,))
     if not reading.is_read:
         return {} if reading.outcome == "nothing" else None
@@ -265,7 +267,7 @@ def _domains(view: View) -> dict[str, list[str]] | None:
     return domains
 
 
-def _isolation(view: View) -> str | None:
+def _isolation(view: SnapshotView) -> str | None:
     """JSON of the isolation policies; 404 is Pulsar's answer until the first one was ever made."""
     answer = view.own.about(Kind.ISOLATION, view.cluster)
     reading = view.json(answer, dict, POLICIES, nothing_at=(404,))

@@ -25,7 +25,7 @@ from evenkeel.replay.fold import (
     told_of,
     told_of_held,
 )
-from evenkeel.replay.model import Cluster, Fit, Topic
+from evenkeel.replay.model import Cluster, Topic, UsageFit
 from evenkeel.rounds import reading
 from evenkeel.rounds.memo import SharedRows
 from evenkeel.settings import EffectiveSettings
@@ -36,7 +36,7 @@ CLUSTER = "model"
 
 
 @dataclass(frozen=True, slots=True)
-class Steering:
+class ModelSteering:
     """Who steers the model: settings in force, and the usage that counts as over the limit."""
 
     name: str
@@ -45,7 +45,7 @@ class Steering:
     cluster: str = CLUSTER
 
 
-def simulate(scenario: Scenario, steering: Steering) -> Iterator[Made]:
+def simulate(scenario: Scenario, steering: ModelSteering) -> Iterator[Made]:
     """The rows of `replay_cycles` and `replay_decisions`, cycle by cycle.
 
     Usage before and after are both what the brokers have at that moment: a closed loop needs no forecast.
@@ -89,7 +89,7 @@ def _unique(made: whole.DecidedCycle, n: int) -> list[Mapping[str, Any]]:
     return [{**row, "command_id": f"{n:06d}-{row['step']:04d}"} for row in made.rows["commands"]]
 
 
-def _told(steering: Steering, cluster: Cluster, made: whole.DecidedCycle, former: FormerOwners) -> Iterator[Made]:
+def _told(steering: ModelSteering, cluster: Cluster, made: whole.DecidedCycle, former: FormerOwners) -> Iterator[Made]:
     assert cluster.at is not None
     at = round(cluster.at.timestamp() * 1_000)
     former.forget(at)
@@ -143,7 +143,7 @@ class Scenario:
 
     name: str
     moments: tuple[datetime, ...]
-    fits: Mapping[str, Fit]
+    fits: Mapping[str, UsageFit]
     boundaries: Mapping[str, tuple[int, ...]]
     topics: Sequence[Topic]
     owners: Mapping[str, str | None]
@@ -199,7 +199,7 @@ def scenario(name: str, size: Size, seed: int) -> Scenario:
     return Scenario(
         name=name,
         moments=tuple(BEGIN + n * size.every for n in range(size.cycles)),
-        fits={broker: Fit(BASE_USAGE, per_byte) for broker in brokers},
+        fits={broker: UsageFit(BASE_USAGE, per_byte) for broker in brokers},
         boundaries=boundaries,
         topics=topics,
         owners={bundle: brokers[n % size.brokers] for n, bundle in enumerate(names)},

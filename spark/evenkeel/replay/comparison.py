@@ -107,7 +107,7 @@ class Tally:
 
 
 @dataclass
-class Comparison:
+class VariantComparison:
     """A replay's outcome. `variants`: name -> what differs from the record, in words."""
 
     replay_id: str
@@ -183,7 +183,7 @@ _ROOM = 72
 _PANELS = (("after_max_over_mean", "max / mean", 200), ("after_spread", "spread", 110), ("moves", "moves so far", 110))
 
 
-def write_page(comparison: Comparison, folder: Path, *, note: str = "") -> Path:
+def write_page(comparison: VariantComparison, folder: Path, *, note: str = "") -> Path:
     """Writes `replay.html` into the folder, which is made if missing, and says where."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "replay.html"
@@ -191,7 +191,7 @@ def write_page(comparison: Comparison, folder: Path, *, note: str = "") -> Path:
     return path
 
 
-def page_of(comparison: Comparison, *, note: str = "") -> str:
+def page_of(comparison: VariantComparison, *, note: str = "") -> str:
     """The page as HTML text."""
     names = comparison.names()
     text = note or (
@@ -209,7 +209,7 @@ def page_of(comparison: Comparison, *, note: str = "") -> str:
     )
 
 
-def _course(comparison: Comparison, names: Sequence[str]) -> Picture:
+def _course(comparison: VariantComparison, names: Sequence[str]) -> Picture:
     label = (
         f"Largest usage over the mean, spread of usage and number of moves of {len(names)} variants over time. "
         "The table above has the numbers."
@@ -218,7 +218,7 @@ def _course(comparison: Comparison, names: Sequence[str]) -> Picture:
     return picture(lambda width: _panels(comparison, shown, width), label)
 
 
-def _panels(comparison: Comparison, names: Sequence[str], width: int) -> alt.TopLevelMixin:
+def _panels(comparison: VariantComparison, names: Sequence[str], width: int) -> alt.TopLevelMixin:
     import altair as alt
 
     short = labels(names)

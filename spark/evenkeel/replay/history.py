@@ -16,7 +16,7 @@ from evenkeel.lake.store import Lake, arrow_schema
 from evenkeel.record.read import Attempt, Record, clusters_of
 from evenkeel.record.read.record import FIRST_MOMENT, LAST_MOMENT
 from evenkeel.record.verify.recorded_cycle import Background, again, background_of
-from evenkeel.replay.comparison import Comparison
+from evenkeel.replay.comparison import VariantComparison
 from evenkeel.replay.fold import CYCLES, DECISIONS, Made
 from evenkeel.settings import EffectiveSettings
 from evenkeel.spark.code import code_digest, code_version
@@ -181,7 +181,7 @@ def keep_closed_loop(
     spark: SparkSession,
     root: str,
     played: Played,
-    comparison: Comparison,
+    comparison: VariantComparison,
     moments: Sequence[datetime],
     scenario: Mapping[str, Any],
 ) -> None:
@@ -196,7 +196,7 @@ def append(
     spark: SparkSession,
     lake: Lake,
     task: str,
-    comparison: Comparison,
+    comparison: VariantComparison,
     first: datetime,
     frames: Mapping[str, DataFrame],
 ) -> tuple[Write, ...]:
@@ -211,7 +211,7 @@ def put_on_record(
     spark: SparkSession,
     lake: Lake,
     kind: str,
-    comparison: Comparison,
+    comparison: VariantComparison,
     moments: Sequence[datetime],
     writes: Sequence[Write],
     scenario: Mapping[str, Any] | None = None,

@@ -22,7 +22,7 @@ from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake
 from evenkeel.publish.plan import GUARD_TABLE
 from evenkeel.record.read import Attempt, chunked
-from evenkeel.replay.comparison import Comparison
+from evenkeel.replay.comparison import VariantComparison
 from evenkeel.replay.fold import CYCLES, DECISIONS
 from evenkeel.replay.history import OPEN_LOOP, TABLES_OF_REPLAYS, History, append, put_on_record, read_history, text_of
 from evenkeel.replay.topics import (
@@ -100,14 +100,14 @@ class OpenLoop:
         return last.settings.loadBalancerBrokerOverloadedThresholdPercentage / 100.0
 
 
-def replay(spark: SparkSession, asked: OpenLoop, progress: Progress) -> Comparison:
+def replay(spark: SparkSession, asked: OpenLoop, progress: Progress) -> VariantComparison:
     """Runs the replay, writes its rows and gives the comparison; `progress` is told cycles done and cycles in all."""
     history = asked.history
     lake = Lake(history.lake)
     lake.ensure_tables(spark, TABLES_OF_REPLAYS)
     chosen, limit = asked.chosen(), asked.limit_in_force()
     replay_id = uuid.uuid4().hex
-    comparison = Comparison(replay_id, history.cluster, {v.name: v.described() for v in asked.variants}, limit)
+    comparison = VariantComparison(replay_id, history.cluster, {v.name: v.described() for v in asked.variants}, limit)
     parts = _parts(spark, asked.variants, asked.parts)
     writes: list[Write] = []
     done, last = 0, None
@@ -339,7 +339,7 @@ def replay_params(spark: SparkSession, lake: str, params: Mapping[str, Any]) -> 
     return json.dumps({"replay_id": comparison.replay_id, "variants": comparison.rows()})
 
 
-def told(comparison: Comparison) -> str:
+def told(comparison: VariantComparison) -> str:
     """The comparison as text."""
     return "\n".join((comparison.table(), "", *comparison.notes()))
 

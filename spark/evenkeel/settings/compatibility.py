@@ -27,7 +27,7 @@ PLACEMENTS_OF: Mapping[ManagerName, tuple[str, ...]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class StrategyPair:
     """A shedder and a placement strategy by their class names."""
 
     shedder: str
@@ -42,26 +42,26 @@ class Refusal:
     text: str
 
 
-def allowed_pairs(manager: ManagerName) -> tuple[Pair, ...]:
+def allowed_pairs(manager: ManagerName) -> tuple[StrategyPair, ...]:
     """Every pair that runs as it is configured."""
     return tuple(
-        Pair(shedder, placement)
+        StrategyPair(shedder, placement)
         for shedder in SHEDDERS_OF[manager]
         for placement in PLACEMENTS_OF[manager]
         if placement != SHEDDER_AND_PLACEMENT or shedder == SHEDDER_AND_PLACEMENT
     )
 
 
-def in_force(pair: Pair, manager: ManagerName, generation: Generation) -> Pair:
+def in_force(pair: StrategyPair, manager: ManagerName, generation: Generation) -> StrategyPair:
     """What a broker runs that is configured with the pair; the pair itself also where a broker would not start."""
     if manager == "extensible":
-        return Pair(SHEDDERS_OF[manager][0], PLACEMENTS_OF[manager][0])
+        return StrategyPair(SHEDDERS_OF[manager][0], PLACEMENTS_OF[manager][0])
     if generation == "5.0" and pair.placement == SHEDDER_AND_PLACEMENT != pair.shedder:
-        return Pair(pair.shedder, FALLBACK_PLACEMENT)
+        return StrategyPair(pair.shedder, FALLBACK_PLACEMENT)
     return pair
 
 
-def refusal(pair: Pair, manager: ManagerName) -> Refusal | None:
+def refusal(pair: StrategyPair, manager: ManagerName) -> Refusal | None:
     """Why the pair does not run as it is written; None if it does."""
     if pair.shedder not in SHEDDERS_OF[manager]:
         return _other_managers(SHEDDING, pair.shedder, manager, SHEDDERS_OF)
@@ -103,7 +103,7 @@ def why_undecidable(settings: Settings, manager: str | None) -> str | None:
     if manager not in SHEDDERS_OF:
         seen = "brokers run different load managers" if manager == "mixed" else "no broker says which load manager runs"
         return f"{seen}: set evenkeelManager to {' or '.join(SHEDDERS_OF)}, whose rules are then used"
-    pair = Pair(settings.loadBalancerLoadSheddingStrategy, settings.loadBalancerLoadPlacementStrategy)
+    pair = StrategyPair(settings.loadBalancerLoadSheddingStrategy, settings.loadBalancerLoadPlacementStrategy)
     refused = refusal(pair, settings.manager)
     return None if refused is None else f"Pulsar refuses these settings: {refused.text}"
 
@@ -212,7 +212,7 @@ def _reported_bundles(s: Settings) -> Contradiction | None:
 
 
 def _pair(s: Settings) -> Contradiction | None:
-    found = refusal(Pair(s.loadBalancerLoadSheddingStrategy, s.loadBalancerLoadPlacementStrategy), s.manager)
+    found = refusal(StrategyPair(s.loadBalancerLoadSheddingStrategy, s.loadBalancerLoadPlacementStrategy), s.manager)
     return None if found is None else Contradiction(found.keys, found.text)
 
 

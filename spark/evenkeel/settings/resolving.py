@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from evenkeel.errors import SettingsError
-from evenkeel.settings.compatibility import PLACEMENT, SHEDDING, Pair, contradictions, in_force
+from evenkeel.settings.compatibility import PLACEMENT, SHEDDING, StrategyPair, contradictions, in_force
 from evenkeel.settings.key import Detected, Key, Value, generation_named, short_name
 from evenkeel.settings.parsing import check_allowed, coerce, known_key, parse
 from evenkeel.settings.registry import Settings, registry
@@ -154,7 +154,7 @@ def _default_origin(key: Key, held: Detected) -> Origin:
 def _fall_back(values: dict[str, Value], origins: dict[str, Origin], problems: list[str]) -> None:
     """The strategies that a broker runs in place of configured ones. An operator's own word is never changed."""
     settings = Settings().with_values(values)
-    configured = Pair(settings.loadBalancerLoadSheddingStrategy, settings.loadBalancerLoadPlacementStrategy)
+    configured = StrategyPair(settings.loadBalancerLoadSheddingStrategy, settings.loadBalancerLoadPlacementStrategy)
     run = in_force(configured, settings.manager, settings.generation)
     for key, was, now in (
         (SHEDDING, configured.shedder, run.shedder),

@@ -77,7 +77,7 @@ _PREMISE_GONE = re.compile(r"cannot find bundle|invalid upper boundary|not found
 _MARKUP = re.compile(r"<[^>]*>")
 
 
-class Answer(Enum):
+class AnswerKind(Enum):
     """The kind of an answer."""
 
     TAKEN = "taken"
@@ -87,15 +87,15 @@ class Answer(Enum):
     NONE = "no answer"
 
 
-def answer_of(hop: Hop) -> Answer:
+def answer_of(hop: Hop) -> AnswerKind:
     """What the answer means for the command; redirects have been followed."""
     if hop.status == 0 or 300 <= hop.status < 400:
-        return Answer.NONE
+        return AnswerKind.NONE
     if hop.status < 300:
-        return Answer.TAKEN
+        return AnswerKind.TAKEN
     if hop.status == 404 or (hop.status == 412 and _PREMISE_GONE.search(reason_of(hop))):
-        return Answer.NO_PREMISE
-    return Answer.FAILED if hop.status >= 500 else Answer.REFUSED
+        return AnswerKind.NO_PREMISE
+    return AnswerKind.FAILED if hop.status >= 500 else AnswerKind.REFUSED
 
 
 def in_words(hop: Hop) -> str:
@@ -134,7 +134,7 @@ class Observation:
     `is_expired`: the command's `expires_at` has passed.
     """
 
-    answer: Answer = Answer.NONE
+    answer: AnswerKind = AnswerKind.NONE
     sight: Sight | None = None
     any_broker: bool = False
     had_left: bool = False
@@ -152,7 +152,7 @@ class Row:
 
     outcome: str
     words: str = "{seen}"
-    answer: Answer | None = None
+    answer: AnswerKind | None = None
     sight: Sight | None = None
     any_broker: bool | None = None
     had_left: bool | None = None
@@ -168,11 +168,11 @@ class Row:
 _CONDITIONS = tuple(field.name for field in fields(Observation))
 
 TABLE = (
-    Row("refused", "", answer=Answer.REFUSED),
-    Row("stale", "", answer=Answer.NO_PREMISE),
+    Row("refused", "", answer=AnswerKind.REFUSED),
+    Row("stale", "", answer=AnswerKind.NO_PREMISE),
     Row("done", sight=Sight.EFFECT),
     Row("done", sight=Sight.ELSEWHERE, any_broker=True),
-    Row("refused", answer=Answer.FAILED, sight=Sight.UNTOUCHED, had_left=False),
+    Row("refused", answer=AnswerKind.FAILED, sight=Sight.UNTOUCHED, had_left=False),
     # The bundle is closed; it opens where a client asks for it, and the modular leader has noted the destination.
     Row("done", sight=Sight.UNOWNED, is_last=True),
     Row("overridden", "{seen} again: it had left, and came back", sight=Sight.UNTOUCHED, had_left=True, is_over=True),
@@ -197,7 +197,7 @@ def outcome_of(
     is_last: bool,
     is_over: bool,
     is_expired: bool,
-    answer: Answer = Answer.NONE,
+    answer: AnswerKind = AnswerKind.NONE,
     had_left: bool = False,
 ) -> tuple[str, str] | None:
     """Outcome of a command and what was seen of it, in words; None where nothing can be said yet.

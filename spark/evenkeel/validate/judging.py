@@ -14,11 +14,11 @@ from evenkeel.validate.suites import (
     FILTERED,
     QUARANTINE,
     REJECT,
+    ExpectationVerdict,
     Finding,
     Found,
     Rule,
     Suite,
-    Verdict,
     listing,
     run_suite,
 )
@@ -168,7 +168,7 @@ def _counts(facts: Facts, table: str) -> dict[str, int]:
     return {row["cluster"]: row["rows_sum"] for row in found}
 
 
-def _finding(facts: Facts, cluster: str, verdict: Verdict, counts: Mapping[str, int]) -> Finding:
+def _finding(facts: Facts, cluster: str, verdict: ExpectationVerdict, counts: Mapping[str, int]) -> Finding:
     rule, checked = verdict.rule, counts.get(cluster, 0)
     if verdict.passed:
         return Finding(cluster, rule, Found(checked))

@@ -234,7 +234,7 @@ _TALKATIVE = ("great_expectations", "great_expectations.data_context.types.base"
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class ExpectationVerdict:
     """What Great Expectations found for one rule."""
 
     rule: Rule
@@ -244,7 +244,7 @@ class Verdict:
     offenders: tuple[str, ...]
 
 
-def run_suite(suite: Suite, rows: pa.Table | DataFrame) -> tuple[Verdict, ...]:
+def run_suite(suite: Suite, rows: pa.Table | DataFrame) -> tuple[ExpectationVerdict, ...]:
     """The verdict on each rule of the suite, in its order.
 
     `rows` are an Arrow table (checked by the pandas engine) or a Spark frame (checked by the Spark engine).
@@ -307,7 +307,7 @@ def _to_pandas(rows: pa.Table) -> Any:
     return rows.to_pandas()
 
 
-def _verdict(rule: Rule, each: Any) -> Verdict:
+def _verdict(rule: Rule, each: Any) -> ExpectationVerdict:
     raised = [info for info in _exceptions(each.exception_info) if info.get("raised_exception")]
     if raised:
         why = raised[0].get("exception_message") or "no message"
@@ -316,7 +316,7 @@ def _verdict(rule: Rule, each: Any) -> Verdict:
         )
     result: Mapping[str, Any] = each.result
     offenders = tuple(_text(value) for value in result.get("partial_unexpected_list", ()))
-    return Verdict(
+    return ExpectationVerdict(
         rule, bool(each.success), int(result["element_count"]), int(result.get("unexpected_count", 0)), offenders
     )
 

@@ -66,7 +66,7 @@ class AdminClient:
         limit = READ_SECONDS if timeout_s is None else timeout_s
         hops: list[Hop] = []
 
-        def attempt() -> Verdict:
+        def attempt() -> TryVerdict:
             chain: Chain = ()
             for address in self._addresses(broker):
                 chain = self._chain(question, address, limit)
@@ -191,14 +191,14 @@ Chain = tuple[Reply, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class TryVerdict:
     """What a try came to."""
 
     may_pass: bool
     retry_after_s: float | None
 
 
-def verdict_on(chain: Chain) -> Verdict:
+def verdict_on(chain: Chain) -> TryVerdict:
     """Whether the same question may get a better answer a moment later.
 
     Not where a redirect led to a broker that does not answer: that one is dead, and the cluster needs seconds to notice
@@ -206,18 +206,18 @@ def verdict_on(chain: Chain) -> Verdict:
     """
     last = chain[-1]
     if last.failure is not None:
-        return Verdict(last.failure in PASSING and len(chain) == 1, None)
-    return Verdict(last.hop.status in RETRIED_STATUSES, last.retry_after_s)
+        return TryVerdict(last.failure in PASSING and len(chain) == 1, None)
+    return TryVerdict(last.hop.status in RETRIED_STATUSES, last.retry_after_s)
 
 
-def repeat(attempt: Callable[[], Verdict], limit_s: float, closing: Event) -> None:
+def repeat(attempt: Callable[[], TryVerdict], limit_s: float, closing: Event) -> None:
     """Repeats a reading while it may pass, at most 3 times; no try begins later than `limit_s` after the first.
 
     `closing` ends the waiting.
     """
     waits: list[float | None] = []
 
-    def asked() -> Verdict:
+    def asked() -> TryVerdict:
         verdict = attempt()
         waits.append(verdict.retry_after_s)
         return verdict

@@ -11,7 +11,7 @@ from evenkeel.errors import LakeError
 from evenkeel.model.bundles import HIGHEST_HASH
 from evenkeel.model.topics import parse_topic
 from evenkeel.record.explain.changes import SETTINGS
-from evenkeel.record.explain.model import ACTS, Course, Facts, Moment, Quiet, moment_of
+from evenkeel.record.explain.model import ACTS, Course, CycleFacts, Moment, Quiet, moment_of
 from evenkeel.record.explain.subject import Subject
 from evenkeel.record.read import Attempt, Record, Row
 from evenkeel.record.read.tables import is_in, text
@@ -67,7 +67,7 @@ def bundle_of(subject: Subject, row: Row | None) -> str | None:
 
 def facts_of(
     record: Record, attempts: Sequence[Attempt], subject: Subject, where: Mapping[str, Row]
-) -> dict[str, Facts]:
+) -> dict[str, CycleFacts]:
     """attempt_id -> all rows that its explanation rests on. `where` is what `standing` gave."""
     bundles = {one.attempt_id: bundle_of(subject, where.get(one.attempt_id)) for one in attempts}
     named = sorted({bundle for bundle in bundles.values() if bundle})
@@ -84,7 +84,7 @@ def facts_of(
         own |= {"bundle_load": [], "broker_load": []}
         own[loads] = [] if row is None else [row]
         asked = [c for c in commands if (c["cycle_at"], c["plan_id"]) == (one.cycle_at, one.plan_id)]
-        made[one.attempt_id] = Facts(
+        made[one.attempt_id] = CycleFacts(
             attempt=one,
             subject=subject,
             bundle=bundles[one.attempt_id],

@@ -11,7 +11,7 @@ from typing import Any
 from evenkeel.model import amounts
 from evenkeel.record import wording
 from evenkeel.record.explain.changes import Change
-from evenkeel.record.explain.model import Alternative, Course, Moment, Quiet, Reason, Sent, Where
+from evenkeel.record.explain.model import Course, Moment, OtherOption, Quiet, Reason, SentCommand, Where
 
 MOST_LINES = 8
 
@@ -119,7 +119,7 @@ def _others(reasons: Sequence[Reason]) -> list[str]:
     return lines
 
 
-def alternative_line(one: Alternative) -> str:
+def alternative_line(one: OtherOption) -> str:
     """What lost, why, and by how much."""
     measured = "" if one.measured is None else f", {amounts.quantity(one.measured, one.unit)}"
     behind = "" if one.behind is None else f", behind by {_margin(one.behind, one.unit).lstrip('+')}"
@@ -136,7 +136,7 @@ def _changes(reasons: Sequence[Reason]) -> list[str]:
     return list(lines)
 
 
-def _sent(sent: Sent, where: tzinfo) -> Iterator[str]:
+def _sent(sent: SentCommand, where: tzinfo) -> Iterator[str]:
     goal = f" to {sent.destination}" if sent.destination else ""
     start = f" from {sent.from_broker}" if sent.from_broker else ""
     yield f"{sent.kind} of {sent.bundle}{start}{goal} ({sent.mode.replace('_', ' ')}), command {sent.command_id[:16]}"

@@ -67,7 +67,7 @@ _MOST_NAMED = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
+class RecordedCommand:
     """A command of the outbox."""
 
     command_id: str
@@ -77,7 +77,7 @@ class Command:
     bundle: str
 
 
-def find_command(record: Record, beginning: str, clusters: Sequence[str]) -> Command:
+def find_command(record: Record, beginning: str, clusters: Sequence[str]) -> RecordedCommand:
     """The one command whose id begins so; BadInput where there is none, or several."""
     import pyarrow.compute as pc
 
@@ -86,10 +86,10 @@ def find_command(record: Record, beginning: str, clusters: Sequence[str]) -> Com
     if not whole:
         condition = pc.starts_with(text("command_id"), pattern=beginning)
     columns = ["command_id", "plan_id", "cluster", "cycle_at", "bundle"]
-    found: dict[str, Command] = {}
+    found: dict[str, RecordedCommand] = {}
     for cluster in clusters:
         for row in record.outbox("commands", cluster, FIRST_MOMENT, LAST_MOMENT, columns, condition):
-            found[row["command_id"]] = Command(**{name: row[name] for name in columns})
+            found[row["command_id"]] = RecordedCommand(**{name: row[name] for name in columns})
     if len(found) == 1:
         return next(iter(found.values()))
     if not found:

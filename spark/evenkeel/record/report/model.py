@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from evenkeel.model import amounts
-from evenkeel.publish.plan import Move, forecast
+from evenkeel.publish.plan import PlannedMove, forecast
 from evenkeel.record import wording
-from evenkeel.record.compare import Comparison
+from evenkeel.record.compare import ShedderComparison
 from evenkeel.record.read import Attempt, Row
 from evenkeel.record.report.decisions import Decisions, decisions, held_bundles
 from evenkeel.record.report.gather import ClusterRows, CourseModel, Gathered, course_model
 from evenkeel.record.report.headline import (
     Check,
     Headline,
-    Rejection,
+    RejectionSummary,
     Result,
     checks,
     headline,
@@ -80,18 +80,18 @@ class Chapter:
     course: CourseModel
     decisions: Decisions
     results: tuple[Result, ...]
-    rejections: tuple[Rejection, ...]
+    rejections: tuple[RejectionSummary, ...]
     rejected_records: int
     checks_failed: tuple[Check, ...]
     checks_passed: tuple[Check, ...]
     settings: Mapping[str, tuple[SettingLine, ...]]
     provenance: Provenance
-    comparison: Comparison | None
+    comparison: ShedderComparison | None
     missing: Mapping[str, str]
 
 
 @dataclass(frozen=True)
-class Report:
+class CycleReport:
     """A whole report: one chapter per cluster."""
 
     title: str
@@ -99,11 +99,11 @@ class Report:
     chapters: tuple[Chapter, ...]
 
 
-def build_model(gathered: Gathered) -> Report:
+def build_model(gathered: Gathered) -> CycleReport:
     """The report of what was gathered. Pure: the same rows give the same report."""
     chapters = tuple(_chapter(rows) for rows in gathered.clusters)
     names = wording.listed([wording.shortened(wording.visible(chapter.cluster), 60) for chapter in chapters])
-    return Report(f"Evenkeel: {names}", gathered.lake, chapters)
+    return CycleReport(f"Evenkeel: {names}", gathered.lake, chapters)
 
 
 def _chapter(rows: ClusterRows) -> Chapter:
@@ -281,7 +281,7 @@ def broker_lines(tables: Mapping[str, Sequence[Row]]) -> tuple[BrokerLine, ...]:
     loads = tables["broker_load"]
     traffic = {row["bundle"]: _throughput(row) for row in tables["bundle_load"]}
     moves = [
-        Move(row["subject"], row["broker"], row["destination"], traffic.get(row["subject"], 0.0))
+        PlannedMove(row["subject"], row["broker"], row["destination"], traffic.get(row["subject"], 0.0))
         for row in tables["placement_decisions"]
         if row["outcome"] == "placed" and row["destination"] is not None and row["subject"] not in held
     ]

@@ -24,7 +24,7 @@ class Written:
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class StateLink:
     """A cycle whose state was taken over. `status` says how it came to its own predecessor."""
 
     cycle_at: datetime
@@ -70,7 +70,7 @@ class Inputs:
     decisions: tuple[Decision, ...]
     writes: tuple[Written, ...]
     reads: tuple[Written, ...]
-    chain: tuple[Link, ...]
+    chain: tuple[StateLink, ...]
     open_end: bool
     notes: tuple[str, ...]
 

@@ -12,12 +12,12 @@ from evenkeel.errors import BadInput
 from evenkeel.lake.outbox import with_outcomes
 from evenkeel.lake.schemas import TABLES
 from evenkeel.record.explain import missing
-from evenkeel.record.explain.ask import Found, Times, cycles_within, find
+from evenkeel.record.explain.ask import FoundCycle, Times, cycles_within, find
 from evenkeel.record.explain.subject import Subject
 from evenkeel.record.read import Attempt, Record, Row
 from evenkeel.record.read.record import FIRST_MOMENT, LAST_MOMENT
 from evenkeel.record.read.tables import is_in, text
-from evenkeel.record.trace.answer import Decision, Dependents, HandedOn, Inputs, Link, Resting, Written
+from evenkeel.record.trace.answer import Decision, Dependents, HandedOn, Inputs, Resting, StateLink, Written
 from evenkeel.record.wording import listed, plural, time
 
 MOST_LINKS = 10
@@ -30,7 +30,7 @@ def inputs(lake: str | Path, text: str, *, cluster: str | None = None, when: Tim
     return inputs_of(record, found)
 
 
-def inputs_of(record: Record, found: Found) -> Inputs:
+def inputs_of(record: Record, found: FoundCycle) -> Inputs:
     """What the cycle found rests on."""
     attempt, row = found.attempt, found.attempt.planned
     about = None if found.bundle is None else [found.bundle]
@@ -78,9 +78,9 @@ def written(rows: Sequence[Mapping[str, Any]]) -> tuple[Written, ...]:
     )
 
 
-def _chain(record: Record, attempt: Attempt) -> tuple[list[Link], bool]:
+def _chain(record: Record, attempt: Attempt) -> tuple[list[StateLink], bool]:
     """The predecessors, the nearest first, and whether there are more than those."""
-    links: list[Link] = []
+    links: list[StateLink] = []
     known: dict[str, Attempt] = {}
     at, wanted = attempt.planned["predecessor_cycle_at"], attempt.planned["predecessor_attempt_id"]
     gap = None if at is None else attempt.cycle_at - at
@@ -91,10 +91,12 @@ def _chain(record: Record, attempt: Attempt) -> tuple[list[Link], bool]:
             known |= {one.attempt_id: one for one in record.attempts(attempt.cluster, at - gap * MOST_LINKS, at)}
         before = known.get(wanted)
         if before is None:
-            links.append(Link(at, wanted, "not on record any more", None))
+            links.append(StateLink(at, wanted, "not on record any more", None))
             return links, False
         row = before.planned
-        links.append(Link(before.cycle_at, before.attempt_id, row["predecessor_status"] or "unknown", row["snapshot"]))
+        links.append(
+            StateLink(before.cycle_at, before.attempt_id, row["predecessor_status"] or "unknown", row["snapshot"])
+        )
         at, wanted = row["predecessor_cycle_at"], row["predecessor_attempt_id"]
     return links, False
 

@@ -52,7 +52,7 @@ __all__ = [
     "TOPICS",
     "UNKNOWN",
     "Fault",
-    "Report",
+    "VerifyReport",
     "verify",
 ]
 
@@ -62,7 +62,7 @@ _LONG = 100_000
 
 
 @dataclass(frozen=True)
-class Report:
+class VerifyReport:
     """`manifests` and `heads` are by cluster; `read` counts the manifests of the range, which were read in full.
 
     `attempts` are those of the range, of which `idle` decided nothing, and `verified` is what came of them.
@@ -93,7 +93,7 @@ def verify(
     by_rows: bool = False,
     progress: Callable[[int, int], None] = lambda done, total: None,
     say: Callable[[str], None] = lambda text: None,
-) -> Report:
+) -> VerifyReport:
     """Checks the links of each cluster's whole chain, and manifests and attempts at cycles of a range (ends included,
     all by default).
 
@@ -142,7 +142,7 @@ def verify(
                 by_rows=by_rows,
                 progress=progress,
             )
-    return Report(
+    return VerifyReport(
         manifests={name: links.num_rows for name, links in chains.items()},
         heads={name: links.column("manifest_digest")[-1].as_py() for name, links in chains.items()},
         read=seen["read"],
