@@ -20,7 +20,7 @@ from devtools.lab.layout import skewed
 from devtools.lab.settings import LabSettings
 from devtools.lab.traffic import traffic_for
 from evenkeel.pulsar.admin import AdminClient, AdminConnection
-from evenkeel.sources.collecting import Wanted, take_snapshot
+from evenkeel.sources.collecting import WantedSnapshot, take_snapshot
 from evenkeel.sources.writing import FolderStore
 
 MOST_OF_A_CORE = 0.01
@@ -33,7 +33,7 @@ def spent(cluster: Cluster, seconds: float, snapshots: int, store: FolderStore) 
     begin, first = time.monotonic(), store.next_number()
     with AdminClient(AdminConnection(cluster.urls)) as client:
         for turn in range(snapshots):
-            take_snapshot(client, store.begin(f"{first + turn:04d}"), Wanted(first + turn, full=turn == 0))
+            take_snapshot(client, store.begin(f"{first + turn:04d}"), WantedSnapshot(first + turn, full=turn == 0))
             time.sleep(max(0.0, begin + (turn + 1) * seconds / snapshots - time.monotonic()))
     time.sleep(max(0.0, begin + seconds - time.monotonic()))
     return [cluster.jvm(number).cpu_seconds() - was for number, was in zip(cluster.numbers, before, strict=True)]

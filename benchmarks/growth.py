@@ -28,8 +28,7 @@ from evenkeel.ingest.open_run import CycleRequest
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake
 from evenkeel.maintenance.inventory import measure
-from evenkeel.maintenance.report import storage_as_text
-from evenkeel.maintenance.upkeep import Request, keep
+from evenkeel.maintenance.upkeep import Request, keep, storage_as_text
 from evenkeel.pipeline import run_cycle
 from evenkeel.sources.recordings import Recording
 from evenkeel.spark.server import Engine, engine_for

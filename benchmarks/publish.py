@@ -17,7 +17,7 @@ from multiprocessing.connection import Connection
 from benchmarks.apart import apart, until_closed
 from benchmarks.machine import description
 from evenkeel.pulsar.admin import AdminClient, AdminConnection
-from evenkeel.steering.command_executor import Steering
+from evenkeel.steering.command_executor import CommandExecutor
 from evenkeel.steering.outcome import Outcome
 from evenkeel.steering.pulsar_admin import PulsarAdmin
 from tests.steering.commands import unload
@@ -46,7 +46,7 @@ def sent(commands: int, brokers: int, in_flight: int) -> tuple[float, Counter[st
         told: list[Outcome] = []
         with AdminClient(AdminConnection((url,)), most_connections=2 * in_flight) as client:
             begin = time.monotonic()
-            sink = PulsarAdmin(Steering(client, "lab"), per_second=0, in_flight=in_flight)
+            sink = PulsarAdmin(CommandExecutor(client, "lab"), per_second=0, in_flight=in_flight)
             sink.send(plan, stop=lambda: None, told=told.append)
             seconds = time.monotonic() - begin
     return len(plan) / seconds, Counter(outcome.outcome for outcome in told)

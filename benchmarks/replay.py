@@ -24,11 +24,11 @@ from deltalake import write_deltalake
 
 from benchmarks.machine import description
 from evenkeel.lake.schemas import OF_RECORD, TABLES
+from evenkeel.replay.closed_loop import Size, scenario
 from evenkeel.replay.fold import Chosen, Fold, Recorded
 from evenkeel.replay.history import read_history
 from evenkeel.replay.model import Cluster
 from evenkeel.replay.open_loop import OpenLoop, replay
-from evenkeel.replay.scenarios import Size, scenario
 from evenkeel.replay.variants import Variant, variants_of
 from evenkeel.settings import EffectiveSettings, resolve
 from tests.record.small_lake import arrow_schema, completed

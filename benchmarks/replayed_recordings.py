@@ -27,12 +27,12 @@ from evenkeel.ingest.open_run import CycleRequest
 from evenkeel.pipeline import run_cycle
 from evenkeel.record.compare import read_rounds
 from evenkeel.record.read import read_cycles
-from evenkeel.replay.comparison import Comparison
+from evenkeel.replay.comparison import VariantComparison
 from evenkeel.replay.history import read_history
 from evenkeel.replay.open_loop import OpenLoop, replay
 from evenkeel.replay.recorded_traffic import Error, error_of, read_seen
 from evenkeel.replay.variants import AGAIN, RECORDED, variants_of
-from evenkeel.settings.keys.shedding import SHEDDERS_OF
+from evenkeel.settings.keys.balancing import SHEDDERS_OF
 from evenkeel.sources.recordings import Recording
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class Replayed:
     error: Error
     shedder: str = ""
     own: int | None = None
-    comparison: Comparison | None = None
+    comparison: VariantComparison | None = None
     words: Sequence[str] = ()
 
 

@@ -18,7 +18,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from evenkeel.settings.settings import registry
+from evenkeel.settings.registry import registry
 
 CLUSTER = "bench"
 TENANT = "bench"

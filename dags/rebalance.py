@@ -62,9 +62,7 @@ from airflow.sdk import CronTriggerTimetable, TriggerRule, dag, task
 
 from evenkeel import pipeline
 from evenkeel.airflow.approval import PlanApproval
-from evenkeel.airflow.lineage import outlets
-from evenkeel.airflow.params import rebalance_params
-from evenkeel.airflow.retrying import tried_again
+from evenkeel.airflow.dag_files import outlets, rebalance_params, tried_again
 
 CONNECTION = "evenkeel_spark"
 # `none` leaves the DAG to manual runs and triggers.

@@ -35,8 +35,7 @@ from typing import Any
 
 from airflow.sdk import Param, dag, task
 
-from evenkeel.airflow.lineage import outlets
-from evenkeel.airflow.retrying import tried_again
+from evenkeel.airflow.dag_files import outlets, tried_again
 
 CONNECTION = "evenkeel_spark"
 MOMENT = r"^(\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)?)?)?$"
@@ -84,7 +83,7 @@ def replay() -> None:
     @task.pyspark(task_id="replay", conn_id=CONNECTION, doc_md=DOC, outlets=outlets("replay"))
     def decide(spark: Any = None, params: Any = None, ti: Any = None) -> str:
         from evenkeel.airflow import steps
-        from evenkeel.replay.asked import replay_params
+        from evenkeel.replay.open_loop import replay_params
 
         return steps.watched(lambda: replay_params(spark, steps.lake_root(), params), ti)
 

@@ -51,9 +51,8 @@ from typing import Any
 
 from airflow.sdk import CronTriggerTimetable, Param, dag, task
 
-from evenkeel.airflow.lineage import outlets
-from evenkeel.airflow.retrying import tried_again
-from evenkeel.maintenance.periods import MEANINGS, MOST_DAYS, NAMES
+from evenkeel.airflow.dag_files import outlets, tried_again
+from evenkeel.maintenance.expiry import MEANINGS, MOST_DAYS, NAMES
 
 CONNECTION = "evenkeel_spark"
 # `none` leaves the DAG to manual runs.

@@ -9,8 +9,7 @@ import pytest
 
 from devtools.reference import _value
 from evenkeel.settings import registry
-from evenkeel.settings.keys.placement import PLACEMENTS
-from evenkeel.settings.keys.shedding import SHEDDERS
+from evenkeel.settings.keys.balancing import PLACEMENTS, SHEDDERS
 from evenkeel.settings.keys.splitting import SPLIT_ALGORITHMS
 
 REFERENCE = Path(__file__).resolve().parent.parent / "docs" / "reference"

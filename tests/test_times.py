@@ -17,7 +17,7 @@ from evenkeel.airflow.steps import request_from
 from evenkeel.cli import main, parser
 from evenkeel.errors import BadInput
 from evenkeel.record.explain import times
-from evenkeel.replay.asked import replay_params
+from evenkeel.replay.open_loop import replay_params
 from evenkeel.times import bounds_given, time_given, zone
 from tests.record.small_lake import SmallLake
 

@@ -203,7 +203,7 @@ def fetch_jars() -> None:
     """Asks the project itself, which knows coordinates, digests and the ways to get them."""
     code = (
         "import logging, sys\n"
-        "from evenkeel.spark.jars import delta_jars\n"
+        "from evenkeel.spark.java import delta_jars\n"
         "from evenkeel.errors import EvenkeelError\n"
         "logging.basicConfig(level=logging.INFO, format='         %(message)s', stream=sys.stdout)\n"
         "try:\n    delta_jars()\nexcept EvenkeelError as error:\n    sys.exit(str(error))\n"

@@ -20,7 +20,7 @@ from evenkeel.model.load import (
     ResourceUsage,
 )
 from evenkeel.settings import Settings, resolve, simple_class_name
-from evenkeel.settings.reading import coerce, known_key
+from evenkeel.settings.parsing import coerce, known_key
 
 Json = Mapping[str, Any]
 

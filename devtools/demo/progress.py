@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from devtools.demo.course import Leg
 from devtools.local_airflow.service import DAG_ID, Airflow
 from evenkeel.airflow.order import AirflowError
-from evenkeel.spark.errors import EngineError
+from evenkeel.errors import EngineError
 from evenkeel.spark.server import Engine, alive
 
 TICK_SECONDS = 0.4

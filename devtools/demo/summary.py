@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from devtools.demo.course import Leg
-from evenkeel.record.compare import Verdict, compare, read_rounds
+from evenkeel.record.compare import RoundVerdict, compare, read_rounds
 from evenkeel.record.read import Attempt, find_cycles, read_cycles, read_rows
 from evenkeel.record.report.gather import comparable
 
@@ -68,7 +68,7 @@ def comparison_lines(lake: Path, cluster: str, recording: Path) -> list[str]:
     return [_verdict(verdict) for verdict in verdicts if verdict.cycle is not None]
 
 
-def _verdict(verdict: Verdict) -> str:
+def _verdict(verdict: RoundVerdict) -> str:
     moves = ", ".join(f"{move.bundle} from {move.source} to {move.destination}" for move in verdict.round.moves)
     judged = "Evenkeel decided the same." if verdict.agrees else "Evenkeel decided otherwise."
     return f"{verdict.round.at:%H:%M:%S}: Pulsar's {verdict.round.shedder} moved {moves}. {judged} " + " ".join(

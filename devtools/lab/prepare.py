@@ -23,8 +23,7 @@ from devtools.lab.command import Java, class_path_text
 from devtools.lab.errors import LabError
 from devtools.lab.jvms import tail
 from devtools.lab.releases import lock_digest, locked_jars
-from evenkeel.spark.jars import cache_folder, resolve
-from evenkeel.spark.java import server_java
+from evenkeel.spark.java import cache_folder, resolve, server_java
 
 LOG = logging.getLogger(__name__)
 RECIPE = 1  # a higher number makes everything anew

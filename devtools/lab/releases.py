@@ -9,7 +9,7 @@ import hashlib
 from pathlib import Path
 
 from devtools.lab.errors import LabError
-from evenkeel.spark.jars import Jar
+from evenkeel.spark.java import Jar
 
 FOLDER = Path(__file__).parent / "jars"
 LATEST = "4.2.4"

@@ -27,7 +27,7 @@ _BROKEN_OFF = (boto.ConnectionError, boto.HTTPClientError, boto.IncompleteReadEr
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ServiceAnswer:
     """What a service answered to a request that it refused; `code` is "" or digits where it had no body."""
 
     code: str
@@ -36,7 +36,7 @@ class Answer:
     error: Mapping[str, object]
 
     @classmethod
-    def of(cls, error: ClientError) -> Answer:
+    def of(cls, error: ClientError) -> ServiceAnswer:
         """What is in the error, as far as it is there."""
         found = error.response.get("Error", {})
         status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode")
@@ -45,7 +45,7 @@ class Answer:
 
 def code_of(error: ClientError) -> str:
     """The code that the service's answer names; digits (its status) where it had no body."""
-    return Answer.of(error).code
+    return ServiceAnswer.of(error).code
 
 
 def one_line(text: str, longest: int = LONGEST_MESSAGE) -> str:
@@ -101,7 +101,7 @@ _S3_CODES: Mapping[str, tuple[str, str]] = {
 
 def of_s3(error: Exception) -> tuple[str, str]:
     """What is wrong with the store or on the way to it, and what to do: two texts, the second of whole sentences."""
-    return _of_answer(Answer.of(error)) if isinstance(error, ClientError) else _of_connection(error)
+    return _of_answer(ServiceAnswer.of(error)) if isinstance(error, ClientError) else _of_connection(error)
 
 
 def is_absent(error: ClientError) -> bool:
@@ -109,7 +109,7 @@ def is_absent(error: ClientError) -> bool:
     return code_of(error) in ("NoSuchKey", "404", "NotFound")
 
 
-def _of_answer(answer: Answer) -> tuple[str, str]:
+def _of_answer(answer: ServiceAnswer) -> tuple[str, str]:
     code, status = answer.code, "?" if answer.status is None else answer.status
     if code == "RequestTimeTooSkewed":
         return _skewed(answer)
@@ -121,7 +121,7 @@ def _of_answer(answer: Answer) -> tuple[str, str]:
     return f"the store answered {code}, HTTP status {status}: {message}", _ENDPOINT
 
 
-def _skewed(answer: Answer) -> tuple[str, str]:
+def _skewed(answer: ServiceAnswer) -> tuple[str, str]:
     ours, theirs = answer.error.get("RequestTime"), answer.error.get("ServerTime")
     times = f" (here {one_line(str(ours))}, there {one_line(str(theirs))})" if ours and theirs else ""
     return (
@@ -194,7 +194,7 @@ class QueueFault:
 def of_sqs(error: Exception) -> QueueFault:
     """What is wrong, whether it may pass by itself, and what to do if not ("" where nothing is known to help)."""
     if isinstance(error, ClientError):
-        answer = Answer.of(error)
+        answer = ServiceAnswer.of(error)
         name, text, status = answer.code, answer.message, answer.status or 0
         may_pass = status >= 500 or status == 429 or any(word in name for word in _COME_AGAIN)
     else:

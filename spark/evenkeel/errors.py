@@ -45,3 +45,22 @@ class Unreachable(EvenkeelError):
 
 class LandingError(EvenkeelError):
     """A snapshot cannot be landed, or must not be: it is too late for it, or the place cannot be written."""
+
+
+# What can go wrong between Evenkeel and its engine.
+
+
+class EngineError(EvenkeelError):
+    """The engine (Java, jars, Connect server, session) cannot be had or does not answer."""
+
+
+class JarError(EngineError):
+    """A jar cannot be fetched, or is not the one that was pinned."""
+
+
+class StaleCode(EngineError):
+    """A Python worker of the server runs other code than this client."""
+
+
+class DecideFailed(EngineError):
+    """A decide function raised inside a worker; the text names the group and the first line of the error."""

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from evenkeel.agent.admission import (
     AdmissionFacts,
     CarryOut,
-    Entry,
+    LedgerEntry,
     LookAgain,
     Refuse,
     Reject,
@@ -32,8 +32,8 @@ def at(now: datetime = NOW, paused: str | None = None, newest: datetime = CYCLE)
     return AdmissionFacts(now, paused, newest, LONGEST)
 
 
-def entry(state: str, sending_at: datetime | None = None) -> Entry:
-    return Entry(state, deed(ROW), sending_at)  # type: ignore[arg-type]
+def entry(state: str, sending_at: datetime | None = None) -> LedgerEntry:
+    return LedgerEntry(state, deed(ROW), sending_at)  # type: ignore[arg-type]
 
 
 moments = st.datetimes(NOW.replace(tzinfo=None) - timedelta(days=1), NOW.replace(tzinfo=None) + timedelta(days=1))

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from evenkeel.agent.ledger import Ledger
-from evenkeel.agent.settings import LedgerError, Pause, QueueClock
+from evenkeel.agent.setup import LedgerError, PauseSwitch, QueueClock
 from evenkeel.agent.work_queue import WorkQueue
 from evenkeel.steering.outcome import Outcome
 from evenkeel.steering.pulsar_admin import Pace
@@ -48,7 +48,7 @@ def test_the_queues_clock_counts_where_the_two_are_far_apart(ahead: int) -> None
 
 def test_the_pause_file_pauses_also_where_it_cannot_be_read(tmp_path: Path) -> None:
     file = tmp_path / "paused"
-    pause = Pause(file, lambda: None)
+    pause = PauseSwitch(file, lambda: None)
     assert pause.reason() is None
     file.write_bytes(b"\xff why \n more")
     assert pause.reason() == f"paused by the file {file}: \ufffd why"
@@ -57,8 +57,8 @@ def test_the_pause_file_pauses_also_where_it_cannot_be_read(tmp_path: Path) -> N
     file.unlink()
     file.mkdir()
     assert "cannot be read" in (pause.reason() or "")
-    assert Pause(None, lambda: "by a control").reason() == "by a control"
-    assert Pause(tmp_path / "paused.txt" / "below", lambda: None).reason() is None
+    assert PauseSwitch(None, lambda: "by a control").reason() == "by a control"
+    assert PauseSwitch(tmp_path / "paused.txt" / "below", lambda: None).reason() is None
 
 
 def test_of_several_controls_the_one_made_last_holds(tmp_path: Path) -> None:

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from evenkeel.agent.ledger import Ledger
-from evenkeel.agent.processor import Done, Gone, Later, Processor
-from evenkeel.agent.settings import AgentSettings, Pause
+from evenkeel.agent.processor import Finished, Gone, Later, Processor
+from evenkeel.agent.setup import AgentSettings, PauseSwitch
 from evenkeel.agent.work_queue import WorkQueue
 from evenkeel.steering.outcome import Outcome
 from evenkeel.steering.pulsar_admin import Pace
@@ -132,7 +132,7 @@ class Sequences(RuleBasedStateMachine):
         self.ledger = CrashingLedger(self.folder / "ledger.db", "lab", "agent-1")
         self.ledger.world = self.world
         self.lanes = WorkQueue(self.world.elapsed)
-        pause = Pause(self.pause_file, self.ledger.paused)
+        pause = PauseSwitch(self.pause_file, self.ledger.paused)
         pace = Pace(1000, clock=self.world.elapsed)
         self.handling = Processor(
             SETTINGS, self.ledger, self.world, self.lanes, self.queue, pause, pace, self.world.now, self.world.elapsed
@@ -181,7 +181,7 @@ class Sequences(RuleBasedStateMachine):
         match self.handling.go_on(hand):
             case Later(seconds):
                 self.lanes.back(hand, seconds)
-            case Gone() | Done():
+            case Gone() | Finished():
                 self.lanes.forget(hand)
 
     @rule(seconds=st.sampled_from([0.5, 20.0, 64.0, 66.0, 600.0]))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from evenkeel.airflow.lineage import by_table, tell
+from evenkeel.airflow.dag_files import by_table, tell
 from evenkeel.handover import Write
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from benchmarks.replayed_recordings import Replayed, error_table, main, reproduced_lines, shedder_table
-from evenkeel.replay.comparison import Comparison
+from evenkeel.replay.comparison import VariantComparison
 from evenkeel.replay.recorded_traffic import Error, Shift
 from evenkeel.replay.variants import AGAIN, RECORDED
 
@@ -24,7 +24,7 @@ def row(variant: str, moves: int, *, reproduced: bool | None = None) -> dict[str
 
 @pytest.fixture
 def found() -> list[Replayed]:
-    comparison = Comparison("r", "own-x", {"AvgShedder": "other", AGAIN: "recorded settings"}, 0.85)
+    comparison = VariantComparison("r", "own-x", {"AvgShedder": "other", AGAIN: "recorded settings"}, 0.85)
     for one in (row(RECORDED, 2), row("AvgShedder", 1), row(AGAIN, 2, reproduced=False)):
         comparison.add(one)
     error = Error(6, 0.09, 0.08, 0.2, 3, Shift(1, 0.02, 0.3))

@@ -10,8 +10,8 @@ import pytest
 
 from benchmarks.synthetic_snapshot import Shape, write_snapshot
 from evenkeel.pulsar.answers import Answer, Answers
-from evenkeel.pulsar.observed import observe
-from evenkeel.pulsar.snapshot import View, times_that_do_not_fit
+from evenkeel.pulsar.observed_rows import observe
+from evenkeel.pulsar.snapshot import SnapshotView, times_that_do_not_fit
 from evenkeel.sources.recordings import Recording, cluster_name, requests_of, utc
 from tests.pulsar.small_cluster import pulsar_hash
 
@@ -41,7 +41,7 @@ def test_every_topic_lies_in_the_bundle_of_its_hash_and_shows_on_one_broker(requ
 def test_reports_sum_their_topics_and_every_bundle_has_one_owner(requests: list[dict[str, Any]]) -> None:
     figures = {request["broker"]: request["body"] for request in requests if request["path"].endswith("stats/topics")}
     own = Answers(Answer(r["n"], r["broker"], r["path"], r["status"], r["body"], utc(r["at"]), None) for r in requests)
-    view = View("bench", "0000", utc(requests[0]["at"]), utc("2026-01-01T00:00:00Z"), own, Answers(()), None)
+    view = SnapshotView("bench", "0000", utc(requests[0]["at"]), utc("2026-01-01T00:00:00Z"), own, Answers(()), None)
     observed = observe(view)
     assert observed.rejections == ()
     assert times_that_do_not_fit(view, 0.0) is None

@@ -35,7 +35,7 @@ from evenkeel.plan_splits.rules import default_namespace_bundle_split_strategy a
 from evenkeel.plan_splits.rules.apply_splits import SplitRound, carry_out
 from evenkeel.plan_splits.rules.bundle_splitter_task import SplitPlan, decide_splits
 from evenkeel.settings import Settings, resolve
-from evenkeel.settings.contradictions import contradictions
+from evenkeel.settings.compatibility import contradictions
 from evenkeel.shed.schedule import TransferRound, run_transfers
 from evenkeel.shed.shedder import Shed
 from evenkeel.shed.strategies import MODULAR as SHEDDERS

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from evenkeel.cycle import whole
+from evenkeel.replay.closed_loop import Size, scenario
 from evenkeel.replay.model import Cluster
-from evenkeel.replay.scenarios import Size, scenario
 from evenkeel.rounds import reading
 from evenkeel.rounds.memo import SharedRows
 from evenkeel.settings import EffectiveSettings, resolve

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from evenkeel.maintenance.periods import NAMES, Periods, settled
+from evenkeel.maintenance.expiry import NAMES, Periods, settled
 
 pytestmark = pytest.mark.airflow
 

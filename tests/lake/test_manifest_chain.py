@@ -10,8 +10,15 @@ import pytest
 
 from evenkeel.errors import LakeError
 from evenkeel.handover import DataFile, Write
-from evenkeel.lake.attempts import find_predecessors
-from evenkeel.lake.manifest import CYCLES, append_manifests, body_digest, file_rows, write_rows, writes_of
+from evenkeel.lake.manifest import (
+    CYCLES,
+    append_manifests,
+    body_digest,
+    file_rows,
+    find_predecessors,
+    write_rows,
+    writes_of,
+)
 from evenkeel.lake.schema import SCHEMA_VERSION
 from evenkeel.lake.store import Lake
 from evenkeel.record.read.tables import rows_where

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenkeel.handover import Run
-from evenkeel.lake.manual_requests import Taken, wishes_for
+from evenkeel.lake.manual_requests import TakenWishes, wishes_for
 
 LIVE = Run("rebalance", "scheduled__1")
 BACKFILL = Run("rebalance", "backfill__1", "backfill")
@@ -22,12 +22,12 @@ def wish(number: int, minute: int, **more: Any) -> dict[str, Any]:
     return {"cluster": "lab", "wish_id": f"w{number}", "made_at": at(minute), "run_id": None} | more
 
 
-def ids(cycle: int, known: list[dict[str, Any]], taken: list[Taken] | None = None, run: Run = LIVE) -> list[str]:
+def ids(cycle: int, known: list[dict[str, Any]], taken: list[TakenWishes] | None = None, run: Run = LIVE) -> list[str]:
     return [one["wish_id"] for one in wishes_for("lab", at(cycle), known, taken or [], run)]
 
 
-def took(cycle: int, *wish_ids: str) -> Taken:
-    return Taken("lab", at(cycle), wish_ids)
+def took(cycle: int, *wish_ids: str) -> TakenWishes:
+    return TakenWishes("lab", at(cycle), wish_ids)
 
 
 def test_a_cycle_takes_what_was_made_up_to_its_moment_oldest_first() -> None:
@@ -41,7 +41,7 @@ def test_a_wish_on_record_twice_is_one_and_another_clusters_is_none_of_ours() ->
 def test_what_another_cycle_took_is_not_taken_again_not_even_by_an_earlier_one_decided_late() -> None:
     assert ids(6, [wish(1, 3)], [took(5, "w1")]) == []
     assert ids(4, [wish(1, 3)], [took(5, "w1")]) == []
-    assert ids(6, [wish(1, 3)], [Taken("other", at(5), ("w1",))]) == ["w1"]
+    assert ids(6, [wish(1, 3)], [TakenWishes("other", at(5), ("w1",))]) == ["w1"]
 
 
 def test_a_re_run_takes_what_the_cycle_took_and_leaves_a_wish_that_came_late_to_the_next_cycle() -> None:
@@ -74,7 +74,7 @@ def test_in_whatever_order_cycles_are_decided_each_wish_is_taken_by_one_cycle_at
 ) -> None:
     """`order`: cycles decided one after the other, whether as a backfill, and how many wishes were on record then."""
     every = [wish(number, minute) for number, minute in enumerate(made)]
-    taken: list[Taken] = []
+    taken: list[TakenWishes] = []
     first: dict[int, list[str]] = {}
     for cycle, backfill, known in order:
         found = ids(cycle, every[:known], taken, BACKFILL if backfill else LIVE)

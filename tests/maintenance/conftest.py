@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from evenkeel.lake.controls import LEASE, PAUSE, RESUME
-from evenkeel.lake.small_appends import append_row
-from evenkeel.lake.store import Lake
+from evenkeel.lake.store import Lake, append_row
 from tests.maintenance.recorded_lake import Recorded, day
 
 # The first day lies before the audit period of 400 days, and nothing inside rests on it.

@@ -6,7 +6,7 @@ import hashlib
 
 import pytest
 
-from evenkeel.lake.attempts import find_predecessors
+from evenkeel.lake.manifest import find_predecessors
 from evenkeel.lake.store import Lake
 from evenkeel.record.export import export
 from evenkeel.record.read import read_attempts, read_table

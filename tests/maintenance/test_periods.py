@@ -8,7 +8,7 @@ import pytest
 
 from evenkeel.errors import SettingsError
 from evenkeel.lake.schemas import OF_RECORD, TABLES
-from evenkeel.maintenance.periods import MEANINGS, NAMES, Periods, kind_of, settled
+from evenkeel.maintenance.expiry import MEANINGS, NAMES, Periods, kind_of, settled
 
 
 def test_the_defaults_go_together_and_every_period_says_what_it_is_for() -> None:

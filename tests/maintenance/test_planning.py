@@ -6,10 +6,8 @@ from datetime import UTC, date, datetime, timedelta
 
 from evenkeel.lake.schemas import TABLES
 from evenkeel.maintenance.compaction import CHAIN_BYTES, SMALL_BYTES, batches
-from evenkeel.maintenance.dates import Record
-from evenkeel.maintenance.expiry import Look, expired_days
-from evenkeel.maintenance.inventory import File, Inventory
-from evenkeel.maintenance.periods import Periods
+from evenkeel.maintenance.expiry import ExpiryContext, Periods, expired_days
+from evenkeel.maintenance.inventory import DatesOnRecord, File, Inventory
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
 LONG_AGO = NOW - timedelta(days=1000)
@@ -27,8 +25,8 @@ def table(name: str, *files: File) -> Inventory:
     return Inventory(TABLES[name], 3, files, {})
 
 
-def look(record: Record | None = None, **more) -> Look:
-    return Look(NOW, Periods(), record or Record({}, {}, frozenset()), **more)
+def look(record: DatesOnRecord | None = None, **more) -> ExpiryContext:
+    return ExpiryContext(NOW, Periods(), record or DatesOnRecord({}, {}, frozenset()), **more)
 
 
 def test_a_date_goes_the_day_after_its_period_whatever_other_clusters_have() -> None:
@@ -37,14 +35,14 @@ def test_a_date_goes_the_day_after_its_period_whatever_other_clusters_have() -> 
 
 
 def test_a_date_that_was_decided_anew_lately_is_fresh() -> None:
-    record = Record({("lab", at(50)): NOW - timedelta(days=10), ("lab", at(51)): LONG_AGO}, {}, frozenset())
+    record = DatesOnRecord({("lab", at(50)): NOW - timedelta(days=10), ("lab", at(51)): LONG_AGO}, {}, frozenset())
     assert expired_days(table("bundle_load", file(50), file(51)), look(record), "observed") == [("lab", at(51))]
 
 
 def test_what_a_kept_cycle_or_the_next_one_rests_on_stays() -> None:
     kept, before, used = ("lab", at(29)), ("lab", at(40)), ("lab", at(90))
     recorded = dict.fromkeys((kept, before, used), LONG_AGO)
-    record = Record(recorded, {kept: frozenset({before})}, frozenset({used}))
+    record = DatesOnRecord(recorded, {kept: frozenset({before})}, frozenset({used}))
     files = table("bundle_load", file(29), file(40), file(90), file(91))
     assert expired_days(files, look(record), "observed") == [("lab", at(91))]
 

@@ -14,20 +14,17 @@ import pytest
 from deltalake import DeltaTable
 
 from evenkeel.errors import NoLake, SettingsError
-from evenkeel.lake.attempts import find_predecessors
 from evenkeel.lake.delta_log import added_files, newest_version
-from evenkeel.lake.manifest import append_manifests
+from evenkeel.lake.manifest import append_manifests, find_predecessors
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake
-from evenkeel.maintenance import chain, upkeep
+from evenkeel.maintenance import proofs, upkeep
 from evenkeel.maintenance import statements as changing
 from evenkeel.maintenance.compaction import clean_log
-from evenkeel.maintenance.dates import read_record
-from evenkeel.maintenance.expiry import Look, thin_days
-from evenkeel.maintenance.inventory import take_inventory
-from evenkeel.maintenance.periods import Periods
+from evenkeel.maintenance.expiry import ExpiryContext, Periods, thin_days
+from evenkeel.maintenance.inventory import read_record, take_inventory
 from evenkeel.maintenance.statements import change
-from evenkeel.maintenance.upkeep import Done, Request, keep
+from evenkeel.maintenance.upkeep import Request, UpkeepResult, keep
 from evenkeel.record.read import read_attempts, read_table
 from evenkeel.spark.session import close, connect
 from tests.maintenance.conftest import NOW
@@ -40,7 +37,7 @@ OBSERVED = ("cluster_policies", "bundle_load", "strategy_state")
 AUDIT = ("settings", "commands", "outcomes", "unload_decisions")
 
 
-def run(kept: Recorded, now: datetime = NOW, **more: Any) -> Done:
+def run(kept: Recorded, now: datetime = NOW, **more: Any) -> UpkeepResult:
     return keep(kept.spark, Request(kept.lake.root, "tests", **more), lambda line: None, now)
 
 
@@ -58,7 +55,7 @@ def test_killed_twice_and_run_again_it_drops_what_is_past_and_leaves_what_is_pro
     versions = {name: newest_version(kept.lake.path(name)) for name in ("bundle_load", "unload_decisions", "cycles")}
     before = {name: _rows_by_version(kept, name, range(newest + 1)) for name, newest in versions.items()}
     with monkeypatch.context() as patched:
-        patched.setattr(chain, "delete", _killed_in_the_chain)  # the anchor stands, the manifests are still there
+        patched.setattr(proofs, "delete", _killed_in_the_chain)  # the anchor stands, the manifests are still there
         with pytest.raises(Killed):
             run(kept)
     with monkeypatch.context() as patched:
@@ -142,7 +139,7 @@ def _chain_holds_from_its_anchor(kept: Recorded) -> None:
 
 
 def test_a_decision_that_came_to_nothing_goes_before_one_that_acted(kept) -> None:
-    look = Look(NOW + timedelta(days=100), Periods(), read_record(kept.spark, kept.lake))
+    look = ExpiryContext(NOW + timedelta(days=100), Periods(), read_record(kept.spark, kept.lake))
     decisions = take_inventory(TABLES["unload_decisions"], kept.lake.path("unload_decisions"))
     assert thin_days(kept.spark, kept.lake, decisions, look) == 4
     left = [row for row in read_table(kept.lake.root, "unload_decisions") if row["cycle_at"] == day(391)]

@@ -13,10 +13,9 @@ import pytest
 
 from evenkeel.lake.controls import PAUSE, answer_row, control_row, take_leases
 from evenkeel.lake.controls import paused as paused_clusters
-from evenkeel.lake.small_appends import append_row
-from evenkeel.lake.store import Lake
+from evenkeel.lake.store import Lake, append_row
 from evenkeel.publish import dispatch as sending
-from evenkeel.publish import outbox as outgoing
+from evenkeel.publish import gate as outgoing
 from evenkeel.publish.task import run as publish
 from tests.pipeline.acting import QUICK, Case, in_mode, with_settings
 from tests.steering.simulated import Fault

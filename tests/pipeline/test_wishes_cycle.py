@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from evenkeel.cli import main
+from evenkeel.cli.wish import read_wishes
 from evenkeel.errors import BadInput
 from evenkeel.ingest.open_run import CycleRequest
 from evenkeel.pipeline import run_cycle
-from evenkeel.record.manual_requests import read_wishes
 from evenkeel.record.read import Attempt, read_attempts, read_rows
 from evenkeel.sources.recordings import Recording
 

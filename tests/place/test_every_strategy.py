@@ -13,7 +13,7 @@ from evenkeel.place.strategies import MODULAR, avg_shedder, strategy_named
 from evenkeel.place.strategies.round_robin_broker_selector import EXCLUDED, IN_TURNS
 from evenkeel.place.strategy import strategies_by_name
 from evenkeel.settings import registry
-from evenkeel.settings.keys.placement import PLACEMENTS
+from evenkeel.settings.keys.balancing import PLACEMENTS
 from tests.cycle.clusters import Cluster, clusters
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from evenkeel.pulsar.answers import Answer, Answers
-from evenkeel.pulsar.snapshot import View
+from evenkeel.pulsar.snapshot import SnapshotView
 
 FINISHED_AT = datetime(2026, 3, 1, 12, 0, 5, tzinfo=UTC)
 STARTED_AT = FINISHED_AT - timedelta(seconds=1)
@@ -117,13 +117,13 @@ class SmallCluster(Answering):
         del self.answers[broker, path]
         return self
 
-    def view(self, extra: Iterable[dict[str, Any]] = ()) -> View:
+    def view(self, extra: Iterable[dict[str, Any]] = ()) -> SnapshotView:
         """The answers as `evenkeel.pulsar` reads them; `extra` requests come after them."""
         own = Answers(
             Answer(n, r["broker"], r["path"], r["status"], r["body"], _time(r["at"]), r["location"], r["method"])
             for n, r in enumerate([*self.requests(), *extra])
         )
-        return View(self.cluster, "0000.json", self.started_at, self.finished_at, own, Answers(()), None)
+        return SnapshotView(self.cluster, "0000.json", self.started_at, self.finished_at, own, Answers(()), None)
 
 
 def topic(rate: float | str = 1.0, **more: Any) -> dict[str, Any]:

@@ -7,8 +7,8 @@ import pytest
 from evenkeel.pulsar.answers import (
     Answer,
     Answers,
+    AnswerSubject,
     Kind,
-    Subject,
     owned_by,
     read_json,
     read_text,
@@ -56,28 +56,31 @@ def test_answers_to_commands_are_no_observation() -> None:
 @pytest.mark.parametrize(
     ("path", "subject"),
     [
-        ("/admin/v2/brokers", Subject(Kind.BROKERS)),
-        ("/admin/v2/brokers/lab", Subject(Kind.BROKERS, "lab")),
-        ("/admin/v2/brokers/health", Subject(Kind.OTHER, "/admin/v2/brokers/health")),
-        ("/admin/v2/brokers/configuration", Subject(Kind.OTHER, "/admin/v2/brokers/configuration")),
-        ("/admin/v2/brokers/configuration/runtime", Subject(Kind.CONFIGURATION)),
-        ("/admin/v2/brokers/lab/h%3A8080/ownedNamespaces", Subject(Kind.OWNED, "lab h:8080")),
-        ("/admin/v2/clusters/lab/failureDomains", Subject(Kind.DOMAINS, "lab")),
-        ("/admin/v2/namespaces/acme", Subject(Kind.NAMESPACES, "acme")),
-        ("/admin/v2/namespaces/acme/b%C3%BCro%20%22x%22", Subject(Kind.POLICIES, 'acme/büro "x"')),
-        ("/admin/v2/namespaces/acme/a/bundles", Subject(Kind.BUNDLES, "acme/a")),
-        ("/admin/v2/namespaces/acme/bundles/bundles", Subject(Kind.BUNDLES, "acme/bundles")),
-        ("/admin/v2/namespaces/acme/a/antiAffinity", Subject(Kind.GROUP, "acme/a")),
+        ("/admin/v2/brokers", AnswerSubject(Kind.BROKERS)),
+        ("/admin/v2/brokers/lab", AnswerSubject(Kind.BROKERS, "lab")),
+        ("/admin/v2/brokers/health", AnswerSubject(Kind.OTHER, "/admin/v2/brokers/health")),
+        ("/admin/v2/brokers/configuration", AnswerSubject(Kind.OTHER, "/admin/v2/brokers/configuration")),
+        ("/admin/v2/brokers/configuration/runtime", AnswerSubject(Kind.CONFIGURATION)),
+        ("/admin/v2/brokers/lab/h%3A8080/ownedNamespaces", AnswerSubject(Kind.OWNED, "lab h:8080")),
+        ("/admin/v2/clusters/lab/failureDomains", AnswerSubject(Kind.DOMAINS, "lab")),
+        ("/admin/v2/namespaces/acme", AnswerSubject(Kind.NAMESPACES, "acme")),
+        ("/admin/v2/namespaces/acme/b%C3%BCro%20%22x%22", AnswerSubject(Kind.POLICIES, 'acme/büro "x"')),
+        ("/admin/v2/namespaces/acme/a/bundles", AnswerSubject(Kind.BUNDLES, "acme/a")),
+        ("/admin/v2/namespaces/acme/bundles/bundles", AnswerSubject(Kind.BUNDLES, "acme/bundles")),
+        ("/admin/v2/namespaces/acme/a/antiAffinity", AnswerSubject(Kind.GROUP, "acme/a")),
         (
             "/admin/v2/namespaces/lab/antiAffinity/bundles?tenant=acme",
-            Subject(Kind.OTHER, "/admin/v2/namespaces/lab/antiAffinity/bundles?tenant=acme"),
+            AnswerSubject(Kind.OTHER, "/admin/v2/namespaces/lab/antiAffinity/bundles?tenant=acme"),
         ),
-        ("/admin/v2/persistent/acme/a", Subject(Kind.TOPIC_LIST, "persistent://acme/a")),
-        ("/admin/v2/persistent/acme/a/t/stats", Subject(Kind.OTHER, "/admin/v2/persistent/acme/a/t/stats")),
-        ("/admin/v2/persistent/acme/a/partitioned", Subject(Kind.OTHER, "/admin/v2/persistent/acme/a/partitioned")),
+        ("/admin/v2/persistent/acme/a", AnswerSubject(Kind.TOPIC_LIST, "persistent://acme/a")),
+        ("/admin/v2/persistent/acme/a/t/stats", AnswerSubject(Kind.OTHER, "/admin/v2/persistent/acme/a/t/stats")),
+        (
+            "/admin/v2/persistent/acme/a/partitioned",
+            AnswerSubject(Kind.OTHER, "/admin/v2/persistent/acme/a/partitioned"),
+        ),
     ],
 )
-def test_a_path_is_known_by_what_it_asks_for(path: str, subject: Subject) -> None:
+def test_a_path_is_known_by_what_it_asks_for(path: str, subject: AnswerSubject) -> None:
     assert subject_of(path) == subject
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from evenkeel.pulsar.broker_reports import brokers_of
-from evenkeel.pulsar.observed import observe
+from evenkeel.pulsar.observed_rows import observe
 from tests.pulsar.small_cluster import EXTENSIBLE, SmallCluster, load_report
 
 REPORT = "/admin/v2/broker-stats/load-report"

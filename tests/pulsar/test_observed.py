@@ -12,8 +12,8 @@ import pytest
 
 from evenkeel.errors import BadInput
 from evenkeel.pulsar.answers import Answer, Answers
-from evenkeel.pulsar.observed import Observed, observe
-from evenkeel.pulsar.snapshot import View, generation_of, own_cluster, times_that_do_not_fit
+from evenkeel.pulsar.observed_rows import ObservedRows, observe
+from evenkeel.pulsar.snapshot import SnapshotView, generation_of, own_cluster, times_that_do_not_fit
 from evenkeel.sources.landed import utc_or_none
 from evenkeel.sources.recordings import read_header, requests_of
 from tests.pulsar.small_cluster import FULL, SmallCluster
@@ -23,17 +23,17 @@ BUNDLE = f"shop/orders/{FULL}"
 RUNTIME = "/admin/v2/brokers/configuration/runtime"
 
 
-def recorded(name: str) -> Observed:
+def recorded(name: str) -> ObservedRows:
     path = RECORDINGS / name
     header = read_header(path)
     answers = Answers(
         Answer(n, r["broker"], r["path"], r["status"], r["body"], utc_or_none(r["at"]), r["location"], r["method"])
         for n, r in enumerate(requests_of(path))
     )
-    return observe(View("lab", str(path), header.started_at, header.finished_at, answers, Answers(()), None))
+    return observe(SnapshotView("lab", str(path), header.started_at, header.finished_at, answers, Answers(()), None))
 
 
-def states(observed: Observed) -> dict[str, str]:
+def states(observed: ObservedRows) -> dict[str, str]:
     return {row["broker"].split(":")[0]: row["state"] for row in observed.rows["broker_reports"]}
 
 
@@ -188,7 +188,7 @@ def test_a_cluster_names_itself_or_is_told_by_its_configuration() -> None:
             own_cluster(clusters, configuration, wanted, where="s")
 
 
-def shifted(**times: Any) -> View:
+def shifted(**times: Any) -> SnapshotView:
     cluster = SmallCluster()
     for name, seconds in times.items():
         setattr(cluster, name, getattr(cluster, name) + timedelta(seconds=seconds))

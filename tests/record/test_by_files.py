@@ -15,8 +15,7 @@ from evenkeel.handover import Write
 from evenkeel.lake.delta_log import committed_files, hashed
 from evenkeel.lake.manifest import file_rows, write_rows
 from evenkeel.lake.schemas import TABLES
-from evenkeel.lake.small_appends import arrow_schema
-from evenkeel.lake.store import Lake
+from evenkeel.lake.store import Lake, arrow_schema
 from evenkeel.record.read import Attempt
 from evenkeel.record.verify.by_files import Files, key_of
 

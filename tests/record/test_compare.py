@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from evenkeel.errors import BadInput
-from evenkeel.record.compare import Cycle, Move, Overload, compare, parse_rounds, read_rounds
+from evenkeel.record.compare import Cycle, LoggedMove, Overload, compare, parse_rounds, read_rounds
 from evenkeel.record.read import Attempt
 from evenkeel.record.report.gather import _comparable as comparable
 from tests.record.small_lake import moment
@@ -35,7 +35,7 @@ no time at all [ThresholdShedder] Unloading bundle: {HOT} from broker {A}
 FIRST, SECOND = moment("2026-11-21T08:27:28.663"), moment("2026-11-21T08:28:29.516")
 
 
-def cycle(seconds_before: float, moves: tuple[Move, ...] = (), **more: object) -> Cycle:
+def cycle(seconds_before: float, moves: tuple[LoggedMove, ...] = (), **more: object) -> Cycle:
     compared = {A: (0.341, 0.24), B: (0.2, 0.24), C: (0.18, 0.24)}
     figures = {"usage": {A: 0.338}, "compared": compared, "threshold": 0.1, **more}
     return Cycle(at=FIRST - timedelta(seconds=seconds_before), moves=moves, **figures)  # type: ignore[arg-type]
@@ -49,8 +49,8 @@ def test_a_round_holds_its_figures_and_its_moves_in_time_order() -> None:
     assert first.overloads == (
         Overload(A, 36.423222351074216, 24.622142028808593, 10.0, 0.1693161675857143, 2.320231956576279),
     )
-    assert first.moves == (Move(HOT, A, B),)
-    assert (second.at, second.overloads, second.moves) == (SECOND, (), (Move(NEXT, A, C),))
+    assert first.moves == (LoggedMove(HOT, A, B),)
+    assert (second.at, second.overloads, second.moves) == (SECOND, (), (LoggedMove(NEXT, A, C),))
 
 
 def test_rounds_do_not_depend_on_the_order_of_lines() -> None:
@@ -65,7 +65,7 @@ def test_moves_of_the_extensible_manager_are_read_too() -> None:
     (only,) = parse_rounds([line, line.replace(f"Optional[{B}]", "Optional.empty").replace(HOT, NEXT)])
 
     assert only.shedder == "TransferShedder"
-    assert only.moves == (Move(NEXT, C, None), Move(HOT, C, B))
+    assert only.moves == (LoggedMove(NEXT, C, None), LoggedMove(HOT, C, B))
 
 
 def test_a_time_in_another_zone_is_the_same_moment() -> None:
@@ -88,7 +88,7 @@ def test_logs_cut_off_in_the_middle_are_refused_with_their_place(tmp_path: Path)
 
 def test_the_same_bundle_from_the_same_broker_agrees_and_a_differing_destination_is_explained() -> None:
     rounds = parse_rounds(LOG)[:1]
-    (verdict,) = compare("own", rounds, [cycle(5.3, (Move(HOT, A, C),))]).verdicts
+    (verdict,) = compare("own", rounds, [cycle(5.3, (LoggedMove(HOT, A, C),))]).verdicts
 
     assert verdict.agrees
     assert verdict.sentences == (
@@ -119,7 +119,7 @@ def test_a_refusal_gives_its_own_sentence() -> None:
 def test_other_bundles_are_named_with_the_traffic_that_the_snapshot_saw() -> None:
     traffic = {HOT: 98_304.0, NEXT: 196_608.0}
     (verdict,) = compare(
-        "own", parse_rounds(LOG)[:1], [cycle(5.3, (Move(NEXT, A, C),), bundle_bytes_per_s=traffic)]
+        "own", parse_rounds(LOG)[:1], [cycle(5.3, (LoggedMove(NEXT, A, C),), bundle_bytes_per_s=traffic)]
     ).verdicts
 
     assert verdict.sentences[-3:-1] == (
@@ -130,7 +130,7 @@ def test_other_bundles_are_named_with_the_traffic_that_the_snapshot_saw() -> Non
 
 def test_where_the_nearest_cycle_was_not_due_the_nearest_due_one_serves_and_it_is_said() -> None:
     not_due = cycle(5.3, due=False, why_not_due="Shedding is due once a minute; the last one was 40 s ago.")
-    due = cycle(45.3, (Move(HOT, A, B),))
+    due = cycle(45.3, (LoggedMove(HOT, A, B),))
     (verdict,) = compare("own", parse_rounds(LOG)[:1], [due, not_due]).verdicts
 
     assert verdict.cycle == due
@@ -152,8 +152,8 @@ def test_a_round_without_a_cycle_near_it_says_so() -> None:
 
 
 def test_cycles_in_which_evenkeel_alone_unloads_are_listed() -> None:
-    lonely = cycle(300, (Move(NEXT, A, C),))
-    found = compare("own", parse_rounds(LOG), [lonely, cycle(5.3, (Move(HOT, A, B),))])
+    lonely = cycle(300, (LoggedMove(NEXT, A, C),))
+    found = compare("own", parse_rounds(LOG), [lonely, cycle(5.3, (LoggedMove(HOT, A, B),))])
     assert found.alone == (lonely,)
 
 
@@ -168,4 +168,4 @@ def test_what_an_operator_wished_for_is_not_set_beside_pulsars_shedder() -> None
         "bundle_load": [],
     }
     found = comparable(Attempt({"cycle_at": FIRST}), rows, 0.1)
-    assert found.moves == (Move(HOT, A, B),)
+    assert found.moves == (LoggedMove(HOT, A, B),)

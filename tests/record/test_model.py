@@ -417,7 +417,7 @@ def test_a_recording_with_logs_is_compared_with_the_cycles_of_its_snapshots(tmp_
 
 
 def test_what_the_plan_changes_comes_first_after_brokers_of_unknown_load(lake: Path) -> None:
-    from evenkeel.record.report.brokers import foremost
+    from evenkeel.record.report.model import foremost
 
     (line, *_) = chapter(lake).brokers
     same = {"usage_after": 0.9, "traffic_after": line.traffic_before, "bundles_after": line.bundles_before}

@@ -20,12 +20,22 @@ from evenkeel.cli.verify import as_json, as_text
 from evenkeel.errors import NoSuchCycle
 from evenkeel.ingest.open_run import CycleRequest
 from evenkeel.lake.manifest import CYCLES, body_digest
-from evenkeel.maintenance.report import upkeep_as_text
-from evenkeel.maintenance.upkeep import Request, keep
+from evenkeel.maintenance.upkeep import Request, keep, upkeep_as_text
 from evenkeel.pipeline import run_cycle
 from evenkeel.record.export import export
 from evenkeel.record.read import Attempt, read_attempts, read_table
-from evenkeel.record.verify import BUNDLES, CHAIN, CODE, CONTENT, DATA, DEFINITION, TOPICS, UNKNOWN, Report, verify
+from evenkeel.record.verify import (
+    BUNDLES,
+    CHAIN,
+    CODE,
+    CONTENT,
+    DATA,
+    DEFINITION,
+    TOPICS,
+    UNKNOWN,
+    VerifyReport,
+    verify,
+)
 from evenkeel.sources.recordings import Recording
 from tests.record.small_lake import arrow_schema
 
@@ -72,7 +82,7 @@ def lake(recorded: Path, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def verified(spark: Any) -> Callable[..., Report]:
+def verified(spark: Any) -> Callable[..., VerifyReport]:
     @contextmanager
     def session() -> Iterator[Any]:
         yield spark
@@ -84,7 +94,7 @@ def attempt(lake: Path, cluster: str, number: int = -1) -> Attempt:
     return read_attempts(lake, cluster=cluster)[number]
 
 
-def test_every_cycle_is_reproduced_from_its_topics_on(recorded: Path, verified: Callable[..., Report]) -> None:
+def test_every_cycle_is_reproduced_from_its_topics_on(recorded: Path, verified: Callable[..., VerifyReport]) -> None:
     told: list[tuple[int, int]] = []
     found = verified(recorded / "lake", progress=lambda done, total: told.append((done, total)))
     assert [fault.sentence() for fault in found.faults] == []
@@ -103,7 +113,7 @@ def test_the_cycles_decided_enough_to_be_worth_proving(recorded: Path) -> None:
 
 
 def test_of_a_long_chain_it_is_said_that_it_is_looked_at(
-    recorded: Path, verified: Callable[..., Report], monkeypatch: pytest.MonkeyPatch
+    recorded: Path, verified: Callable[..., VerifyReport], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said: list[str] = []
     verified(recorded / "lake", depth=None, say=said.append)
@@ -112,7 +122,7 @@ def test_of_a_long_chain_it_is_said_that_it_is_looked_at(
     assert said == ["looking at the links of 8 manifests"]
 
 
-def test_a_part_is_verified_by_cluster_time_and_depth(recorded: Path, verified: Callable[..., Report]) -> None:
+def test_a_part_is_verified_by_cluster_time_and_depth(recorded: Path, verified: Callable[..., VerifyReport]) -> None:
     last = attempt(recorded / "lake", "modular")
     found = verified(recorded / "lake", cluster="modular", since=last.cycle_at, depth=BUNDLES)
     assert (found.verified.reproduced, found.is_sound) == ({last.attempt_id: BUNDLES}, True)
@@ -124,7 +134,9 @@ def test_a_part_is_verified_by_cluster_time_and_depth(recorded: Path, verified: 
         verified(recorded / "lake", cluster="else")
 
 
-def test_an_exported_part_verifies_by_itself(recorded: Path, tmp_path: Path, verified: Callable[..., Report]) -> None:
+def test_an_exported_part_verifies_by_itself(
+    recorded: Path, tmp_path: Path, verified: Callable[..., VerifyReport]
+) -> None:
     own = attempt(recorded / "lake", "modular")
     part = export(str(recorded / "lake"), str(tmp_path / "part"), since=own.cycle_at, until=own.cycle_at)
     found = verified(part.path)
@@ -133,7 +145,7 @@ def test_an_exported_part_verifies_by_itself(recorded: Path, tmp_path: Path, ver
 
 
 def test_after_upkeep_every_cycle_verifies_as_deep_as_its_periods_reach(
-    spark: Any, lake: Path, verified: Callable[..., Report]
+    spark: Any, lake: Path, verified: Callable[..., VerifyReport]
 ) -> None:
     """Compacted first, then without topics, then by the chain alone."""
     taken = attempt(lake, "modular").cycle_at
@@ -147,7 +159,7 @@ def test_after_upkeep_every_cycle_verifies_as_deep_as_its_periods_reach(
 
 
 def test_a_row_changed_through_delta_is_named_and_the_cycle_decided_from_what_it_was(
-    spark: Any, lake: Path, verified: Callable[..., Report]
+    spark: Any, lake: Path, verified: Callable[..., VerifyReport]
 ) -> None:
     own = attempt(lake, "modular")
     (write,) = own.writes_of("bundle_load")
@@ -178,7 +190,7 @@ def test_a_row_changed_through_delta_is_named_and_the_cycle_decided_from_what_it
 
 
 def test_a_row_removed_through_delta_is_counted_and_named(
-    spark: Any, lake: Path, verified: Callable[..., Report]
+    spark: Any, lake: Path, verified: Callable[..., VerifyReport]
 ) -> None:
     (write,) = attempt(lake, "extensible").writes_of("unload_decisions")
     where = f"write_id = '{write.write_id}' AND outcome = 'unload'"
@@ -191,7 +203,7 @@ def test_a_row_removed_through_delta_is_counted_and_named(
 
 @pytest.mark.parametrize("checksum", ["kept", pytest.param("removed", marks=pytest.mark.exhaustive)])
 def test_a_value_changed_in_a_file_is_named_by_that_file(
-    lake: Path, verified: Callable[..., Report], checksum: str
+    lake: Path, verified: Callable[..., VerifyReport], checksum: str
 ) -> None:
     own = attempt(lake, "modular")
     (write,) = own.writes_of("broker_load")
@@ -214,7 +226,7 @@ def test_a_value_changed_in_a_file_is_named_by_that_file(
 
 @pytest.mark.exhaustive
 def test_upkeep_vouches_for_no_date_whose_rows_are_not_what_manifests_list(
-    spark: Any, lake: Path, verified: Callable[..., Report]
+    spark: Any, lake: Path, verified: Callable[..., VerifyReport]
 ) -> None:
     own = attempt(lake, "modular")
     (write,) = own.writes_of("bundle_load")
@@ -242,7 +254,7 @@ def files(table: Path) -> list[Path]:
 
 
 def test_a_manifest_changed_through_delta_is_named_with_the_commit(
-    spark: Any, lake: Path, verified: Callable[..., Report]
+    spark: Any, lake: Path, verified: Callable[..., VerifyReport]
 ) -> None:
     spark.sql(f"UPDATE delta.`{lake}/cycles` SET mode = 'auto' WHERE cluster = 'modular' AND sequence = 2").collect()
     found = [fault for fault in verified(lake, depth=None).faults if fault.kind == CHAIN]
@@ -254,7 +266,7 @@ def test_a_manifest_changed_through_delta_is_named_with_the_commit(
 
 
 def test_a_manifest_replaced_outside_the_range_does_not_fit_its_neighbour(
-    spark: Any, lake: Path, verified: Callable[..., Report]
+    spark: Any, lake: Path, verified: Callable[..., VerifyReport]
 ) -> None:
     forged = f"UPDATE delta.`{lake}/cycles` SET body_digest = sha2('', 256), manifest_digest = sha2('x', 256)"
     spark.sql(f"{forged} WHERE cluster = 'modular' AND sequence = 2").collect()
@@ -263,7 +275,7 @@ def test_a_manifest_replaced_outside_the_range_does_not_fit_its_neighbour(
 
 
 def test_the_newest_manifests_cut_off_show_in_the_log_alone(
-    spark: Any, lake: Path, verified: Callable[..., Report]
+    spark: Any, lake: Path, verified: Callable[..., VerifyReport]
 ) -> None:
     spark.sql(f"DELETE FROM delta.`{lake}/cycles` WHERE cluster = 'modular' AND sequence > 2").collect()
     (fault,) = verified(lake, depth=None).faults
@@ -272,7 +284,7 @@ def test_the_newest_manifests_cut_off_show_in_the_log_alone(
 
 @pytest.mark.parametrize(("code", "kind"), [(None, DATA), ("d2:another", CODE), ("c0de" * 16, DEFINITION)])
 def test_a_plan_that_does_not_come_out_is_told_apart_by_the_code_that_decided(
-    lake: Path, verified: Callable[..., Report], code: str | None, kind: str
+    lake: Path, verified: Callable[..., VerifyReport], code: str | None, kind: str
 ) -> None:
     """The whole chain is forged, so that it alone has no fault."""
 
@@ -292,7 +304,7 @@ def test_a_plan_that_does_not_come_out_is_told_apart_by_the_code_that_decided(
 @pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.exhaustive
 def test_a_lake_of_an_earlier_schema_is_upgraded_and_its_cycles_verify(
-    spark: Any, recorded: Path, lake: Path, verified: Callable[..., Report], version: int
+    spark: Any, recorded: Path, lake: Path, verified: Callable[..., VerifyReport], version: int
 ) -> None:
     names = CYCLES.names_at(version)
     rewrite_chain(lake, lambda row: {name: {**row, "schema_version": version}[name] for name in names})

@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 
 from evenkeel.lake.schemas import TABLES
-from evenkeel.maintenance.periods import Periods
+from evenkeel.maintenance.expiry import Periods
 from evenkeel.record.read import Attempt
-from evenkeel.record.verify.chain import Anchor
+from evenkeel.record.verify.chain import Anchor, Kept, anchor_of, read_kept
 from evenkeel.record.verify.contents import can_decide
-from evenkeel.record.verify.date_ranges import Kept, anchor_of, read_kept
 
 NOW = datetime(2026, 11, 22, 3, tzinfo=UTC)
 TABLES_OF_A_CYCLE = ("topic_stats", "bundle_load", "unload_decisions", "settings")

@@ -20,7 +20,7 @@ from evenkeel.ingest.open_run import CycleRequest
 from evenkeel.maintenance.upkeep import Request, keep
 from evenkeel.pipeline import run_cycle
 from evenkeel.record.read import read_attempts
-from evenkeel.record.verify import BUNDLES, CHAIN, CONTENT, TOPICS, UNKNOWN, Report, in_processes, verify
+from evenkeel.record.verify import BUNDLES, CHAIN, CONTENT, TOPICS, UNKNOWN, VerifyReport, in_processes, verify
 from tests.record.long_record import lengthen
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -48,7 +48,7 @@ def long_lake(spark: Any, empty_lake: Callable[[Path], Path], tmp_path_factory: 
     return lake
 
 
-def proved(spark: Any, lake: Path, **more: Any) -> Report:
+def proved(spark: Any, lake: Path, **more: Any) -> VerifyReport:
     @contextmanager
     def session() -> Iterator[Any]:
         yield spark
@@ -75,7 +75,7 @@ def nobody() -> Iterator[Any]:
     yield
 
 
-def from_bundles(lake: Path, **more: Any) -> Report:
+def from_bundles(lake: Path, **more: Any) -> VerifyReport:
     """From the loads of bundles on, by files alone."""
     found = verify(str(lake), nobody, depth=BUNDLES, **more)
     assert [fault.sentence() for fault in found.faults] == []

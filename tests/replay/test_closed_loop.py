@@ -13,10 +13,9 @@ import pytest
 
 from evenkeel.errors import BadInput
 from evenkeel.model.bundles import bundle_name, initial_boundaries, ranges_of
-from evenkeel.replay.closed_loop import Steering, simulate
-from evenkeel.replay.comparison import CLOSED_LOOP, Comparison
-from evenkeel.replay.model import Cluster, Fit, Topic, fitted
-from evenkeel.replay.scenarios import MEANINGS, Scenario, Size, scenario
+from evenkeel.replay.closed_loop import MEANINGS, ModelSteering, Scenario, Size, scenario, simulate
+from evenkeel.replay.comparison import CLOSED_LOOP, VariantComparison
+from evenkeel.replay.model import Cluster, Topic, UsageFit, fitted
 from evenkeel.settings import Settings, resolve
 
 SMALL = Size(brokers=3, bundles=24, cycles=30)
@@ -30,8 +29,8 @@ AT = datetime(2026, 3, 1, 12, tzinfo=UTC)
 NAMESPACE = "shop/ns"
 
 
-def steering(**overrides: object) -> Steering:
-    return Steering("one", resolve(observed=None, overrides=overrides), 0.85)
+def steering(**overrides: object) -> ModelSteering:
+    return ModelSteering("one", resolve(observed=None, overrides=overrides), 0.85)
 
 
 def played(name: str, overrides: dict[str, object], seed: int = 7) -> list[tuple[str, dict]]:
@@ -64,7 +63,7 @@ def test_a_cluster_left_to_itself_asks_nothing_and_a_shedder_evens_it_out() -> N
 
 
 def test_a_comparison_says_how_even_it_is_at_the_end_and_since_when_nothing_moves() -> None:
-    comparison = Comparison("", "model", {"eager": "", "off": ""}, 0.85, columns=CLOSED_LOOP)
+    comparison = VariantComparison("", "model", {"eager": "", "off": ""}, 0.85, columns=CLOSED_LOOP)
     for name, overrides in (("eager", EAGER), ("off", OFF)):
         own = [row for table, row in played("zipf", overrides) if table == "replay_cycles"]
         for row in own:
@@ -89,7 +88,9 @@ def small(throughputs: int = 4) -> Cluster:
     boundaries = {NAMESPACE: initial_boundaries(4)}
     bundles = [bundle_name(NAMESPACE, one) for one in ranges_of(boundaries[NAMESPACE])]
     topics = [Topic(NAMESPACE, (n << 30) + 5) for n in range(throughputs)]
-    return Cluster("lab", {"a": Fit(0.1, 1e-3), "b": Fit(0.1, 1e-3)}, topics, boundaries, dict.fromkeys(bundles, "a"))
+    return Cluster(
+        "lab", {"a": UsageFit(0.1, 1e-3), "b": UsageFit(0.1, 1e-3)}, topics, boundaries, dict.fromkeys(bundles, "a")
+    )
 
 
 def command(kind: str, bundle: str, **more: object) -> dict:
@@ -141,8 +142,8 @@ def test_the_figures_of_what_was_just_moved_are_those_from_before() -> None:
 def test_a_line_is_found_again_and_nothing_is_made_of_nothing() -> None:
     found = fitted([(x, 0.2 + 3e-6 * x) for x in (0.0, 1e4, 5e4, 2e5)])
     assert (found.base, found.per_byte) == pytest.approx((0.2, 3e-6))
-    assert fitted([(1.0, 0.5), (2.0, 0.1)]) == Fit(0.3, 0.0)
-    assert fitted([]) == Fit(0.0, 0.0)
+    assert fitted([(1.0, 0.5), (2.0, 0.1)]) == UsageFit(0.3, 0.0)
+    assert fitted([]) == UsageFit(0.0, 0.0)
 
 
 @pytest.mark.parametrize(("name", "word"), [("difusal", "diurnal"), ("brokerloss", "broker-loss")])

@@ -11,7 +11,7 @@ import pytest
 from evenkeel.lake.delta_log import newest_version
 from evenkeel.lake.schemas import OF_RECORD
 from evenkeel.record.read import read_table
-from evenkeel.replay.comparison import Comparison
+from evenkeel.replay.comparison import VariantComparison
 from evenkeel.replay.history import read_history
 from evenkeel.replay.open_loop import OpenLoop, chunks, replay
 from evenkeel.replay.variants import AGAIN, RECORDED, Variant, variants_of
@@ -24,12 +24,12 @@ OTHERWISE = Variant("otherwise", {"evenkeelCommandsPerSecond": 7.0})
 
 
 @pytest.fixture(scope="module")
-def replayed(spark, lake) -> Mapping[str, Comparison]:
+def replayed(spark, lake) -> Mapping[str, VariantComparison]:
     """Each cluster decided again, as recorded and with settings that change nothing, in chunks of a cycle or two."""
     return {name: again(spark, lake, name, (Variant(AGAIN), OTHERWISE), most_rows=60) for name in CLUSTERS}
 
 
-def again(spark: Any, lake: Path, cluster: str, variants: tuple[Variant, ...], **more: Any) -> Comparison:
+def again(spark: Any, lake: Path, cluster: str, variants: tuple[Variant, ...], **more: Any) -> VariantComparison:
     history = read_history(str(lake), cluster, None, None)
     return replay(spark, OpenLoop(history, variants, **more), lambda done, total: None)
 
@@ -42,7 +42,7 @@ def rows_of(lake: Path, table: str, replay_id: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("cluster", CLUSTERS)
-def test_recorded_settings_come_to_every_recorded_plan(cluster: str, replayed: Mapping[str, Comparison]) -> None:
+def test_recorded_settings_come_to_every_recorded_plan(cluster: str, replayed: Mapping[str, VariantComparison]) -> None:
     tally = replayed[cluster].tallies[AGAIN]
     assert (tally.reproduced, tally.not_reproduced) == (tally.cycles, [])
     assert tally.cycles == len(snapshots_of(cluster))
@@ -50,7 +50,7 @@ def test_recorded_settings_come_to_every_recorded_plan(cluster: str, replayed: M
 
 @pytest.mark.parametrize("cluster", CLUSTERS)
 def test_wishes_for_the_largest_or_hottest_bundle_mean_the_bundle_that_they_meant(
-    cluster: str, lake: Path, replayed: Mapping[str, Comparison]
+    cluster: str, lake: Path, replayed: Mapping[str, VariantComparison]
 ) -> None:
     own = [
         row for row in read_table(lake, "split_decisions") if row["cluster"] == cluster and row["strategy"] == "wish"
@@ -66,7 +66,7 @@ def test_wishes_for_the_largest_or_hottest_bundle_mean_the_bundle_that_they_mean
 
 @pytest.mark.parametrize("cluster", CLUSTERS)
 def test_whoever_is_asked_for_acts_alone_comes_to_the_same_acts(
-    cluster: str, replayed: Mapping[str, Comparison]
+    cluster: str, replayed: Mapping[str, VariantComparison]
 ) -> None:
     again, otherwise, recorded = (replayed[cluster].tallies[n].figures() for n in (AGAIN, "otherwise", RECORDED))
     for figures in (again, otherwise):
@@ -76,7 +76,7 @@ def test_whoever_is_asked_for_acts_alone_comes_to_the_same_acts(
         }
 
 
-def test_the_recordings_hold_what_is_compared(replayed: Mapping[str, Comparison]) -> None:
+def test_the_recordings_hold_what_is_compared(replayed: Mapping[str, VariantComparison]) -> None:
     figures = {name: found.tallies[RECORDED].figures() for name, found in replayed.items()}
     assert all(one["moves"] + one["held"] for one in figures.values())
     assert any(one["splits"] for one in figures.values())

@@ -13,10 +13,10 @@ from pyspark.sql import types as T
 
 from evenkeel.cycle.projections import BUNDLE_COLUMNS, BUNDLES
 from evenkeel.lake.schemas import TABLES
+from evenkeel.replay.closed_loop import Size, scenario
 from evenkeel.replay.fold import CYCLES, DECISIONS, Chosen, Fold, Recorded
 from evenkeel.replay.history import text_of
 from evenkeel.replay.model import Cluster
-from evenkeel.replay.scenarios import Size, scenario
 from evenkeel.replay.variants import Variant, settings_of, variants_of
 from evenkeel.replay.worker import CARRIED, Unpacked, fold_part
 from evenkeel.rounds import reading

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from evenkeel.replay.recorded_traffic import Error, Seen, Shift, shift_of
+from evenkeel.replay.recorded_traffic import Error, SeenCycle, Shift, shift_of
 
 BEGIN = datetime(2026, 3, 1, 12, tzinfo=UTC)
 WAIT = timedelta(seconds=10)
@@ -15,10 +15,10 @@ ONE, TWO = "a/b/0x00000000_0x80000000", "a/b/0x80000000_0xffffffff"
 LOWER, UPPER = "a/b/0x00000000_0x40000000", "a/b/0x40000000_0x80000000"
 
 
-def seen(second: int, bundles: Mapping[str, tuple[str | None, float]]) -> Seen:
+def seen(second: int, bundles: Mapping[str, tuple[str | None, float]]) -> SeenCycle:
     owner = {bundle: broker for bundle, (broker, _) in bundles.items()}
     flow = {bundle: traffic for bundle, (_, traffic) in bundles.items()}
-    return Seen(BEGIN + timedelta(seconds=second), flow, flow, owner, {"x": 0.5, "y": 0.5})
+    return SeenCycle(BEGIN + timedelta(seconds=second), flow, flow, owner, {"x": 0.5, "y": 0.5})
 
 
 def test_traffic_that_goes_with_its_bundle_is_foreseen_whatever_its_first_figures_say() -> None:
@@ -70,7 +70,7 @@ def test_children_of_a_split_share_their_parents_traffic_by_width() -> None:
         [],
     ],
 )
-def test_without_a_move_between_two_figures_nothing_is_said(cycles: list[Seen]) -> None:
+def test_without_a_move_between_two_figures_nothing_is_said(cycles: list[SeenCycle]) -> None:
     assert shift_of(cycles, WAIT) is None
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from evenkeel.errors import SettingsError
 from evenkeel.settings import Settings, contradictions, resolve
-from evenkeel.settings.reading import is_within, minutes_of
+from evenkeel.settings.parsing import is_within, minutes_of
 
 DAY = 24 * 60
 

@@ -8,9 +8,16 @@ import pytest
 
 from evenkeel.errors import SettingsError
 from evenkeel.settings import resolve
-from evenkeel.settings.keys.placement import PLACEMENTS
-from evenkeel.settings.keys.shedding import SHEDDERS
-from evenkeel.settings.pairs import PLACEMENT, SHEDDING, StrategyPair, allowed_pairs, in_force, refusal, why_undecidable
+from evenkeel.settings.compatibility import (
+    PLACEMENT,
+    SHEDDING,
+    StrategyPair,
+    allowed_pairs,
+    in_force,
+    refusal,
+    why_undecidable,
+)
+from evenkeel.settings.keys.balancing import PLACEMENTS, SHEDDERS
 
 EXTENSIBLE = {"loadManagerClassName": "org.apache.pulsar.broker.loadbalance.extensions.ExtensibleLoadManagerImpl"}
 

@@ -8,7 +8,7 @@ import pytest
 
 from evenkeel.errors import SettingsError
 from evenkeel.settings import Key, Settings, describe, registry
-from evenkeel.settings.reading import check_allowed, coerce, parse
+from evenkeel.settings.parsing import check_allowed, coerce, parse
 
 KEYS = list(registry().values())
 TYPES = {"bool": bool, "int": int, "float": float, "str": str, "class": str, "list": tuple, "set": frozenset}

@@ -6,7 +6,7 @@ import pytest
 
 from evenkeel.errors import SettingsError
 from evenkeel.settings import Settings, resolve
-from evenkeel.settings.pairs import why_undecidable
+from evenkeel.settings.compatibility import why_undecidable
 
 EXTENSIBLE = "org.apache.pulsar.broker.loadbalance.extensions.ExtensibleLoadManagerImpl"
 TRANSFER = "org.apache.pulsar.broker.loadbalance.extensions.scheduler.TransferShedder"

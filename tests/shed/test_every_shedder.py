@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from evenkeel.errors import SettingsError
 from evenkeel.settings import registry
-from evenkeel.settings.keys.shedding import SHEDDERS_OF
+from evenkeel.settings.keys.balancing import SHEDDERS_OF
 from evenkeel.shed.shedder import shedders_by_name
 from evenkeel.shed.strategies import EXTENSIBLE, MODULAR, overload_shedder, shedder_named
 from evenkeel.shed.strategies.transfer_shedder.rules import RULES

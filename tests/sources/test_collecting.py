@@ -16,9 +16,9 @@ from evenkeel.errors import LandingError, Unreachable
 from evenkeel.pulsar.admin import AdminClient, AdminConnection, Secret
 from evenkeel.pulsar.answers import Answer as Told
 from evenkeel.pulsar.answers import Answers
-from evenkeel.pulsar.observed import Observed, observe
-from evenkeel.pulsar.snapshot import View
-from evenkeel.sources.collecting import Taken, Wanted, take_snapshot
+from evenkeel.pulsar.observed_rows import ObservedRows, observe
+from evenkeel.pulsar.snapshot import SnapshotView
+from evenkeel.sources.collecting import TakenSnapshot, WantedSnapshot, take_snapshot
 from evenkeel.sources.recordings import Recording, cluster_name, read_header, requests_of
 from evenkeel.sources.writing import FolderStore
 from tests.pulsar.admin.books import Size, brokers_in, renamed, replayed, requests_in, silent_brokers, sized
@@ -39,9 +39,11 @@ TIMES = ("asked_at", "snapshot", "snapshot_started_at", "snapshot_finished_at")
 AGES = ("configuration_age_seconds", "topic_lists_age_seconds")
 
 
-def collect(cluster: SimulatedCluster, folder: Path, wanted: Wanted | None = None, **more: Any) -> Taken:
+def collect(
+    cluster: SimulatedCluster, folder: Path, wanted: WantedSnapshot | None = None, **more: Any
+) -> TakenSnapshot:
     connection = AdminConnection((cluster.url,), token=more.pop("token", None))
-    wanted = wanted or Wanted()
+    wanted = wanted or WantedSnapshot()
     with AdminClient(connection) as client:
         return take_snapshot(client, FolderStore(folder).begin(f"{wanted.n:04d}"), wanted, **more)
 
@@ -52,9 +54,9 @@ def cluster() -> Iterator[SimulatedCluster]:
         yield running
 
 
-def observed(requests: Iterable[dict[str, Any]], lent: Iterable[dict[str, Any]] = ()) -> Observed:
+def observed(requests: Iterable[dict[str, Any]], lent: Iterable[dict[str, Any]] = ()) -> ObservedRows:
     now = datetime.now(UTC)
-    return observe(View("lab", "x", now, now, answers(requests), answers(lent), None))
+    return observe(SnapshotView("lab", "x", now, now, answers(requests), answers(lent), None))
 
 
 def answers(requests: Iterable[dict[str, Any]]) -> Answers:
@@ -68,7 +70,7 @@ def paths(folder: Path, name: str = "0000") -> list[str]:
     return [request["path"] for request in requests_of(folder / name)]
 
 
-def comparable(found: Observed) -> Any:
+def comparable(found: ObservedRows) -> Any:
     """The rows without times."""
     rows = {
         table: [{key: value for key, value in row.items() if key not in (*TIMES, *AGES)} for row in rows]
@@ -100,7 +102,7 @@ def test_collecting_from_brokers_that_replay_a_recording_gives_the_same_rows(
 
 
 def test_a_snapshot_is_a_recording(cluster: SimulatedCluster, tmp_path: Path) -> None:
-    taken = collect(cluster, tmp_path, Wanted(n=7, note="ü"))
+    taken = collect(cluster, tmp_path, WantedSnapshot(n=7, note="ü"))
     (snapshot,) = Recording(tmp_path).snapshots
     header = read_header(Path(snapshot.path))
     assert (header.n, header.note, header.has_configuration) == (7, "ü", True)
@@ -149,7 +151,7 @@ def test_a_snapshot_that_is_not_full_has_no_topic_lists_and_lends_nothing(
     cluster: SimulatedCluster, tmp_path: Path
 ) -> None:
     collect(cluster, tmp_path)
-    collect(cluster, tmp_path, Wanted(n=1, full=False))
+    collect(cluster, tmp_path, WantedSnapshot(n=1, full=False))
     first, second = Recording(tmp_path).snapshots
     assert not any("/persistent/" in path for path in paths(tmp_path, "0001"))
     assert (first.configuration_path, second.configuration_path) == (first.path, first.path)
@@ -219,7 +221,7 @@ def test_an_address_that_is_dead_is_named_with_the_others(tmp_path: Path) -> Non
     with SimulatedCluster(sized(Size(1, 1, 1)), 2) as cluster:
         urls = tuple(cluster.url_of(broker) for broker in cluster.ids)
     with AdminClient(AdminConnection(urls)) as client, pytest.raises(Unreachable) as refused:
-        take_snapshot(client, FolderStore(tmp_path).begin("0000"), Wanted())
+        take_snapshot(client, FolderStore(tmp_path).begin("0000"), WantedSnapshot())
     assert all(url.removeprefix("http://") in str(refused.value) for url in urls)
 
 
@@ -254,8 +256,8 @@ def test_a_large_snapshot_is_written_in_parts(
 
 
 def test_of_two_snapshots_of_one_name_the_first_stays(cluster: SimulatedCluster, tmp_path: Path) -> None:
-    assert collect(cluster, tmp_path, Wanted(note="first")).committed
-    assert not collect(cluster, tmp_path, Wanted(note="second")).committed
+    assert collect(cluster, tmp_path, WantedSnapshot(note="first")).committed
+    assert not collect(cluster, tmp_path, WantedSnapshot(note="second")).committed
     assert read_header(tmp_path / "0000").note == "first"
     assert list(tmp_path.iterdir()) == [tmp_path / "0000"]
 

@@ -49,7 +49,7 @@ print(json.dumps({{
 # What shows, sends, fetches or starts decides nothing.
 OUTSIDE = (
     "evenkeel.record.report.charts",
-    "evenkeel.record.explain.text",
+    "evenkeel.record.explain.rendering",
     "evenkeel.record.verify.check",
     "evenkeel.cli.reports",
     "evenkeel.cli.verify",
@@ -67,7 +67,7 @@ DECIDES = (
     "evenkeel.shed.strategies.threshold_shedder",
     "evenkeel.plan_splits.rules.bundle_splitter_task",
     "evenkeel.publish.plan",
-    "evenkeel.settings.keys.shedding",
+    "evenkeel.settings.keys.balancing",
 )
 WHOLE_CYCLES = """
 import json, sys
@@ -86,7 +86,7 @@ import sys
 from pathlib import Path
 from evenkeel.spark import worker
 from evenkeel.spark.code import runtime_of
-from evenkeel.spark.errors import StaleCode
+from evenkeel.errors import StaleCode
 runtime = runtime_of({ROUND!r})
 for name in sys.argv[1:]:
     path = Path(name)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.sql.types import StructType
 
+from evenkeel.errors import DecideFailed, EngineError, StaleCode
 from evenkeel.spark import worker
-from evenkeel.spark.errors import DecideFailed, EngineError, StaleCode
 from evenkeel.spark.grouped import grouped_map, import_path
 from tests.spark import deciders
 

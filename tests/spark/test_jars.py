@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from evenkeel.spark.errors import JarError
-from evenkeel.spark.jars import (
+from evenkeel.errors import JarError
+from evenkeel.spark.java import (
     CACHE_VARIABLE,
     DELTA_JARS,
     FEWEST_FOR_AN_IVY,

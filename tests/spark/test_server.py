@@ -16,10 +16,10 @@ from pathlib import Path
 
 import pytest
 
+from evenkeel.errors import EngineError
 from evenkeel.spark import server
 from evenkeel.spark.code import source_root
 from evenkeel.spark.command import ServerSettings
-from evenkeel.spark.errors import EngineError
 from evenkeel.spark.home import Home, identity, lives, pid_of, session_members
 from evenkeel.spark.server import Engine, alive, engine_for, ensure, release, status, stop
 from evenkeel.spark.session import close, connect

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from evenkeel.errors import EngineError
 from evenkeel.spark.code import source_root
 from evenkeel.spark.command import ServerSettings
-from evenkeel.spark.errors import EngineError
 from evenkeel.spark.grouped import grouped_map
 from evenkeel.spark.java import JAVA_VARIABLE, classic_java, server_java
 from evenkeel.spark.server import Engine, engine_for

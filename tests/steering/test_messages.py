@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from evenkeel.steering.outcome import STRENGTH, Outcome, standing
 from evenkeel.steering.queue.fifo import (
     BadMessage,
-    Failure,
     Letter,
+    LetterFailure,
     QueueRefused,
     QueueUnreachable,
     command_group,
@@ -22,8 +22,8 @@ from evenkeel.steering.queue.fifo import (
     report_group,
 )
 from evenkeel.steering.queue.messages import (
+    AgentReport,
     Control,
-    Report,
     command_body,
     control_body,
     deed,
@@ -55,7 +55,7 @@ def test_a_command_survives_the_wire(tenant: str, name: str, text: str, cuts: li
 
 @given(texts, st.sampled_from(STRENGTH), st.none() | texts)
 def test_a_report_survives_the_wire(detail: str, outcome: str, cluster: str | None) -> None:
-    report = Report(Outcome("c-1", outcome, NOW, detail), "agent-1", cluster, None, NOW if cluster else None)
+    report = AgentReport(Outcome("c-1", outcome, NOW, detail), "agent-1", cluster, None, NOW if cluster else None)
     assert read_report(report_body(report)) == report
 
 
@@ -104,7 +104,7 @@ class FailingQueue:
         self.kept: list[str] = []
         self.requests = 0
 
-    def send(self, letters: list[Letter]) -> list[Failure | None]:
+    def send(self, letters: list[Letter]) -> list[LetterFailure | None]:
         assert len(letters) <= 10
         assert len({one.group for one in letters}) == len(letters)
         self.requests += 1
@@ -121,7 +121,7 @@ def letters(*bodies: str) -> list[Letter]:
     return [Letter(body, body[0], body) for body in bodies]
 
 
-AGAIN, FINAL = Failure("busy", final=False), Failure("too long", final=True)
+AGAIN, FINAL = LetterFailure("busy", final=False), LetterFailure("too long", final=True)
 
 
 def test_only_what_failed_is_sent_again_and_order_holds_in_each_group() -> None:

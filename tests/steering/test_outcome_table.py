@@ -10,22 +10,21 @@ from typing import Any
 
 import pytest
 
-from evenkeel.agent.executor import ClusterExecutor
+from evenkeel.agent.processor import ClusterExecutor
 from evenkeel.ingest.reconcile_outcomes import settle
 from evenkeel.lake.outbox import OPEN
 from evenkeel.pulsar.admin.client import AdminClient
 from evenkeel.pulsar.admin.connection import AdminConnection
-from evenkeel.steering.command_executor import Patience, Steering
-from evenkeel.steering.outcome import STRENGTH, Outcome
-from evenkeel.steering.outcome_table import TABLE, Answer, Observation, row_of
+from evenkeel.steering.command_executor import CommandExecutor, Patience
+from evenkeel.steering.outcome import STRENGTH, TABLE, AnswerKind, Observation, Outcome, row_of
 from evenkeel.steering.premise import Sight
 from evenkeel.steering.recent_commands import as_text
 from tests.steering.commands import NOW, split, unload
 from tests.steering.simulated import Fault, Faults, SimulatedPulsar, simulated
 
 SWITCH = (False, True)
-ALL = [Observation(*given) for given in product(Answer, (None, *Sight), SWITCH, SWITCH, SWITCH, SWITCH, SWITCH)]
-SILENT = (Answer.TAKEN, Answer.NONE)
+ALL = [Observation(*given) for given in product(AnswerKind, (None, *Sight), SWITCH, SWITCH, SWITCH, SWITCH, SWITCH)]
+SILENT = (AnswerKind.TAKEN, AnswerKind.NONE)
 """Answers that tell nothing of an effect."""
 
 
@@ -36,13 +35,13 @@ def outcome(seen: Observation) -> str | None:
 
 def expected(seen: Observation) -> str | None:
     """The rules in words of their own: refusals, then effects, then what is said at the end."""
-    if seen.answer is Answer.REFUSED:
+    if seen.answer is AnswerKind.REFUSED:
         return "refused"
-    if seen.answer is Answer.NO_PREMISE:
+    if seen.answer is AnswerKind.NO_PREMISE:
         return "stale"
     if seen.sight is Sight.EFFECT or (seen.sight is Sight.ELSEWHERE and seen.any_broker):
         return "done"
-    if seen.sight is Sight.UNTOUCHED and seen.answer is Answer.FAILED and not seen.had_left:
+    if seen.sight is Sight.UNTOUCHED and seen.answer is AnswerKind.FAILED and not seen.had_left:
         return "refused"
     at_the_end: dict[Sight | None, str] = {
         Sight.UNOWNED: "done",
@@ -144,11 +143,11 @@ def lab() -> Iterator[SimulatedPulsar]:
         yield cluster
 
 
-def carrier(lab: SimulatedPulsar, way: str) -> Steering | ClusterExecutor:
+def carrier(lab: SimulatedPulsar, way: str) -> CommandExecutor | ClusterExecutor:
     client = AdminClient(AdminConnection((lab.url,)))
     if way == "agent":
         return ClusterExecutor(client, longest_request_s=0.5, now=lambda: datetime.now(UTC))
-    return Steering(client, "lab", patience=Patience(answered_s=0.3, unanswered_s=0.5, unowned_s=0.1))
+    return CommandExecutor(client, "lab", patience=Patience(answered_s=0.3, unanswered_s=0.5, unowned_s=0.1))
 
 
 @pytest.mark.parametrize("scene", SCENES)

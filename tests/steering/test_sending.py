@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from evenkeel.steering.dispatcher import Done, Timing, conduct
+from evenkeel.steering.dispatcher import DispatchResult, Timing, conduct
 from evenkeel.steering.outcome import Outcome
 from evenkeel.steering.premise import Command
 from evenkeel.steering.pulsar_admin import Pace, PulsarAdmin
@@ -112,7 +112,7 @@ def endless(started: threading.Event) -> Any:
     return work
 
 
-def while_under_way(desk: Desk, act: Any) -> dict[str, Done]:
+def while_under_way(desk: Desk, act: Any) -> dict[str, DispatchResult]:
     started = threading.Event()
 
     def later() -> None:
@@ -129,7 +129,7 @@ def while_under_way(desk: Desk, act: Any) -> dict[str, Done]:
 def test_a_pause_in_the_middle_stops_the_sending_and_keeps_what_was_seen() -> None:
     desk = Desk()
     done = while_under_way(desk, lambda: desk.pauses.update(lab="paused by jo"))
-    assert done == {"lab": Done("paused by jo")}
+    assert done == {"lab": DispatchResult("paused by jo")}
     assert desk.outcomes
 
 
@@ -175,6 +175,6 @@ def test_one_cluster_that_fails_holds_no_other_up() -> None:
         return None
 
     done = conduct({"a": broken, "b": fine}, desk, QUICK)
-    assert done["b"] == Done()
+    assert done["b"] == DispatchResult()
     assert isinstance(done["a"].error, RuntimeError)
     assert [one.command_id for one in desk.outcomes] == ["c"]

@@ -12,7 +12,7 @@ import pytest
 from evenkeel.pulsar.admin.client import AdminClient
 from evenkeel.pulsar.admin.connection import AdminConnection
 from evenkeel.steering.broker_switches import hands_off
-from evenkeel.steering.command_executor import Patience, Steering
+from evenkeel.steering.command_executor import CommandExecutor, Patience
 from evenkeel.steering.outcome import Outcome
 from tests.steering.commands import NOW, split, unload
 from tests.steering.simulated import Fault, SimulatedPulsar, simulated
@@ -27,8 +27,8 @@ def lab() -> Iterator[SimulatedPulsar]:
         yield cluster
 
 
-def steering(lab: SimulatedPulsar, patience: Patience = QUICK) -> Steering:
-    return Steering(AdminClient(AdminConnection((lab.url,))), "lab", patience=patience)
+def steering(lab: SimulatedPulsar, patience: Patience = QUICK) -> CommandExecutor:
+    return CommandExecutor(AdminClient(AdminConnection((lab.url,))), "lab", patience=patience)
 
 
 def carried_out(lab: SimulatedPulsar, command: dict[str, object], patience: Patience = QUICK) -> Outcome:

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from evenkeel.pulsar.answers import Answer, Answers
-from evenkeel.pulsar.observed import observe
-from evenkeel.pulsar.snapshot import View
+from evenkeel.pulsar.observed_rows import observe
+from evenkeel.pulsar.snapshot import SnapshotView
 from evenkeel.sources.recordings import Recording, cluster_name, requests_of, utc
 from tests.tutorial.run import RECORDING
 from tests.tutorial.snapshots import write
@@ -57,7 +57,7 @@ def test_every_snapshot_is_taken_as_one_of_a_real_cluster() -> None:
             Answer(n, one["broker"], one["path"], one["status"], one["body"], utc(one["at"]), None)
             for n, one in enumerate(requests_of(Path(snapshot.path)))
         )
-        observed = observe(View(CLUSTER, "0000", moment.at, moment.at, own, Answers(()), None))
+        observed = observe(SnapshotView(CLUSTER, "0000", moment.at, moment.at, own, Answers(()), None))
         assert observed.rejections == ()
         owned = {row["bundle"]: row["broker"] for row in observed.rows["bundle_ownership"] if row["is_owned"]}
         assert owned == moment.owners

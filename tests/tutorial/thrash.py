@@ -18,7 +18,7 @@ from evenkeel.cycle import whole
 from evenkeel.model.bundles import boundary_text, bundle_name, bundle_of, initial_boundaries, namespace_of, ranges_of
 from evenkeel.model.topics import topic_hash
 from evenkeel.replay.fold import goes_to
-from evenkeel.replay.model import Cluster, Fit, Topic
+from evenkeel.replay.model import Cluster, Topic, UsageFit
 from evenkeel.rounds import reading
 from evenkeel.rounds.memo import SharedRows
 from evenkeel.settings import resolve
@@ -160,7 +160,7 @@ def _cluster(known: Mapping[str, list[str]], owners: Mapping[str, str]) -> Clust
     ]
     return Cluster(
         name=CLUSTER,
-        fits={broker: Fit(BASE_USAGE, USAGE_PER_BYTE) for broker in BROKERS},
+        fits={broker: UsageFit(BASE_USAGE, USAGE_PER_BYTE) for broker in BROKERS},
         topics=topics,
         boundaries={namespace: initial_boundaries(BUNDLES_PER_NAMESPACE) for namespace in NAMESPACES},
         owner=dict(owners),

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from evenkeel.validate.gx_run import run_suite
-from evenkeel.validate.reject_filters import filtered, is_broken
-from evenkeel.validate.suites import SUITES, read_suites
+from evenkeel.validate.facts import filtered, is_broken
+from evenkeel.validate.suites import SUITES, read_suites, run_suite
 from tests.builders import NOON, frame
 
 if TYPE_CHECKING:

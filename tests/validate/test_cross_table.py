@@ -7,9 +7,9 @@ from datetime import timedelta
 import pytest
 
 from evenkeel.lake.schemas import TABLES
+from evenkeel.validate.bundle_rules import unknown_namespaces
 from evenkeel.validate.judging import CROSS_RULES, check_cluster, refused_records
 from evenkeel.validate.suites import SEVERITIES, Finding
-from evenkeel.validate.topic_rules import unknown_namespaces
 from tests.builders import NOON, ClusterBuilder, cluster
 from tests.validate.seen import seen
 

@@ -18,7 +18,7 @@ def test_a_module_that_is_put_off_loads_at_its_first_use_and_others_at_once(tmp_
         "import builtins, sys\n"
         "builtins.loaded = []\n"
         f"sys.path[:0] = [{str(tmp_path)!r}, {str(source_root())!r}]\n"
-        "from evenkeel.validate.gx_run import put_off\n"
+        "from evenkeel.validate.suites import put_off\n"
         "before = list(sys.meta_path)\n"
         "with put_off('later_one', 'not_installed_at_all'):\n"
         "    import later_one, at_once\n"
@@ -35,7 +35,7 @@ def test_a_module_that_is_put_off_loads_at_its_first_use_and_others_at_once(tmp_
 def test_great_expectations_loads_without_what_is_not_used_and_others_still_can_use_it(then: str) -> None:
     program = (
         f"import sys\nsys.path.insert(0, {str(source_root())!r})\n"
-        "from evenkeel.validate.gx_run import load_great_expectations\n"
+        "from evenkeel.validate.suites import load_great_expectations\n"
         "load_great_expectations()\n"
         "assert not {'altair.vegalite', 'scipy.stats._stats_py'} & set(sys.modules)\n"
         f"{then}\n"

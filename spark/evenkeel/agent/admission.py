@@ -16,7 +16,7 @@ State = Literal["received", "sending", "settled"]
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class LedgerEntry:
     """A command's row in the ledger. `sending_at`: when its last request was about to go out; `deed`: see messages."""
 
     state: State
@@ -73,7 +73,7 @@ class Reject:
 Verdict = CarryOut | LookAgain | Refuse | ReportAgain | Reject
 
 
-def judge(command: Mapping[str, Any], entry: Entry, at: AdmissionFacts) -> Verdict:
+def judge(command: Mapping[str, Any], entry: LedgerEntry, at: AdmissionFacts) -> Verdict:
     """The verdict on a command of which the ledger has a row.
 
     An outcome is for ever, so it comes first; a request that may be under way has to be looked into before anything
@@ -88,7 +88,7 @@ def judge(command: Mapping[str, Any], entry: Entry, at: AdmissionFacts) -> Verdi
     return judge_unsent(command, at)
 
 
-def is_another(command: Mapping[str, Any], entry: Entry) -> bool:
+def is_another(command: Mapping[str, Any], entry: LedgerEntry) -> bool:
     """Whether the id is that of a command which would do something else to the cluster."""
     return entry.deed != deed(command)
 
@@ -105,7 +105,7 @@ def judge_unsent(command: Mapping[str, Any], at: AdmissionFacts) -> CarryOut | R
     return CarryOut()
 
 
-def _still_to_wait(entry: Entry, at: AdmissionFacts) -> timedelta:
+def _still_to_wait(entry: LedgerEntry, at: AdmissionFacts) -> timedelta:
     """Never longer than the longest request, also where the clock was set back since."""
     if entry.sending_at is None:
         return at.longest_request

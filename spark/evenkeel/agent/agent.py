@@ -11,13 +11,10 @@ from collections.abc import Callable
 from datetime import timedelta
 from types import FrameType
 
-from evenkeel.agent.executor import Executor
 from evenkeel.agent.ledger import Ledger
-from evenkeel.agent.processor import Gone, Later, Processor, seconds_up
-from evenkeel.agent.receiver import Left, Receiver
-from evenkeel.agent.reporter import Reporter
-from evenkeel.agent.settings import AgentError, AgentSettings, LedgerError, Pause, QueueClock
-from evenkeel.agent.trouble import Trouble
+from evenkeel.agent.processor import AgentExecutor, Gone, Later, Processor, seconds_up
+from evenkeel.agent.queues import Left, Receiver, Reporter, Trouble
+from evenkeel.agent.setup import AgentError, AgentSettings, LedgerError, PauseSwitch, QueueClock
 from evenkeel.agent.work_queue import WorkQueue
 from evenkeel.steering.pulsar_admin import Pace
 from evenkeel.steering.queue.fifo import MOST_IN_BATCH, Fifo, QueueError, QueueRefused
@@ -35,7 +32,7 @@ class Agent:
     """One agent of one cluster, from its settings and what carries its commands out."""
 
     def __init__(
-        self, settings: AgentSettings, carrier: Executor, ledger: Ledger, clock: QueueClock | None = None
+        self, settings: AgentSettings, carrier: AgentExecutor, ledger: Ledger, clock: QueueClock | None = None
     ) -> None:
         self._settings = settings
         self._ledger = ledger
@@ -45,7 +42,7 @@ class Agent:
         self._work_queue = WorkQueue()
         self._receiver = Receiver(settings.cluster, ledger, self._work_queue, self._clock.now)
         self._reporter = Reporter(ledger, self._work_queue, self._commands, self._reports, self._clock.now)
-        pause = Pause(settings.paused_file, ledger.paused)
+        pause = PauseSwitch(settings.paused_file, ledger.paused)
         pace = Pace(settings.per_second)
         self._processor = Processor(
             settings, ledger, carrier, self._work_queue, self._commands, pause, pace, self._clock.now

@@ -19,11 +19,19 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from evenkeel.agent.admission import Entry
-from evenkeel.agent.settings import LedgerError
+from evenkeel.agent.admission import LedgerEntry
+from evenkeel.agent.setup import LedgerError
 from evenkeel.locks import acquired
 from evenkeel.steering.outcome import Outcome
-from evenkeel.steering.queue.messages import Control, Report, command_body, deed, moment_text, read_command, report_body
+from evenkeel.steering.queue.messages import (
+    AgentReport,
+    Control,
+    command_body,
+    deed,
+    moment_text,
+    read_command,
+    report_body,
+)
 
 if TYPE_CHECKING:
     from filelock import BaseFileLock
@@ -80,7 +88,7 @@ class Ledger:
             )
             return made.rowcount == 1
 
-    def reject(self, message_id: str, body: str, reason: str, report: Report | None, now: datetime) -> None:
+    def reject(self, message_id: str, body: str, reason: str, report: AgentReport | None, now: datetime) -> None:
         """Notes a message that is no command for this agent, and that this is to be reported where it can be."""
         storable = body.encode("utf-8", "backslashreplace").decode()
         command_id = None if report is None else report.outcome.command_id
@@ -116,13 +124,13 @@ class Ledger:
 
     # What is known
 
-    def entry(self, command_id: str) -> Entry:
+    def entry(self, command_id: str) -> LedgerEntry:
         """What is on record of a command that was received."""
         found = self._file.rows("SELECT state, deed, sending_at FROM commands WHERE command_id = ?", command_id)
         if not found:
             raise LedgerError(f"the ledger has lost command {command_id}")
         state, known, sending_at = found[0]
-        return Entry(state, known, None if sending_at is None else datetime.fromisoformat(sending_at))
+        return LedgerEntry(state, known, None if sending_at is None else datetime.fromisoformat(sending_at))
 
     def newest_cycle(self, bundle: str) -> datetime:
         """The newest cycle of which a command for this bundle was seen."""
@@ -210,18 +218,18 @@ class Ledger:
             )
             db.execute("DELETE FROM rejected WHERE at < ?", (before,))
 
-    def _owe(self, db: sqlite3.Connection, report: Report, now: datetime) -> None:
+    def _owe(self, db: sqlite3.Connection, report: AgentReport, now: datetime) -> None:
         db.execute(
             "INSERT INTO reports (token, command_id, body, made_at) VALUES (?, ?, ?, ?)",
             (uuid.uuid4().hex, report.outcome.command_id, report_body(report), moment_text(now)),
         )
 
-    def _report(self, db: sqlite3.Connection, command_id: str) -> Report:
+    def _report(self, db: sqlite3.Connection, command_id: str) -> AgentReport:
         sql = "SELECT outcome, seen_at, detail, body FROM commands WHERE command_id = ?"
         outcome, seen_at, detail, body = db.execute(sql, (command_id,)).fetchone()
         command = read_command(body)
         told = Outcome(command_id, outcome, datetime.fromisoformat(seen_at), detail)
-        return Report(told, self.agent, command["cluster"], command["plan_id"], command["cycle_at"])
+        return AgentReport(told, self.agent, command["cluster"], command["plan_id"], command["cycle_at"])
 
 
 # The file under the ledger: opened by one process at a time, made if missing, written in whole transactions.

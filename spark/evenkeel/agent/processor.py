@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import logging
 import math
+import threading
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -22,13 +24,85 @@ from evenkeel.agent.admission import (
     judge,
     judge_unsent,
 )
-from evenkeel.agent.executor import Executor
 from evenkeel.agent.ledger import Ledger
-from evenkeel.agent.settings import AgentSettings, LedgerError, Pause, elapsed
+from evenkeel.agent.setup import AgentSettings, LedgerError, PauseSwitch, elapsed
 from evenkeel.agent.work_queue import InFlight, WorkQueue
-from evenkeel.steering.outcome import STRENGTH, Outcome
+from evenkeel.pulsar.admin import AdminClient
+from evenkeel.steering.broker_switches import BrokerSwitches, hands_off
+from evenkeel.steering.command_executor import CommandExecutor, Patience
+from evenkeel.steering.outcome import STRENGTH, Outcome, not_sent
 from evenkeel.steering.pulsar_admin import Pace
 from evenkeel.steering.queue.fifo import QueueError
+
+ASKED_EVERY_SECONDS = 30.0
+
+
+class ClusterExecutor:
+    """Carries commands out with `CommandExecutor`.
+
+    The publisher may not reach the cluster, so the brokers are asked here whether their own shedding and auto-split are
+    off; while they are not, commands are `withheld` with what to do.
+    """
+
+    def __init__(self, client: AdminClient, *, longest_request_s: float, now: Callable[[], datetime]) -> None:
+        """`now`: the queue's clock, by which commands expire."""
+        self._client = client
+        self._patience = Patience(unanswered_s=longest_request_s)
+        self._now = now
+        self._lock = threading.Lock()
+        self._switches: BrokerSwitches | None = None
+        self._steerings: dict[str, CommandExecutor] = {}
+        self._asked_at = 0.0
+
+    def carry_out(self, command: Mapping[str, Any]) -> Outcome:
+        """Fences, sends and reads back."""
+        switches = self._ask()
+        if switches.objections:
+            return not_sent(command["command_id"], self._now(), "; ".join(switches.objections))
+        return self._steering(switches).carry_out(command)
+
+    def look_again(self, command: Mapping[str, Any]) -> Outcome | None:
+        """Reads back what came of a request that may have gone out."""
+        return self._steering(self._ask()).look_again(command)
+
+    def _steering(self, switches: BrokerSwitches) -> CommandExecutor:
+        """The one of the cluster's name in Pulsar, which is not known while no broker tells it."""
+        name = switches.pulsar_name or ""
+        with self._lock:
+            if name not in self._steerings:
+                self._steerings[name] = CommandExecutor(self._client, name, patience=self._patience, now=self._now)
+            return self._steerings[name]
+
+    def _ask(self) -> BrokerSwitches:
+        """What the brokers say of their switches; asked anew after a while, and at once where it was no before."""
+        with self._lock:
+            fresh = time.monotonic() - self._asked_at < ASKED_EVERY_SECONDS
+            if self._switches is None or self._switches.objections or not fresh:
+                self._switches, self._asked_at = hands_off(self._client), time.monotonic()
+            return self._switches
+
+
+# What carries a command out on the cluster, as the agent sees it.
+
+
+class AgentExecutor(Protocol):
+    """Fences, sends and reads back; never raises for what the cluster does. Called by several threads at a time."""
+
+    def carry_out(self, command: Mapping[str, Any]) -> Outcome:
+        """Carries the command out, or not, and says what was seen. Sends at most one request that has an effect."""
+        ...
+
+    def look_again(self, command: Mapping[str, Any]) -> Outcome | None:
+        """What came of a request that an agent now dead may have sent; reads only.
+
+        None: it had no effect and its premise still holds, so that it may be carried out (again).
+        """
+        ...
+
+
+# Going on with one command: judge it, look or carry it out, and put on record what came of it.
+#
+# What is committed when is what makes a crash harmless; every step here can be the last one.
 
 LOG = logging.getLogger(__name__)
 LONGEST_DETAIL = 4_000
@@ -36,7 +110,7 @@ QUEUE_PAUSE_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class Finished:
     """The command has its outcome on record."""
 
 
@@ -52,7 +126,7 @@ class Gone:
     """It is not (or no longer) this agent's to carry out; should the queue deliver it, it comes again."""
 
 
-Step = Done | Later | Gone
+Step = Finished | Later | Gone
 
 
 class Holder(Protocol):
@@ -69,10 +143,10 @@ class Processor:
 
     settings: AgentSettings
     ledger: Ledger
-    carrier: Executor
+    carrier: AgentExecutor
     work_queue: WorkQueue
     queue: Holder
-    pause: Pause
+    pause: PauseSwitch
     pace: Pace
     now: Callable[[], datetime]
     elapsed: Callable[[], float] = elapsed
@@ -94,7 +168,7 @@ class Processor:
             case ReportAgain():
                 LOG.info("%s: delivered again; its outcome is reported again", _name(command))
                 self.ledger.report_again(in_flight.command_id, self.now())
-                return Done()
+                return Finished()
             case Reject(reason):
                 raise LedgerError(f"command {in_flight.command_id}: {reason}; such a message must not get this far")
 
@@ -162,7 +236,7 @@ class Processor:
         told = _fit(outcome, in_flight.command_id)
         if self.ledger.settle(told, self.now()):
             LOG.info("%s: %s (%s)", _name(in_flight.command), told.outcome, told.detail)
-        return Done()
+        return Finished()
 
 
 def seconds_up(value: float) -> int:

@@ -9,10 +9,10 @@ from typing import Any
 
 from evenkeel.errors import SettingsError
 from evenkeel.pulsar.admin.connection import Credentials, Secret, address_in, from_environment
-from evenkeel.sources.landing_zone.store import S3Connection
+from evenkeel.sources.landing_zone.s3 import S3Connection
 from evenkeel.spark.code import source_root
 from evenkeel.spark.command import SQL_SETTINGS
-from evenkeel.spark.jars import delta_jars
+from evenkeel.spark.java import delta_jars
 
 PULSAR_PORT = 8080
 

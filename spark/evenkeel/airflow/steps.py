@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from evenkeel import pipeline
 from evenkeel.airflow.credentials import from_airflow, store_from_airflow
-from evenkeel.airflow.lineage import tell
+from evenkeel.airflow.dag_files import tell
 from evenkeel.airflow.liveness import server_watched
 from evenkeel.airflow.order import await_turn, kind_of
 from evenkeel.errors import BadInput, EvenkeelError, SettingsError
@@ -120,8 +120,7 @@ def carry_out(
 
     def publish() -> Handover:
         from evenkeel.lake.controls import answers
-        from evenkeel.lake.small_appends import append_row
-        from evenkeel.lake.store import Lake
+        from evenkeel.lake.store import Lake, append_row
 
         lake, plans = Lake(handover.lake), sorted(one["plan_id"] for one in handover.awaiting.values())
         known = answers(spark, lake, plans)  # a try that was killed has put them on record
@@ -135,9 +134,8 @@ def carry_out(
 
 def keep(spark: SparkSession, params: Mapping[str, Any], dag_run: Any, ti: TaskInstance) -> str:
     """Runs an upkeep of the lake; returns, as JSON, what was done to each table."""
-    from evenkeel.maintenance.periods import NAMES
-    from evenkeel.maintenance.report import upkeep_as_json, upkeep_as_text
-    from evenkeel.maintenance.upkeep import Request
+    from evenkeel.maintenance.expiry import NAMES
+    from evenkeel.maintenance.upkeep import Request, upkeep_as_json, upkeep_as_text
     from evenkeel.maintenance.upkeep import keep as keep_lake
 
     def kept() -> str:

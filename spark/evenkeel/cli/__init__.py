@@ -18,9 +18,7 @@ from evenkeel.cli import (
     replay,
     reports,
     settings,
-    simulate,
     takeover,
-    trace,
     upkeep,
     verify,
     wish,
@@ -31,7 +29,7 @@ from evenkeel.spark.code import code_version
 BAD_USAGE = 2
 _MODULES = (
     *(rebalance, collect, wish, control, takeover, agent),
-    *(explain, trace, verify, replay, simulate),
+    *(explain, verify, replay),
     *(reports, upkeep, export, settings, engine),
 )
 

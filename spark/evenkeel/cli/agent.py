@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from evenkeel.agent.settings import AgentSettings
-from evenkeel.cli import reaching
+from evenkeel.agent.setup import AgentSettings
+from evenkeel.cli import options
 from evenkeel.cli.options import engine_home
 from evenkeel.errors import SettingsError
 from evenkeel.steering.outcome import LONGEST_REQUEST_S
@@ -40,8 +40,8 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     parser.add_argument("--cluster", metavar="NAME", required=True, help="the cluster whose commands it carries out")
     parser.add_argument("--queue", metavar="URL", required=True, help="the FIFO queue that brings the commands")
     parser.add_argument("--reports", metavar="URL", required=True, help="the FIFO queue that takes the reports")
-    reaching.add_source(parser)
-    reaching.add_admin_options(parser)
+    options.add_brokers(parser)
+    options.add_admin_options(parser)
     _add_work(parser)
     parser.set_defaults(run=run)
 
@@ -77,9 +77,9 @@ def _add_work(parser: argparse.ArgumentParser) -> None:
 def run(given: argparse.Namespace) -> int:
     """Works until told to end."""
     from evenkeel.agent.agent import Agent, serve
-    from evenkeel.agent.executor import ClusterExecutor
     from evenkeel.agent.ledger import Ledger
-    from evenkeel.agent.settings import QueueClock
+    from evenkeel.agent.processor import ClusterExecutor
+    from evenkeel.agent.setup import QueueClock
     from evenkeel.pulsar.admin import AdminClient
 
     _log_to_stderr()
@@ -118,12 +118,12 @@ def _connection(given: argparse.Namespace) -> AdminConnection:
     from evenkeel.sources.configuration import choose, read_configuration
 
     if given.config:
-        reaching.refuse_admin_options(given)
+        options.refuse_admin_options(given)
         (source,) = choose(read_configuration(given.config), [given.cluster])
         if source.live is None:
             raise SettingsError(f"{given.cluster} is no running cluster in {given.config}: give it `admin`")
         return connection_of(source.live, from_environment)
-    return reaching.connection_by_address(given)
+    return options.connection_by_address(given)
 
 
 def _log_to_stderr() -> None:

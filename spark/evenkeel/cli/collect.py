@@ -13,12 +13,12 @@ from datetime import UTC, datetime
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from evenkeel.cli import reaching
+from evenkeel.cli import options
 from evenkeel.errors import EvenkeelError, LandingError, SettingsError, Unreachable
 
 if TYPE_CHECKING:
     from evenkeel.pulsar.admin import AdminClient, AdminConnection
-    from evenkeel.sources.collecting import Taken, Wanted
+    from evenkeel.sources.collecting import TakenSnapshot, WantedSnapshot
     from evenkeel.sources.writing import SnapshotStore
 
 EVERY_SECONDS = 60.0
@@ -37,7 +37,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    reaching.add_source(parser)
+    options.add_brokers(parser)
     parser.add_argument(
         "--cluster",
         metavar="NAME",
@@ -61,7 +61,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
         metavar="K",
         help=f"topic lists in every Kth (default: {FULL_EVERY})",
     )
-    reaching.add_admin_options(parser)
+    options.add_admin_options(parser)
     parser.add_argument("--note", metavar="TEXT", default="", help="a note for every snapshot")
     parser.set_defaults(run=run)
 
@@ -78,10 +78,10 @@ def run(given: argparse.Namespace) -> int:
         raise SettingsError(f"--spool goes with --to {S3_SCHEME}…: a folder here needs none")
     store = store_of(given.to, cluster=cluster, spool=given.spool, say=_say)
     with AdminClient(connection, most_connections=PARALLEL) as client, _ended_by_sigterm():
-        return _Run(given, client, store, count).snapshots()
+        return _CollectRun(given, client, store, count).snapshots()
 
 
-class _Run:
+class _CollectRun:
     """One run of the command."""
 
     def __init__(
@@ -108,9 +108,9 @@ class _Run:
         return 1 if self._missed else 0
 
     def _one(self) -> None:
-        from evenkeel.sources.collecting import Wanted, take_snapshot
+        from evenkeel.sources.collecting import WantedSnapshot, take_snapshot
 
-        wanted = Wanted(self._number, self._taken % self._given.full_every == 0, self._given.note)
+        wanted = WantedSnapshot(self._number, self._taken % self._given.full_every == 0, self._given.note)
         label = f"[{self._taken + self._missed + 1}{'' if math.isinf(self._count) else f'/{self._count}'}]"
         try:
             taken = take_snapshot(self._client, self._store.begin(f"{self._number:04d}"), wanted)
@@ -135,7 +135,7 @@ def _nothing(tries: int, error: EvenkeelError) -> EvenkeelError:
     return type(error)(f"none of {tries} snapshots could be taken; the last one: {error}")
 
 
-def _line(wanted: Wanted, taken: Taken) -> str:
+def _line(wanted: WantedSnapshot, taken: TakenSnapshot) -> str:
     kind = "full  " if wanted.full else ""
     tally = taken.tally
     return (
@@ -153,7 +153,7 @@ def _connection(given: argparse.Namespace) -> tuple[str | None, AdminConnection]
     from evenkeel.sources.landing_zone.spool import S3_SCHEME
 
     if given.config:
-        reaching.refuse_admin_options(given)
+        options.refuse_admin_options(given)
         live = [source for source in read_configuration(given.config) if source.live is not None]
         if not live:
             raise SettingsError(f"{given.config} names no running cluster: give one of them `admin`")
@@ -164,7 +164,7 @@ def _connection(given: argparse.Namespace) -> tuple[str | None, AdminConnection]
         return chosen[0].cluster, connection_of(chosen[0].live, from_environment)
     if given.cluster and not given.to.startswith(S3_SCHEME):
         raise SettingsError("--cluster goes with --config or with S3: --admin names the cluster by its address")
-    return given.cluster, reaching.connection_by_address(given)
+    return given.cluster, options.connection_by_address(given)
 
 
 def _count(given: argparse.Namespace) -> int | float:

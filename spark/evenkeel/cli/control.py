@@ -11,8 +11,7 @@ from typing import Any
 from evenkeel.cli.options import add_on_record, session
 from evenkeel.errors import BadInput
 from evenkeel.lake.controls import APPROVED, PAUSE, REJECTED, RESUME, answer_row, control_row
-from evenkeel.lake.small_appends import append_row
-from evenkeel.lake.store import Lake
+from evenkeel.lake.store import Lake, append_row
 from evenkeel.record.read import Attempt, Record
 
 _SHORTEST = 6

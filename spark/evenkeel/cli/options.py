@@ -18,6 +18,8 @@ from evenkeel.spark.session import close, connect
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from evenkeel.pulsar.admin import AdminConnection
+
 
 def add_source(parser: argparse.ArgumentParser) -> None:
     """Where snapshots come from, and the operator's settings."""
@@ -47,10 +49,10 @@ def overrides_of(given: argparse.Namespace) -> dict[str, Any]:
             raise SettingsError(f"--set {pair!r}: write KEY=VALUE")
         overrides[key] = value
     resolve(observed=None, overrides=overrides)
-    return {key: _plain(value) for key, value in overrides.items()}
+    return {key: _sorted_if_set(value) for key, value in overrides.items()}
 
 
-def _plain(value: Any) -> Any:
+def _sorted_if_set(value: Any) -> Any:
     return sorted(value) if isinstance(value, frozenset) else value
 
 
@@ -101,3 +103,45 @@ def session(name: str) -> Iterator[SparkSession]:
             yield spark
         finally:
             close(spark)
+
+
+# How commands that talk to brokers are told where these are: by a configuration, or by their addresses.
+
+_WITH_ADMIN = ("token_env", "ca_file", "broker_url")
+
+
+def add_brokers(parser: argparse.ArgumentParser) -> None:
+    """A configuration, or addresses."""
+    source = parser.add_mutually_exclusive_group(required=True)
+    source.add_argument("--config", metavar="FILE", help="a TOML file with clusters; --cluster says which")
+    source.add_argument("--admin", metavar="URL", nargs="+", help="web addresses of brokers, tried in order")
+
+
+def add_admin_options(parser: argparse.ArgumentParser) -> None:
+    """What goes with addresses."""
+    parser.add_argument("--token-env", metavar="VAR", help="with --admin: the variable that holds the token")
+    parser.add_argument("--ca-file", metavar="FILE", help="with --admin: certificates to trust")
+    parser.add_argument(
+        "--broker-url", metavar="URL", help="with --admin: where a broker is asked, https://{host}:8443"
+    )
+
+
+def refuse_admin_options(given: argparse.Namespace) -> None:
+    """A configuration says itself what goes with addresses."""
+    for option in _WITH_ADMIN:
+        if getattr(given, option):
+            raise SettingsError(f"--{option.replace('_', '-')} goes with --admin: a configuration says it itself")
+
+
+def connection_by_address(given: argparse.Namespace) -> AdminConnection:
+    """The connection that --admin and what goes with it make."""
+    from evenkeel.pulsar.admin import AdminConnection
+    from evenkeel.pulsar.admin.connection import from_variable
+
+    found = from_variable(given.token_env) if given.token_env else None
+    if given.token_env and found is None:
+        raise SettingsError(
+            f"--token-env {given.token_env}: the variable is not set, and {given.token_env}_FILE neither"
+        )
+    token = found.token if found is not None else None
+    return AdminConnection(tuple(given.admin), token=token, ca_file=given.ca_file, broker_url=given.broker_url)

@@ -20,7 +20,7 @@ from evenkeel.record.read import Attempt, find_cycles
 from evenkeel.record.wording import plural
 from evenkeel.sources.recordings import Recording
 from evenkeel.times import IN_UTC, moment_given
-from evenkeel.validate.gx_run import load_great_expectations
+from evenkeel.validate.suites import load_great_expectations
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

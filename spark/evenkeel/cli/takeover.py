@@ -10,8 +10,7 @@ from functools import partial
 from evenkeel.cli.options import add_on_record, session
 from evenkeel.errors import BadInput, SettingsError
 from evenkeel.lake.controls import HANDBACK, TAKEOVER, control_row, last_switches
-from evenkeel.lake.small_appends import append_row
-from evenkeel.lake.store import Lake
+from evenkeel.lake.store import Lake, append_row
 from evenkeel.pulsar.admin import AdminClient
 from evenkeel.record.read import read_table
 from evenkeel.steering.broker_switches import OFF, Values

@@ -8,7 +8,7 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
-from evenkeel.maintenance.periods import MEANINGS, NAMES, Periods, settled
+from evenkeel.maintenance.expiry import MEANINGS, NAMES, Periods, settled
 
 if TYPE_CHECKING:
     from evenkeel.maintenance.upkeep import Request
@@ -37,8 +37,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 def run_upkeep(given: argparse.Namespace) -> int:
     """Keeps the lake and says per table what came of it."""
     from evenkeel.cli.options import session
-    from evenkeel.maintenance.report import upkeep_as_json, upkeep_as_text
-    from evenkeel.maintenance.upkeep import Request, keep
+    from evenkeel.maintenance.upkeep import Request, keep, upkeep_as_json, upkeep_as_text
 
     periods = {name: getattr(given, name) for name in NAMES}
     request = Request(given.lake, given.by or getpass.getuser(), periods, given.shorten)
@@ -65,7 +64,7 @@ def _check(request: Request) -> None:
 def run_storage(given: argparse.Namespace) -> int:
     """Says what the tables hold; needs no Spark."""
     from evenkeel.maintenance.inventory import measure
-    from evenkeel.maintenance.report import storage_as_json, storage_as_text
+    from evenkeel.maintenance.upkeep import storage_as_json, storage_as_text
 
     stored = measure(given.lake)
     lines = map(json.dumps, storage_as_json(stored)) if given.json else storage_as_text(stored)

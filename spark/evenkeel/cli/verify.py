@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from evenkeel.cli.options import session
-from evenkeel.record.verify import BUNDLES, TOPICS, Report, verify
+from evenkeel.record.verify import BUNDLES, TOPICS, VerifyReport, verify
 from evenkeel.times import IN_UTC, bounds_given
 
 _NAME = "verify"
@@ -71,7 +71,7 @@ def run(given: argparse.Namespace) -> int:
     return 0 if found.is_sound else NOT_SOUND
 
 
-def as_text(found: Report) -> str:
+def as_text(found: VerifyReport) -> str:
     """For a person: the chains, how many cycles came out again, and every fault."""
     lines = [
         f"{cluster}: a chain of {count} manifests, head {found.heads[cluster][:16]}"
@@ -98,7 +98,7 @@ def as_text(found: Report) -> str:
     return "\n".join(lines)
 
 
-def as_json(found: Report) -> dict[str, Any]:
+def as_json(found: VerifyReport) -> dict[str, Any]:
     """For a program."""
     faults = [asdict(fault) for fault in found.faults]
     for fault in faults:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from evenkeel.errors import BadInput, EvenkeelError, LandingError, SettingsError
 from evenkeel.handover import FAILED, SKIPPED, ClusterCycle, Handover, Run, Snapshot
 from evenkeel.ingest.manual_requests import with_wishes
-from evenkeel.lake.attempts import find_predecessors
+from evenkeel.lake.manifest import find_predecessors
 from evenkeel.lake.store import Lake
 from evenkeel.settings import resolve
 from evenkeel.sources.configuration import ClusterSource, choose, read_configuration, source_of
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from evenkeel.pulsar.admin.connection import Resolver
-    from evenkeel.sources.landing_zone.store import Resolver as StoreResolver
+    from evenkeel.sources.landing_zone.s3 import Resolver as StoreResolver
 
 PULSAR_ADMIN = "pulsar-admin"
 S3 = "s3"
@@ -198,7 +198,7 @@ def _fetch(source: ClusterSource, at: str, client: Any) -> ClusterCycle:
 
 
 def _client(connection: str | None, resolve: StoreResolver | None) -> Any:
-    from evenkeel.sources.landing_zone.store import connect
+    from evenkeel.sources.landing_zone.s3 import connect
 
     return connect(connection, resolve)
 

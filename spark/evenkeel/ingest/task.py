@@ -17,9 +17,17 @@ from typing import TYPE_CHECKING, Any
 
 from evenkeel.errors import BadInput
 from evenkeel.handover import FAILED, SKIPPED, Handover
-from evenkeel.ingest.frames import body_frame, raw_answers, refused_topics, topic_frames
 from evenkeel.ingest.reconcile_outcomes import settled
-from evenkeel.ingest.snapshot_intake import SnapshotIntake, look_at, mark_unreadable_figures, opened
+from evenkeel.ingest.snapshot_intake import (
+    SnapshotIntake,
+    body_frame,
+    look_at,
+    mark_unreadable_figures,
+    opened,
+    raw_answers,
+    refused_topics,
+    topic_frames,
+)
 from evenkeel.lake.store import Lake
 from evenkeel.sources.landed import LENT, OWN, collect_answers, requests_of_cycles, set_apart
 

@@ -23,11 +23,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from evenkeel.lake.attempts import DECIDED_STATUSES
 from evenkeel.lake.delta_log import newest_version
+from evenkeel.lake.manifest import DECIDED_STATUSES
 from evenkeel.lake.schemas import TABLES
-from evenkeel.lake.small_appends import append_values
-from evenkeel.lake.store import Lake
+from evenkeel.lake.store import Lake, append_values
 from evenkeel.spark.sql import is_one_of, iso
 
 if TYPE_CHECKING:
@@ -39,7 +38,7 @@ Wish = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class TakenWishes:
     """What a decided attempt, backfills aside, took: its cycle (ISO-8601) and the ids of its wishes."""
 
     cluster: str
@@ -48,7 +47,7 @@ class Taken:
 
 
 def wishes_for(
-    cluster: str, cycle_at: str, known: Iterable[Wish], taken: Sequence[Taken], run: Any
+    cluster: str, cycle_at: str, known: Iterable[Wish], taken: Sequence[TakenWishes], run: Any
 ) -> tuple[Wish, ...]:
     """The wishes that a cycle takes, oldest first. `run` is the run that asks: its kind and its id."""
     own = [one for one in taken if one.cluster == cluster]
@@ -79,7 +78,7 @@ def read_wishes(spark: SparkSession, lake: Lake, clusters: Sequence[str]) -> lis
     return [row.asDict(recursive=True) for row in found]
 
 
-def read_taken(spark: SparkSession, lake: Lake, cycles: Sequence[tuple[str, str]]) -> list[Taken]:
+def read_taken(spark: SparkSession, lake: Lake, cycles: Sequence[tuple[str, str]]) -> list[TakenWishes]:
     """Attempts that decided, backfills aside: those that took wishes, and all at these very cycles."""
     from pyspark.sql import functions as F
 
@@ -89,7 +88,7 @@ def read_taken(spark: SparkSession, lake: Lake, cycles: Sequence[tuple[str, str]
     rows = asked.where((F.size("wishes") > 0) | is_one_of(cycles)).select(
         "cluster", iso("cycle_at").alias("at"), "wishes"
     )
-    return [Taken(row["cluster"], row["at"], tuple(row["wishes"] or ())) for row in rows.collect()]
+    return [TakenWishes(row["cluster"], row["at"], tuple(row["wishes"] or ())) for row in rows.collect()]
 
 
 def append_wishes(spark: SparkSession, lake: Lake, wishes: Sequence[Mapping[str, Any]]) -> None:

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -20,21 +20,30 @@ from evenkeel.errors import NoLake
 from evenkeel.lake.delta_log import kept_days, table_exists, version_days, version_properties
 from evenkeel.lake.schema import sql_text
 from evenkeel.lake.schemas import OF_RECORD, TABLES
-from evenkeel.lake.small_appends import append_values
-from evenkeel.lake.store import Lake
-from evenkeel.maintenance.chain import truncate
+from evenkeel.lake.store import Lake, append_values
 from evenkeel.maintenance.compaction import batches, clean_log, compact
-from evenkeel.maintenance.dates import read_record
-from evenkeel.maintenance.expiry import OUTBOX, Look, clear_unlisted, drop_answers, drop_controls, drop_days, thin_days
-from evenkeel.maintenance.inventory import Inventory, bytes_on_disk, take_inventory
-from evenkeel.maintenance.periods import Periods, settled, whole_kind
-from evenkeel.maintenance.rewrite_proofs import Days, prove
+from evenkeel.maintenance.expiry import (
+    OUTBOX,
+    ExpiryContext,
+    Periods,
+    clear_unlisted,
+    drop_answers,
+    drop_controls,
+    drop_days,
+    settled,
+    thin_days,
+    whole_kind,
+)
+from evenkeel.maintenance.inventory import Inventory, Lakeful, Stored, bytes_on_disk, read_record, take_inventory
+from evenkeel.maintenance.proofs import Days, prove, truncate
 from evenkeel.maintenance.statements import change, speaking
+from evenkeel.model.amounts import size
 from evenkeel.spark.code import code_version
 from evenkeel.spark.sql import iso
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
 
 Progress = Callable[[str], None]
 UPKEEPS = "upkeeps"
@@ -73,7 +82,7 @@ class TableDone:
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class UpkeepResult:
     """What an upkeep did; `left` says what it left for the next one, `wrong` of which dates rows are not what manifests
     list."""
 
@@ -83,7 +92,7 @@ class Done:
     wrong: tuple[str, ...] = ()
 
 
-def keep(spark: SparkSession, request: Request, progress: Progress, now: datetime | None = None) -> Done:
+def keep(spark: SparkSession, request: Request, progress: Progress, now: datetime | None = None) -> UpkeepResult:
     """Runs an upkeep. Raises SettingsError for periods that cannot hold, NoLake where there is none."""
     lake, now = Lake(request.lake), now or datetime.now(UTC)
     if not table_exists(spark, lake.path("cycles")):
@@ -128,7 +137,7 @@ class _Run:
     left: list[str] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
 
-    def run(self) -> Done:
+    def run(self) -> UpkeepResult:
         before = {name: self._inventory(name) for name in OF_RECORD}
         self._promise(before)
         self._expire(before)
@@ -137,7 +146,7 @@ class _Run:
         self._vacuum()
         after = {name: self._inventory(name) for name in OF_RECORD}
         told = tuple(self._told(before[name], after[name]) for name in OF_RECORD)
-        return Done(self.periods, told, tuple(self.left), tuple(self.wrong))
+        return UpkeepResult(self.periods, told, tuple(self.left), tuple(self.wrong))
 
     def _inventory(self, name: str) -> Inventory:
         return take_inventory(TABLES[name], self.lake.path(name))
@@ -155,7 +164,7 @@ class _Run:
 
     def _expire(self, tables: Mapping[str, Inventory]) -> None:
         spark, lake = self.spark, self.lake
-        look = Look(self.now, self.periods, read_record(spark, lake), self.last.done_at, self.last.done_with)
+        look = ExpiryContext(self.now, self.periods, read_record(spark, lake), self.last.done_at, self.last.done_with)
         for name, inventory in tables.items():
             gone = drop_days(spark, lake, inventory, look) + thin_days(spark, lake, inventory, look)
             self._count(self.expired, name, gone, "rows past their period")
@@ -259,3 +268,82 @@ def newest_promise(rows: Iterable[Any]) -> dict[str, int] | None:
 
 def _begun(row: Any) -> tuple[Any, str]:
     return row["begun_at"], row["upkeep_id"]
+
+
+# What an upkeep did, and what a lake holds, in lines for a person and objects for a program.
+
+
+def upkeep_as_text(done: UpkeepResult) -> Iterator[str]:
+    """A table, then the periods in force, what is left to do, and rows that are not what manifests list."""
+    head = ("table", "files", "now", "size", "now", "expired", "unlisted", "freed", "oldest kept")
+    rows = [
+        (
+            one.table, f"{one.files_before:,}", f"{one.files_after:,}", size(one.bytes_before), size(one.bytes_after),
+            f"{one.rows_expired:,}", f"{one.rows_unlisted:,}", size(one.bytes_freed), str(one.oldest_kept or ""),
+        )
+        for one in done.tables
+    ]  # fmt: skip
+    yield from _columns(head, rows)
+    yield ""
+    yield f"kept, in days: {', '.join(f'{k} {v}' for k, v in done.periods.as_dict().items())}"
+    yield from (f"left: {line}" for line in done.left)
+    yield from (f"wrong: {line}" for line in done.wrong)
+
+
+def upkeep_as_json(done: UpkeepResult) -> Iterator[dict[str, Any]]:
+    """An object per table: what upkeep did there."""
+    for one in done.tables:
+        yield {**asdict(one), "oldest_kept": str(one.oldest_kept) if one.oldest_kept else None}
+
+
+def storage_as_text(stored: Lakeful) -> Iterator[str]:
+    """A table, largest first, then what a cycle takes and what makes it grow."""
+    head = ("table", "rows", "files", "size", "earlier versions", "log", "per cycle")
+    tables = sorted(stored.tables, key=lambda one: (-(one.disk or one.live), one.table))
+    rows = [
+        (
+            one.table, f"{one.rows:,}", f"{one.files:,}", size(one.live), size(one.history), size(one.log),
+            size(_per_cycle(one, stored)),
+        )
+        for one in tables
+    ]  # fmt: skip
+    yield from _columns(head, rows)
+    yield ""
+    whole = sum(one.disk if one.disk is not None else one.live for one in tables)
+    yield f"{size(whole)} in {sum(one.files for one in tables):,} files, for {stored.cycles:,} cycles"
+    if stored.cycles_of_last_date:
+        each = sum(one.last_date for one in tables) / stored.cycles_of_last_date
+        yield f"a cycle of {stored.last_date} takes {size(each)} (tables that are not parted by date left out)"
+    yield from _growth(tables)
+
+
+def storage_as_json(stored: Lakeful) -> Iterator[dict[str, Any]]:
+    """An object per table: rows, files and bytes, and the bytes that a cycle adds."""
+    for one in stored.tables:
+        yield {**asdict(one), "history": one.history, "bytes_per_cycle": _per_cycle(one, stored)}
+
+
+def _growth(tables: Sequence[Stored]) -> Iterator[str]:
+    """The largest shares, and what can be done about them."""
+    whole = sum(one.disk if one.disk is not None else one.live for one in tables) or 1
+    rows, history = max(tables, key=lambda one: one.live), sum(one.history or 0 for one in tables)
+    log, small = sum(one.log or 0 for one in tables), sum(one.uncompacted for one in tables)
+    yield f"most of all grows {rows.table}: {100 * rows.live / whole:.0f} % of the bytes are its rows"
+    if history:
+        yield f"files of earlier versions: {100 * history / whole:.0f} %; they go when --version-days is over"
+    if log:
+        yield f"logs: {100 * log / whole:.0f} %; they go with the versions"
+    yield f"files of a single write: {small:,}; `evenkeel upkeep` makes few of them once their date is over"
+
+
+def _per_cycle(one: Stored, stored: Lakeful) -> float:
+    if one.last_date and stored.cycles_of_last_date:
+        return one.last_date / stored.cycles_of_last_date
+    return one.live / stored.cycles if stored.cycles else 0.0
+
+
+def _columns(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    widths = [max(len(row[n]) for row in (head, *rows)) for n in range(len(head))]
+    for row in (head, *rows):
+        cells = [text.rjust(width) for text, width in zip(row, widths, strict=True)]
+        yield "  ".join([row[0].ljust(widths[0]), *cells[1:]]).rstrip()

@@ -22,7 +22,7 @@ from evenkeel.place.strategies import strategy_named
 from evenkeel.place.strategies.round_robin_broker_selector import EXCLUDED, RoundRobinBrokerSelector
 from evenkeel.place.strategy import Alternatives, Asked, Choice, PlacementState
 from evenkeel.settings import Settings
-from evenkeel.settings.pairs import StrategyPair, in_force
+from evenkeel.settings.compatibility import StrategyPair, in_force
 
 OVERLOADED_KEY = "loadBalancerBrokerOverloadedThresholdPercentage"
 

@@ -21,7 +21,7 @@ from evenkeel.plan_splits import round as split_round
 from evenkeel.rounds.frames import decide_rounds, read_checked, round_inputs, state_before
 from evenkeel.rounds.reading import EXTENSIBLE
 from evenkeel.settings import settings_in
-from evenkeel.settings.pairs import why_undecidable
+from evenkeel.settings.compatibility import why_undecidable
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

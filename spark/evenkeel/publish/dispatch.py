@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from evenkeel.errors import EvenkeelError, SettingsError
 from evenkeel.handover import ClusterCycle, Handover, Write
@@ -19,20 +19,20 @@ from evenkeel.lake.controls import Lease, give_back, holder_name, paused, renew_
 from evenkeel.lake.outbox import OPEN, SENT, on_record
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake
-from evenkeel.publish.dispatch_sqs import send_by_queue
 from evenkeel.pulsar.admin import AdminClient
 from evenkeel.pulsar.admin.connection import Resolver, from_environment
 from evenkeel.settings import settings_in
 from evenkeel.sources.collecting import connection_of
 from evenkeel.sources.configuration import LiveSource
-from evenkeel.steering.dispatcher import Done, Timing, Work, conduct
-from evenkeel.steering.outcome import Outcome, Stop, Told, not_sent
+from evenkeel.steering.dispatcher import DispatchResult, Timing, Work, conduct
+from evenkeel.steering.outcome import Outcome, Stop, Told, not_sent, standing
 from evenkeel.steering.pulsar_admin import PulsarAdmin
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from evenkeel.steering.command_executor import Steering
+    from evenkeel.steering.command_executor import CommandExecutor
+    from evenkeel.steering.sqs import Reports, SqsSink
 
 
 log = logging.getLogger(__name__)
@@ -163,7 +163,9 @@ class OutcomeRecorder:
         self.sent |= {one.command_id for one in outcomes if one.outcome in SENT}
 
 
-def send_all(records: OutcomeRecorder, errands: Sequence[ClusterCommands], sending: Sending) -> dict[str, Done]:
+def send_all(
+    records: OutcomeRecorder, errands: Sequence[ClusterCommands], sending: Sending
+) -> dict[str, DispatchResult]:
     """Carries out the errands of all clusters, side by side; why a cluster's was not (wholly) carried out is told."""
     if not errands:
         return {}
@@ -180,15 +182,15 @@ def send_all(records: OutcomeRecorder, errands: Sequence[ClusterCommands], sendi
             records.write(unsent)
     finally:
         records.give_back(sorted(leases))
-    return {**done, **{cluster: Done(reason, is_lost=True) for cluster, reason in refused.items()}}
+    return {**done, **{cluster: DispatchResult(reason, is_lost=True) for cluster, reason in refused.items()}}
 
 
 def _works(
     errands: Mapping[str, ClusterCommands], leases: Mapping[str, Lease], records: OutcomeRecorder, sending: Sending
-) -> tuple[dict[str, Work], dict[str, Done]]:
+) -> tuple[dict[str, Work], dict[str, DispatchResult]]:
     """What each cluster's thread is to do, and why some have none. Secrets are looked up here, by the main thread."""
     works: dict[str, Work] = {}
-    unreachable: dict[str, Done] = {}
+    unreachable: dict[str, DispatchResult] = {}
     for cluster, lease in sorted(leases.items()):
         errand = errands[cluster]
         try:
@@ -197,7 +199,7 @@ def _works(
             else:
                 works[cluster] = _work(errand, lease, sending, sending.reach(errand.cycle))
         except EvenkeelError as error:
-            unreachable[cluster] = Done(str(error))
+            unreachable[cluster] = DispatchResult(str(error))
     return works, unreachable
 
 
@@ -216,7 +218,7 @@ def _queue_work(errand: ClusterCommands, queues: Mapping[str, str], records: Out
 def _work(errand: ClusterCommands, lease: Lease, sending: Sending, client: AdminClient) -> Work:
     # Only here: a dry run needs no HTTP client, and loading it takes a tenth of a second.
     from evenkeel.steering.broker_switches import hands_off
-    from evenkeel.steering.command_executor import Patience, Steering
+    from evenkeel.steering.command_executor import CommandExecutor, Patience
 
     def work(stop: Stop, told: Told) -> str | None:
         try:
@@ -225,7 +227,7 @@ def _work(errand: ClusterCommands, lease: Lease, sending: Sending, client: Admin
                 return "; ".join(hands.objections)
             settings = settings_in(errand.cycle.settings)
             patience = Patience(settings.evenkeelOutcomeWaitSeconds, sending.timing.longest_request_s)
-            steering = Steering(client, hands.pulsar_name or "", patience=patience)
+            steering = CommandExecutor(client, hands.pulsar_name or "", patience=patience)
             left = _not_done_yet(errand, steering, lease, sending.timing, stop, told)
             per_second, in_flight = settings.evenkeelCommandsPerSecond, settings.evenkeelCommandsInFlight
             PulsarAdmin(steering, per_second=per_second, in_flight=in_flight).send(left, stop=stop, told=told)
@@ -237,7 +239,7 @@ def _work(errand: ClusterCommands, lease: Lease, sending: Sending, client: Admin
 
 
 def _not_done_yet(
-    errand: ClusterCommands, steering: Steering, lease: Lease, timing: Timing, stop: Stop, told: Told
+    errand: ClusterCommands, steering: CommandExecutor, lease: Lease, timing: Timing, stop: Stop, told: Told
 ) -> list[Command]:
     """The commands to be sent: all but those of which an earlier try left a trace on the cluster."""
     if errand.tried and lease.before is not None:
@@ -265,7 +267,7 @@ def _wait_until(moment: datetime, stop: Stop, why: str) -> None:
         time.sleep(min(left, 1.0))
 
 
-def _unsent(errand: ClusterCommands, done: Done, records: OutcomeRecorder) -> list[Outcome]:
+def _unsent(errand: ClusterCommands, done: DispatchResult, records: OutcomeRecorder) -> list[Outcome]:
     """What is held back for good, since its sending was stopped before its turn.
 
     Nothing is said of commands that another publisher took over, or that may have gone out.
@@ -302,3 +304,73 @@ def reach_with(resolve: Resolver = from_environment) -> Callable[[ClusterCycle],
 
 def _live(admin: dict[str, Any]) -> LiveSource:
     return LiveSource(**{**admin, "admin": tuple(admin["admin"])})
+
+
+# Sending a cluster's commands by its queue: an agent beside the cluster carries them out and reports back.
+#
+# Commands that are on the queue may be carried out whatever becomes of the publisher, so nothing else is said of them
+# than what is reported, or what the next cycle sees. Sending them again does no harm: the agent knows them.
+
+_LOOK_S = 5.0
+
+
+class ReportStore(Protocol):
+    """The record of what was sent and reported, as far as a queue needs it."""
+
+    @property
+    def out(self) -> set[str]:
+        """Ids of commands that may have gone out; added to before they are put on the queue."""
+        ...
+
+    def know_one(self, command_id: str, cluster: str, cycle_at: datetime) -> None:
+        """Notes where an outcome of the command belongs."""
+        ...
+
+    def knows(self, command_id: str) -> bool:
+        """Whether an outcome of the command can be put on record."""
+        ...
+
+    def confirm_later(self, confirm: Callable[[], None]) -> None:
+        """Takes a call to be made once all reported outcomes are stored."""
+        ...
+
+
+def send_by_queue(
+    sink: SqsSink, commands: Sequence[Mapping[str, Any]], records: ReportStore, wait_s: float, stop: Stop, told: Told
+) -> str | None:
+    """Puts the commands on the queue and tells what is reported within `wait_s`; a pause is handed on to the agents."""
+    reason = stop()
+    if reason is not None:
+        return reason
+    # From here on they may be out, whatever happens to this process.
+    records.out.update(command["command_id"] for command in commands)
+    sent = sink.send(commands)
+    now = datetime.now(UTC)
+    for one in sent.unqueued:
+        if not one.possible:
+            told(not_sent(one.command_id, now, one.reason))
+    wanted = set(sent.queued) | {one.command_id for one in sent.unqueued if one.possible}
+    until = time.monotonic() + wait_s
+    while wanted and time.monotonic() < until:
+        reason = stop()
+        if reason is not None:
+            sink.control("pause", made_at=datetime.now(UTC), by="evenkeel", reason=reason)
+            return reason
+        taken = sink.take(wanted, min(until, time.monotonic() + _LOOK_S))
+        wanted -= _tell(taken, records, told)
+        records.confirm_later(lambda taken=taken: sink.confirm(taken))  # type: ignore[misc]
+    if wanted:
+        log.info("%d commands are not reported yet; the next cycle sees what became of them", len(wanted))
+    return None
+
+
+def _tell(taken: Reports, records: ReportStore, told: Told) -> set[str]:
+    """Tells every report of which it is known where it belongs, those of other cycles too; gives back all their ids."""
+    for report in taken.reports:
+        if report.cluster is not None and report.cycle_at is not None:
+            records.know_one(report.outcome.command_id, report.cluster, report.cycle_at)
+    found = standing(taken.outcomes)
+    for command_id, outcome in found.items():
+        if records.knows(command_id):
+            told(outcome)
+    return set(found)

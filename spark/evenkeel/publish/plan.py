@@ -100,7 +100,8 @@ def forecast_of(rows: Rows, placements: Sequence[Row]) -> Forecast:
     moving = {row["subject"] for row in placed}
     bundles = {row["bundle"]: throughput(row, "used_") for row in rows["bundle_load"] if row["bundle"] in moving}
     moves = [
-        Move(row["subject"], row["broker"], row["destination"], bundles.get(row["subject"], 0.0)) for row in placed
+        PlannedMove(row["subject"], row["broker"], row["destination"], bundles.get(row["subject"], 0.0))
+        for row in placed
     ]
     return forecast(usage, traffic, moves)
 
@@ -109,7 +110,7 @@ def forecast_of(rows: Rows, placements: Sequence[Row]) -> Forecast:
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class PlannedMove:
     """A bundle that changes its broker, with its throughput in byte/s, in and out. `source` None: it had no owner."""
 
     bundle: str
@@ -137,7 +138,7 @@ class Forecast:
         return max_over_mean(self.after.values())
 
 
-def forecast(usage: Mapping[str, float], throughput: Mapping[str, float], moves: Iterable[Move]) -> Forecast:
+def forecast(usage: Mapping[str, float], throughput: Mapping[str, float], moves: Iterable[PlannedMove]) -> Forecast:
     """A moved bundle takes along the part of its broker's usage that its share of the broker's throughput is.
 
     `usage` is a fraction per broker, `throughput` byte/s per broker. Brokers are assumed to be equally strong; a

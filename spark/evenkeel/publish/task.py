@@ -11,6 +11,8 @@ foresaw, once all is on record.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -18,21 +20,22 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from evenkeel.errors import BadInput
-from evenkeel.handover import Handover, Write
+from evenkeel.handover import OPEN, ClusterCycle, Handover, Write
 from evenkeel.lake.manifest import append_manifests, file_rows, write_rows, writes_of
+from evenkeel.lake.schema import SCHEMA_VERSION
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake
 from evenkeel.model.amounts import amount
 from evenkeel.publish import plan as plan_round
 from evenkeel.publish.dispatch import Sending
-from evenkeel.publish.gate import ACTING, DRY_RUN, gate_facts, is_approved, why_withheld
-from evenkeel.publish.manifests import attempt_id, manifest_row, own_writes
-from evenkeel.publish.outbox import Sent, put_out
-from evenkeel.rounds.frames import decide_rounds, round_inputs
+from evenkeel.publish.gate import ACTING, DRY_RUN, SendingResult, gate_facts, is_approved, put_out, why_withheld
+from evenkeel.rounds.frames import children_of_splits, decide_rounds, round_inputs
+from evenkeel.spark.code import code_digest, code_version
 from evenkeel.spark.sql import is_one_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
 
 log = logging.getLogger(__name__)
 MODES = (DRY_RUN, *ACTING)
@@ -53,7 +56,7 @@ def run(spark: SparkSession, handover: Handover, sending: Sending | None = None)
     unclosed = {cluster: row for cluster, row in rows.items() if row["plan_id"] and not _has(known, row, "closed")}
     # Without a command nothing happens between the two rows of an attempt: one append holds both.
     idle = [row for cluster, row in unclosed.items() if not plans[cluster]["commands"]]
-    append_manifests(spark, lake, [*unlisted, *(_closed(row, Sent()) for row in idle)])
+    append_manifests(spark, lake, [*unlisted, *(_closed(row, SendingResult()) for row in idle)])
     acting = {cluster: row for cluster, row in unclosed.items() if plans[cluster]["commands"]}
     begun = frozenset(cluster for cluster, row in acting.items() if _has(known, row, "planned"))
     sent, awaiting = _act(spark, lake, handover, commands, acting, begun, sending)
@@ -142,10 +145,10 @@ def _act(
     acting: Mapping[str, Mapping[str, Any]],
     begun: frozenset[str],
     sending: Sending | None,
-) -> tuple[Sent, dict[str, str]]:
+) -> tuple[SendingResult, dict[str, str]]:
     """What came of the clusters' commands, and the plans that wait for an operator's approval: cluster -> plan."""
     if commands is None or not acting:
-        return Sent(), {}
+        return SendingResult(), {}
     withheld: dict[str, str] = {}
     awaiting: dict[str, str] = {}
     if handover.run.mode != DRY_RUN:
@@ -158,11 +161,11 @@ def _act(
                 awaiting[cluster] = facts.plan_id
     going = sorted(acting.keys() - awaiting.keys())
     if not going:
-        return Sent(), awaiting
+        return SendingResult(), awaiting
     return put_out(spark, lake, handover, commands, going, begun, withheld, sending), awaiting
 
 
-def _closed(row: Mapping[str, Any], sent: Sent) -> dict[str, Any]:
+def _closed(row: Mapping[str, Any], sent: SendingResult) -> dict[str, Any]:
     """The closing row; a plan of which nothing was sent for a reason is `withheld`."""
     cluster = str(row["cluster"])
     own = own_writes(sent.writes, cluster)
@@ -181,3 +184,74 @@ def _why(row: Mapping[str, Any]) -> str:
 def _now() -> datetime:
     """The publisher's clock: the only one in a cycle, and no decision rests on it."""
     return datetime.now(UTC)
+
+
+# The content of a manifest: all that has to be known of an attempt to read, question and recompute it.
+
+# Of the cycle before, a cycle reads the averages, whose splits end some of them, and the strategies' state.
+STATE_TABLES = ("bundle_load", "split_decisions", "strategy_state")
+_FIGURES = ("shedder", "placement", "splits", "unloads", "placements", "refusals", "held")
+# Of a command that was counted on: the command itself stands in `commands`.
+_ACT = ("command_id", "outcome", "seen_at")
+_RATIOS = ("before_max_over_mean", "after_max_over_mean", "moved_traffic_share")
+
+
+def manifest_row(handover: Handover, cycle: ClusterCycle, plan: Mapping[str, Any], now: datetime) -> dict[str, Any]:
+    """The `planned` row of `cycles` for one cluster, as a new attempt; `plan` is empty where nothing was decided."""
+    writes = handover.writes_for(cycle.cluster)
+    before = cycle.predecessor
+    row: dict[str, Any] = {
+        "cluster": cycle.cluster,
+        "cycle_at": cycle.at,
+        "row_kind": "planned",
+        "kind": handover.run.kind,
+        "status": "planned" if cycle.status == OPEN else cycle.status,
+        "reason": cycle.reason,
+        "mode": handover.run.mode,
+        "plan_id": plan.get("plan_id"),
+        "settings_digest": cycle.settings_digest,
+        "manager": cycle.manager,
+        **{name: plan.get(name) for name in (*_FIGURES, *_RATIOS)},
+        "rejected_records": sum(write.rows for write in writes if write.table == "rejected"),
+        "predecessor_cycle_at": _moment(before.cycle_at),
+        "predecessor_attempt_id": before.attempt_id,
+        "predecessor_expected_at": _moment(before.expected_at),
+        "predecessor_status": before.status,
+        "source": cycle.source,
+        "snapshot": cycle.snapshot.path or None,
+        "snapshot_at": _moment(cycle.snapshot.cycle_at),
+        "wishes": [wish["wish_id"] for wish in cycle.wishes] if cycle.status == OPEN else [],
+        "acts": [{name: act[name] for name in _ACT} for act in cycle.acts],
+        "pauses": [dict(pause) for pause in cycle.pauses],
+        "writes": write_rows(writes),
+        "files": file_rows(writes),
+        "reads": write_rows([write for write in before.writes if write.table in read_before(cycle)]),
+        "dag_id": handover.run.dag_id,
+        "run_id": handover.run.run_id,
+        "code_version": code_version(),
+        "code_digest": code_digest(),
+        "schema_version": SCHEMA_VERSION,
+        "recorded_at": now,
+    }
+    return {**row, "attempt_id": attempt_id(row)}
+
+
+def read_before(cycle: ClusterCycle) -> tuple[str, ...]:
+    """The tables of which the cycle reads what its predecessor wrote; topics' figures only for a split's children."""
+    return (*STATE_TABLES, "topic_stats") if children_of_splits(cycle) else STATE_TABLES
+
+
+def attempt_id(row: Mapping[str, Any]) -> str:
+    """Digest that names an attempt: the cycle, what came of it, by which run, in which writes."""
+    parts = [row["cluster"], row["cycle_at"].isoformat(), row["kind"], row["plan_id"], row["status"], row["reason"]]
+    parts += [row["run_id"], [write["write_id"] for write in row["writes"]]]
+    return hashlib.sha256(json.dumps(parts, ensure_ascii=False).encode()).hexdigest()
+
+
+def own_writes(writes: Sequence[Write], cluster: str) -> list[Write]:
+    """The writes that hold rows of the cluster."""
+    return [write for write in writes if write.cluster == cluster]
+
+
+def _moment(text: str | None) -> datetime | None:
+    return datetime.fromisoformat(text) if text else None

@@ -51,7 +51,7 @@ class Answers:
     """
 
     def __init__(self, answers: Iterable[Answer]) -> None:
-        self._final: dict[Subject, Answer] = {}
+        self._final: dict[AnswerSubject, Answer] = {}
         self._all = tuple(answers)
         for answer in self._all:
             if answer.method != "GET":
@@ -63,7 +63,7 @@ class Answers:
 
     def about(self, kind: Kind, name: str = "") -> Answer | None:
         """The answer that counts for this subject, or None if it was never asked."""
-        return self._final.get(Subject(kind, name))
+        return self._final.get(AnswerSubject(kind, name))
 
     def each(self, kind: Kind) -> Iterator[tuple[str, Answer]]:
         """The answers that count of one kind, with the broker, namespace or cluster they are about, by name."""
@@ -86,9 +86,9 @@ class Answers:
         return len(self._all)
 
 
-def _asked(answer: Answer) -> Subject:
+def _asked(answer: Answer) -> AnswerSubject:
     subject = subject_of(answer.path)
-    return Subject(subject.kind, answer.broker) if subject.kind in BROKER_SCOPED else subject
+    return AnswerSubject(subject.kind, answer.broker) if subject.kind in BROKER_SCOPED else subject
 
 
 # What a path of the admin API asks for (Pulsar 4.0 and 4.2, `/admin/v2`).
@@ -137,21 +137,21 @@ _OF_NAMESPACE = {"bundles": Kind.BUNDLES, "antiAffinity": Kind.GROUP}
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class AnswerSubject:
     """What a question is about: its kind and, where several can be asked, the name of the one."""
 
     kind: Kind
     name: str = ""
 
 
-def subject_of(path: str) -> Subject:
+def subject_of(path: str) -> AnswerSubject:
     """What `path` asks for. Segments are percent-decoded; a path that is not known is of the kind OTHER."""
     plain, _, query = path.partition("?")
     rest = plain.removeprefix(PREFIX).rstrip("/")
     if rest in _FIXED:
-        return Subject(_FIXED[rest])
+        return AnswerSubject(_FIXED[rest])
     parts = [unquote(part) for part in rest.split("/")]
-    return _of_parts(parts, query) or Subject(Kind.OTHER, path)
+    return _of_parts(parts, query) or AnswerSubject(Kind.OTHER, path)
 
 
 def owned_by(cluster: str, broker: str) -> str:
@@ -159,23 +159,23 @@ def owned_by(cluster: str, broker: str) -> str:
     return f"{cluster} {broker}"
 
 
-def _of_parts(parts: list[str], query: str) -> Subject | None:
+def _of_parts(parts: list[str], query: str) -> AnswerSubject | None:
     match parts:
         case ["brokers", cluster] if cluster not in _NO_CLUSTER:
-            return Subject(Kind.BROKERS, cluster)
+            return AnswerSubject(Kind.BROKERS, cluster)
         case ["brokers", cluster, broker, "ownedNamespaces"]:
-            return Subject(Kind.OWNED, owned_by(cluster, broker))
+            return AnswerSubject(Kind.OWNED, owned_by(cluster, broker))
         case ["clusters", cluster, what] if what in _OF_CLUSTER:
-            return Subject(_OF_CLUSTER[what], cluster)
+            return AnswerSubject(_OF_CLUSTER[what], cluster)
         case ["namespaces", tenant]:
-            return Subject(Kind.NAMESPACES, tenant)
+            return AnswerSubject(Kind.NAMESPACES, tenant)
         case ["namespaces", tenant, namespace]:
-            return Subject(Kind.POLICIES, f"{tenant}/{namespace}")
+            return AnswerSubject(Kind.POLICIES, f"{tenant}/{namespace}")
         # With a query it is the list of a group's namespaces, and the first segment is a cluster.
         case ["namespaces", tenant, namespace, leaf] if leaf in _OF_NAMESPACE and not query:
-            return Subject(_OF_NAMESPACE[leaf], f"{tenant}/{namespace}")
+            return AnswerSubject(_OF_NAMESPACE[leaf], f"{tenant}/{namespace}")
         case ["persistent" | "non-persistent" as domain, tenant, namespace]:
-            return Subject(Kind.TOPIC_LIST, f"{domain}://{tenant}/{namespace}")
+            return AnswerSubject(Kind.TOPIC_LIST, f"{domain}://{tenant}/{namespace}")
     return None
 
 

@@ -20,7 +20,7 @@ from evenkeel.pulsar.snapshot import (
     MODULAR,
     UNKNOWN,
     Row,
-    View,
+    SnapshotView,
     manager_of_class,
     refuses_load_reports,
 )
@@ -38,7 +38,7 @@ _ASKED_OF_IT = (Kind.LOAD_REPORT, Kind.TOPIC_FIGURES, Kind.METRICS, Kind.VERSION
 
 
 @dataclass(frozen=True, slots=True)
-class Broker:
+class ObservedBroker:
     """One broker as it showed itself. `owned` and `report` are None where they did not come or say nothing certain."""
 
     name: str
@@ -49,12 +49,12 @@ class Broker:
     report: dict[str, Any] | None
 
 
-def brokers_answer(view: View) -> Answer | None:
+def brokers_answer(view: SnapshotView) -> Answer | None:
     """The answer with the list of available brokers, asked for with or without the cluster's name."""
     return view.own.about(Kind.BROKERS) or view.own.about(Kind.BROKERS, view.cluster)
 
 
-def listed_brokers(view: View) -> list[str] | None:
+def listed_brokers(view: SnapshotView) -> list[str] | None:
     """The available brokers, sorted, each once; None where the list did not come. Repeated names are set aside."""
     answer = brokers_answer(view)
     reading = view.json(answer, list, "cluster_policies")
@@ -68,14 +68,14 @@ def listed_brokers(view: View) -> list[str] | None:
     return sorted(set(names))
 
 
-def leader_of(view: View) -> str | None:
+def leader_of(view: SnapshotView) -> str | None:
     """The leader's broker id; a broker that died goes on being named until its metadata session ends."""
     reading = view.json(view.own.about(Kind.LEADER), dict, "cluster_policies", nothing_at=(404,))
     leader = reading.value.get("brokerId") if reading.is_read else None
     return leader if isinstance(leader, str) and leader else None
 
 
-def brokers_of(view: View) -> list[Broker]:
+def brokers_of(view: SnapshotView) -> list[ObservedBroker]:
     """All brokers that are listed, named as leader or were asked for their figures, by name."""
     listed, leader = listed_brokers(view), leader_of(view)
     names = set(listed or ()) | ({leader} if leader else set())
@@ -83,7 +83,7 @@ def brokers_of(view: View) -> list[Broker]:
     return [_broker(view, name, name in (listed or ()), name == leader) for name in sorted(names)]
 
 
-def _broker(view: View, name: str, is_listed: bool, is_leader: bool) -> Broker:
+def _broker(view: SnapshotView, name: str, is_listed: bool, is_leader: bool) -> ObservedBroker:
     manager = _manager(view, name)
     owned, figures = _owned(view, name), _topic_figures_came(view, name)
     reading, figures_of_it, report = _figures(view, name, manager)
@@ -108,10 +108,10 @@ def _broker(view: View, name: str, is_listed: bool, is_leader: bool) -> Broker:
         row["load_manager_class"] = CLASSES[EXTENSIBLE]  # it answers no report that would name it
     if version.is_read:
         row["pulsar_version"] = version.value.strip()
-    return Broker(name, manager, state, row, _if(owned, state != NOT_READY), report if certain else None)
+    return ObservedBroker(name, manager, state, row, _if(owned, state != NOT_READY), report if certain else None)
 
 
-def _figures(view: View, name: str, manager: str) -> tuple[Reading, Row, dict[str, Any] | None]:
+def _figures(view: SnapshotView, name: str, manager: str) -> tuple[Reading, Row, dict[str, Any] | None]:
     """The answer that the broker's state rests on, the figures in it, and the modular manager's report."""
     if manager == EXTENSIBLE:
         reading = view.json(view.own.about(Kind.METRICS, name), list, TABLE)
@@ -137,7 +137,7 @@ def _readiness(owned: Reading, figures: Row) -> tuple[str, str | None]:
     return REPORTED, None
 
 
-def _manager(view: View, name: str) -> str:
+def _manager(view: SnapshotView, name: str) -> str:
     """By its load report, else by how it refuses one, else by its configuration, the snapshot's or an earlier one."""
     report = view.own.about(Kind.LOAD_REPORT, name)
     if refuses_load_reports(report):
@@ -155,11 +155,11 @@ def _manager(view: View, name: str) -> str:
     return MODULAR if report is not None and report.status == 200 and _member(report.body, "lastStats") else UNKNOWN
 
 
-def _owned(view: View, name: str) -> Reading:
+def _owned(view: SnapshotView, name: str) -> Reading:
     return view.json(view.own.about(Kind.OWNED, owned_by(view.cluster, name)), dict, "bundle_ownership")
 
 
-def _topic_figures_came(view: View, name: str) -> bool:
+def _topic_figures_came(view: SnapshotView, name: str) -> bool:
     """Whether topic figures came at all; whether they can be read turns out where Spark reads them."""
     answer = view.own.about(Kind.TOPIC_FIGURES, name)
     if answer is not None and answer.status == 200:
@@ -168,7 +168,7 @@ def _topic_figures_came(view: View, name: str) -> bool:
     return False
 
 
-def _asked_at(view: View, name: str) -> Any:
+def _asked_at(view: SnapshotView, name: str) -> Any:
     answers = [view.own.about(kind, name) for kind in _ASKED_OF_IT]
     return min((answer.at for answer in answers if answer is not None and answer.at is not None), default=None)
 

@@ -15,7 +15,7 @@ Row = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class SnapshotView:
     """`own` are the snapshot's answers, `lent` those of the earlier snapshot that holds the configuration.
 
     `cluster` is the cluster's name in Pulsar; `rejections` collects what had to be set aside while reading.
@@ -59,7 +59,7 @@ class View:
 TIMES_DO_NOT_FIT = "times_do_not_fit"
 
 
-def times_that_do_not_fit(view: View, tolerance_seconds: float) -> Rejection | None:
+def times_that_do_not_fit(view: SnapshotView, tolerance_seconds: float) -> Rejection | None:
     """Why the snapshot cannot be of the moment that it names, or None.
 
     It must have finished after it started, and every request must lie between, give or take the tolerance (the

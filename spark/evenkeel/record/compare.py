@@ -53,7 +53,7 @@ class Overload:
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class LoggedMove:
     """A bundle that leaves a broker; `destination` is None where none was named. `bytes_per_s` is its traffic."""
 
     bundle: str
@@ -69,7 +69,7 @@ class Round:
     at: datetime
     shedder: str
     overloads: tuple[Overload, ...]
-    moves: tuple[Move, ...]
+    moves: tuple[LoggedMove, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class Cycle:
     """
 
     at: datetime
-    moves: tuple[Move, ...]
+    moves: tuple[LoggedMove, ...]
     usage: Mapping[str, float]
     compared: Mapping[str, tuple[float, float]]
     threshold: float | None
@@ -93,7 +93,7 @@ class Cycle:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class RoundVerdict:
     """A round of Pulsar's beside the cycle nearest to it; `agrees` if the same bundles leave the same brokers."""
 
     round: Round
@@ -103,11 +103,11 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class ShedderComparison:
     """All rounds of a recording, and the cycles in which Evenkeel alone would have unloaded something."""
 
     recording: str
-    verdicts: tuple[Verdict, ...]
+    verdicts: tuple[RoundVerdict, ...]
     alone: tuple[Cycle, ...]
 
 
@@ -131,7 +131,7 @@ def parse_rounds(lines: Iterable[str]) -> list[Round]:
     events = sorted(
         (event for line in lines if (event := _event(line)) is not None), key=lambda event: (event[0], str(event[2]))
     )
-    groups: list[list[tuple[datetime, str, Overload | Move]]] = []
+    groups: list[list[tuple[datetime, str, Overload | LoggedMove]]] = []
     for event in events:
         if groups and event[0] - groups[-1][-1][0] <= _ONE_ROUND:
             groups[-1].append(event)
@@ -140,7 +140,7 @@ def parse_rounds(lines: Iterable[str]) -> list[Round]:
     return [round for group in groups if (round := _round(group)).moves]
 
 
-def _event(line: str) -> tuple[datetime, str, Overload | Move] | None:
+def _event(line: str) -> tuple[datetime, str, Overload | LoggedMove] | None:
     stamp = _STAMP.match(line)
     if stamp is None:
         return None
@@ -154,7 +154,7 @@ def _event(line: str) -> tuple[datetime, str, Overload | Move] | None:
         offload, left = _float(part["offload"]), _float(part["left"])
         return at, part["shedder"], Overload(part["broker"], measured, average, threshold, offload, left)
     if move := _TRANSFER.search(line) or _TO_BROKER.search(line):
-        return at, move["shedder"], Move(move["bundle"], move["source"], move["destination"])
+        return at, move["shedder"], LoggedMove(move["bundle"], move["source"], move["destination"])
     return None
 
 
@@ -165,15 +165,15 @@ def _float(text: str | None) -> float | None:
         return None
 
 
-def _round(events: Sequence[tuple[datetime, str, Overload | Move]]) -> Round:
+def _round(events: Sequence[tuple[datetime, str, Overload | LoggedMove]]) -> Round:
     overloads = {e.broker: e for _, _, e in events if isinstance(e, Overload)}
-    moves = {e.bundle: e for _, _, e in events if isinstance(e, Move)}
+    moves = {e.bundle: e for _, _, e in events if isinstance(e, LoggedMove)}
     return Round(events[0][0], events[0][1], tuple(overloads.values()), tuple(moves.values()))
 
 
 def compare(
     recording: str, rounds: Sequence[Round], cycles: Sequence[Cycle], *, within: timedelta = timedelta(minutes=1)
-) -> Comparison:
+) -> ShedderComparison:
     """Sets each round beside the nearest cycle before it, at most `within` older.
 
     Where that cycle's shedder was not due, the nearest cycle that was due within the same time serves, before or
@@ -182,7 +182,7 @@ def compare(
     verdicts = tuple(_verdict(round, *_beside(round, cycles, within)) for round in rounds)
     used = {verdict.cycle.at for verdict in verdicts if verdict.cycle is not None}
     alone = tuple(cycle for cycle in cycles if cycle.moves and cycle.at not in used)
-    return Comparison(recording, verdicts, alone)
+    return ShedderComparison(recording, verdicts, alone)
 
 
 def _beside(round: Round, cycles: Sequence[Cycle], within: timedelta) -> tuple[Cycle | None, Cycle | None]:
@@ -196,9 +196,9 @@ def _beside(round: Round, cycles: Sequence[Cycle], within: timedelta) -> tuple[C
     return (chosen, nearest) if chosen is not None else (nearest, None)
 
 
-def _verdict(round: Round, cycle: Cycle | None, not_due: Cycle | None) -> Verdict:
+def _verdict(round: Round, cycle: Cycle | None, not_due: Cycle | None) -> RoundVerdict:
     if cycle is None:
-        return Verdict(round, None, False, ("No cycle of Evenkeel lies within a minute before this round.",))
+        return RoundVerdict(round, None, False, ("No cycle of Evenkeel lies within a minute before this round.",))
     theirs = {move.bundle: move for move in round.moves}
     ours = {move.bundle: move for move in cycle.moves}
     same = {b for b in theirs.keys() & ours.keys() if theirs[b].source == ours[b].source}
@@ -206,7 +206,7 @@ def _verdict(round: Round, cycle: Cycle | None, not_due: Cycle | None) -> Verdic
     sentences = [*_timing(round, cycle, not_due), *_same(sorted(same), theirs, ours)]
     if not agrees:
         sentences += [*_figures(round, cycle), *_bundles(theirs, ours, cycle)]
-    return Verdict(round, cycle, agrees, tuple(sentences))
+    return RoundVerdict(round, cycle, agrees, tuple(sentences))
 
 
 def _timing(round: Round, cycle: Cycle, not_due: Cycle | None) -> list[str]:
@@ -219,7 +219,7 @@ def _timing(round: Round, cycle: Cycle, not_due: Cycle | None) -> list[str]:
     return [f"{text}: in the nearest cycle before, {skipped}, its shedder was not due."]
 
 
-def _same(same: list[str], theirs: Mapping[str, Move], ours: Mapping[str, Move]) -> list[str]:
+def _same(same: list[str], theirs: Mapping[str, LoggedMove], ours: Mapping[str, LoggedMove]) -> list[str]:
     sentences = []
     for bundle in same:
         there, here = theirs[bundle].destination, ours[bundle].destination
@@ -263,7 +263,7 @@ def _figures(round: Round, cycle: Cycle) -> list[str]:
     return sentences
 
 
-def _bundles(theirs: Mapping[str, Move], ours: Mapping[str, Move], cycle: Cycle) -> list[str]:
+def _bundles(theirs: Mapping[str, LoggedMove], ours: Mapping[str, LoggedMove], cycle: Cycle) -> list[str]:
     """Which bundles only one side takes, and what the snapshot says they carried."""
     sentences = []
     only_theirs, only_ours = sorted(theirs.keys() - ours.keys()), sorted(ours.keys() - theirs.keys())

@@ -22,7 +22,7 @@ from typing import Any
 from evenkeel.errors import BadInput, NoSuchCycle
 from evenkeel.handover import Write
 from evenkeel.lake.schemas import OF_RECORD, TABLES
-from evenkeel.lake.small_appends import as_arrow
+from evenkeel.lake.store import as_arrow
 from evenkeel.record.read import Attempt, attempts_of, read_table
 from evenkeel.record.read.tables import dataset as open_dataset
 from evenkeel.spark.code import code_digest, code_version

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import difflib
+import math
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from evenkeel.cycle import whole
+from evenkeel.errors import BadInput
+from evenkeel.model.bundles import HIGHEST_HASH, bundle_name, initial_boundaries, ranges_of
 from evenkeel.publish.plan import GUARD_TABLE, Forecast
 from evenkeel.replay.fold import (
     CYCLES,
@@ -19,8 +25,7 @@ from evenkeel.replay.fold import (
     told_of,
     told_of_held,
 )
-from evenkeel.replay.model import Cluster
-from evenkeel.replay.scenarios import Scenario
+from evenkeel.replay.model import Cluster, Topic, UsageFit
 from evenkeel.rounds import reading
 from evenkeel.rounds.memo import SharedRows
 from evenkeel.settings import EffectiveSettings
@@ -31,7 +36,7 @@ CLUSTER = "model"
 
 
 @dataclass(frozen=True, slots=True)
-class Steering:
+class ModelSteering:
     """Who steers the model: settings in force, and the usage that counts as over the limit."""
 
     name: str
@@ -40,7 +45,7 @@ class Steering:
     cluster: str = CLUSTER
 
 
-def simulate(scenario: Scenario, steering: Steering) -> Iterator[Made]:
+def simulate(scenario: Scenario, steering: ModelSteering) -> Iterator[Made]:
     """The rows of `replay_cycles` and `replay_decisions`, cycle by cycle.
 
     Usage before and after are both what the brokers have at that moment: a closed loop needs no forecast.
@@ -84,7 +89,7 @@ def _unique(made: whole.DecidedCycle, n: int) -> list[Mapping[str, Any]]:
     return [{**row, "command_id": f"{n:06d}-{row['step']:04d}"} for row in made.rows["commands"]]
 
 
-def _told(steering: Steering, cluster: Cluster, made: whole.DecidedCycle, former: FormerOwners) -> Iterator[Made]:
+def _told(steering: ModelSteering, cluster: Cluster, made: whole.DecidedCycle, former: FormerOwners) -> Iterator[Made]:
     assert cluster.at is not None
     at = round(cluster.at.timestamp() * 1_000)
     former.forget(at)
@@ -114,3 +119,143 @@ def _told(steering: Steering, cluster: Cluster, made: whole.DecidedCycle, former
         yield DECISIONS, {**stamp, **told_of(one), "on_record": False, "bounce": one.command["bundle"] in back}
     for row in held:
         yield DECISIONS, {**stamp, **told_of_held(row), "on_record": False, "bounce": False}
+
+
+# Clusters and traffic to try strategies on: generated from a seed, so that every variant meets the very same.
+
+BEGIN = datetime(2026, 1, 5, tzinfo=UTC)
+TOPICS_PER_BUNDLE = 6
+BUNDLES_PER_NAMESPACE = 16
+ZIPF = 1.1
+NOISE = 0.05
+BASE_USAGE, MEAN_USAGE = 0.05, 0.45
+TOTAL_BYTES_PER_S = 120_000_000.0
+DAY_S = 86_400
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """A cluster at its start and what happens to it.
+
+    `moments`: of its cycles. `throughputs(n)`: byte/s of every topic in cycle n. `down(n)`: brokers that are away then.
+    `owners`: at the start.
+    """
+
+    name: str
+    moments: tuple[datetime, ...]
+    fits: Mapping[str, UsageFit]
+    boundaries: Mapping[str, tuple[int, ...]]
+    topics: Sequence[Topic]
+    owners: Mapping[str, str | None]
+    throughputs: Callable[[int], Sequence[float]]
+    down: Callable[[int], frozenset[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How large a generated cluster is, and how long it is watched."""
+
+    brokers: int = 3
+    bundles: int = 96
+    cycles: int = 240
+    every: timedelta = timedelta(minutes=1)
+
+
+MEANINGS: Mapping[str, str] = {
+    "zipf": "a few topics carry most of the traffic, which stays as it is",
+    "diurnal": "traffic swings by the day, each namespace at hours of its own",
+    "flash-crowd": "for a tenth of the time one namespace has ten times its traffic",
+    "growth": "one namespace grows to twelve times its traffic",
+    "broker-loss": "a broker dies after a third of the time, and is back after two thirds",
+    "rolling-restart": "one broker after the other is away for three cycles",
+}
+
+
+def scenario(name: str, size: Size, seed: int) -> Scenario:
+    """A scenario by its name; the same seed gives the same one. `BadInput` says which there are."""
+    if name not in MEANINGS:
+        close = difflib.get_close_matches(name, MEANINGS, n=1, cutoff=0.4)
+        hint = f"did you mean {close[0]}? " if close else ""
+        raise BadInput(f"unknown scenario {name!r}: {hint}There are {', '.join(MEANINGS)}, and recorded (with --lake)")
+    if size.brokers < 2 or size.bundles < size.brokers or size.cycles < 1:
+        raise BadInput(
+            f"{size.brokers} brokers, {size.bundles} bundles, {size.cycles} cycles: a cluster has two brokers or "
+            "more, no fewer bundles than brokers, and is watched for a cycle or more"
+        )
+    drawn = random.Random(f"{seed} cluster")
+    brokers = [f"broker-{n}:8080" for n in range(1, size.brokers + 1)]
+    boundaries = _namespaces(size.bundles)
+    topics = [
+        Topic(namespace, drawn.randint(edges.lower, min(edges.upper, HIGHEST_HASH - 1) - 1))
+        for namespace, limits in boundaries.items()
+        for edges in ranges_of(limits)
+        for _ in range(TOPICS_PER_BUNDLE)
+    ]
+    weights = _zipf(len(topics), drawn)
+    names = [bundle_name(namespace, one) for namespace, limits in boundaries.items() for one in ranges_of(limits)]
+    drawn.shuffle(names)
+    per_byte = (MEAN_USAGE - BASE_USAGE) * size.brokers / TOTAL_BYTES_PER_S
+    shape = _shape(name, size, list(boundaries), drawn)
+    return Scenario(
+        name=name,
+        moments=tuple(BEGIN + n * size.every for n in range(size.cycles)),
+        fits={broker: UsageFit(BASE_USAGE, per_byte) for broker in brokers},
+        boundaries=boundaries,
+        topics=topics,
+        owners={bundle: brokers[n % size.brokers] for n, bundle in enumerate(names)},
+        throughputs=lambda n: _throughputs(weights, topics, shape, n, seed),
+        down=_down(name, size, brokers),
+    )
+
+
+def _namespaces(bundles: int) -> dict[str, tuple[int, ...]]:
+    """Namespaces of equal numbers of bundles; the last one takes the rest."""
+    full, rest = divmod(bundles, BUNDLES_PER_NAMESPACE)
+    sizes = [BUNDLES_PER_NAMESPACE] * full + ([rest] if rest else [])
+    return {f"shop/ns{n:03d}": initial_boundaries(count) for n, count in enumerate(sizes)}
+
+
+def _zipf(count: int, drawn: random.Random) -> list[float]:
+    weights = [1.0 / rank**ZIPF for rank in range(1, count + 1)]
+    drawn.shuffle(weights)
+    total = math.fsum(weights)
+    return [TOTAL_BYTES_PER_S * weight / total for weight in weights]
+
+
+Shape = Callable[[str, int], float]
+"""Namespace and cycle -> factor on its traffic."""
+
+
+def _throughputs(weights: Sequence[float], topics: Sequence[Topic], shape: Shape, n: int, seed: int) -> list[float]:
+    drawn = random.Random(f"{seed} traffic {n}")
+    factors: dict[str, float] = {}
+    found = []
+    for weight, topic in zip(weights, topics, strict=True):
+        if topic.namespace not in factors:
+            factors[topic.namespace] = shape(topic.namespace, n)
+        found.append(weight * factors[topic.namespace] * (1.0 + NOISE * (2.0 * drawn.random() - 1.0)))
+    return found
+
+
+def _shape(name: str, size: Size, namespaces: list[str], drawn: random.Random) -> Shape:
+    hot = drawn.choice(namespaces)
+    if name == "diurnal":
+        phases = {namespace: drawn.uniform(0.0, 2.0 * math.pi) for namespace in namespaces}
+        step = 2.0 * math.pi * size.every.total_seconds() / DAY_S
+        return lambda namespace, n: 1.0 + 0.8 * math.sin(step * n + phases[namespace])
+    if name == "flash-crowd":
+        begin, end = size.cycles // 3, size.cycles // 3 + max(1, size.cycles // 10)
+        return lambda namespace, n: 10.0 if namespace == hot and begin <= n < end else 1.0
+    if name == "growth":
+        return lambda namespace, n: 1.0 + 11.0 * n / size.cycles if namespace == hot else 1.0
+    return lambda namespace, n: 1.0
+
+
+def _down(name: str, size: Size, brokers: Sequence[str]) -> Callable[[int], frozenset[str]]:
+    if name == "broker-loss":
+        return lambda n: frozenset(brokers[1:2]) if size.cycles // 3 <= n < 2 * size.cycles // 3 else frozenset()
+    if name == "rolling-restart":
+        begin, pause = size.cycles // 4, 10
+        away = {begin + number * pause + k: broker for number, broker in enumerate(brokers) for k in range(3)}
+        return lambda n: frozenset({away[n]}) if n in away else frozenset()
+    return lambda n: frozenset()

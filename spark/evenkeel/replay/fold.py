@@ -186,7 +186,7 @@ class Fold:
         made = whole.decide(rows, _row_of(cycle, chosen), carried.state)
         carried.state = list(made.rows[whole.STATE])
         held = [row for row in made.rows[GUARD_TABLE] if row["outcome"] == "held" and row["subject_kind"] == "bundle"]
-        plan = Plan(
+        plan = VariantPlan(
             made.plan.asked, held, int(made.plan.figures["held"]), made.plan.figures["refusals"], made.plan.change
         )
         plan_id = made.plan_id if chosen.is_recorded else None
@@ -196,7 +196,7 @@ class Fold:
         self,
         name: str,
         cycle: Recorded,
-        plan: Plan,
+        plan: VariantPlan,
         rows: Rows,
         at: int,
         on_record: set[Any],
@@ -243,7 +243,7 @@ class Fold:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class VariantPlan:
     """What is asked, what guards hold back, and what the brokers' load would be."""
 
     asked: Sequence[Wanted]
@@ -253,7 +253,7 @@ class Plan:
     change: Any
 
 
-def recorded_plan(rows: Rows, cycle: Row) -> Plan:
+def recorded_plan(rows: Rows, cycle: Row) -> VariantPlan:
     """The plan on record: its acting decisions, without those that guards held back, by the same forecast."""
     every = wanted(cycle, rows.get("split_decisions", ()), rows.get("placement_decisions", ()))
     held = [row for row in rows.get(GUARD_TABLE, ()) if row["outcome"] == "held"]
@@ -263,7 +263,7 @@ def recorded_plan(rows: Rows, cycle: Row) -> Plan:
     moving = [one.decision for one in asked if one.command["kind"] == "unload"]
     change = forecast_of(rows, [*ownerless, *moving])
     bundles = [row for row in held if row["subject_kind"] == "bundle"]
-    return Plan(asked, bundles, len(every) - len(asked), None, change)
+    return VariantPlan(asked, bundles, len(every) - len(asked), None, change)
 
 
 def _row_of(cycle: Recorded, chosen: Chosen) -> dict[str, Any]:

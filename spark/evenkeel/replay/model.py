@@ -1,7 +1,8 @@
 """A cluster that obeys: bundles carry traffic, brokers get busy by it, and commands take effect.
 
-A broker's usage is a base and so much per byte/s (`Fit`). It follows a move only after two report intervals, as a real
-broker's does, whose figures are means over whole intervals; ownership shows at once. Pure: no clock, no randomness.
+A broker's usage is a base and so much per byte/s (`UsageFit`). It follows a move only after two report intervals, as a
+real broker's does, whose figures are means over whole intervals; ownership shows at once. Pure: no clock, no
+randomness.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _ACTS_ARE_KEPT = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Fit:
+class UsageFit:
     """Usage of a broker (fraction): `base` without traffic, and `per_byte` for each byte/s in and out."""
 
     base: float
@@ -42,14 +43,14 @@ class Fit:
         return max(0.0, self.base + self.per_byte * throughput)
 
 
-def fitted(points: Sequence[tuple[float, float]]) -> Fit:
+def fitted(points: Sequence[tuple[float, float]]) -> UsageFit:
     """The line through (byte/s, usage) of least squares; flat where traffic tells nothing or less."""
     if not points:
-        return Fit(0.0, 0.0)
+        return UsageFit(0.0, 0.0)
     mean_x, mean_y = (math.fsum(column) / len(points) for column in zip(*points, strict=True))
     across = math.fsum((x - mean_x) ** 2 for x, _ in points)
     slope = math.fsum((x - mean_x) * (y - mean_y) for x, y in points) / across if across > 0 else 0.0
-    return Fit(mean_y, 0.0) if slope <= 0 else Fit(mean_y - slope * mean_x, slope)
+    return UsageFit(mean_y, 0.0) if slope <= 0 else UsageFit(mean_y - slope * mean_x, slope)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,7 @@ class Cluster:
     """The cluster as it is. `owner`: bundle -> broker or None. `acts`: what was done to it, as hand-overs carry it."""
 
     name: str
-    fits: Mapping[str, Fit]
+    fits: Mapping[str, UsageFit]
     topics: Sequence[Topic]
     boundaries: dict[str, tuple[int, ...]]
     owner: dict[str, str | None]

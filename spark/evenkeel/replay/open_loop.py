@@ -7,6 +7,7 @@ is handed to the next one. Writes: `replay_cycles`, `replay_decisions`, and last
 from __future__ import annotations
 
 import json
+import logging
 import os
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,15 +16,15 @@ from typing import TYPE_CHECKING, Any
 
 from evenkeel.cycle.projections import BUNDLES, columns_looked_at
 from evenkeel.cycle.whole import OBSERVED, STATE
+from evenkeel.errors import BadInput
 from evenkeel.handover import Write
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake
 from evenkeel.publish.plan import GUARD_TABLE
 from evenkeel.record.read import Attempt, chunked
-from evenkeel.replay.comparison import Comparison
+from evenkeel.replay.comparison import VariantComparison
 from evenkeel.replay.fold import CYCLES, DECISIONS
-from evenkeel.replay.history import History, text_of
-from evenkeel.replay.results import OPEN_LOOP, TABLES_OF_REPLAYS, append, put_on_record
+from evenkeel.replay.history import OPEN_LOOP, TABLES_OF_REPLAYS, History, append, put_on_record, read_history, text_of
 from evenkeel.replay.topics import (
     PERSISTENT,
     TOPICS,
@@ -33,15 +34,17 @@ from evenkeel.replay.topics import (
     topic_hashes,
     topics_type,
 )
-from evenkeel.replay.variants import Variant, manager_of, settings_of
+from evenkeel.replay.variants import Variant, manager_of, settings_of, variants_of
 from evenkeel.replay.worker import CARRIED, RESULT_SCHEMA, fold_function, pack
 from evenkeel.settings import EffectiveSettings
 from evenkeel.spark.code import runtime_of
 from evenkeel.spark.sql import united
+from evenkeel.times import FROM_TO
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructType
+
 
 MOST_ROWS = 400_000
 """Rows of `bundle_load` in a chunk; some 100 MB in a worker."""
@@ -97,14 +100,14 @@ class OpenLoop:
         return last.settings.loadBalancerBrokerOverloadedThresholdPercentage / 100.0
 
 
-def replay(spark: SparkSession, asked: OpenLoop, progress: Progress) -> Comparison:
+def replay(spark: SparkSession, asked: OpenLoop, progress: Progress) -> VariantComparison:
     """Runs the replay, writes its rows and gives the comparison; `progress` is told cycles done and cycles in all."""
     history = asked.history
     lake = Lake(history.lake)
     lake.ensure_tables(spark, TABLES_OF_REPLAYS)
     chosen, limit = asked.chosen(), asked.limit_in_force()
     replay_id = uuid.uuid4().hex
-    comparison = Comparison(replay_id, history.cluster, {v.name: v.described() for v in asked.variants}, limit)
+    comparison = VariantComparison(replay_id, history.cluster, {v.name: v.described() for v in asked.variants}, limit)
     parts = _parts(spark, asked.variants, asked.parts)
     writes: list[Write] = []
     done, last = 0, None
@@ -290,3 +293,66 @@ def _frames(kept: DataFrame, replay_id: str) -> dict[str, DataFrame]:
         table: rows_of_output(kept, table, _result_type(table)).withColumn("replay_id", mine)
         for table in (CYCLES, DECISIONS)
     }
+
+
+# A replay as an operator asks for it, from a shell or from Airflow.
+
+log = logging.getLogger(__name__)
+
+
+def asked(
+    lake: str,
+    *,
+    cluster: str | None,
+    since: str | None,
+    until: str | None,
+    strategies: Sequence[str] = (),
+    settings: Sequence[str] = (),
+    variants: Sequence[str] = (),
+    limit_percent: float | None = None,
+    times: tuple[str, str] = FROM_TO,
+) -> OpenLoop:
+    """What is asked for, checked: whatever is wrong is told before Spark has anything to do."""
+    if limit_percent is not None and not 0 < limit_percent <= 1_000:
+        raise BadInput(f"--limit {limit_percent} is no usage in percent: give one above 0, such as 85")
+    chosen = variants_of(strategies, settings, variants)
+    history = read_history(lake, cluster, since, until, options=times)
+    found = OpenLoop(history, chosen, None if limit_percent is None else limit_percent / 100.0)
+    found.chosen()
+    return found
+
+
+def replay_params(spark: SparkSession, lake: str, params: Mapping[str, Any]) -> str:
+    """The replay that a DAG run's params ask for; the comparison goes into the task's log, and comes back as JSON."""
+    wanted = asked(
+        lake,
+        cluster=params.get("cluster") or None,
+        since=params.get("since") or None,
+        until=params.get("until") or None,
+        strategies=list(params.get("strategies") or ()),
+        settings=[f"{key}={_text(value)}" for key, value in (params.get("settings") or {}).items()],
+        variants=[f"{name}:{_pairs(own)}" for name, own in (params.get("variants") or {}).items()],
+        times=("the param `since`", "the param `until`"),
+    )
+    comparison = replay(spark, wanted, _logged())
+    log.info("%s", told(comparison))
+    return json.dumps({"replay_id": comparison.replay_id, "variants": comparison.rows()})
+
+
+def told(comparison: VariantComparison) -> str:
+    """The comparison as text."""
+    return "\n".join((comparison.table(), "", *comparison.notes()))
+
+
+def _logged() -> Progress:
+    return lambda done, total: log.info("%d of %d cycles replayed", done, total)
+
+
+def _pairs(settings: Mapping[str, Any]) -> str:
+    return ",".join(f"{key}={_text(value)}" for key, value in settings.items())
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, list):
+        return ",".join(map(str, value))
+    return str(value).lower() if isinstance(value, bool) else str(value)

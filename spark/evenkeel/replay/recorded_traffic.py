@@ -14,9 +14,9 @@ from evenkeel.errors import BadInput
 from evenkeel.model.bundles import BundleRange, namespace_of, range_of
 from evenkeel.model.past_commands import PERIODS
 from evenkeel.record.read import read_rows_of
+from evenkeel.replay.closed_loop import Scenario
 from evenkeel.replay.history import History
-from evenkeel.replay.model import LAG_INTERVALS, Fit, Topic, fitted
-from evenkeel.replay.scenarios import Scenario
+from evenkeel.replay.model import LAG_INTERVALS, Topic, UsageFit, fitted
 
 PIECES = 8
 """A recorded bundle's traffic is spread evenly over so many places, since the record keeps topics for days only."""
@@ -28,7 +28,7 @@ _COLUMNS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class SeenCycle:
     """One recorded cycle: byte/s and msg/s per bundle, who had it, and what the brokers said of themselves."""
 
     at: Any
@@ -83,7 +83,7 @@ class Error:
         )
 
 
-def read_seen(history: History) -> list[Seen]:
+def read_seen(history: History) -> list[SeenCycle]:
     """The recorded cycles, as far as the model is concerned; usage only of brokers that reported."""
     rows = {t: read_rows_of(history.lake, history.cycles, t, columns=list(c)) for t, c in _COLUMNS.items()}
     found = []
@@ -91,7 +91,7 @@ def read_seen(history: History) -> list[Seen]:
         bundles, brokers = (rows[table][attempt.attempt_id] for table in _COLUMNS)
         usable = [row for row in brokers if row["state"] == "reported" and row["weighted_usage"] is not None]
         found.append(
-            Seen(
+            SeenCycle(
                 at=attempt.cycle_at,
                 flow={r["bundle"]: _both(r, "used_msg_throughput") for r in bundles},
                 rate={r["bundle"]: _both(r, "used_msg_rate") for r in bundles},
@@ -104,7 +104,7 @@ def read_seen(history: History) -> list[Seen]:
     return found
 
 
-def recorded_scenario(history: History, seen: Sequence[Seen]) -> Scenario:
+def recorded_scenario(history: History, seen: Sequence[SeenCycle]) -> Scenario:
     """The recorded cluster from its first cycle on, with its traffic as it was and its brokers fitted to all cycles."""
     roots = sorted(seen[0].flow)
     topics = [topic for bundle in roots for topic in _pieces(bundle, _message_bytes(bundle, seen))]
@@ -123,7 +123,7 @@ def recorded_scenario(history: History, seen: Sequence[Seen]) -> Scenario:
     )
 
 
-def error_of(history: History, seen: Sequence[Seen]) -> Error:
+def error_of(history: History, seen: Sequence[SeenCycle]) -> Error:
     """The model fitted on every other cycle, following the recorded owners, against the cycles between them."""
     brokers = sorted({broker for one in seen for broker in one.usage})
     lag = _lag(history)
@@ -140,7 +140,7 @@ def error_of(history: History, seen: Sequence[Seen]) -> Error:
     return Error(len(off), _mean(off), _mean(guessed), _mean(uneven), moves, shift_of(seen, _settled_after(history)))
 
 
-def shift_of(seen: Sequence[Seen], wait: timedelta) -> Shift | None:
+def shift_of(seen: Sequence[SeenCycle], wait: timedelta) -> Shift | None:
     """How well traffic follows recorded changes of owner: from the cycle before them to the first one `wait` after."""
     off, unmoved, moments = [], [], 0
     for n, (before, after) in enumerate(pairwise(seen), start=1):
@@ -174,7 +174,7 @@ def _shares(flow: Mapping[str, float], owner: Mapping[str, str | None]) -> dict[
     return {broker: value / total for broker, value in found.items()} if total > 0 else {}
 
 
-def _inherited(before: Seen, then: Seen) -> dict[str, float]:
+def _inherited(before: SeenCycle, then: SeenCycle) -> dict[str, float]:
     """The bundles of `then` with the traffic of `before`: their own, or their part of what was cut."""
     parents: dict[str, list[tuple[BundleRange, float]]] = {}
     for bundle, flow in before.flow.items():
@@ -195,17 +195,19 @@ def _settled_after(history: History) -> timedelta:
     return timedelta(seconds=PERIODS * last.statsUpdateFrequencyInSecs)
 
 
-def _first_from(seen: Sequence[Seen], moment: datetime, begin: int = 0) -> int:
+def _first_from(seen: Sequence[SeenCycle], moment: datetime, begin: int = 0) -> int:
     """The place of the first cycle that is not before a moment, from a place on; their number where there is none."""
     return bisect_left(seen, moment, begin, key=lambda one: one.at)
 
 
-def _moves_between(before: Seen, after: Seen) -> int:
+def _moves_between(before: SeenCycle, after: SeenCycle) -> int:
     known = ((after.owner.get(bundle), was) for bundle, was in before.owner.items() if was is not None)
     return sum(now is not None and now != was for now, was in known)
 
 
-def fits_of(seen: Sequence[Seen], brokers: Iterable[str], cycles: Iterable[int], lag: timedelta) -> dict[str, Fit]:
+def fits_of(
+    seen: Sequence[SeenCycle], brokers: Iterable[str], cycles: Iterable[int], lag: timedelta
+) -> dict[str, UsageFit]:
     """Each broker's line through what it carried a lag ago and its usage, over some of the cycles."""
     points: dict[str, list[tuple[float, float]]] = {broker: [] for broker in brokers}
     for n in cycles:
@@ -215,7 +217,7 @@ def fits_of(seen: Sequence[Seen], brokers: Iterable[str], cycles: Iterable[int],
     return {broker: fitted(found) for broker, found in points.items()}
 
 
-def _flows(seen: Sequence[Seen], n: int, lag: timedelta) -> dict[str, float]:
+def _flows(seen: Sequence[SeenCycle], n: int, lag: timedelta) -> dict[str, float]:
     """Broker -> byte/s now of the bundles that it had a lag ago, where it is still here.
 
     A move follows the cycle that saw the old owner: between two cycles the owner is the one that the later one shows.
@@ -259,7 +261,7 @@ def _pieces(bundle: str, message_bytes: float) -> list[Topic]:
     return [Topic(namespace_of(bundle), edges.lower + int((n + 0.5) * width), message_bytes) for n in range(PIECES)]
 
 
-def _message_bytes(bundle: str, seen: Sequence[Seen]) -> float:
+def _message_bytes(bundle: str, seen: Sequence[SeenCycle]) -> float:
     flow, rate = (math.fsum(getattr(one, name).get(bundle, 0.0) for one in seen) for name in ("flow", "rate"))
     return flow / rate if flow > 0 and rate > 0 else 1_024.0
 

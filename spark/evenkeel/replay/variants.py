@@ -9,17 +9,17 @@ from typing import Any
 
 from evenkeel.errors import BadInput, SettingsError
 from evenkeel.settings import EffectiveSettings, contradictions
-from evenkeel.settings.key import Value
-from evenkeel.settings.keys.shedding import SHEDDERS_OF
-from evenkeel.settings.pairs import (
+from evenkeel.settings.compatibility import (
     FALLBACK_PLACEMENT,
     PLACEMENTS_OF,
     SHEDDER_AND_PLACEMENT,
     why_undecidable,
 )
-from evenkeel.settings.pairs import PLACEMENT as PLACEMENT_KEY
-from evenkeel.settings.pairs import SHEDDING as SHEDDING_KEY
-from evenkeel.settings.reading import check_allowed, coerce, known_key
+from evenkeel.settings.compatibility import PLACEMENT as PLACEMENT_KEY
+from evenkeel.settings.compatibility import SHEDDING as SHEDDING_KEY
+from evenkeel.settings.key import Value
+from evenkeel.settings.keys.balancing import SHEDDERS_OF
+from evenkeel.settings.parsing import check_allowed, coerce, known_key
 from evenkeel.settings.resolving import SWITCHES
 
 RECORDED = "recorded"

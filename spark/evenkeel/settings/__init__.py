@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from evenkeel.settings.contradictions import Contradiction, contradictions
-from evenkeel.settings.effective import EffectiveSettings, Origin, settings_in
-from evenkeel.settings.generations import Detected
-from evenkeel.settings.key import Generation, Key, Value
-from evenkeel.settings.reading import simple_class_name
-from evenkeel.settings.resolving import OwnHands, own_hands, read_overrides, resolve
-from evenkeel.settings.settings import Settings, registry
+from evenkeel.settings.compatibility import Contradiction, contradictions
+from evenkeel.settings.key import Detected, Generation, Key, Value
+from evenkeel.settings.parsing import simple_class_name
+from evenkeel.settings.registry import Settings, registry
+from evenkeel.settings.resolving import (
+    EffectiveSettings,
+    Origin,
+    OwnHands,
+    own_hands,
+    read_overrides,
+    resolve,
+    settings_in,
+)
 
 __all__ = [
     "Contradiction",

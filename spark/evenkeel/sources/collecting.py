@@ -46,18 +46,18 @@ FIGURES_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class TakenSnapshot:
     """A snapshot that was taken: what it says of itself, whether it stands under its name, and what it cost."""
 
     head: Head
     committed: bool
-    tally: Tally
+    tally: RequestTally
     brokers: int
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class WantedSnapshot:
     """What kind of snapshot: its number, the moment it is for, and whether topic lists come along."""
 
     n: int = 0
@@ -69,11 +69,11 @@ class Wanted:
 def take_snapshot(
     client: AdminClient,
     writer: SnapshotWriter,
-    wanted: Wanted,
+    wanted: WantedSnapshot,
     *,
     parallel: int = PARALLEL,
     most_seconds: float = MOST_SECONDS,
-) -> Taken:
+) -> TakenSnapshot:
     """Observes the cluster once, with at most `parallel` requests at a time, and commits the snapshot.
 
     After `most_seconds` the rest is left out, with rows that say so. Whatever goes wrong, nothing is left of a
@@ -99,7 +99,7 @@ def take_snapshot(
         writer.discard()
         raise
     pool.shutdown()
-    return Taken(head, committed, asking.tally, brokers, time.monotonic() - begin)
+    return TakenSnapshot(head, committed, asking.tally, brokers, time.monotonic() - begin)
 
 
 class _Snapshot:
@@ -219,16 +219,16 @@ def _finish(futures: list[Future[Any]]) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class RequestTally:
     """Requests of a snapshot, those without an HTTP answer, and characters of text that were answered."""
 
     requests: int = 0
     not_answered: int = 0
     characters: int = 0
 
-    def with_hops(self, hops: Sequence[Hop]) -> Tally:
+    def with_hops(self, hops: Sequence[Hop]) -> RequestTally:
         """A copy that counts further requests too."""
-        return Tally(
+        return RequestTally(
             self.requests + len(hops),
             self.not_answered + sum(hop.status == 0 for hop in hops),
             self.characters + sum(len(hop.body) for hop in hops),
@@ -244,7 +244,7 @@ class Asking:
         self._silent: dict[str, str] = {}
         self._entries: tuple[str, ...] = ()
         self._turn = 0
-        self.tally = Tally()
+        self.tally = RequestTally()
 
     def of_broker(self, broker: str, path: str, *, timeout_s: float | None = None) -> Hop:
         """Asks one broker. Once it gave no answer its further questions are rows that say so, and are not sent."""
@@ -330,7 +330,7 @@ def land_now(live: LiveSource, landing: Landing, at: datetime, connection: Admin
 
     def take(begin: Callable[[], SnapshotWriter], moment: datetime, number: int, full: bool) -> None:
         with AdminClient(connection, most_connections=PARALLEL) as client:
-            take_snapshot(client, begin(), Wanted(n=number, full=full, cycle_at=moment))
+            take_snapshot(client, begin(), WantedSnapshot(n=number, full=full, cycle_at=moment))
 
     snapshot = landing.land(at, take, now=datetime.now(UTC), full_every=live.full_every)
     landing.expire(live.landing_days)

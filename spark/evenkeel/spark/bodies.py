@@ -17,7 +17,7 @@ from typing import Any
 
 from pyspark.sql import types as T
 
-from evenkeel.spark.errors import EngineError
+from evenkeel.errors import EngineError
 
 TIMESTAMP_FORMAT = "yyyy-MM-dd'T'HH:mm:ss.SSSSSSxxx"
 TO_JSON_OPTIONS = {"ignoreNullFields": "false", "timestampFormat": TIMESTAMP_FORMAT, "timeZone": "UTC"}

@@ -14,8 +14,7 @@ from typing import Any
 
 from evenkeel.spark import gateway
 from evenkeel.spark.code import source_root
-from evenkeel.spark.jars import delta_jars
-from evenkeel.spark.java import server_java, spark_home
+from evenkeel.spark.java import delta_jars, server_java, spark_home
 
 MEMORY_VARIABLE = "EVENKEEL_SERVER_MEMORY"
 CORES_VARIABLE = "EVENKEEL_SERVER_CORES"

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
+from evenkeel.errors import DecideFailed, EngineError, StaleCode
 from evenkeel.spark.bodies import FROM_JSON_OPTIONS, TO_JSON_OPTIONS, refuse_inexact
 from evenkeel.spark.code import runtime_of
-from evenkeel.spark.errors import DecideFailed, EngineError, StaleCode
 from evenkeel.spark.session import keep
 from evenkeel.spark.worker import MARK, RESULT_SCHEMA, Job, group_function
 

@@ -6,14 +6,24 @@ master is started through spark-submit, which wants the module `jdk.incubator.ve
 
 from __future__ import annotations
 
+import hashlib
+import logging
 import os
 import shutil
+import ssl
 import subprocess
+import tempfile
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
+from itertools import groupby
 from pathlib import Path
+from xml.sax.saxutils import quoteattr
 
-from evenkeel.spark.errors import EngineError, JarError
+from evenkeel.errors import EngineError, JarError
 
 JAVA_VARIABLE = "EVENKEEL_JAVA"
 VECTOR_MODULE = "jdk.incubator.vector"
@@ -88,3 +98,274 @@ def ivy_jar() -> Path:
     if not found:
         raise JarError(f"no Ivy among pyspark's jars in {spark_home() / 'jars'}")
     return found[0]
+
+
+# Jars pinned by coordinates and sha256: fetched once, then taken from a cache.
+#
+# The JVM from PyPI brings a list of its own, which knows nothing of a company's authority. Python's tools take the
+# machine's bundle; this hands the same bundle to Java, so that both trust the same.
+
+PASSWORD = "changeit"  # Java's customary word: a trust store holds public certificates only
+BUNDLE_VARIABLES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "PIP_CERT")
+USUAL_BUNDLES = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem")
+
+
+def trust_options(folder: Path) -> list[str]:
+    """Java options that point to a trust store, written into `folder`; none where the machine has no bundle."""
+    bundle = next(_bundles(), None)
+    if bundle is None:
+        return []
+    store = folder / "authorities.p12"
+    store.write_bytes(_as_java_store(bundle.read_bytes()))
+    return [f"-Djavax.net.ssl.trustStore={store}", f"-Djavax.net.ssl.trustStorePassword={PASSWORD}"]
+
+
+def _bundles() -> Iterator[Path]:
+    named = [os.environ.get(variable) for variable in BUNDLE_VARIABLES]
+    for name in (*named, ssl.get_default_verify_paths().cafile, *USUAL_BUNDLES):
+        if name and Path(name).is_file():
+            yield Path(name)
+
+
+def _as_java_store(bundle: bytes) -> bytes:
+    from cryptography import x509
+    from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, pkcs12
+
+    with warnings.catch_warnings():  # old roots with odd serial numbers are the machine's business, not ours
+        warnings.simplefilter("ignore")
+        certificates = x509.load_pem_x509_certificates(bundle)
+    entries = [
+        pkcs12.PKCS12Certificate(found, f"authority-{place}".encode()) for place, found in enumerate(certificates)
+    ]
+    return pkcs12.serialize_java_truststore(entries, BestAvailableEncryption(PASSWORD.encode()))
+
+
+# Fetches jars from a Maven repository, many with one call: by `mvn`, or by the Ivy that pyspark brings.
+#
+# No repository host is named here: Maven uses the machine's own configuration, Ivy its built-in one; where
+# `EVENKEEL_MAVEN_MIRROR` names a repository of Maven's layout, Ivy asks that one and nobody else. What comes back is
+# not checked here.
+
+MIRROR_VARIABLE = "EVENKEEL_MAVEN_MIRROR"
+MAVEN_COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy"
+FETCH_SECONDS = 600
+MOST_IVYS = 4
+FEWEST_FOR_AN_IVY = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Jar:
+    """One artifact of a Maven repository and the sha256 (hex) that its jar must have."""
+
+    group: str
+    artifact: str
+    version: str
+    sha256: str
+    classifier: str = ""
+
+    @property
+    def coordinates(self) -> str:
+        """group:artifact:version, and the classifier where there is one."""
+        return ":".join(filter(None, (self.group, self.artifact, self.version, self.classifier)))
+
+    @property
+    def file_name(self) -> str:
+        """The name of the jar in a repository of Maven's layout."""
+        return "-".join(filter(None, (self.artifact, self.version, self.classifier))) + ".jar"
+
+    @property
+    def repository_path(self) -> str:
+        """Where every repository of Maven's layout keeps it."""
+        return "/".join((*self.group.split("."), self.artifact, self.version, self.file_name))
+
+
+def by_maven(jars: Sequence[Jar], folder: Path) -> None:
+    """Puts the jars into `folder`, which exists. `mvn` gets a repository of its own: a half-filled ~/.m2 cannot hurt.
+
+    Raises JarError where one of them did not come.
+    """
+    project = folder / "pom.xml"
+    project.write_text(_maven_project(jars), encoding="utf-8")
+    command = ["mvn", "-B", "-q", "-f", str(project), MAVEN_COPY, f"-DoutputDirectory={folder}"]
+    _run([*command, f"-Dmaven.repo.local={folder / 'm2'}"], jars, folder)
+
+
+def by_ivy(jars: Sequence[Jar], folder: Path) -> None:
+    """As `by_maven`, with Ivy run by the server's Java: several at once, since one asks for one file at a time."""
+    settings = folder / "ivysettings.xml"
+    settings.write_text(_ivy_settings(os.environ.get(MIRROR_VARIABLE)), encoding="utf-8")
+    command = [str(server_java()), *trust_options(folder), "-cp", str(ivy_jar()), "org.apache.ivy.Main"]
+    command += ["-settings", str(settings)]
+    by_module = sorted(jars, key=lambda jar: jar.coordinates)
+    size = max(FEWEST_FOR_AN_IVY, -(-len(jars) // MOST_IVYS))
+    with ThreadPoolExecutor(MOST_IVYS) as pool:
+        parts = [by_module[start : start + size] for start in range(0, len(jars), size)]
+        for done in [pool.submit(_ivy, command, part, folder, number) for number, part in enumerate(parts)]:
+            done.result()
+
+
+def _ivy(command: list[str], jars: Sequence[Jar], folder: Path, number: int) -> None:
+    """`number` keeps the caches of two Ivys apart, which would lock each other out."""
+    module = folder / f"ivy-{number}.xml"
+    module.write_text(_ivy_module(jars), encoding="utf-8")
+    pattern = "[artifact]-[revision](-[classifier]).[ext]"
+    own = ["-ivy", str(module), "-cache", str(folder / f"ivy-{number}"), "-retrieve", f"{folder}/{pattern}"]
+    _run([*command, *own], jars, folder)
+
+
+def _run(command: list[str], jars: Iterable[Jar], folder: Path) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, timeout=FETCH_SECONDS, check=False)
+    if not all((folder / jar.file_name).exists() for jar in jars):
+        lines = [line.strip() for line in (done.stdout + done.stderr).splitlines() if line.strip()]
+        telling = [line for line in lines if "rror" in line or "not found" in line] or lines[-1:]
+        raise JarError(f"exit code {done.returncode}, {telling[0] if telling else 'no output'}")
+
+
+def _maven_project(jars: Iterable[Jar]) -> str:
+    """A project that does nothing but copy: artifacts named so are fetched alone, without POMs or dependencies."""
+    items = "".join(
+        f"<artifactItem><groupId>{jar.group}</groupId><artifactId>{jar.artifact}</artifactId>"
+        f"<version>{jar.version}</version><classifier>{jar.classifier}</classifier></artifactItem>"
+        for jar in jars
+    )
+    plugin, _, _goal = MAVEN_COPY.rpartition(":")
+    group, artifact, version = plugin.split(":")
+    return (
+        '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>'
+        "<groupId>evenkeel</groupId><artifactId>jars</artifactId><version>1</version><packaging>pom</packaging>"
+        f"<build><plugins><plugin><groupId>{group}</groupId><artifactId>{artifact}</artifactId>"
+        f"<version>{version}</version><configuration><artifactItems>{items}</artifactItems></configuration>"
+        "</plugin></plugins></build></project>"
+    )
+
+
+def _ivy_settings(mirror: str | None) -> str:
+    """One repository; no POMs are read and no checksums asked for, since digests are ours to check."""
+    root = f" root={quoteattr(mirror)}" if mirror else ""
+    return (
+        '<ivysettings><settings defaultResolver="repository"/><resolvers>'
+        f'<ibiblio name="repository" m2compatible="true" usepoms="false" checksums=""{root}/>'
+        "</resolvers></ivysettings>"
+    )
+
+
+def _ivy_module(jars: Iterable[Jar]) -> str:
+    """Takes the jars sorted: those of one module, which differ in their classifiers, stand under one dependency."""
+    wanted = []
+    for (group, artifact, version), found in groupby(jars, lambda jar: (jar.group, jar.artifact, jar.version)):
+        files = "".join(
+            f'<artifact name={quoteattr(artifact)} type="jar" ext="jar"'
+            f"{f' m:classifier={quoteattr(jar.classifier)}' if jar.classifier else ''}/>"
+            for jar in found
+        )
+        names = f"org={quoteattr(group)} name={quoteattr(artifact)} rev={quoteattr(version)}"
+        wanted.append(f'<dependency {names} transitive="false" conf="default->*">{files}</dependency>')
+    return (
+        '<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven">'
+        '<info organisation="evenkeel" module="jars"/><configurations><conf name="default"/></configurations>'
+        f"<dependencies>{''.join(wanted)}</dependencies></ivy-module>"
+    )
+
+
+# Jars pinned by coordinates and sha256: fetched once, then taken from a cache. Delta's two, and whatever is asked for.
+#
+# Order: the cache, the machine's Maven repository, `mvn`, Ivy (see `fetching`).
+
+LOG = logging.getLogger(__name__)
+CACHE_VARIABLE = "EVENKEEL_CACHE"
+
+DELTA_JARS = (
+    Jar(
+        "io.delta", "delta-spark_4.1_2.13", "4.4.0", "75a9400986853c061f5109f012547de2545a5759e5e752e5ef633dabe16a4f10"
+    ),
+    Jar("io.delta", "delta-storage", "4.4.0", "c46735481fa8e326b0957be02b4420cbcab4b325bb08009b7f2045a95133f1cc"),
+)
+
+
+def cache_folder() -> Path:
+    """`EVENKEEL_CACHE`, else `~/.cache/evenkeel`."""
+    given = os.environ.get(CACHE_VARIABLE)
+    return Path(given).expanduser() if given else Path.home() / ".cache" / "evenkeel"
+
+
+def delta_jars() -> list[Path]:
+    """Delta's jars on this machine, fetched if need be; raises JarError."""
+    return resolve(DELTA_JARS)
+
+
+def resolve(jars: Sequence[Jar]) -> list[Path]:
+    """The jars in the cache, in the order given; what is missing is fetched with one call.
+
+    A cached file whose digest differs is refused, not replaced. Raises JarError.
+    """
+    folder = cache_folder() / "jars"
+    absent = []
+    for jar in jars:
+        kept = folder / jar.file_name
+        if kept.exists():
+            _demand(jar, kept, f"Remove {kept} to fetch it again.")
+        else:
+            absent.append(jar)
+    if absent:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder) as scratch:
+            _keep(absent, folder, Path(scratch))
+    return [folder / jar.file_name for jar in jars]
+
+
+def _keep(jars: Sequence[Jar], folder: Path, scratch: Path) -> None:
+    """Brings the jars into `folder`; each is there whole or not at all, also with several set-ups at once."""
+    remote = []
+    for jar in jars:
+        local = Path.home() / ".m2" / "repository" / jar.repository_path
+        if local.exists() and _sha256(local) == jar.sha256:
+            shutil.copyfile(local, scratch / jar.file_name)
+            (scratch / jar.file_name).replace(folder / jar.file_name)
+        else:
+            remote.append(jar)
+    if remote:
+        way = _fetch(remote, scratch)
+        for jar in remote:
+            found = scratch / jar.file_name
+            _demand(jar, found, f"It was fetched by {way}; check the repository, or set {MIRROR_VARIABLE} to another.")
+            found.replace(folder / jar.file_name)
+
+
+def _fetch(jars: Sequence[Jar], scratch: Path) -> str:
+    """Fetches the jars into `scratch` by the first way that has all of them; the name of that way."""
+    ways = [("Ivy", by_ivy)]
+    if shutil.which("mvn") and not os.environ.get(MIRROR_VARIABLE):  # Maven asks its own configuration for mirrors
+        ways.insert(0, ("mvn", by_maven))
+    failures = []
+    for name, way in ways:
+        LOG.info("fetching %s by %s", _names(jars), name)
+        try:
+            way(jars, scratch)
+        except (OSError, subprocess.SubprocessError, JarError) as error:
+            failures.append(f"{name}: {error}")
+        else:
+            return name
+    raise JarError(
+        f"Cannot fetch {_names(jars)} ({'; '.join(failures)}). Is there a network? "
+        f"A repository of Maven's layout can be named by {MIRROR_VARIABLE}; "
+        f"or put {_names(jars, files=True)} into {cache_folder() / 'jars'} yourself."
+    )
+
+
+def _names(jars: Sequence[Jar], *, files: bool = False) -> str:
+    """Few by name, many by number."""
+    names = [jar.file_name if files else jar.coordinates for jar in jars]
+    return ", ".join(names) if len(names) < 4 else f"{', '.join(names[:2])} and {len(names) - 2} more"
+
+
+def _demand(jar: Jar, path: Path, what_to_do: str) -> None:
+    found = _sha256(path)
+    if found != jar.sha256:
+        raise JarError(
+            f"{path} is not the pinned {jar.coordinates}: its sha256 is {found}, expected {jar.sha256}. {what_to_do}"
+        )
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

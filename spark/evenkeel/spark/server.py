@@ -21,9 +21,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from evenkeel.errors import EngineError
 from evenkeel.spark.code import engine_digest, source_root, workers_digest
 from evenkeel.spark.command import DAEMON, HOST, ServerSettings, server_command, server_environment
-from evenkeel.spark.errors import EngineError
 from evenkeel.spark.home import Home, State, kill_forks, kill_session, lives, pid_of
 
 LOG = logging.getLogger(__name__)

@@ -11,11 +11,10 @@ import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from evenkeel.errors import EngineError
 from evenkeel.spark.code import package_digest, package_files, source_root
 from evenkeel.spark.command import SQL_SETTINGS
-from evenkeel.spark.errors import EngineError
-from evenkeel.spark.jars import delta_jars
-from evenkeel.spark.java import classic_java
+from evenkeel.spark.java import classic_java, delta_jars
 
 if TYPE_CHECKING:
     from pyspark import StorageLevel

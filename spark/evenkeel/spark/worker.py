@@ -17,9 +17,9 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.types import StructType
 
+from evenkeel.errors import EngineError, StaleCode
 from evenkeel.spark.bodies import decoder, encoder, has_map
 from evenkeel.spark.code import package_files, read_files, runtime_digest
-from evenkeel.spark.errors import EngineError, StaleCode
 
 RESULT_SCHEMA = "key string, output string, body string"
 MARK = "evenkeel-error:"

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from evenkeel.errors import Unreachable
 from evenkeel.pulsar.admin.client import AdminClient
 from evenkeel.pulsar.admin.http_exchange import Hop, admin_path
-from evenkeel.steering.ownership_reader import json_of
+from evenkeel.steering.premise import json_of
 
 Values = Mapping[str, str | None]
 """Switch -> its dynamic value; None where there is none, and each broker's file counts."""

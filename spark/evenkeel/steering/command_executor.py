@@ -14,10 +14,17 @@ from datetime import UTC, datetime
 
 from evenkeel.pulsar.admin.client import AdminClient
 from evenkeel.pulsar.admin.http_exchange import Hop
-from evenkeel.steering.outcome import LONGEST_REQUEST_S, Outcome
-from evenkeel.steering.outcome_table import Answer, Observation, answer_of, in_words, outcome_of, row_of
-from evenkeel.steering.ownership_reader import OwnershipReader
-from evenkeel.steering.premise import Command, Look, Sight, sight, why_stale
+from evenkeel.steering.outcome import (
+    LONGEST_REQUEST_S,
+    AnswerKind,
+    Observation,
+    Outcome,
+    answer_of,
+    in_words,
+    outcome_of,
+    row_of,
+)
+from evenkeel.steering.premise import Command, Look, OwnershipReader, Sight, sight, why_stale
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 2.0
 
@@ -35,7 +42,7 @@ class Patience:
     unowned_s: float = 5.0
 
 
-class Steering:
+class CommandExecutor:
     """Carries commands out, one at a time per bundle; safe to be used by several threads for different bundles."""
 
     def __init__(
@@ -91,15 +98,15 @@ class Steering:
         said = row_of(Observation(answer))
         if said is not None:
             return self._seen(command, said.outcome, words)
-        patience = self._patience.unanswered_s if answer is Answer.NONE else self._patience.answered_s
+        patience = self._patience.unanswered_s if answer is AnswerKind.NONE else self._patience.answered_s
         first_look = time.monotonic()
-        wait, until = _FIRST_PAUSE_S, (begun if answer is Answer.NONE else first_look) + patience
+        wait, until = _FIRST_PAUSE_S, (begun if answer is AnswerKind.NONE else first_look) + patience
         had_left = False
         while True:
             look = self._watching.look(command)
             if sight(command, look) is Sight.UNOWNED:
                 had_left = True
-                if answer is Answer.TAKEN:
+                if answer is AnswerKind.TAKEN:
                     until = min(until, first_look + self._patience.unowned_s)
             is_over = time.monotonic() >= until
             found = outcome_of(

@@ -79,7 +79,7 @@ class LeaseGuard:
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class DispatchResult:
     """What became of a cluster's sending: `stopped` is why it ended early; `is_lost` if another publisher took over,
     who then says what became of the rest; `error` what went wrong in a way that nobody foresaw."""
 
@@ -88,7 +88,7 @@ class Done:
     error: Exception | None = None
 
 
-def conduct(works: Mapping[str, Work], store: CommandStore, timing: Timing) -> dict[str, Done]:
+def conduct(works: Mapping[str, Work], store: CommandStore, timing: Timing) -> dict[str, DispatchResult]:
     """Runs each cluster's work to its end; the leases of all are ours at the start."""
     guards = {cluster: LeaseGuard(cluster, timing) for cluster in works}
     seen: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
@@ -108,14 +108,16 @@ def conduct(works: Mapping[str, Work], store: CommandStore, timing: Timing) -> d
     return {cluster: _done(thread, guards[cluster]) for cluster, thread in threads.items()}
 
 
-def _done(thread: Future[str | None], guard: LeaseGuard) -> Done:
+def _done(thread: Future[str | None], guard: LeaseGuard) -> DispatchResult:
     error = thread.exception()
     if error is None:
-        return Done(thread.result() or guard.reason, guard.is_lost)
+        return DispatchResult(thread.result() or guard.reason, guard.is_lost)
     if isinstance(error, EvenkeelError):
-        return Done(str(error), guard.is_lost)
+        return DispatchResult(str(error), guard.is_lost)
     log.error("sending ended with %s", type(error).__name__, exc_info=error)
-    return Done(f"{type(error).__name__}: {error}", guard.is_lost, error if isinstance(error, Exception) else None)
+    return DispatchResult(
+        f"{type(error).__name__}: {error}", guard.is_lost, error if isinstance(error, Exception) else None
+    )
 
 
 class _Clerk:

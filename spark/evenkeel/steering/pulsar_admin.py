@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 
 class Executor(Protocol):
-    """What carries a single command out: `steering.command_executor.Steering`."""
+    """What carries a single command out: `steering.command_executor.CommandExecutor`."""
 
     def carry_out(self, command: Command) -> Outcome:
         """Sends the command and returns what was seen of it; blocks until then."""

@@ -30,7 +30,7 @@ from evenkeel.steering.queue.fifo import (
     control_group,
     dedup_id,
 )
-from evenkeel.steering.queue.messages import Control, Report, command_body, control_body, read_report
+from evenkeel.steering.queue.messages import AgentReport, Control, command_body, control_body, read_report
 from evenkeel.steering.queue.sending import send_all
 
 LOG = logging.getLogger(__name__)
@@ -49,7 +49,7 @@ class Unqueued:
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
+class QueuedCommands:
     """What became of commands that were to be put on the queue. None of it is an outcome."""
 
     queued: tuple[str, ...]
@@ -63,7 +63,7 @@ class Reports:
     `unreadable` says what was wrong with messages that are no reports; `confirm` removes them with the others.
     """
 
-    reports: tuple[Report, ...]
+    reports: tuple[AgentReport, ...]
     missing: frozenset[str]
     unreadable: tuple[str, ...] = ()
     receipts: tuple[str, ...] = field(default=(), repr=False)
@@ -83,7 +83,7 @@ class SqsSink:
         self._commands = Fifo(commands)
         self._reports = Fifo(reports)
 
-    def send(self, commands: Sequence[Mapping[str, Any]]) -> Sent:
+    def send(self, commands: Sequence[Mapping[str, Any]]) -> QueuedCommands:
         """Puts commands on the queue, in the order of their steps within each namespace.
 
         Never raises for what the network does. A command that fails holds back the later ones of its namespace. Rows
@@ -100,7 +100,7 @@ class SqsSink:
         for one in failed:
             LOG.warning("command %s is not on the queue: %s", one.command_id[:12], one.reason)
         missing = {one.command_id for one in failed}
-        return Sent(tuple(one for one in letters.values() if one not in missing), tuple(failed))
+        return QueuedCommands(tuple(one for one in letters.values() if one not in missing), tuple(failed))
 
     def control(self, kind: str, *, made_at: datetime, by: str, reason: str) -> None:
         """Tells every agent of the cluster to `pause` or to `resume`; raises `QueueError` where that cannot be said."""
@@ -120,7 +120,7 @@ class SqsSink:
         At least one look is taken. What is taken stays on the queue, hidden for `record_s` from `until` on: write it
         down, then `confirm`. Raises `QueueError` where nothing could be taken.
         """
-        found: dict[str, tuple[Report | None, str, str]] = {}
+        found: dict[str, tuple[AgentReport | None, str, str]] = {}
         missing = set(wanted)
         last_wait = 0 if wanted else 1  # nobody waits for what may be there besides
         while len(found) < MOST_REPORTS:
@@ -160,7 +160,7 @@ def _letter(command: Mapping[str, Any]) -> Letter:
     return Letter(body, command_group(str(command["bundle"])), str(command["command_id"]))
 
 
-def _read(body: str) -> tuple[Report | None, str]:
+def _read(body: str) -> tuple[AgentReport | None, str]:
     try:
         return read_report(body), ""
     except BadMessage as error:

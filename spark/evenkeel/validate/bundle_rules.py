@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections import defaultdict
 from itertools import pairwise
 
-from evenkeel.model.bundles import bundle_name, validate_boundaries
+from evenkeel.errors import BadRange
+from evenkeel.model.bundles import HIGHEST_HASH, bundle_name, parse_range, validate_boundaries
 from evenkeel.model.topics import is_heartbeat_or_sla
 from evenkeel.validate.facts import ClusterFacts, CrossRule, Row, rule
 from evenkeel.validate.suites import QUARANTINE, REJECT, WARN, Found, listing
@@ -125,5 +126,143 @@ BUNDLE_RULES: tuple[CrossRule, ...] = (
             "For a moment that is normal after a split, while the parent is still listed.",
         ),
         claimed_bundles_exist,
+    ),
+)
+
+
+# Rules on the topics, summed by the bundle range under which a broker shows them.
+#
+# While a bundle moves, its topics may be shown twice or nowhere for up to one stats period: that only warns.
+
+
+def unknown_namespaces(facts: ClusterFacts) -> list[str]:
+    """Namespaces that have topics and no boundaries, brokers' own left out; their topics are set aside."""
+    known = {row["namespace"] for row in facts.namespaces}
+    shown = {row["namespace"] for row in facts.topics}
+    return sorted(name for name in shown - known if not is_brokers_own(name))
+
+
+def topics_have_a_namespace(facts: ClusterFacts) -> Found:
+    """Every topic's namespace has boundaries, brokers' own namespaces left out."""
+    unknown = unknown_namespaces(facts)
+    topics = sum(row["rows"] for row in facts.topics if row["namespace"] in set(unknown))
+    said = f"{topics} topics are of namespaces that the cluster does not have: {listing(unknown)}."
+    return Found(sum(row["rows"] for row in facts.topics), unknown, said, failed=topics)
+
+
+def shown_ranges_exist(facts: ClusterFacts) -> Found:
+    """Topics are shown under bundles between boundaries in force."""
+    known, unknown = known_bundles(facts), set(unknown_namespaces(facts))
+    shown = {
+        bundle_name(row["namespace"], row["bundle_range"])
+        for row in facts.topics
+        if row["bundle_range"] is not None and row["namespace"] not in unknown and not is_brokers_own(row["namespace"])
+    }
+    gone = sorted(shown - known)
+    many = f"{len(gone)} of {len(shown)} bundles"
+    said = f"Topics are shown under {many} that are not among the boundaries: {listing(gone)}."
+    return Found(len(shown), gone, said)
+
+
+def topics_lie_in_their_range(facts: ClusterFacts) -> Found:
+    """A topic's hash lies in the range under which it is shown; the highest hash in the last bundle."""
+    shown = [row for row in facts.topics if row["bundle_range"] is not None]
+    odd = [f"{bundle_name(row['namespace'], row['bundle_range'])}" for row in shown if not _holds_its_hashes(row)]
+    said = f"{len(odd)} of {len(shown)} bundles show topics whose hash lies outside their range: {listing(odd)}."
+    return Found(len(shown), odd, said)
+
+
+def loaded_topics_have_rates(facts: ClusterFacts) -> Found:
+    """A loaded topic has all four rates."""
+    missing = sum(row["without_rate"] for row in facts.topics)
+    bundles = [f"{row['namespace']}/{row['bundle_range']}" for row in facts.topics if row["without_rate"]]
+    said = f"{missing} loaded topics lack a rate, in {listing(bundles)}."
+    return Found(sum(row["loaded"] for row in facts.topics), bundles, said, failed=missing)
+
+
+def topic_sums_agree(facts: ClusterFacts) -> Found:
+    """Both tolerances must be exceeded: rates move between two requests, and small differences are nothing."""
+    percent = facts.settings.evenkeelTopicSumTolerancePercent
+    slack = facts.settings.evenkeelTopicSumToleranceMsgPerSecond
+    sums = {
+        (bundle_name(row["namespace"], row["bundle_range"]), row["broker"]): (row["msg_rate_in"] or 0.0)
+        + (row["msg_rate_out"] or 0.0)
+        for row in facts.topics
+        if row["bundle_range"] is not None
+    }
+    told = {row["broker"] for row in facts.brokers if row["has_topic_figures"]}
+    own = {
+        (claim["bundle"], claim["broker"]): claim["msg_rate_in"] + claim["msg_rate_out"]
+        for claim in facts.claims
+        if claim["broker"] in told and claim["msg_rate_in"] is not None and claim["msg_rate_out"] is not None
+    }
+    apart = {key: abs(sums.get(key, 0.0) - rate) for key, rate in own.items()}
+    odd = {key: gap for key, gap in apart.items() if gap > slack and gap > percent / 100.0 * own[key]}
+    worst = max(apart.values(), default=None)
+    said = _sums_said(odd, sums, own, percent, slack) if odd else ""
+    return Found(len(own), [bundle for bundle, _ in odd], said, worst, slack)
+
+
+def _sums_said(
+    odd: dict[tuple[str, str], float],
+    sums: dict[tuple[str, str], float],
+    own: dict[tuple[str, str], float],
+    percent: float,
+    slack: float,
+) -> str:
+    worst = min(odd, key=lambda key: (-odd[key], key))
+    return (
+        f"In {len(odd)} of {len(own)} bundles the topics' rates do not add up to the broker's own figure within "
+        f"{percent:.0f} % and {slack:.0f} msg/s; {worst[0]} on {worst[1]}: {sums.get(worst, 0.0):.1f} msg/s from its "
+        f"topics, {own[worst]:.1f} msg/s by the broker."
+    )
+
+
+def _holds_its_hashes(row: Row) -> bool:
+    try:
+        part = parse_range(row["bundle_range"])
+    except BadRange:
+        return False
+    last = part.upper if part.upper == HIGHEST_HASH else part.upper - 1
+    return bool(part.lower <= row["lowest_hash"] and row["highest_hash"] <= last)
+
+
+TOPIC_RULES: tuple[CrossRule, ...] = (
+    CrossRule(
+        rule(
+            *("topics_have_a_namespace", "topic_stats", REJECT),
+            "Was the namespace made or deleted during the snapshot, or may the token not read its tenant?",
+        ),
+        topics_have_a_namespace,
+    ),
+    CrossRule(
+        rule(
+            *("shown_ranges_exist", "topic_stats", WARN),
+            "For a moment that is normal after a split; topics are counted by their hash, not by the range shown.",
+        ),
+        shown_ranges_exist,
+    ),
+    CrossRule(
+        rule(
+            *("topics_lie_in_their_range", "topic_stats", QUARANTINE),
+            "Does the cluster assign topics otherwise than by CRC32 (topicBundleAssignmentStrategy)? Then bundles "
+            "cannot be told from names.",
+        ),
+        topics_lie_in_their_range,
+    ),
+    CrossRule(
+        rule(
+            *("loaded_topics_have_rates", "topic_stats", REJECT),
+            "The broker's answer lacks msgRateIn or its like: is its version known?",
+        ),
+        loaded_topics_have_rates,
+    ),
+    CrossRule(
+        rule(
+            *("topic_sums_agree", "topic_stats", WARN),
+            "Normal within a stats period after a move or a restart; if it lasts, compare both answers in raw_answers.",
+            *("msg/s", "evenkeelTopicSumTolerancePercent"),
+        ),
+        topic_sums_agree,
     ),
 )

@@ -8,11 +8,20 @@ from typing import TYPE_CHECKING
 
 from evenkeel.settings import Settings
 from evenkeel.validate.broker_rules import BROKER_RULES
-from evenkeel.validate.bundle_rules import BUNDLE_RULES
+from evenkeel.validate.bundle_rules import BUNDLE_RULES, TOPIC_RULES, unknown_namespaces
 from evenkeel.validate.facts import BROKEN, KEY, PLACE, RECORD, ClusterFacts, Facts, Row
-from evenkeel.validate.gx_run import Verdict, run_suite
-from evenkeel.validate.suites import FILTERED, QUARANTINE, REJECT, Finding, Found, Rule, Suite, listing
-from evenkeel.validate.topic_rules import TOPIC_RULES, unknown_namespaces
+from evenkeel.validate.suites import (
+    FILTERED,
+    QUARANTINE,
+    REJECT,
+    ExpectationVerdict,
+    Finding,
+    Found,
+    Rule,
+    Suite,
+    listing,
+    run_suite,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -159,7 +168,7 @@ def _counts(facts: Facts, table: str) -> dict[str, int]:
     return {row["cluster"]: row["rows_sum"] for row in found}
 
 
-def _finding(facts: Facts, cluster: str, verdict: Verdict, counts: Mapping[str, int]) -> Finding:
+def _finding(facts: Facts, cluster: str, verdict: ExpectationVerdict, counts: Mapping[str, int]) -> Finding:
     rule, checked = verdict.rule, counts.get(cluster, 0)
     if verdict.passed:
         return Finding(cluster, rule, Found(checked))

@@ -16,8 +16,8 @@ import pytest
 from evenkeel.errors import SettingsError
 from evenkeel.pulsar.admin import AdminClient, AdminConnection, Hop, Secret, admin_path, owner_unknown, trouble
 from evenkeel.pulsar.admin.http_exchange import is_hidden
-from evenkeel.pulsar.answers import Kind, Subject, subject_of
-from evenkeel.settings.settings import registry
+from evenkeel.pulsar.answers import AnswerSubject, Kind, subject_of
+from evenkeel.settings.registry import registry
 from tests.pulsar.admin.simulated import Answer, SimulatedCluster, listing, redirecting
 
 TOKEN = "eyJhbGciOiJIUzI1NiJ9.c3VwZXI.t0k3n-0f-the-t3st"
@@ -254,7 +254,7 @@ def test_odd_names_are_quoted_once_and_arrive(cluster: SimulatedCluster, client:
     assert hops[-1].status == 200
     arrived = [asked.path for asked in cluster.asked("/namespaces/acme/")]
     assert arrived == [path, path], "neither the library nor a redirect alters it"
-    assert subject_of(path) == Subject(Kind.POLICIES, f"acme/{name}")
+    assert subject_of(path) == AnswerSubject(Kind.POLICIES, f"acme/{name}")
 
 
 def test_a_path_that_nobody_quoted_is_sent_quoted(cluster: SimulatedCluster, client: AdminClient) -> None:

@@ -15,9 +15,9 @@ from evenkeel.handover import FAILED, OPEN, SKIPPED
 from evenkeel.ingest.open_run import CycleRequest, cycles_of
 from evenkeel.pulsar.admin import Secret
 from evenkeel.sources.configuration import LiveSource, ZoneSource, read_configuration
-from evenkeel.sources.landing_zone import store as client
+from evenkeel.sources.landing_zone import s3 as client
+from evenkeel.sources.landing_zone.s3 import S3Connection
 from evenkeel.sources.landing_zone.spool import spool_folder, store_of
-from evenkeel.sources.landing_zone.store import S3Connection
 from evenkeel.sources.landing_zone.upload import upload_snapshot
 from evenkeel.sources.recordings import Recording
 from tests.pulsar.admin.books import Size, sized

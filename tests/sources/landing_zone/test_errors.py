@@ -10,11 +10,10 @@ import pytest
 
 from evenkeel.errors import BadInput, SettingsError
 from evenkeel.pulsar.admin.connection import Secret
-from evenkeel.sources.landing_zone import store as client
-from evenkeel.sources.landing_zone.errors import S3Error
+from evenkeel.sources.landing_zone import s3 as client
 from evenkeel.sources.landing_zone.layout import place_of
+from evenkeel.sources.landing_zone.s3 import S3Connection, S3Error, connect
 from evenkeel.sources.landing_zone.search import S3Landing
-from evenkeel.sources.landing_zone.store import S3Connection, connect
 from evenkeel.sources.landing_zone.upload import upload_snapshot
 from tests.sources.landing_zone.conftest import Bucket, client_of
 from tests.sources.landing_zone.faults import Action, Hold, page, refuse

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from evenkeel.errors import BadInput
-from evenkeel.sources.landing_zone import store as client
+from evenkeel.sources.landing_zone import s3 as client
 from evenkeel.sources.landing_zone import upload
-from evenkeel.sources.landing_zone.errors import S3Error
+from evenkeel.sources.landing_zone.s3 import S3Error
 from evenkeel.sources.landing_zone.search import S3Landing
 from evenkeel.sources.landing_zone.upload import Upload, upload_snapshot
 from tests.sources.landing_zone.conftest import Bucket, client_of

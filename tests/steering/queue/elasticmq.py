@@ -13,8 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from evenkeel.spark.jars import Jar, resolve
-from evenkeel.spark.java import server_java
+from evenkeel.spark.java import Jar, resolve, server_java
 
 LOCK = Path(__file__).with_name("elasticmq.lock")
 PORTS = range(23000, 23400)

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from evenkeel.agent.agent import Agent
-from evenkeel.agent.executor import Executor
 from evenkeel.agent.ledger import Ledger
-from evenkeel.agent.settings import AgentSettings, QueueClock
+from evenkeel.agent.processor import AgentExecutor
+from evenkeel.agent.setup import AgentSettings, QueueClock
 from evenkeel.steering.outcome import Outcome, standing
 from evenkeel.steering.sqs import SqsSink
 from tests.steering.queue.conftest import Pair
@@ -30,7 +30,7 @@ def quick(queues: Pair, folder: Path, name: str = "agent-1", **other: Any) -> Ag
 
 
 @contextmanager
-def running(settings: AgentSettings, carrier: Executor, clock: QueueClock | None = None) -> Iterator[Agent]:
+def running(settings: AgentSettings, carrier: AgentExecutor, clock: QueueClock | None = None) -> Iterator[Agent]:
     """An agent at work; it is stopped at the end, and what it raised is raised here."""
     ledger = Ledger(settings.ledger, settings.cluster, settings.name)
     agent = Agent(settings, carrier, ledger, clock)
@@ -55,7 +55,7 @@ def running(settings: AgentSettings, carrier: Executor, clock: QueueClock | None
         raise raised[0]
 
 
-def run_until_idle(settings: AgentSettings, carrier: Executor, clock: QueueClock | None = None) -> None:
+def run_until_idle(settings: AgentSettings, carrier: AgentExecutor, clock: QueueClock | None = None) -> None:
     """Runs an agent here until there is nothing to do for it."""
     ledger = Ledger(settings.ledger, settings.cluster, settings.name)
     try:

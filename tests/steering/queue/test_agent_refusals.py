@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from evenkeel.agent.settings import QueueClock
+from evenkeel.agent.setup import QueueClock
 from evenkeel.steering.queue.messages import command_body
 from evenkeel.steering.sqs import SqsSink
 from tests.steering.queue.acting_cluster import ActingCluster, ClusterExecutor, wait_until

@@ -13,7 +13,7 @@ import pytest
 
 from evenkeel.agent.agent import Agent
 from evenkeel.agent.ledger import Ledger
-from evenkeel.agent.settings import AgentError, LedgerError
+from evenkeel.agent.setup import AgentError, LedgerError
 from evenkeel.steering.outcome import Outcome
 from evenkeel.steering.queue.fifo import QueueRefused, QueueUnreachable
 from evenkeel.steering.sqs import SqsSink

@@ -11,7 +11,7 @@ import pytest
 from evenkeel.errors import BadInput
 from evenkeel.steering.outcome import Outcome, standing
 from evenkeel.steering.queue.fifo import Fifo, Letter
-from evenkeel.steering.queue.messages import Report, read_command, report_body
+from evenkeel.steering.queue.messages import AgentReport, read_command, report_body
 from evenkeel.steering.sqs import SqsSink
 from tests.steering.queue.conftest import Pair
 from tests.steering.queue.examples import command
@@ -35,7 +35,7 @@ def all_of(queue: Fifo) -> list[dict]:
 
 
 def report(queues: Pair, command_id: str, outcome: str = "done", token: str = "") -> None:
-    told = Report(Outcome(command_id, outcome, NOW, "seen"), "agent-1", "lab", "plan-1", NOW)
+    told = AgentReport(Outcome(command_id, outcome, NOW, "seen"), "agent-1", "lab", "plan-1", NOW)
     assert Fifo(queues.reports).send([Letter(report_body(told), command_id, token or command_id)]) == [None]
 
 
@@ -117,7 +117,7 @@ def test_what_is_no_report_is_told_and_removed(sink: SqsSink, queues: Pair) -> N
     queues.client.send_message(
         QueueUrl=queues.reports, MessageBody="hello", MessageGroupId="g", MessageDeduplicationId="d"
     )
-    body = json.loads(report_body(Report(Outcome("c9", "done", NOW, ""), "agent-1")))
+    body = json.loads(report_body(AgentReport(Outcome("c9", "done", NOW, ""), "agent-1")))
     body["report"]["outcome"] = "wonderful"
     queues.client.send_message(
         QueueUrl=queues.reports, MessageBody=json.dumps(body), MessageGroupId="h", MessageDeduplicationId="e"

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from evenkeel.publish.guards.objection import Cause, Objection, because, duration, percent, plural, points
 from evenkeel.publish.guards.situation import Broker, Command, Situation, Unsettled
 from evenkeel.settings import Settings
-from evenkeel.settings.reading import is_within
+from evenkeel.settings.parsing import is_within
 
 
 def refusals(situation: Situation, settings: Settings) -> tuple[Objection, ...]:

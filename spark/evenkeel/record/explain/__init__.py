@@ -6,9 +6,8 @@
 
 from __future__ import annotations
 
-from evenkeel.record.explain.as_json import as_json
 from evenkeel.record.explain.ask import Times, explain, times
 from evenkeel.record.explain.model import Course, Moment
-from evenkeel.record.explain.text import as_text
+from evenkeel.record.explain.rendering import as_json, as_text
 
 __all__ = ["Course", "Moment", "Times", "as_json", "as_text", "explain", "times"]

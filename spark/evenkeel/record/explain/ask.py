@@ -10,11 +10,9 @@ from pathlib import Path
 from evenkeel.errors import BadInput
 from evenkeel.model.amounts import duration
 from evenkeel.record.explain import missing
-from evenkeel.record.explain.commands import Command, find_command
-from evenkeel.record.explain.course import course_of
-from evenkeel.record.explain.gather import bundle_of, facts_of, require_rows, standing
+from evenkeel.record.explain.cycles import bundle_of, course_of, facts_of, require_rows, standing
 from evenkeel.record.explain.model import Course, Moment, moment_of
-from evenkeel.record.explain.subject import Subject, parse_subject
+from evenkeel.record.explain.subject import RecordedCommand, Subject, find_command, parse_subject
 from evenkeel.record.read import LATEST, Attempt, Record, Row
 from evenkeel.record.read.record import LAST_MOMENT
 from evenkeel.record.wording import time
@@ -48,7 +46,7 @@ def times(at: str | None, first: str | None, last: str | None, tz: str | None) -
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundCycle:
     """The cycle that a question about a moment is about. `row` says where the subject was, where that is on record."""
 
     attempt: Attempt
@@ -70,16 +68,16 @@ def explain(lake: str | Path, text: str, *, cluster: str | None = None, when: Ti
     return _moment(record, find(record, text, cluster, when), when)
 
 
-def find(record: Record, text: str, cluster: str | None, when: Times) -> Found:
+def find(record: Record, text: str, cluster: str | None, when: Times) -> FoundCycle:
     """The cycle in force for a question about a moment; errors as `explain`."""
     subject, clusters = parse_subject(text), missing.known_clusters(record, cluster)
     if subject.kind == "command":
         return _of_command(record, find_command(record, subject.name, clusters), when)
     attempt, row = _one_cluster(record, subject, clusters, when.at)
-    return Found(attempt, subject, bundle_of(subject, row), row)
+    return FoundCycle(attempt, subject, bundle_of(subject, row), row)
 
 
-def _of_command(record: Record, found: Command, when: Times) -> Found:
+def _of_command(record: Record, found: RecordedCommand, when: Times) -> FoundCycle:
     if when.at is not None or when.is_range:
         raise BadInput(
             f"command {found.command_id} belongs to the cycle of {time(found.cycle_at)}: leave out --at, --from and "
@@ -91,10 +89,10 @@ def _of_command(record: Record, found: Command, when: Times) -> Found:
         raise missing.no_manifest(found)
     subject = Subject("bundle", found.bundle)
     row = standing(record, [attempt], subject).get(attempt.attempt_id)
-    return Found(attempt, Subject("command", found.command_id), found.bundle, row, found.command_id)
+    return FoundCycle(attempt, Subject("command", found.command_id), found.bundle, row, found.command_id)
 
 
-def _moment(record: Record, found: Found, when: Times) -> Moment:
+def _moment(record: Record, found: FoundCycle, when: Times) -> Moment:
     attempt, command = found.attempt, found.command_id
     subject = found.subject if command is None else Subject("bundle", found.bundle or "")
     where = {} if found.row is None else {attempt.attempt_id: found.row}

@@ -9,8 +9,7 @@ from typing import Any
 from evenkeel.errors import BadInput, EvenkeelError, LakeError, NoSuchCycle
 from evenkeel.model.bundles import BundleRange, namespace_of, range_of
 from evenkeel.model.topics import parse_topic
-from evenkeel.record.explain.commands import Command
-from evenkeel.record.explain.subject import Subject
+from evenkeel.record.explain.subject import RecordedCommand, Subject
 from evenkeel.record.read import Attempt, Record
 from evenkeel.record.read.record import FIRST_MOMENT, LAST_MOMENT, nearest
 from evenkeel.record.read.tables import text
@@ -69,7 +68,7 @@ def nothing_between(record: Record, clusters: Sequence[str], first: datetime, la
     )
 
 
-def no_manifest(found: Command) -> LakeError:
+def no_manifest(found: RecordedCommand) -> LakeError:
     """A command whose plan no manifest tells of."""
     return LakeError(
         f"command {found.command_id} is in the outbox, but no manifest of {found.cluster} at {time(found.cycle_at)} "
@@ -128,7 +127,7 @@ def look_for_undecided(record: Record, subject: Subject, there: Mapping[str, Att
 
 
 def _is_there(record: Record, attempt: Attempt, subject: Subject) -> bool:
-    from evenkeel.record.explain.gather import standing
+    from evenkeel.record.explain.cycles import standing
 
     whole = record.attempts(attempt.cluster, attempt.cycle_at, attempt.cycle_at)
     return bool(standing(record, whole, subject))

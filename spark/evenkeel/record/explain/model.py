@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from evenkeel.record.candidates import candidates_of, scored_by, strategy_of
 from evenkeel.record.explain.changes import Change, Context, changes_of
+from evenkeel.record.explain.changes.placements import candidates_of, scored_by, strategy_of
 from evenkeel.record.explain.changes.splits import setting_values
 from evenkeel.record.explain.subject import Subject
 from evenkeel.record.read import Attempt, Row
@@ -36,7 +36,7 @@ class Where:
 
 
 @dataclass(frozen=True, slots=True)
-class Alternative:
+class OtherOption:
     """What lost: a broker or a bundle, why, and by how much (`behind`, in `unit`) where that was measured."""
 
     name: str
@@ -64,7 +64,7 @@ class Reason:
     margin: float | None
     unit: str | None
     sentence: str
-    alternatives: tuple[Alternative, ...]
+    alternatives: tuple[OtherOption, ...]
     changes: tuple[Change, ...]
 
     @property
@@ -74,7 +74,7 @@ class Reason:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class SeenOutcome:
     """What was seen of a command."""
 
     outcome: str
@@ -83,7 +83,7 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
+class SentCommand:
     """A command of the plan, with everything that was seen of it, oldest first."""
 
     command_id: str
@@ -93,7 +93,7 @@ class Sent:
     destination: str | None
     mode: str
     request: str
-    seen: tuple[Seen, ...]
+    seen: tuple[SeenOutcome, ...]
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ class Moment:
     plan_id: str | None
     where: Where | None
     reasons: tuple[Reason, ...]
-    commands: tuple[Sent, ...]
+    commands: tuple[SentCommand, ...]
     notes: tuple[str, ...]
 
 
@@ -142,7 +142,7 @@ class Course:
 
 
 @dataclass(frozen=True)
-class Facts:
+class CycleFacts:
     """The rows of one cycle that an explanation rests on; `tables` hold what was considered beside the subject too.
 
     Of the tables in `incomplete` rows are past their retention.
@@ -158,7 +158,7 @@ class Facts:
     notes: tuple[str, ...] = ()
 
 
-def moment_of(facts: Facts) -> Moment:
+def moment_of(facts: CycleFacts) -> Moment:
     """The explanation of one cycle."""
     attempt = facts.attempt
     return Moment(
@@ -180,7 +180,7 @@ def moment_of(facts: Facts) -> Moment:
     )
 
 
-def _where(facts: Facts) -> Where | None:
+def _where(facts: CycleFacts) -> Where | None:
     if facts.subject.kind == "broker":
         row = next((r for r in facts.tables["broker_load"] if r["broker"] == facts.subject.name), None)
         if row is None:
@@ -210,7 +210,7 @@ def _both(first: float | None, second: float | None) -> float | None:
     return None if first is None and second is None else (first or 0.0) + (second or 0.0)
 
 
-def _reasons(facts: Facts) -> list[Reason]:
+def _reasons(facts: CycleFacts) -> list[Reason]:
     """The rows about the subject, in the order of the pipeline; of a cluster or broker before those of its bundles."""
     settings = facts.tables["settings"]
     values = setting_values(settings)
@@ -241,7 +241,7 @@ def _of_others(table: str, row: Row, context: Context) -> list[Change]:
     return [change for other in others for change in changes_of(table, other, context)]
 
 
-def _concerns(row: Row, step: str, facts: Facts) -> bool:
+def _concerns(row: Row, step: str, facts: CycleFacts) -> bool:
     """Of a bundle: its own rows, and why its broker sheds. Of a broker: its own, and what leaves it or comes to it."""
     if row["subject_kind"] == "cluster":
         return step == "guard" or bool(row["outcome"] == "skipped" or step == "unload")
@@ -256,7 +256,7 @@ def _concerns(row: Row, step: str, facts: Facts) -> bool:
     return bool(row["subject"] == facts.bundle)
 
 
-def _owner(facts: Facts) -> str | None:
+def _owner(facts: CycleFacts) -> str | None:
     """The broker from which the bundle was, or could have been, shed: the one that its decision names, else its
     owner."""
     own = [row for row in facts.tables["unload_decisions"] if row["subject"] == facts.bundle and row["broker"]]
@@ -270,7 +270,7 @@ def _order(row: Row) -> tuple[int, float, str, str]:
     return (kinds[row["subject_kind"]], row["numbers"].get("rank", 0.0), row["subject"], row["wish_id"] or "")
 
 
-def _reason(row: Row, step: str, alternatives: Sequence[Alternative], changes: tuple[Change, ...]) -> Reason:
+def _reason(row: Row, step: str, alternatives: Sequence[OtherOption], changes: tuple[Change, ...]) -> Reason:
     return Reason(
         step=step,
         subject=row["subject"],
@@ -291,7 +291,7 @@ def _reason(row: Row, step: str, alternatives: Sequence[Alternative], changes: t
     )
 
 
-def _alternatives(row: Row, step: str, context: Context, settings: Sequence[Row]) -> list[Alternative]:
+def _alternatives(row: Row, step: str, context: Context, settings: Sequence[Row]) -> list[OtherOption]:
     if step == "placement":
         return _brokers_looked_at(row, settings)
     if step == "unload" and row["subject_kind"] == "broker":
@@ -299,7 +299,7 @@ def _alternatives(row: Row, step: str, context: Context, settings: Sequence[Row]
     if step == "unload" and row["subject_kind"] == "bundle" and row["outcome"] == "unload":
         own = row["numbers"].get("bundle_throughput")
         return [
-            Alternative(other["name"], "next in line", other["measured"], _gap(own, other["measured"]), "byte/s")
+            OtherOption(other["name"], "next in line", other["measured"], _gap(own, other["measured"]), "byte/s")
             for other in row["alternatives"]
             if other["verdict"] == "next"
         ]
@@ -310,22 +310,22 @@ def _gap(own: float | None, other: float | None) -> float | None:
     return None if own is None or other is None else own - other
 
 
-def _brokers_looked_at(row: Row, settings: Sequence[Row]) -> list[Alternative]:
+def _brokers_looked_at(row: Row, settings: Sequence[Row]) -> list[OtherOption]:
     strategy = strategy_of(row, settings)
     candidates = candidates_of(row, strategy)
     _, unit = scored_by(strategy)
     best = next((one.score for one in candidates if one.is_chosen), None)
     compared = {candidate["broker"] for candidate in row["candidates"] if candidate["removed_by"] is None}
     return [
-        Alternative(one.broker, one.verdict, one.score, _gap(one.score, best) if one.broker in compared else None, unit)
+        OtherOption(one.broker, one.verdict, one.score, _gap(one.score, best) if one.broker in compared else None, unit)
         for one in candidates
         if not one.is_chosen
     ]
 
 
-def _other_brokers(row: Row, context: Context) -> list[Alternative]:
+def _other_brokers(row: Row, context: Context) -> list[OtherOption]:
     return [
-        Alternative(other["subject"], "under its limit", other["measured"], -other["margin"], other["unit"] or "")
+        OtherOption(other["subject"], "under its limit", other["measured"], -other["margin"], other["unit"] or "")
         for other in _under_their_limit(row, context)[:MOST_OTHERS]
     ]
 
@@ -340,7 +340,7 @@ def _under_their_limit(row: Row, context: Context) -> list[Mapping[str, Any]]:
     return sorted(others, key=lambda other: (-other["margin"], other["subject"]))
 
 
-def _sent(facts: Facts) -> tuple[Sent, ...]:
+def _sent(facts: CycleFacts) -> tuple[SentCommand, ...]:
     once = {row["command_id"]: row for row in facts.commands}
     return tuple(_command(row, facts.outcomes) for row in sorted(once.values(), key=_step))
 
@@ -349,11 +349,11 @@ def _step(row: Row) -> tuple[int, str]:
     return row["step"], row["command_id"]
 
 
-def _command(row: Mapping[str, Any], outcomes: Sequence[Row]) -> Sent:
+def _command(row: Mapping[str, Any], outcomes: Sequence[Row]) -> SentCommand:
     seen = {
         (one["seen_at"], one["outcome"], one["detail"]) for one in outcomes if one["command_id"] == row["command_id"]
     }
-    return Sent(
+    return SentCommand(
         command_id=row["command_id"],
         kind=row["kind"],
         bundle=row["bundle"],
@@ -361,5 +361,5 @@ def _command(row: Mapping[str, Any], outcomes: Sequence[Row]) -> Sent:
         destination=row["destination"],
         mode=row["mode"],
         request=row["request"],
-        seen=tuple(Seen(outcome, at, detail) for at, outcome, detail in sorted(seen)),
+        seen=tuple(SeenOutcome(outcome, at, detail) for at, outcome, detail in sorted(seen)),
     )

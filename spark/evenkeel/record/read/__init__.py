@@ -6,9 +6,21 @@ manifest in `cycles` lists.
 
 from __future__ import annotations
 
-from evenkeel.record.read.attempts import Attempt, attempts_of, chunked, read_attempts, read_cycles, trusted
+from evenkeel.record.read.attempts import (
+    Attempt,
+    attempts_of,
+    chunked,
+    read_attempts,
+    read_commands,
+    read_cycles,
+    read_rows,
+    read_rows_of,
+    read_table,
+    read_table_if_any,
+    read_where,
+    trusted,
+)
 from evenkeel.record.read.record import LATEST, Record, clusters_of, find_cycles, newest_cycles
-from evenkeel.record.read.rows import read_commands, read_rows, read_rows_of, read_table, read_table_if_any, read_where
 from evenkeel.record.read.tables import Row
 
 __all__ = [

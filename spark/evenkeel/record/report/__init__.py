@@ -8,10 +8,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from evenkeel.record.report.gather import gather
-from evenkeel.record.report.model import Report, build_model
+from evenkeel.record.report.model import CycleReport, build_model
 from evenkeel.record.report.page import render
 
-__all__ = ["Report", "build_model", "build_report", "gather", "render"]
+__all__ = ["CycleReport", "build_model", "build_report", "gather", "render"]
 
 
 def build_report(

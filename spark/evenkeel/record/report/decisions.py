@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 from evenkeel.manual_requests import round as wishes
 from evenkeel.model import amounts
-from evenkeel.record.candidates import Candidate, candidates_of, scored_by, strategy_of
 from evenkeel.record.explain.changes import Context
+from evenkeel.record.explain.changes.placements import Candidate, candidates_of, scored_by, strategy_of
 from evenkeel.record.explain.changes.splits import setting_values
 from evenkeel.record.explain.model import reason_of
-from evenkeel.record.explain.text import MOST_LINES, alternative_line, rule_line
+from evenkeel.record.explain.rendering import MOST_LINES, alternative_line, rule_line
 from evenkeel.record.read import Row
-from evenkeel.settings.keys.shedding import SHEDDERS_OF
+from evenkeel.settings.keys.balancing import SHEDDERS_OF
 
 # More lines than this help nobody on a page; the tables hold them all.
 MOST_CONSIDERED = 200
@@ -23,7 +23,7 @@ _TABLES = {"split_decisions": "split", "unload_decisions": "unload", "placement_
 
 
 @dataclass(frozen=True, slots=True)
-class Placement:
+class PlacementLine:
     """Where a bundle goes and why; `destination` None: nowhere. `others` counts candidates that are not listed.
 
     `scored` says what a candidate's score is, and `unit` in which unit.
@@ -43,7 +43,7 @@ class Placement:
 
 
 @dataclass(frozen=True, slots=True)
-class Unload:
+class UnloadLine:
     """A bundle that leaves its broker; `placement` None where no placement was decided.
 
     `traffic`: now, byte/s; `average`: over the short term, byte/s, where the shedder went by it, as its sentence does.
@@ -54,23 +54,23 @@ class Unload:
     sentence: str
     traffic: float | None
     average: float | None
-    placement: Placement | None
+    placement: PlacementLine | None
     why: Why
     is_held: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Shedding:
+class SheddingLine:
     """A broker that sheds, why, and its bundles."""
 
     broker: str
     sentence: str
-    unloads: tuple[Unload, ...]
+    unloads: tuple[UnloadLine, ...]
     why: Why | None
 
 
 @dataclass(frozen=True, slots=True)
-class Split:
+class SplitLine:
     """A bundle that is cut; `cuts` as hexadecimal hash positions."""
 
     bundle: str
@@ -85,7 +85,7 @@ class Split:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class VerdictLine:
     """Any other decision row: measured and threshold as texts with their unit. `is_wish`: an operator asked for it."""
 
     kind: str
@@ -102,7 +102,7 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
-class Objection:
+class ObjectionLine:
     """What a guard said of a command (`kind` split or unload), or of the whole cluster (`kind` empty)."""
 
     kind: str
@@ -121,39 +121,39 @@ class Decisions:
     `excepted` the commands that a guard let through in spite of its rule.
     """
 
-    sheddings: tuple[Shedding, ...]
-    ownerless: tuple[Placement, ...]
-    splits: tuple[Split, ...]
-    refusals: tuple[Verdict, ...]
-    considered: tuple[Verdict, ...]
+    sheddings: tuple[SheddingLine, ...]
+    ownerless: tuple[PlacementLine, ...]
+    splits: tuple[SplitLine, ...]
+    refusals: tuple[VerdictLine, ...]
+    considered: tuple[VerdictLine, ...]
     considered_count: int
-    held: tuple[Objection, ...] = ()
-    standstill: tuple[Objection, ...] = ()
-    excepted: tuple[Objection, ...] = ()
+    held: tuple[ObjectionLine, ...] = ()
+    standstill: tuple[ObjectionLine, ...] = ()
+    excepted: tuple[ObjectionLine, ...] = ()
 
     @property
-    def unloads(self) -> tuple[Unload, ...]:
+    def unloads(self) -> tuple[UnloadLine, ...]:
         """All unloads, in the order of the sheddings that decided them, held ones included."""
         return tuple(unload for shedding in self.sheddings for unload in shedding.unloads)
 
     @property
-    def moving(self) -> tuple[Unload, ...]:
+    def moving(self) -> tuple[UnloadLine, ...]:
         """Unloads that have a destination and are not held back: the others are not carried out."""
         placed = (u for u in self.unloads if u.placement is not None and u.placement.destination is not None)
         return tuple(unload for unload in placed if not unload.is_held)
 
     @property
-    def splitting(self) -> tuple[Split, ...]:
+    def splitting(self) -> tuple[SplitLine, ...]:
         """Splits that are not held back."""
         return tuple(split for split in self.splits if not split.is_held)
 
     @property
-    def refused_wishes(self) -> tuple[Verdict, ...]:
+    def refused_wishes(self) -> tuple[VerdictLine, ...]:
         """The refusals of operators' wishes."""
         return tuple(verdict for verdict in self.refusals if verdict.is_wish)
 
     @property
-    def placed_ownerless(self) -> tuple[Placement, ...]:
+    def placed_ownerless(self) -> tuple[PlacementLine, ...]:
         """Placements of bundles without an owner for which a broker was found."""
         return tuple(placement for placement in self.ownerless if placement.destination is not None)
 
@@ -194,11 +194,11 @@ def held_bundles(guards: Sequence[Row]) -> dict[str, frozenset[str]]:
     return {kind: frozenset(row["subject"] for row in held if row["kind"] == kind) for kind in ("split", "unload")}
 
 
-def _objections(guards: Sequence[Row], subject_kind: str, outcome: str, whys: Whys) -> tuple[Objection, ...]:
+def _objections(guards: Sequence[Row], subject_kind: str, outcome: str, whys: Whys) -> tuple[ObjectionLine, ...]:
     """In the order of the plan."""
     found = [row for row in guards if (row["subject_kind"], row["outcome"]) == (subject_kind, outcome)]
     return tuple(
-        Objection(
+        ObjectionLine(
             row["kind"] or "",
             row["subject"],
             row["rule"],
@@ -210,7 +210,7 @@ def _objections(guards: Sequence[Row], subject_kind: str, outcome: str, whys: Wh
     )
 
 
-def _ownerless(rows: Sequence[Row], placements: Mapping[str, Placement]) -> tuple[Placement, ...]:
+def _ownerless(rows: Sequence[Row], placements: Mapping[str, PlacementLine]) -> tuple[PlacementLine, ...]:
     """Bundles without owner that found one: first where anti-affinity had a say, then by name."""
     found = [placements[row["subject"]] for row in rows if row["cause"] == "no_owner" and row["outcome"] == "placed"]
     return tuple(sorted(found, key=lambda placement: (not placement.changed_by_anti_affinity, placement.bundle)))
@@ -218,22 +218,22 @@ def _ownerless(rows: Sequence[Row], placements: Mapping[str, Placement]) -> tupl
 
 def _sheddings(
     rows: Sequence[Row],
-    placements: Mapping[str, Placement],
+    placements: Mapping[str, PlacementLine],
     traffic: Mapping[str, float],
     held: Collection[str],
     whys: Whys,
-) -> tuple[Shedding, ...]:
+) -> tuple[SheddingLine, ...]:
     taken: dict[str, list[Row]] = {}
     for row in rows:
         if row["subject_kind"] == "bundle" and row["outcome"] == "unload":
             taken.setdefault(row["broker"] or "", []).append(row)
     sheds = {row["subject"]: row for row in rows if row["subject_kind"] == "broker" and _unloads(row)}
     return tuple(
-        Shedding(
+        SheddingLine(
             broker,
             sheds[broker]["sentence"] if broker in sheds else "",
             tuple(
-                Unload(
+                UnloadLine(
                     row["subject"],
                     row["sentence"],
                     traffic.get(row["subject"]),
@@ -260,10 +260,10 @@ def _unloads(row: Row) -> bool:
     return bool(row["outcome"] == "unload")
 
 
-def _placement(row: Row, strategy: str, whys: Whys) -> Placement:
+def _placement(row: Row, strategy: str, whys: Whys) -> PlacementLine:
     candidates = candidates_of(row, strategy)
     scored, unit = scored_by(strategy)
-    return Placement(
+    return PlacementLine(
         bundle=row["subject"],
         destination=row["destination"] if row["outcome"] == "placed" else None,
         source=row["broker"],
@@ -278,8 +278,8 @@ def _placement(row: Row, strategy: str, whys: Whys) -> Placement:
     )
 
 
-def _split(row: Row, held: Collection[str], whys: Whys) -> Split:
-    return Split(
+def _split(row: Row, held: Collection[str], whys: Whys) -> SplitLine:
+    return SplitLine(
         bundle=row["subject"],
         broker=row["broker"],
         sentence=row["sentence"],
@@ -292,8 +292,8 @@ def _split(row: Row, held: Collection[str], whys: Whys) -> Split:
     )
 
 
-def _verdict(kind: str, row: Row) -> Verdict:
-    return Verdict(
+def _verdict(kind: str, row: Row) -> VerdictLine:
+    return VerdictLine(
         kind=kind,
         subject=row["subject"],
         subject_kind=row["subject_kind"],

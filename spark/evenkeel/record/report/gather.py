@@ -12,7 +12,7 @@ from pathlib import Path
 
 from evenkeel.errors import LakeError
 from evenkeel.manual_requests import round as wishes
-from evenkeel.record.compare import Comparison, Cycle, Move, Round, compare, read_rounds
+from evenkeel.record.compare import Cycle, LoggedMove, Round, ShedderComparison, compare, read_rounds
 from evenkeel.record.read import Attempt, Record, Row, find_cycles, read_commands, read_rows, read_rows_of
 from evenkeel.record.read.record import FIRST_MOMENT, LAST_MOMENT
 from evenkeel.shed.rows import usage_averages
@@ -51,7 +51,7 @@ _DECIDED = ("split_decisions", "unload_decisions", "placement_decisions")
 
 
 @dataclass(frozen=True)
-class Course:
+class CourseRows:
     """Cycles in time order; `rows` are, per attempt_id, their broker loads, remembered averages and acts.
 
     `earlier` and `later` count the cycles on record that the course leaves out.
@@ -76,8 +76,8 @@ class ClusterRows:
     attempt: Attempt
     newest: Attempt
     tables: Mapping[str, Sequence[Row]]
-    course: Course
-    comparison: Comparison | None = None
+    course: CourseRows
+    comparison: ShedderComparison | None = None
     missing: Mapping[str, str] = field(default_factory=dict)
     commands: Sequence[Row] = ()
 
@@ -135,7 +135,7 @@ def _cluster_rows(record: Record, attempt: Attempt, recording: str | Path | None
     return ClusterRows(attempt, newest, tables, course, comparison, missing, commands)
 
 
-def _course(record: Record, attempt: Attempt) -> Course:
+def _course(record: Record, attempt: Attempt) -> CourseRows:
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -144,7 +144,7 @@ def _course(record: Record, attempt: Attempt) -> Course:
     end = min(len(moments), max(at + 1 + _AFTER_THE_SHOWN, COURSE_CYCLES))
     start = max(0, end - COURSE_CYCLES)
     window = record.cycles(attempt.cluster, moments[start].as_py(), moments[end - 1].as_py())
-    return Course(
+    return CourseRows(
         attempts=window,
         broker_load=_or_nothing(lake, window, "broker_load", _COURSE_LOAD),
         state=_or_nothing(lake, window, "strategy_state", ["strategy", "subject", "name", "value"]),
@@ -167,7 +167,7 @@ def _or_nothing(
         return {attempt.attempt_id: [] for attempt in attempts}
 
 
-def _comparison(record: Record, attempt: Attempt, recording: str | Path | None) -> Comparison | None:
+def _comparison(record: Record, attempt: Attempt, recording: str | Path | None) -> ShedderComparison | None:
     """Pulsar's own shedding beside these cycles, where their snapshots come from a recording that has such logs."""
     folder = Path(recording) if recording is not None else _recording_of(attempt)
     rounds = read_rounds(folder) if folder is not None else None
@@ -221,7 +221,7 @@ def _comparable(attempt: Attempt, rows: Mapping[str, Sequence[Row]], limit: floa
     return Cycle(
         at=attempt.cycle_at,
         moves=tuple(
-            Move(row["subject"], row["broker"], goal.get(row["subject"]), traffic.get(row["subject"]))
+            LoggedMove(row["subject"], row["broker"], goal.get(row["subject"]), traffic.get(row["subject"]))
             for row in shed
             if row["outcome"] == "unload"
         ),
@@ -261,7 +261,7 @@ _KINDS = {"split_decisions": "split", "unload_decisions": "unload", "placement_d
 
 
 @dataclass(frozen=True, slots=True)
-class Act:
+class CourseAct:
     """Something decided in a cycle of the course, in a sentence."""
 
     kind: str
@@ -291,7 +291,7 @@ class Point:
     placements: int
     refusals: int
     plan_id: str | None
-    acts: tuple[Act, ...]
+    acts: tuple[CourseAct, ...]
 
     @property
     def max_over_mean(self) -> float | None:
@@ -323,7 +323,7 @@ class CourseModel:
         return tuple(point for point in self.points if point.acts)
 
 
-def course_model(course: Course, settings: Sequence[Row], shown: Attempt) -> CourseModel:
+def course_model(course: CourseRows, settings: Sequence[Row], shown: Attempt) -> CourseModel:
     """The course, busiest broker first."""
     values = {row["key"]: row["value"] for row in settings}
     named = (attempt.planned["shedder"] for attempt in (shown, *reversed(course.attempts)))
@@ -350,7 +350,7 @@ def course_model(course: Course, settings: Sequence[Row], shown: Attempt) -> Cou
     return CourseModel(points, brokers, threshold, remembered, is_share, course.earlier, course.later)
 
 
-def _point(course: Course, attempt: Attempt, shown: Attempt, shedder: str, threshold: float | None) -> Point:
+def _point(course: CourseRows, attempt: Attempt, shown: Attempt, shedder: str, threshold: float | None) -> Point:
     name, row = attempt.attempt_id, attempt.planned
     loads = course.broker_load[name] if attempt.decided else []
     usage = {load["broker"]: float(load["weighted_usage"]) for load in loads if load["weighted_usage"] is not None}
@@ -385,9 +385,9 @@ def _with_shares(point: Point, loads: Sequence[Row]) -> Point:
     return replace(point, usage=shares, compared=shares, mean=1 / len(shares) if shares else None, limit=None)
 
 
-def _acts(course: Course, attempt_id: str) -> tuple[Act, ...]:
+def _acts(course: CourseRows, attempt_id: str) -> tuple[CourseAct, ...]:
     return tuple(
-        Act(kind, row["outcome"], row["subject"], row["sentence"])
+        CourseAct(kind, row["outcome"], row["subject"], row["sentence"])
         for table, kind in _KINDS.items()
         for row in course.acts[table][attempt_id]
     )

@@ -165,7 +165,7 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True)
-class Rejection:
+class RejectionSummary:
     """Records that one rule set aside from one table, with the first few of them (place, reason, record)."""
 
     rule: str
@@ -198,13 +198,13 @@ def _gravity(severity: str) -> int:
     return _SEVERITIES.index(severity) if severity in _SEVERITIES else len(_SEVERITIES)
 
 
-def rejections(rows: Sequence[Row]) -> tuple[Rejection, ...]:
+def rejections(rows: Sequence[Row]) -> tuple[RejectionSummary, ...]:
     """Records set aside, by table and rule."""
     groups: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
         groups.setdefault((row["rejected_from"], row["rule"]), []).append(row)
     return tuple(
-        Rejection(
+        RejectionSummary(
             rule,
             table,
             len(found),

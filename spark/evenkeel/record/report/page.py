@@ -19,16 +19,15 @@ from markupsafe import Markup, escape
 from evenkeel.model import amounts
 from evenkeel.record import wording
 from evenkeel.record.read import Attempt
-from evenkeel.record.report.brokers import foremost
 from evenkeel.record.report.charts import Picture, broker_picture, course_picture
-from evenkeel.record.report.model import Report
+from evenkeel.record.report.model import CycleReport, foremost
 
 # Bundles, and what a text sets in backticks.
 _SET_APART = re.compile(r"\S+/0x[0-9a-f]{8}_0x[0-9a-f]{8}|`[^`]+`")
 _LONG = 90
 
 
-def render(model: Report, *, back: str = "") -> str:
+def render(model: CycleReport, *, back: str = "") -> str:
     """The report as HTML. Every name and text of the model is treated as data: escaped, and shortened where long.
 
     `back` is an address that the page links to as the list of all cycles; a report on its own has none.

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from evenkeel.record.trace.dependents import of_broker, of_snapshot, of_write
-from evenkeel.record.trace.inputs import inputs
-from evenkeel.record.trace.model import Dependents, Inputs
-from evenkeel.record.trace.text import as_json, as_text
+from evenkeel.record.trace.answer import Dependents, Inputs, as_json, as_text
+from evenkeel.record.trace.links import inputs, of_broker, of_snapshot, of_write
 
 __all__ = ["Dependents", "Inputs", "as_json", "as_text", "inputs", "of_broker", "of_snapshot", "of_write"]

@@ -21,23 +21,21 @@ from evenkeel.record.verify.chain import (
     Anchor,
     Fault,
     Link,
-    check_bodies,
-    check_links,
-    check_reads,
-    rewriting_commits,
-)
-from evenkeel.record.verify.check import BUNDLES, TOPICS, Verified, verify_attempts
-from evenkeel.record.verify.date_ranges import (
     Span,
     Stretch,
     anchor_of,
     attempts_in,
+    check_bodies,
+    check_links,
+    check_reads,
     dates_of,
     in_stretches,
     read_anchors,
     read_kept,
+    rewriting_commits,
 )
-from evenkeel.record.verify.rows import OnDemand
+from evenkeel.record.verify.check import BUNDLES, TOPICS, Verified, verify_attempts
+from evenkeel.record.verify.contents import OnDemand
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -54,7 +52,7 @@ __all__ = [
     "TOPICS",
     "UNKNOWN",
     "Fault",
-    "Report",
+    "VerifyReport",
     "verify",
 ]
 
@@ -64,7 +62,7 @@ _LONG = 100_000
 
 
 @dataclass(frozen=True)
-class Report:
+class VerifyReport:
     """`manifests` and `heads` are by cluster; `read` counts the manifests of the range, which were read in full.
 
     `attempts` are those of the range, of which `idle` decided nothing, and `verified` is what came of them.
@@ -95,7 +93,7 @@ def verify(
     by_rows: bool = False,
     progress: Callable[[int, int], None] = lambda done, total: None,
     say: Callable[[str], None] = lambda text: None,
-) -> Report:
+) -> VerifyReport:
     """Checks the links of each cluster's whole chain, and manifests and attempts at cycles of a range (ends included,
     all by default).
 
@@ -144,7 +142,7 @@ def verify(
                 by_rows=by_rows,
                 progress=progress,
             )
-    return Report(
+    return VerifyReport(
         manifests={name: links.num_rows for name, links in chains.items()},
         heads={name: links.column("manifest_digest")[-1].as_py() for name, links in chains.items()},
         read=seen["read"],

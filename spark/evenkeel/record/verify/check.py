@@ -14,13 +14,20 @@ from evenkeel.lake.digest import Content, contents, nothing
 from evenkeel.lake.store import Lake
 from evenkeel.record.read import Attempt, chunked
 from evenkeel.record.verify.by_files import Files, Proven, key_of
-from evenkeel.record.verify.chain import CODE, DATA, DEFINITION, UNKNOWN, Fault
-from evenkeel.record.verify.contents import Checked, can_decide, check_contents, differing, promised
-from evenkeel.record.verify.date_ranges import Kept, Stretch
+from evenkeel.record.verify.chain import CODE, DATA, DEFINITION, UNKNOWN, Fault, Kept, Stretch
+from evenkeel.record.verify.contents import (
+    ATTEMPT,
+    Checked,
+    OnDemand,
+    Rows,
+    can_decide,
+    check_contents,
+    differing,
+    promised,
+)
 from evenkeel.record.verify.decisions import LOADS, decisions_again, listed, loads_again
 from evenkeel.record.verify.in_processes import Deciding, FromFiles, Processes, from_files, processes
 from evenkeel.record.verify.recorded_cycle import Background, RecordedCycle, again, background_of, other_plan
-from evenkeel.record.verify.rows import ATTEMPT, OnDemand, Rows
 from evenkeel.spark.code import code_digest, code_version, definition_of
 
 if TYPE_CHECKING:

@@ -19,8 +19,8 @@ from evenkeel.lake.store import Lake
 from evenkeel.model.bundles import HIGHEST_HASH
 from evenkeel.plan_splits.task import PERSISTENT_TYPE, TOPICS_TYPE, hashes_in, persistent_topics
 from evenkeel.publish import plan as plan_round
+from evenkeel.record.verify.contents import ATTEMPT, Rows
 from evenkeel.record.verify.recorded_cycle import RecordedCycle
-from evenkeel.record.verify.rows import ATTEMPT, Rows
 from evenkeel.rounds.frames import CYCLE_NAMES, CYCLE_TYPE, read_checked, with_cycle_times
 from evenkeel.spark.grouped import grouped_map
 

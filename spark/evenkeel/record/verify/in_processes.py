@@ -25,9 +25,9 @@ from evenkeel.lake.schema import STAMP_NAMES
 from evenkeel.lake.schemas import TABLES
 from evenkeel.plan_splits.task import picks_by_topics
 from evenkeel.record.verify.by_files import Proven, key_of
+from evenkeel.record.verify.contents import ATTEMPT
 from evenkeel.record.verify.decisions import LOOKED_INTO, OBSERVED, covered
 from evenkeel.record.verify.recorded_cycle import PLANNED, RecordedCycle, other_plan
-from evenkeel.record.verify.rows import ATTEMPT
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -1,1 +1,1 @@
-"""The keys themselves, one module per concern; `evenkeel.settings.settings` puts them together."""
+"""The keys themselves, one module per concern; `evenkeel.settings.registry` puts them together."""

@@ -44,3 +44,78 @@ class GeneralKeys:
     exposeBundlesMetricsInPrometheus: bool = key(
         False, unit="switch", meaning="Whether brokers show figures per bundle among their metrics."
     )
+
+
+# Keys about what the brokers measure and report, and when.
+
+
+@dataclass(frozen=True)
+class ReportKeys:
+    """Pulsar's keys of load reports: sampling, writing, and the weight of each resource."""
+
+    loadBalancerReportUpdateThresholdPercentage: int = key(
+        10, lowest=0, unit="%", meaning="Change of a broker's figures that makes it write a new report."
+    )
+    loadBalancerReportUpdateMinIntervalMillis: int = key(
+        5_000, lowest=1, unit="ms", meaning="Shortest time between two looks at whether a report is due."
+    )
+    loadBalancerReportUpdateMaxIntervalMinutes: int = key(
+        15, lowest=1, unit="min", meaning="Longest time without a new report."
+    )
+    loadBalancerHostUsageCheckIntervalMinutes: int = key(
+        1, lowest=1, unit="min", meaning="Time between two measurements of CPU, memory and network."
+    )
+    loadBalancerResourceQuotaUpdateIntervalMinutes: int = key(
+        15, lowest=1, unit="min", dynamic=False, meaning="Time between two flushes of bundle averages by the leader."
+    )
+    statsUpdateFrequencyInSecs: int = key(
+        60, lowest=1, unit="s", dynamic=False, meaning="Time between two refreshes of topic and bundle rates."
+    )
+    statsUpdateInitialDelayInSecs: int = key(
+        60, lowest=0, unit="s", dynamic=False, meaning="Time from a broker's start to its first rates."
+    )
+    loadBalancerMaxNumberOfBundlesInBundleLoadReport: int = key(
+        10,
+        lowest=-1,
+        unit="bundles",
+        meaning="Bundles per broker whose load is kept or published; 0 or less: all (modular), none (extensible).",
+    )
+    loadBalancerOverrideBrokerNicSpeedGbps: float | None = key(
+        None, lowest=0.0, unit="Gbit/s per NIC", dynamic=False, meaning="Speed of each network card, if not measured."
+    )
+    loadBalancerOverrideBrokerNics: tuple[str, ...] = key(
+        (), unit="interface names", dynamic=False, meaning="Network cards that count, if not all physical ones."
+    )
+    loadBalancerCPUResourceWeight: float = key(
+        1.0, lowest=0.0, unit="factor", meaning="Weight of CPU in a broker's usage."
+    )
+    loadBalancerBandwidthInResourceWeight: float = key(
+        1.0, lowest=0.0, unit="factor", meaning="Weight of inbound bandwidth in a broker's usage."
+    )
+    loadBalancerBandwidthOutResourceWeight: float = key(
+        1.0, lowest=0.0, unit="factor", meaning="Weight of outbound bandwidth in a broker's usage."
+    )
+    loadBalancerBandwithInResourceWeight: float = key(
+        1.0,
+        lowest=0.0,
+        unit="factor",
+        deprecated_alias_of="loadBalancerBandwidthInResourceWeight",
+        meaning="Old spelling; used where the new key stands at 1.0.",
+    )
+    loadBalancerBandwithOutResourceWeight: float = key(
+        1.0,
+        lowest=0.0,
+        unit="factor",
+        deprecated_alias_of="loadBalancerBandwidthOutResourceWeight",
+        meaning="Old spelling; used where the new key stands at 1.0.",
+    )
+    loadBalancerDirectMemoryResourceWeight: float = key(
+        0.0, lowest=0.0, unit="factor", meaning="Weight of direct memory in a broker's usage."
+    )
+    loadBalancerMemoryResourceWeight: float = key(
+        0.0,
+        lowest=0.0,
+        unit="factor",
+        manager="extensible",
+        meaning="Weight of heap memory in a broker's usage; deprecated, the modular manager never looks at it.",
+    )

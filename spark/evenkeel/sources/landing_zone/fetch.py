@@ -23,8 +23,8 @@ from botocore.exceptions import ClientError, FlexibleChecksumError
 from evenkeel.aws_errors import RAISED_BY_BOTO, is_absent
 from evenkeel.errors import BadInput
 from evenkeel.sources.landing_zone.layout import (
-    Entry,
     Manifest,
+    ManifestEntry,
     Place,
     StoredFile,
     as_number,
@@ -32,7 +32,7 @@ from evenkeel.sources.landing_zone.layout import (
     objects_below,
     read_manifest,
 )
-from evenkeel.sources.landing_zone.store import read_object
+from evenkeel.sources.landing_zone.s3 import read_object
 from evenkeel.sources.recordings import Problem, read_header
 
 LOG = logging.getLogger(__name__)
@@ -51,7 +51,7 @@ class Refused(BadInput):
         self.problem = Problem(file, place, reason)
 
 
-def manifest_of(client: Any, place: Place, cluster: str, entry: Entry) -> Manifest:
+def manifest_of(client: Any, place: Place, cluster: str, entry: ManifestEntry) -> Manifest:
     """The manifest behind a listed name; `Refused` if it cannot be what its name says."""
     file = place.url(entry.key)
     try:

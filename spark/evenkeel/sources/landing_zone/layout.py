@@ -273,7 +273,7 @@ _LEVELS = (re.compile(r"\d{4}/"), re.compile(r"\d{2}/"), re.compile(r"\d{2}/"))
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ManifestEntry:
     """A manifest by its name: the snapshot's moment in milliseconds since 1970.
 
     `may_lend`: data of that moment claims to hold the brokers' configuration. It is a hint: the manifest decides.
@@ -286,7 +286,7 @@ class Entry:
 
 def newest_first(
     client: Any, place: Place, cluster: str, *, until: datetime | None = None, since: datetime | None = None
-) -> Iterator[Entry]:
+) -> Iterator[ManifestEntry]:
     """The manifests of a cluster from `until` (included; None: from the newest) back to `since` (included)."""
     last = as_number(until) if until else None
     first = as_number(since) if since else None
@@ -294,7 +294,7 @@ def newest_first(
         yield from reversed(_of_day(client, place, day, first, last))
 
 
-def first_since(client: Any, place: Place, cluster: str, moment: datetime) -> Entry | None:
+def first_since(client: Any, place: Place, cluster: str, moment: datetime) -> ManifestEntry | None:
     """The earliest manifest at or after a moment, None if there is none."""
     for day in days(client, place, cluster, since=moment, backwards=False):
         for entry in _of_day(client, place, day, as_number(moment), None):
@@ -341,7 +341,7 @@ def objects_below(client: Any, place: Place, prefix: str) -> dict[str, int]:
     return {found["Key"]: found["Size"] for page in pages for found in page.get("Contents", ())}
 
 
-def _of_day(client: Any, place: Place, day: str, first: int | None, last: int | None) -> list[Entry]:
+def _of_day(client: Any, place: Place, day: str, first: int | None, last: int | None) -> list[ManifestEntry]:
     """The manifests of a day between two numbers, oldest first; pages behind the last one are not asked for."""
     found: dict[int, str] = {}
     lenders: set[int] = set()
@@ -359,7 +359,7 @@ def _of_day(client: Any, place: Place, day: str, first: int | None, last: int | 
         if last is not None and highest > last:
             break
     return [
-        Entry(number, found[number], may_lend=number in lenders)
+        ManifestEntry(number, found[number], may_lend=number in lenders)
         for number in sorted(found)
         if (first is None or number >= first) and (last is None or number <= last)
     ]

@@ -17,7 +17,6 @@ from typing import Any
 from evenkeel.errors import BadInput
 from evenkeel.handover import Snapshot
 from evenkeel.sources.landing import Landing
-from evenkeel.sources.landing_zone.errors import told
 from evenkeel.sources.landing_zone.fetch import (
     Refused,
     demand_whole,
@@ -27,8 +26,8 @@ from evenkeel.sources.landing_zone.fetch import (
     remove_copies_without_snapshot,
 )
 from evenkeel.sources.landing_zone.layout import (
-    Entry,
     Manifest,
+    ManifestEntry,
     Place,
     as_number,
     children,
@@ -36,6 +35,7 @@ from evenkeel.sources.landing_zone.layout import (
     newest_first,
     place_of,
 )
+from evenkeel.sources.landing_zone.s3 import told
 from evenkeel.sources.recordings import Problem, iso, utc
 
 WITHIN = timedelta(seconds=10)
@@ -139,7 +139,7 @@ class Search:
             doubled=tuple(self._doubled),
         )
 
-    def _manifests(self, entries: Iterator[Entry]) -> Iterator[Manifest]:
+    def _manifests(self, entries: Iterator[ManifestEntry]) -> Iterator[Manifest]:
         for entry in entries:
             if len(self._problems) >= MOST_REFUSED:
                 return
@@ -148,7 +148,7 @@ class Search:
             if manifest and (self._moment is None or manifest.moment <= self._moment):
                 yield manifest
 
-    def _manifest(self, entry: Entry) -> Manifest | None:
+    def _manifest(self, entry: ManifestEntry) -> Manifest | None:
         if entry.key in self._problems:
             return None
         if entry.key not in self._read:
@@ -200,7 +200,7 @@ class Search:
             file = self._place.url(self._place.manifest(other.cluster, other.moment))
             self._doubled.append(Problem(file, "finished_at", reason))
 
-    def _lender(self, manifest: Manifest, path: Path, entries: Iterator[Entry]) -> tuple[Manifest, Path] | None:
+    def _lender(self, manifest: Manifest, path: Path, entries: Iterator[ManifestEntry]) -> tuple[Manifest, Path] | None:
         """The latest snapshot up to this one that holds configuration."""
         if manifest.has_configuration:
             return manifest, path
@@ -230,7 +230,7 @@ class Search:
         return f"{where}; {f'it holds {names}' if names else 'it holds nothing yet: does `evenkeel collect` run?'}"
 
 
-def _day(entry: Entry) -> str:
+def _day(entry: ManifestEntry) -> str:
     return entry.key.rpartition("/")[0]
 
 
@@ -271,7 +271,7 @@ class S3Landing:
         Landing(self.folder).expire(days)
         remove_copies_without_snapshot(self.folder)
 
-    def listed(self, since: str | datetime, until: str | datetime) -> tuple[Entry, ...]:
+    def listed(self, since: str | datetime, until: str | datetime) -> tuple[ManifestEntry, ...]:
         """The names of all manifests between two moments (both included), oldest first; nothing is read or judged."""
         with told(f"cannot list snapshots of {self.cluster} at {self.place}"):
             found = newest_first(self._client, self.place, self.cluster, until=_utc(until), since=_utc(since))

@@ -17,8 +17,8 @@ from typing import Any
 from evenkeel.errors import BadInput, LandingError, SettingsError
 from evenkeel.handover import Snapshot
 from evenkeel.pulsar.admin.http_exchange import Hop
-from evenkeel.sources.landing_zone.errors import S3Error
 from evenkeel.sources.landing_zone.layout import place_of
+from evenkeel.sources.landing_zone.s3 import S3Error
 from evenkeel.sources.landing_zone.upload import upload_snapshot
 from evenkeel.sources.recordings import cluster_name, iso, read_header
 from evenkeel.sources.writing import FolderStore, FolderWriter, Head, SnapshotStore, remove
@@ -167,7 +167,7 @@ def store_of(
     if not separator:
         return FolderStore(target)
     if target.startswith(S3_SCHEME):
-        from evenkeel.sources.landing_zone.store import connect
+        from evenkeel.sources.landing_zone.s3 import connect
 
         pass  # MOVED-EMPTY
 

@@ -21,7 +21,6 @@ from evenkeel import __version__
 from evenkeel.aws_errors import RAISED_BY_BOTO, code_of
 from evenkeel.errors import BadInput
 from evenkeel.retrying import Doubling, retry
-from evenkeel.sources.landing_zone.errors import S3Error, told
 from evenkeel.sources.landing_zone.layout import (
     DOCUMENTS,
     Manifest,
@@ -31,7 +30,7 @@ from evenkeel.sources.landing_zone.layout import (
     place_of,
     read_manifest,
 )
-from evenkeel.sources.landing_zone.store import read_object
+from evenkeel.sources.landing_zone.s3 import S3Error, read_object, told
 from evenkeel.sources.recordings import FOLDER_HEADER, parts_of, read_header
 
 LOG = logging.getLogger(__name__)

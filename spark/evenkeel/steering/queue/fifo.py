@@ -34,7 +34,7 @@ class Letter:
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class ReceivedMessage:
     """A message as received. `receipt` is the right to it until its visibility runs out or somebody else receives it.
 
     `sent_at` is the service's own time; None where it did not say.
@@ -48,7 +48,7 @@ class Taken:
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class LetterFailure:
     """Why one message of a batch failed; `final`: the fault is in the message itself, trying again is of no use."""
 
     reason: str
@@ -63,7 +63,7 @@ class Fifo:
         self._heard = heard
         self._client = sqs_client(url)
 
-    def send(self, letters: Sequence[Letter]) -> list[Failure | None]:
+    def send(self, letters: Sequence[Letter]) -> list[LetterFailure | None]:
         """Sends up to ten; one entry per letter, None for those that are on the queue (now, or since an earlier try).
 
         With an error raised, any of them may be on the queue: sending them again is safe within five minutes.
@@ -80,10 +80,10 @@ class Fifo:
         answer = self._ask("send_message_batch", Entries=entries)
         failed = _failed(answer)
         sent = {entry["Id"] for entry in answer.get("Successful", ())}
-        unheard = Failure("the service did not say what became of it", final=False)
+        unheard = LetterFailure("the service did not say what became of it", final=False)
         return [None if str(n) in sent else failed.get(str(n), unheard) for n in range(len(entries))]
 
-    def receive(self, *, most: int, wait_s: int, visibility_s: int) -> list[Taken]:
+    def receive(self, *, most: int, wait_s: int, visibility_s: int) -> list[ReceivedMessage]:
         """Up to ten messages, in order within each group; waits up to `wait_s` for the first one."""
         answer = self._ask(
             "receive_message",
@@ -158,17 +158,19 @@ def dedup_id(*words: str) -> str:
     return hashlib.sha256("\n".join(words).encode("utf-8", "backslashreplace")).hexdigest()
 
 
-def _failed(answer: Mapping[str, Any]) -> dict[str, Failure]:
+def _failed(answer: Mapping[str, Any]) -> dict[str, LetterFailure]:
     return {
-        entry["Id"]: Failure(f"{entry.get('Code', '')} ({entry.get('Message', '')})"[:300], bool(entry["SenderFault"]))
+        entry["Id"]: LetterFailure(
+            f"{entry.get('Code', '')} ({entry.get('Message', '')})"[:300], bool(entry["SenderFault"])
+        )
         for entry in answer.get("Failed", ())
     }
 
 
-def _taken(message: Mapping[str, Any]) -> Taken:
+def _taken(message: Mapping[str, Any]) -> ReceivedMessage:
     attributes = message.get("Attributes", {})
     sent = attributes.get("SentTimestamp")
-    return Taken(
+    return ReceivedMessage(
         message["MessageId"],
         message["ReceiptHandle"],
         message["Body"],

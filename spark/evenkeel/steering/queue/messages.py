@@ -34,7 +34,7 @@ _DEED = ("kind", "bundle", "from_broker", "destination", "algorithm", "cuts", "u
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class AgentReport:
     """An agent's word on one command. The cycle is None where the agent could not read it from the message."""
 
     outcome: Outcome
@@ -66,7 +66,7 @@ def command_body(command: Mapping[str, Any]) -> str:
     return body
 
 
-def report_body(report: Report) -> str:
+def report_body(report: AgentReport) -> str:
     """The message that reports an outcome."""
     one = report.outcome
     return _body(
@@ -103,14 +103,14 @@ def read_command(body: str) -> dict[str, Any]:
     return _command(_opened(body, ("command",))[1])
 
 
-def read_report(body: str) -> Report:
+def read_report(body: str) -> AgentReport:
     """The report in a body; `BadMessage` for anything else."""
     _, fields = _opened(body, ("report",))
     _demand_texts(fields, ("command_id", "outcome", "detail", "agent"))
     if fields["outcome"] not in STRENGTH:
         raise BadMessage(f"unknown outcome {fields['outcome']!r}", command_id=_id(fields))
     cycle_at = fields.get("cycle_at")
-    return Report(
+    return AgentReport(
         Outcome(_demand_id(fields), fields["outcome"], _moment(fields, "seen_at"), fields["detail"]),
         fields["agent"],
         _text_or_none(fields, "cluster"),

@@ -11,7 +11,7 @@ from evenkeel.model.load import BundleStats
 from evenkeel.plan_splits.rules.bundle_splitter_task import FEWEST_TOPICS, Limit, limits_of
 from evenkeel.record.explain.changes.change import Amount, Change, Context, Row, at_least, at_most
 from evenkeel.settings import Settings
-from evenkeel.settings.reading import coerce, known_key
+from evenkeel.settings.parsing import coerce, known_key
 
 HITS_KEY = "loadBalancerNamespaceBundleSplitConditionHitCountThreshold"
 SETTINGS = (

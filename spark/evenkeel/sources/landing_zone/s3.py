@@ -6,18 +6,18 @@ connection that the caller resolves. They stand in no message and in no `repr`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from botocore.exceptions import ClientError, FlexibleChecksumError, HTTPClientError, IncompleteReadError
 
 from evenkeel import __version__
-from evenkeel.aws_errors import is_absent
-from evenkeel.errors import BadInput, SettingsError
+from evenkeel.aws_errors import RAISED_BY_BOTO, is_absent, of_s3
+from evenkeel.errors import BadInput, LandingError, SettingsError
 from evenkeel.pulsar.admin.connection import Secret
 from evenkeel.retrying import at_once, retry
-from evenkeel.sources.landing_zone.errors import explained
 from evenkeel.sources.landing_zone.layout import Place
 
 TRIES = 5
@@ -131,3 +131,25 @@ def _read(client: Any, place: Place, key: str) -> bytes | None:
         if is_absent(error):
             return None
         raise
+
+
+# The error of a store that speaks S3, told to the operator.
+
+
+class S3Error(LandingError):
+    """The store cannot be reached, refuses, or holds what must not be trusted."""
+
+
+@contextmanager
+def told(doing: str) -> Iterator[None]:
+    """Turns what boto3 raises inside into an `S3Error` that begins with `doing`."""
+    try:
+        yield
+    except RAISED_BY_BOTO as error:
+        raise explained(error, doing) from None
+
+
+def explained(error: Exception, doing: str) -> S3Error:
+    """The error for the operator's eyes."""
+    what, advice = of_s3(error)
+    return S3Error(f"{doing}: {what}. {advice}")

@@ -8,15 +8,11 @@ from dataclasses import dataclass, fields
 from functools import cache
 from typing import Literal
 
-from evenkeel.settings.generations import generation_named
-from evenkeel.settings.key import METADATA, Generation, Key, Value
+from evenkeel.settings.key import METADATA, Generation, Key, Value, generation_named
+from evenkeel.settings.keys.balancing import PlacementKeys, SheddingKeys
 from evenkeel.settings.keys.extensible import ExtensibleKeys
-from evenkeel.settings.keys.general import GeneralKeys
-from evenkeel.settings.keys.guards import GuardKeys
-from evenkeel.settings.keys.own import OwnKeys
-from evenkeel.settings.keys.placement import PlacementKeys
-from evenkeel.settings.keys.reports import ReportKeys
-from evenkeel.settings.keys.shedding import SheddingKeys
+from evenkeel.settings.keys.general import GeneralKeys, ReportKeys
+from evenkeel.settings.keys.own import GuardKeys, OwnKeys
 from evenkeel.settings.keys.splitting import SplittingKeys
 
 

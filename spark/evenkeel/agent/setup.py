@@ -111,7 +111,7 @@ class QueueClock:
 MOST_CHARACTERS = 200
 
 
-class Pause:
+class PauseSwitch:
     """Asked before every command, so that a pause holds in the middle of a publish."""
 
     def __init__(self, file: Path | None, marked: Callable[[], str | None]) -> None:

@@ -1,0 +1,293 @@
+"""One cluster's small answers as rows: everything of a snapshot that is broker- or bundle-sized."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from evenkeel.pulsar.answers import RECORD_CHARACTERS, Kind, Members, Rejection, read_text
+from evenkeel.pulsar.broker_reports import (
+    REPORTED,
+    ObservedBroker,
+    brokers_answer,
+    brokers_of,
+    bundle_figures,
+    leader_of,
+    listed_brokers,
+)
+from evenkeel.pulsar.snapshot import Row, SnapshotView, generation_of, manager_of_cluster
+
+NO_BROKERS = "no_brokers"
+NO_BROKER_ANSWERED = "no_broker_answered"
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedRows:
+    """Rows per table (without cluster and cycle), what was set aside, and why the cluster is left out, if it is.
+
+    `topic_figures` and `topic_lists` are the positions of the answers that count, for Spark to read; the lists stand in
+    the lending snapshot where `lists_are_lent`. `superseded_figures` are long answers with topic figures that do not
+    count. `topic_characters` is how much text the figures are.
+    """
+
+    rows: dict[str, list[Row]]
+    rejections: tuple[Rejection, ...]
+    left_out: Rejection | None
+    topic_figures: tuple[int, ...]
+    superseded_figures: tuple[int, ...]
+    topic_lists: tuple[int, ...]
+    lists_are_lent: bool
+    topic_characters: int
+
+    @property
+    def policies(self) -> dict[str, Any]:
+        """The sole row of `cluster_policies`."""
+        return self.rows["cluster_policies"][0]
+
+
+def observe(view: SnapshotView) -> ObservedRows:
+    """All that the snapshot's broker- and bundle-sized answers tell of one cluster."""
+    listed = listed_brokers(view)
+    brokers = brokers_of(view)
+    namespaces = namespaces_of(view)
+    ownership = [row for broker in brokers for row in ownership_of(broker, view.rejections)]
+    rows = {
+        "broker_reports": [broker.row for broker in brokers],
+        "namespace_bundles": namespaces,
+        "bundle_ownership": ownership,
+        "cluster_policies": [policies_of(view, brokers, listed or [], namespaces)],
+    }
+    left_out = _left_out(view, listed, brokers)
+    lists = view.topic_list_source()[0]
+    long = [answer for answer in view.own.every(Kind.TOPIC_FIGURES) if answer.size > RECORD_CHARACTERS]
+    figures = [answer for _, answer in view.own.each(Kind.TOPIC_FIGURES) if answer.status == 200]
+    return ObservedRows(
+        rows,
+        tuple(dict.fromkeys([*view.rejections, *([left_out] if left_out else [])])),
+        left_out,
+        tuple(sorted(answer.n for answer in figures)),
+        tuple(sorted(answer.n for answer in long if answer not in figures)),
+        tuple(sorted(answer.n for _, answer in lists.each(Kind.TOPIC_LIST) if answer.status == 200)),
+        lists is view.lent,
+        sum(answer.size for answer in figures),
+    )
+
+
+def _left_out(view: SnapshotView, listed: list[str] | None, brokers: list[ObservedBroker]) -> Rejection | None:
+    answer = brokers_answer(view)
+    if not listed:
+        told = "its list of brokers is empty" if listed is not None else "no list of its brokers could be read"
+        reason = f"{told}: nothing is known of the cluster; check that a broker answers and take a new snapshot"
+        return Rejection("cluster_policies", "list of brokers", NO_BROKERS, reason, answer.body if answer else None)
+    if not any(broker.state == REPORTED for broker in brokers):
+        states = ", ".join(f"{broker.name}: {broker.row['state_reason']}" for broker in brokers[:5])
+        reason = (
+            f"none of {len(brokers)} brokers told its figures ({states}); check the brokers and take a new snapshot"
+        )
+        return Rejection("broker_reports", "all brokers", NO_BROKER_ANSWERED, reason, None)
+    return None
+
+
+# Who claims which bundle: rows of `bundle_ownership`.
+
+OWNERSHIP = "bundle_ownership"
+
+
+def ownership_of(broker: ObservedBroker, rejections: list[Rejection]) -> list[Row]:
+    """One row per bundle that the broker owns now, lists in its report or has figures for, by name.
+
+    `ownedNamespaces` is the only read of ownership as it is now; the report may lag by a stats period.
+    """
+    report = broker.report
+    listed = _bundle_names(report.get("bundles")) if report is not None else None
+    stats = Members(report or {}, OWNERSHIP, f"{broker.name} load-report", rejections).inside("lastStats")
+    owned = broker.owned
+    figured = stats.names_inside()
+    rows = []
+    for bundle in sorted({*(owned or ()), *(listed or ()), *figured}):
+        figures = bundle_figures(stats.inside(bundle)) if bundle in figured else {}
+        rows.append(_ownership_row(broker, bundle, owned, listed) | figures)
+    return rows
+
+
+def _ownership_row(
+    broker: ObservedBroker, bundle: str, owned: dict[str, Any] | None, listed: frozenset[str] | None
+) -> Row:
+    status = (owned or {}).get(bundle)
+    active = status.get("is_active") if isinstance(status, dict) else None
+    return {
+        "bundle": bundle,
+        "namespace": bundle.rpartition("/")[0],
+        "broker": broker.name,
+        "is_owned": None if owned is None else bundle in owned,
+        "is_active": active if isinstance(active, bool) else None,
+        "is_reported": None if listed is None else bundle in listed,
+    }
+
+
+def _bundle_names(value: object) -> frozenset[str]:
+    return frozenset(name for name in value if isinstance(name, str)) if isinstance(value, list) else frozenset()
+
+
+# Boundaries, groups and policies of namespaces: rows of `namespace_bundles`.
+
+NAMESPACES = "namespace_bundles"
+NO_BOUNDARIES = "no_boundaries"
+UNKNOWN_GROUP = "unknown_group"
+
+
+def namespaces_of(view: SnapshotView) -> list[Row]:
+    """One row per namespace whose boundaries are known, by name; holes and overlaps are kept as they came.
+
+    The boundaries are those of `/bundles`, else those in the namespace's policies. A namespace that is listed or was
+    asked about without either is set aside.
+    """
+    rows = [_namespace_row(view, name) for name in _namespace_names(view)]
+    return [row for row in rows if row is not None]
+
+
+def _namespace_names(view: SnapshotView) -> list[str]:
+    names = {name for kind in (Kind.BUNDLES, Kind.POLICIES) for name, _ in view.own.each(kind)}
+    for _, answer in view.own.each(Kind.NAMESPACES):
+        reading = view.json(answer, list, NAMESPACES, nothing_at=(404,))
+        names |= {name for name in reading.value or () if isinstance(name, str)}
+    return sorted(names)
+
+
+def _namespace_row(view: SnapshotView, name: str) -> Row | None:
+    asked, policies_answer = view.own.about(Kind.BUNDLES, name), view.own.about(Kind.POLICIES, name)
+    bundles = view.json(asked, dict, NAMESPACES)
+    policies = view.json(policies_answer, dict, NAMESPACES)
+    found = _boundaries(bundles.value) or _boundaries((policies.value or {}).get("bundles"))
+    if found is None:
+        reason = bundles.reason or "its answer holds no list of boundaries"
+        view.rejections.append(_no_boundaries(name, reason, asked.body if asked is not None else None))
+        return None
+    boundaries, count = found
+    return {
+        "namespace": name,
+        "boundaries": boundaries,
+        "bundles": count,
+        "anti_affinity_group": _group(view, name),
+        "policies": policies_answer.body if policies.is_read and policies_answer is not None else None,
+    }
+
+
+def _group(view: SnapshotView, name: str) -> str | None:
+    """The group's name as stored (quotes around it belong to it); an empty body or 204 is no group."""
+    answer = view.own.about(Kind.GROUP, name)
+    if answer is None:
+        return None
+    reading = view.noted(read_text(answer), answer, NAMESPACES)
+    if reading.outcome in ("no_answer", "unreadable") and reading.rule is None:
+        reason = f"the anti-affinity group of {name} is not known: {reading.reason}"
+        view.rejections.append(Rejection(NAMESPACES, f"{name} antiAffinity", UNKNOWN_GROUP, reason, answer.body))
+    return reading.value if reading.is_read else None
+
+
+def _boundaries(value: Any) -> tuple[list[str], int] | None:
+    """Boundaries as answered, and the number of bundles, counted where it is not answered."""
+    boundaries = value.get("boundaries") if isinstance(value, dict) else None
+    if not isinstance(boundaries, list) or not boundaries or not all(isinstance(each, str) for each in boundaries):
+        return None
+    count = value.get("numBundles")
+    known = isinstance(count, int) and not isinstance(count, bool) and 0 <= count < 2**31
+    return boundaries, count if known else len(boundaries) - 1
+
+
+def _no_boundaries(name: str, reason: str, record: str | None) -> Rejection:
+    return Rejection(
+        NAMESPACES,
+        f"namespace {name}",
+        NO_BOUNDARIES,
+        f"the bundle boundaries of {name} are not known ({reason}); its topics belong to no bundle in this cycle",
+        record[:2_000] if record is not None else json.dumps(name, ensure_ascii=False),
+    )
+
+
+# What holds for the whole cluster: the row of `cluster_policies`.
+
+POLICIES = "cluster_policies"
+
+# These name the broker itself; that they differ says nothing.
+_OF_EACH_BROKER = frozenset(
+    {"brokerId", "advertisedAddress", "advertisedListeners", "bindAddress", "bindAddresses", "internalListenerName"}
+)
+_OF_EACH_BROKER_PREFIXES = ("brokerServicePort", "webServicePort")
+
+
+def policies_of(view: SnapshotView, brokers: list[ObservedBroker], listed: list[str], namespaces: list[Row]) -> Row:
+    """The cluster's row. Unknown stays NULL: an empty map or `{}` says that there is none."""
+    leader = leader_of(view)
+    configurations, age = configurations_of(view)
+    chosen = leader if leader in configurations else min(configurations, default=None)
+    groups = {row["namespace"]: row["anti_affinity_group"] for row in namespaces if row["anti_affinity_group"]}
+    return {
+        "manager": manager_of_cluster(broker.manager for broker in brokers),
+        "generation": generation_of(broker.row.get("pulsar_version") for broker in brokers),
+        "leader": leader,
+        "brokers": listed,
+        "failure_domains": _domains(view),
+        "anti_affinity_groups": groups,
+        "isolation_policies": _isolation(view),
+        "configuration": configurations[chosen] if chosen is not None else None,
+        "configuration_broker": chosen,
+        "configuration_age_seconds": age if chosen is not None else None,
+        "configuration_differs": _differences(configurations),
+        "topic_lists_age_seconds": view.topic_list_source()[1],
+        "snapshot": view.file,
+        "snapshot_started_at": view.started_at,
+        "snapshot_finished_at": view.finished_at,
+    }
+
+
+def configurations_of(view: SnapshotView) -> tuple[dict[str, dict[str, str]], float | None]:
+    """Broker to its effective configuration, and its age in seconds.
+
+    Values are texts as Pulsar writes them (`Optional[1.0]`, `[a, b]`); settings read them.
+    """
+    answers, age = view.configuration_source()
+    found = {}
+    for broker, answer in answers.each(Kind.CONFIGURATION):
+        reading = view.json(answer, dict, POLICIES)
+        if reading.is_read:
+            found[broker] = {key: _text(value) for key, value in sorted(reading.value.items()) if value is not None}
+    return found, age
+
+
+def _domains(view: SnapshotView) -> dict[str, list[str]] | None:
+    reading = view.json(view.own.about(Kind.DOMAINS, view.cluster), dict, POLICIES, nothing_at=(404,))
+    if not reading.is_read:
+        return {} if reading.outcome == "nothing" else None
+    domains = {}
+    for name, body in sorted(reading.value.items()):
+        members = body.get("brokers") if isinstance(body, dict) else None
+        domains[name] = sorted({str(member) for member in members}) if isinstance(members, list) else []
+    return domains
+
+
+def _isolation(view: SnapshotView) -> str | None:
+    """JSON of the isolation policies; 404 is Pulsar's answer until the first one was ever made."""
+    answer = view.own.about(Kind.ISOLATION, view.cluster)
+    reading = view.json(answer, dict, POLICIES, nothing_at=(404,))
+    if reading.is_read and answer is not None:
+        return answer.body
+    return "{}" if reading.outcome == "nothing" else None
+
+
+def _differences(configurations: dict[str, dict[str, str]]) -> str | None:
+    """JSON: key to broker to value (null where a broker lacks the key), for keys on which brokers differ."""
+    keys = {key for values in configurations.values() for key in values}
+    differing: dict[str, Any] = {}
+    for key in sorted(keys - _OF_EACH_BROKER):
+        if key.startswith(_OF_EACH_BROKER_PREFIXES):
+            continue
+        values = {broker: configuration.get(key) for broker, configuration in sorted(configurations.items())}
+        if len(set(values.values())) > 1:
+            differing[key] = values
+    return json.dumps(differing, ensure_ascii=False, sort_keys=True) if differing else None
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
