@@ -60,7 +60,7 @@ def decide(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
 
 
 def _without(row: Row, key: Row) -> Row:
-    """A decision as it was recorded: what rows were grouped by is no part of it, and must not count for the plan."""
+    """A decision as it was recorded: what rows were grouped by is not part of it, and must not count for the plan."""
     if row.keys().isdisjoint(key):
         return row
     return {name: value for name, value in row.items() if name not in key}

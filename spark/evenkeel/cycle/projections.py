@@ -27,7 +27,7 @@ _STAMP = frozenset({"cycle_date", "write_id"})
 
 
 def columns_looked_at(table: str, names: Sequence[str]) -> list[str]:
-    """Those of a table's columns, in its order, that have to be there for the rounds."""
+    """The columns of a table that the rounds need, in the table's order."""
     if table == BUNDLES:
         return [name for name in names if name in BUNDLE_COLUMNS]
     left = _LEFT_OUT.get(table, frozenset()) | _STAMP

@@ -52,7 +52,7 @@ class DecidedCycle:
 def decide(observed: Rows, cycle: Row, state: Sequence[Row]) -> DecidedCycle:
     """Decides the cycle. `observed` holds `OBSERVED`; `state` is what the cycle before remembered.
 
-    Given `SharedRows` that are told to keep to acts, the plan has no id and only rows of acts and refusals are made.
+    Given `SharedRows` that keep to acts, the plan has no id and only rows of acts and refusals are made.
     """
     key = {"cluster": cycle["cluster"]}
     rows = observed if isinstance(observed, SharedRows) else SharedRows(observed)

@@ -148,7 +148,7 @@ def newest(versions: Mapping[str, str | None]) -> frozenset[str] | None:
 
 
 def highest(ranks: Mapping[str, Rank | None]) -> frozenset[str] | None:
-    """As `newest`, for versions that were ranked before."""
+    """The brokers on the newest version, for versions that are ranked already."""
     known = [rank for rank in ranks.values() if rank is not None]
     if len(known) < len(ranks) or not known:
         return None

@@ -187,8 +187,8 @@ class PoliciesPresent:
 # Brokers that are being emptied: whatever asks who may have a bundle gets an answer without them.
 #
 # Key: evenkeelDrainingBrokers, a list of broker ids; Pulsar has no such thing. A draining broker counts as not there:
-# it is no candidate, also where the filters are undone because they left nobody; it does not count towards the primary
-# brokers that an isolation policy asks for; and bundles may still leave it. `Isolation` asks here, and the extensible
+# it is never a candidate, also where the filters are undone because they left nobody; nor does it count towards the
+# primary brokers that an isolation policy asks for; and bundles may still leave it. `Isolation` asks here, and the extensible
 # manager's filters ask before all others, as they have no way back to brokers that anti-affinity took away. No load is
 # transferred to it either.
 

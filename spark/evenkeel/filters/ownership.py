@@ -13,7 +13,7 @@ Owned = Mapping[str, Mapping[str, Collection[str]]]
 
 
 def by_namespace(bundles: Mapping[str, Iterable[str]]) -> Owned:
-    """Broker -> its bundles, sorted by namespace; `BadName` for what is no bundle."""
+    """Broker -> its bundles, sorted by namespace; `BadName` for a name that is not a bundle's."""
     found: dict[str, dict[str, set[str]]] = {}
     for broker, names in sorted(bundles.items()):
         own: dict[str, set[str]] = {}

@@ -94,7 +94,7 @@ def broker_id(text: str) -> str:
 
 
 def _no_such_broker(bundle: str, owner: str | None, destination: str, view: ClusterView) -> Granted:
-    """The refusal of a name that is no available broker's id; those that contain it are what may have been meant."""
+    """The refusal of a name that is not an available broker's id, with the ids that contain it."""
     alike = (broker for broker in sorted(view.brokers) if destination in broker)
     meant = tuple(Alternative(broker, "candidate", "name_alike") for broker in alike)
     numbers = {"brokers": len(view.brokers)}

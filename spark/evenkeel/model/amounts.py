@@ -1,7 +1,7 @@
 """How amounts are written for people: one text for one figure, in stored sentences, on pages and in a shell.
 
 The texts of `amount` stand in stored sentences of decisions, which are digested: they stay byte for byte. The others
-give the same text, with a typographic minus sign, and say "unknown" where there is no figure.
+give the same text, with a typographic minus sign, and say "unknown" where the figure is missing.
 """
 
 from __future__ import annotations

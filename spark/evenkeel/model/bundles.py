@@ -94,7 +94,7 @@ FULL_RANGE = BundleRange(0, HIGHEST_HASH)
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """What a split makes of a namespace: its boundaries afterwards and the children, in order."""
+    """A namespace after a split: its boundaries, and the children in order."""
 
     boundaries: tuple[int, ...]
     children: tuple[BundleRange, ...]
@@ -128,7 +128,7 @@ def decode_number(text: str) -> int:
 
 
 def parse_range(text: str) -> BundleRange:
-    """The range in a text like `0x00000000_0x40000000`; `BadRange` for anything that is no bundle's range."""
+    """The range in a text like `0x00000000_0x40000000`; `BadRange` for anything that is not a bundle's range."""
     parts = text.split("_")
     if len(parts) != 2:
         raise BadRange(f"{text!r} is not a bundle range: write it like 0x00000000_0x40000000")
@@ -230,7 +230,7 @@ def apply_split(
 
 
 def validate_boundaries(texts: Sequence[str], bundles: int | None = None) -> list[str]:
-    """What is wrong with a namespace's boundaries, in words; empty if they cover all hashes without hole or overlap.
+    """The faults of a namespace's boundaries, in words; empty if they cover all hashes without hole or overlap.
 
     `bundles`: the number of bundles the cluster says the namespace has, if it says one.
     """

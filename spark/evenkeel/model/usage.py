@@ -65,7 +65,7 @@ def weighted_maximum(report: BrokerReport, settings: Settings) -> float:
 
 
 def weighted_maximum_extensible(report: BrokerReport, settings: Settings) -> float:
-    """As `weighted_maximum`, heap memory included by its (deprecated) weight."""
+    """Highest weighted usage as a fraction, heap memory included by its (deprecated) weight."""
     heap = percent(report.memory) * settings.loadBalancerMemoryResourceWeight
     return _highest((*_weighted(report, settings), heap)) / 100
 

@@ -47,7 +47,7 @@ def by_history(
 def by_latest(
     rows: Rows, brokers: Mapping[str, BrokerReport], settings: Settings, also: Collection[str]
 ) -> dict[str, BrokerReport]:
-    """The same by the latest figures; `also` are bundles to be looked at whatever their figures."""
+    """Bundles that may be over a limit by the latest figures; `also` are looked at whatever their figures."""
 
     def measured() -> Measured:
         return _measured(
@@ -82,7 +82,7 @@ def _measured(figures: Iterable[tuple[str, str, Figures]]) -> Measured:
 
 
 def _largest(figures: Iterable[float]) -> float:
-    """What is not a number is larger than nothing."""
+    """A figure that is not a number counts as larger than nothing."""
     return max((figure for figure in figures if figure == figure), default=0.0)
 
 

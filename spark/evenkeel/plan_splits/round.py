@@ -72,8 +72,8 @@ def decision_rows(
     stamp = {"cluster": cycle["cluster"], "cycle_at": cycle["cycle_at"]}
     wished = wishes.granted_splits(rows, topics)
     taken = {one.verdict.subject for _, one in wished if one.accepted}
-    told = [named(row, cycle["cluster"]) for row in telling(wishes.left_to_wishes([*verdicts], taken), rows)]
-    found = [_row(row, strategy, splits.get(row.subject) if row.outcome == "split" else None, stamp) for row in told]
+    kept = [named(row, cycle["cluster"]) for row in telling(wishes.left_to_wishes([*verdicts], taken), rows)]
+    found = [_row(row, strategy, splits.get(row.subject) if row.outcome == "split" else None, stamp) for row in kept]
     found += [_row(one.verdict, wishes.STRATEGY, one.split, stamp, wish["wish_id"]) for wish, one in wished]
     return found
 

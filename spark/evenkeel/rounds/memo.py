@@ -28,7 +28,7 @@ class SharedRows(dict[str, Sequence[Row]]):
         self.acts_only = acts_only
 
     def having(self, more: Rows) -> SharedRows:
-        """The same with other decided rows, cycle or state; what is known of the observed ones stays."""
+        """These rows with other decided rows, cycle or state; what is worked out of the observed ones stays."""
         return SharedRows({**self, **more}, self.known, acts_only=self.acts_only)
 
 
@@ -46,7 +46,7 @@ def once(work_out: Callable[[Rows], _T]) -> Callable[[Rows], _T]:
 
 
 def once_for(rows: Rows, key: Hashable, work_out: Callable[[], _T]) -> _T:
-    """As `once`, of whatever else the key names."""
+    """The value that `work_out` gives for the key, worked out once for these rows."""
     if not isinstance(rows, SharedRows):
         return work_out()
     if key not in rows.known:

@@ -257,7 +257,7 @@ class Histories(Mapping[str, BundleHistory]):
         return rate_in + rate_out, flow_in + flow_out
 
     def sums(self, bundles: Iterable[str]) -> BrokerAverages:
-        """As `broker_averages`, of these bundles."""
+        """The averages of a broker over these bundles."""
         return summed(self.figures(bundle) for bundle in sorted(bundles))
 
     def __getitem__(self, bundle: str) -> BundleHistory:
@@ -292,7 +292,7 @@ def acts_before(cycle: Row) -> tuple[Act, ...]:
 
 
 def act_rows(cycle: Row) -> list[dict[str, Any]]:
-    """The same as rows, with times as text."""
+    """The frame as rows, with times as text."""
     return list(_steering(cycle).get("acts", ()))
 
 

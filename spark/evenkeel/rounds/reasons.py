@@ -19,7 +19,7 @@ def named(verdict: Considered, cluster: str) -> Considered:
 
 
 def telling(verdicts: Iterable[Considered], rows: Rows) -> list[Considered]:
-    """The verdicts to be told: all, or those after which something happens, is refused, or is planned for later."""
+    """The verdicts to be recorded: all, or those after which something happens, is refused, or is planned for later."""
     if not acts_only(rows):
         return [*verdicts]
     return [

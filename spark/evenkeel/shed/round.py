@@ -48,8 +48,8 @@ def decide_modular(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
         shedder=shedder_named(shedder),
     )
     stamp = {"cluster": cycle["cluster"], "cycle_at": cycle["cycle_at"]}
-    told = telling((*made.considered, *silent_brokers(rows)), rows)
-    verdicts = [named(verdict, cycle["cluster"]) for verdict in told]
+    shown = telling((*made.considered, *silent_brokers(rows)), rows)
+    verdicts = [named(verdict, cycle["cluster"]) for verdict in shown]
     found = wishes.with_unloads(verdicts, shedder, wished)
     kept = state.state_rows(shedder, made.state, made.shed_at, made.recently_unloaded)
     return {

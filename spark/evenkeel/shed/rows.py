@@ -1,4 +1,4 @@
-"""What the shedding rounds of both load managers have in common."""
+"""Rows that the shedding rounds of both load managers read and write."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cut a bundle where one was told to (Pulsar: SpecifiedPositionsBundleSplitAlgorithm)."""
+"""Cut a bundle at given positions (Pulsar: SpecifiedPositionsBundleSplitAlgorithm)."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class TopicLoads:
 
     @classmethod
     def of(cls, topics: Iterable[tuple[int, float, float]]) -> TopicLoads:
-        """The same from hash, rate and throughput of each topic."""
+        """The loads from hash, rate and throughput of each topic."""
         columns = tuple(zip(*topics, strict=True))
         return cls(*columns) if columns else cls()
 
@@ -86,5 +86,5 @@ class PlannedSplit:
 
 
 def cut_numbers(cut: Cut) -> dict[str, float]:
-    """What a verdict tells of a cut: the first position, and how many children there are."""
+    """The numbers of a verdict on a cut: the first position, and how many children there are."""
     return {"cut": cut.positions[0], "children": len(cut.positions) + 1}

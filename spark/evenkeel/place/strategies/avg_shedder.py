@@ -72,7 +72,7 @@ class PlannedPlacement(StrategyRound):
 
 
 class ByAverages(PlannedPlacement):
-    """As Pulsar 4.x does it."""
+    """The strategy of Pulsar 4.x: plans are found by a bundle's averages."""
 
     def __init__(self, figures: Mapping[str, BrokerFigures], settings: Settings) -> None:
         super().__init__(figures, settings)
@@ -93,7 +93,7 @@ class ByAverages(PlannedPlacement):
 
 
 class ByName(PlannedPlacement):
-    """As Pulsar 5.0 does it."""
+    """The strategy of Pulsar 5.0: plans are found by a bundle's name."""
 
     def __init__(self, figures: Mapping[str, BrokerFigures], settings: Settings) -> None:
         super().__init__(figures, settings)

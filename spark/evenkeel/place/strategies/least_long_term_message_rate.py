@@ -49,7 +49,7 @@ def score(stand: BrokerFigures, settings: Settings) -> float:
 
 
 def least(candidates: Iterable[str], scores: Mapping[str, float]) -> Best:
-    """As `select`, where every broker's score is known already. A score that is not a number is never the least."""
+    """All candidates with the least of known scores. A score that is not a number is never the least."""
     ordered = tuple(sorted(candidates))
     found = tuple(map(scores.__getitem__, ordered))
     lowest = min(found, default=math.inf)

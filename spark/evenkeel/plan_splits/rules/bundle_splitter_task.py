@@ -185,7 +185,7 @@ def decide_splits(
 def decide_splits_by(
     brokers: Mapping[str, BrokerReport], long_term: LongTerm, bundle_counts: Mapping[str, int], settings: Settings
 ) -> SplitPlan:
-    """As `decide_splits`, by whatever knows the averages."""
+    """Which bundles to split, with long-term averages from `long_term`; else as `decide_splits`."""
     stopped = _stopped(brokers, settings)
     if stopped is not None:
         return SplitPlan({}, (stopped,))

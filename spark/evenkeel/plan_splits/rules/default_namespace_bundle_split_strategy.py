@@ -151,7 +151,7 @@ def decide_splits(
 
 
 def without_gone(made: ExtensibleSplits, boundaries: Mapping[str, Sequence[int]]) -> ExtensibleSplits:
-    """The same without splits of bundles that their namespace no longer has: Pulsar decides on them, and then fails.
+    """The round without splits of bundles that their namespace no longer has: Pulsar decides on them, and then fails.
 
     `boundaries`: namespace -> its boundaries. The hits stay forgotten, as in Pulsar.
     """
@@ -161,7 +161,7 @@ def without_gone(made: ExtensibleSplits, boundaries: Mapping[str, Sequence[int]]
 
 
 class _Round:
-    """What a round has come to so far."""
+    """One round over all brokers, as far as it has got."""
 
     def __init__(self, hits: Mapping[str, float], view: View, settings: Settings) -> None:
         self._before, self._view, self._settings = hits, view, settings

@@ -52,7 +52,7 @@ def _outside_window(situation: Situation, settings: Settings) -> Objection | Non
 
 
 def _too_few_reports(situation: Situation, settings: Settings) -> Objection | None:
-    """No broker at all is none that told of its load."""
+    """A cluster without brokers counts as one in which none has reported."""
     least, listed = settings.evenkeelMinReportedBrokersPercent, len(situation.brokers)
     usable = listed - _silent(situation, settings)
     share = 100.0 * usable / listed if listed else 0.0

@@ -113,7 +113,7 @@ class Situation:
 
     @cached_property
     def _unsettled_by_namespace(self) -> Mapping[str, list[Unsettled]]:
-        """Those that still are, by the namespace of a bundle; a broker under its own name."""
+        """What is unsettled still, by the namespace of a bundle; a broker under its own name."""
         found: dict[str, list[Unsettled]] = {}
         for one in self.unsettled:
             if one.until is None or one.until > self.at:
@@ -133,7 +133,7 @@ def _namespace(subject: str) -> str:
 
 
 def overlaps(bundle: str, other: str) -> bool:
-    """Whether two bundles of one namespace share hashes; a name that is no bundle's equals itself only."""
+    """Whether two bundles of one namespace share hashes; a name that is not a bundle's equals itself only."""
     if bundle == other:
         return True
     found = _ranges(bundle, other)

@@ -166,7 +166,7 @@ def _busiest_row(rule: Rule, spread: Spread, numbers: dict[str, float]) -> Consi
 
 
 def _java_int(x: float) -> int:
-    """As a Java cast to int: towards zero, to the nearest bound where it is too large, NaN to 0."""
+    """The figure as a Java cast to int gives it: towards zero, to the nearest bound where it is too large, NaN to 0."""
     if math.isnan(x):
         return 0
     return int(max(float(_INT_LOWEST), min(float(_INT_HIGHEST), x)))
