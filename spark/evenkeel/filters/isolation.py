@@ -188,9 +188,9 @@ class PoliciesPresent:
 #
 # Key: evenkeelDrainingBrokers, a list of broker ids; Pulsar has no such thing. A draining broker counts as not there:
 # it is never a candidate, also where the filters are undone because they left nobody; nor does it count towards the
-# primary brokers that an isolation policy asks for; and bundles may still leave it. `Isolation` asks here, and the extensible
-# manager's filters ask before all others, as they have no way back to brokers that anti-affinity took away. No load is
-# transferred to it either.
+# primary brokers that an isolation policy asks for; and bundles may still leave it. `Isolation` asks here, and the
+# extensible manager's filters ask before all others, as they have no way back to brokers that anti-affinity took away.
+# No load is transferred to it either.
 
 RULE = "draining"
 
