@@ -15,10 +15,10 @@ from evenkeel.cycle.projections import BUNDLE_COLUMNS, BUNDLES
 from evenkeel.lake.schemas import TABLES
 from evenkeel.replay.closed_loop import Size, scenario
 from evenkeel.replay.fold import CYCLES, DECISIONS, Chosen, Fold, Recorded
+from evenkeel.replay.fold_worker import CARRIED, Unpacked, fold_part
 from evenkeel.replay.history import text_of
-from evenkeel.replay.model import Cluster
+from evenkeel.replay.modelled_cluster import Cluster
 from evenkeel.replay.variants import Variant, settings_of, variants_of
-from evenkeel.replay.worker import CARRIED, Unpacked, fold_part
 from evenkeel.rounds import reading
 from evenkeel.settings import resolve
 from evenkeel.spark.code import runtime_of

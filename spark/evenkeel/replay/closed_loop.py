@@ -25,7 +25,7 @@ from evenkeel.replay.fold import (
     told_of,
     told_of_held,
 )
-from evenkeel.replay.model import Cluster, Topic, UsageFit
+from evenkeel.replay.modelled_cluster import Cluster, Topic, UsageFit
 from evenkeel.rounds import reading
 from evenkeel.rounds.memo import SharedRows
 from evenkeel.settings import EffectiveSettings

@@ -14,7 +14,7 @@ from evenkeel.lake.manifest import write_rows
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake, arrow_schema
 from evenkeel.record.read import Attempt, Record, clusters_of
-from evenkeel.record.read.record import FIRST_MOMENT, LAST_MOMENT
+from evenkeel.record.read.ranges import FIRST_MOMENT, LAST_MOMENT
 from evenkeel.record.verify.recorded_cycle import Background, again, background_of
 from evenkeel.replay.comparison import VariantComparison
 from evenkeel.replay.fold import CYCLES, DECISIONS, Made

@@ -24,8 +24,9 @@ from evenkeel.publish.plan import GUARD_TABLE
 from evenkeel.record.read import Attempt, chunked
 from evenkeel.replay.comparison import VariantComparison
 from evenkeel.replay.fold import CYCLES, DECISIONS
+from evenkeel.replay.fold_worker import CARRIED, RESULT_SCHEMA, fold_function, pack
 from evenkeel.replay.history import OPEN_LOOP, TABLES_OF_REPLAYS, History, append, put_on_record, read_history, text_of
-from evenkeel.replay.topics import (
+from evenkeel.replay.split_topics import (
     PERSISTENT,
     TOPICS,
     persistent_topics,
@@ -35,7 +36,6 @@ from evenkeel.replay.topics import (
     topics_type,
 )
 from evenkeel.replay.variants import Variant, manager_of, settings_of, variants_of
-from evenkeel.replay.worker import CARRIED, RESULT_SCHEMA, fold_function, pack
 from evenkeel.settings import EffectiveSettings
 from evenkeel.spark.code import runtime_of
 from evenkeel.spark.sql import united

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from evenkeel.record.explain.ask import Times, explain, times
-from evenkeel.record.explain.model import Course, Moment
+from evenkeel.record.explain.explanation import Course, Moment
 from evenkeel.record.explain.rendering import as_json, as_text
 
 __all__ = ["Course", "Moment", "Times", "as_json", "as_text", "explain", "times"]

@@ -11,7 +11,7 @@ from evenkeel.errors import LakeError
 from evenkeel.model.bundles import HIGHEST_HASH
 from evenkeel.model.topics import parse_topic
 from evenkeel.record.explain.changes import SETTINGS
-from evenkeel.record.explain.model import ACTS, Course, CycleFacts, Moment, Quiet, moment_of
+from evenkeel.record.explain.explanation import ACTS, Course, CycleFacts, Moment, Quiet, moment_of
 from evenkeel.record.explain.subject import Subject
 from evenkeel.record.read import Attempt, Record, Row
 from evenkeel.record.read.tables import is_in, text

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from evenkeel.record.report.chapters import CycleReport, build_model
 from evenkeel.record.report.gather import gather
-from evenkeel.record.report.model import CycleReport, build_model
 from evenkeel.record.report.page import render
 
 __all__ = ["CycleReport", "build_model", "build_report", "gather", "render"]

@@ -14,7 +14,7 @@ from evenkeel.errors import LakeError
 from evenkeel.manual_requests import round as wishes
 from evenkeel.record.compare import Cycle, LoggedMove, Round, ShedderComparison, compare, read_rounds
 from evenkeel.record.read import Attempt, Record, Row, find_cycles, read_commands, read_rows, read_rows_of
-from evenkeel.record.read.record import FIRST_MOMENT, LAST_MOMENT
+from evenkeel.record.read.ranges import FIRST_MOMENT, LAST_MOMENT
 from evenkeel.shed.rows import usage_averages
 
 # The course is a picture: more points than this would not be told apart.

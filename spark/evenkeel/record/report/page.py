@@ -19,8 +19,8 @@ from markupsafe import Markup, escape
 from evenkeel.model import amounts
 from evenkeel.record import wording
 from evenkeel.record.read import Attempt
+from evenkeel.record.report.chapters import CycleReport, foremost
 from evenkeel.record.report.charts import Picture, broker_picture, course_picture
-from evenkeel.record.report.model import CycleReport, foremost
 
 # Bundles, and what a text sets in backticks.
 _SET_APART = re.compile(r"\S+/0x[0-9a-f]{8}_0x[0-9a-f]{8}|`[^`]+`")

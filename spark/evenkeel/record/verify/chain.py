@@ -20,7 +20,7 @@ from evenkeel.lake.manifest import body_digest
 from evenkeel.lake.schemas import TABLES
 from evenkeel.maintenance.expiry import Periods, settled, whole_kind
 from evenkeel.record.read import Attempt, Record, Row, attempts_of, read_table_if_any
-from evenkeel.record.read.record import FIRST_MOMENT, LAST_MOMENT
+from evenkeel.record.read.ranges import FIRST_MOMENT, LAST_MOMENT
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -25,7 +25,7 @@ from evenkeel.record.verify.contents import (
     differing,
     promised,
 )
-from evenkeel.record.verify.decisions import LOADS, decisions_again, listed, loads_again
+from evenkeel.record.verify.decide_again import LOADS, decisions_again, listed, loads_again
 from evenkeel.record.verify.in_processes import Deciding, FromFiles, Processes, from_files, processes
 from evenkeel.record.verify.recorded_cycle import Background, RecordedCycle, again, background_of, other_plan
 from evenkeel.spark.code import code_digest, code_version, definition_of

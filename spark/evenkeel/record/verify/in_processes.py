@@ -26,7 +26,7 @@ from evenkeel.lake.schemas import TABLES
 from evenkeel.plan_splits.task import picks_by_topics
 from evenkeel.record.verify.by_files import Proven, key_of
 from evenkeel.record.verify.contents import ATTEMPT
-from evenkeel.record.verify.decisions import LOOKED_INTO, OBSERVED, covered
+from evenkeel.record.verify.decide_again import LOOKED_INTO, OBSERVED, covered
 from evenkeel.record.verify.recorded_cycle import PLANNED, RecordedCycle, other_plan
 
 if TYPE_CHECKING:

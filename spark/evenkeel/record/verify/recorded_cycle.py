@@ -10,8 +10,8 @@ from functools import lru_cache
 from typing import Any
 
 from evenkeel.handover import ClusterCycle, Predecessor, Run, Snapshot
-from evenkeel.lake.manual_requests import WISHES
 from evenkeel.lake.store import Lake
+from evenkeel.lake.wishes import WISHES
 from evenkeel.plan_splits.round import cuts_by_topics
 from evenkeel.record.read import Attempt, read_rows_of, read_where
 from evenkeel.rounds.frames import cycle_row_of

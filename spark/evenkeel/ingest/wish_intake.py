@@ -13,14 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 from evenkeel.errors import BadInput, BadName, BadRange
 from evenkeel.handover import ClusterCycle, Run
-from evenkeel.lake.manual_requests import BACKFILL, append_wishes, read_taken, read_wishes, wishes_for
 from evenkeel.lake.store import Lake
+from evenkeel.lake.wishes import BACKFILL, append_wishes, read_taken, read_wishes, wishes_for
 from evenkeel.manual_requests.round import SPLIT
 from evenkeel.manual_requests.schema import HOT, LARGEST, SCHEMAS, names_of
 from evenkeel.model.bundles import decode_number, namespace_of, parse_range
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
 
 PICKED = (LARGEST, HOT)
 
