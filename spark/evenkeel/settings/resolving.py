@@ -117,7 +117,7 @@ def resolve(
     `overrides` are an operator's: unknown keys, wrong types, values out of range and contradictions raise
     `SettingsError`. An override of `evenkeelPulsarVersion` other than "auto" wins over `generation`, which may also be
     what the brokers' versions say. Where Pulsar itself runs another strategy than the one configured, that one is in
-    force (see `pairs`).
+    force (see `compatibility`).
     """
     chosen = {name: _override(name, given, explicit_switches) for name, given in (overrides or {}).items()}
     told = str(chosen.get("evenkeelPulsarVersion", "auto"))

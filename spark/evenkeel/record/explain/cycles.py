@@ -184,7 +184,7 @@ def course_of(
     where: Mapping[str, Row],
     span: tuple[datetime, datetime],
 ) -> Course:
-    """The course of a subject. `where` says per attempt where it was (see `gather.standing`)."""
+    """The course of a subject. `where` says per attempt where it was (see `standing`)."""
     decided = [attempt for attempt in attempts if attempt.decided]
     eventful = _eventful(record, decided, subject, where)
     told = [attempt for attempt in decided if attempt.attempt_id in eventful][:MOST_MOMENTS]

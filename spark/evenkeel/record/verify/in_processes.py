@@ -1,7 +1,7 @@
 """Decisions taken again from proven files, in processes of this machine: no rows travel, and no Spark is asked.
 
 Only whether an attempt came out as recorded is found here. How it differs, and what needs figures of topics, is found
-by the grouped map (`decisions`), which decides by the same code.
+by the grouped map (`decide_again`), which decides by the same code.
 """
 
 from __future__ import annotations
