@@ -1,6 +1,7 @@
 """The report: what Evenkeel decided in a cycle and why, as one HTML file that needs nothing else.
 
-`gather` reads the lake, `chapters`, `decisions` and `headline` turn rows into sentences and numbers, `page` and `charts` make them visible.
+`gather` reads the lake; `chapters`, `decisions` and `headline` turn rows into sentences and numbers; `page` and
+`charts` make them visible.
 """
 
 from __future__ import annotations
