@@ -20,7 +20,7 @@ from evenkeel.replay.comparison import VariantComparison
 from evenkeel.replay.fold import CYCLES, DECISIONS, Made
 from evenkeel.settings import EffectiveSettings
 from evenkeel.spark.code import code_digest, code_version
-from evenkeel.times import FROM_TO, bounds_given
+from evenkeel.times import FROM_TO, bounds_given, utc_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -41,7 +41,7 @@ class History:
     def known(self, attempt: Attempt) -> dict[str, Any]:
         """What a cycle's row holds beside its settings, as text and lists: see `rounds.reading.cycle_row`."""
         planned = attempt.planned
-        known = {"mode": attempt.mode, "snapshot_at": text_of(planned.get("snapshot_at") or attempt.cycle_at)}
+        known = {"mode": attempt.mode, "snapshot_at": utc_text(planned.get("snapshot_at") or attempt.cycle_at)}
         if not (planned["wishes"] or planned.get("acts") or planned.get("pauses")):
             return known
         try:
@@ -130,11 +130,6 @@ def _settings_of(background: Background, digest: str, attempt: Attempt) -> Effec
         ) from None
 
 
-def text_of(moment: datetime) -> str:
-    """A moment as packed rows and rounds have it."""
-    return moment.astimezone(UTC).isoformat(timespec="microseconds")
-
-
 # What a replay leaves in the lake: its rows, and last the line in `replay_runs` without which nobody counts them.
 #
 # An open loop appends its rows chunk by chunk, by Spark (`open_loop`). A closed loop is played in this process: its
@@ -201,7 +196,7 @@ def append(
     frames: Mapping[str, DataFrame],
 ) -> tuple[Write, ...]:
     """Appends rows of a replay, of cycles from `first` on; `task` is the command that they come from."""
-    at = text_of(first)
+    at = utc_text(first)
     cycle = ClusterCycle(comparison.cluster, at, Snapshot("", at), {})
     handover = Handover(lake.root, Run(task, comparison.replay_id, kind="replay"), (cycle,))
     return lake.append(spark, frames, handover=handover, task=task)

@@ -25,7 +25,7 @@ from evenkeel.record.read import Attempt, chunked
 from evenkeel.replay.comparison import VariantComparison
 from evenkeel.replay.fold import CYCLES, DECISIONS
 from evenkeel.replay.fold_worker import CARRIED, RESULT_SCHEMA, fold_function, pack
-from evenkeel.replay.history import OPEN_LOOP, TABLES_OF_REPLAYS, History, append, put_on_record, read_history, text_of
+from evenkeel.replay.history import OPEN_LOOP, TABLES_OF_REPLAYS, History, append, put_on_record, read_history
 from evenkeel.replay.split_topics import (
     PERSISTENT,
     TOPICS,
@@ -39,7 +39,7 @@ from evenkeel.replay.variants import Variant, manager_of, settings_of, variants_
 from evenkeel.settings import EffectiveSettings
 from evenkeel.spark.code import runtime_of
 from evenkeel.spark.sql import united
-from evenkeel.times import FROM_TO
+from evenkeel.times import FROM_TO, utc_text
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -168,7 +168,7 @@ def _job(
 ) -> str:
     states = _states(spark, lake, asked.history.cluster, chunk, last)
     cycles = {
-        text_of(attempt.cycle_at): {
+        utc_text(attempt.cycle_at): {
             "plan_id": attempt.plan_id,
             "manager": attempt.planned["manager"],
             "chosen": asked.key(attempt),

@@ -30,11 +30,12 @@ from evenkeel.errors import Unreachable
 from evenkeel.handover import Snapshot
 from evenkeel.pulsar.admin import AdminClient, AdminConnection, Hop, admin_path, trouble
 from evenkeel.pulsar.admin.connection import Resolver, resolved
-from evenkeel.pulsar.admin.http_exchange import Failure, moment, told
+from evenkeel.pulsar.admin.http_exchange import Failure, told
 from evenkeel.pulsar.snapshot import EXTENSIBLE, MODULAR, UNKNOWN, manager_of_class, own_cluster
 from evenkeel.sources.configuration import LiveSource
 from evenkeel.sources.landing import Landing
 from evenkeel.sources.writing import Head, SnapshotWriter
+from evenkeel.times import utc_milliseconds
 
 _Of = TypeVar("_Of")
 _Told = TypeVar("_Told")
@@ -304,7 +305,7 @@ class Asking:
 
 
 def _unsent(broker: str, path: str, reason: str) -> Hop:
-    return Hop(broker, "GET", path, 0, moment(datetime.now(UTC)), 0.0, None, told(Failure.NOT_SENT, reason))
+    return Hop(broker, "GET", path, 0, utc_milliseconds(datetime.now(UTC)), 0.0, None, told(Failure.NOT_SENT, reason))
 
 
 # Running clusters: from what the configuration says of one to the snapshot of a moment.

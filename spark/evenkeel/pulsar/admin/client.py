@@ -23,11 +23,11 @@ from evenkeel.pulsar.admin.http_exchange import (
     Question,
     Reply,
     Wire,
-    moment,
     told,
 )
 from evenkeel.pulsar.answers import Kind, subject_of
 from evenkeel.retrying import Doubling, retry
+from evenkeel.times import utc_milliseconds
 
 READ_SECONDS = 20.0
 MOST_REDIRECTS = 5
@@ -169,7 +169,7 @@ def _unsent(question: Question, broker: str, failure: Failure, detail: str) -> R
         method=question.method,
         path=question.path,
         status=0,
-        at=moment(datetime.now(UTC)),
+        at=utc_milliseconds(datetime.now(UTC)),
         elapsed_ms=0.0,
         location=None,
         body=told(failure, detail),

@@ -18,6 +18,7 @@ from urllib.parse import quote, urlencode
 import httpx
 
 from evenkeel.pulsar.admin.connection import HIDDEN, Address, AdminConnection
+from evenkeel.times import utc_milliseconds
 
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
@@ -294,7 +295,7 @@ class Wire:
             method=question.method,
             path=question.path,
             status=status,
-            at=moment(at),
+            at=utc_milliseconds(at),
             elapsed_ms=elapsed,
             location=self._hidden(location) if location is not None else None,
             body=without_secrets(question.path, self._hidden(text)),
@@ -322,11 +323,6 @@ class Wire:
 
     def _hidden(self, text: str) -> str:
         return text if self._token is None else self._token.hide_in(text)
-
-
-def moment(at: datetime) -> str:
-    """ISO-8601 UTC with milliseconds, as times stand in a recording."""
-    return at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _text_of(response: httpx.Response, deadline: float) -> str:

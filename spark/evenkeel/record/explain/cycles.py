@@ -17,6 +17,7 @@ from evenkeel.record.read import Attempt, Record, Row
 from evenkeel.record.read.tables import is_in, text
 from evenkeel.record.wording import plural, time
 from evenkeel.settings.compatibility import PLACEMENT
+from evenkeel.times import utc_seconds
 
 DECIDED = ("split_decisions", "unload_decisions", "placement_decisions", "guard_decisions")
 _BUNDLE = (
@@ -195,7 +196,7 @@ def course_of(
         after = told[-1].cycle_at
         notes.append(
             f"Something was done in {len(eventful):,} of these cycles; the first {MOST_MOMENTS} are told in full. Ask "
-            f"for the others with --from {after.strftime('%Y-%m-%dT%H:%M:%SZ')}."
+            f"for the others with --from {utc_seconds(after)}."
         )
     return Course(
         subject=subject,
