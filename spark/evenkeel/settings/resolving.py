@@ -171,29 +171,6 @@ def _fall_back(values: dict[str, Value], origins: dict[str, Origin], problems: l
         origins[key] += f", where Pulsar falls back from {was}"
 
 
-@dataclass(frozen=True, slots=True)
-class OwnHands:
-    """Whether the brokers themselves shed and split; None where the configuration is not known."""
-
-    shedding: bool | None
-    splitting: bool | None
-
-    @property
-    def off(self) -> bool:
-        """True only where both are known to be off, so that Evenkeel steers alone."""
-        return self.shedding is False and self.splitting is False
-
-
-def own_hands(observed: Mapping[str, str] | None) -> OwnHands:
-    """What the cluster's own switches say; the only use Evenkeel makes of them."""
-    on = _switch(observed, "loadBalancerEnabled")
-    if on is False:
-        return OwnHands(False, False)
-    return OwnHands(
-        _switch(observed, "loadBalancerSheddingEnabled"), _switch(observed, "loadBalancerAutoBundleSplitEnabled")
-    )
-
-
 def _switch(observed: Mapping[str, str] | None, name: str) -> bool | None:
     text = (observed or {}).get(name, "").strip().lower()
     return {"true": True, "false": False}.get(text)

@@ -201,11 +201,6 @@ _NAMES = "password|secret|credential|token|privatekey|parameters|params"
 _MEMBER = re.compile(rf'("[^"\\]*(?:{_NAMES})[^"\\]*"\s*:\s*)"(?:[^"\\]|\\.)+"', re.IGNORECASE)
 
 
-def is_hidden(name: str) -> bool:
-    """Whether a setting of this name may hold a secret."""
-    return re.search(_NAMES, name, re.IGNORECASE) is not None
-
-
 def without_secrets(path: str, body: str) -> str:
     """The body with the texts of such settings hidden; all else stays as it came."""
     return _MEMBER.sub(rf'\1"{HIDDEN}"', body) if path.startswith(_TOLD_BY) else body
