@@ -1,4 +1,4 @@
-"""The manifest chain: what an attempt at a cycle wrote, listed last and never changed.
+"""The manifest chain: what an attempt at a cycle wrote, listed last and never changed; and whose state is taken over.
 
 `cycles` is the one table that is not appended blindly. Each row names the digest of the row before it, per cluster;
 the head of the chain is read in the very statement that appends, under Serializable isolation, so that of two

@@ -1,4 +1,4 @@
-"""Rows past their period: whole dates where all rows of a date go, single rows where some of them stay.
+"""How long rows are kept, and how those past their period go: whole dates where all rows of a date go, else single rows.
 
 What was written lately is left alone, whatever its date: a backfill may be at work on it.
 """

@@ -1,5 +1,6 @@
-"""What lies in a table, from its log alone: files by partition, with size, age, rows and, where one write made it,
-whose it is. No data file is opened.
+"""What lies in a table, from its log alone, and what the chain of manifests says of its dates.
+
+Files are listed by partition, with size, age, rows and, where one write made it, whose it is. No data file is opened.
 """
 
 from __future__ import annotations

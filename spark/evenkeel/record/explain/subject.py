@@ -1,4 +1,4 @@
-"""What a question is about: a bundle, a topic, a broker or a command."""
+"""What a question is about: a bundle, a topic, a broker or a command, which is found by the beginning of its id."""
 
 from __future__ import annotations
 

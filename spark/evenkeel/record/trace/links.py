@@ -1,4 +1,6 @@
-"""From a decision to its inputs: writes of its own cycle, state of the cycles before, snapshot, settings, code."""
+"""Links of the record in both directions: from a decision to its inputs, and from an input to all that rests on it.
+
+Inputs are writes of the decision's own cycle, state of the cycles before, snapshot, settings and code."""
 
 from __future__ import annotations
 
