@@ -1,7 +1,8 @@
 """What may be sent, and the outbox.
 
 Facts gate sending (newest cycle, pauses, approvals, commands that went out), with rules over them. Commands are put on
-record before they go out."""
+record before they go out.
+"""
 
 from __future__ import annotations
 

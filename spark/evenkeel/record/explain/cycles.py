@@ -1,4 +1,4 @@
-"""From the lake to the rows of an explanation (those of the cycles in question only), and to a course of many cycles."""
+"""From the lake to the rows of an explanation (of the cycles in question only), and to a course of many cycles."""
 
 from __future__ import annotations
 
