@@ -89,7 +89,7 @@ class Ledger:
             return made.rowcount == 1
 
     def reject(self, message_id: str, body: str, reason: str, report: AgentReport | None, now: datetime) -> None:
-        """Notes a message that is no command for this agent, and that this is to be reported where it can be."""
+        """Notes a message that is not a command for this agent, and that this is to be reported where it can be."""
         storable = body.encode("utf-8", "backslashreplace").decode()
         command_id = None if report is None else report.outcome.command_id
         with self._file.transaction() as db:

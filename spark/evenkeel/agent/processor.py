@@ -93,7 +93,7 @@ class AgentExecutor(Protocol):
         ...
 
     def look_again(self, command: Mapping[str, Any]) -> Outcome | None:
-        """What came of a request that an agent now dead may have sent; reads only.
+        """The outcome of a request that an agent now dead may have sent; reads only.
 
         None: it had no effect and its premise still holds, so that it may be carried out (again).
         """

@@ -2,7 +2,7 @@
 
 Commands go to the ledger and into a lane, controls to the ledger, everything else is set aside.
 
-A message that is no command for this agent is kept in the ledger with its body and the reason, and removed from the
+A message that is not a command for this agent is kept in the ledger with its body and the reason, and removed from the
 queue whether or not that has a dead-letter queue: left on it, it would hold up its namespace for as many time-outs as
 the redrive policy wants to see.
 """

@@ -38,7 +38,7 @@ class Maker:
 def wish_row(given: Mapping[str, Any], cluster: str, maker: Maker, number: int = 0) -> dict[str, Any]:
     """A row of `wishes`. `given` has kind, namespace, bundle and the options of its kind (`SCHEMAS`).
 
-    What is no wish at all is a `BadInput`; whether Pulsar would carry it out is for the cycle to say, which sees the
+    What is not a wish at all is a `BadInput`; whether Pulsar would carry it out is for the cycle to say, which sees the
     cluster. `number` tells equal wishes of one maker apart.
     """
     kind = str(given.get("kind"))

@@ -189,7 +189,7 @@ def find_predecessors(
 ) -> dict[str, Predecessor]:
     """For each (cluster, cycle_at, expected previous cycle_at): the attempt whose state is taken over.
 
-    A live cycle takes state from attempts that are no backfill; a backfill takes it from a backfill's attempt at the
+    A live cycle takes state from attempts that are not a backfill; a backfill takes it from a backfill's attempt at the
     predecessor, else from the live one. If the expected cycle is not on record the newest older one serves, and the
     status says so.
     """

@@ -25,7 +25,7 @@ def as_read(table: str, row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def columns_as_read(table: str, names: Sequence[str], rows: Collection[Mapping[str, Any]]) -> list[list[Any]]:
-    """The same of many rows, column by column; what is already as it will be read costs next to nothing."""
+    """Many rows as they will be read back, column by column; what is in that form already costs next to nothing."""
     plain = dict(_columns(table))
     return [_column(plain[name], column_of(rows, name)) for name in names]
 

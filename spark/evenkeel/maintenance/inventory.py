@@ -268,7 +268,7 @@ def read_record(spark: SparkSession, lake: Lake) -> DatesOnRecord:
 
 
 def _in_use(chain: DataFrame) -> frozenset[Day]:
-    """Live cycles take state from the newest attempt that is no backfill, a backfill from its own kind as well."""
+    """Live cycles take state from the newest attempt that is not a backfill, a backfill from its own kind as well."""
     from pyspark.sql import functions as F
 
     decided = chain.where((F.col("row_kind") == "planned") & F.col("status").isin(*DECIDED_STATUSES))

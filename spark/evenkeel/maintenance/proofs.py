@@ -177,7 +177,7 @@ class Doubt:
 
 @dataclass(slots=True)
 class Proving:
-    """What came of a table: the number of dates `proven` and of those `left`, and in words what was found `wrong`."""
+    """Result for one table: the numbers of dates `proven` and `left`, and a sentence for each thing found `wrong`."""
 
     proven: int = 0
     rows: int = 0

@@ -166,7 +166,7 @@ class OutcomeRecorder:
 def send_all(
     records: OutcomeRecorder, errands: Sequence[ClusterCommands], sending: Sending
 ) -> dict[str, DispatchResult]:
-    """Carries out the errands of all clusters, side by side; why a cluster's was not (wholly) carried out is told."""
+    """Carries out the errands of all clusters, side by side; cluster -> why its errand was not (wholly) carried out."""
     if not errands:
         return {}
     by_cluster = {errand.cycle.cluster: errand for errand in errands}

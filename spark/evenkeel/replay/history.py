@@ -60,7 +60,7 @@ def read_history(
     `options` are what these two are called where they were given.
 
     Raises NoSuchCycle with the nearest cycles where the range holds none, LakeError where settings are past their
-    retention, BadInput for what is no time.
+    retention, BadInput for what is not a time.
     """
     first, last = bounds_given(since, until, options=options)
     record = Record(lake)

@@ -241,7 +241,7 @@ def _judge(settings: Settings, origins: Mapping[str, Origin], problems: list[str
 def read_overrides(path: str | Path) -> dict[str, Value]:
     """The overrides in a TOML file of plain `key = value` lines, typed and range-checked.
 
-    `SettingsError` names the file, and the line where it is known, for a file that cannot be read or is no TOML, for a
+    `SettingsError` names the file, and the line where it is known, for a file that cannot be read or is not TOML, for a
     table, an unknown key, and a value of the wrong type or out of range.
     """
     file = Path(path)

@@ -25,7 +25,7 @@ LATEST_SECONDS = 600.0
 """How late a moment may still be observed. A run that starts later than that decides nothing: what it would see is the
 cluster as it is now, and not as it was."""
 
-# Twelve digits and more: what `evenkeel collect` numbers is no moment.
+# Twelve digits and more: what `evenkeel collect` numbers is not a moment.
 _NAME = re.compile(r"(\d{12,14})(\.json(\.gz)?)?")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

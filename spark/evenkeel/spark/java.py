@@ -191,7 +191,7 @@ def by_maven(jars: Sequence[Jar], folder: Path) -> None:
 
 
 def by_ivy(jars: Sequence[Jar], folder: Path) -> None:
-    """As `by_maven`, with Ivy run by the server's Java: several at once, since one asks for one file at a time."""
+    """Fetches jars by Ivy, run by the server's Java: several Ivys at once, since one asks for one file at a time."""
     settings = folder / "ivysettings.xml"
     settings.write_text(_ivy_settings(os.environ.get(MIRROR_VARIABLE)), encoding="utf-8")
     command = [str(server_java()), *trust_options(folder), "-cp", str(ivy_jar()), "org.apache.ivy.Main"]

@@ -65,7 +65,7 @@ def standing(outcomes: Iterable[Outcome]) -> dict[str, Outcome]:
 # cycle when it settles what was left open: the same observation has the same outcome and the same words, whoever made
 # it.
 #
-# Only a refusal counts as an answer. A 204 is no proof that something was done, and silence is no proof that nothing
+# Only a refusal counts as an answer. A 204 is not a proof that something was done, and silence is no proof that nothing
 # was: behind both the cluster alone says what came of the command. So the next cycle, which does not know what was
 # answered to a publisher that died, comes to the outcome that the publisher would have come to.
 #

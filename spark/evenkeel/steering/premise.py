@@ -1,6 +1,6 @@
 """What a look at the cluster says of a command: whether it may be sent, what became of it; and the look itself.
 
-An answer of 204 is no proof: Pulsar gives it where nobody owned the bundle, where there was nothing to split, and
+An answer of 204 is not a proof: Pulsar gives it where nobody owned the bundle, where there was nothing to split, and
 before clients have reconnected. So every judgement rests on ownership and boundaries as they were seen.
 """
 
@@ -160,7 +160,7 @@ def _hex(positions: Any) -> str:
 #
 # Of all reads of ownership only `ownedNamespaces` can be used: a look-up would assign the bundle. A broker tells of
 # itself alone; others redirect to it. One that answers that it owns nothing is not ready yet, for a ready broker owns
-# at least its own heartbeat bundle: so an empty answer is no answer.
+# at least its own heartbeat bundle: so an empty answer is not an answer.
 
 _AT_ONCE = 8
 

@@ -293,7 +293,7 @@ def expectations_of(suite: Suite) -> list[dict[str, Any]]:
 
 
 def _to_pandas(rows: pa.Table) -> Any:
-    """As a pandas frame in which NULL stays apart from NaN: pandas has one sign for both, so NaN becomes infinite.
+    """Rows as a pandas frame that keeps NULL apart from NaN: pandas has one sign for both, so NaN becomes infinite.
 
     Both break the same rules, since every rule on a figure has an upper bound.
     """

@@ -223,7 +223,7 @@ def repeat(attempt: Callable[[], TryVerdict], limit_s: float, closing: Event) ->
         return verdict
 
     def pause(failed: int) -> float:
-        """As the server asks for, else growing; with jitter, so that many who were refused do not come back at once."""
+        """Seconds to wait: as the server asks for, else growing; with jitter, so that not all who were refused come at once."""
         told = waits[-1]
         return _backoff(failed) if told is None else told + random.uniform(0.0, _JITTER_S)
 
@@ -245,7 +245,7 @@ class KnownBrokers:
 
     A redirect is followed to a host among them, or wherever a *broker* among them sends us on the same scheme (the
     owner may be a broker that is listed no more, or not yet). It is not followed from https to http, and a configured
-    address that is no broker (a proxy, a login page) cannot send us to a host that the cluster does not list.
+    address that is not a broker (a proxy, a login page) cannot send us to a host that the cluster does not list.
     """
 
     def __init__(self, connection: AdminConnection) -> None:
@@ -255,7 +255,7 @@ class KnownBrokers:
         self._lock = Lock()
 
     def address_of(self, broker: str) -> Address:
-        """The address of the broker, which is known from now on; `SettingsError` where the name is no broker id."""
+        """The address of the broker, which is known from now on; `SettingsError` where the name is not a broker id."""
         address = self._connection.address_of(broker)
         with self._lock:
             self._ids[_origin(address)] = broker

@@ -37,7 +37,7 @@ class Times:
 
 
 def times(at: str | None, first: str | None, last: str | None, tz: str | None) -> Times:
-    """The times of a question as given; BadInput where they contradict each other or are no times."""
+    """The times of a question as given; BadInput where they contradict each other or are not times."""
     where = zone(tz)
     if at is not None and (first is not None or last is not None):
         raise BadInput("--at asks for a moment, --from and --to for a range: give one or the other.")

@@ -37,7 +37,7 @@ def known_clusters(record: Record, cluster: str | None) -> list[str]:
 
 
 def several_clusters(subject: Subject, clusters: Sequence[str]) -> BadInput:
-    """The same name stands in more than one cluster."""
+    """The error for a name that stands in more than one cluster."""
     names = sorted(clusters)
     return BadInput(
         f"{subject.kind} {subject.name} is in {len(names)} clusters: {listed(names)}. Say which: --cluster {names[0]}."

@@ -213,7 +213,7 @@ def _comparable(attempt: Attempt, rows: Mapping[str, Sequence[Row]], limit: floa
     goal = {row["subject"]: row["destination"] for row in rows["placement_decisions"]}
     unloads = rows["unload_decisions"]
     brokers = [row for row in unloads if row["subject_kind"] == "broker"]
-    # What an operator wished for is no work of the shedder.
+    # What an operator wished for is not the shedder's work.
     shed = [row for row in unloads if row["subject_kind"] == "bundle" and row["strategy"] != wishes.STRATEGY]
     whole = next((row for row in unloads if row["subject_kind"] == "cluster"), None)
     # A shedder that ran has looked at a broker; one that was not due or is off has only the cluster's row.

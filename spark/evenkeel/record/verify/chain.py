@@ -320,7 +320,7 @@ class Kept:
 
 
 def read_kept(lake: str | Path) -> Kept:
-    """As the newest row of `upkeeps` says."""
+    """What is kept, as the newest row of `upkeeps` says."""
     rows = read_table_if_any(lake, "upkeeps")
     if not rows:
         return Kept()

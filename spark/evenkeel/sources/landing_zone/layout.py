@@ -248,7 +248,7 @@ def milliseconds(moment: datetime) -> str:
 
 
 def manifest_number(name: str) -> int | None:
-    """The milliseconds in the last part of a manifest's key, None if it is no manifest's."""
+    """The milliseconds in the last part of a manifest's key, None if it is not a manifest's."""
     match = _MANIFEST.fullmatch(name)
     return int(match[1]) if match else None
 

@@ -111,7 +111,7 @@ _BROKEN_OFF = (HTTPClientError, IncompleteReadError, FlexibleChecksumError)
 def read_object(client: Any, place: Place, key: str) -> bytes | None:
     """The object's bytes, None if there is none. A body that breaks off is asked for again, a few times.
 
-    (botocore repeats requests, but not the reading of an answer's body.) `BadInput`: it is no small object.
+    (botocore repeats requests, but not the reading of an answer's body.) `BadInput`: it is not a small object.
     """
     return retry(
         lambda: _read(client, place, key),

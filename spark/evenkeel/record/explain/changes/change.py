@@ -34,7 +34,7 @@ class Change:
 
     @property
     def by(self) -> float | None:
-        """needed - measured; None for what is no figure."""
+        """needed - measured; None for what is not a figure."""
         return None if self.needed is None or self.measured is None else self.needed - self.measured
 
 
