@@ -39,7 +39,7 @@ def wish_row(given: Mapping[str, Any], cluster: str, maker: Maker, number: int =
     """A row of `wishes`. `given` has kind, namespace, bundle and the options of its kind (`SCHEMAS`).
 
     What is not a wish at all is a `BadInput`; whether Pulsar would carry it out is for the cycle to say, which sees the
-    cluster. `number` tells equal wishes of one maker apart.
+    cluster. `number` distinguishes equal wishes of one maker.
     """
     kind = str(given.get("kind"))
     if kind not in SCHEMAS:
@@ -88,7 +88,7 @@ def _no_namespace(value: Any) -> str:
 
 
 def _bundle(kind: str, value: Any) -> str:
-    """The range in Pulsar's spelling; it is read here, so that a slip of the pen is told at once."""
+    """The range in Pulsar's spelling; it is read here, so that a slip of the pen is reported at once."""
     if kind == SPLIT and value in PICKED:
         return str(value)
     words = f", {' or '.join(PICKED)}" if kind == SPLIT else ""

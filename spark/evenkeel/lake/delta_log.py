@@ -212,7 +212,7 @@ def _reached(commits: set[int], checkpoints: set[int]) -> int | None:
 
 
 def _hinted(log: Path) -> int | None:
-    """The checkpoint that readers are told to begin with."""
+    """The checkpoint that readers are to begin with."""
     try:
         return int(json.loads((log / "_last_checkpoint").read_text(encoding="utf-8"))["version"])
     except (OSError, ValueError, KeyError, TypeError):

@@ -277,7 +277,7 @@ def _key(one: Wanted) -> tuple[Any, ...]:
 
 
 def goes_to(one: Wanted) -> str | None:
-    """Where an unloaded bundle is expected, whether Pulsar is told or not."""
+    """Where an unloaded bundle is expected, whether Pulsar gets the destination or not."""
     destination: str | None = one.decision.get("destination")
     return destination
 

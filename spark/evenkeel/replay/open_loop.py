@@ -101,7 +101,7 @@ class OpenLoop:
 
 
 def replay(spark: SparkSession, asked: OpenLoop, progress: Progress) -> VariantComparison:
-    """Runs the replay, writes its rows and gives the comparison; `progress` is told cycles done and cycles in all."""
+    """Runs the replay, writes its rows and gives the comparison; `progress` gets cycles done and cycles in all."""
     history = asked.history
     lake = Lake(history.lake)
     lake.ensure_tables(spark, TABLES_OF_REPLAYS)
@@ -312,7 +312,7 @@ def asked(
     limit_percent: float | None = None,
     times: tuple[str, str] = FROM_TO,
 ) -> OpenLoop:
-    """What is asked for, checked: whatever is wrong is told before Spark has anything to do."""
+    """What is asked for, checked: whatever is wrong is reported before Spark has anything to do."""
     if limit_percent is not None and not 0 < limit_percent <= 1_000:
         raise BadInput(f"--limit {limit_percent} is no usage in percent: give one above 0, such as 85")
     chosen = variants_of(strategies, settings, variants)

@@ -11,7 +11,7 @@ What is asked, and why:
   log); both where it is unknown. Then version, topic figures and the bundles owned.
 * `full` adds the topic lists of all namespaces; what a snapshot lacks of these is taken from the last full one.
 
-A broker that does not answer is rows that say so. Only a cluster of which no address tells its brokers cannot be
+A broker that does not answer is rows that say so. Only a cluster of which no address lists its brokers cannot be
 observed: `Unreachable`.
 """
 

@@ -83,7 +83,7 @@ _SHOWN = 5
 @dataclass(frozen=True, slots=True)
 class BrokerSwitches:
     """What the brokers said of their configuration. `pulsar_name`: the cluster's name in Pulsar, None where no broker
-    told it. `objections`: why no command may be sent, each with what to do about it."""
+    reported it. `objections`: why no command may be sent, each with what to do about it."""
 
     pulsar_name: str | None
     objections: tuple[str, ...]

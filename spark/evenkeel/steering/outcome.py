@@ -44,8 +44,8 @@ Told = Callable[[Outcome], None]
 # Which of several outcomes of one command stands.
 #
 # Two agents may each speak of a command: one carried it out, and the other, to whom the queue gave it again, found its
-# premise gone. So a word that tells of an effect stands against one that tells of none, and what is known against what
-# is not; of equals the earlier one.
+# premise gone. So a report of an effect stands against one of none, and what is known against what is
+# not; of equals the earlier one.
 
 STRENGTH = ("done", "overridden", "lost", "timed_out", "unknown", "refused", "stale", "withheld", "dry_run")
 """All outcomes that a command can have, the strongest first."""

@@ -67,7 +67,7 @@ class Hop:
         return members if self.sent is None else {**members, "sent": self.sent}
 
 
-# Why no HTTP answer came: told in the `body` of a hop with status 0, and read from there.
+# Why no HTTP answer came: written in the `body` of a hop with status 0, and read from there.
 
 
 class Failure(StrEnum):
@@ -109,7 +109,7 @@ def told(failure: Failure, detail: str) -> str:
 
 
 def failure_in(hop: Hop) -> Failure | None:
-    """Which failure a hop tells of; None where an HTTP answer came, or where another tool recorded the hop."""
+    """Which failure a hop shows; None where an HTTP answer came, or where another tool recorded the hop."""
     if hop.status != 0:
         return None
     return next((failure for failure in Failure if hop.body.startswith(failure)), None)
@@ -190,7 +190,7 @@ def request_target(path: str) -> bytes:
     return quote(path, safe=_AS_IT_IS).encode("ascii")
 
 
-# Secrets that Pulsar itself tells: they are hidden before anything keeps the answer.
+# Secrets that Pulsar itself shows: they are hidden before anything keeps the answer.
 #
 # A broker's runtime configuration shows the token that it talks to others with (`brokerClientAuthenticationParameters`)
 # and the passwords of its key stores, all in plain text to any super user; a namespace's policies show the keys of its

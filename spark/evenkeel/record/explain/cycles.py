@@ -34,7 +34,7 @@ Rows = Mapping[str, Sequence[Row]]
 
 
 def standing(record: Record, attempts: Sequence[Attempt], subject: Subject) -> dict[str, Row]:
-    """attempt_id -> the row of `bundle_load` or `broker_load` that tells where the subject was, where there is one.
+    """attempt_id -> the row of `bundle_load` or `broker_load` that says where the subject was, where there is one.
 
     A topic is where the bundle is in whose range its hash lies in that cycle.
     """
@@ -174,7 +174,7 @@ def require_rows(record: Record, attempt: Attempt, table: str) -> None:
 
 # A range of cycles: those in which something was done in full, the others in one line per stretch.
 
-# What is told in full. A range with more is a question for a narrower one, or for SQL.
+# What is shown in full. A range with more is a question for a narrower one, or for SQL.
 MOST_MOMENTS = 50
 
 
@@ -262,7 +262,7 @@ def _steps(
 def _stretch(
     attempt: Attempt, subject: Subject, where: Mapping[str, Row], moments: Mapping[str, Moment]
 ) -> tuple[Any, ...]:
-    """Equal for neighbours that are told in one line."""
+    """Equal for neighbours that share one line."""
     if attempt.attempt_id in moments:
         return ("told",)
     if not attempt.decided:

@@ -69,7 +69,7 @@ def nothing_between(record: Record, clusters: Sequence[str], first: datetime, la
 
 
 def no_manifest(found: RecordedCommand) -> LakeError:
-    """A command whose plan no manifest tells of."""
+    """A command whose plan no manifest lists."""
     return LakeError(
         f"command {found.command_id} is in the outbox, but no manifest of {found.cluster} at {time(found.cycle_at)} "
         f"has its plan {found.plan_id}: the run died before it was listed. Its bundle is {found.bundle}."

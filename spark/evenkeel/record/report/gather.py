@@ -17,7 +17,7 @@ from evenkeel.record.read import Attempt, Record, Row, find_cycles, read_command
 from evenkeel.record.read.ranges import FIRST_MOMENT, LAST_MOMENT
 from evenkeel.shed.rows import usage_averages
 
-# The course is a picture: more points than this would not be told apart.
+# The course is a picture: more points than this could not be distinguished.
 COURSE_CYCLES = 60
 _AFTER_THE_SHOWN = 10
 _NEAR_A_ROUND = timedelta(minutes=2)

@@ -87,7 +87,7 @@ def environment() -> Environment:
 
 
 def name_html(text: object, most: int = _LONG) -> Markup:
-    """A name from a cluster: in a face that tells its letters apart; where it is long, folded to its two ends."""
+    """A name from a cluster: in a face that distinguishes its letters; where it is long, folded to its two ends."""
     seen = wording.visible(text)
     if len(seen) <= most:
         return Markup('<bdi class="n">{}</bdi>').format(seen)
@@ -131,7 +131,7 @@ def figure_html(picture: Picture | None) -> Markup:
 # The list of cycles and the short notices around it, in the same style as a report.
 
 MOST_LISTED = 500
-# What of a manifest a line shows, and what tells which attempt counts.
+# What of a manifest a line shows, and what decides which attempt counts.
 LISTED = (
     *("cluster", "cycle_at", "sequence", "row_kind", "attempt_id", "attempt", "kind", "mode", "plan_id"),
     *("status", "reason", "splits", "unloads", "refusals"),

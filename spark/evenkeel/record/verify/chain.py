@@ -247,7 +247,7 @@ class Stretch:
 
 
 def dates_of(links: Any, span: Span) -> Counter[date]:
-    """How many manifests there are of each date that has any in the span; `links` as `Record.links` tells them."""
+    """How many manifests there are of each date that has any in the span; `links` as `Record.links` gives them."""
     import pyarrow.compute as pc
 
     at = links.column("cycle_at")

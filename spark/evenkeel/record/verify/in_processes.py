@@ -160,7 +160,7 @@ def _came_out(asked: Sequence[FromFiles]) -> set[str]:
 
 
 def _is_same(one: FromFiles) -> bool:
-    """An error is left to the grouped map as well: there it is told with the cycle that it is about."""
+    """An error is left to the grouped map as well: there it is reported with the cycle that it is about."""
     try:
         rows = {name: _rows(name, table, one) for name, table in _INPUTS.items()}
         if one.needs_topics and any(_is_looked_into(row) for row in rows["split_decisions"]):

@@ -55,7 +55,7 @@ class RecordedCycle:
 
     @property
     def cycle_row(self) -> Row:
-        """The row that tells the rounds which cycle it is."""
+        """The row that says which cycle it is, for the rounds."""
         return cycle_row_of(self.cycle, self.run)
 
 
