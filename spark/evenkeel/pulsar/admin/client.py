@@ -223,7 +223,7 @@ def repeat(attempt: Callable[[], TryVerdict], limit_s: float, closing: Event) ->
         return verdict
 
     def pause(failed: int) -> float:
-        """Seconds to wait: as the server asks for, else growing; jitter keeps those refused from coming back at once."""
+        """Seconds to wait: as the server asks for, else growing; jitter keeps the refused from coming back at once."""
         told = waits[-1]
         return _backoff(failed) if told is None else told + random.uniform(0.0, _JITTER_S)
 

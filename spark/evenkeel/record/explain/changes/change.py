@@ -76,6 +76,18 @@ class Amount:
     value: float
 
 
+def compared(row: Row) -> tuple[float, float] | None:
+    """What was measured and its threshold; None where one of them is not on record."""
+    measured, threshold = row["measured"], row["threshold"]
+    return None if measured is None or threshold is None else (measured, threshold)
+
+
+def within(row: Row) -> tuple[float, float] | None:
+    """What was measured and its threshold, where the first is not above the second; else None."""
+    found = compared(row)
+    return None if found is None or found[1] < found[0] else found
+
+
 def at_least(value: float, unit: str) -> Amount:
     """The amount rounded up."""
     return _rounded(value, unit, math.ceil)
