@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from evenkeel.record.explain.changes import held_back, placements, splitting, unloads
+from evenkeel.record.explain.changes import bundle_splits, held_back, placements, unloads
 from evenkeel.record.explain.changes.change import Change, Context, Row
 
 __all__ = ["SETTINGS", "Change", "Context", "changes_of"]
 
-SETTINGS = (*splitting.SETTINGS, *placements.SETTINGS)
+SETTINGS = (*bundle_splits.SETTINGS, *placements.SETTINGS)
 """The settings that statements rest on, beside the rows themselves."""
 
 _Rule = Callable[[Row, Context], list[Change]]
@@ -37,13 +37,13 @@ _UNLOADS: Mapping[tuple[str, str], _Rule] = {
     ("kept", "wanted_reached"): unloads.left,
 }
 _SPLITS: Mapping[tuple[str, str], _Rule] = {
-    ("split", "topics_over_limit"): splitting.over_limit,
-    ("split", "sessions_over_limit"): splitting.over_limit,
-    ("split", "rate_over_limit"): splitting.over_limit,
-    ("split", "throughput_over_limit"): splitting.over_limit,
-    ("kept", "below_limits"): splitting.below_limits,
-    ("refused", "maximum_bundles"): splitting.too_many_bundles,
-    ("skipped", "too_few_topics"): splitting.too_few_topics,
+    ("split", "topics_over_limit"): bundle_splits.over_limit,
+    ("split", "sessions_over_limit"): bundle_splits.over_limit,
+    ("split", "rate_over_limit"): bundle_splits.over_limit,
+    ("split", "throughput_over_limit"): bundle_splits.over_limit,
+    ("kept", "below_limits"): bundle_splits.below_limits,
+    ("refused", "maximum_bundles"): bundle_splits.too_many_bundles,
+    ("skipped", "too_few_topics"): bundle_splits.too_few_topics,
     ("kept", "over_limit_too_briefly"): unloads.more_rounds,
 }
 _PLACEMENTS: Mapping[tuple[str, str], _Rule] = {
