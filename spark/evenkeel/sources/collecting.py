@@ -17,7 +17,6 @@ observed: `Unreachable`.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
@@ -129,7 +128,7 @@ class _Snapshot:
 
     def _brokers(self) -> list[str]:
         hops = self._asking.of_entries(admin_path("brokers"))
-        names = _json(hops[-1])
+        names = hops[-1].json
         if isinstance(names, list):
             return sorted({name for name in names if isinstance(name, str) and name})
         found = {hop.broker: trouble(hop) for hop in hops}  # of several tries the last
@@ -160,7 +159,7 @@ class _Snapshot:
         policies = ask(admin_path("namespaces", tenant, name))
         if policies.status == 404:  # deleted since it was listed
             return False
-        body = _json(policies)
+        body = policies.json
         if not (isinstance(body, dict) and isinstance(body.get("bundles"), dict)):
             ask(admin_path("namespaces", tenant, name, "bundles"))
         ask(admin_path("namespaces", tenant, name, "antiAffinity"))
@@ -189,22 +188,13 @@ def _cluster(clusters: Hop, configurations: Iterable[Hop]) -> str:
 
 
 def _manager(configuration: Hop) -> str:
-    body = _json(configuration)
+    body = configuration.json
     return manager_of_class(body.get("loadManagerClassName")) if isinstance(body, dict) else UNKNOWN
 
 
 def _names(hop: Hop) -> list[str]:
-    body = _json(hop)
+    body = hop.json
     return sorted({name for name in body if isinstance(name, str) and name}) if isinstance(body, list) else []
-
-
-def _json(hop: Hop) -> Any:
-    if hop.status != 200:
-        return None
-    try:
-        return json.loads(hop.body)
-    except (ValueError, RecursionError):
-        return None
 
 
 def _finish(futures: list[Future[Any]]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 import time
 from collections.abc import Callable, Iterable
@@ -270,10 +269,7 @@ class KnownBrokers:
         """Takes the brokers from an answer that lists them; any other answer teaches nothing."""
         if hop.status != 200 or hop.method != "GET" or subject_of(hop.path).kind != Kind.BROKERS:
             return
-        try:
-            names = json.loads(hop.body)
-        except (ValueError, RecursionError):
-            return
+        names = hop.json
         for name in names if isinstance(names, list) else ():
             try:
                 self.address_of(str(name))

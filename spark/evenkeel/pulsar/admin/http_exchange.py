@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import re
 import socket
@@ -49,8 +50,18 @@ class Hop:
 
     @property
     def is_good(self) -> bool:
-        """Whether the broker did, or told, what was asked."""
+        """Whether the broker did, or answered, what was asked."""
         return 200 <= self.status < 300
+
+    @property
+    def json(self) -> Any:
+        """The JSON of an answer of 200; None for any other answer, and for what is not JSON."""
+        if self.status != 200:
+            return None
+        try:
+            return json.loads(self.body)
+        except (ValueError, RecursionError):
+            return None
 
     def as_request(self) -> dict[str, Any]:
         """The members of a request in a recording; `sent` only where something was sent."""
