@@ -27,7 +27,7 @@ from evenkeel.lake.schemas import OF_RECORD, TABLES
 from evenkeel.replay.closed_loop import Size, scenario
 from evenkeel.replay.fold import Chosen, Fold, Recorded
 from evenkeel.replay.history import read_history
-from evenkeel.replay.model import Cluster
+from evenkeel.replay.modelled_cluster import Cluster
 from evenkeel.replay.open_loop import OpenLoop, replay
 from evenkeel.replay.variants import Variant, variants_of
 from evenkeel.settings import EffectiveSettings, resolve

@@ -16,7 +16,8 @@ BEGIN, END = "<!-- rooms: written by `make docs` -->", "<!-- end of rooms -->"
 
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("errors", "locks", "retrying", "aws_errors"),
-    ("settings", "handover", "times", "spark", "pulsar"),
+    ("times",),
+    ("settings", "handover", "spark", "pulsar"),
     ("model", "lake"),
     ("filters", "split_algorithms", "sources", "steering"),
     ("rounds",),

@@ -107,7 +107,7 @@ def landed_bytes(path: str) -> float:
 def run_cycle(
     spark: SparkSession, request: CycleRequest, progress: Progress, sending: Sending | None = None
 ) -> Handover:
-    """One cycle from snapshot to manifest. `progress` is told each task's name and seconds when it is done. `sending`
+    """One cycle from snapshot to manifest. `progress` gets each task's name and seconds when it is done. `sending`
     says how running clusters are steered; without it none is.
 
     If a task fails, the cycle is put on record as failed, and then the error goes on.

@@ -66,7 +66,7 @@ def retry(
 
     An attempt failed where `if_raised` says so of its exception, or `if_returned` of its value; any other exception
     passes at once. Between two attempts `sleep` gets the seconds of `pause` (an event's `wait` ends them
-    early), and `say` is told before it how many attempts have failed. No attempt begins later than `within_s` after
+    early), and `say` gets before it how many attempts have failed. No attempt begins later than `within_s` after
     the first began. After the last attempt its exception passes or its value is returned, as it is.
     """
     from tenacity import Retrying, retry_if_exception, retry_if_result, stop_after_attempt, stop_before_delay

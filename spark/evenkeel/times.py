@@ -1,4 +1,4 @@
-"""Times as operators give them, read in one way everywhere: by commands, by the params of DAGs, by pages.
+"""Times: as operators give them, read in one way by commands, params of DAGs and pages; and as texts that are stored.
 
 A time is ISO 8601. With an offset of its own it is that moment; without one it is UTC, or the wall clock of a zone that
 was named beside it, with its two odd hours a year. It stands for all of the day, hour, minute or second that it names:
@@ -101,6 +101,21 @@ def bounds_given(
     return first.first if first else None, last.last if last else None
 
 
+def utc_text(at: datetime) -> str:
+    """ISO-8601 in UTC with microseconds and offset, `2026-11-21T09:15:00.000000+00:00`; texts sort as moments do."""
+    return at.astimezone(UTC).isoformat(timespec="microseconds")
+
+
+def utc_milliseconds(at: datetime) -> str:
+    """ISO-8601 in UTC with milliseconds, `2026-11-21T09:15:00.000Z`, as times stand in a recording."""
+    return at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def utc_seconds(at: datetime) -> str:
+    """`2026-11-21T09:15:00Z` for a moment that is in UTC already."""
+    return at.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
 def _given(text: str, shape: re.Match[str], where: tzinfo, option: str) -> Given:
     at = datetime.fromisoformat(text)
     if shape["hour"] is None:
@@ -123,13 +138,10 @@ def _of_wall_clock(at: datetime, where: tzinfo, option: str) -> datetime:
     told = f"{option} {at.isoformat(sep=' ')}"
     if earlier < later:
         raise BadInput(
-            f"{told} comes twice in {where}, when clocks go back: say which, {_utc(earlier)} or {_utc(later)}."
+            f"{told} comes twice in {where}, when clocks go back: say which, {utc_seconds(earlier)} or "
+            f"{utc_seconds(later)}."
         )
     raise BadInput(
-        f"{told} does not exist in {where}, where clocks go forward then: the nearest moments are {_utc(later)} "
-        f"and {_utc(earlier)}."
+        f"{told} does not exist in {where}, where clocks go forward then: the nearest moments are {utc_seconds(later)} "
+        f"and {utc_seconds(earlier)}."
     )
-
-
-def _utc(at: datetime) -> str:
-    return at.strftime("%Y-%m-%dT%H:%M:%SZ")

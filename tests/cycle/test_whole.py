@@ -10,7 +10,7 @@ import pytest
 
 from evenkeel.cycle import whole
 from evenkeel.replay.closed_loop import Size, scenario
-from evenkeel.replay.model import Cluster
+from evenkeel.replay.modelled_cluster import Cluster
 from evenkeel.rounds import reading
 from evenkeel.rounds.memo import SharedRows
 from evenkeel.settings import EffectiveSettings, resolve

@@ -88,10 +88,15 @@ def test_a_tasks_assets_are_the_tables_that_it_writes(rebalance: Any, step: str)
 
 
 def test_only_publish_can_reach_a_sink() -> None:
-    tasks = CHECKOUT / "spark" / "evenkeel" / "tasks"
-    reaching = {file.stem for file in tasks.glob("*.py") if _imports(file, "evenkeel.steering.outcome")}
-    # The publisher's own parts; `settling` judges what an earlier publisher sent.
-    assert reaching <= {"sending", "by_queue", "outgoing", "settling"}
+    package = CHECKOUT / "spark" / "evenkeel"
+    senders = ["command_executor", "dispatcher", "pulsar_admin", "sqs", "queue"]
+    reaching = {
+        file.relative_to(package).parts[0]
+        for step in STEPS
+        for file in (package / step).rglob("*.py")
+        if any(_imports(file, f"evenkeel.steering.{sender}") for sender in senders)
+    }
+    assert reaching == {"publish"}
 
 
 @pytest.mark.parametrize(

@@ -22,11 +22,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from evenkeel.cli.options import session
-from evenkeel.ingest.manual_requests import Maker, wish_row
 from evenkeel.ingest.open_run import CycleRequest, open_cycles
-from evenkeel.lake.manual_requests import append_wishes
+from evenkeel.ingest.wish_intake import Maker, wish_row
 from evenkeel.lake.schema import SCHEMA_VERSION
 from evenkeel.lake.store import Lake
+from evenkeel.lake.wishes import append_wishes
 from evenkeel.pipeline import DECIDING, run_cycle
 from evenkeel.publish.task import run as publish
 from evenkeel.sources.recordings import Recording

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenkeel.handover import Run
-from evenkeel.lake.manual_requests import TakenWishes, wishes_for
+from evenkeel.lake.wishes import TakenWishes, wishes_for
 
 LIVE = Run("rebalance", "scheduled__1")
 BACKFILL = Run("rebalance", "backfill__1", "backfill")

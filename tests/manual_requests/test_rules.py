@@ -13,11 +13,12 @@ from evenkeel.manual_requests.request import ClusterView, Granted, SplitWish, Un
 from evenkeel.manual_requests.split import grant_split
 from evenkeel.manual_requests.unload import grant_unload
 from evenkeel.model.averages import updated
-from evenkeel.model.bundles import bundle_name, initial_boundaries, range_of, ranges_of, validate_ranges
+from evenkeel.model.bundles import bundle_name, initial_boundaries, range_of, ranges_of
 from evenkeel.model.load import BundleStats
 from evenkeel.settings import Settings
 from evenkeel.settings.keys.splitting import SPLIT_ALGORITHMS
 from evenkeel.split_algorithms.split_option import BundleTopics, TopicLoads
+from tests.bundle_ranges import validate_ranges
 
 FIRST, SECOND, THIRD, LAST = (str(found) for found in ranges_of(initial_boundaries(4)))
 BROKERS = frozenset({"b1:8080", "b2:8080"})

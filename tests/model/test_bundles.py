@@ -25,11 +25,11 @@ from evenkeel.model.bundles import (
     ranges_of,
     topic_hash,
     validate_boundaries,
-    validate_ranges,
 )
-from evenkeel.model.topics import partitioned_topic_of, uses_three_part_names
+from evenkeel.model.topics import partition_of, uses_three_part_names
 from evenkeel.split_algorithms import range_equally_divide, topic_count_equally_divide
 from evenkeel.split_algorithms.split_option import BundleTopics, SplitOption
+from tests.bundle_ranges import validate_ranges
 
 hashes = st.one_of(st.integers(0, HIGHEST_HASH), st.sampled_from([0, 1, 0x7FFFFFFF, 0x80000000, HIGHEST_HASH]))
 inner = st.lists(st.integers(1, HIGHEST_HASH - 1), max_size=8, unique=True)
@@ -147,9 +147,9 @@ def test_a_bundles_name_comes_apart_into_namespace_and_range() -> None:
 
 
 def test_partitions_are_recognised_by_their_canonical_number_only() -> None:
-    assert partitioned_topic_of("persistent://t/n/x-partition-3") == "persistent://t/n/x"
+    assert partition_of("persistent://t/n/x-partition-3") == 3
     for plain in ("persistent://t/n/x-partition-03", "persistent://t/n/x-partition-", "persistent://t/n/x"):
-        assert partitioned_topic_of(plain) == plain
+        assert partition_of(plain) == -1
 
 
 def test_holes_overlaps_and_unreadable_boundaries_are_named() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from evenkeel.errors import BadInput
 from evenkeel.handover import ClusterCycle, Run, Snapshot
-from evenkeel.ingest.manual_requests import Maker, wish_row, wishes_of_run
+from evenkeel.ingest.wish_intake import Maker, wish_row, wishes_of_run
 from evenkeel.lake.schemas import TABLES
 
 AT = "2026-11-21T08:27:04.000000+00:00"

@@ -22,7 +22,7 @@ from evenkeel.model.bundles import (
     ranges_of,
     validate_boundaries,
 )
-from evenkeel.model.topics import is_heartbeat_or_sla, parse_topic, partition_of, partitioned_topic_of, topic_hash
+from evenkeel.model.topics import is_heartbeat_or_sla, parse_topic, partition_of, topic_hash
 from tests.pulsar_unit.mirror import mirrors
 
 ONE, MANY = "NamespaceBundleTest", "NamespaceBundlesTest"
@@ -198,7 +198,7 @@ def test_parts_of_a_topic_name() -> None:
     topic = parse_topic("persistent://tenant/namespace/topic")
     assert topic.name == "persistent://tenant/namespace/topic"
     assert (topic.domain, topic.namespace, topic.local_name) == ("persistent", "tenant/namespace", "topic")
-    assert partitioned_topic_of(topic.name) == "persistent://tenant/namespace/topic"
+    assert partition_of(topic.name) == topic.partition == -1
 
 
 @mirrors(NAMES, "testShortTopicName")
@@ -219,7 +219,7 @@ def test_a_partition_of_a_topic_whose_own_name_contains_the_keyword() -> None:
     assert topic.partition == -1
     partition = parse_topic(f"{topic.name}-partition-0")
     assert partition.partition == 0
-    assert partitioned_topic_of(partition.name) == topic.name != partition.name
+    assert partition.name == f"{topic.name}-partition-0"
 
 
 @mirrors("NamespaceServiceTest", "testHeartbeatNamespaceMatch")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from evenkeel.record.report import build_model, gather, render
-from evenkeel.record.report.model import Chapter
+from evenkeel.record.report.chapters import Chapter
 from tests.record.plausible import (
     HOT,
     LARGE,

@@ -15,7 +15,7 @@ from evenkeel.errors import BadInput
 from evenkeel.model.bundles import bundle_name, initial_boundaries, ranges_of
 from evenkeel.replay.closed_loop import MEANINGS, ModelSteering, Scenario, Size, scenario, simulate
 from evenkeel.replay.comparison import CLOSED_LOOP, VariantComparison
-from evenkeel.replay.model import Cluster, Topic, UsageFit, fitted
+from evenkeel.replay.modelled_cluster import Cluster, Topic, UsageFit, fitted
 from evenkeel.settings import Settings, resolve
 
 SMALL = Size(brokers=3, bundles=24, cycles=30)

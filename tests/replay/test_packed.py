@@ -15,14 +15,14 @@ from evenkeel.cycle.projections import BUNDLE_COLUMNS, BUNDLES
 from evenkeel.lake.schemas import TABLES
 from evenkeel.replay.closed_loop import Size, scenario
 from evenkeel.replay.fold import CYCLES, DECISIONS, Chosen, Fold, Recorded
-from evenkeel.replay.history import text_of
-from evenkeel.replay.model import Cluster
+from evenkeel.replay.fold_worker import CARRIED, Unpacked, fold_part
+from evenkeel.replay.modelled_cluster import Cluster
 from evenkeel.replay.variants import Variant, settings_of, variants_of
-from evenkeel.replay.worker import CARRIED, Unpacked, fold_part
 from evenkeel.rounds import reading
 from evenkeel.settings import resolve
 from evenkeel.spark.code import runtime_of
 from evenkeel.spark.worker import Refused
+from evenkeel.times import utc_text
 from tests.record.small_lake import arrow_type
 
 SETTINGS = resolve(observed=None, overrides={"evenkeelAssumeUnloadsSucceed": True})
@@ -65,7 +65,7 @@ def packed(cycles: list[Cycle]) -> pa.Table:
     kinds = {c.name: arrow_type(c.type) for c in TABLES[BUNDLES].columns}
     lines = []
     for at, rows in cycles:
-        stamp = {"part": 0, "cycle_at": text_of(at)}
+        stamp = {"part": 0, "cycle_at": utc_text(at)}
         lines += [{**stamp, "kind": BUNDLES, **{name: row[name] for name in BUNDLE_COLUMNS}} for row in rows[BUNDLES]]
         lines += [{**stamp, "kind": kind, "body": json.dumps(row)} for kind in SMALL for row in rows[kind]]
     fields = [("part", pa.int32()), *((name, pa.string()) for name in ("cycle_at", "kind", "body"))]
@@ -90,7 +90,9 @@ def job(cycles: list[Cycle], part: dict[str, Any]) -> dict[str, Any]:
             kind: schema_of(kind, set(cycles[0][1][kind][0]) if cycles[0][1][kind] else None) for kind in SMALL
         },
         "outputs": {table: schema_of(table) for table in (CYCLES, DECISIONS)},
-        "cycles": {text_of(at): {**known, "rows": {k: len(rows[k]) for k in (*SMALL, BUNDLES)}} for at, rows in cycles},
+        "cycles": {
+            utc_text(at): {**known, "rows": {k: len(rows[k]) for k in (*SMALL, BUNDLES)}} for at, rows in cycles
+        },
         "chosen": {"all": chosen()},
         "parts": {"0": part},
     }
@@ -132,7 +134,7 @@ def test_a_chunk_goes_on_where_the_one_before_ended(cycles: list[Cycle]) -> None
 def test_what_stands_as_it_stood_is_worked_out_once(cycles: list[Cycle]) -> None:
     unpacked = Unpacked(job(cycles, first_part())["schemas"])
     seen = list(unpacked.cycles(packed(cycles)))
-    assert [at for at, _ in seen] == [text_of(at) for at, _ in cycles]
+    assert [at for at, _ in seen] == [utc_text(at) for at, _ in cycles]
     first = reading.boundaries(seen[0][1])
     again = [rows for _, rows in Unpacked(job(cycles, first_part())["schemas"]).cycles(packed(cycles))]
     assert again[0]["namespace_bundles"] is again[1]["namespace_bundles"]
@@ -143,17 +145,17 @@ def test_an_error_names_variants_cluster_and_cycle(cycles: list[Cycle]) -> None:
     broken = [(at, {**rows, "broker_load": [{"broker": "x"}]}) for at, rows in cycles[:1]]
     with pytest.raises(Refused) as refused:
         folded(broken, first_part())
-    assert all(word in str(refused.value) for word in ("again, AvgShedder, uniform", "lab", text_of(cycles[0][0])))
+    assert all(word in str(refused.value) for word in ("again, AvgShedder, uniform", "lab", utc_text(cycles[0][0])))
 
 
 @pytest.mark.parametrize("kind", [BUNDLES, "broker_reports"])
 def test_rows_past_their_retention_are_missed_by_table_and_cycle(cycles: list[Cycle], kind: str) -> None:
     table, asked = packed(cycles), job(cycles, first_part())
-    gone = pc.and_(pc.equal(table["kind"], kind), pc.equal(table["cycle_at"], text_of(cycles[2][0])))
+    gone = pc.and_(pc.equal(table["kind"], kind), pc.equal(table["cycle_at"], utc_text(cycles[2][0])))
     with pytest.raises(Refused) as refused:
         fold_part(asked, table.filter(pc.invert(gone)))
     listed = len(cycles[2][1][kind])
-    assert all(word in str(refused.value) for word in (f"{kind} holds 0 of the {listed}", text_of(cycles[2][0])))
+    assert all(word in str(refused.value) for word in (f"{kind} holds 0 of the {listed}", utc_text(cycles[2][0])))
 
 
 def test_a_cycle_of_which_nothing_is_left_is_missed(cycles: list[Cycle]) -> None:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from evenkeel.replay.model import Cluster, Topic, UsageFit
+from evenkeel.replay.modelled_cluster import Cluster, Topic, UsageFit
 from evenkeel.replay.recorded_traffic import SeenCycle, fits_of
 from evenkeel.settings import Settings
 

@@ -11,7 +11,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from evenkeel.errors import SettingsError
-from evenkeel.settings import EffectiveSettings, Settings, contradictions, own_hands, registry, resolve
+from evenkeel.settings import EffectiveSettings, Settings, contradictions, registry, resolve
 
 RUNTIME = {
     "brokerServicePort": "Optional[6650]",
@@ -92,19 +92,6 @@ def test_an_operators_own_split_switch_wins_over_the_load_balancers() -> None:
     observed = {"loadBalancerEnabled": "false", "loadManagerClassName": "ExtensibleLoadManagerImpl"}
     found = effective(observed, {"evenkeelSplitEnabled": True}, explicit_switches=True)
     assert (found.settings.evenkeelSplitEnabled, found.origins["evenkeelSplitEnabled"]) == (True, "override")
-
-
-def test_own_hands_are_off_only_where_both_switches_are_known_to_be_off() -> None:
-    assert own_hands(RUNTIME).off
-    assert own_hands({"loadBalancerEnabled": "false"}).off
-    for observed in (
-        None,
-        {},
-        {**RUNTIME, "loadBalancerSheddingEnabled": "true"},
-        {**RUNTIME, "loadBalancerAutoBundleSplitEnabled": "maybe"},
-        {"loadBalancerSheddingEnabled": "false"},
-    ):
-        assert not own_hands(observed).off
 
 
 def test_an_override_of_the_clusters_switch_points_to_evenkeels() -> None:

@@ -18,7 +18,7 @@ from evenkeel.cycle import whole
 from evenkeel.model.bundles import boundary_text, bundle_name, bundle_of, initial_boundaries, namespace_of, ranges_of
 from evenkeel.model.topics import topic_hash
 from evenkeel.replay.fold import goes_to
-from evenkeel.replay.model import Cluster, Topic, UsageFit
+from evenkeel.replay.modelled_cluster import Cluster, Topic, UsageFit
 from evenkeel.rounds import reading
 from evenkeel.rounds.memo import SharedRows
 from evenkeel.settings import resolve

@@ -28,10 +28,10 @@ from evenkeel.steering.queue.messages import (
     Control,
     command_body,
     deed,
-    moment_text,
     read_command,
     report_body,
 )
+from evenkeel.times import utc_text
 
 if TYPE_CHECKING:
     from filelock import BaseFileLock
@@ -72,13 +72,13 @@ class Ledger:
         row = (
             command["command_id"],
             command["plan_id"],
-            moment_text(command["cycle_at"]),
+            utc_text(command["cycle_at"]),
             command["step"],
             command["bundle"],
             deed(command),
             command_body(command),
-            moment_text(command["expires_at"]),
-            moment_text(now),
+            utc_text(command["expires_at"]),
+            utc_text(now),
         )
         with self._file.transaction() as db:
             made = db.execute(
@@ -89,13 +89,13 @@ class Ledger:
             return made.rowcount == 1
 
     def reject(self, message_id: str, body: str, reason: str, report: AgentReport | None, now: datetime) -> None:
-        """Notes a message that is no command for this agent, and that this is to be reported where it can be."""
+        """Notes a message that is not a command for this agent, and that this is to be reported where it can be."""
         storable = body.encode("utf-8", "backslashreplace").decode()
         command_id = None if report is None else report.outcome.command_id
         with self._file.transaction() as db:
             db.execute(
                 "INSERT INTO rejected VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
-                (message_id, moment_text(now), reason, command_id, storable),
+                (message_id, utc_text(now), reason, command_id, storable),
             )
             if report is not None:
                 self._owe(db, report, now)
@@ -105,7 +105,7 @@ class Ledger:
         with self._file.transaction() as db:
             made = db.execute(
                 "INSERT INTO controls (kind, made_at, by, reason) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
-                (control.kind, moment_text(control.made_at), control.by, control.reason),
+                (control.kind, utc_text(control.made_at), control.by, control.reason),
             )
             return made.rowcount == 1
 
@@ -150,7 +150,7 @@ class Ledger:
             changed = db.execute(
                 "UPDATE commands SET state = 'sending', sending_at = ?, tries = tries + 1 "
                 "WHERE command_id = ? AND state = 'received'",
-                (moment_text(now), command_id),
+                (utc_text(now), command_id),
             )
             if changed.rowcount != 1:
                 raise LedgerError(f"command {command_id} is not waiting to be sent; nothing was sent")
@@ -168,7 +168,7 @@ class Ledger:
             changed = db.execute(
                 "UPDATE commands SET state = 'settled', outcome = ?, seen_at = ?, detail = ? "
                 "WHERE command_id = ? AND state <> 'settled'",
-                (outcome.outcome, moment_text(outcome.seen_at), outcome.detail, outcome.command_id),
+                (outcome.outcome, utc_text(outcome.seen_at), outcome.detail, outcome.command_id),
             )
             if changed.rowcount == 1:
                 self._owe(db, self._report(db, outcome.command_id), now)
@@ -184,7 +184,7 @@ class Ledger:
         """Settles commands that were tried without effect, were not delivered again, and have long expired."""
         found = self._file.rows(
             "SELECT command_id FROM commands WHERE state = 'received' AND tries > 0 AND expires_at < ?",
-            moment_text(expired_before),
+            utc_text(expired_before),
         )
         detail = "expired; a request that may have gone out had no effect, and the queue delivered it no more"
         return [one for (one,) in found if self.settle(Outcome(one, "stale", now, detail), now)]
@@ -199,7 +199,7 @@ class Ledger:
     def paid(self, numbers: Sequence[int], now: datetime) -> None:
         """Notes that reports are on the reports queue."""
         with self._file.transaction() as db:
-            rows = [(moment_text(now), number) for number in numbers]
+            rows = [(utc_text(now), number) for number in numbers]
             db.executemany("UPDATE reports SET sent_at = ? WHERE number = ?", rows)
 
     def owes(self, command_id: str) -> bool:
@@ -208,7 +208,7 @@ class Ledger:
 
     def forget_old(self, now: datetime) -> None:
         """Removes what is done with since 30 days: no queue keeps a message for longer than 14."""
-        before = moment_text(now - KEPT)
+        before = utc_text(now - KEPT)
         with self._file.transaction() as db:
             db.execute("DELETE FROM reports WHERE sent_at < ?", (before,))
             db.execute(
@@ -221,7 +221,7 @@ class Ledger:
     def _owe(self, db: sqlite3.Connection, report: AgentReport, now: datetime) -> None:
         db.execute(
             "INSERT INTO reports (token, command_id, body, made_at) VALUES (?, ?, ?, ?)",
-            (uuid.uuid4().hex, report.outcome.command_id, report_body(report), moment_text(now)),
+            (uuid.uuid4().hex, report.outcome.command_id, report_body(report), utc_text(now)),
         )
 
     def _report(self, db: sqlite3.Connection, command_id: str) -> AgentReport:

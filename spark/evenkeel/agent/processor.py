@@ -66,7 +66,7 @@ class ClusterExecutor:
         return self._steering(self._ask()).look_again(command)
 
     def _steering(self, switches: BrokerSwitches) -> CommandExecutor:
-        """The one of the cluster's name in Pulsar, which is not known while no broker tells it."""
+        """The executor for the cluster's name in Pulsar, which is not known while no broker reports it."""
         name = switches.pulsar_name or ""
         with self._lock:
             if name not in self._steerings:
@@ -93,7 +93,7 @@ class AgentExecutor(Protocol):
         ...
 
     def look_again(self, command: Mapping[str, Any]) -> Outcome | None:
-        """What came of a request that an agent now dead may have sent; reads only.
+        """The outcome of a request that an agent now dead may have sent; reads only.
 
         None: it had no effect and its premise still holds, so that it may be carried out (again).
         """

@@ -1,6 +1,8 @@
-"""What comes in: commands go to the ledger and into a lane, controls to the ledger, everything else is set aside.
+"""The agent at its two queues: messages come in, reports go out.
 
-A message that is no command for this agent is kept in the ledger with its body and the reason, and removed from the
+Commands go to the ledger and into a lane, controls to the ledger, everything else is set aside.
+
+A message that is not a command for this agent is kept in the ledger with its body and the reason, and removed from the
 queue whether or not that has a dead-letter queue: left on it, it would hold up its namespace for as many time-outs as
 the redrive policy wants to see.
 """

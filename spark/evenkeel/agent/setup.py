@@ -68,7 +68,7 @@ class LedgerError(AgentError):
 # what has expired, one that is ahead would refuse everything; the queue's answers say what time it is.
 
 LOG = logging.getLogger(__name__)
-# An HTTP date has whole seconds, and an answer takes its time: less than this is no difference.
+# An HTTP date has whole seconds, and an answer takes its time: less than this is not a difference.
 TOLERATED = timedelta(seconds=5)
 WORTH_SAYING = timedelta(seconds=30)
 

@@ -17,7 +17,7 @@ Command = Mapping[str, Any]
 
 @dataclass(eq=False, slots=True)
 class InFlight:
-    """One command at hand. `receipts`: message id → the right to it; none for one that only the ledger tells of.
+    """One command at hand. `receipts`: message id → the right to it; none for one that only the ledger holds.
 
     `ready_at`: monotonic seconds before which there is nothing to do for it.
     """
@@ -143,7 +143,7 @@ class WorkQueue:
             return [in_flight for in_flight in self._in_flight.values() if in_flight.done]
 
     def take_discarded(self) -> list[str]:
-        """Messages to be deleted, each told once."""
+        """Messages to be deleted, each given once."""
         with self._changed:
             found, self._discarded = self._discarded, []
             return found

@@ -1,4 +1,4 @@
-"""The params of the DAG `rebalance`. Imported while DAG files are read, so it imports nothing heavy."""
+"""What DAG files declare with: params, tries and assets. DAG files are read often, so this imports nothing heavy."""
 
 from __future__ import annotations
 

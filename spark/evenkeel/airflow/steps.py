@@ -231,7 +231,7 @@ def _progress(ti: TaskInstance, dag_run: Any) -> tuple[str | None, Handover | No
 
 
 def watched(work: Callable[[], str], ti: TaskInstance) -> str:
-    """What `work` gives; its errors are told to operators, and it does not wait for a server that dies under it."""
+    """What `work` gives; its errors are shown to operators, and it does not wait for a server that dies under it."""
     with _told_to_operators(ti), _spark_watched(ti):
         return work()
 

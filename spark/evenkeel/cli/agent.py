@@ -76,9 +76,9 @@ def _add_work(parser: argparse.ArgumentParser) -> None:
 
 def run(given: argparse.Namespace) -> int:
     """Works until told to end."""
-    from evenkeel.agent.agent import Agent, serve
     from evenkeel.agent.ledger import Ledger
     from evenkeel.agent.processor import ClusterExecutor
+    from evenkeel.agent.service import Agent, serve
     from evenkeel.agent.setup import QueueClock
     from evenkeel.pulsar.admin import AdminClient
 

@@ -105,7 +105,7 @@ def session(name: str) -> Iterator[SparkSession]:
             close(spark)
 
 
-# How commands that talk to brokers are told where these are: by a configuration, or by their addresses.
+# Where the brokers are, for commands that talk to them: from a configuration, or by their addresses.
 
 _WITH_ADMIN = ("token_env", "ca_file", "broker_url")
 

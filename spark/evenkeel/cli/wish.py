@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from evenkeel.cli.options import check_folder, session
-from evenkeel.ingest.manual_requests import PICKED, Maker, wish_row
+from evenkeel.ingest.wish_intake import PICKED, Maker, wish_row
 from evenkeel.manual_requests.round import SPLIT, UNLOAD
 from evenkeel.record.read import Attempt, Record, read_table
-from evenkeel.record.read.record import FIRST_MOMENT, LAST_MOMENT
+from evenkeel.record.read.ranges import FIRST_MOMENT, LAST_MOMENT
 from evenkeel.record.read.tables import is_in
 from evenkeel.times import IN_UTC, moment_given
 
@@ -88,8 +88,8 @@ def run_unload(given: argparse.Namespace) -> int:
 
 
 def _make(given: argparse.Namespace, wish: Mapping[str, Any]) -> int:
-    from evenkeel.lake.manual_requests import append_wishes
     from evenkeel.lake.store import Lake
+    from evenkeel.lake.wishes import append_wishes
 
     row = wish_row(wish, given.cluster, Maker(given.by or getpass.getuser(), _moment(given.at)))
     check_folder(given.lake, "--lake")

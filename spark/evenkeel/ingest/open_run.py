@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from evenkeel.errors import BadInput, EvenkeelError, LandingError, SettingsError
 from evenkeel.handover import FAILED, SKIPPED, ClusterCycle, Handover, Run, Snapshot
-from evenkeel.ingest.manual_requests import with_wishes
+from evenkeel.ingest.wish_intake import with_wishes
 from evenkeel.lake.manifest import find_predecessors
 from evenkeel.lake.store import Lake
 from evenkeel.settings import resolve

@@ -1,7 +1,7 @@
 """Open outcomes, settled by what the next snapshot shows.
 
 A publisher looks for the effect of a command for some seconds only, and may die before it has. What became of a command
-is then told by the brokers' own lists of what they own and by the boundaries in force, as the next cycle observes them.
+is then read from the brokers' lists of what they own and from the boundaries in force, as the next cycle observes them.
 """
 
 from __future__ import annotations

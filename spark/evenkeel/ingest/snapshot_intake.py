@@ -31,7 +31,7 @@ ODD_SETTING = "odd_setting"
 
 @dataclass
 class SnapshotIntake:
-    """One cluster while it is taken in. `rejections` stand with the file they were found in; `failed` tells a cluster
+    """One cluster while it is taken in. `rejections` stand with the file they were found in; `failed` marks a cluster
     that an operator's override keeps out from one whose snapshot does."""
 
     cycle: ClusterCycle

@@ -3,7 +3,7 @@
 Reads: the landed snapshot of every open cycle, and of the earlier one that lends it configuration and topic lists.
 Writes: broker_reports, topic_stats, namespace_bundles, bundle_ownership, cluster_policies, raw_answers, settings,
 rejected. The hand-over gets each cluster's settings and load manager.
-Skips: a cluster whose snapshot cannot be read, contradicts itself, or in which no broker told its figures; what can be
+Skips: a cluster whose snapshot cannot be read, contradicts itself, or in which no broker gave its figures; what can be
 read of it is written all the same, and the reason stands in `rejected`.
 Fails when: the lake cannot be written, or the Spark server does not see the snapshots.
 

@@ -151,10 +151,7 @@ def _newest(log: Path) -> int:
 
 def _first_known(log: Path) -> int | None:
     """A version that is there for sure, without listing: that of the last checkpoint, or the first of all."""
-    try:
-        version = int(json.loads((log / "_last_checkpoint").read_text(encoding="utf-8"))["version"])
-    except (OSError, ValueError, KeyError, TypeError):
-        version = 0
+    version = _hinted(log) or 0
     return version if _commit(log, version).exists() else None
 
 
@@ -212,7 +209,7 @@ def _reached(commits: set[int], checkpoints: set[int]) -> int | None:
 
 
 def _hinted(log: Path) -> int | None:
-    """The checkpoint that readers are told to begin with."""
+    """The checkpoint that readers are to begin with."""
     try:
         return int(json.loads((log / "_last_checkpoint").read_text(encoding="utf-8"))["version"])
     except (OSError, ValueError, KeyError, TypeError):

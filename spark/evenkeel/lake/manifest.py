@@ -1,4 +1,4 @@
-"""The manifest chain: what an attempt at a cycle wrote, listed last and never changed.
+"""The manifest chain: what an attempt at a cycle wrote, listed last and never changed; and whose state is taken over.
 
 `cycles` is the one table that is not appended blindly. Each row names the digest of the row before it, per cluster;
 the head of the chain is read in the very statement that appends, under Serializable isolation, so that of two
@@ -189,7 +189,7 @@ def find_predecessors(
 ) -> dict[str, Predecessor]:
     """For each (cluster, cycle_at, expected previous cycle_at): the attempt whose state is taken over.
 
-    A live cycle takes state from attempts that are no backfill; a backfill takes it from a backfill's attempt at the
+    A live cycle takes state from attempts that are not a backfill; a backfill takes it from a backfill's attempt at the
     predecessor, else from the live one. If the expected cycle is not on record the newest older one serves, and the
     status says so.
     """

@@ -8,12 +8,13 @@ memory lets each round see what it would have seen, so that digests over rows ar
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 from functools import cache, lru_cache
 from typing import Any
 
 from evenkeel.lake.schema import STAMP_NAMES
 from evenkeel.lake.schemas import TABLES
+from evenkeel.times import utc_text
 
 Plain = Callable[[Any], Any]
 
@@ -24,7 +25,7 @@ def as_read(table: str, row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def columns_as_read(table: str, names: Sequence[str], rows: Collection[Mapping[str, Any]]) -> list[list[Any]]:
-    """The same of many rows, column by column; what is already as it will be read costs next to nothing."""
+    """Many rows as they will be read back, column by column; what is in that form already costs next to nothing."""
     plain = dict(_columns(table))
     return [_column(plain[name], column_of(rows, name)) for name in names]
 
@@ -82,17 +83,13 @@ def _same(found: Any) -> Any:
 
 
 def _moment(found: datetime | str) -> str:
-    return _moment_in(found) if isinstance(found, str) else _moment_text(found)
+    return _moment_in(found) if isinstance(found, str) else utc_text(found)
 
 
 # The rows of a cycle all bear its moment. Only texts are kept: equal datetimes may be different moments (see `fold`).
 @lru_cache(maxsize=64)
 def _moment_in(text: str) -> str:
-    return _moment_text(datetime.fromisoformat(text))
-
-
-def _moment_text(moment: datetime) -> str:
-    return moment.astimezone(UTC).isoformat(timespec="microseconds")
+    return utc_text(datetime.fromisoformat(text))
 
 
 def _day(found: date | str) -> str:

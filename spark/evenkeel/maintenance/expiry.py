@@ -1,4 +1,4 @@
-"""Rows past their period: whole dates where all rows of a date go, single rows where some of them stay.
+"""How long rows are kept, and how those past their period go: as whole dates where all rows of one go, else row by row.
 
 What was written lately is left alone, whatever its date: a backfill may be at work on it.
 """

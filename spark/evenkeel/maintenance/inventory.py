@@ -1,5 +1,6 @@
-"""What lies in a table, from its log alone: files by partition, with size, age, rows and, where one write made it,
-whose it is. No data file is opened.
+"""What lies in a table, from its log alone, and what the chain of manifests says of its dates.
+
+Files are listed by partition, with size, age, rows and, where one write made it, whose it is. No data file is opened.
 """
 
 from __future__ import annotations
@@ -267,7 +268,7 @@ def read_record(spark: SparkSession, lake: Lake) -> DatesOnRecord:
 
 
 def _in_use(chain: DataFrame) -> frozenset[Day]:
-    """Live cycles take state from the newest attempt that is no backfill, a backfill from its own kind as well."""
+    """Live cycles take state from the newest attempt that is not a backfill, a backfill from its own kind as well."""
     from pyspark.sql import functions as F
 
     decided = chain.where((F.col("row_kind") == "planned") & F.col("status").isin(*DECIDED_STATUSES))

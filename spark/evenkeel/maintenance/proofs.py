@@ -1,5 +1,6 @@
-"""The beginning of a chain of manifests past the audit period: an anchor first, then the rows go.
+"""What holds the record together while maintenance rewrites it: anchors of chains, and proofs of rewritten files.
 
+The beginning of a chain of manifests past the audit period goes: an anchor is written first, then the rows go.
 `cycles` is a chain per cluster, so only its beginning can be dropped. The anchor keeps the place and the digest of the
 last row that goes; the first row that stays names that digest, and verification starts there. An upkeep killed between
 the two leaves an anchor beside the row that it names, which says the same twice.
@@ -176,7 +177,7 @@ class Doubt:
 
 @dataclass(slots=True)
 class Proving:
-    """What came of a table: the number of dates `proven` and of those `left`, and in words what was found `wrong`."""
+    """Result for one table: the numbers of dates `proven` and `left`, and a sentence for each thing found `wrong`."""
 
     proven: int = 0
     rows: int = 0

@@ -48,7 +48,7 @@ def settings(spark: SparkSession, given: Mapping[str, str]) -> Iterator[None]:
 
 def speaking(spark: SparkSession, said: str) -> Any:
     """Every commit of the block carries this `userMetadata`. VACUUM leaves no commits: `upkeeps` says what was done,
-    and a table that nobody ever wrote to can be told by its first version."""
+    and a table that nobody ever wrote to is known by its first version."""
     return settings(spark, {_SAID: said, "spark.databricks.delta.vacuum.logging.enabled": "false"})
 
 

@@ -1,6 +1,6 @@
 """The JSON Schema of a wish: one per kind, with its options named as in Pulsar's admin REST API.
 
-The DAG `rebalance` checks its param `wishes` with it, and `ingest.manual_requests` takes the names of a wish's
+The DAG `rebalance` checks its param `wishes` with it, and `ingest.wish_intake` takes the names of a wish's
 options from it. It imports nothing, since DAG files are parsed again and again.
 """
 

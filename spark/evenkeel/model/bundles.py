@@ -55,7 +55,6 @@ __all__ = [
     "ranges_of",
     "topic_hash",
     "validate_boundaries",
-    "validate_ranges",
 ]
 
 _DECODE = re.compile(r"([+-]?)(?:(0[xX]|#)([0-9a-fA-F]+)|0([0-9]+)|([0-9]+))")
@@ -252,19 +251,4 @@ def validate_boundaries(texts: Sequence[str], bundles: int | None = None) -> lis
             problems.append(f"overlap: boundary {boundary_text(upper)} follows {boundary_text(lower)}")
     if bundles is not None and bundles != len(texts) - 1:
         problems.append(f"{len(texts)} boundaries make {len(texts) - 1} bundles, but the namespace says {bundles}")
-    return problems
-
-
-def validate_ranges(ranges: Iterable[BundleRange]) -> list[str]:
-    """Holes and overlaps among the ranges of one namespace, in words; empty if they cover all hashes once."""
-    problems = []
-    reached = 0
-    for found in sorted(ranges):
-        if found.lower > reached:
-            problems.append(f"hole: {boundary_text(reached)}_{boundary_text(found.lower)} belongs to no bundle")
-        elif found.lower < reached:
-            problems.append(f"overlap: {found} begins before {boundary_text(reached)}")
-        reached = max(reached, found.upper)
-    if reached != HIGHEST_HASH:
-        problems.append(f"hole: {boundary_text(reached)}_0xffffffff belongs to no bundle")
     return problems

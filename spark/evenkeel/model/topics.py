@@ -71,11 +71,6 @@ def partition_of(name: str) -> int:
     return number if number <= _INT_HIGHEST and len(str(number)) == len(index) else -1
 
 
-def partitioned_topic_of(name: str) -> str:
-    """The name without its partition suffix: what a topic and all partitions of it have in common."""
-    return name.rpartition(_PARTITION)[0] if partition_of(name) >= 0 else name
-
-
 def _expand(text: str) -> str:
     parts = text.split("/")
     if len(parts) == 1:

@@ -94,11 +94,11 @@ class OutcomeRecorder:
         return command_id in self._of
 
     def confirm_later(self, confirm: Callable[[], None]) -> None:
-        """To be called once all that was told is on record."""
+        """To be called once all that was reported is on record."""
         self._confirmations.append(confirm)
 
     def confirm(self) -> None:
-        """Everything that was told is on record."""
+        """Runs the queued confirmations; call once all outcomes are stored."""
         for confirm in self._confirmations:
             confirm()
         self._confirmations.clear()
@@ -152,7 +152,7 @@ class OutcomeRecorder:
         return {**paused(self._spark, self._lake, clusters), **outside}
 
     def write(self, outcomes: Sequence[Outcome]) -> None:
-        """Appends outcomes to the table in one write; from then on they count as told."""
+        """Appends outcomes to the table in one write; from then on they count as recorded."""
         if not outcomes:
             return
         rows = [{**self._of[one.command_id], **asdict(one)} for one in outcomes]
@@ -166,7 +166,7 @@ class OutcomeRecorder:
 def send_all(
     records: OutcomeRecorder, errands: Sequence[ClusterCommands], sending: Sending
 ) -> dict[str, DispatchResult]:
-    """Carries out the errands of all clusters, side by side; why a cluster's was not (wholly) carried out is told."""
+    """Carries out the errands of all clusters, side by side; cluster -> why its errand was not (wholly) carried out."""
     if not errands:
         return {}
     by_cluster = {errand.cycle.cluster: errand for errand in errands}
@@ -338,7 +338,7 @@ class ReportStore(Protocol):
 def send_by_queue(
     sink: SqsSink, commands: Sequence[Mapping[str, Any]], records: ReportStore, wait_s: float, stop: Stop, told: Told
 ) -> str | None:
-    """Puts the commands on the queue and tells what is reported within `wait_s`; a pause is handed on to the agents."""
+    """Puts the commands on the queue, records what is reported within `wait_s`; a pause is handed on to the agents."""
     reason = stop()
     if reason is not None:
         return reason

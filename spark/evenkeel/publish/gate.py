@@ -1,4 +1,8 @@
-"""Facts that gate sending (newest cycle, pauses, approvals, commands that went out), and the rules over them."""
+"""What may be sent, and the outbox.
+
+Facts gate sending (newest cycle, pauses, approvals, commands that went out), with rules over them. Commands are put on
+record before they go out.
+"""
 
 from __future__ import annotations
 
@@ -187,7 +191,7 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class SendingResult:
-    """What came of the commands of a run. `why`: cluster -> why its commands were not all sent; in `withheld` those of
+    """Results of sending a run's commands. `why`: cluster -> why its commands were not all sent; in `withheld` those of
     which none was. `unfinished`: clusters that another publisher goes on with, or the next try. `error`: one that
     nobody foresaw, to be raised when all is on record."""
 
@@ -243,7 +247,7 @@ def put_out(
 
 
 def rows_of(rows: Iterable[Row], cluster: str) -> list[Row]:
-    """Those of one cluster."""
+    """The commands of one cluster."""
     return [row for row in rows if row["cluster"] == cluster]
 
 

@@ -97,7 +97,7 @@ def _traffic(row: Row) -> float | None:
 
 
 def _brokers(rows: Rows) -> dict[str, Broker]:
-    """Every listed broker; one without a report that can be decided on has told nothing."""
+    """Every listed broker; one without a report that can be decided on has reported nothing."""
     given = {row["broker"]: row for row in rows["broker_reports"]}
     loads = {row["broker"]: row for row in rows["broker_load"]}
     usable = {row["broker"] for row in reading.usable_reports(rows)}

@@ -146,7 +146,7 @@ def _act(
     begun: frozenset[str],
     sending: Sending | None,
 ) -> tuple[SendingResult, dict[str, str]]:
-    """What came of the clusters' commands, and the plans that wait for an operator's approval: cluster -> plan."""
+    """Results of the clusters' commands, and the plans that wait for an operator's approval: cluster -> plan."""
     if commands is None or not acting:
         return SendingResult(), {}
     withheld: dict[str, str] = {}

@@ -330,7 +330,7 @@ UNREADABLE_FIGURE = "unreadable_figure"
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LONG = 2**63
-# Pulsar's JSON writes what is no number as text.
+# Pulsar's JSON writes what is not a number as text.
 _NO_NUMBERS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 

@@ -1,6 +1,6 @@
 """What each broker said of itself: rows of `broker_reports`, and how far each answered.
 
-A broker is `reported` (its figures are known), `no_answer` (nothing came, or an error, or a page that is no JSON),
+A broker is `reported` (its figures are known), `no_answer` (nothing came, or an error, or a page that is not JSON),
 `not_ready` (an extensible broker that says it owns nothing: its web port is up before its load manager, and a ready one
 owns at least its heartbeat bundle) or `unreadable` (text that breaks off). Figures of any but a reported broker are
 NULL, never 0.

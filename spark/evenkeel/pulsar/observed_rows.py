@@ -175,7 +175,7 @@ def _namespace_row(view: SnapshotView, name: str) -> Row | None:
 
 
 def _group(view: SnapshotView, name: str) -> str | None:
-    """The group's name as stored (quotes around it belong to it); an empty body or 204 is no group."""
+    """The group's name as stored (quotes around it belong to it); an empty body or 204 is not a group."""
     answer = view.own.about(Kind.GROUP, name)
     if answer is None:
         return None

@@ -10,6 +10,7 @@ from typing import Any
 
 from evenkeel.errors import BadInput
 from evenkeel.pulsar.answers import Answer, Answers, Kind, Reading, Rejection, place_of, read_json, rejection
+from evenkeel.times import utc_seconds
 
 Row = dict[str, Any]
 
@@ -67,7 +68,7 @@ def times_that_do_not_fit(view: SnapshotView, tolerance_seconds: float) -> Rejec
     """
     start, end = view.started_at, view.finished_at
     if start is not None and end < start:
-        return _rejection("snapshot", f"finished_at {_z(end)} lies before started_at {_z(start)}")
+        return _rejection("snapshot", f"finished_at {utc_seconds(end)} lies before started_at {utc_seconds(start)}")
     tolerance = timedelta(seconds=tolerance_seconds)
     outside = [
         (at, answer) for answer, at in view.own.times() if at > end + tolerance or at < (start or end) - tolerance
@@ -76,8 +77,9 @@ def times_that_do_not_fit(view: SnapshotView, tolerance_seconds: float) -> Rejec
         return None
     at, answer = min(outside, key=lambda item: (item[0], item[1].n))
     found = (
-        f"{len(outside)} of {len(view.own)} requests lie outside the snapshot's time ({_z(start or end)} to {_z(end)}) "
-        f"by more than evenkeelFutureToleranceSeconds = {tolerance_seconds:g}, the first at {_z(at)}"
+        f"{len(outside)} of {len(view.own)} requests lie outside the snapshot's time "
+        f"({utc_seconds(start or end)} to {utc_seconds(end)}) by more than "
+        f"evenkeelFutureToleranceSeconds = {tolerance_seconds:g}, the first at {utc_seconds(at)}"
     )
     return _rejection(place_of(answer), found)
 
@@ -85,10 +87,6 @@ def times_that_do_not_fit(view: SnapshotView, tolerance_seconds: float) -> Rejec
 def _rejection(place: str, found: str) -> Rejection:
     reason = f"{found}: it is not known of which moment the snapshot is; set the collector's clock and take a new one"
     return Rejection("cluster_policies", place, TIMES_DO_NOT_FIT, reason, None)
-
-
-def _z(moment: datetime) -> str:
-    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 # Which cluster a snapshot shows.

@@ -1,4 +1,4 @@
-"""Closed loop: what a strategy asks for takes effect in a model of the cluster, and the next cycle sees what it did."""
+"""Closed loop: what a strategy asks for takes effect in a model of a cluster; and the scenarios to try it on."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from evenkeel.replay.fold import (
     told_of,
     told_of_held,
 )
-from evenkeel.replay.model import Cluster, Topic, UsageFit
+from evenkeel.replay.modelled_cluster import Cluster, Topic, UsageFit
 from evenkeel.rounds import reading
 from evenkeel.rounds.memo import SharedRows
 from evenkeel.settings import EffectiveSettings

@@ -1,4 +1,4 @@
-"""What several variants came to over the same cycles, side by side."""
+"""What several variants came to over the same cycles, side by side, as figures and as a page."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ CLOSED_LOOP = {
     "last_max_over_mean": "at the end",
     "at_rest": "at rest",
 }
-"""Those of a closed loop, where no cycle is like the recorded one after the first move, and what it comes to counts."""
+"""The columns of a closed loop, where no cycle is like the recorded one after the first move; the results count."""
 _COUNTS = ("moves", "bounces", "splits", "held", "only_here", "only_recorded")
 SERIES = ("after_max_over_mean", "after_spread", "moves", "splits", "before_max_over_mean")
 

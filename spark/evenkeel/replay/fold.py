@@ -277,7 +277,7 @@ def _key(one: Wanted) -> tuple[Any, ...]:
 
 
 def goes_to(one: Wanted) -> str | None:
-    """Where an unloaded bundle is expected, whether Pulsar is told or not."""
+    """Where an unloaded bundle is expected, whether Pulsar gets the destination or not."""
     destination: str | None = one.decision.get("destination")
     return destination
 
@@ -299,7 +299,7 @@ def told_of(one: Wanted) -> dict[str, Any]:
 
 
 def told_of_held(row: Row) -> dict[str, Any]:
-    """The same for one that a guard holds back; `row` is the guard's."""
+    """What is said of a command that a guard holds back; `row` is the guard's."""
     return {
         "kind": row["kind"],
         "bundle": row["subject"],

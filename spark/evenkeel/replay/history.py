@@ -1,4 +1,4 @@
-"""The recorded cycles of a range: their manifests, the settings that were in force, and what they counted on."""
+"""What a replay takes from the lake and leaves there: recorded cycles with the settings in force, and the results."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from evenkeel.lake.manifest import write_rows
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake, arrow_schema
 from evenkeel.record.read import Attempt, Record, clusters_of
-from evenkeel.record.read.record import FIRST_MOMENT, LAST_MOMENT
+from evenkeel.record.read.ranges import FIRST_MOMENT, LAST_MOMENT
 from evenkeel.record.verify.recorded_cycle import Background, again, background_of
 from evenkeel.replay.comparison import VariantComparison
 from evenkeel.replay.fold import CYCLES, DECISIONS, Made
 from evenkeel.settings import EffectiveSettings
 from evenkeel.spark.code import code_digest, code_version
-from evenkeel.times import FROM_TO, bounds_given
+from evenkeel.times import FROM_TO, bounds_given, utc_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -41,7 +41,7 @@ class History:
     def known(self, attempt: Attempt) -> dict[str, Any]:
         """What a cycle's row holds beside its settings, as text and lists: see `rounds.reading.cycle_row`."""
         planned = attempt.planned
-        known = {"mode": attempt.mode, "snapshot_at": text_of(planned.get("snapshot_at") or attempt.cycle_at)}
+        known = {"mode": attempt.mode, "snapshot_at": utc_text(planned.get("snapshot_at") or attempt.cycle_at)}
         if not (planned["wishes"] or planned.get("acts") or planned.get("pauses")):
             return known
         try:
@@ -60,7 +60,7 @@ def read_history(
     `options` are what these two are called where they were given.
 
     Raises NoSuchCycle with the nearest cycles where the range holds none, LakeError where settings are past their
-    retention, BadInput for what is no time.
+    retention, BadInput for what is not a time.
     """
     first, last = bounds_given(since, until, options=options)
     record = Record(lake)
@@ -130,11 +130,6 @@ def _settings_of(background: Background, digest: str, attempt: Attempt) -> Effec
         ) from None
 
 
-def text_of(moment: datetime) -> str:
-    """A moment as packed rows and rounds have it."""
-    return moment.astimezone(UTC).isoformat(timespec="microseconds")
-
-
 # What a replay leaves in the lake: its rows, and last the line in `replay_runs` without which nobody counts them.
 #
 # An open loop appends its rows chunk by chunk, by Spark (`open_loop`). A closed loop is played in this process: its
@@ -201,7 +196,7 @@ def append(
     frames: Mapping[str, DataFrame],
 ) -> tuple[Write, ...]:
     """Appends rows of a replay, of cycles from `first` on; `task` is the command that they come from."""
-    at = text_of(first)
+    at = utc_text(first)
     cycle = ClusterCycle(comparison.cluster, at, Snapshot("", at), {})
     handover = Handover(lake.root, Run(task, comparison.replay_id, kind="replay"), (cycle,))
     return lake.append(spark, frames, handover=handover, task=task)

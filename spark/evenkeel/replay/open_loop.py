@@ -24,8 +24,9 @@ from evenkeel.publish.plan import GUARD_TABLE
 from evenkeel.record.read import Attempt, chunked
 from evenkeel.replay.comparison import VariantComparison
 from evenkeel.replay.fold import CYCLES, DECISIONS
-from evenkeel.replay.history import OPEN_LOOP, TABLES_OF_REPLAYS, History, append, put_on_record, read_history, text_of
-from evenkeel.replay.topics import (
+from evenkeel.replay.fold_worker import CARRIED, RESULT_SCHEMA, fold_function, pack
+from evenkeel.replay.history import OPEN_LOOP, TABLES_OF_REPLAYS, History, append, put_on_record, read_history
+from evenkeel.replay.split_topics import (
     PERSISTENT,
     TOPICS,
     persistent_topics,
@@ -35,11 +36,10 @@ from evenkeel.replay.topics import (
     topics_type,
 )
 from evenkeel.replay.variants import Variant, manager_of, settings_of, variants_of
-from evenkeel.replay.worker import CARRIED, RESULT_SCHEMA, fold_function, pack
 from evenkeel.settings import EffectiveSettings
 from evenkeel.spark.code import runtime_of
 from evenkeel.spark.sql import united
-from evenkeel.times import FROM_TO
+from evenkeel.times import FROM_TO, utc_text
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -101,7 +101,7 @@ class OpenLoop:
 
 
 def replay(spark: SparkSession, asked: OpenLoop, progress: Progress) -> VariantComparison:
-    """Runs the replay, writes its rows and gives the comparison; `progress` is told cycles done and cycles in all."""
+    """Runs the replay, writes its rows and gives the comparison; `progress` gets cycles done and cycles in all."""
     history = asked.history
     lake = Lake(history.lake)
     lake.ensure_tables(spark, TABLES_OF_REPLAYS)
@@ -168,7 +168,7 @@ def _job(
 ) -> str:
     states = _states(spark, lake, asked.history.cluster, chunk, last)
     cycles = {
-        text_of(attempt.cycle_at): {
+        utc_text(attempt.cycle_at): {
             "plan_id": attempt.plan_id,
             "manager": attempt.planned["manager"],
             "chosen": asked.key(attempt),
@@ -312,7 +312,7 @@ def asked(
     limit_percent: float | None = None,
     times: tuple[str, str] = FROM_TO,
 ) -> OpenLoop:
-    """What is asked for, checked: whatever is wrong is told before Spark has anything to do."""
+    """What is asked for, checked: whatever is wrong is reported before Spark has anything to do."""
     if limit_percent is not None and not 0 < limit_percent <= 1_000:
         raise BadInput(f"--limit {limit_percent} is no usage in percent: give one above 0, such as 85")
     chosen = variants_of(strategies, settings, variants)

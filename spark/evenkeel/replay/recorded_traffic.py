@@ -16,7 +16,7 @@ from evenkeel.model.past_commands import PERIODS
 from evenkeel.record.read import read_rows_of
 from evenkeel.replay.closed_loop import Scenario
 from evenkeel.replay.history import History
-from evenkeel.replay.model import LAG_INTERVALS, Topic, UsageFit, fitted
+from evenkeel.replay.modelled_cluster import LAG_INTERVALS, Topic, UsageFit, fitted
 
 PIECES = 8
 """A recorded bundle's traffic is spread evenly over so many places, since the record keeps topics for days only."""

@@ -46,7 +46,7 @@ def variants_of(
 ) -> tuple[Variant, ...]:
     """The variants of a command line: `--strategy S`, `--set K=V` (for all of them), `--variant NAME:K=V,K=V`.
 
-    Without any of them, the recorded settings once more. Names are told apart; `BadInput` and `SettingsError` name what
+    Without any of them, the recorded settings once more. Names are distinct; `BadInput` and `SettingsError` name what
     is unknown and the nearest that is known.
     """
     common = _overrides(settings, "--set")

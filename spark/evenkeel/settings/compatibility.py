@@ -1,4 +1,5 @@
-"""Which shedder goes with which placement strategy under which load manager, and what Pulsar runs where they do not."""
+"""Which settings go together: shedder, placement strategy and load manager, what Pulsar runs where they do not, and
+settings that contradict each other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What is known of one settings key: type, unit, allowed values, defaults, who reads it, what it means."""
+"""What is known of one settings key, and which generation of Pulsar a cluster runs.
+
+A key has a type, a unit, allowed values, a default per generation, readers and a meaning.
+"""
 
 from __future__ import annotations
 

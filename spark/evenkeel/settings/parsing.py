@@ -135,7 +135,7 @@ _WINDOW = re.compile(r"(?P<from_h>[01]\d|2[0-3]):(?P<from_m>[0-5]\d)-(?P<to_h>[0
 def minutes_of(window: str) -> tuple[int, int] | None:
     """First minute of the day and the one after the last; the end lies before the start where midnight is between.
 
-    None for what is no window, and for one without length: it could mean never as well as always.
+    None for what is not a window, and for one without length: it could mean never as well as always.
     """
     found = _WINDOW.fullmatch(window)
     if found is None:
@@ -146,7 +146,7 @@ def minutes_of(window: str) -> tuple[int, int] | None:
 
 
 def is_within(minute_of_day: int, windows: Iterable[str]) -> bool:
-    """Whether a minute of the day lies in one of the windows; what is no window holds no minute."""
+    """Whether a minute of the day lies in one of the windows; what is not a window holds no minute."""
     return any(_holds(minutes_of(window), minute_of_day) for window in windows)
 
 

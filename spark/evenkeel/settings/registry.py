@@ -49,7 +49,7 @@ class Settings(OwnKeys, GuardKeys, ExtensibleKeys, PlacementKeys, SheddingKeys, 
 
     @property
     def bandwidth_out_weight(self) -> float:
-        """As `bandwidth_in_weight`, for outbound traffic."""
+        """The weight of outbound traffic, as `bandwidth_in_weight`."""
         return _spelled(self.loadBalancerBandwidthOutResourceWeight, self.loadBalancerBandwithOutResourceWeight)
 
     def values(self) -> dict[str, Value]:
@@ -57,7 +57,7 @@ class Settings(OwnKeys, GuardKeys, ExtensibleKeys, PlacementKeys, SheddingKeys, 
         return {name: getattr(self, name) for name in registry()}
 
     def with_values(self, values: Mapping[str, Value]) -> Settings:
-        """The same settings with some values replaced; keys must exist, values must have the key's exact type."""
+        """These settings with some values replaced; keys must exist, values must have the key's exact type."""
         return dataclasses.replace(self, **values)  # type: ignore[arg-type]
 
 

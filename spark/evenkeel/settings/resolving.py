@@ -117,7 +117,7 @@ def resolve(
     `overrides` are an operator's: unknown keys, wrong types, values out of range and contradictions raise
     `SettingsError`. An override of `evenkeelPulsarVersion` other than "auto" wins over `generation`, which may also be
     what the brokers' versions say. Where Pulsar itself runs another strategy than the one configured, that one is in
-    force (see `pairs`).
+    force (see `compatibility`).
     """
     chosen = {name: _override(name, given, explicit_switches) for name, given in (overrides or {}).items()}
     told = str(chosen.get("evenkeelPulsarVersion", "auto"))
@@ -169,29 +169,6 @@ def _fall_back(values: dict[str, Value], origins: dict[str, Origin], problems: l
                 f"{key} = {was} does not run beside the rest of the configuration: Pulsar runs {now} instead"
             )
         origins[key] += f", where Pulsar falls back from {was}"
-
-
-@dataclass(frozen=True, slots=True)
-class OwnHands:
-    """Whether the brokers themselves shed and split; None where the configuration is not known."""
-
-    shedding: bool | None
-    splitting: bool | None
-
-    @property
-    def off(self) -> bool:
-        """True only where both are known to be off, so that Evenkeel steers alone."""
-        return self.shedding is False and self.splitting is False
-
-
-def own_hands(observed: Mapping[str, str] | None) -> OwnHands:
-    """What the cluster's own switches say; the only use Evenkeel makes of them."""
-    on = _switch(observed, "loadBalancerEnabled")
-    if on is False:
-        return OwnHands(False, False)
-    return OwnHands(
-        _switch(observed, "loadBalancerSheddingEnabled"), _switch(observed, "loadBalancerAutoBundleSplitEnabled")
-    )
 
 
 def _switch(observed: Mapping[str, str] | None, name: str) -> bool | None:
@@ -264,7 +241,7 @@ def _judge(settings: Settings, origins: Mapping[str, Origin], problems: list[str
 def read_overrides(path: str | Path) -> dict[str, Value]:
     """The overrides in a TOML file of plain `key = value` lines, typed and range-checked.
 
-    `SettingsError` names the file, and the line where it is known, for a file that cannot be read or is no TOML, for a
+    `SettingsError` names the file, and the line where it is known, for a file that cannot be read or is not TOML, for a
     table, an unknown key, and a value of the wrong type or out of range.
     """
     file = Path(path)

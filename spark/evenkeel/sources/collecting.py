@@ -11,13 +11,12 @@ What is asked, and why:
   log); both where it is unknown. Then version, topic figures and the bundles owned.
 * `full` adds the topic lists of all namespaces; what a snapshot lacks of these is taken from the last full one.
 
-A broker that does not answer is rows that say so. Only a cluster of which no address tells its brokers cannot be
+A broker that does not answer is rows that say so. Only a cluster of which no address lists its brokers cannot be
 observed: `Unreachable`.
 """
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
@@ -30,11 +29,12 @@ from evenkeel.errors import Unreachable
 from evenkeel.handover import Snapshot
 from evenkeel.pulsar.admin import AdminClient, AdminConnection, Hop, admin_path, trouble
 from evenkeel.pulsar.admin.connection import Resolver, resolved
-from evenkeel.pulsar.admin.http_exchange import Failure, moment, told
+from evenkeel.pulsar.admin.http_exchange import Failure, told
 from evenkeel.pulsar.snapshot import EXTENSIBLE, MODULAR, UNKNOWN, manager_of_class, own_cluster
 from evenkeel.sources.configuration import LiveSource
 from evenkeel.sources.landing import Landing
 from evenkeel.sources.writing import Head, SnapshotWriter
+from evenkeel.times import utc_milliseconds
 
 _Of = TypeVar("_Of")
 _Told = TypeVar("_Told")
@@ -128,7 +128,7 @@ class _Snapshot:
 
     def _brokers(self) -> list[str]:
         hops = self._asking.of_entries(admin_path("brokers"))
-        names = _json(hops[-1])
+        names = hops[-1].json
         if isinstance(names, list):
             return sorted({name for name in names if isinstance(name, str) and name})
         found = {hop.broker: trouble(hop) for hop in hops}  # of several tries the last
@@ -159,7 +159,7 @@ class _Snapshot:
         policies = ask(admin_path("namespaces", tenant, name))
         if policies.status == 404:  # deleted since it was listed
             return False
-        body = _json(policies)
+        body = policies.json
         if not (isinstance(body, dict) and isinstance(body.get("bundles"), dict)):
             ask(admin_path("namespaces", tenant, name, "bundles"))
         ask(admin_path("namespaces", tenant, name, "antiAffinity"))
@@ -188,22 +188,13 @@ def _cluster(clusters: Hop, configurations: Iterable[Hop]) -> str:
 
 
 def _manager(configuration: Hop) -> str:
-    body = _json(configuration)
+    body = configuration.json
     return manager_of_class(body.get("loadManagerClassName")) if isinstance(body, dict) else UNKNOWN
 
 
 def _names(hop: Hop) -> list[str]:
-    body = _json(hop)
+    body = hop.json
     return sorted({name for name in body if isinstance(name, str) and name}) if isinstance(body, list) else []
-
-
-def _json(hop: Hop) -> Any:
-    if hop.status != 200:
-        return None
-    try:
-        return json.loads(hop.body)
-    except (ValueError, RecursionError):
-        return None
 
 
 def _finish(futures: list[Future[Any]]) -> None:
@@ -304,7 +295,7 @@ class Asking:
 
 
 def _unsent(broker: str, path: str, reason: str) -> Hop:
-    return Hop(broker, "GET", path, 0, moment(datetime.now(UTC)), 0.0, None, told(Failure.NOT_SENT, reason))
+    return Hop(broker, "GET", path, 0, utc_milliseconds(datetime.now(UTC)), 0.0, None, told(Failure.NOT_SENT, reason))
 
 
 # Running clusters: from what the configuration says of one to the snapshot of a moment.

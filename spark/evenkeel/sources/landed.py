@@ -150,7 +150,7 @@ def _broken(part: Path) -> str | None:
 
 
 def utc_or_none(text: str | None) -> datetime | None:
-    """A request's time, or None where it tells none."""
+    """A request's time, or None where it has none."""
     from evenkeel.sources.recordings import utc
 
     try:

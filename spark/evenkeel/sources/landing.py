@@ -25,7 +25,7 @@ LATEST_SECONDS = 600.0
 """How late a moment may still be observed. A run that starts later than that decides nothing: what it would see is the
 cluster as it is now, and not as it was."""
 
-# Twelve digits and more: what `evenkeel collect` numbers is no moment.
+# Twelve digits and more: what `evenkeel collect` numbers is not a moment.
 _NAME = re.compile(r"(\d{12,14})(\.json(\.gz)?)?")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -88,7 +88,7 @@ class Landing:
         return f"No snapshot of {iso(at.astimezone(UTC))} was landed in {self.folder}; {told}."
 
     def expire(self, days: float) -> list[Path]:
-        """Removes snapshots that are more than so many days older than the newest, and tells which.
+        """Removes snapshots that are more than so many days older than the newest, and returns which.
 
         What a kept one borrows its configuration or topic lists from stays.
         """
@@ -139,7 +139,7 @@ class Landing:
 
 
 def milliseconds(at: datetime) -> int:
-    """The moment as a name: cycles are told apart to the millisecond."""
+    """The moment as a name: cycles differ by a millisecond at least."""
     return (at - _EPOCH) // timedelta(milliseconds=1)
 
 

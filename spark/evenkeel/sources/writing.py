@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from evenkeel.errors import LandingError
 from evenkeel.sources.recordings import FOLDER_HEADER
+from evenkeel.times import utc_milliseconds
 
 if TYPE_CHECKING:
     from evenkeel.pulsar.admin.http_exchange import Hop
@@ -58,8 +59,8 @@ class Head:
         body = {
             "format": 1,
             "n": self.n,
-            "started_at": _z(self.started_at),
-            "finished_at": _z(self.finished_at),
+            "started_at": utc_milliseconds(self.started_at),
+            "finished_at": utc_milliseconds(self.finished_at),
             "note": self.note,
             "has_configuration": self.has_configuration,
         }
@@ -263,7 +264,3 @@ def _not_written(place: Path, error: OSError) -> LandingError:
         f"the snapshot cannot be written to {place} ({error.strerror or error}): give a folder that can be written, "
         "with room for it"
     )
-
-
-def _z(moment: datetime) -> str:
-    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

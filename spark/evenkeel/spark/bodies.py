@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 from functools import partial
 from typing import Any
 
 from pyspark.sql import types as T
 
 from evenkeel.errors import EngineError
+from evenkeel.times import utc_text
 
 TIMESTAMP_FORMAT = "yyyy-MM-dd'T'HH:mm:ss.SSSSSSxxx"
 TO_JSON_OPTIONS = {"ignoreNullFields": "false", "timestampFormat": TIMESTAMP_FORMAT, "timeZone": "UTC"}
@@ -176,7 +177,7 @@ def _write_timestamp(where: str, found: Any) -> str:
         raise _misfit(found, "a timestamp", where) from None
     if moment.tzinfo is None:
         raise _misfit(found, "a timestamp with an offset", where)
-    return moment.astimezone(UTC).isoformat(timespec="microseconds")
+    return utc_text(moment)
 
 
 def _write_date(where: str, found: Any) -> str:

@@ -47,7 +47,7 @@ DECIDING = (
 fetches snapshots and what sends commands is not among them: the rows, settings and acts that it hands over are on
 record themselves."""
 
-IN_WORKERS = (*DECIDING, "evenkeel.replay.worker", "evenkeel.spark.worker")
+IN_WORKERS = (*DECIDING, "evenkeel.replay.fold_worker", "evenkeel.spark.worker")
 ENGINE = ("evenkeel.spark.server", "evenkeel.spark.supervisor", "evenkeel.spark.daemon")
 WORKER = "evenkeel.spark.worker"
 
@@ -78,7 +78,7 @@ def code_digest() -> str:
 
 
 def read_code_digest() -> str:
-    """As `code_digest`, but read from disk at every call."""
+    """Digest of what decides, as `code_digest`, but read from disk at every call."""
     return _code_digest(read_package_files())
 
 
@@ -163,7 +163,7 @@ def read_package_files() -> Files:
 
 
 def read_files(paths: Iterable[str]) -> Files:
-    """Those of these files (paths below the package) that there are, read from disk or from the zip."""
+    """The files (paths below the package) that exist, read from disk or from the zip."""
     found = {path: resources.files("evenkeel").joinpath(path) for path in paths}
     return {path: file.read_bytes() for path, file in found.items() if file.is_file()}
 

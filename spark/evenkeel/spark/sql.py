@@ -71,7 +71,7 @@ _EXACT = "decimal(38,18)"
 def exact_sum(figure: str | Column) -> Column:
     """Sum of a double column: each value as an exact decimal, added without rounding, made a double once.
 
-    NULLs are passed over; a sum of nothing is NULL. A value that is no number or beyond 1e20 makes the sum NULL
+    NULLs are passed over; a sum of nothing is NULL. A value that is not a number or is beyond 1e20 makes the sum NULL
     rather than wrong. Against `sum` of doubles it costs about 0.3 s per million values and column.
     """
 

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from evenkeel.errors import Unreachable
 from evenkeel.pulsar.admin.client import AdminClient
 from evenkeel.pulsar.admin.http_exchange import Hop, admin_path
-from evenkeel.steering.premise import json_of
 
 Values = Mapping[str, str | None]
 """Switch -> its dynamic value; None where there is none, and each broker's file counts."""
@@ -28,7 +27,7 @@ _PAUSE_SECONDS = 0.5
 def dynamic_values(client: AdminClient) -> Values:
     """The dynamic values of the switches that are in force now."""
     answer = client.ask(admin_path("brokers", "configuration", "values"))[-1]
-    found = json_of(answer)
+    found = answer.json
     if not isinstance(found, dict):
         raise Unreachable(f"the cluster's dynamic configuration cannot be read: {_in_words(answer)}")
     return {switch: found.get(switch) for switch in SWITCHES}
@@ -83,7 +82,7 @@ _SHOWN = 5
 @dataclass(frozen=True, slots=True)
 class BrokerSwitches:
     """What the brokers said of their configuration. `pulsar_name`: the cluster's name in Pulsar, None where no broker
-    told it. `objections`: why no command may be sent, each with what to do about it."""
+    reported it. `objections`: why no command may be sent, each with what to do about it."""
 
     pulsar_name: str | None
     objections: tuple[str, ...]
@@ -100,7 +99,7 @@ def hands_off(client: AdminClient) -> BrokerSwitches:
 def configurations(client: AdminClient) -> dict[str, Mapping[str, str] | None]:
     """Each listed broker's effective settings (`configuration`). Raises Unreachable where nobody lists the brokers."""
     answer = client.ask("/admin/v2/brokers")[-1]
-    brokers = json_of(answer)
+    brokers = answer.json
     if not isinstance(brokers, list) or not brokers:
         raise Unreachable(f"the brokers of the cluster cannot be listed: {answer.broker} answered {answer.status}")
     with ThreadPoolExecutor(min(_AT_ONCE, len(brokers))) as pool:
@@ -109,7 +108,7 @@ def configurations(client: AdminClient) -> dict[str, Mapping[str, str] | None]:
 
 def configuration(client: AdminClient, broker: str) -> Mapping[str, str] | None:
     """A broker's effective settings, all of them texts; None if it did not tell."""
-    found = json_of(client.ask(CONFIGURATION, broker=broker)[-1])
+    found = client.ask(CONFIGURATION, broker=broker)[-1].json
     return found if isinstance(found, dict) else None
 
 

@@ -61,7 +61,7 @@ class CommandExecutor:
         self._pause = pause
 
     def carry_out(self, command: Command) -> Outcome:
-        """Sends the command if what it was decided on still holds, and tells what was seen."""
+        """Sends the command if what it was decided on still holds, and returns what was seen."""
         if self._is_expired(command):
             return self._seen(command, "stale", f"expired at {command['expires_at'].isoformat()}: not sent")
         look = self._watching.look(command)

@@ -44,8 +44,8 @@ Told = Callable[[Outcome], None]
 # Which of several outcomes of one command stands.
 #
 # Two agents may each speak of a command: one carried it out, and the other, to whom the queue gave it again, found its
-# premise gone. So a word that tells of an effect stands against one that tells of none, and what is known against what
-# is not; of equals the earlier one.
+# premise gone. So a report of an effect stands against one of none, and what is known against what is
+# not; of equals the earlier one.
 
 STRENGTH = ("done", "overridden", "lost", "timed_out", "unknown", "refused", "stale", "withheld", "dry_run")
 """All outcomes that a command can have, the strongest first."""
@@ -65,7 +65,7 @@ def standing(outcomes: Iterable[Outcome]) -> dict[str, Outcome]:
 # cycle when it settles what was left open: the same observation has the same outcome and the same words, whoever made
 # it.
 #
-# Only a refusal counts as an answer. A 204 is no proof that something was done, and silence is no proof that nothing
+# Only a refusal counts as an answer. A 204 is not a proof that something was done, and silence is no proof that nothing
 # was: behind both the cluster alone says what came of the command. So the next cycle, which does not know what was
 # answered to a publisher that died, comes to the outcome that the publisher would have come to.
 #

@@ -1,12 +1,11 @@
-"""What a look at the cluster says of a command: whether it may be sent, and what became of it. Pure.
+"""What a look at the cluster says of a command: whether it may be sent, what became of it; and the look itself.
 
-An answer of 204 is no proof: Pulsar gives it where nobody owned the bundle, where there was nothing to split, and
+An answer of 204 is not a proof: Pulsar gives it where nobody owned the bundle, where there was nothing to split, and
 before clients have reconnected. So every judgement rests on ownership and boundaries as they were seen.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from typing import Any
 
 from evenkeel.model.bundles import decode_number, namespace_of, range_of
 from evenkeel.pulsar.admin.client import AdminClient
-from evenkeel.pulsar.admin.http_exchange import Hop, admin_path
+from evenkeel.pulsar.admin.http_exchange import admin_path
 
 Command = Mapping[str, Any]
 
@@ -160,7 +159,7 @@ def _hex(positions: Any) -> str:
 #
 # Of all reads of ownership only `ownedNamespaces` can be used: a look-up would assign the bundle. A broker tells of
 # itself alone; others redirect to it. One that answers that it owns nothing is not ready yet, for a ready broker owns
-# at least its own heartbeat bundle: so an empty answer is no answer.
+# at least its own heartbeat bundle: so an empty answer is not an answer.
 
 _AT_ONCE = 8
 
@@ -189,7 +188,7 @@ class OwnershipReader:
         answer = self._client.ask(admin_path("namespaces", *namespace.split("/"), "bundles"))[-1]
         if answer.status == 404:
             return ()
-        found = json_of(answer)
+        found = answer.json
         try:
             return tuple(sorted(decode_number(text) for text in found["boundaries"]))
         except (TypeError, KeyError, ValueError):
@@ -198,12 +197,12 @@ class OwnershipReader:
     def owned_by(self, broker: str) -> frozenset[str] | None:
         """The bundles that a broker owns now; None if it cannot tell (down, or not ready)."""
         answer = self._client.ask(admin_path("brokers", self._name, broker, "ownedNamespaces"), broker=broker)[-1]
-        found = json_of(answer)
+        found = answer.json
         return frozenset(found) if isinstance(found, dict) and found else None
 
     def brokers(self) -> frozenset[str]:
         """The brokers that the cluster lists; a dead one stays listed until its session ends."""
-        found = json_of(self._client.ask(admin_path("brokers"))[-1])
+        found = self._client.ask(admin_path("brokers"))[-1].json
         return frozenset(found) if isinstance(found, list) else frozenset()
 
     def _owners(self, bundle: str, brokers: Iterable[str]) -> tuple[set[str], set[str]]:
@@ -213,13 +212,3 @@ class OwnershipReader:
         pairs = list(zip(asked, told, strict=True))
         owners = {broker for broker, owned in pairs if owned is not None and bundle in owned}
         return owners, {broker for broker, owned in pairs if owned is None}
-
-
-def json_of(answer: Hop) -> Any:
-    """The JSON of an answer of 200, else None."""
-    if answer.status != 200:
-        return None
-    try:
-        return json.loads(answer.body)
-    except ValueError:
-        return None

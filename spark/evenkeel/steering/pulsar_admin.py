@@ -37,9 +37,9 @@ class PulsarAdmin:
         self._in_flight = max(1, in_flight)
 
     def send(self, commands: Sequence[Command], *, stop: Stop, told: Told) -> None:
-        """Carries out commands in the order of their steps, and tells the outcome of each as it is seen.
+        """Carries out commands in the order of their steps, and reports the outcome of each as it is seen.
 
-        Once `stop` gives a reason, what has not been sent is not sent any more, and nothing is told of it.
+        Once `stop` gives a reason, what has not been sent is not sent any more, and nothing is reported of it.
         """
         ordered = sorted(commands, key=lambda command: command["step"])
         for _, phase in groupby(ordered, key=lambda command: command["kind"]):

@@ -60,7 +60,7 @@ class QueuedCommands:
 class Reports:
     """Reports as taken, those of other cycles among them. `missing`: commands waited for that nobody reported yet.
 
-    `unreadable` says what was wrong with messages that are no reports; `confirm` removes them with the others.
+    `unreadable` says what was wrong with messages that are not reports; `confirm` removes them with the others.
     """
 
     reports: tuple[AgentReport, ...]

@@ -99,7 +99,7 @@ def usage_is_within_limits(facts: ClusterFacts) -> Found:
 
 
 def topic_figures_came(facts: ClusterFacts) -> Found:
-    """Every broker that reported also told its topics' figures."""
+    """Every broker that reported also gave its topics' figures."""
     answering = [row for row in facts.brokers if row["state"] == "reported"]
     silent = [row["broker"] for row in answering if not row["has_topic_figures"]]
     said = f"{len(silent)} of {len(answering)} brokers gave no topic figures that can be read: {listing(silent)}."

@@ -1,4 +1,4 @@
-"""The suites in `expectations/`: expectations per table, each with its rule, severity and what to do.
+"""The suites in `expectations/`, read and run: expectations per table, each with its rule, severity and what to do.
 
 A suite is a file `expectations/<table>.json` in Great Expectations' own format; every expectation's `meta` names its
 rule, its severity and what to do. `EVENKEEL_EXPECTATIONS` may name another folder. Suites belong to what the code
@@ -293,7 +293,7 @@ def expectations_of(suite: Suite) -> list[dict[str, Any]]:
 
 
 def _to_pandas(rows: pa.Table) -> Any:
-    """As a pandas frame in which NULL stays apart from NaN: pandas has one sign for both, so NaN becomes infinite.
+    """Rows as a pandas frame that keeps NULL apart from NaN: pandas has one sign for both, so NaN becomes infinite.
 
     Both break the same rules, since every rule on a figure has an upper bound.
     """

@@ -23,8 +23,8 @@ from evenkeel.place.strategies import least_resource_usage_with_weight as least_
 from evenkeel.plan_splits.rules.bundle_splitter_task import decide_splits
 from evenkeel.publish.guards.situation import Situation
 from evenkeel.record.explain.changes import Change, Context, changes_of
+from evenkeel.record.explain.changes.bundle_splits import SETTINGS
 from evenkeel.record.explain.changes.change import Row
-from evenkeel.record.explain.changes.splits import SETTINGS
 from evenkeel.rounds.reasons import reason_row
 from evenkeel.settings import Settings
 from evenkeel.shed.bundle_selection import RATE, THROUGHPUT, Eligible, take_until_reached

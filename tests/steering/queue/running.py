@@ -11,9 +11,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from evenkeel.agent.agent import Agent
 from evenkeel.agent.ledger import Ledger
 from evenkeel.agent.processor import AgentExecutor
+from evenkeel.agent.service import Agent
 from evenkeel.agent.setup import AgentSettings, QueueClock
 from evenkeel.steering.outcome import Outcome, standing
 from evenkeel.steering.sqs import SqsSink

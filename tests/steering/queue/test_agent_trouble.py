@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from evenkeel.agent.agent import Agent
 from evenkeel.agent.ledger import Ledger
+from evenkeel.agent.service import Agent
 from evenkeel.agent.setup import AgentError, LedgerError
 from evenkeel.steering.outcome import Outcome
 from evenkeel.steering.queue.fifo import QueueRefused, QueueUnreachable

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 import time
 from collections.abc import Callable, Iterable
@@ -23,11 +22,11 @@ from evenkeel.pulsar.admin.http_exchange import (
     Question,
     Reply,
     Wire,
-    moment,
     told,
 )
 from evenkeel.pulsar.answers import Kind, subject_of
 from evenkeel.retrying import Doubling, retry
+from evenkeel.times import utc_milliseconds
 
 READ_SECONDS = 20.0
 MOST_REDIRECTS = 5
@@ -169,7 +168,7 @@ def _unsent(question: Question, broker: str, failure: Failure, detail: str) -> R
         method=question.method,
         path=question.path,
         status=0,
-        at=moment(datetime.now(UTC)),
+        at=utc_milliseconds(datetime.now(UTC)),
         elapsed_ms=0.0,
         location=None,
         body=told(failure, detail),
@@ -223,7 +222,7 @@ def repeat(attempt: Callable[[], TryVerdict], limit_s: float, closing: Event) ->
         return verdict
 
     def pause(failed: int) -> float:
-        """As the server asks for, else growing; with jitter, so that many who were refused do not come back at once."""
+        """Seconds to wait: as the server asks for, else growing; jitter keeps the refused from coming back at once."""
         told = waits[-1]
         return _backoff(failed) if told is None else told + random.uniform(0.0, _JITTER_S)
 
@@ -245,7 +244,7 @@ class KnownBrokers:
 
     A redirect is followed to a host among them, or wherever a *broker* among them sends us on the same scheme (the
     owner may be a broker that is listed no more, or not yet). It is not followed from https to http, and a configured
-    address that is no broker (a proxy, a login page) cannot send us to a host that the cluster does not list.
+    address that is not a broker (a proxy, a login page) cannot send us to a host that the cluster does not list.
     """
 
     def __init__(self, connection: AdminConnection) -> None:
@@ -255,7 +254,7 @@ class KnownBrokers:
         self._lock = Lock()
 
     def address_of(self, broker: str) -> Address:
-        """The address of the broker, which is known from now on; `SettingsError` where the name is no broker id."""
+        """The address of the broker, which is known from now on; `SettingsError` where the name is not a broker id."""
         address = self._connection.address_of(broker)
         with self._lock:
             self._ids[_origin(address)] = broker
@@ -270,10 +269,7 @@ class KnownBrokers:
         """Takes the brokers from an answer that lists them; any other answer teaches nothing."""
         if hop.status != 200 or hop.method != "GET" or subject_of(hop.path).kind != Kind.BROKERS:
             return
-        try:
-            names = json.loads(hop.body)
-        except (ValueError, RecursionError):
-            return
+        names = hop.json
         for name in names if isinstance(names, list) else ():
             try:
                 self.address_of(str(name))

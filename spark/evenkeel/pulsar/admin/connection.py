@@ -66,7 +66,7 @@ class AdminConnection:
         return tuple(address_in(url) for url in self.urls)
 
     def address_of(self, broker: str) -> Address:
-        """The address of a broker by its id; a name that is no id is a `SettingsError`."""
+        """The address of a broker by its id; a name that is not an id is a `SettingsError`."""
         first = self.addresses()[0]
         named = _split(broker if "://" in broker else f"{first.scheme}://{broker}")
         host, port = _host_of(named, broker), _port_of(named, broker)

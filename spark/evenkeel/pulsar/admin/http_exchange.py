@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import re
 import socket
@@ -18,6 +19,7 @@ from urllib.parse import quote, urlencode
 import httpx
 
 from evenkeel.pulsar.admin.connection import HIDDEN, Address, AdminConnection
+from evenkeel.times import utc_milliseconds
 
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
@@ -48,8 +50,18 @@ class Hop:
 
     @property
     def is_good(self) -> bool:
-        """Whether the broker did, or told, what was asked."""
+        """Whether the broker did, or answered, what was asked."""
         return 200 <= self.status < 300
+
+    @property
+    def json(self) -> Any:
+        """The JSON of an answer of 200; None for any other answer, and for what is not JSON."""
+        if self.status != 200:
+            return None
+        try:
+            return json.loads(self.body)
+        except (ValueError, RecursionError):
+            return None
 
     def as_request(self) -> dict[str, Any]:
         """The members of a request in a recording; `sent` only where something was sent."""
@@ -66,7 +78,7 @@ class Hop:
         return members if self.sent is None else {**members, "sent": self.sent}
 
 
-# Why no HTTP answer came: told in the `body` of a hop with status 0, and read from there.
+# Why no HTTP answer came: written in the `body` of a hop with status 0, and read from there.
 
 
 class Failure(StrEnum):
@@ -108,7 +120,7 @@ def told(failure: Failure, detail: str) -> str:
 
 
 def failure_in(hop: Hop) -> Failure | None:
-    """Which failure a hop tells of; None where an HTTP answer came, or where another tool recorded the hop."""
+    """Which failure a hop shows; None where an HTTP answer came, or where another tool recorded the hop."""
     if hop.status != 0:
         return None
     return next((failure for failure in Failure if hop.body.startswith(failure)), None)
@@ -189,7 +201,7 @@ def request_target(path: str) -> bytes:
     return quote(path, safe=_AS_IT_IS).encode("ascii")
 
 
-# Secrets that Pulsar itself tells: they are hidden before anything keeps the answer.
+# Secrets that Pulsar itself shows: they are hidden before anything keeps the answer.
 #
 # A broker's runtime configuration shows the token that it talks to others with (`brokerClientAuthenticationParameters`)
 # and the passwords of its key stores, all in plain text to any super user; a namespace's policies show the keys of its
@@ -198,11 +210,6 @@ def request_target(path: str) -> bytes:
 _TOLD_BY = tuple(f"{PREFIX}/{part}" for part in ("brokers/configuration", "clusters/", "namespaces/"))
 _NAMES = "password|secret|credential|token|privatekey|parameters|params"
 _MEMBER = re.compile(rf'("[^"\\]*(?:{_NAMES})[^"\\]*"\s*:\s*)"(?:[^"\\]|\\.)+"', re.IGNORECASE)
-
-
-def is_hidden(name: str) -> bool:
-    """Whether a setting of this name may hold a secret."""
-    return re.search(_NAMES, name, re.IGNORECASE) is not None
 
 
 def without_secrets(path: str, body: str) -> str:
@@ -294,7 +301,7 @@ class Wire:
             method=question.method,
             path=question.path,
             status=status,
-            at=moment(at),
+            at=utc_milliseconds(at),
             elapsed_ms=elapsed,
             location=self._hidden(location) if location is not None else None,
             body=without_secrets(question.path, self._hidden(text)),
@@ -322,11 +329,6 @@ class Wire:
 
     def _hidden(self, text: str) -> str:
         return text if self._token is None else self._token.hide_in(text)
-
-
-def moment(at: datetime) -> str:
-    """ISO-8601 UTC with milliseconds, as times stand in a recording."""
-    return at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _text_of(response: httpx.Response, deadline: float) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from evenkeel.pulsar.admin.http_exchange import Failure, Hop, failure_in
 from evenkeel.pulsar.answers import server_reason
 
@@ -39,16 +37,6 @@ def trouble(hop: Hop, *, is_text: bool = False) -> str | None:
         return _of_page(hop) if not is_text and _is_page(hop) else None
     reason = server_reason(hop.body) if not _is_page(hop) else "an HTML page"
     return _sentence(hop, f"answered {hop.status} ({reason})", _advice_of_status(hop, reason))
-
-
-def owner_unknown(hops: Sequence[Hop]) -> bool:
-    """Whether a redirect led to a broker that does not answer: a broker died, and who owns what it owned is not known
-    until the cluster has noticed. That is no failure of the cluster: ask again later."""
-    return len(hops) > 1 and hops[-2].is_redirect and hops[-1].status == 0 and not _was_held_back(hops[-1])
-
-
-def _was_held_back(hop: Hop) -> bool:
-    return failure_in(hop) in (Failure.NOT_FOLLOWED, Failure.NOT_SENT, Failure.NO_ADDRESS)
 
 
 def _advice(hop: Hop) -> str:

@@ -11,10 +11,10 @@ from evenkeel.errors import BadInput
 from evenkeel.model.amounts import duration
 from evenkeel.record.explain import missing
 from evenkeel.record.explain.cycles import bundle_of, course_of, facts_of, require_rows, standing
-from evenkeel.record.explain.model import Course, Moment, moment_of
+from evenkeel.record.explain.explanation import Course, Moment, moment_of
 from evenkeel.record.explain.subject import RecordedCommand, Subject, find_command, parse_subject
 from evenkeel.record.read import LATEST, Attempt, Record, Row
-from evenkeel.record.read.record import LAST_MOMENT
+from evenkeel.record.read.ranges import LAST_MOMENT
 from evenkeel.record.wording import time
 from evenkeel.times import Given, range_given, time_given, zone
 
@@ -37,7 +37,7 @@ class Times:
 
 
 def times(at: str | None, first: str | None, last: str | None, tz: str | None) -> Times:
-    """The times of a question as given; BadInput where they contradict each other or are no times."""
+    """The times of a question as given; BadInput where they contradict each other or are not times."""
     where = zone(tz)
     if at is not None and (first is not None or last is not None):
         raise BadInput("--at asks for a moment, --from and --to for a range: give one or the other.")

@@ -1,4 +1,4 @@
-"""From the lake to the rows of an explanation: those of the cycles in question, and no others."""
+"""From the lake to the rows of an explanation (of the cycles in question only), and to a course of many cycles."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from evenkeel.errors import LakeError
 from evenkeel.model.bundles import HIGHEST_HASH
 from evenkeel.model.topics import parse_topic
 from evenkeel.record.explain.changes import SETTINGS
-from evenkeel.record.explain.model import ACTS, Course, CycleFacts, Moment, Quiet, moment_of
+from evenkeel.record.explain.explanation import ACTS, Course, CycleFacts, Moment, Quiet, moment_of
 from evenkeel.record.explain.subject import Subject
 from evenkeel.record.read import Attempt, Record, Row
 from evenkeel.record.read.tables import is_in, text
 from evenkeel.record.wording import plural, time
 from evenkeel.settings.compatibility import PLACEMENT
+from evenkeel.times import utc_seconds
 
 DECIDED = ("split_decisions", "unload_decisions", "placement_decisions", "guard_decisions")
 _BUNDLE = (
@@ -33,7 +34,7 @@ Rows = Mapping[str, Sequence[Row]]
 
 
 def standing(record: Record, attempts: Sequence[Attempt], subject: Subject) -> dict[str, Row]:
-    """attempt_id -> the row of `bundle_load` or `broker_load` that tells where the subject was, where there is one.
+    """attempt_id -> the row of `bundle_load` or `broker_load` that says where the subject was, where there is one.
 
     A topic is where the bundle is in whose range its hash lies in that cycle.
     """
@@ -173,7 +174,7 @@ def require_rows(record: Record, attempt: Attempt, table: str) -> None:
 
 # A range of cycles: those in which something was done in full, the others in one line per stretch.
 
-# What is told in full. A range with more is a question for a narrower one, or for SQL.
+# What is shown in full. A range with more is a question for a narrower one, or for SQL.
 MOST_MOMENTS = 50
 
 
@@ -184,7 +185,7 @@ def course_of(
     where: Mapping[str, Row],
     span: tuple[datetime, datetime],
 ) -> Course:
-    """The course of a subject. `where` says per attempt where it was (see `gather.standing`)."""
+    """The course of a subject. `where` says per attempt where it was (see `standing`)."""
     decided = [attempt for attempt in attempts if attempt.decided]
     eventful = _eventful(record, decided, subject, where)
     told = [attempt for attempt in decided if attempt.attempt_id in eventful][:MOST_MOMENTS]
@@ -195,7 +196,7 @@ def course_of(
         after = told[-1].cycle_at
         notes.append(
             f"Something was done in {len(eventful):,} of these cycles; the first {MOST_MOMENTS} are told in full. Ask "
-            f"for the others with --from {after.strftime('%Y-%m-%dT%H:%M:%SZ')}."
+            f"for the others with --from {utc_seconds(after)}."
         )
     return Course(
         subject=subject,
@@ -261,7 +262,7 @@ def _steps(
 def _stretch(
     attempt: Attempt, subject: Subject, where: Mapping[str, Row], moments: Mapping[str, Moment]
 ) -> tuple[Any, ...]:
-    """Equal for neighbours that are told in one line."""
+    """Equal for neighbours that share one line."""
     if attempt.attempt_id in moments:
         return ("told",)
     if not attempt.decided:

@@ -11,7 +11,7 @@ from evenkeel.model.bundles import BundleRange, namespace_of, range_of
 from evenkeel.model.topics import parse_topic
 from evenkeel.record.explain.subject import RecordedCommand, Subject
 from evenkeel.record.read import Attempt, Record
-from evenkeel.record.read.record import FIRST_MOMENT, LAST_MOMENT, nearest
+from evenkeel.record.read.ranges import FIRST_MOMENT, LAST_MOMENT, nearest
 from evenkeel.record.read.tables import text
 from evenkeel.record.wording import listed, time
 
@@ -37,7 +37,7 @@ def known_clusters(record: Record, cluster: str | None) -> list[str]:
 
 
 def several_clusters(subject: Subject, clusters: Sequence[str]) -> BadInput:
-    """The same name stands in more than one cluster."""
+    """The error for a name that stands in more than one cluster."""
     names = sorted(clusters)
     return BadInput(
         f"{subject.kind} {subject.name} is in {len(names)} clusters: {listed(names)}. Say which: --cluster {names[0]}."
@@ -69,7 +69,7 @@ def nothing_between(record: Record, clusters: Sequence[str], first: datetime, la
 
 
 def no_manifest(found: RecordedCommand) -> LakeError:
-    """A command whose plan no manifest tells of."""
+    """A command whose plan no manifest lists."""
     return LakeError(
         f"command {found.command_id} is in the outbox, but no manifest of {found.cluster} at {time(found.cycle_at)} "
         f"has its plan {found.plan_id}: the run died before it was listed. Its bundle is {found.bundle}."

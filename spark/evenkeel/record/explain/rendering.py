@@ -1,4 +1,4 @@
-"""An explanation as text for a person."""
+"""An explanation as text for a person, and as JSON for a program."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from evenkeel.model import amounts
 from evenkeel.record import wording
 from evenkeel.record.explain.changes import Change
-from evenkeel.record.explain.model import Course, Moment, OtherOption, Quiet, Reason, SentCommand, Where
+from evenkeel.record.explain.explanation import Course, Moment, OtherOption, Quiet, Reason, SentCommand, Where
 
 MOST_LINES = 8
 

@@ -1,4 +1,4 @@
-"""What a question is about: a bundle, a topic, a broker or a command."""
+"""What a question is about: a bundle, a topic, a broker or a command, which is found by the beginning of its id."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from evenkeel.errors import BadInput, BadName, BadRange
 from evenkeel.model.bundles import parse_range
 from evenkeel.model.topics import parse_topic
 from evenkeel.record.read import Record
-from evenkeel.record.read.record import FIRST_MOMENT, LAST_MOMENT
+from evenkeel.record.read.ranges import FIRST_MOMENT, LAST_MOMENT
 from evenkeel.record.read.tables import text
 from evenkeel.record.wording import time
 

@@ -185,7 +185,7 @@ def read_table(lake: str | Path, table: str, *, cluster: str | None = None) -> l
 
 
 def read_table_if_any(lake: str | Path, table: str) -> list[Row]:
-    """As `read_table`, of a table that a lake may lack; then there are no rows."""
+    """Rows as `read_table` reads them, of a table that a lake may lack; then there are no rows."""
     return read_table(lake, table) if is_table(lake, table) else []
 
 

@@ -24,7 +24,7 @@ def rows_where(
     columns: Sequence[str] | None = None,
     files: Sequence[FileFilter] | None = None,
 ) -> list[Row]:
-    """The rows that meet a condition, all of them without one; of such files only where these are told."""
+    """The rows that meet a condition, all of them without one; of such files only where these are given."""
     try:
         return as_rows(dataset(lake, table, files).to_table(columns=columns, filter=condition))
     except (OSError, ValueError, KeyError) as error:
@@ -51,7 +51,7 @@ def dataset(lake: str | Path, table: str, files: Sequence[FileFilter] | None = N
 
 
 def open_table(lake: str | Path, table: str) -> Any:
-    """The table as its log tells it; no file of it is read yet. LakeError where it is missing or its log is damaged."""
+    """The table as its log describes it; no file is read yet. LakeError where it is missing or its log is damaged."""
     from deltalake import DeltaTable
     from deltalake.exceptions import DeltaError, TableNotFoundError
 

@@ -1,14 +1,15 @@
 """The report: what Evenkeel decided in a cycle and why, as one HTML file that needs nothing else.
 
-`gather` reads the lake, `model` turns rows into sentences and numbers, `page` and `charts` make them visible.
+`gather` reads the lake; `chapters`, `decisions` and `headline` turn rows into sentences and numbers; `page` and
+`charts` make them visible.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from evenkeel.record.report.chapters import CycleReport, build_model
 from evenkeel.record.report.gather import gather
-from evenkeel.record.report.model import CycleReport, build_model
 from evenkeel.record.report.page import render
 
 __all__ = ["CycleReport", "build_model", "build_report", "gather", "render"]

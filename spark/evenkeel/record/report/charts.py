@@ -15,8 +15,8 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from evenkeel.record import wording
+from evenkeel.record.report.chapters import BrokerLine, foremost
 from evenkeel.record.report.gather import CourseModel, Point
-from evenkeel.record.report.model import BrokerLine, foremost
 
 if TYPE_CHECKING:
     import altair as alt

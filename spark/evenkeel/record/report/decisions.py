@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from evenkeel.manual_requests import round as wishes
 from evenkeel.model import amounts
 from evenkeel.record.explain.changes import Context
+from evenkeel.record.explain.changes.bundle_splits import setting_values
 from evenkeel.record.explain.changes.placements import Candidate, candidates_of, scored_by, strategy_of
-from evenkeel.record.explain.changes.splits import setting_values
-from evenkeel.record.explain.model import reason_of
+from evenkeel.record.explain.explanation import reason_of
 from evenkeel.record.explain.rendering import MOST_LINES, alternative_line, rule_line
 from evenkeel.record.read import Row
 from evenkeel.settings.keys.balancing import SHEDDERS_OF

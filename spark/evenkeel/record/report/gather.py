@@ -14,10 +14,10 @@ from evenkeel.errors import LakeError
 from evenkeel.manual_requests import round as wishes
 from evenkeel.record.compare import Cycle, LoggedMove, Round, ShedderComparison, compare, read_rounds
 from evenkeel.record.read import Attempt, Record, Row, find_cycles, read_commands, read_rows, read_rows_of
-from evenkeel.record.read.record import FIRST_MOMENT, LAST_MOMENT
+from evenkeel.record.read.ranges import FIRST_MOMENT, LAST_MOMENT
 from evenkeel.shed.rows import usage_averages
 
-# The course is a picture: more points than this would not be told apart.
+# The course is a picture: more points than this could not be distinguished.
 COURSE_CYCLES = 60
 _AFTER_THE_SHOWN = 10
 _NEAR_A_ROUND = timedelta(minutes=2)
@@ -213,7 +213,7 @@ def _comparable(attempt: Attempt, rows: Mapping[str, Sequence[Row]], limit: floa
     goal = {row["subject"]: row["destination"] for row in rows["placement_decisions"]}
     unloads = rows["unload_decisions"]
     brokers = [row for row in unloads if row["subject_kind"] == "broker"]
-    # What an operator wished for is no work of the shedder.
+    # What an operator wished for is not the shedder's work.
     shed = [row for row in unloads if row["subject_kind"] == "bundle" and row["strategy"] != wishes.STRATEGY]
     whole = next((row for row in unloads if row["subject_kind"] == "cluster"), None)
     # A shedder that ran has looked at a broker; one that was not due or is off has only the cluster's row.

@@ -239,7 +239,7 @@ class Result:
 
 
 def results(commands: Iterable[Row]) -> tuple[Result, ...]:
-    """Of commands with their last `outcome`, `seen_at` and `detail`; what a dry run noted is no result."""
+    """Of commands with their last `outcome`, `seen_at` and `detail`; what a dry run noted is not a result."""
     return tuple(
         Result(
             row["kind"],

@@ -19,8 +19,8 @@ from markupsafe import Markup, escape
 from evenkeel.model import amounts
 from evenkeel.record import wording
 from evenkeel.record.read import Attempt
+from evenkeel.record.report.chapters import CycleReport, foremost
 from evenkeel.record.report.charts import Picture, broker_picture, course_picture
-from evenkeel.record.report.model import CycleReport, foremost
 
 # Bundles, and what a text sets in backticks.
 _SET_APART = re.compile(r"\S+/0x[0-9a-f]{8}_0x[0-9a-f]{8}|`[^`]+`")
@@ -87,7 +87,7 @@ def environment() -> Environment:
 
 
 def name_html(text: object, most: int = _LONG) -> Markup:
-    """A name from a cluster: in a face that tells its letters apart; where it is long, folded to its two ends."""
+    """A name from a cluster: in a face that distinguishes its letters; where it is long, folded to its two ends."""
     seen = wording.visible(text)
     if len(seen) <= most:
         return Markup('<bdi class="n">{}</bdi>').format(seen)
@@ -131,7 +131,7 @@ def figure_html(picture: Picture | None) -> Markup:
 # The list of cycles and the short notices around it, in the same style as a report.
 
 MOST_LISTED = 500
-# What of a manifest a line shows, and what tells which attempt counts.
+# What of a manifest a line shows, and what decides which attempt counts.
 LISTED = (
     *("cluster", "cycle_at", "sequence", "row_kind", "attempt_id", "attempt", "kind", "mode", "plan_id"),
     *("status", "reason", "splits", "unloads", "refusals"),

@@ -1,4 +1,4 @@
-"""What a trace says, as data: from a decision to its inputs, and from an input to what rests on it."""
+"""What a trace says, as data, as text for a person and as JSON for a program."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""From a decision to its inputs: writes of its own cycle, state of the cycles before, snapshot, settings, code."""
+"""Links of the record in both directions: from a decision to its inputs, and from an input to all that rests on it.
+
+Inputs are writes of the decision's own cycle, state of the cycles before, snapshot, settings and code."""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ from evenkeel.record.explain import missing
 from evenkeel.record.explain.ask import FoundCycle, Times, cycles_within, find
 from evenkeel.record.explain.subject import Subject
 from evenkeel.record.read import Attempt, Record, Row
-from evenkeel.record.read.record import FIRST_MOMENT, LAST_MOMENT
+from evenkeel.record.read.ranges import FIRST_MOMENT, LAST_MOMENT
 from evenkeel.record.read.tables import is_in, text
 from evenkeel.record.trace.answer import Decision, Dependents, HandedOn, Inputs, Resting, StateLink, Written
 from evenkeel.record.wording import listed, plural, time

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from evenkeel.lake.store import Lake
 from evenkeel.record.read import Record, clusters_of
-from evenkeel.record.read.record import FIRST_MOMENT, LAST_MOMENT
+from evenkeel.record.read.ranges import FIRST_MOMENT, LAST_MOMENT
 from evenkeel.record.verify.chain import (
     CHAIN,
     CODE,

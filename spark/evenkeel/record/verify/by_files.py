@@ -58,7 +58,7 @@ class Files:
         self._proofs = _proofs(lake) if self._listed else {}
 
     def proven(self, writes: Iterable[Write]) -> Proven:
-        """Those of the writes that are as they were written. A write without rows has no files, and is proven where no
+        """The writes whose files are as they were written. A write without rows has no files, and is proven where no
         other file holds a row of it."""
         asked: dict[str, list[tuple[Write, Place]]] = {}
         for write in writes:
@@ -118,7 +118,7 @@ def _active(opened: Any) -> dict[str, Place]:
 
 @dataclass(frozen=True, slots=True)
 class _Others:
-    """Rows by write id in files of a place that are no write's own: in those that upkeep vouches for, and in others."""
+    """Rows by write id in files that are not a write's own: in those that upkeep vouches for, and in others."""
 
     together: Counter[str]
     strange: Counter[str]

@@ -20,7 +20,7 @@ from evenkeel.lake.manifest import body_digest
 from evenkeel.lake.schemas import TABLES
 from evenkeel.maintenance.expiry import Periods, settled, whole_kind
 from evenkeel.record.read import Attempt, Record, Row, attempts_of, read_table_if_any
-from evenkeel.record.read.record import FIRST_MOMENT, LAST_MOMENT
+from evenkeel.record.read.ranges import FIRST_MOMENT, LAST_MOMENT
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -247,7 +247,7 @@ class Stretch:
 
 
 def dates_of(links: Any, span: Span) -> Counter[date]:
-    """How many manifests there are of each date that has any in the span; `links` as `Record.links` tells them."""
+    """How many manifests there are of each date that has any in the span; `links` as `Record.links` gives them."""
     import pyarrow.compute as pc
 
     at = links.column("cycle_at")
@@ -320,7 +320,7 @@ class Kept:
 
 
 def read_kept(lake: str | Path) -> Kept:
-    """As the newest row of `upkeeps` says."""
+    """What is kept, as the newest row of `upkeeps` says."""
     rows = read_table_if_any(lake, "upkeeps")
     if not rows:
         return Kept()

@@ -25,7 +25,7 @@ from evenkeel.record.verify.contents import (
     differing,
     promised,
 )
-from evenkeel.record.verify.decisions import LOADS, decisions_again, listed, loads_again
+from evenkeel.record.verify.decide_again import LOADS, decisions_again, listed, loads_again
 from evenkeel.record.verify.in_processes import Deciding, FromFiles, Processes, from_files, processes
 from evenkeel.record.verify.recorded_cycle import Background, RecordedCycle, again, background_of, other_plan
 from evenkeel.spark.code import code_digest, code_version, definition_of
@@ -43,7 +43,7 @@ Progress = Callable[[int, int], None]
 
 @dataclass
 class Verified:
-    """What came of it: attempts (ids) that were decided again, how deep, and all faults.
+    """The result: attempts (ids) that were decided again, how deep, and all faults.
 
     `by_files` and `by_rows` count the writes whose files, or whose rows, were held against their manifests. `expired`
     are past their period: of what they decided nothing is promised any more but the chain.
@@ -166,7 +166,7 @@ class _Judge:
 
 
 def _with_topics(own: Sequence[RecordedCycle], kept: Kept) -> list[RecordedCycle]:
-    """Those whose topics are still there."""
+    """The attempts whose topics are still there."""
     return [one for one in own if one.attempt.writes_of("topic_stats") and kept.promises(one.attempt, "topic_stats")]
 
 

@@ -1,7 +1,7 @@
 """Decisions taken again from proven files, in processes of this machine: no rows travel, and no Spark is asked.
 
 Only whether an attempt came out as recorded is found here. How it differs, and what needs figures of topics, is found
-by the grouped map (`decisions`), which decides by the same code.
+by the grouped map (`decide_again`), which decides by the same code.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from evenkeel.lake.schemas import TABLES
 from evenkeel.plan_splits.task import picks_by_topics
 from evenkeel.record.verify.by_files import Proven, key_of
 from evenkeel.record.verify.contents import ATTEMPT
-from evenkeel.record.verify.decisions import LOOKED_INTO, OBSERVED, covered
+from evenkeel.record.verify.decide_again import LOOKED_INTO, OBSERVED, covered
 from evenkeel.record.verify.recorded_cycle import PLANNED, RecordedCycle, other_plan
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ def _came_out(asked: Sequence[FromFiles]) -> set[str]:
 
 
 def _is_same(one: FromFiles) -> bool:
-    """An error is left to the grouped map as well: there it is told with the cycle that it is about."""
+    """An error is left to the grouped map as well: there it is reported with the cycle that it is about."""
     try:
         rows = {name: _rows(name, table, one) for name, table in _INPUTS.items()}
         if one.needs_topics and any(_is_looked_into(row) for row in rows["split_decisions"]):

@@ -5,18 +5,19 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
 from evenkeel.handover import ClusterCycle, Predecessor, Run, Snapshot
-from evenkeel.lake.manual_requests import WISHES
 from evenkeel.lake.store import Lake
+from evenkeel.lake.wishes import WISHES
 from evenkeel.plan_splits.round import cuts_by_topics
 from evenkeel.record.read import Attempt, read_rows_of, read_where
 from evenkeel.rounds.frames import cycle_row_of
 from evenkeel.settings import EffectiveSettings, settings_in
 from evenkeel.steering.recent_commands import LOOKBACK, as_text
+from evenkeel.times import utc_text
 
 Row = Mapping[str, Any]
 PLANNED = (
@@ -54,7 +55,7 @@ class RecordedCycle:
 
     @property
     def cycle_row(self) -> Row:
-        """The row that tells the rounds which cycle it is."""
+        """The row that says which cycle it is, for the rounds."""
         return cycle_row_of(self.cycle, self.run)
 
 
@@ -67,17 +68,17 @@ def again(attempt: Attempt, background: Background) -> RecordedCycle:
     _demand_known(text)
     cycle = ClusterCycle(
         cluster=attempt.cluster,
-        cycle_at=_iso(attempt.cycle_at),
-        snapshot=Snapshot(row["snapshot"] or "", _iso(row.get("snapshot_at") or attempt.cycle_at)),
+        cycle_at=utc_text(attempt.cycle_at),
+        snapshot=Snapshot(row["snapshot"] or "", utc_text(row.get("snapshot_at") or attempt.cycle_at)),
         overrides={},
         settings=text,
         settings_digest=row["settings_digest"],
         manager=row["manager"],
         predecessor=Predecessor(
             row["predecessor_status"],
-            _iso(row["predecessor_cycle_at"]) if row["predecessor_cycle_at"] else None,
+            utc_text(row["predecessor_cycle_at"]) if row["predecessor_cycle_at"] else None,
             row["predecessor_attempt_id"],
-            _iso(row["predecessor_expected_at"]) if row["predecessor_expected_at"] else None,
+            utc_text(row["predecessor_expected_at"]) if row["predecessor_expected_at"] else None,
             attempt.reads,
         ),
         wishes=tuple(_wish(background, wish_id) for wish_id in row["wishes"] or ()),
@@ -112,7 +113,7 @@ def _wish(background: Background, wish_id: str) -> dict[str, Any]:
     if wish_id not in background.wishes:
         raise LookupError(f"wish {wish_id} is not on record any more")
     found = background.wishes[wish_id]
-    return {name: _iso(v) if isinstance(v := found[name], datetime) else v for name in WISHES.column_names()}
+    return {name: utc_text(v) if isinstance(v := found[name], datetime) else v for name in WISHES.column_names()}
 
 
 def _act(background: Background, act: Row) -> dict[str, Any]:
@@ -121,11 +122,6 @@ def _act(background: Background, act: Row) -> dict[str, Any]:
         raise LookupError(f"command {act['command_id']} is not on record any more")
     known = {"outcome": act["outcome"], "seen_at": None, "detail": None}
     return {**as_text({**background.commands[act["command_id"]], **known}), "seen_at": act["seen_at"]}
-
-
-def _iso(moment: datetime) -> str:
-    """As hand-overs write moments."""
-    return moment.astimezone(UTC).isoformat(timespec="microseconds")
 
 
 # What manifests name by id only, fetched from the small tables without Spark.

@@ -1,4 +1,4 @@
-"""Keys about unloading bundles from brokers."""
+"""Keys about which bundles leave a broker, and which broker a bundle goes to."""
 
 from __future__ import annotations
 

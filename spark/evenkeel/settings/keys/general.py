@@ -1,4 +1,4 @@
-"""Keys about the cluster as a whole: load manager, namespaces, failure domains, timeouts."""
+"""Keys about the cluster as a whole: load manager, namespaces, failure domains, timeouts, and the brokers' reports."""
 
 from __future__ import annotations
 

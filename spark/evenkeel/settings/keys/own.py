@@ -1,4 +1,4 @@
-"""Evenkeel's own keys, in Pulsar's style and with a prefix of their own."""
+"""Evenkeel's own keys, those of the guards among them, in Pulsar's style and with a prefix of their own."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ def manifest_of(client: Any, place: Place, cluster: str, entry: ManifestEntry) -
 
 
 def demand_whole(client: Any, place: Place, manifest: Manifest) -> None:
-    """Demands that every object of a snapshot is there with the size that its manifest tells; `Refused` otherwise."""
+    """Demands that every object of a snapshot is there with the size that its manifest gives; `Refused` otherwise."""
     prefix = place.data(manifest)
     there = objects_below(client, place, prefix)
     for file in manifest.files:
@@ -197,7 +197,7 @@ def _check_header(place: Place, manifest: Manifest, partial: Path) -> None:
 
 
 def _move(partial: Path, folder: Path, manifest: Manifest) -> Path:
-    """The manifest's copy first: it tells how large the rest has to be."""
+    """The manifest's copy first: it says how large the rest has to be."""
     final = _local_path(folder, manifest)
     copy = partial / "manifest.json"
     copy.write_bytes(manifest.to_bytes())

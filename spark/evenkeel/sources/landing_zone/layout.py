@@ -159,7 +159,7 @@ def check_names(names: Sequence[str]) -> None:
 #
 # The number is the snapshot's moment in milliseconds since 1970, floored; the hex digits begin the digest of its files;
 # `-configuration` stands there if the snapshot holds the brokers' configuration, so that a listing alone finds the
-# snapshot that lends it. The manifest's name tells the moment and nothing else: whoever writes it first with
+# snapshot that lends it. The manifest's name holds the moment and nothing else: whoever writes it first with
 # `If-None-Match: *` has the moment, and the store itself is the judge. A folder without its manifest is half written.
 #
 # PREFIX is taken as it is given, CLUSTER is percent-encoded, so that any name makes exactly one level.
@@ -248,7 +248,7 @@ def milliseconds(moment: datetime) -> str:
 
 
 def manifest_number(name: str) -> int | None:
-    """The milliseconds in the last part of a manifest's key, None if it is no manifest's."""
+    """The milliseconds in the last part of a manifest's key, None if it is not a manifest's."""
     match = _MANIFEST.fullmatch(name)
     return int(match[1]) if match else None
 

@@ -88,7 +88,7 @@ def _style_of_profile(session: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class S3Connection:
-    """What a named connection tells; None leaves a part to boto3's own search."""
+    """What a named connection holds; None leaves a part to boto3's own search."""
 
     access_key: str | None = None
     secret_key: Secret | None = None
@@ -98,7 +98,7 @@ class S3Connection:
 
 
 Resolver = Callable[[str], S3Connection | None]
-"""From the name of a connection to what it tells; None where it is not known."""
+"""From the name of a connection to what it holds; None where it is not known."""
 
 
 # Small objects whole, in this process.
@@ -111,7 +111,7 @@ _BROKEN_OFF = (HTTPClientError, IncompleteReadError, FlexibleChecksumError)
 def read_object(client: Any, place: Place, key: str) -> bytes | None:
     """The object's bytes, None if there is none. A body that breaks off is asked for again, a few times.
 
-    (botocore repeats requests, but not the reading of an answer's body.) `BadInput`: it is no small object.
+    (botocore repeats requests, but not the reading of an answer's body.) `BadInput`: it is not a small object.
     """
     return retry(
         lambda: _read(client, place, key),
@@ -133,7 +133,7 @@ def _read(client: Any, place: Place, key: str) -> bytes | None:
         raise
 
 
-# The error of a store that speaks S3, told to the operator.
+# The error of a store that speaks S3, for the operator.
 
 
 class S3Error(LandingError):

@@ -98,7 +98,7 @@ class FoundSnapshot:
     """A snapshot that lies here now, who took it, and what was left out on the way.
 
     `problems`: snapshots younger than its predecessor that are refused, and lenders of configuration that are.
-    `doubled`: other collectors' snapshots of the same moments; that is no fault.
+    `doubled`: other collectors' snapshots of the same moments; that is not a fault.
     """
 
     snapshot: Snapshot

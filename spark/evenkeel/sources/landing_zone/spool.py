@@ -88,7 +88,7 @@ class S3Spool:
         return sorted((path for path in found if path.name.isdigit()), key=lambda path: int(path.name))
 
     def _send(self, snapshot: Path) -> None:
-        """Uploads and removes it; what another run of this folder has sent meanwhile is no concern."""
+        """Uploads and removes it; what another run of this folder has sent meanwhile does not matter."""
         try:
             cluster = self._cluster_of(snapshot)
         except BadInput:

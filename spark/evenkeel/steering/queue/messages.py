@@ -19,6 +19,7 @@ from evenkeel.errors import BadInput
 from evenkeel.model.bundles import namespace_of, range_of
 from evenkeel.steering.outcome import STRENGTH, Outcome
 from evenkeel.steering.queue.fifo import BadMessage
+from evenkeel.times import utc_text
 
 SCHEMA = 1
 KINDS = ("split", "unload")
@@ -122,11 +123,6 @@ def read_report(body: str) -> AgentReport:
 def deed(command: Mapping[str, Any]) -> str:
     """Digest of what a command does to the cluster."""
     return hashlib.sha256(_canonical({name: command[name] for name in _DEED}).encode()).hexdigest()
-
-
-def moment_text(moment: datetime) -> str:
-    """ISO-8601 UTC with microseconds: texts of this form sort as the moments do."""
-    return moment.astimezone(UTC).isoformat(timespec="microseconds")
 
 
 def _body(kind: str, fields: Mapping[str, Any]) -> str:
@@ -274,7 +270,7 @@ def _text_of(value: Any, name: str) -> str:
     moment = datetime.fromisoformat(value) if isinstance(value, str) else value
     if not isinstance(moment, datetime) or moment.tzinfo is None:
         raise BadInput(f"{name} {value!r} of a command has no time zone")
-    return moment_text(moment)
+    return utc_text(moment)
 
 
 def _shown(value: object) -> str:

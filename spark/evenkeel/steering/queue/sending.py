@@ -65,7 +65,7 @@ def waves(letters: Iterable[Letter]) -> list[list[Letter]]:
 
 
 def batches(letters: Sequence[Letter]) -> Iterator[list[Letter]]:
-    """As many as SQS takes in one request, by number and by size (bodies are ASCII: a character is a byte)."""
+    """Batches of as many letters as a request may hold, by number and by size in bytes (bodies are ASCII)."""
     batch: list[Letter] = []
     size = 0
     for letter in letters:

@@ -8,43 +8,43 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from evenkeel.record.explain.changes import guards, placements, shedding, splits
+from evenkeel.record.explain.changes import bundle_splits, held_back, placements, unloads
 from evenkeel.record.explain.changes.change import Change, Context, Row
 
 __all__ = ["SETTINGS", "Change", "Context", "changes_of"]
 
-SETTINGS = (*splits.SETTINGS, *placements.SETTINGS)
+SETTINGS = (*bundle_splits.SETTINGS, *placements.SETTINGS)
 """The settings that statements rest on, beside the rows themselves."""
 
 _Rule = Callable[[Row, Context], list[Change]]
 
 _UNLOADS: Mapping[tuple[str, str], _Rule] = {
-    ("kept", "below_threshold"): shedding.by_threshold,
-    ("unload", "above_threshold"): shedding.by_threshold,
-    ("refused", "below_minimum_throughput"): shedding.too_little,
-    ("kept", "rate_difference_within"): shedding.by_difference,
-    ("kept", "throughput_difference_within"): shedding.by_difference,
-    ("unload", "rate_difference_exceeded"): shedding.by_difference,
-    ("unload", "throughput_difference_exceeded"): shedding.by_difference,
-    ("kept", "not_the_busiest"): shedding.busiest,
-    ("kept", "difference_below_low_threshold"): shedding.outermost_pair,
-    ("kept", "too_few_hits"): shedding.more_rounds,
-    ("refused", "hit_count"): shedding.more_rounds,
-    ("skipped", "not_due"): shedding.later,
-    ("kept", "evenly_loaded"): shedding.more_uneven,
-    ("unload", "std_over_target"): shedding.more_even,
-    ("unload", "heaviest_first"): shedding.taken,
-    ("kept", "wanted_reached"): shedding.left,
+    ("kept", "below_threshold"): unloads.by_threshold,
+    ("unload", "above_threshold"): unloads.by_threshold,
+    ("refused", "below_minimum_throughput"): unloads.too_little,
+    ("kept", "rate_difference_within"): unloads.by_difference,
+    ("kept", "throughput_difference_within"): unloads.by_difference,
+    ("unload", "rate_difference_exceeded"): unloads.by_difference,
+    ("unload", "throughput_difference_exceeded"): unloads.by_difference,
+    ("kept", "not_the_busiest"): unloads.busiest,
+    ("kept", "difference_below_low_threshold"): unloads.outermost_pair,
+    ("kept", "too_few_hits"): unloads.more_rounds,
+    ("refused", "hit_count"): unloads.more_rounds,
+    ("skipped", "not_due"): unloads.later,
+    ("kept", "evenly_loaded"): unloads.more_uneven,
+    ("unload", "std_over_target"): unloads.more_even,
+    ("unload", "heaviest_first"): unloads.taken,
+    ("kept", "wanted_reached"): unloads.left,
 }
 _SPLITS: Mapping[tuple[str, str], _Rule] = {
-    ("split", "topics_over_limit"): splits.over_limit,
-    ("split", "sessions_over_limit"): splits.over_limit,
-    ("split", "rate_over_limit"): splits.over_limit,
-    ("split", "throughput_over_limit"): splits.over_limit,
-    ("kept", "below_limits"): splits.below_limits,
-    ("refused", "maximum_bundles"): splits.too_many_bundles,
-    ("skipped", "too_few_topics"): splits.too_few_topics,
-    ("kept", "over_limit_too_briefly"): shedding.more_rounds,
+    ("split", "topics_over_limit"): bundle_splits.over_limit,
+    ("split", "sessions_over_limit"): bundle_splits.over_limit,
+    ("split", "rate_over_limit"): bundle_splits.over_limit,
+    ("split", "throughput_over_limit"): bundle_splits.over_limit,
+    ("kept", "below_limits"): bundle_splits.below_limits,
+    ("refused", "maximum_bundles"): bundle_splits.too_many_bundles,
+    ("skipped", "too_few_topics"): bundle_splits.too_few_topics,
+    ("kept", "over_limit_too_briefly"): unloads.more_rounds,
 }
 _PLACEMENTS: Mapping[tuple[str, str], _Rule] = {
     ("placed", "least_long_term_rate"): placements.by_rate,
@@ -58,7 +58,7 @@ _TABLES = {"unload_decisions": _UNLOADS, "split_decisions": _SPLITS, "placement_
 def changes_of(table: str, row: Row, context: Context) -> list[Change]:
     """What would have changed what the row says, the nearest first where several brokers are concerned."""
     if table == "guard_decisions":
-        return guards.of_guard(row, context)
+        return held_back.of_guard(row, context)
     found = _TABLES[table].get((row["outcome"], row["rule"]))
     changes = [] if found is None else found(row, context)
     return [*changes, *placements.without_groups(row)] if table == "placement_decisions" else changes

@@ -34,7 +34,7 @@ class Change:
 
     @property
     def by(self) -> float | None:
-        """needed - measured; None for what is no figure."""
+        """needed - measured; None for what is not a figure."""
         return None if self.needed is None or self.measured is None else self.needed - self.measured
 
 
@@ -74,6 +74,18 @@ class Amount:
 
     text: str
     value: float
+
+
+def compared(row: Row) -> tuple[float, float] | None:
+    """What was measured and its threshold; None where one of them is not on record."""
+    measured, threshold = row["measured"], row["threshold"]
+    return None if measured is None or threshold is None else (measured, threshold)
+
+
+def within(row: Row) -> tuple[float, float] | None:
+    """What was measured and its threshold, where the first is not above the second; else None."""
+    found = compared(row)
+    return None if found is None or found[1] < found[0] else found
 
 
 def at_least(value: float, unit: str) -> Amount:

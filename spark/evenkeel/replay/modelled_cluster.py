@@ -44,7 +44,7 @@ class UsageFit:
 
 
 def fitted(points: Sequence[tuple[float, float]]) -> UsageFit:
-    """The line through (byte/s, usage) of least squares; flat where traffic tells nothing or less."""
+    """The line through (byte/s, usage) of least squares; flat where usage does not grow with traffic."""
     if not points:
         return UsageFit(0.0, 0.0)
     mean_x, mean_y = (math.fsum(column) / len(points) for column in zip(*points, strict=True))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from evenkeel.record.explain.changes.change import Change, Context, Row, at_least
+from evenkeel.record.explain.changes.change import Change, Context, Row, at_least, compared, within
 from evenkeel.shed.strategies import avg_shedder, overload_shedder, threshold_shedder, uniform_load_shedder
 
 _MINIMUM_MIB = 1_048_576.0
@@ -144,9 +144,10 @@ def _has_others(row: Row, context: Context) -> bool:
 
 def busiest(row: Row, context: Context) -> list[Change]:
     """UniformLoadShedder looks at the busiest broker only."""
-    measured, threshold = row["measured"], row["threshold"]
-    if measured is None or threshold is None or threshold < measured:
+    figures = within(row)
+    if figures is None:
         return []
+    measured, threshold = figures
     amount = at_least(threshold - measured, row["unit"]).text
     return [
         Change(
@@ -188,9 +189,10 @@ def outermost_pair(row: Row, context: Context) -> list[Change]:
 
 def more_rounds(row: Row, context: Context) -> list[Change]:
     """A cause has to last: so many rounds in a row (AvgShedder), or more than so many (transfers, splits)."""
-    measured, threshold = row["measured"], row["threshold"]
-    if measured is None or threshold is None:
+    figures = compared(row)
+    if figures is None:
         return []
+    measured, threshold = figures
     needed = threshold if row["rule"] == "too_few_hits" else threshold + 1
     missing = int(needed - measured)
     if missing <= 0:
@@ -214,9 +216,10 @@ def more_rounds(row: Row, context: Context) -> list[Change]:
 
 def later(row: Row, context: Context) -> list[Change]:
     """Shedding has an interval."""
-    measured, threshold = row["measured"], row["threshold"]
-    if measured is None or threshold is None or threshold <= measured:
+    figures = within(row)
+    if figures is None or figures[0] == figures[1]:
         return []
+    measured, threshold = figures
     amount = at_least(threshold - measured, "ms").text
     return [
         Change(

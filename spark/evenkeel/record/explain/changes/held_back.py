@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from evenkeel.record.explain.changes.change import Change, Context, Row, at_least
+from evenkeel.record.explain.changes.change import Change, Context, Row, at_least, compared
 
 # The setting would have had to be at least what was measured: what would have been used with the command in it.
 _COUNTED = frozenset(
@@ -17,9 +17,10 @@ _EFFECT = "this guard would not have objected"
 
 def of_guard(row: Row, context: Context) -> list[Change]:
     """Of an objection with which a command was held back."""
-    measured, threshold, setting, rule = row["measured"], row["threshold"], row["setting"], row["rule"]
-    if row["outcome"] != "held" or measured is None or threshold is None:
+    figures, setting, rule = compared(row), row["setting"], row["rule"]
+    if row["outcome"] != "held" or figures is None:
         return []
+    measured, threshold = figures
     if rule in _COUNTED and setting:
         return [_by_setting(row, measured, f"{measured:,.0f}")]
     if rule in _TRAFFIC and setting and 0 < measured <= 100:

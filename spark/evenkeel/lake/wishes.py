@@ -32,6 +32,7 @@ from evenkeel.spark.sql import is_one_of, iso
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+
 WISHES = TABLES["wishes"]
 BACKFILL = "backfill"
 Wish = dict[str, Any]

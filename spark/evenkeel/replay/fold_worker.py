@@ -214,7 +214,7 @@ def _bundle_rows(table: pa.Table) -> list[Row]:
 
 
 def _values(column: Any) -> list[Any]:
-    """As Python values; numbers without NULLs by way of numpy, which is ten times as fast."""
+    """The column as Python values; numbers without NULLs by way of numpy, which is ten times as fast."""
     import pyarrow as pa
 
     numeric = pa.types.is_floating(column.type) or pa.types.is_integer(column.type)

@@ -9,7 +9,7 @@ from typing import Any
 from evenkeel.errors import EvenkeelError
 from evenkeel.model.load import BundleStats
 from evenkeel.plan_splits.rules.bundle_splitter_task import FEWEST_TOPICS, Limit, limits_of
-from evenkeel.record.explain.changes.change import Amount, Change, Context, Row, at_least, at_most
+from evenkeel.record.explain.changes.change import Amount, Change, Context, Row, at_least, at_most, compared, within
 from evenkeel.settings import Settings
 from evenkeel.settings.parsing import coerce, known_key
 
@@ -51,10 +51,10 @@ def over_limit(row: Row, context: Context) -> list[Change]:
 
 def below_limits(row: Row, context: Context) -> list[Change]:
     """Of a bundle that is over no limit: the nearest one."""
-    measured, threshold = row["measured"], row["threshold"]
-    name = _of_setting(row["setting"])
-    if measured is None or threshold is None or threshold < measured or not name:
+    figures, name = within(row), _of_setting(row["setting"])
+    if figures is None or not name:
         return []
+    measured, threshold = figures
     limit = Limit(name, row["setting"], measured, threshold, row["unit"])
     return [
         Change(
@@ -73,9 +73,10 @@ def below_limits(row: Row, context: Context) -> list[Change]:
 
 def too_many_bundles(row: Row, context: Context) -> list[Change]:
     """A namespace may have so many bundles."""
-    measured, threshold = row["measured"], row["threshold"]
-    if measured is None or threshold is None or measured < threshold:
+    figures = compared(row)
+    if figures is None or figures[0] < figures[1]:
         return []
+    measured, threshold = figures
     most = int(threshold) - 1
     return [
         Change(

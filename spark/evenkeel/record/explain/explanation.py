@@ -8,8 +8,8 @@ from datetime import datetime
 from typing import Any
 
 from evenkeel.record.explain.changes import Change, Context, changes_of
+from evenkeel.record.explain.changes.bundle_splits import setting_values
 from evenkeel.record.explain.changes.placements import candidates_of, scored_by, strategy_of
-from evenkeel.record.explain.changes.splits import setting_values
 from evenkeel.record.explain.subject import Subject
 from evenkeel.record.read import Attempt, Row
 

@@ -13,14 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 from evenkeel.errors import BadInput, BadName, BadRange
 from evenkeel.handover import ClusterCycle, Run
-from evenkeel.lake.manual_requests import BACKFILL, append_wishes, read_taken, read_wishes, wishes_for
 from evenkeel.lake.store import Lake
+from evenkeel.lake.wishes import BACKFILL, append_wishes, read_taken, read_wishes, wishes_for
 from evenkeel.manual_requests.round import SPLIT
 from evenkeel.manual_requests.schema import HOT, LARGEST, SCHEMAS, names_of
 from evenkeel.model.bundles import decode_number, namespace_of, parse_range
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
 
 PICKED = (LARGEST, HOT)
 
@@ -37,8 +38,8 @@ class Maker:
 def wish_row(given: Mapping[str, Any], cluster: str, maker: Maker, number: int = 0) -> dict[str, Any]:
     """A row of `wishes`. `given` has kind, namespace, bundle and the options of its kind (`SCHEMAS`).
 
-    What is no wish at all is a `BadInput`; whether Pulsar would carry it out is for the cycle to say, which sees the
-    cluster. `number` tells equal wishes of one maker apart.
+    What is not a wish at all is a `BadInput`; whether Pulsar would carry it out is for the cycle to say, which sees the
+    cluster. `number` distinguishes equal wishes of one maker.
     """
     kind = str(given.get("kind"))
     if kind not in SCHEMAS:
@@ -87,7 +88,7 @@ def _no_namespace(value: Any) -> str:
 
 
 def _bundle(kind: str, value: Any) -> str:
-    """The range in Pulsar's spelling; it is read here, so that a slip of the pen is told at once."""
+    """The range in Pulsar's spelling; it is read here, so that a slip of the pen is reported at once."""
     if kind == SPLIT and value in PICKED:
         return str(value)
     words = f", {' or '.join(PICKED)}" if kind == SPLIT else ""

@@ -1,4 +1,4 @@
-"""What a report says: sentences and numbers, without any HTML, so that both can be tested as they stand."""
+"""What a report says, cluster by cluster: sentences and numbers, without any HTML, so that both can be tested."""
 
 from __future__ import annotations
 

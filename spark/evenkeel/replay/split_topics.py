@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
+
 TOPICS, PERSISTENT = "topic_hashes", "persistent_topics"
 _KEY = ["cluster", "cycle_at"]
 

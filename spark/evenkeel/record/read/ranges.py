@@ -297,7 +297,7 @@ def _files_of(opened: Any) -> Iterable[_File]:
     nothing = [None] * actions.num_rows
     for cluster, day, first, last in zip(*(columns.get(name, nothing) for name in wanted), strict=True):
         text = None if day is None else str(day)
-        # A file of which the log tells no moments may hold any of its date's.
+        # A file of which the log has no moments may hold any of its date's.
         whole = datetime.fromisoformat(text).replace(tzinfo=UTC) if text else None
         yield _File(
             cluster=cluster,
