@@ -219,7 +219,7 @@ def test_a_partition_of_a_topic_whose_own_name_contains_the_keyword() -> None:
     assert topic.partition == -1
     partition = parse_topic(f"{topic.name}-partition-0")
     assert partition.partition == 0
-    assert partition.name == f"{topic.name}-partition-0"
+    assert partition.name.removesuffix(f"-partition-{partition.partition}") == topic.name
 
 
 @mirrors("NamespaceServiceTest", "testHeartbeatNamespaceMatch")

@@ -20,7 +20,7 @@ DEFAULT_DOMAIN = "default"
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
+class GroupSpread:
     """Candidates left, and for each removed one the rule: "anti_affinity_domain" or "anti_affinity"."""
 
     brokers: tuple[str, ...]
@@ -79,12 +79,12 @@ class AntiAffinity:
                 counts[broker] = counts.get(broker, 0) + (bundles if self._counts_bundles else 1)
         return counts
 
-    def keep_least(self, namespace: str, candidates: Iterable[str]) -> Spread:
+    def keep_least(self, namespace: str, candidates: Iterable[str]) -> GroupSpread:
         """Keep the candidates of the domains, and among those the brokers, with the least of the group."""
         kept = tuple(sorted(candidates))
         counts = self.counts(namespace)
         if counts is None or not kept:
-            return Spread(kept, {})
+            return GroupSpread(kept, {})
         removed: dict[str, str] = {}
         if self._domains:
             near = self._in_least_domains(kept, counts)
@@ -93,7 +93,7 @@ class AntiAffinity:
         served = list(map(counts.get, kept, repeat(0)))
         least = min(served)
         removed |= {broker: "anti_affinity" for broker, count in zip(kept, served, strict=True) if count != least}
-        return Spread(tuple(compress(kept, [count == least for count in served])), removed)
+        return GroupSpread(tuple(compress(kept, [count == least for count in served])), removed)
 
     def should_unload(self, namespace: str, current: str, candidates: Iterable[str]) -> bool:
         """Whether moving a bundle of the namespace away can help its group: no only where all candidates are even.

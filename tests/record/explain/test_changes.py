@@ -273,7 +273,7 @@ def test_a_broker_is_well_below_the_mean_by_the_usage_that_is_named(usage: list[
     key = "loadBalancerAverageResourceUsageDifferenceThresholdPercentage"
     settings = Settings().with_values({key: difference, "loadBalancerHistoryResourcePercentage": 0.0})
 
-    def chosen(usage: dict[str, float]) -> least_usage.Best:
+    def chosen(usage: dict[str, float]) -> least_usage.BelowMean:
         standing = {broker: BrokerFigures(value, 0.0, 0) for broker, value in usage.items()}
         return least_usage.select(usage, standing, {}, settings)
 

@@ -27,7 +27,7 @@ OVERLOADED_KEY = "loadBalancerBrokerOverloadedThresholdPercentage"
 
 
 @dataclass(frozen=True, slots=True)
-class Best:
+class LeastRate:
     """The brokers Pulsar draws one from at random (here: the first by name), and every candidate's score in msg/s."""
 
     brokers: tuple[str, ...]
@@ -35,7 +35,7 @@ class Best:
     scores: tuple[float, ...]
 
 
-def select(candidates: Iterable[str], figures: Mapping[str, BrokerFigures], settings: Settings) -> Best:
+def select(candidates: Iterable[str], figures: Mapping[str, BrokerFigures], settings: Settings) -> LeastRate:
     """All candidates with the least score, compared exactly; all candidates if every one is overloaded."""
     wanted = tuple(candidates)
     return least(wanted, {broker: score(figures[broker], settings) for broker in wanted})
@@ -48,7 +48,7 @@ def score(stand: BrokerFigures, settings: Settings) -> float:
     return stand.preallocated_rate + stand.long_term_rate
 
 
-def least(candidates: Iterable[str], scores: Mapping[str, float]) -> Best:
+def least(candidates: Iterable[str], scores: Mapping[str, float]) -> LeastRate:
     """All candidates with the least of known scores. A score that is not a number is never the least."""
     ordered = tuple(sorted(candidates))
     found = tuple(map(scores.__getitem__, ordered))
@@ -56,7 +56,7 @@ def least(candidates: Iterable[str], scores: Mapping[str, float]) -> Best:
     if math.isnan(lowest):  # as it is if the first one is; later ones do not show in a minimum
         lowest = min((figure for figure in found if not math.isnan(figure)), default=math.inf)
     best = tuple(compress(ordered, [figure == lowest for figure in found]))
-    return Best(best or ordered, ordered, found)
+    return LeastRate(best or ordered, ordered, found)
 
 
 class LeastLongTermMessageRate(StrategyRound):

@@ -31,7 +31,7 @@ USAGE_AVERAGE = "usage_average"
 
 
 @dataclass(frozen=True, slots=True)
-class Best:
+class BelowMean:
     """The brokers Pulsar draws one from at random (here: the first by name).
 
     `usage`: each candidate's moving average, and their `mean`; fractions. `below_mean` is False where no broker is
@@ -52,7 +52,7 @@ class Best:
 
 def select(
     candidates: Iterable[str], figures: Mapping[str, BrokerFigures], state: PlacementState, settings: Settings
-) -> Best:
+) -> BelowMean:
     """The candidates below the mean by the difference asked for, or all of them if none is.
 
     `Best.after` gives the state for the next choice, with the candidates' averages moved on.
@@ -63,7 +63,7 @@ def select(
     history = state.get(USAGE_AVERAGE, {})
     ordered = tuple(sorted(candidates))
     if not ordered:
-        return Best((), (), (), 0.0, below_mean=False)
+        return BelowMean((), (), (), 0.0, below_mean=False)
     new = 1 - past
     usage = [
         stand.usage if before is None or stand.idle else before * past + new * stand.usage
@@ -74,10 +74,10 @@ def select(
         total += average
     mean = total / len(usage)
     if min(usage) + difference > mean:
-        return Best(ordered, ordered, tuple(usage), mean, below_mean=False)
+        return BelowMean(ordered, ordered, tuple(usage), mean, below_mean=False)
     best = tuple(compress(ordered, [average + difference <= mean for average in usage]))
     # With a usage that is not a number the mean is none either, and nobody is below it.
-    return Best(best or ordered, ordered, tuple(usage), mean, below_mean=bool(best))
+    return BelowMean(best or ordered, ordered, tuple(usage), mean, below_mean=bool(best))
 
 
 def without_gone(state: PlacementState, brokers: Iterable[str]) -> PlacementState:

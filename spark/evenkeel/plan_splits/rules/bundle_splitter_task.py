@@ -189,7 +189,7 @@ def decide_splits_by(
     stopped = _stopped(brokers, settings)
     if stopped is not None:
         return SplitPlan({}, (stopped,))
-    return _Round(long_term, bundle_counts, settings).plan(brokers)
+    return _ModularRound(long_term, bundle_counts, settings).plan(brokers)
 
 
 def find_bundles_to_split(
@@ -199,7 +199,7 @@ def find_bundles_to_split(
     settings: Settings,
 ) -> SplitPlan:
     """The rule itself, whatever the switch and the number of brokers."""
-    return _Round(_long_term_in(histories), bundle_counts, settings).plan(brokers)
+    return _ModularRound(_long_term_in(histories), bundle_counts, settings).plan(brokers)
 
 
 def limits_of(stats: BundleStats, rate: float, throughput: float, settings: Settings) -> tuple[Limit, ...]:
@@ -241,7 +241,7 @@ def _long_term_in(histories: Mapping[str, BundleHistory]) -> LongTerm:
     return long_term
 
 
-class _Round:
+class _ModularRound:
     """One round over all bundles, and how many splits it has chosen so far in each namespace."""
 
     def __init__(self, long_term: LongTerm, bundle_counts: Mapping[str, int], settings: Settings) -> None:

@@ -144,7 +144,7 @@ def decide_splits(
     if stopped is not None:
         return ExtensibleSplits((), (stopped,), state)
     counted = {bundle: hits for bundle, hits in state.get(HITS, {}).items() if bundle not in view.moved}
-    round_ = _Round(counted, view, settings)
+    round_ = _ExtensibleRound(counted, view, settings)
     for broker, report in sorted(brokers.items()):
         round_.decide(broker, report.stats)
     return round_.result()
@@ -160,7 +160,7 @@ def without_gone(made: ExtensibleSplits, boundaries: Mapping[str, Sequence[int]]
     return ExtensibleSplits(tuple(split for split in made.splits if split.bundle not in gone), rows, made.state)
 
 
-class _Round:
+class _ExtensibleRound:
     """One round over all brokers, as far as it has got."""
 
     def __init__(self, hits: Mapping[str, float], view: View, settings: Settings) -> None:

@@ -29,12 +29,12 @@ from evenkeel.shed.strategies.transfer_shedder.load_stats import OVERLOADED_KEY,
 from evenkeel.shed.strategies.transfer_shedder.report import (
     EXCLUDED_KEY,
     HITS_KEY,
-    Attempt,
     Comparison,
+    PairAttempt,
     report,
     report_of_gate,
 )
-from evenkeel.shed.strategies.transfer_shedder.transfer_pairs import Selection, TransferPair, pair_of
+from evenkeel.shed.strategies.transfer_shedder.transfer_pairs import TransferPair, TransferSelection, pair_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +87,9 @@ def find_bundles_for_unloading(
     mean, std = stats.mean, stats.std
     called = stats.trigger()
     hits = state.hits + 1 if called else 0
-    attempts: list[Attempt] = []
+    attempts: list[PairAttempt] = []
     if hits > settings.loadBalancerSheddingConditionHitCountThreshold:
-        attempts = _even_out(load, stats, Selection(load, policies, settings), settings)
+        attempts = _even_out(load, stats, TransferSelection(load, policies, settings), settings)
         reason = "" if any(_moved(attempt) for attempt in attempts) else _nothing_found(attempts)
     else:
         reason = "HitCount"
@@ -99,12 +99,14 @@ def find_bundles_for_unloading(
     return Transfers(transfers, (f"Skip:{reason}",) if reason else (), rows, left, mean, std)
 
 
-def _even_out(load: ExtensibleLoad, stats: LoadStats, selection: Selection, settings: Settings) -> list[Attempt]:
+def _even_out(
+    load: ExtensibleLoad, stats: LoadStats, selection: TransferSelection, settings: Settings
+) -> list[PairAttempt]:
     """Pair the most loaded broker with the least loaded one until enough pairs gave something or all is even.
 
     A giver is taken once, whatever comes of it; a receiver stays first in line until something was moved to it.
     """
-    attempts: list[Attempt] = []
+    attempts: list[PairAttempt] = []
     pairs = 0
     while pairs < settings.loadBalancerMaxNumberOfBrokerSheddingPerCycle and stats.lowest < stats.highest:
         trigger = stats.trigger()
@@ -121,26 +123,26 @@ def _even_out(load: ExtensibleLoad, stats: LoadStats, selection: Selection, sett
     return attempts
 
 
-def _attempt(load: ExtensibleLoad, trigger: Trigger, pair: TransferPair, selection: Selection) -> Attempt:
+def _attempt(load: ExtensibleLoad, trigger: Trigger, pair: TransferPair, selection: TransferSelection) -> PairAttempt:
     listed = len(load.top_bundles.get(pair.giver, ()))
     if listed <= 1:
-        return Attempt(trigger, pair, rules.NO_TOP_BUNDLES if listed == 0 else rules.SOLE_TOP_BUNDLE)
+        return PairAttempt(trigger, pair, rules.NO_TOP_BUNDLES if listed == 0 else rules.SOLE_TOP_BUNDLE)
     selection.fill(pair)
-    return Attempt(trigger, pair, None if pair.marked > 0 else rules.NO_MOVABLE_BUNDLE)
+    return PairAttempt(trigger, pair, None if pair.marked > 0 else rules.NO_MOVABLE_BUNDLE)
 
 
-def _moved(attempt: Attempt) -> bool:
+def _moved(attempt: PairAttempt) -> bool:
     return any(looked.leaves for looked in attempt.pair.looked)
 
 
-def _nothing_found(attempts: list[Attempt]) -> str:
+def _nothing_found(attempts: list[PairAttempt]) -> str:
     """Pulsar's word for why nothing is transferred although the condition held."""
     if any(attempt.refusal is rules.NO_TOP_BUNDLES for attempt in attempts):
         return "NoLoadData"
     return "NoBundles" if attempts else "HitCount"
 
 
-def _transfers(attempts: list[Attempt], settings: Settings) -> tuple[Transfer, ...]:
+def _transfers(attempts: list[PairAttempt], settings: Settings) -> tuple[Transfer, ...]:
     """In the order decided; what comes back in a swap goes to the giver."""
     found = []
     for attempt in attempts:

@@ -26,7 +26,7 @@ _KEYS_OF_RULES: Mapping[str, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class PairAttempt:
     """One pair of brokers that was looked at: what called for it, and the refusal if nothing moved (else None)."""
 
     trigger: Trigger
@@ -66,7 +66,7 @@ def report(
     load: ExtensibleLoad,
     stats: LoadStats,
     compared: Comparison,
-    attempts: list[Attempt],
+    attempts: list[PairAttempt],
     settings: Settings,
     now: int,
 ) -> tuple[Considered, ...]:
@@ -81,7 +81,7 @@ def report(
     return (cluster, *_broker_rows(load, shown, compared.mean, settings, now), *bundles)
 
 
-def _cluster_of(stats: LoadStats, compared: Comparison, attempts: list[Attempt], settings: Settings) -> Considered:
+def _cluster_of(stats: LoadStats, compared: Comparison, attempts: list[PairAttempt], settings: Settings) -> Considered:
     called, needed = compared.called, settings.loadBalancerSheddingConditionHitCountThreshold
     numbers = {"mean_load": compared.mean, "std": compared.std, "hits": compared.hits}
     if called is None:
@@ -126,7 +126,7 @@ def _broker_rows(
             yield rule.about_broker(broker, measured=data.weighted_max_ema, unit="fraction", numbers=numbers)
 
 
-def _giver_row(attempt: Attempt, mean: float) -> Considered:
+def _giver_row(attempt: PairAttempt, mean: float) -> Considered:
     trigger, pair = attempt.trigger, attempt.pair
     numbers = {
         "load": pair.giver_load,
@@ -160,7 +160,7 @@ def _receiver_row(pair: TransferPair, rule: Rule, mean: float) -> Considered:
     )
 
 
-def _bundle_rows(attempt: Attempt, settings: Settings) -> Iterable[Considered]:
+def _bundle_rows(attempt: PairAttempt, settings: Settings) -> Iterable[Considered]:
     pair = attempt.pair
     to_receiver = (Alternative(pair.receiver, "best", rules.LEAST_LOADED.name, finite(pair.receiver_load)),)
     to_giver = (Alternative(pair.giver, "best", "swap", finite(pair.giver_load)),)

@@ -88,7 +88,7 @@ def pair_of(load: ExtensibleLoad, giver: str, receiver: str) -> TransferPair:
     )
 
 
-class Selection:
+class TransferSelection:
     """Selects bundles for one pair after the other."""
 
     def __init__(self, load: ExtensibleLoad, policies: TransferPolicies, settings: Settings) -> None:
