@@ -178,7 +178,9 @@ def used(usages: dict[str, float], **values: Any) -> dict[str, BrokerReport]:
     return {name: report(name, cpu, **values) for name, cpu in usages.items()}
 
 
-def least_usage(reports: dict[str, BrokerReport], state: PlacementState, **values: Any) -> least_usage_strategy.BelowMean:
+def least_usage(
+    reports: dict[str, BrokerReport], state: PlacementState, **values: Any
+) -> least_usage_strategy.BelowMean:
     settings = Settings().with_values(values)
     return least_usage_strategy.select(reports, broker_figures(LoadData(reports), settings), state, settings)
 

@@ -18,7 +18,7 @@ from evenkeel.lake.rejected_records import place, record_key
 from evenkeel.lake.schemas import TABLES
 from evenkeel.settings import Settings
 from evenkeel.spark.sql import exact_sum
-from evenkeel.validate.suites import FILTERED, REJECT, Found, Rule, Suite
+from evenkeel.validate.suites import FILTERED, REJECT, Found, Suite, ValidationRule
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -152,16 +152,16 @@ class CrossRule:
     `refuse` is for records of small tables; topics are set aside by a Spark filter.
     """
 
-    rule: Rule
+    rule: ValidationRule
     look: Callable[[ClusterFacts], Found]
     refuse: Callable[[ClusterFacts], list[Row]] | None = None
 
 
 def rule(
     name: str, table: str, severity: str, advice: str, unit: str | None = None, setting: str | None = None
-) -> Rule:
+) -> ValidationRule:
     """A cross-table rule; `setting` is the key that holds its threshold."""
-    return Rule(name, table, severity, advice, unit=unit, definition={"setting": setting} if setting else {})
+    return ValidationRule(name, table, severity, advice, unit=unit, definition={"setting": setting} if setting else {})
 
 
 # Our own filters for what an expectation calls unexpected, as Spark expressions.
@@ -170,7 +170,7 @@ def rule(
 # counts. As there, NULL breaks no rule but `not_be_null`. NaN is above every number and so breaks every upper bound.
 
 
-def is_broken(rule: Rule) -> Column:
+def is_broken(rule: ValidationRule) -> Column:
     """Whether a row breaks the rule; never NULL. The rule's type must be one of `suites.FILTERED`."""
     kwargs: Mapping[str, Any] = rule.definition["kwargs"]
     column = F.col(kwargs["column"])
@@ -189,12 +189,12 @@ def is_broken(rule: Rule) -> Column:
     return ~F.coalesce(holds, F.lit(True))
 
 
-def filtered(rules: Iterable[Rule]) -> list[Rule]:
+def filtered(rules: Iterable[ValidationRule]) -> list[ValidationRule]:
     """The rules whose offenders can be found row by row."""
     return [rule for rule in rules if rule.definition["type"] in FILTERED]
 
 
-def broken_rules(rules: Iterable[Rule]) -> Column:
+def broken_rules(rules: Iterable[ValidationRule]) -> Column:
     """The names of the rules that a row breaks, as an array."""
     names = [F.when(is_broken(rule), F.lit(rule.name)) for rule in filtered(rules)]
     return F.array_compact(F.array(*names)) if names else F.array().cast("array<string>")
@@ -219,6 +219,6 @@ def rejected_rows(rows: DataFrame, table: str, broken: Column, reasons: Mapping[
     return marked.withColumn("reason", F.concat(F.col("place"), F.lit(": "), said))
 
 
-def rejecting(rules: Iterable[Rule]) -> list[Rule]:
+def rejecting(rules: Iterable[ValidationRule]) -> list[ValidationRule]:
     """The rules that set records aside."""
     return [rule for rule in rules if rule.severity == REJECT]

@@ -17,8 +17,8 @@ from evenkeel.validate.suites import (
     ExpectationVerdict,
     Finding,
     Found,
-    Rule,
     Suite,
+    ValidationRule,
     listing,
     run_suite,
 )
@@ -42,7 +42,7 @@ class Judgement:
     findings: tuple[Finding, ...]
     quarantined: Mapping[str, str]
     records: tuple[Row, ...]
-    broken_topic_rules: tuple[Rule, ...]
+    broken_topic_rules: tuple[ValidationRule, ...]
     strange_namespaces: tuple[tuple[str, str], ...]
 
 
@@ -141,7 +141,7 @@ def broken_records(facts: Facts, suite: Suite) -> list[Row]:
     ]
 
 
-def broken_words(rule: Rule, row: Row | None = None) -> str:
+def broken_words(rule: ValidationRule, row: Row | None = None) -> str:
     """What is wrong with a record, in words, with the value where the record is at hand."""
     kwargs, kind = rule.definition["kwargs"], rule.definition["type"]
     column = kwargs["column"]
@@ -178,7 +178,7 @@ def _finding(facts: Facts, cluster: str, verdict: ExpectationVerdict, counts: Ma
     return Finding(cluster, rule, Found(checked, offenders, said, failed=verdict.failed))
 
 
-def _offenders(facts: Facts, cluster: str, rule: Rule) -> list[str]:
+def _offenders(facts: Facts, cluster: str, rule: ValidationRule) -> list[str]:
     """Who breaks the rule, by our own filters; of topics the bundles (the records themselves stand in `rejected`)."""
     if rule.definition["type"] not in FILTERED:
         return []

@@ -50,7 +50,7 @@ class Suite:
     """The expectations of one table, in the order of the file."""
 
     table: str
-    rules: tuple[Rule, ...]
+    rules: tuple[ValidationRule, ...]
 
     def columns(self) -> tuple[str, ...]:
         """The columns that any of the expectations looks at, sorted."""
@@ -78,13 +78,13 @@ def read_suite(path: Path, table: str) -> Suite:
     return Suite(table, rules)
 
 
-def columns_of(rule: Rule) -> list[str]:
+def columns_of(rule: ValidationRule) -> list[str]:
     """The columns that an expectation names."""
     kwargs = rule.definition["kwargs"]
     return [kwargs["column"]] if "column" in kwargs else list(kwargs["column_list"])
 
 
-def _rule(path: Path, table: str, expectation: Mapping[str, Any]) -> Rule:
+def _rule(path: Path, table: str, expectation: Mapping[str, Any]) -> ValidationRule:
     meta, kind = expectation.get("meta", {}), expectation.get("type")
     name, severity = meta.get("rule"), meta.get("severity")
     if not name or severity not in SEVERITIES:
@@ -92,7 +92,7 @@ def _rule(path: Path, table: str, expectation: Mapping[str, Any]) -> Rule:
     if kind not in FILTERED | WHOLE or (severity == REJECT and kind not in FILTERED):
         known = ", ".join(sorted(FILTERED if severity == REJECT else FILTERED | WHOLE))
         raise SuiteError(f"{path}: rule {name} ({severity}) is of type {kind}; possible are {known}")
-    rule = Rule(
+    rule = ValidationRule(
         name=name,
         table=table,
         severity=severity,
@@ -124,7 +124,7 @@ _NAME_LENGTH = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class ValidationRule:
     """A rule of one table or of several.
 
     `severity`: reject sets the record aside, quarantine leaves the cluster out of the cycle, warn only records.
@@ -162,7 +162,7 @@ class Finding:
     """A row of validation_results."""
 
     cluster: str
-    rule: Rule
+    rule: ValidationRule
     found: Found
 
     @property
@@ -203,7 +203,7 @@ _CONSEQUENCES = {
 }
 
 
-def definition_of(rule: Rule) -> dict[str, Any]:
+def definition_of(rule: ValidationRule) -> dict[str, Any]:
     """The rule as it stands, for the record."""
     return {"rule": rule.name, "severity": rule.severity, "advice": rule.advice, **rule.definition}
 
@@ -237,7 +237,7 @@ _TALKATIVE = ("great_expectations", "great_expectations.data_context.types.base"
 class ExpectationVerdict:
     """What Great Expectations found for one rule."""
 
-    rule: Rule
+    rule: ValidationRule
     passed: bool
     checked: int
     failed: int
@@ -307,7 +307,7 @@ def _to_pandas(rows: pa.Table) -> Any:
     return rows.to_pandas()
 
 
-def _verdict(rule: Rule, each: Any) -> ExpectationVerdict:
+def _verdict(rule: ValidationRule, each: Any) -> ExpectationVerdict:
     raised = [info for info in _exceptions(each.exception_info) if info.get("raised_exception")]
     if raised:
         why = raised[0].get("exception_message") or "no message"
