@@ -16,7 +16,7 @@ import pytest
 from evenkeel.errors import BadName, BadRange, SettingsError
 from evenkeel.filters.unload_gates import unload_gates
 from evenkeel.model.averages import broker_averages, updated
-from evenkeel.model.bundles import BundleRange, apply_split, bundle_name, initial_boundaries, ranges_of
+from evenkeel.model.bundles import BundleRange, bundle_name, initial_boundaries, ranges_of
 from evenkeel.model.considered import Considered
 from evenkeel.model.load import (
     BrokerLoadData,
@@ -34,15 +34,12 @@ from evenkeel.place.strategies import MODULAR as PLACEMENTS
 from evenkeel.plan_splits.rules import default_namespace_bundle_split_strategy as extensible_splits
 from evenkeel.plan_splits.rules.apply_splits import SplitRound, carry_out
 from evenkeel.plan_splits.rules.bundle_splitter_task import SplitPlan, decide_splits
-from evenkeel.settings import Settings, resolve
-from evenkeel.settings.compatibility import contradictions
+from evenkeel.settings import Settings
 from evenkeel.shed.schedule import TransferRound, run_transfers
 from evenkeel.shed.shedder import Shed
 from evenkeel.shed.strategies import MODULAR as SHEDDERS
 from evenkeel.shed.strategies import shedder_named
 from evenkeel.shed.strategies.transfer_shedder import TransferState
-from evenkeel.split_algorithms import IMPLEMENTED as ALGORITHMS
-from evenkeel.split_algorithms import algorithm_named, option_of
 from evenkeel.split_algorithms.split_option import BundleTopics, TopicLoads
 
 NOW = 1_700_000_000_000
@@ -413,22 +410,6 @@ def with_report_of_nobody(load: LoadData) -> LoadData:
     return replace(load, brokers={**load.brokers, of_broker(2): BrokerReport(of_broker(2))})
 
 
-@pytest.mark.parametrize("cuts", [[5], [10], [20], [25], [12, 12], [12, 25], [-1], [1 << 32]], ids=str)
-def test_cuts_outside_on_an_edge_or_twice_are_refused_and_named(cuts: list[int]) -> None:
-    with pytest.raises(BadRange, match=r"bundle 0x0000000a_0x00000014"):
-        apply_split((0, 10, 20, 0xFFFFFFFF), BundleRange(10, 20), cuts)
-
-
-@pytest.mark.parametrize(
-    ("positions", "cuts"), [([10, 20, 5, 25], ()), ([10, 12, 20], (12,)), ([12, 12], (12, 12)), ([-1, 1 << 40], ())]
-)
-def test_specified_positions_on_an_edge_are_outside_and_twice_stays_twice(
-    positions: list[int], cuts: tuple[int, ...]
-) -> None:
-    option = option_of(BundleRange(10, 20), Settings(), BundleTopics((11, 13)), positions)
-    assert algorithm_named("specified_positions_divide")(option).positions == cuts
-
-
 def carried_out(plan: SplitPlan, topics: BundleTopics | None = None, algorithm: str | None = None) -> SplitRound:
     keys = {} if algorithm is None else {"defaultNamespaceBundleSplitAlgorithm": algorithm}
     gates = unload_gates(uneven(), Policies(), Settings())
@@ -453,22 +434,6 @@ def test_a_split_that_would_leave_a_child_empty_is_refused(algorithm: str, hashe
     are_fit_to_be_read(made.considered)
 
 
-@BAD
-def test_flow_cuts_whatever_the_figures_of_topics(bad: float) -> None:
-    for figure_of in ([bad, 40_000.0, 40_000.0], [40_000.0, bad, 40_000.0], [bad, bad, bad]):
-        topics = BundleTopics((1, 50, 99), TopicLoads((1, 50, 99), figure_of, figure_of))
-        found = algorithm_named("flow_or_qps_equally_divide")(option_of(BundleRange(0, 100), Settings(), topics))
-        assert list(found.positions) == sorted(set(found.positions))
-        assert all(0 < position < 100 for position in found.positions)
-
-
-@pytest.mark.parametrize("name", ALGORITHMS)
-def test_a_bundle_of_width_1_has_no_cut_inside_by_any_algorithm(name: str) -> None:
-    loads = TopicLoads((7, 7), (40_000.0, 40_000.0), (1.0, 1.0))
-    found = algorithm_named(name)(option_of(BundleRange(7, 8), Settings(), BundleTopics((7, 7), loads), [7, 8]))
-    assert not [position for position in found.positions if 7 < position < 8]
-
-
 def test_a_bundle_of_width_1_is_left_alone_by_the_extensible_rule() -> None:
     busy = {bundle_name("t/n", BundleRange(7, 8)): figures(99_000.0, 1.0)}
     made = splits_by_brokers(load_of(report_of(1, ResourceUsage(), busy)))
@@ -478,49 +443,3 @@ def test_a_bundle_of_width_1_is_left_alone_by_the_extensible_rule() -> None:
 def test_a_shedder_of_the_other_manager_says_which_there_are() -> None:
     with pytest.raises(SettingsError, match=r"TransferShedder.*set it to OverloadShedder"):
         shedder_named("TransferShedder")
-
-
-@pytest.mark.parametrize(
-    ("key", "allowed"),
-    [
-        ("loadBalancerLoadSheddingStrategy", "OverloadShedder"),
-        ("loadBalancerLoadPlacementStrategy", "LeastLongTermMessageRate"),
-        ("defaultNamespaceBundleSplitAlgorithm", "range_equally_divide"),
-    ],
-)
-def test_a_strategy_that_nobody_knows_is_refused_with_those_there_are(key: str, allowed: str) -> None:
-    with pytest.raises(SettingsError, match=f"{key} = 'Guesswork' is not known: allowed is .*{allowed}"):
-        resolve(observed=None, overrides={key: "Guesswork"})
-
-
-@pytest.mark.parametrize(
-    ("values", "shown"),
-    [
-        ({"loadBalancerAvgShedderLowThreshold": 41}, ("41", "40")),
-        ({"loadBalancerAvgShedderHitCountHighThreshold": 9}, ("9", "8")),
-        ({"loadBalancerReportUpdateMinIntervalMillis": 900_001}, ("900001", "15")),
-        ({"supportedNamespaceBundleSplitAlgorithms": ("topic_count_equally_divide",)}, ("range_equally_divide",)),
-        ({"loadBalancerLoadPlacementStrategy": "AvgShedder"}, ("AvgShedder", "ThresholdShedder")),
-        ({"loadBalancerLoadSheddingStrategy": "TransferShedder"}, ("TransferShedder", "modular")),
-        (
-            {
-                "loadManagerClassName": MANAGER,
-                "loadBalancerLoadSheddingStrategy": "TransferShedder",
-                "loadBalancerLoadPlacementStrategy": "LeastResourceUsageWithWeight",
-                "loadBalancerMaxNumberOfBundlesInBundleLoadReport": 0,
-            },
-            ("0", "extensible"),
-        ),
-        ({"evenkeelDrainingBrokers": frozenset(["broker-1"])}, ("broker-1",)),
-    ],
-    ids=lambda found: list(found)[-1],
-)
-def test_settings_at_odds_are_named_with_their_values_and_what_to_do(
-    values: dict[str, object], shown: tuple[str, ...]
-) -> None:
-    (found,) = contradictions(Settings().with_values(values))
-    told = str(found)
-    assert found.keys[0] in told
-    assert all(value in told for value in shown)
-    advice = told.rpartition(": ")[2]
-    assert advice.split()[0] in {"lower", "raise", "set", "add", "write"}, told

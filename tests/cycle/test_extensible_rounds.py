@@ -8,15 +8,10 @@ import pytest
 
 from evenkeel.place import round as extensible_place_round
 from evenkeel.shed import round as extensible_shed_round
-from tests.cycle.test_rounds import AT, MIB, bundle, cycle, report, rows
+from tests.cycle.rows import AT, MIB, as_read, broker, bundle, cycle, rows
 
 LATER = "2026-11-21T08:28:04.000000+00:00"
 AT_ONCE = {"loadBalancerSheddingConditionHitCountThreshold": 0, "loadManagerClassName": "ExtensibleLoadManagerImpl"}
-CLASS = "org.apache.pulsar.broker.loadbalance.extensions.ExtensibleLoadManagerImpl"
-
-
-def broker(name: str, cpu: float | None, **more: Any) -> dict[str, Any]:
-    return report(name, cpu, load_manager_class=CLASS, report_at=None, is_listed=True, **more)
 
 
 def hot_rows(at: str = AT, settings: dict[str, Any] | None = None, **more: Any) -> dict[str, list[dict[str, Any]]]:
@@ -32,10 +27,6 @@ def left(made: dict[str, list[dict[str, Any]]]) -> dict[str, dict[str, float]]:
         if row["strategy"] == "TransferShedder":
             found.setdefault(row["name"], {})[row["subject"]] = row["value"]
     return found
-
-
-def as_read(state: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [{**row, "at": row["at"].isoformat() if row["at"] else None} for row in state]
 
 
 def gone(made: dict[str, list[dict[str, Any]]]) -> dict[str, str | None]:

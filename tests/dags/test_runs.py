@@ -23,6 +23,7 @@ from devtools.local_airflow.service import DAG_ID, Airflow
 from evenkeel.airflow.order import Refused
 from evenkeel.lake.schemas import TABLES
 from evenkeel.record.read import Attempt, read_attempts, read_rows, read_table
+from tests.dags.waiting import PATIENCE_SECONDS, ended, states, tries
 from tests.left_out import FULL_JDK, lacking
 
 pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow]
@@ -31,31 +32,11 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 STEPS = ["ingest", "validate", "aggregate", "plan_splits", "shed", "place", "publish"]
 ON_APPROVAL = ["approve", "send"]
 CYCLE = "2026-11-21T08:28:23.740000+00:00"
-PATIENCE_SECONDS = 420
 
 
 def run(airflow: Airflow, **conf: Any) -> dict[str, Any]:
     """Triggers a run and waits for its end."""
     return ended(airflow, airflow.rest.trigger(DAG_ID, logical_date=None, conf=conf))
-
-
-def ended(airflow: Airflow, run_id: str, dag: str = DAG_ID) -> dict[str, Any]:
-    until = time.monotonic() + PATIENCE_SECONDS
-    while time.monotonic() < until:
-        found = airflow.rest.run(dag, run_id)
-        if found["state"] in ("success", "failed"):
-            return found
-        airflow.check()
-        time.sleep(0.3)
-    raise AssertionError(f"{run_id} is not over: {states(airflow, run_id, dag)}")
-
-
-def states(airflow: Airflow, run_id: str, dag: str = DAG_ID) -> dict[str, str]:
-    return {task["task_id"]: task["state"] for task in airflow.rest.tasks(dag, run_id)}
-
-
-def tries(airflow: Airflow, run_id: str) -> dict[str, int]:
-    return {task["task_id"]: task["try_number"] for task in airflow.rest.tasks(DAG_ID, run_id)}
 
 
 def attempts(lake: Path, cluster: str, cycle: str) -> list[Attempt]:

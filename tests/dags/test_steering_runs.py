@@ -20,7 +20,7 @@ import pytest
 from devtools.local_airflow.service import DAG_ID, Airflow
 from evenkeel.record.read import Attempt, read_attempts, read_table
 from evenkeel.record.report import build_report
-from tests.dags.test_runs import ended, states, tries
+from tests.dags.waiting import ended, states, tries
 from tests.pipeline.acting import LivingPulsar
 from tests.steering.simulated import Fault
 

@@ -10,7 +10,7 @@ from evenkeel.plan_splits import round as split_round
 from evenkeel.publish import commands
 from evenkeel.settings import Settings
 from evenkeel.shed import round as shed_round
-from tests.cycle.test_rounds import BUNDLES, HOT, MIB, bundle, cycle, rows
+from tests.cycle.rows import BUNDLES, HOT, MIB, bundle, cycle, rows
 
 NAMES = [row["bundle"] for row in BUNDLES]
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from evenkeel.errors import BadName, BadRange
 from evenkeel.model.bundles import (
+    FULL_RANGE,
     HIGHEST_HASH,
     BundleRange,
     apply_split,
@@ -27,8 +28,9 @@ from evenkeel.model.bundles import (
     validate_boundaries,
 )
 from evenkeel.model.topics import partition_of, uses_three_part_names
-from evenkeel.split_algorithms import range_equally_divide, topic_count_equally_divide
-from evenkeel.split_algorithms.split_option import BundleTopics, SplitOption
+from evenkeel.settings import Settings
+from evenkeel.split_algorithms import range_equally_divide
+from evenkeel.split_algorithms.split_option import SplitOption
 from tests.bundle_ranges import validate_ranges
 
 hashes = st.one_of(st.integers(0, HIGHEST_HASH), st.sampled_from([0, 1, 0x7FFFFFFF, 0x80000000, HIGHEST_HASH]))
@@ -76,19 +78,6 @@ def test_children_of_a_split_cover_the_parent_exactly(bounds: tuple[int, ...], d
 def test_initial_boundaries_cover_all_hashes(count: int) -> None:
     texts = [f"0x{b:08x}" for b in initial_boundaries(count)]
     assert validate_boundaries(texts, count) == []
-
-
-@given(found=st.lists(hashes, min_size=2, max_size=30))
-def test_topic_count_cut_leaves_at_most_half_of_the_topics_left_of_it(found: list[int]) -> None:
-    ordered = sorted(found)
-    (cut,) = topic_count_equally_divide.cut(SplitOption(0, HIGHEST_HASH, BundleTopics(ordered))).positions
-    assert sum(h < cut for h in ordered) <= len(ordered) // 2
-    assert ordered[0] <= cut <= ordered[-1]
-
-
-def test_one_topic_or_none_is_not_cut_by_topic_count() -> None:
-    assert topic_count_equally_divide.cut(SplitOption(0, 100)).positions == ()
-    assert topic_count_equally_divide.cut(SplitOption(0, 100, BundleTopics([7]))).positions == ()
 
 
 def test_the_topic_of_the_highest_hash_lies_in_the_last_bundle() -> None:
@@ -192,3 +181,63 @@ def test_brokers_own_namespaces_are_told_from_others_in_both_spellings() -> None
     assert is_system("pulsar/system")
     assert uses_three_part_names([None, "4.2.4", "4.0.8"])
     assert not uses_three_part_names([None, "4.2.4", "5.0.1", "nonsense"])
+
+
+@pytest.mark.parametrize("cuts", [[5], [10], [20], [25], [12, 12], [12, 25], [-1], [1 << 32]], ids=str)
+def test_cuts_outside_on_an_edge_or_twice_are_refused_and_named(cuts: list[int]) -> None:
+    with pytest.raises(BadRange, match=r"bundle 0x0000000a_0x00000014"):
+        apply_split((0, 10, 20, 0xFFFFFFFF), BundleRange(10, 20), cuts)
+
+
+def test_article_boundaries_after_a_split() -> None:
+    """The article writes ranges of 16 bits; with Pulsar's 32 bits the same picture."""
+    split = apply_split((0, 0x80000000, 0xFFFFFFFF), parse_range("0x00000000_0x80000000"), [0x40000000])
+    assert split is not None
+    assert split.boundaries == (0, 0x40000000, 0x80000000, 0xFFFFFFFF)
+    assert [str(child) for child in split.children] == ["0x00000000_0x40000000", "0x40000000_0x80000000"]
+
+
+def test_article_hash_of_my_topic() -> None:
+    """The article's 0x0000000F is an illustration: the hash is that of the full name."""
+    assert topic_hash("persistent://public/default/my-topic") == 0x2BAD45F7
+
+
+def test_article_last_bundle_includes_the_highest_hash() -> None:
+    assert FULL_RANGE.includes(0xFFFFFFFF)
+    assert not parse_range("0x00000000_0x80000000").includes(0x80000000)
+
+
+def test_article_an_administrator_chooses_four_bundles_by_default() -> None:
+    """The pages' four bundles are 4.x's default; Pulsar 5 makes 32."""
+    four = Settings.for_generation("4.x").defaultNumberOfNamespaceBundles
+    assert [f"{x:08x}" for x in initial_boundaries(four)] == [
+        "00000000",
+        "40000000",
+        "80000000",
+        "c0000000",
+        "ffffffff",
+    ]
+    assert Settings.for_generation("5.0").defaultNumberOfNamespaceBundles == 32
+
+
+@pytest.mark.parametrize(
+    ("topic", "found"),
+    [
+        ("my-topic", 0x2BAD45F7),
+        ("public/default/my-topic", 0x2BAD45F7),
+        ("non-persistent://public/default/my-topic", 0x831E214A),
+        ("persistent://public/default/my-topic-partition-0", 0x3D4B4235),
+        ("persistent://public/default/my-topic-partition-1", 0x4A4C72A3),
+        ("persistent://my-tenant/my-namespace/orders", 0x20124DDE),
+    ],
+)
+def test_concepts_a_topic_is_hashed_by_its_full_name(topic: str, found: int) -> None:
+    """The pages hash "the topic name"; domain, tenant, namespace and partition are part of it."""
+    assert parse_topic(topic).hash == found
+
+
+def test_article_the_last_bundle_is_closed_and_pulsar_cannot_look_up_its_last_hash() -> None:
+    """The article includes 0xffffffff in the last bundle; Pulsar's look-up raises, and Evenkeel follows the page."""
+    last = topic_hash("persistent://t/n/SO0aSc")
+    assert last == 0xFFFFFFFF
+    assert str(bundle_of((0, 0x80000000, 0xFFFFFFFF), last)) == "0x80000000_0xffffffff"

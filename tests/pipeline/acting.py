@@ -21,7 +21,7 @@ from evenkeel.pulsar.admin.connection import AdminConnection
 from evenkeel.pulsar.answers import Kind, subject_of
 from evenkeel.record.read import Attempt, read_cycles, read_table
 from evenkeel.steering.dispatcher import Timing
-from tests.pipeline.test_strategies import FITTED
+from tests.pipeline.fitted import FITTED
 from tests.pulsar.admin.books import replayed, requests_in
 from tests.pulsar.admin.simulated import Asked
 from tests.steering.simulated import Answered, SimulatedPulsar

@@ -11,6 +11,7 @@ from evenkeel.ingest.open_run import CycleRequest
 from evenkeel.pipeline import run_cycle
 from evenkeel.record.read import Attempt, read_cycles, read_rows
 from evenkeel.settings import resolve
+from tests.pipeline.fitted import FITTED
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 RECORDINGS = {
@@ -19,25 +20,6 @@ RECORDINGS = {
 }
 SHEDDERS = ("OverloadShedder", "ThresholdShedder", "UniformLoadShedder", "AvgShedder", "TransferShedder")
 ALLOWED = {"modular": SHEDDERS[:4], "extensible": SHEDDERS[4:]}
-# So low that three small brokers have something to shed.
-FITTED: dict[str, dict[str, object]] = {
-    "OverloadShedder": {"loadBalancerBrokerOverloadedThresholdPercentage": 30},
-    "ThresholdShedder": {
-        "loadBalancerBrokerThresholdShedderPercentage": 5,
-        "loadBalancerHistoryResourcePercentage": 0.0,
-        "loadBalancerBundleUnloadMinThroughputThreshold": 0.01,
-    },
-    "UniformLoadShedder": {"loadBalancerMsgRateDifferenceShedderThreshold": 10, "minUnloadMessage": 10},
-    "AvgShedder": {
-        "loadBalancerLoadPlacementStrategy": "AvgShedder",
-        "loadBalancerAvgShedderLowThreshold": 5,
-        "loadBalancerAvgShedderHitCountLowThreshold": 1,
-        "loadBalancerAvgShedderHitCountHighThreshold": 1,
-        "minUnloadMessage": 10,
-        "loadBalancerDistributeBundlesEvenlyEnabled": False,
-    },
-    "TransferShedder": {},
-}
 
 
 @pytest.mark.parametrize("manager", RECORDINGS)

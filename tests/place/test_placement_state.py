@@ -9,7 +9,7 @@ from evenkeel.place import round as place_round
 from evenkeel.place.rows import KEEPERS, placement_rows, placement_state, remembers
 from evenkeel.place.strategies.round_robin_broker_selector import FIRST_TURN, Turn, select, state_of, turn_of
 from evenkeel.settings import Settings
-from tests.cycle.test_rounds import BUNDLES, HOT, MIB, bundle, cycle, rows
+from tests.cycle.rows import BUNDLES, HOT, MIB, bundle, cycle, rows
 
 BROKERS = ["b1:8080", "b2:8080", "b3:8080"]
 states = st.dictionaries(

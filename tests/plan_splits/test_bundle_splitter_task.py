@@ -1,15 +1,15 @@
-"""From a chosen bundle to its split: guards, cut, children, and the unload flag."""
+"""The modular rule of when to split: its limits, and a chosen bundle's guards, cut, children and unload flag."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from evenkeel.filters.unload_gates import unload_gates
-from evenkeel.model.averages import default_history
+from evenkeel.model.averages import default_history, updated
 from evenkeel.model.bundles import initial_boundaries
 from evenkeel.model.load import BrokerReport, BundleStats, IsolationPolicy, LoadData, Policies
 from evenkeel.plan_splits.rules.apply_splits import SplitRound, carry_out, histories_after_splits
-from evenkeel.plan_splits.rules.bundle_splitter_task import bandwidth_limit, decide_splits
+from evenkeel.plan_splits.rules.bundle_splitter_task import bandwidth_limit, decide_splits, find_bundles_to_split
 from evenkeel.settings import Settings
 from evenkeel.split_algorithms.split_option import BundleTopics
 
@@ -118,3 +118,35 @@ def test_the_bandwidth_limit_overflows_as_in_pulsar() -> None:
         for mib in (100, 2047, 2048, 4096)
     }
     assert limits == {100: 104_857_600, 2047: 2_146_435_072, 2048: -2_147_483_648, 4096: 0}
+
+
+def hot(topics: int, rate: float = 0.0) -> dict[str, BundleStats]:
+    return {"t/n/0x00000000_0x80000000": BundleStats(topics=topics, msg_rate_in=rate)}
+
+
+def to_split(latest: dict[str, BundleStats], past: dict[str, BundleStats], count: int = 2, **values: int) -> list[str]:
+    brokers = {
+        "b1:8080": BrokerReport("b1:8080", stats=latest, bundles=frozenset(latest)),
+        "b2:8080": BrokerReport("b2:8080"),
+    }
+    histories = {bundle: updated(None, stats) for bundle, stats in past.items()}
+    return list(find_bundles_to_split(brokers, histories, {"t/n": count}, Settings().with_values(values)).splits)
+
+
+def test_administration_a_bundle_is_split_above_each_limit_and_not_at_it() -> None:
+    assert to_split(hot(1_000), {}) == []
+    assert to_split(hot(1_001), {}) == list(hot(0))
+
+
+def test_article_topics_count_as_they_are_now_and_rates_as_they_have_long_been() -> None:
+    """The article judges all by "load"; Pulsar takes topics and sessions as last reported, and rates from averages."""
+    assert to_split(hot(5, rate=90_000.0), hot(5, rate=10.0)) == []
+    assert to_split(hot(5, rate=10.0), hot(5, rate=30_001.0)) == list(hot(0))
+
+
+def test_article_a_namespace_at_its_maximum_of_bundles_is_left_alone() -> None:
+    """Bundles chosen in the same round count too, which the article leaves out."""
+    assert to_split(hot(2_000), {}, count=127) != []
+    assert to_split(hot(2_000), {}, count=128) == []
+    two = {**hot(2_000), "t/n/0x80000000_0xffffffff": BundleStats(topics=2_000)}
+    assert len(to_split(two, {}, count=127)) == 1

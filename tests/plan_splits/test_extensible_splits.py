@@ -8,8 +8,7 @@ from typing import Any
 from evenkeel.place import round as extensible_place_round
 from evenkeel.plan_splits import round as split_round
 from evenkeel.shed import round as shed_round
-from tests.cycle.test_extensible_rounds import as_read, broker
-from tests.cycle.test_rounds import MIB, bundle, cycle, rows
+from tests.cycle.rows import MIB, as_read, broker, bundle, cycle, rows
 
 STRATEGY = "DefaultNamespaceBundleSplitStrategyImpl"
 PATIENT = {

@@ -13,7 +13,7 @@ from evenkeel.publish import plan as plan_round
 from evenkeel.publish.commands import Wanted, wanted
 from evenkeel.publish.guarding import moves, situation_of
 from evenkeel.settings import Settings
-from tests.cycle.test_rounds import MIB, bundle, cycle, report, rows
+from tests.cycle.rows import MIB, bundle, cycle, report, rows
 
 AT = "2026-11-21T08:27:04.000000+00:00"
 B1, B2, B3 = (f"b{n}:8080" for n in (1, 2, 3))

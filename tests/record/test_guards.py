@@ -9,6 +9,7 @@ import pytest
 
 from evenkeel.record.report import build_model, gather, render
 from evenkeel.record.report.chapters import Chapter
+from tests.record.page_reader import Reader
 from tests.record.plausible import (
     HOT,
     LARGE,
@@ -26,7 +27,6 @@ from tests.record.plausible import (
     placement,
 )
 from tests.record.small_lake import Row, SmallLake, moment
-from tests.record.test_page import Reader
 
 AT = moment("2026-11-21T08:00:00")
 USED_UP = f"{NEXT} would be unloaded from {A} to {B} and is held back: 1 unload in one cycle is the most."

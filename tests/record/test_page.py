@@ -4,7 +4,6 @@ import base64
 import hashlib
 import re
 from datetime import datetime
-from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
@@ -15,6 +14,7 @@ from evenkeel.record.read import newest_cycles, read_cycles
 from evenkeel.record.report import build_model, build_report, gather, render
 from evenkeel.record.report.charts import labels
 from evenkeel.record.report.page import LISTED, name_html, prose_html, render_listing, render_notice
+from tests.record.page_reader import Reader
 from tests.record.plausible import (
     ACTING,
     HOT,
@@ -30,34 +30,6 @@ from tests.record.plausible import (
     placement,
 )
 from tests.record.small_lake import SmallLake, moment
-
-VOID = {"meta", "link", "br", "img", "input", "hr"}
-
-
-class Reader(HTMLParser):
-    """Collects tags, attributes and text, and fails on a page that is not well-formed."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.text = ""
-        self.feed(page)
-        assert self.open == []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, dict(attrs)))
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, dict(attrs)))
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        self.text += data
 
 
 @pytest.fixture(scope="module")

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from evenkeel.record.report import build_model, gather, render
+from tests.record.page_reader import Reader
 from tests.record.plausible import (
     HOT,
     MIB,
@@ -22,7 +23,6 @@ from tests.record.plausible import (
     placement,
 )
 from tests.record.small_lake import Row, SmallLake, moment
-from tests.record.test_page import Reader
 
 AT = moment("2026-11-21T08:00:00")
 PLAN = "9" * 64

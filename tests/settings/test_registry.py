@@ -1,4 +1,4 @@
-"""Every key is described, and its default is one it allows itself."""
+"""Every key is described, and its default is one it allows itself; defaults of both generations, and old spellings."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import fields
 import pytest
 
 from evenkeel.errors import SettingsError
-from evenkeel.settings import Key, Settings, describe, registry
+from evenkeel.settings import Key, Settings, describe, registry, resolve
 from evenkeel.settings.parsing import check_allowed, coerce, parse
 
 KEYS = list(registry().values())
@@ -97,3 +97,34 @@ def test_the_manager_is_the_operators_word_or_the_load_manager_that_runs() -> No
     assert Settings().manager == "modular"
     assert Settings().with_values(extensible).manager == "extensible"
     assert Settings().with_values({**extensible, "evenkeelManager": "modular"}).manager == "modular"
+
+
+def test_administration_memory_has_weight_0_by_default() -> None:
+    """The page lists 1.0 for memory and direct memory."""
+    settings = Settings()
+    assert settings.loadBalancerMemoryResourceWeight == settings.loadBalancerDirectMemoryResourceWeight == 0.0
+    assert (
+        settings.loadBalancerCPUResourceWeight == settings.bandwidth_in_weight == settings.bandwidth_out_weight == 1.0
+    )
+
+
+def test_administration_defaults_of_4_and_of_5() -> None:
+    """The page's figures are 4.x's; it names ThresholdShedder, which Pulsar 5 replaces by AvgShedder."""
+    four, five = Settings.for_generation("4.x"), Settings.for_generation("5.0")
+    assert (four.loadBalancerLoadSheddingStrategy, five.loadBalancerLoadSheddingStrategy) == (
+        "ThresholdShedder",
+        "AvgShedder",
+    )
+    for settings in (four, five):
+        assert settings.loadBalancerSheddingIntervalMinutes == 1
+        assert settings.loadBalancerSheddingGracePeriodMinutes == 30
+        assert settings.loadBalancerBrokerOverloadedThresholdPercentage == 85
+        assert settings.loadBalancerNamespaceBundleMaxTopics == settings.loadBalancerNamespaceBundleMaxSessions == 1_000
+        assert settings.loadBalancerNamespaceBundleMaxMsgRate == 30_000
+        assert settings.loadBalancerNamespaceBundleMaxBandwidthMbytes == 100
+        assert settings.loadBalancerNamespaceMaximumBundles == 128
+
+
+def test_administration_the_old_spelling_of_bandwidth_still_counts() -> None:
+    found = resolve(observed=None, overrides={"loadBalancerBandwithInResourceWeight": 0.5})
+    assert found.settings.bandwidth_in_weight == 0.5

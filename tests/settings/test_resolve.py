@@ -263,3 +263,16 @@ def test_a_text_of_another_version_is_read_where_it_can_be() -> None:
     for text in (json.dumps(body), "{}", "<html>", "[]", json.dumps({"settings": {}, "origins": [], "problems": []})):
         with pytest.raises(SettingsError):
             EffectiveSettings.from_json(text)
+
+
+@pytest.mark.parametrize(
+    ("key", "allowed"),
+    [
+        ("loadBalancerLoadSheddingStrategy", "OverloadShedder"),
+        ("loadBalancerLoadPlacementStrategy", "LeastLongTermMessageRate"),
+        ("defaultNamespaceBundleSplitAlgorithm", "range_equally_divide"),
+    ],
+)
+def test_a_strategy_that_nobody_knows_is_refused_with_those_there_are(key: str, allowed: str) -> None:
+    with pytest.raises(SettingsError, match=f"{key} = 'Guesswork' is not known: allowed is .*{allowed}"):
+        resolve(observed=None, overrides={key: "Guesswork"})

@@ -2,41 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from evenkeel.errors import BadInput, SettingsError
 from evenkeel.filters.unload_gates import unload_gates
-from evenkeel.model.averages import updated
-from evenkeel.model.load import BrokerReport, BundleStats, IsolationPolicy, LoadData, Policies, ResourceUsage
+from evenkeel.model.load import BrokerReport, IsolationPolicy, LoadData, Policies
 from evenkeel.settings import Settings
 from evenkeel.shed.schedule import SheddingRound, due, run_shedding, within_grace
 from evenkeel.shed.shedder import ShedderState
 from evenkeel.shed.strategies import shedder_named
+from evenkeel.shed.try_shedder import broker
+from tests.shed.clusters import MIB, cluster
 
 NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
-MIB = 1_048_576.0
 HOT, COLD = "b1:8080", "b2:8080"
 BUNDLES = [f"t/{ns}/0x00000000_0xffffffff" for ns in ("heavy", "light", "lighter")]
 
 
 def load(*, brokers: int = 2, recently_unloaded: dict[str, int] | None = None) -> LoadData:
-    weights = dict(zip(BUNDLES, (60.0, 20.0, 10.0), strict=True))
-    stats = {b: BundleStats(topics=2, msg_throughput_in=w * MIB) for b, w in weights.items()}
-    hot = BrokerReport(
-        HOT,
-        cpu=ResourceUsage(95.0, 100.0),
-        msg_throughput_in=90 * MIB,
-        bundles=frozenset(stats),
-        stats=stats,
-    )
-    reports = {HOT: hot, COLD: BrokerReport(COLD, cpu=ResourceUsage(5.0, 100.0))}
-    return LoadData(
-        brokers=dict(list(reports.items())[:brokers]),
-        histories={b: updated(None, s) for b, s in stats.items()},
-        recently_unloaded=recently_unloaded or {},
-    )
+    hot = broker(HOT, 95.0, dict(zip(BUNDLES, ((0.0, 60 * MIB), (0.0, 20 * MIB), (0.0, 10 * MIB)), strict=True)))
+    return cluster(*[hot, broker(COLD, 5.0, {})][:brokers], recently_unloaded=recently_unloaded or {})
 
 
 def shed(
@@ -143,38 +131,12 @@ def test_a_bundle_that_may_have_no_other_broker_stays() -> None:
 
 def test_old_heartbeat_names_are_protected_where_a_broker_is_old() -> None:
     heartbeat = f"pulsar/lab/{HOT}/0x00000000_0xffffffff"
-    stats = {heartbeat: BundleStats(topics=1, msg_throughput_in=50 * MIB), BUNDLES[1]: BundleStats(topics=1)}
-    hot = {"cpu": ResourceUsage(95.0, 100.0), "msg_throughput_in": 90 * MIB, "bundles": frozenset(stats)}
-    histories = {b: updated(None, s) for b, s in stats.items()}
+    hot = broker(HOT, 95.0, {heartbeat: (0.0, 50 * MIB), BUNDLES[1]: (0.0, 0.0)})
     for version, expected in (("4.0.8", ((BUNDLES[1], HOT),)), ("4.2.4", ((heartbeat, HOT),))):
-        reports = {HOT: BrokerReport(HOT, version=version, stats=stats, **hot), COLD: BrokerReport(COLD)}  # type: ignore[arg-type]
-        assert shed(LoadData(reports, histories)).unloads == expected
+        found = cluster(replace(hot, version=version, msg_throughput_in=90 * MIB), BrokerReport(COLD))
+        assert shed(found).unloads == expected
 
 
 def test_a_shedder_of_the_other_manager_is_refused_with_those_there_are() -> None:
     with pytest.raises(SettingsError, match="OverloadShedder or ThresholdShedder or"):
         shedder_named("TransferShedder")
-
-
-def test_the_busiest_broker_feeds_an_idle_one_and_is_spoken_of_once() -> None:
-    stats = {f"t/n{i}/0x00000000_0xffffffff": BundleStats(topics=2, msg_throughput_in=40 * MIB) for i in range(10)}
-    reports = {f"b{i}:8080": BrokerReport(f"b{i}:8080", cpu=ResourceUsage(45.0, 100.0)) for i in (1, 2, 3)}
-    reports["b1:8080"] = BrokerReport(
-        "b1:8080",
-        cpu=ResourceUsage(45.0, 100.0),
-        msg_throughput_in=400 * MIB,
-        bundles=frozenset(stats),
-        stats=stats,
-    )
-    reports["b4:8080"] = BrokerReport("b4:8080", cpu=ResourceUsage(10.0, 100.0))
-    found = LoadData(reports, {b: updated(None, s) for b, s in stats.items()})
-    assert shed(found).unloads == ()
-    fed = shed(found, Settings().with_values({"lowerBoundarySheddingEnabled": True}))
-    assert fed.unloads == (("t/n0/0x00000000_0xffffffff", "b1:8080"),)
-    brokers = [row.subject for row in fed.considered if row.subject_kind == "broker"]
-    assert sorted(brokers) == sorted(reports)
-    (row,) = (row for row in fed.considered if row.subject == "b1:8080")
-    assert row.sentence() == (
-        "The idlest broker at 10.0 % is below the lower boundary of 26.3 %: "
-        "b1:8080, the busiest at 45.0 %, gives 1 bundle."
-    )

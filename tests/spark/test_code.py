@@ -32,7 +32,7 @@ from evenkeel.spark.code import (
     suites_folder,
 )
 from evenkeel.spark.session import package_zip
-from tests.cycle.test_whole import EAGER, VARIANTS, cycles
+from tests.cycle.whole_cycles import EAGER, VARIANTS, cycles
 
 ROUND = "evenkeel.shed.round"
 DIGESTS = f"""

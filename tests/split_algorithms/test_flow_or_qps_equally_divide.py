@@ -1,29 +1,23 @@
-"""Where each algorithm cuts: what must hold for any topics, and the edges of its rules."""
+"""Where flow_or_qps_equally_divide cuts: what must hold for any topics, its edges, and the pages' examples."""
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenkeel.errors import BadInput
 from evenkeel.model.bundles import FULL_RANGE, HIGHEST_HASH, BundleRange, apply_split
 from evenkeel.settings import Settings
-from evenkeel.split_algorithms import (
-    FLOW,
-    IMPLEMENTED,
-    algorithm_named,
-    cut_by_broker,
-    flow_or_qps_equally_divide,
-    option_of,
-    specified_positions_divide,
-)
+from evenkeel.split_algorithms import algorithm_named, flow_or_qps_equally_divide, option_of
 from evenkeel.split_algorithms.split_option import BundleTopics, Cut, SplitOption, TopicLoads
 
 Topic = tuple[int, float, float]
 
+MIB = 1_048_576.0
 MAX_RATE, MAX_THROUGHPUT = 1_000.0, 4_096.0
 hashes = st.one_of(st.integers(1, HIGHEST_HASH - 1), st.integers(1, 40))
 rates = st.sampled_from([0.0, 1.0, 250.0, 500.0, 999.5, 1_000.0, 1_000.5, 5_000.0])
@@ -95,42 +89,42 @@ def test_flow_does_not_count_topics_without_traffic_or_without_figures() -> None
     assert flow_or_qps_equally_divide.cut(SplitOption(0, 100, unloaded, None, 1.0, 1.0)).rule == "too_few_busy_topics"
 
 
-@given(positions=st.lists(st.integers(-5, 60), max_size=8), data=st.data())
-def test_specified_positions_are_the_given_ones_strictly_inside_in_whatever_order(
-    positions: list[int], data: st.DataObject
-) -> None:
-    option = SplitOption(10, 50, BundleTopics([11, 12]), positions)
-    found = specified_positions_divide.cut(option).positions
-    assert list(found) == sorted(p for p in positions if 10 < p < 50)
-    mixed = data.draw(st.permutations(positions))
-    assert specified_positions_divide.cut(SplitOption(10, 50, BundleTopics([11, 12]), mixed)).positions == found
-
-
-def test_specified_positions_need_two_topics_and_a_position_inside() -> None:
-    two = BundleTopics([11, 12])
-    assert specified_positions_divide.cut(SplitOption(10, 50, two, [10, 50])) == Cut((), "no_position_inside")
-    assert specified_positions_divide.cut(SplitOption(10, 50, BundleTopics([11]), [20])) == Cut((), "too_few_topics")
-    for nothing in (None, []):
-        assert specified_positions_divide.cut(SplitOption(10, 50, two, nothing)).failed
-
-
-def test_a_4_x_broker_cuts_by_flow_only_where_that_is_its_default_and_a_5_0_broker_always() -> None:
-    busy = BundleTopics([10, 20], TopicLoads.of([(10, 40_000.0, 0.0), (20, 40_000.0, 0.0)]))
-    by_default = Settings(defaultNamespaceBundleSplitAlgorithm=FLOW)
-    option = option_of(FULL_RANGE, Settings(), busy)
-    assert cut_by_broker(FLOW, option, Settings(), "4") == Cut((), "flow_is_not_default", failed=True)
-    assert cut_by_broker(FLOW, option, Settings(), "5").positions == (16,)
-    assert cut_by_broker(FLOW, option, by_default, "4").positions == (16,)
-    assert cut_by_broker("", option, by_default, "4").positions == (16,)
-
-
-def test_an_algorithm_that_nobody_knows_is_the_default_for_a_broker_and_bad_input_by_name() -> None:
-    assert cut_by_broker("by_the_moon", option_of(BundleRange(0, 4), Settings()), Settings()).positions == (2,)
-    with pytest.raises(BadInput, match="by_the_moon.*" + "range_equally_divide"):
-        algorithm_named("by_the_moon")
-    assert len(IMPLEMENTED) == 4
-
-
 def test_flow_limits_do_not_overflow_as_those_of_the_choice_do() -> None:
     settings = Settings(loadBalancerNamespaceBundleMaxBandwidthMbytes=2_048)
     assert option_of(FULL_RANGE, settings).max_throughput == 2_048 * 1_048_576
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf, 1e308, -1.0], ids=str)
+def test_flow_cuts_whatever_the_figures_of_topics(bad: float) -> None:
+    for figure_of in ([bad, 40_000.0, 40_000.0], [40_000.0, bad, 40_000.0], [bad, bad, bad]):
+        topics = BundleTopics((1, 50, 99), TopicLoads((1, 50, 99), figure_of, figure_of))
+        found = algorithm_named("flow_or_qps_equally_divide")(option_of(BundleRange(0, 100), Settings(), topics))
+        assert list(found.positions) == sorted(set(found.positions))
+        assert all(0 < position < 100 for position in found.positions)
+
+
+@pytest.mark.parametrize(
+    ("max_rate", "max_mib", "cuts"),
+    [
+        (450.0, 200, (0x1C800001, 0x2E800001, 0x48800001, 0x67000001)),
+        (1900.0, 90, (0x2E800001, 0x67000001)),
+        (1100.0, 110, (0x48800001,)),
+    ],
+    ids=["case 1, by rate", "case 2, by throughput", "case 3, both"],
+)
+def test_concepts_flow_or_qps_equally_divide(max_rate: float, max_mib: int, cuts: tuple[int, ...]) -> None:
+    """The places are those of the page. Its numbers are not: it takes the mean of hexadecimal digits as if they were
+    decimal (0x19500000, 0x31500000, …), and Pulsar adds 1. Nor are there rounds of splitting: one call gives all cuts.
+    """
+    hashes = [0x10000000, 0x15000000, 0x24000000, 0x39000000, 0x58000000, 0x76000000]
+    loads = TopicLoads(hashes, [100.0 * n for n in range(1, 7)], [10.0 * MIB * n for n in range(1, 7)])
+    option = SplitOption(0, 0xFFFFFFFF, BundleTopics(hashes, loads), None, max_rate, max_mib * MIB, 0.1)
+    assert flow_or_qps_equally_divide.cut(option).positions == cuts
+
+
+def test_concepts_flow_or_qps_leaves_a_bundle_alone_that_is_hardly_too_busy() -> None:
+    """The page knows no tolerance; 1,050 msg/s are within 110 % of a limit of 1,000."""
+    loads = TopicLoads([0x10000000, 0x20000000], [500.0, 550.0], [0.0, 0.0])
+    option = SplitOption(0, 0xFFFFFFFF, BundleTopics(list(loads.hashes), loads), None, 1000.0, 100 * MIB, 0.1)
+    assert flow_or_qps_equally_divide.cut(option).positions == ()
+    assert flow_or_qps_equally_divide.cut(replace(option, max_rate=950.0)).positions == (0x18000001,)

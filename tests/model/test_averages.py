@@ -1,0 +1,16 @@
+"""Moving averages of a bundle's figures."""
+
+from __future__ import annotations
+
+from evenkeel.model.averages import first_averages, with_sample
+from evenkeel.model.load import BundleStats
+
+
+def test_article_short_and_long_term_averages() -> None:
+    """Eleven samples of 100 msg/s and one of 1,000: the short-term average of ten moves faster."""
+    short, long = first_averages(10), first_averages(1000)
+    for rate in [100.0] * 11 + [1000.0]:
+        sample = BundleStats(msg_rate_in=rate)
+        short, long = with_sample(short, sample), with_sample(long, sample)
+    assert (short.msg_rate_in, short.samples) == (190.0, 10)
+    assert (long.msg_rate_in, long.samples) == (175.0, 12)
