@@ -137,12 +137,19 @@ def test_an_exported_part_verifies_by_itself(recorded: Path, tmp_path: Path, ver
     assert found.verified.reproduced == {own.attempt_id: TOPICS}
 
 
+@pytest.mark.parametrize(
+    "upkeeps",
+    [
+        pytest.param(((20, BUNDLES), (40, None)), id="two"),
+        pytest.param(((5, TOPICS), (20, BUNDLES), (40, None)), id="three", marks=pytest.mark.exhaustive),
+    ],
+)
 def test_after_upkeep_every_cycle_verifies_as_deep_as_its_periods_reach(
-    spark: Any, lake: Path, verified: Callable[..., Report]
+    spark: Any, lake: Path, verified: Callable[..., Report], upkeeps: tuple[tuple[int, str | None], ...]
 ) -> None:
-    """Compacted first, then without topics, then by the chain alone."""
+    """Compacted first, with topics or without, then by the chain alone."""
     taken = attempt(lake, "modular").cycle_at
-    for days, depth in ((5, TOPICS), (20, BUNDLES), (40, None)):
+    for days, depth in upkeeps:
         keep(spark, Request(str(lake), by="tests"), lambda text: None, taken + timedelta(days=days))
         found = verified(lake)
         assert [fault.sentence() for fault in found.faults] == []
@@ -161,7 +168,7 @@ def test_a_row_changed_through_delta_is_named_and_the_cycle_decided_from_what_it
         f"UPDATE delta.`{lake}/bundle_load` SET topics = 4711 "
         f"WHERE write_id = '{write.write_id}' AND bundle = '{row.bundle}'"
     ).collect()
-    found = verified(lake, depth=BUNDLES)
+    found = verified(lake)
     (fault,) = found.faults
     assert (fault.kind, fault.table, fault.cycle_at) == (CONTENT, "bundle_load", own.cycle_at)
     assert write.write_id in fault.place
@@ -174,7 +181,7 @@ def test_a_row_changed_through_delta_is_named_and_the_cycle_decided_from_what_it
         f"ALTER TABLE delta.`{lake}/bundle_load` SET TBLPROPERTIES (delta.deletedFileRetentionDuration = '0 hours')"
     )
     spark.sql(f"VACUUM delta.`{lake}/bundle_load`").collect()
-    found = verified(lake, cluster="modular", depth=BUNDLES)
+    found = verified(lake, cluster="modular")
     vacuumed, undecided = found.faults
     assert (vacuumed.kind, undecided.kind, undecided.cycle_at) == (CONTENT, UNKNOWN, own.cycle_at)
     assert f"version {write.version} of the table cannot be read any more" in vacuumed.words
@@ -208,7 +215,7 @@ def test_a_value_changed_in_a_file_is_named_by_that_file(
     pq.write_table(rows.set_column(place, "weighted_usage", pa.array(changed, pa.float64())), path)
     if checksum == "removed":
         path.with_name(f".{path.name}.crc").unlink()
-    found = verified(lake, depth=BUNDLES)
+    found = verified(lake)
     content = [fault for fault in found.faults if fault.kind == CONTENT]
     assert [fault.table for fault in content] == ["broker_load"]
     assert path.name in content[0].words
