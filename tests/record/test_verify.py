@@ -163,12 +163,12 @@ def test_a_row_changed_through_delta_is_named_and_the_cycle_decided_from_what_it
 ) -> None:
     own = attempt(lake, "modular")
     (write,) = own.writes_of("bundle_load")
-    row = spark.read.format("delta").load(f"{lake}/bundle_load").where(f"write_id = '{write.write_id}'").first()
+    where = f"cluster = 'modular' AND write_id = '{write.write_id}'"
+    row = spark.read.format("delta").load(f"{lake}/bundle_load").where(where).first()
     spark.sql(
-        f"UPDATE delta.`{lake}/bundle_load` SET topics = 4711 "
-        f"WHERE write_id = '{write.write_id}' AND bundle = '{row.bundle}'"
+        f"UPDATE delta.`{lake}/bundle_load` SET topics = 4711 WHERE {where} AND bundle = '{row.bundle}'"
     ).collect()
-    found = verified(lake)
+    found = verified(lake, depth=BUNDLES)
     (fault,) = found.faults
     assert (fault.kind, fault.table, fault.cycle_at) == (CONTENT, "bundle_load", own.cycle_at)
     assert write.write_id in fault.place
@@ -181,7 +181,7 @@ def test_a_row_changed_through_delta_is_named_and_the_cycle_decided_from_what_it
         f"ALTER TABLE delta.`{lake}/bundle_load` SET TBLPROPERTIES (delta.deletedFileRetentionDuration = '0 hours')"
     )
     spark.sql(f"VACUUM delta.`{lake}/bundle_load`").collect()
-    found = verified(lake, cluster="modular")
+    found = verified(lake, cluster="modular", depth=BUNDLES)
     vacuumed, undecided = found.faults
     assert (vacuumed.kind, undecided.kind, undecided.cycle_at) == (CONTENT, UNKNOWN, own.cycle_at)
     assert f"version {write.version} of the table cannot be read any more" in vacuumed.words
@@ -193,7 +193,7 @@ def test_a_row_removed_through_delta_is_counted_and_named(
     spark: Any, lake: Path, verified: Callable[..., Report]
 ) -> None:
     (write,) = attempt(lake, "extensible").writes_of("unload_decisions")
-    where = f"write_id = '{write.write_id}' AND outcome = 'unload'"
+    where = f"cluster = 'extensible' AND write_id = '{write.write_id}' AND outcome = 'unload'"
     gone = spark.read.format("delta").load(f"{lake}/unload_decisions").where(where).orderBy("subject").first()
     spark.sql(f"DELETE FROM delta.`{lake}/unload_decisions` WHERE {where} AND subject = '{gone.subject}'").collect()
     (fault,) = verified(lake, cluster="extensible", depth=BUNDLES).faults
@@ -207,7 +207,8 @@ def test_a_value_changed_in_a_file_is_named_by_that_file(
 ) -> None:
     own = attempt(lake, "modular")
     (write,) = own.writes_of("broker_load")
-    ids = {path: pq.read_table(path, partitioning=None)["write_id"][0].as_py() for path in files(lake / "broker_load")}
+    there = files(lake / "broker_load" / "cluster=modular")
+    ids = {path: pq.read_table(path, partitioning=None)["write_id"][0].as_py() for path in there}
     path = min(path for path, write_id in ids.items() if write_id == write.write_id)
     rows = pq.read_table(path, partitioning=None)
     changed = [(value or 0.0) + 1.0 for value in rows["weighted_usage"].to_pylist()]
@@ -215,7 +216,7 @@ def test_a_value_changed_in_a_file_is_named_by_that_file(
     pq.write_table(rows.set_column(place, "weighted_usage", pa.array(changed, pa.float64())), path)
     if checksum == "removed":
         path.with_name(f".{path.name}.crc").unlink()
-    found = verified(lake)
+    found = verified(lake, depth=BUNDLES)
     content = [fault for fault in found.faults if fault.kind == CONTENT]
     assert [fault.table for fault in content] == ["broker_load"]
     assert path.name in content[0].words
@@ -230,7 +231,7 @@ def test_upkeep_vouches_for_no_date_whose_rows_are_not_what_manifests_list(
 ) -> None:
     own = attempt(lake, "modular")
     (write,) = own.writes_of("bundle_load")
-    where = f"write_id = '{write.write_id}' AND topics IS NOT NULL"
+    where = f"cluster = 'modular' AND write_id = '{write.write_id}' AND topics IS NOT NULL"
     spark.sql(f"UPDATE delta.`{lake}/bundle_load` SET topics = 4711 WHERE {where}").collect()
     told: list[str] = []
     done = keep(spark, Request(str(lake), by="tests"), told.append, own.cycle_at + timedelta(days=2))
