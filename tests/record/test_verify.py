@@ -27,6 +27,7 @@ from evenkeel.record.export import export
 from evenkeel.record.read import Attempt, read_attempts, read_table
 from evenkeel.record.verify import BUNDLES, CHAIN, CODE, CONTENT, DATA, DEFINITION, TOPICS, UNKNOWN, Report, verify
 from evenkeel.sources.recordings import Recording
+from evenkeel.spark.sql import compile_queries
 from tests.record.small_lake import arrow_schema
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -141,14 +142,20 @@ def test_an_exported_part_verifies_by_itself(recorded: Path, tmp_path: Path, ver
     "upkeeps",
     [
         pytest.param(((20, BUNDLES), (40, None)), id="two"),
-        pytest.param(((5, TOPICS), (20, BUNDLES), (40, None)), id="three", marks=pytest.mark.exhaustive),
+        pytest.param(((5, TOPICS), (20, BUNDLES), (40, None)), id="three, compiled", marks=pytest.mark.exhaustive),
     ],
 )
 def test_after_upkeep_every_cycle_verifies_as_deep_as_its_periods_reach(
-    spark: Any, lake: Path, verified: Callable[..., Report], upkeeps: tuple[tuple[int, str | None], ...]
+    request: pytest.FixtureRequest,
+    spark: Any,
+    lake: Path,
+    verified: Callable[..., Report],
+    upkeeps: tuple[tuple[int, str | None], ...],
 ) -> None:
-    """Compacted first, with topics or without, then by the chain alone."""
+    """Compacted first, with topics or without, then by the chain alone. Sessions of operators compile their queries."""
     taken = attempt(lake, "modular").cycle_at
+    request.addfinalizer(lambda: compile_queries(spark, compiled=False))
+    compile_queries(spark, compiled=len(upkeeps) > 2)
     for days, depth in upkeeps:
         keep(spark, Request(str(lake), by="tests"), lambda text: None, taken + timedelta(days=days))
         found = verified(lake)
