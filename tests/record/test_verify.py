@@ -53,14 +53,14 @@ def recorded(spark: Any, empty_lake: Callable[[Path], Path], tmp_path_factory: p
         lines += [f"[clusters.{cluster}]", f'recording = "{folder / name}"']
     lines += ["[clusters.modular.settings]", SETTINGS]
     (folder / "evenkeel.toml").write_text("\n".join(lines))
-    for place in (0, -1):  # of both in one run: it decides the newest snapshot that is there
-        for name in CLUSTERS.values():
-            (folder / name).mkdir(exist_ok=True)
-            shutil.copy(Recording(RECORDINGS / name).snapshots[place].path, folder / name)
-        given = {"configuration": str(folder / "evenkeel.toml"), "run_id": f"run {place}"}
-        run_cycle(spark, CycleRequest(str(folder / "lake"), **given), lambda task, seconds: None)
     for name in CLUSTERS.values():
+        (folder / name).mkdir()
+        shutil.copy(Recording(RECORDINGS / name).snapshots[0].path, folder / name)
+    both = CycleRequest(str(folder / "lake"), configuration=str(folder / "evenkeel.toml"), run_id="run 0")
+    run_cycle(spark, both, lambda task, seconds: None)
+    for cluster, name in CLUSTERS.items():
         shutil.copytree(RECORDINGS / name, folder / name, dirs_exist_ok=True)
+        decide(spark, folder / "evenkeel.toml", folder / "lake", cluster, -1)
     return folder
 
 
