@@ -25,6 +25,7 @@ from tests.shared import made_once, run_folder
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from evenkeel.handover import Handover
     from evenkeel.spark.server import Engine
 
 # Properties are tried on the same examples in every run, however slow the machine is.
@@ -34,6 +35,16 @@ settings.register_profile(
 settings.load_profile("evenkeel")
 
 CHECKOUT = Path(__file__).resolve().parent.parent
+# A run of the tests makes a hundred small lakes and soon leaves each of them. Queries over a few rows cost more to
+# compile than to run, so sessions begin as those of small cycles are; what Delta knows of a lake is forgotten early;
+# and Java collects all of its heap once in a while, not whenever a tenth more is in use.
+SMALL_LAKES = (
+    ("spark.sql.codegen.wholeStage", "false"),
+    ("spark.sql.codegen.factoryMode", "NO_CODEGEN"),
+    ("spark.sql.adaptive.enabled", "false"),
+    ("spark.databricks.delta.delta.log.cacheRetentionMinutes", "1"),
+)
+ROOM = ("-Xmn384m", "-XX:MinHeapFreeRatio=40", "-XX:MaxHeapFreeRatio=70")
 FROZEN_VARIABLE = "EVENKEEL_TESTS_FROZEN"
 
 
@@ -63,7 +74,8 @@ def engine() -> Iterator[Engine]:
     from evenkeel.spark.command import ServerSettings
     from evenkeel.spark.server import engine_for
 
-    with engine_for(run_folder(), settings=ServerSettings(python_path=(str(CHECKOUT),))) as running:
+    settings = ServerSettings(python_path=(str(CHECKOUT),), spark=SMALL_LAKES, java=ROOM)
+    with engine_for(run_folder(), settings=settings) as running:
         yield running
 
 
@@ -81,6 +93,17 @@ def empty_lake(engine: Engine) -> Callable[[Path], Path]:
 
     empty = made_once("empty-lake", make)
     return lambda folder: Path(shutil.copytree(empty, folder, dirs_exist_ok=True))
+
+
+@pytest.fixture(scope="session")
+def planned_cycle(engine: Engine, empty_lake: Callable[[Path], Path]) -> Callable[[Path], Handover]:
+    """Gives a new folder a lake with a cycle that is decided and not published yet: a copy, since six tasks take long.
+
+    It is the cycle of `tests.planned.request(lake, 0)`.
+    """
+    from tests.planned import planned_once
+
+    return planned_once(engine, empty_lake)
 
 
 @pytest.fixture

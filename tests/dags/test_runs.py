@@ -23,7 +23,7 @@ from devtools.local_airflow.service import DAG_ID, Airflow
 from evenkeel.airflow.order import Refused
 from evenkeel.lake.schemas import TABLES
 from evenkeel.record.read import Attempt, read_attempts, read_rows, read_table
-from tests.dags.waiting import PATIENCE_SECONDS, ended, states, tries
+from tests.dags.waiting import LOOK_SECONDS, PATIENCE_SECONDS, ended, states, tries
 from tests.left_out import FULL_JDK, lacking
 
 pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow]
@@ -44,21 +44,15 @@ def attempts(lake: Path, cluster: str, cycle: str) -> list[Attempt]:
 
 
 @pytest.fixture(scope="module")
-def scheduled(airflow: Airflow) -> dict[str, Any]:
-    """The run that the schedule makes for its newest date as soon as the DAG is there."""
+def both(airflow: Airflow) -> dict[str, Any]:
+    """The run over the good and the holed cluster that the schedule makes for its newest date once the DAG is there."""
     until = time.monotonic() + PATIENCE_SECONDS
     while time.monotonic() < until:
         found = airflow.rest.get(f"/api/v2/dags/{DAG_ID}/dagRuns", run_type="scheduled")["dag_runs"]
         if found:
             return ended(airflow, found[0]["dag_run_id"])
-        time.sleep(0.3)
+        time.sleep(LOOK_SECONDS)
     raise AssertionError("no scheduled run")
-
-
-@pytest.fixture(scope="module")
-def both(airflow: Airflow, scheduled: dict[str, Any]) -> dict[str, Any]:
-    """A run over the good and the holed cluster."""
-    return run(airflow, at=CYCLE)
 
 
 def test_a_cycle_runs_from_snapshot_to_manifest_in_seven_tasks(
@@ -73,6 +67,16 @@ def test_a_cycle_runs_from_snapshot_to_manifest_in_seven_tasks(
     assert attempt.planned["run_id"] == both["dag_run_id"]
     assert len(read_rows(lake, attempt, "topic_stats")) > 300
     assert len(read_rows(lake, attempt, "broker_load")) == 3
+
+
+def test_a_scheduled_run_is_live_and_decides_the_newest_snapshot_before_its_date(
+    lake: Path, both: dict[str, Any]
+) -> None:
+    assert both["state"] == "success"
+    assert both["logical_date"].endswith("-11-21T08:29:00Z")
+    (attempt,) = [a for a in read_attempts(lake, cluster="good") if a.planned["run_id"] == both["dag_run_id"]]
+    assert attempt.cycle_at.isoformat(timespec="microseconds") == CYCLE
+    assert (attempt.kind, attempt.status) == ("live", "closed")
 
 
 def test_the_events_of_a_runs_assets_name_the_versions_and_writes_that_it_made(
@@ -192,15 +196,6 @@ def test_an_unknown_setting_ends_the_run_at_once_with_the_nearest_known_key(airf
     assert reason in airflow.rest.log(DAG_ID, run_id, "ingest", 1)
 
 
-def test_a_scheduled_run_is_live_and_decides_the_newest_snapshot_before_its_date(
-    lake: Path, scheduled: dict[str, Any]
-) -> None:
-    assert scheduled["state"] == "success"
-    assert scheduled["logical_date"].endswith("-11-21T08:28:00Z")
-    (attempt,) = [a for a in read_attempts(lake, cluster="good") if a.planned["run_id"] == scheduled["dag_run_id"]]
-    assert (attempt.kind, attempt.status) == ("live", "closed")
-
-
 @contextmanager
 def scheduler_at_rest(airflow: Airflow) -> Iterator[None]:
     """Holds the scheduler still between two of its transactions.
@@ -247,7 +242,7 @@ def test_a_backfill_decides_past_cycles_in_order_and_says_that_it_is_one(
         runs = airflow.rest.get(f"/api/v2/dags/{DAG_ID}/dagRuns", run_type="backfill")["dag_runs"]
         if len(runs) == 2 and all(found["state"] == "success" for found in runs):
             break
-        time.sleep(0.5)
+        time.sleep(LOOK_SECONDS)
     cycles = {a.cycle_at.strftime("%H:%M:%S"): a for a in read_attempts(lake, cluster="good") if a.kind == "backfill"}
     assert sorted(cycles) == ["08:25:57", "08:26:13"]
     assert cycles["08:26:13"].planned["predecessor_attempt_id"] == cycles["08:25:57"].attempt_id

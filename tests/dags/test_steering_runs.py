@@ -20,7 +20,7 @@ import pytest
 from devtools.local_airflow.service import DAG_ID, Airflow
 from evenkeel.record.read import Attempt, read_attempts, read_table
 from evenkeel.record.report import build_report
-from tests.dags.waiting import ended, states, tries
+from tests.dags.waiting import LOOK_SECONDS, ended, states, tries
 from tests.pipeline.acting import LivingPulsar
 from tests.steering.simulated import Fault
 
@@ -49,7 +49,7 @@ def awaited(what: str, found: Callable[[], Any]) -> Any:
     while time.monotonic() < until:
         if answer := found():
             return answer
-        time.sleep(0.2)
+        time.sleep(LOOK_SECONDS)
     raise AssertionError(f"{what}: not in {PATIENCE_SECONDS} s")
 
 

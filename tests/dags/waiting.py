@@ -8,6 +8,7 @@ from typing import Any
 from devtools.local_airflow.service import DAG_ID, Airflow
 
 PATIENCE_SECONDS = 420
+LOOK_SECONDS = 0.5
 
 
 def ended(airflow: Airflow, run_id: str, dag: str = DAG_ID) -> dict[str, Any]:
@@ -17,7 +18,7 @@ def ended(airflow: Airflow, run_id: str, dag: str = DAG_ID) -> dict[str, Any]:
         if found["state"] in ("success", "failed"):
             return found
         airflow.check()
-        time.sleep(0.3)
+        time.sleep(LOOK_SECONDS)
     raise AssertionError(f"{run_id} is not over: {states(airflow, run_id, dag)}")
 
 

@@ -71,7 +71,8 @@ def assert_unbroken(rows: list) -> None:
 
 
 @pytest.mark.slow
-def test_eight_publishers_at_once_make_one_unbroken_chain(engine, spark, lake) -> None:
+@pytest.mark.parametrize("publishers", [4, pytest.param(8, marks=pytest.mark.exhaustive)])
+def test_publishers_at_once_make_one_unbroken_chain(engine, spark, lake, publishers) -> None:
     def publish(number: int) -> None:
         own = connect(engine.url)
         try:
@@ -79,10 +80,10 @@ def test_eight_publishers_at_once_make_one_unbroken_chain(engine, spark, lake) -
         finally:
             close(own)
 
-    with ThreadPoolExecutor(8) as pool:
-        list(pool.map(publish, range(8)))
+    with ThreadPoolExecutor(publishers) as pool:
+        list(pool.map(publish, range(publishers)))
     rows = chain(spark, lake, "lab")
-    assert {row.attempt_id for row in rows} == {f"a{n}" for n in range(8)}
+    assert {row.attempt_id for row in rows} == {f"a{n}" for n in range(publishers)}
     assert_unbroken(rows)
 
 

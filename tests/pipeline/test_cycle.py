@@ -4,29 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 
+from evenkeel import pipeline
 from evenkeel.errors import BadInput, SettingsError
 from evenkeel.ingest.open_run import CycleRequest
 from evenkeel.lake import manifest
 from evenkeel.pipeline import run_cycle
 from evenkeel.publish import task as publish
 from evenkeel.record.read import read_attempts, read_rows
-from evenkeel.sources.recordings import Recording
+from tests.planned import FITTED, RECORDING, SNAPSHOTS, request
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
-
-RECORDING = Path(__file__).resolve().parent.parent / "recordings" / "lost-modular"
-SNAPSHOTS = Recording(RECORDING).snapshots
-FITTED = {"loadBalancerNamespaceBundleMaxTopics": 8, "loadBalancerLoadSheddingStrategy": "OverloadShedder",
-          "loadBalancerBrokerOverloadedThresholdPercentage": 1}  # fmt: skip
-
-
-def request(lake: Path, snapshot: int, **more) -> CycleRequest:
-    known = {"overrides": FITTED, "run_id": "test", "at": SNAPSHOTS[snapshot].cycle_at} | more
-    return CycleRequest(lake=str(lake), source=f"recording:{RECORDING}", **known)
 
 
 def quiet(task: str, seconds: float) -> None:
@@ -34,10 +26,10 @@ def quiet(task: str, seconds: float) -> None:
 
 
 @pytest.fixture(scope="module")
-def lake(spark, empty_lake, tmp_path_factory) -> Path:
-    """A lake with one decided cycle."""
-    folder = empty_lake(tmp_path_factory.mktemp("cycle"))
-    run_cycle(spark, request(folder, 0), quiet)
+def lake(spark, planned_cycle, tmp_path_factory) -> Path:
+    """A lake with one cycle."""
+    folder = tmp_path_factory.mktemp("cycle") / "lake"
+    pipeline.publish(spark, planned_cycle(folder))
     return folder
 
 
@@ -65,11 +57,6 @@ def test_the_manifest_lists_the_files_of_every_write_with_rows(spark, lake) -> N
         assert (file["size"], file["digest"]) == (len(held), hashlib.sha256(held).hexdigest())
 
 
-def test_another_lake_and_another_run_give_the_same_plan(spark, lake, new_lake) -> None:
-    run_cycle(spark, request(new_lake, 0, run_id="other"), quiet)
-    assert [a.plan_id for a in read_attempts(new_lake)] == [a.plan_id for a in read_attempts(lake) if a.number == 1]
-
-
 def test_every_command_is_on_record_once_with_what_became_of_it(spark, lake) -> None:
     commands = spark.read.format("delta").load(f"{lake}/commands").collect()
     outcomes = spark.read.format("delta").load(f"{lake}/outcomes").collect()
@@ -79,50 +66,51 @@ def test_every_command_is_on_record_once_with_what_became_of_it(spark, lake) -> 
     assert len(outcomes) == len(ids)
 
 
-@pytest.mark.parametrize("killed_at", ["the commands", "the closing row"])
-def test_publish_killed_half_way_is_completed_by_the_next_try(spark, new_lake, monkeypatch, killed_at) -> None:
+def test_publish_killed_half_way_is_completed_by_the_next_try(spark, planned_cycle, tmp_path, monkeypatch) -> None:
+    """Killed before the commands, tried again and killed before the closing row; then the whole cycle is run again."""
+
     class Killed(BaseException):
         """Nothing in the code under test may catch this."""
 
-    appended = []
     real = manifest.append_manifests
 
-    def once(spark_, lake_, rows) -> None:
-        if appended and killed_at == "the closing row":
+    def no_closing_row(spark_, lake_, rows) -> None:
+        if any(row["row_kind"] == "closed" for row in rows):
             raise Killed
-        appended.append(rows)
         real(spark_, lake_, rows)
 
     def never(*_args, **_kw):
         raise Killed
 
-    with monkeypatch.context() as patched:
-        patched.setattr(publish, "append_manifests", once)
-        if killed_at == "the commands":
-            patched.setattr(publish, "_act", never)
-        with pytest.raises(Killed):
-            run_cycle(spark, request(new_lake, 0), quiet)
-    (half,) = read_attempts(new_lake)
-    assert half.closed is None
-    run_cycle(spark, request(new_lake, 0), quiet)
-    (whole,) = read_attempts(new_lake)
+    lake = tmp_path / "lake"
+    handover = planned_cycle(lake)
+    written = {}
+    for name, killed in (("_act", never), ("append_manifests", no_closing_row)):
+        with monkeypatch.context() as patched:
+            patched.setattr(publish, name, killed)
+            with pytest.raises(Killed):
+                pipeline.publish(spark, handover)
+        (half,) = read_attempts(lake)
+        assert half.closed is None
+        written[name] = spark.read.format("delta").load(f"{lake}/commands").count()
+    assert written["_act"] == 0 < written["append_manifests"]
+    run_cycle(spark, request(lake, 0), quiet)
+    (whole,) = read_attempts(lake)
     assert (whole.attempt_id, whole.status) == (half.attempt_id, "closed")
     assert {write.write_id for write in half.writes if write.files} <= {f["write_id"] for f in whole.closed["files"]}
-    ids = [row["command_id"] for row in spark.read.format("delta").load(f"{new_lake}/commands").collect()]
+    ids = [row["command_id"] for row in spark.read.format("delta").load(f"{lake}/commands").collect()]
     decided = whole.planned["splits"] + whole.planned["unloads"]
     assert len(ids) == len(set(ids)) == decided - whole.planned["held"] > 0
 
 
-def test_other_settings_make_a_further_attempt_and_the_first_stays_readable(spark, new_lake) -> None:
-    run_cycle(spark, request(new_lake, 0), quiet)
-    run_cycle(spark, request(new_lake, 0, overrides={"evenkeelSplitEnabled": False}), quiet)
-    first, second = read_attempts(new_lake)
+def test_other_settings_make_a_further_attempt_and_the_first_stays_readable(spark, lake, tmp_path) -> None:
+    own = Path(shutil.copytree(lake, tmp_path / "lake"))
+    run_cycle(spark, request(own, 0, overrides={"evenkeelSplitEnabled": False}), quiet)
+    first, second = read_attempts(own)
     assert (first.number, second.number, second.kind) == (1, 2, "rerun")
     assert first.plan_id != second.plan_id
-    assert read_rows(new_lake, first, "split_decisions")
-    assert {row["settings_digest"] for row in read_rows(new_lake, first, "settings")} == {
-        first.planned["settings_digest"]
-    }
+    assert read_rows(own, first, "split_decisions")
+    assert {row["settings_digest"] for row in read_rows(own, first, "settings")} == {first.planned["settings_digest"]}
 
 
 def test_a_cycle_whose_predecessor_is_not_on_record_says_so_and_a_later_one_takes_its_state(spark, new_lake) -> None:
@@ -137,21 +125,6 @@ def test_a_cycle_whose_predecessor_is_not_on_record_says_so_and_a_later_one_take
     assert {table for table, _ in reads} == {"bundle_load", "split_decisions", "strategy_state"}
 
 
-def test_a_task_that_fails_leaves_a_failed_cycle_with_its_reason(spark, new_lake, monkeypatch) -> None:
-    from evenkeel.shed import task as shed
-
-    def broken(*_args) -> None:
-        raise RuntimeError("the disk is full\nsecond line")
-
-    with monkeypatch.context() as patched:
-        patched.setattr(shed, "run", broken)
-        with pytest.raises(RuntimeError):
-            run_cycle(spark, request(new_lake, 0), quiet)
-    (attempt,) = read_attempts(new_lake)
-    assert (attempt.status, attempt.plan_id) == ("failed", None)
-    assert attempt.reason == "shed failed: RuntimeError: the disk is full"
-
-
 def test_a_strategy_of_the_other_manager_keeps_the_cluster_out_and_says_what_to_set(spark, new_lake) -> None:
     run_cycle(spark, request(new_lake, 0, overrides={"loadBalancerLoadSheddingStrategy": "TransferShedder"}), quiet)
     (attempt,) = read_attempts(new_lake)
@@ -160,25 +133,31 @@ def test_a_strategy_of_the_other_manager_keeps_the_cluster_out_and_says_what_to_
     assert "ThresholdShedder" in attempt.reason
 
 
-def test_bad_requests_are_refused_before_anything_is_written(spark, tmp_path) -> None:
+def test_bad_requests_are_refused_before_anything_is_written(spark, new_lake) -> None:
     with pytest.raises(SettingsError, match="loadBalancerLoadSheddingStrategy"):
-        run_cycle(spark, request(tmp_path, 0, overrides={"loadBalancerLoadShedingStrategy": "x"}), quiet)
+        run_cycle(spark, request(new_lake, 0, overrides={"loadBalancerLoadShedingStrategy": "x"}), quiet)
     with pytest.raises(BadInput, match="nearest"):
-        run_cycle(spark, request(tmp_path, 0, at="2020-01-01T00:00:00+00:00"), quiet)
+        run_cycle(spark, request(new_lake, 0, at="2020-01-01T00:00:00+00:00"), quiet)
     with pytest.raises(BadInput, match="no such folder"):
-        run_cycle(spark, CycleRequest(lake=str(tmp_path), source="recording:/nowhere"), quiet)
-    assert not (tmp_path / "cycles").exists() or read_attempts(tmp_path) == []
+        run_cycle(spark, CycleRequest(lake=str(new_lake), source="recording:/nowhere"), quiet)
+    assert read_attempts(new_lake) == []
 
 
-def test_the_command_line_prints_one_json_object_per_cycle(engine, tmp_path, capsys, monkeypatch) -> None:
+def test_the_command_line_prints_one_json_object_per_cycle_and_in_another_lake_comes_to_the_same_plan(
+    engine, lake, new_lake, capsys, monkeypatch
+) -> None:
     from evenkeel.cli import main
 
     monkeypatch.setenv("EVENKEEL_SPARK", engine.url)
-    code = main(["rebalance", "--recording", str(RECORDING), "--lake", str(tmp_path / "lake"), "--json",
-                 "--at", SNAPSHOTS[0].cycle_at, "--set", "loadBalancerNamespaceBundleMaxTopics=8"])  # fmt: skip
+    given = ["rebalance", "--recording", str(RECORDING), "--lake", str(new_lake)]
+    settings = [word for key, value in FITTED.items() for word in ("--set", f"{key}={value}")]
+    code = main([*given, "--json", "--at", SNAPSHOTS[0].cycle_at, *settings])
     (line,) = capsys.readouterr().out.splitlines()
     summary = json.loads(line)
     assert (code, summary["status"], summary["cluster"]) == (0, "closed", "lab")
     assert summary["splits"] > 0
-    assert main(["rebalance", "--recording", str(RECORDING), "--lake", str(tmp_path), "--at", "yesterday"]) == 2
+    (before, *_), (other,) = read_attempts(lake), read_attempts(new_lake)
+    assert other.plan_id == before.plan_id
+    assert other.planned["run_id"] != before.planned["run_id"]
+    assert main([*given, "--at", "yesterday"]) == 2
     assert "is no time" in capsys.readouterr().err

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -42,30 +44,47 @@ def loaded(built: ClusterBuilder, rate: float) -> ClusterBuilder:
     return built
 
 
-def before(*, doubled: bool = False, silent: bool = False) -> ClusterBuilder:
-    built = loaded(cluster("shop").namespace("acme/web", boundaries=WHOLE), 10.0).owner(PARENT, "b1:8080")
+def before(name: str, *, doubled: bool = False, silent: bool = False) -> ClusterBuilder:
+    built = loaded(cluster(name).namespace("acme/web", boundaries=WHOLE), 10.0).owner(PARENT, "b1:8080")
     if doubled:
         built.topic(LOW[0], broker="b2:8080", msg_rate_in=999.0, msg_throughput_in=9e9)
     return built.silent("b1:8080").owner(PARENT, None) if silent else built
 
 
-def after(earlier: Handover, at: datetime, outcome: str = "done") -> ClusterBuilder:
+def after(name: str, earlier: Handover, at: datetime, outcome: str = "done") -> ClusterBuilder:
     """The namespace is cut, and the children's figures are three times what they should be."""
     times = {"cycle_at": NOON, "expires_at": NOON + timedelta(minutes=20), "seen_at": NOON + timedelta(seconds=20)}
     act = as_text({**split(PARENT, "b1:8080", 0x40000000), **times, "outcome": outcome, "detail": None})
-    built = cluster("shop", at=at).namespace("acme/web", boundaries=CUT).follows(earlier).acted(act)
+    built = cluster(name, at=at).namespace("acme/web", boundaries=CUT).follows(earlier).acted(act)
     return loaded(built, 30.0).owner(LOWER, "b1:8080").owner(UPPER, "b1:8080")
 
 
-@pytest.fixture
-def store(new_lake: Path) -> Lake:
-    return Lake(str(new_lake))
-
-
-def aggregated(spark: SparkSession, store: Lake, built: ClusterBuilder) -> tuple[Handover, Rows]:
-    done = aggregate.run(spark, observed(spark, store.root, built))
+def aggregated(spark: SparkSession, store: Lake, *built: ClusterBuilder) -> tuple[Handover, dict[str, Rows]]:
+    """The hand-over, and each cluster's bundles by name."""
+    done = aggregate.run(spark, observed(spark, store.root, *built))
     rows = store.read(spark, "bundle_load", done.writes_of("bundle_load")).collect()
-    return done, {row.bundle: row.asDict() for row in rows}
+    return done, {one.name: {row.bundle: row.asDict() for row in rows if row.cluster == one.name} for one in built}
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Three clusters before a split and a minute after it: each one's bundles by name."""
+
+    lake: Lake
+    first: Handover
+    second: Handover
+    rows: dict[str, Rows]
+
+
+@pytest.fixture(scope="module")
+def cut(spark: SparkSession, empty_lake: Callable[[Path], Path], tmp_path_factory: pytest.TempPathFactory) -> Cut:
+    """`shop` split a parent that it had measured, `silent` one that it had not, and to `refused` it was denied."""
+    store = Lake(str(empty_lake(tmp_path_factory.mktemp("lake"))))
+    whole = before("shop", doubled=True), before("silent", silent=True), before("refused")
+    first, _ = aggregated(spark, store, *whole)
+    at = NOON + timedelta(minutes=1)
+    parts = [after("shop", first, at), after("silent", first, at), after("refused", first, at, outcome="refused")]
+    return Cut(store, first, *aggregated(spark, store, *parts))
 
 
 def used(row: dict[str, Any]) -> tuple[Any, ...]:
@@ -73,32 +92,27 @@ def used(row: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def test_children_take_over_what_their_topics_showed_and_keep_it_until_they_have_settled(
-    spark: SparkSession, store: Lake
+    spark: SparkSession, cut: Cut
 ) -> None:
-    first, _ = aggregated(spark, store, before(doubled=True))
-    second, rows = aggregated(spark, store, after(first, NOON + timedelta(minutes=1)))
+    rows = cut.rows["shop"]
     assert used(rows[LOWER]) == ("inherited", 10.0 + 11.0, 2_000.0, "unsettled")
     assert used(rows[UPPER]) == ("inherited", 12.0 + 13.0 + 14.0, 3_000.0, "unsettled")
     assert rows[LOWER]["measured_msg_rate_in"] == 30.0 + 31.0
     assert rows[LOWER]["trusted_at"].isoformat() == NOON.replace(tzinfo=None).isoformat()
     assert rows[LOWER]["long_samples"] == 0
-    assert "topic_stats" in read_before(second.cycles[0])
-    assert "topic_stats" not in read_before(first.cycles[0])
+    assert "topic_stats" in read_before(cut.second.cycles[0])
+    assert "topic_stats" not in read_before(cut.first.cycles[0])
 
-    third, rows = aggregated(spark, store, after(second, NOON + timedelta(minutes=2)))
-    assert used(rows[LOWER]) == ("carried", 10.0 + 11.0, 2_000.0, "unsettled")
+    third, later = aggregated(spark, cut.lake, after("shop", cut.second, NOON + timedelta(minutes=2)))
+    assert used(later["shop"][LOWER]) == ("carried", 10.0 + 11.0, 2_000.0, "unsettled")
 
-    _, rows = aggregated(spark, store, after(third, NOON + timedelta(minutes=5)))
-    assert used(rows[LOWER]) == ("measured", 30.0 + 31.0, 6_000.0, None)
-
-
-def test_nothing_is_taken_over_from_a_parent_that_was_not_trusted_itself(spark: SparkSession, store: Lake) -> None:
-    first, _ = aggregated(spark, store, before(silent=True))
-    _, rows = aggregated(spark, store, after(first, NOON + timedelta(minutes=1)))
-    assert used(rows[LOWER]) == ("measured", 30.0 + 31.0, 6_000.0, None)
+    _, later = aggregated(spark, cut.lake, after("shop", third, NOON + timedelta(minutes=5)))
+    assert used(later["shop"][LOWER]) == ("measured", 30.0 + 31.0, 6_000.0, None)
 
 
-def test_a_split_that_was_refused_upsets_nothing(spark: SparkSession, store: Lake) -> None:
-    first, _ = aggregated(spark, store, before())
-    _, rows = aggregated(spark, store, after(first, NOON + timedelta(minutes=1), outcome="refused"))
-    assert used(rows[LOWER])[0] == "measured"
+def test_nothing_is_taken_over_from_a_parent_that_was_not_trusted_itself(cut: Cut) -> None:
+    assert used(cut.rows["silent"][LOWER]) == ("measured", 30.0 + 31.0, 6_000.0, None)
+
+
+def test_a_split_that_was_refused_upsets_nothing(cut: Cut) -> None:
+    assert used(cut.rows["refused"][LOWER])[0] == "measured"

@@ -10,21 +10,24 @@ import pytest
 from evenkeel.cli import main
 from evenkeel.cli.wish import read_wishes
 from evenkeel.errors import BadInput
-from evenkeel.ingest.open_run import CycleRequest
-from evenkeel.pipeline import run_cycle
+from evenkeel.ingest.open_run import CycleRequest, open_cycles
+from evenkeel.lake.store import Lake
+from evenkeel.pipeline import aggregate, ingest, run_cycle, validate
 from evenkeel.record.read import Attempt, read_attempts, read_rows
-from evenkeel.sources.recordings import Recording
+from tests import planned
+from tests.planned import SNAPSHOTS
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
-RECORDING = Path(__file__).resolve().parent.parent / "recordings" / "lost-modular"
-SNAPSHOTS = Recording(RECORDING).snapshots
 CALM = {"evenkeelSplitEnabled": False, "evenkeelSheddingEnabled": False}
 
 
+def request(lake: Path, snapshot: int, **more: Any) -> CycleRequest:
+    return planned.request(lake, snapshot, **{"overrides": CALM, **more})
+
+
 def run(spark: Any, lake: Path, snapshot: int, **more: Any) -> None:
-    known = {"overrides": CALM, "run_id": "test", "at": SNAPSHOTS[snapshot].cycle_at} | more
-    run_cycle(spark, CycleRequest(lake=str(lake), source=f"recording:{RECORDING}", **known), lambda *_: None)
+    run_cycle(spark, request(lake, snapshot, **more), lambda *_: None)
 
 
 def wished(lake: Path, attempt: Attempt) -> dict[str, dict[str, Any]]:
@@ -45,11 +48,15 @@ def make(lake: Path, *words: str, at: int = 0) -> None:
 @pytest.fixture(scope="module")
 def some_bundle(spark: Any, empty_lake: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """The bundle with most topics that have traffic in the second snapshot; in the first one there is none."""
-    lake = empty_lake(tmp_path_factory.mktemp("look"))
-    run(spark, lake, 1)
-    (attempt,) = read_attempts(lake)
-    topics = read_rows(lake, attempt, "topic_stats")
-    loads = [row for row in read_rows(lake, attempt, "bundle_load") if row["owner"] and not row["is_system"]]
+    lake = Lake(str(empty_lake(tmp_path_factory.mktemp("look"))))
+    handover = open_cycles(spark, request(Path(lake.root), 1))
+    for task in (ingest, validate, aggregate):
+        handover = task(spark, handover)
+    topics, loads = (
+        [row.asDict() for row in lake.read(spark, name, handover.writes_of(name)).collect()]
+        for name in ("topic_stats", "bundle_load")
+    )
+    loads = [row for row in loads if row["owner"] and not row["is_system"]]
     return max(loads, key=lambda row: (len(busy_hashes(row, topics)), row["bundle"]))
 
 
@@ -90,8 +97,7 @@ def test_wishes_are_taken_by_one_cycle_and_again_by_its_re_run(
     _, second = read_attempts(new_lake)
     assert len(second.planned["wishes"]) == 2
     assert not set(second.planned["wishes"]) & set(first.planned["wishes"])
-    run(spark, new_lake, 2)
-    assert read_attempts(new_lake)[-1].planned["wishes"] == []
+    assert open_cycles(spark, request(new_lake, 2)).cycles[0].wishes == ()
 
     assert [wish["taken_at"] for wish in read_wishes(new_lake)].count(first.cycle_at) == 2
     capsys.readouterr()
@@ -111,14 +117,15 @@ def test_wishes_of_a_run_are_carried_out_by_it_and_wait_where_it_fails(
     asked = ({"kind": "unload", "namespace": some_bundle["namespace"], "bundle": found},)
 
     def broken(*_args: Any) -> None:
-        raise RuntimeError("the disk is full")
+        raise RuntimeError("the disk is full\nsecond line")
 
     with monkeypatch.context() as patched:
         patched.setattr(shed, "run", broken)
         with pytest.raises(RuntimeError):
             run(spark, new_lake, 0, wishes=asked, run_id="manual__1")
     (failed,) = read_attempts(new_lake)
-    assert (failed.status, failed.planned["wishes"]) == ("failed", [])
+    assert (failed.status, failed.plan_id, failed.planned["wishes"]) == ("failed", None, [])
+    assert failed.reason == "shed failed: RuntimeError: the disk is full"
     assert [wish["taken_at"] for wish in read_wishes(new_lake)] == [None]
 
     run(spark, new_lake, 0, wishes=asked, run_id="manual__1")

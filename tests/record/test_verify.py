@@ -37,6 +37,7 @@ from evenkeel.record.verify import (
     verify,
 )
 from evenkeel.sources.recordings import Recording
+from evenkeel.spark.sql import compile_queries
 from tests.record.small_lake import arrow_schema
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -59,12 +60,17 @@ def recorded(spark: Any, empty_lake: Callable[[Path], Path], tmp_path_factory: p
     empty_lake(folder / "lake")
     lines = []
     for cluster, name in CLUSTERS.items():
-        lines += [f"[clusters.{cluster}]", f'recording = "{RECORDINGS / name}"']
+        lines += [f"[clusters.{cluster}]", f'recording = "{folder / name}"']
     lines += ["[clusters.modular.settings]", SETTINGS]
     (folder / "evenkeel.toml").write_text("\n".join(lines))
-    for place in (0, -1):
-        for cluster in CLUSTERS:
-            decide(spark, folder / "evenkeel.toml", folder / "lake", cluster, place)
+    for name in CLUSTERS.values():
+        (folder / name).mkdir()
+        shutil.copy(Recording(RECORDINGS / name).snapshots[0].path, folder / name)
+    both = CycleRequest(str(folder / "lake"), configuration=str(folder / "evenkeel.toml"), run_id="run 0")
+    run_cycle(spark, both, lambda task, seconds: None)
+    for cluster, name in CLUSTERS.items():
+        shutil.copytree(RECORDINGS / name, folder / name, dirs_exist_ok=True)
+        decide(spark, folder / "evenkeel.toml", folder / "lake", cluster, -1)
     return folder
 
 
@@ -144,12 +150,25 @@ def test_an_exported_part_verifies_by_itself(
     assert found.verified.reproduced == {own.attempt_id: TOPICS}
 
 
+@pytest.mark.parametrize(
+    "upkeeps",
+    [
+        pytest.param(((20, BUNDLES), (40, None)), id="two"),
+        pytest.param(((5, TOPICS), (20, BUNDLES), (40, None)), id="three, compiled", marks=pytest.mark.exhaustive),
+    ],
+)
 def test_after_upkeep_every_cycle_verifies_as_deep_as_its_periods_reach(
-    spark: Any, lake: Path, verified: Callable[..., VerifyReport]
+    request: pytest.FixtureRequest,
+    spark: Any,
+    lake: Path,
+    verified: Callable[..., VerifyReport],
+    upkeeps: tuple[tuple[int, str | None], ...],
 ) -> None:
-    """Compacted first, then without topics, then by the chain alone."""
+    """Compacted first, with topics or without, then by the chain alone. Sessions of operators compile their queries."""
     taken = attempt(lake, "modular").cycle_at
-    for days, depth in ((5, TOPICS), (20, BUNDLES), (40, None)):
+    request.addfinalizer(lambda: compile_queries(spark, compiled=False))
+    compile_queries(spark, compiled=len(upkeeps) > 2)
+    for days, depth in upkeeps:
         keep(spark, Request(str(lake), by="tests"), lambda text: None, taken + timedelta(days=days))
         found = verified(lake)
         assert [fault.sentence() for fault in found.faults] == []
@@ -163,12 +182,12 @@ def test_a_row_changed_through_delta_is_named_and_the_cycle_decided_from_what_it
 ) -> None:
     own = attempt(lake, "modular")
     (write,) = own.writes_of("bundle_load")
-    row = spark.read.format("delta").load(f"{lake}/bundle_load").where(f"write_id = '{write.write_id}'").first()
+    where = f"cluster = 'modular' AND write_id = '{write.write_id}'"
+    row = spark.read.format("delta").load(f"{lake}/bundle_load").where(where).first()
     spark.sql(
-        f"UPDATE delta.`{lake}/bundle_load` SET topics = 4711 "
-        f"WHERE write_id = '{write.write_id}' AND bundle = '{row.bundle}'"
+        f"UPDATE delta.`{lake}/bundle_load` SET topics = 4711 WHERE {where} AND bundle = '{row.bundle}'"
     ).collect()
-    found = verified(lake)
+    found = verified(lake, depth=BUNDLES)
     (fault,) = found.faults
     assert (fault.kind, fault.table, fault.cycle_at) == (CONTENT, "bundle_load", own.cycle_at)
     assert write.write_id in fault.place
@@ -181,7 +200,7 @@ def test_a_row_changed_through_delta_is_named_and_the_cycle_decided_from_what_it
         f"ALTER TABLE delta.`{lake}/bundle_load` SET TBLPROPERTIES (delta.deletedFileRetentionDuration = '0 hours')"
     )
     spark.sql(f"VACUUM delta.`{lake}/bundle_load`").collect()
-    found = verified(lake, cluster="modular")
+    found = verified(lake, cluster="modular", depth=BUNDLES)
     vacuumed, undecided = found.faults
     assert (vacuumed.kind, undecided.kind, undecided.cycle_at) == (CONTENT, UNKNOWN, own.cycle_at)
     assert f"version {write.version} of the table cannot be read any more" in vacuumed.words
@@ -193,10 +212,10 @@ def test_a_row_removed_through_delta_is_counted_and_named(
     spark: Any, lake: Path, verified: Callable[..., VerifyReport]
 ) -> None:
     (write,) = attempt(lake, "extensible").writes_of("unload_decisions")
-    where = f"write_id = '{write.write_id}' AND outcome = 'unload'"
+    where = f"cluster = 'extensible' AND write_id = '{write.write_id}' AND outcome = 'unload'"
     gone = spark.read.format("delta").load(f"{lake}/unload_decisions").where(where).orderBy("subject").first()
     spark.sql(f"DELETE FROM delta.`{lake}/unload_decisions` WHERE {where} AND subject = '{gone.subject}'").collect()
-    (fault,) = verified(lake, cluster="extensible").faults
+    (fault,) = verified(lake, cluster="extensible", depth=BUNDLES).faults
     assert f"{write.rows - 1} rows are there of {write.rows} listed" in fault.words
     assert f"{gone.subject} is missing" in fault.words
 
@@ -207,7 +226,8 @@ def test_a_value_changed_in_a_file_is_named_by_that_file(
 ) -> None:
     own = attempt(lake, "modular")
     (write,) = own.writes_of("broker_load")
-    ids = {path: pq.read_table(path, partitioning=None)["write_id"][0].as_py() for path in files(lake / "broker_load")}
+    there = files(lake / "broker_load" / "cluster=modular")
+    ids = {path: pq.read_table(path, partitioning=None)["write_id"][0].as_py() for path in there}
     path = min(path for path, write_id in ids.items() if write_id == write.write_id)
     rows = pq.read_table(path, partitioning=None)
     changed = [(value or 0.0) + 1.0 for value in rows["weighted_usage"].to_pylist()]
@@ -215,7 +235,7 @@ def test_a_value_changed_in_a_file_is_named_by_that_file(
     pq.write_table(rows.set_column(place, "weighted_usage", pa.array(changed, pa.float64())), path)
     if checksum == "removed":
         path.with_name(f".{path.name}.crc").unlink()
-    found = verified(lake)
+    found = verified(lake, depth=BUNDLES)
     content = [fault for fault in found.faults if fault.kind == CONTENT]
     assert [fault.table for fault in content] == ["broker_load"]
     assert path.name in content[0].words
@@ -230,7 +250,7 @@ def test_upkeep_vouches_for_no_date_whose_rows_are_not_what_manifests_list(
 ) -> None:
     own = attempt(lake, "modular")
     (write,) = own.writes_of("bundle_load")
-    where = f"write_id = '{write.write_id}' AND topics IS NOT NULL"
+    where = f"cluster = 'modular' AND write_id = '{write.write_id}' AND topics IS NOT NULL"
     spark.sql(f"UPDATE delta.`{lake}/bundle_load` SET topics = 4711 WHERE {where}").collect()
     told: list[str] = []
     done = keep(spark, Request(str(lake), by="tests"), told.append, own.cycle_at + timedelta(days=2))
@@ -294,7 +314,7 @@ def test_a_plan_that_does_not_come_out_is_told_apart_by_the_code_that_decided(
 
     rewrite_chain(lake, forge)
     own = attempt(lake, "modular")
-    (fault,) = verified(lake).faults
+    (fault,) = verified(lake, depth=BUNDLES).faults
     assert (fault.kind, fault.attempt_id) == (kind, own.attempt_id)
     assert f"unloads {own.planned['unloads']} became {own.planned['unloads'] - 1}" in fault.words
     assert ("decided by version 0.0.9" in fault.words) == bool(code)

@@ -16,36 +16,30 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from evenkeel.ingest.open_run import CycleRequest
+from evenkeel.handover import Handover
 from evenkeel.maintenance.upkeep import Request, keep
-from evenkeel.pipeline import run_cycle
+from evenkeel.pipeline import publish
 from evenkeel.record.read import read_attempts
 from evenkeel.record.verify import BUNDLES, CHAIN, CONTENT, TOPICS, UNKNOWN, VerifyReport, in_processes, verify
 from tests.record.long_record import lengthen
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
-RECORDING = Path(__file__).resolve().parent.parent / "recordings" / "lost-modular"
-CYCLES = 64  # more than 60, from which on they are decided in processes of their own
+CYCLES = 20
+SO_MANY_IN_PROCESSES = 12  # instead of 60, of which to make the record would take a minute
 DAYS = timedelta(days=2)
-SETTINGS = {
-    "loadBalancerNamespaceBundleMaxTopics": 8,
-    "loadBalancerNamespaceMaximumBundles": 16,
-    "loadBalancerLoadSheddingStrategy": "OverloadShedder",
-    "loadBalancerBrokerOverloadedThresholdPercentage": 1,
-}
 
 
 @pytest.fixture(scope="module")
-def long_lake(spark: Any, empty_lake: Callable[[Path], Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("long")
-    one = folder / "recording"
-    one.mkdir()
-    shutil.copy(min(RECORDING.glob("*.json.gz")), one)
-    lake = empty_lake(folder / "lake")
-    run_cycle(spark, CycleRequest(str(lake), f"recording:{one}", overrides=SETTINGS), lambda task, seconds: None)
+def long_lake(
+    spark: Any, planned_cycle: Callable[[Path], Handover], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Path]:
+    lake = tmp_path_factory.mktemp("long") / "lake"
+    publish(spark, planned_cycle(lake))
     lengthen(spark, lake, CYCLES)
-    return lake
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(in_processes, "_WORTH_A_PROCESS", SO_MANY_IN_PROCESSES)
+        yield lake
 
 
 def proved(spark: Any, lake: Path, **more: Any) -> VerifyReport:
@@ -110,7 +104,7 @@ def test_every_row_is_looked_at_where_that_is_asked_for(spark: Any, long_lake: P
 def test_rows_in_files_of_nobodys_are_looked_at(spark: Any, long_lake: Path, tmp_path: Path) -> None:
     """Those of a try that was killed say nothing; those under the id of a write that is listed are too many of it."""
     lake = Path(shutil.copytree(long_lake, tmp_path / "lake"))
-    own = read_attempts(lake)[30]
+    own = read_attempts(lake)[9]
     (write,) = own.writes_of("bundle_load")
     table = DeltaTable(str(lake / "bundle_load"))
     rows = table.to_pyarrow_table(filters=[("write_id", "=", write.write_id)])
@@ -147,7 +141,7 @@ def test_what_upkeep_has_put_together_is_proved_by_its_own_files(spark: Any, lon
 
 
 def test_one_value_in_a_file_and_one_row_changed_through_delta_are_both_named(spark: Any, long_lake: Path) -> None:
-    in_file, in_delta = (read_attempts(long_lake)[place] for place in (21, 47))
+    in_file, in_delta = (read_attempts(long_lake)[place] for place in (6, 14))
     (write,) = in_file.writes_of("broker_load")
     path = next(
         path

@@ -60,21 +60,6 @@ def run_python_worker(engine: Engine) -> None:
     close(spark)
 
 
-def test_two_at_once_get_one_server_and_the_last_to_leave_ends_it(home: Path) -> None:
-    with ThreadPoolExecutor(2) as pool:
-        engines = list(pool.map(lambda _: ensure(home, owner_pid=os.getpid(), settings=SMALL), range(2)))
-    assert engines[0].url == engines[1].url
-    assert sorted(engine.started_here for engine in engines) == [False, True]
-    run_python_worker(engines[0])
-    assert python_processes_of(engines[0]), "the test must leave a Python worker to be cleared away"
-    release(engines[0])
-    assert alive(engines[1])
-    release(engines[1])
-    assert is_gone(engines[1])
-    assert not alive(engines[1])
-    assert status(home).state == "stopped"
-
-
 @pytest.mark.exhaustive
 def test_a_server_that_is_gone_or_other_than_asked_for_is_replaced_on_the_same_port(home: Path) -> None:
     first = ensure(home, settings=SMALL)
@@ -97,25 +82,39 @@ def test_a_server_that_is_gone_or_other_than_asked_for_is_replaced_on_the_same_p
     assert status(home).state == "stale"
 
 
-def test_changed_code_ends_the_python_workers_and_the_server_stays(home: Path) -> None:
-    first = ensure(home, settings=SMALL)
+def test_many_share_one_server_whose_workers_changed_code_ends_and_the_last_to_leave_ends_it(home: Path) -> None:
+    with ThreadPoolExecutor(2) as pool:
+        engines = list(pool.map(lambda _: ensure(home, owner_pid=os.getpid(), settings=SMALL), range(2)))
+    first = engines[0]
+    assert first.url == engines[1].url
+    assert sorted(engine.started_here for engine in engines) == [False, True]
     run_python_worker(first)
     daemon, *workers = python_processes_of(first)
     assert workers
+
     place = Home.of(home)
     state = place.read()
     assert state is not None
     place.write(replace(state, workers="0" * 64))
     assert status(home).state == "running"
-    second = ensure(home, settings=SMALL)
+    second = ensure(home, owner_pid=os.getpid(), settings=SMALL)
     assert (second.started_here, second.server) == (False, first.server)
     assert becomes_true(lambda: python_processes_of(second) == [daemon])
     run_python_worker(second)
     assert not {*workers} & {*python_processes_of(second)}
     new = python_processes_of(second)
-    ensure(home, settings=SMALL)
+    engines += [second, ensure(home, owner_pid=os.getpid(), settings=SMALL)]
     assert place.read() == state
-    assert python_processes_of(second) == new
+    assert python_processes_of(second) == new, "the test must leave Python workers to be cleared away"
+
+    last = engines.pop()
+    for engine in engines:
+        release(engine)
+        assert alive(last)
+    release(last)
+    assert is_gone(last)
+    assert not alive(last)
+    assert status(home).state == "stopped"
 
 
 @pytest.mark.exhaustive

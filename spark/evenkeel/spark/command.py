@@ -72,20 +72,22 @@ class ServerSettings:
     """What may differ between two servers; a server with other settings is not reused.
 
     `memory` is Java's heap (`2g`), `cores` the threads of the local master, `python_path` further folders that workers
-    import from, `spark` further Spark settings.
+    import from, `spark` further Spark settings, `java` further options of Java; both win over those given here.
     """
 
     memory: str = field(default_factory=lambda: os.environ.get(MEMORY_VARIABLE, "2g"))
     cores: int = field(default_factory=lambda: int(os.environ.get(CORES_VARIABLE, "2")))
     python_path: tuple[str, ...] = ()
     spark: tuple[tuple[str, str], ...] = ()
+    java: tuple[str, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         """Plain JSON values; adds what the process inherits and cannot change later."""
         body = asdict(self)
         body["python"] = sys.executable
         body["source_root"] = str(source_root())
-        return {**body, "python_path": list(self.python_path), "spark": [list(pair) for pair in self.spark]}
+        pairs = [list(pair) for pair in self.spark]
+        return {**body, "python_path": list(self.python_path), "spark": pairs, "java": list(self.java)}
 
 
 def server_command(port: int, folder: Path, settings: ServerSettings, address: str = HOST) -> list[str]:
@@ -119,6 +121,7 @@ def server_command(port: int, folder: Path, settings: ServerSettings, address: s
         # what Java's compilers and class loading take from the system and free again.
         *("-Xmn256m", "-XX:MinHeapFreeRatio=10", "-XX:MaxHeapFreeRatio=30", "-XX:-ShrinkHeapInSteps"),
         *("-XX:+UnlockExperimentalVMOptions", "-XX:TrimNativeHeapInterval=60000", "-XX:+IgnoreUnrecognizedVMOptions"),
+        *settings.java,
         *(f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in OPENED_PACKAGES),
         "--add-opens=java.security.jgss/sun.security.krb5=ALL-UNNAMED",
         *("-Djdk.reflect.useDirectMethodHandle=false", "-Dio.netty.tryReflectionSetAccessible=true"),
