@@ -11,6 +11,8 @@ from enum import StrEnum
 from typing import Any, Literal
 from urllib.parse import unquote
 
+from evenkeel.json_text import NotJson, parse_json
+
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
 
@@ -226,9 +228,9 @@ def read_json(answer: Answer | None, expected: type, *, nothing_at: tuple[int, .
     if refused is not None or answer is None:
         return refused or not_asked()
     try:
-        value = json.loads(answer.body or "")
-    except (ValueError, RecursionError) as error:
-        reason = f"it is no JSON or ends too early ({getattr(error, 'msg', error)})"
+        value = parse_json(answer.body or "")
+    except NotJson as error:
+        reason = f"it is no JSON or ends too early ({error.msg})"
         return Reading("unreadable", reason=reason, rule=UNREADABLE_JSON)
     if not isinstance(value, expected):
         reason = f"it is a JSON {_word(type(value))} where {_word(expected)} is due"
@@ -295,8 +297,8 @@ def _is_page(body: str, *, is_text: bool) -> bool:
 def server_reason(body: str | None) -> str:
     """What Pulsar gives as the reason of an error, without the stack trace it sends along."""
     try:
-        reason = json.loads(body or "")["reason"]
-    except (ValueError, KeyError, TypeError, RecursionError):
+        reason = parse_json(body or "")["reason"]
+    except (NotJson, KeyError, TypeError):
         return _first_line(body)
     lines = [line.strip() for line in str(reason).splitlines() if line.strip()]
     messages = [line.removeprefix("Message:").strip() for line in lines if line.startswith("Message:")]

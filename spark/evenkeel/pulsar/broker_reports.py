@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from evenkeel.json_text import NotJson, parse_json
 from evenkeel.pulsar.answers import Answer, Kind, Members, Reading, Rejection, owned_by, read_text
 from evenkeel.pulsar.snapshot import (
     CLASSES,
@@ -175,8 +176,8 @@ def _asked_at(view: SnapshotView, name: str) -> Any:
 
 def _member(body: str | None, name: str) -> object:
     try:
-        value = json.loads(body or "")
-    except (ValueError, RecursionError):
+        value = parse_json(body or "")
+    except NotJson:
         return None
     return value.get(name) if isinstance(value, dict) else None
 

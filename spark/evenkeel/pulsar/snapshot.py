@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
 from evenkeel.errors import BadInput
+from evenkeel.json_text import NotJson, parse_json
 from evenkeel.pulsar.answers import Answer, Answers, Kind, Reading, Rejection, place_of, read_json, rejection
 from evenkeel.times import utc_seconds
 
@@ -115,8 +115,8 @@ def own_cluster(clusters: str | None, configuration: str | None, wanted: str | N
 
 def _names(body: str | None, where: str) -> list[str]:
     try:
-        names = json.loads(body) if body is not None else None
-    except ValueError:
+        names = parse_json(body) if body is not None else None
+    except NotJson:
         names = None
     if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
         raise BadInput(f"{where} has no readable answer of {CLUSTERS}: the cluster's name is not known")
@@ -125,8 +125,8 @@ def _names(body: str | None, where: str) -> list[str]:
 
 def _cluster_name(configuration: str | None) -> object:
     try:
-        body = json.loads(configuration) if configuration is not None else None
-    except ValueError:
+        body = parse_json(configuration) if configuration is not None else None
+    except NotJson:
         return None
     return body.get("clusterName") if isinstance(body, dict) else None
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from evenkeel.errors import SettingsError
+from evenkeel.json_text import parse_json
 from evenkeel.settings.compatibility import PLACEMENT, SHEDDING, StrategyPair, contradictions, in_force
 from evenkeel.settings.key import Detected, Key, Value, generation_named, short_name
 from evenkeel.settings.parsing import check_allowed, coerce, known_key, parse
@@ -55,7 +56,7 @@ class EffectiveSettings:
     def from_json(cls, text: str) -> EffectiveSettings:
         """The settings that `to_json` wrote; keys it did not know yet stand at their 4.x default and are listed."""
         try:
-            given = json.loads(text)
+            given = parse_json(text)
             values, origins, problems = given["settings"].items(), given["origins"].items(), list(given["problems"])
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise SettingsError(f"this is no settings text of Evenkeel's: {error!r} in {text[:80]!r}") from None

@@ -18,7 +18,6 @@ text}; in JSON lines also `n`, its position in the snapshot. Other files of the 
 from __future__ import annotations
 
 import gzip
-import json
 import re
 import zlib
 from collections.abc import Iterator
@@ -29,6 +28,7 @@ from typing import IO, Any, cast
 
 from evenkeel.errors import BadInput
 from evenkeel.handover import Snapshot
+from evenkeel.json_text import NotJson, parse_json
 from evenkeel.pulsar.snapshot import CLUSTERS, own_cluster
 
 _NAME = re.compile(r"\d+(\.json(\.gz)?)?")
@@ -118,10 +118,10 @@ def requests_of(path: Path) -> Iterator[dict[str, Any]]:
     if path.is_dir():
         for part in parts_of(path):
             with open_bytes(part) as stream:
-                yield from (json.loads(line) for line in stream if line.strip())
+                yield from (parse_json(line) for line in stream if line.strip())
     else:
         with open_bytes(path) as stream:
-            yield from json.loads(stream.read())["requests"]
+            yield from parse_json(stream.read())["requests"]
 
 
 def iso(moment: datetime) -> str:
@@ -249,8 +249,8 @@ def _document_head(path: Path, head: bytes) -> dict[str, Any]:
     if match:
         text = head[: match.start()].decode("utf-8", "replace").rstrip().rstrip(",")
         try:
-            body: dict[str, Any] = json.loads(text + "}")
-        except ValueError as error:
+            body: dict[str, Any] = parse_json(text + "}")
+        except NotJson as error:
             raise BadInput(f"the members before `requests` are no JSON ({error})") from error
         if "finished_at" in body:
             return body
@@ -290,8 +290,8 @@ def _time(body: dict[str, Any], member: str) -> datetime:
 
 def _object(data: bytes) -> dict[str, Any]:
     try:
-        body = json.loads(data)
-    except ValueError as error:
+        body = parse_json(data)
+    except NotJson as error:
         raise BadInput(_not_json(data[:_HEAD])) from error
     if not isinstance(body, dict):
         raise BadInput(f"it is a JSON {type(body).__name__}, not an object")

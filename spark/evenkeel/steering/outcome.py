@@ -5,13 +5,13 @@ Which sink it is makes no difference to what was decided: a dry run is the same 
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
 from datetime import datetime
 from enum import Enum
 
+from evenkeel.json_text import NotJson, parse_json
 from evenkeel.pulsar.admin.http_exchange import Hop
 from evenkeel.steering.premise import Command, Look, Sight, effect_in_words, sight
 
@@ -112,9 +112,9 @@ def reason_of(hop: Hop) -> str:
     """The telling line: a 500 carries a stack trace, a proxy a page of HTML."""
     text = hop.body
     try:
-        found = json.loads(text)
+        found = parse_json(text)
         text = str(found["reason"]) if isinstance(found, dict) and "reason" in found else text
-    except ValueError:
+    except NotJson:
         pass
     after = re.search(r"Message:\s*(.+)", text)
     line = after.group(1) if after else next((each for each in _MARKUP.sub(" ", text).splitlines() if each.strip()), "")

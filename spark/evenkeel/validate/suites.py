@@ -21,6 +21,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from evenkeel.errors import EvenkeelError
+from evenkeel.json_text import parse_json
 from evenkeel.lake.schemas import TABLES
 from evenkeel.spark.code import suites_folder
 
@@ -66,7 +67,7 @@ def read_suites(place: Path | None = None) -> dict[str, Suite]:
 def read_suite(path: Path, table: str) -> Suite:
     """One suite, checked against the table's columns."""
     try:
-        body = json.loads(path.read_text(encoding="utf-8"))
+        body = parse_json(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise SuiteError(f"no suite for {table}: {path} cannot be read ({error.strerror}); restore it") from None
     except ValueError as error:

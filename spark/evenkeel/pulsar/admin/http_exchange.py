@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import re
 import socket
@@ -18,6 +17,7 @@ from urllib.parse import quote, urlencode
 
 import httpx
 
+from evenkeel.json_text import NotJson, parse_json
 from evenkeel.pulsar.admin.connection import HIDDEN, Address, AdminConnection
 from evenkeel.times import utc_milliseconds
 
@@ -59,8 +59,8 @@ class Hop:
         if self.status != 200:
             return None
         try:
-            return json.loads(self.body)
-        except (ValueError, RecursionError):
+            return parse_json(self.body)
+        except NotJson:
             return None
 
     def as_request(self) -> dict[str, Any]:

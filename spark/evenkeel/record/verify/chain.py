@@ -7,7 +7,6 @@ newest rows could be removed without a trace in the chain: for these see `histor
 from __future__ import annotations
 
 import hashlib
-import json
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from evenkeel.handover import Write
+from evenkeel.json_text import NotJson, parse_json
 from evenkeel.lake.manifest import body_digest
 from evenkeel.lake.schemas import TABLES
 from evenkeel.maintenance.expiry import Periods, settled, whole_kind
@@ -210,8 +210,8 @@ def told(commits: Iterable[Mapping[str, Any]], upkeeps: Container[str]) -> Itera
 
 def _upkeep_of(commit: Mapping[str, Any]) -> str | None:
     try:
-        said = json.loads(commit.get("userMetadata") or "{}")
-    except ValueError:
+        said = parse_json(commit.get("userMetadata") or "{}")
+    except NotJson:
         return None
     return said.get("upkeep") if isinstance(said, dict) else None
 

@@ -15,6 +15,7 @@ from typing import Any
 from urllib.parse import quote
 
 from evenkeel.errors import BadInput
+from evenkeel.json_text import NotJson, parse_json
 from evenkeel.sources.recordings import FOLDER_HEADER, utc
 
 FORMAT = 1
@@ -82,8 +83,8 @@ class Manifest:
 def read_manifest(data: bytes) -> Manifest:
     """The manifest in these bytes; `BadInput` says which member cannot be what it should be."""
     try:
-        body = json.loads(data)
-    except ValueError as error:
+        body = parse_json(data)
+    except NotJson as error:
         raise BadInput(f"it is no JSON ({error})") from None
     if not isinstance(body, dict):
         raise BadInput(f"it is a JSON {type(body).__name__}, not an object")

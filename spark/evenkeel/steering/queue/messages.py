@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from evenkeel.errors import BadInput
+from evenkeel.json_text import NotJson, parse_json
 from evenkeel.model.bundles import namespace_of, range_of
 from evenkeel.steering.outcome import STRENGTH, Outcome
 from evenkeel.steering.queue.fifo import BadMessage
@@ -138,10 +139,12 @@ def _canonical(value: object) -> str:
 
 def _opened(body: str, kinds: tuple[str, ...]) -> tuple[str, Mapping[str, Any]]:
     try:
-        found = json.loads(body)
+        found = parse_json(body)
         _canonical_utf8(found)
-    except (ValueError, RecursionError) as error:
-        raise BadMessage(f"not JSON: {type(error).__name__}") from None
+    except NotJson as error:
+        raise BadMessage(f"not JSON: {error.msg}") from None
+    except ValueError as error:
+        raise BadMessage(f"not text: {type(error).__name__}") from None
     if not isinstance(found, dict):
         raise BadMessage(f"not a message of Evenkeel: JSON {type(found).__name__}")
     kind = found.get("evenkeel")
