@@ -135,13 +135,13 @@ def _of_wall_clock(at: datetime, where: tzinfo, option: str) -> datetime:
     earlier, later = (at.replace(tzinfo=where, fold=fold).astimezone(UTC) for fold in (0, 1))
     if earlier == later:
         return earlier
-    told = f"{option} {at.isoformat(sep=' ')}"
+    text = f"{option} {at.isoformat(sep=' ')}"
     if earlier < later:
         raise BadInput(
-            f"{told} comes twice in {where}, when clocks go back: say which, {utc_seconds(earlier)} or "
+            f"{text} comes twice in {where}, when clocks go back: say which, {utc_seconds(earlier)} or "
             f"{utc_seconds(later)}."
         )
     raise BadInput(
-        f"{told} does not exist in {where}, where clocks go forward then: the nearest moments are {utc_seconds(later)} "
+        f"{text} does not exist in {where}, where clocks go forward then: the nearest moments are {utc_seconds(later)} "
         f"and {utc_seconds(earlier)}."
     )

@@ -40,7 +40,7 @@ class Noting:
 def sent(carrier: Noting, commands: Sequence[dict[str, Any]], **pace: Any) -> list[str]:
     told: list[str] = []
     sink = PulsarAdmin(carrier, **({"per_second": 0.0, "in_flight": 4} | pace))
-    sink.send(commands, stop=lambda: None, told=lambda one: told.append(one.command_id))
+    sink.send(commands, stop=lambda: None, report=lambda one: told.append(one.command_id))
     return told
 
 

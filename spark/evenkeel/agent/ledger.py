@@ -228,8 +228,8 @@ class Ledger:
         sql = "SELECT outcome, seen_at, detail, body FROM commands WHERE command_id = ?"
         outcome, seen_at, detail, body = db.execute(sql, (command_id,)).fetchone()
         command = read_command(body)
-        told = Outcome(command_id, outcome, datetime.fromisoformat(seen_at), detail)
-        return AgentReport(told, self.agent, command["cluster"], command["plan_id"], command["cycle_at"])
+        settled = Outcome(command_id, outcome, datetime.fromisoformat(seen_at), detail)
+        return AgentReport(settled, self.agent, command["cluster"], command["plan_id"], command["cycle_at"])
 
 
 # The file under the ledger: opened by one process at a time, made if missing, written in whole transactions.

@@ -233,9 +233,9 @@ class Processor:
         return Outcome(in_flight.command_id, "unknown", self.now(), detail)
 
     def _settle(self, in_flight: InFlight, outcome: Outcome) -> Step:
-        told = _fit(outcome, in_flight.command_id)
-        if self.ledger.settle(told, self.now()):
-            LOG.info("%s: %s (%s)", _name(in_flight.command), told.outcome, told.detail)
+        fitted = _fit(outcome, in_flight.command_id)
+        if self.ledger.settle(fitted, self.now()):
+            LOG.info("%s: %s (%s)", _name(in_flight.command), fitted.outcome, fitted.detail)
         return Finished()
 
 

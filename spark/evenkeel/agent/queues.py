@@ -89,8 +89,8 @@ class Receiver:
     def _reject(self, message: ReceivedMessage, error: BadMessage) -> None:
         report = None
         if error.command_id is not None:
-            told = Outcome(error.command_id, "refused", self._now(), f"the agent cannot take the message: {error}")
-            report = AgentReport(told, self._ledger.agent, error.cluster, error.plan_id, error.cycle_at)
+            refusal = Outcome(error.command_id, "refused", self._now(), f"the agent cannot take the message: {error}")
+            report = AgentReport(refusal, self._ledger.agent, error.cluster, error.plan_id, error.cycle_at)
         self._set_aside(message, str(error), report)
 
     def _set_aside(self, message: ReceivedMessage, reason: str, report: AgentReport | None) -> None:
@@ -140,8 +140,8 @@ class Reporter:
             unsent = {one.letter: one.reason for one in send_all(self._reports, list(letters), tries=1)}
             self._ledger.paid([number for letter, number in letters.items() if letter not in unsent], self._now())
             if unsent:
-                told = f"{len(unsent)} of {len(owed)} reports not sent: {next(iter(unsent.values()))}"
-                return self._reporting.failed(QueueUnreachable(told))
+                fault = f"{len(unsent)} of {len(owed)} reports not sent: {next(iter(unsent.values()))}"
+                return self._reporting.failed(QueueUnreachable(fault))
             self._reporting.worked()
         return 0.0
 

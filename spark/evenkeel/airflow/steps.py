@@ -239,13 +239,13 @@ def watched(work: Callable[[], str], ti: TaskInstance) -> str:
 def _carried_out(
     work: Callable[[], Handover], ti: TaskInstance, events: Events = None, given: Handover | None = None
 ) -> str:
-    def told() -> str:
+    def progress() -> str:
         made = work()
         known = given.writes if given is not None else ()
         tell(events, made.lake, [write for write in made.writes if write not in known])
         return made.to_json()
 
-    return watched(told, ti)
+    return watched(progress, ti)
 
 
 def _spark_watched(ti: TaskInstance) -> AbstractContextManager[None]:

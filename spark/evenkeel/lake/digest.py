@@ -110,9 +110,9 @@ def contents(frame: DataFrame, table: str, version: int, by: Sequence[str]) -> d
     grouped = with_row_digest(frame, table, version).groupBy(*by).agg(F.count("*").alias("rows"), *lane_sums("lane"))
     found = {}
     for row in grouped.collect():
-        told = row.asDict()
-        rows = int(told["rows"])
-        found[tuple(told[name] for name in by)] = (rows, text_of_lanes(rows, read_lanes(told, "lane")))
+        figures = row.asDict()
+        rows = int(figures["rows"])
+        found[tuple(figures[name] for name in by)] = (rows, text_of_lanes(rows, read_lanes(figures, "lane")))
     return found
 
 

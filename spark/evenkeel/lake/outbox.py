@@ -61,8 +61,8 @@ def with_outcomes(commands: Iterable[Mapping[str, Any]], outcomes: Iterable[Mapp
     found: dict[str, Row] = {}
     for command in commands:
         one = last.get(command["command_id"], {})
-        told = {name: one.get(name) for name in ("outcome", "seen_at", "detail")}
-        found[command["command_id"]] = {**command, **told}
+        latest = {name: one.get(name) for name in ("outcome", "seen_at", "detail")}
+        found[command["command_id"]] = {**command, **latest}
     return sorted(found.values(), key=lambda row: (row["cluster"], row["cycle_at"], row["step"], row["command_id"]))
 
 

@@ -122,11 +122,11 @@ class Lake:
         covered = [column for column in table.column_names() if column not in STAMP_NAMES]
         clusters = [cycle.cluster for cycle in handover.cycles]
         digested = stamped.withColumn(ROW_DIGEST, row_digest(covered))
-        watched, told = observed(digested, digest_metrics(clusters), f"digest_{write_id}")
+        watched, metrics_of = observed(digested, digest_metrics(clusters), f"digest_{write_id}")
         rows = watched.drop(ROW_DIGEST)
         said = commit_metadata(handover, task, write_id, reads)
         _committed(lambda: rows.write.format("delta").mode("append").option("userMetadata", said).save(self.path(name)))
-        metrics = told(rows)
+        metrics = metrics_of(rows)
         version = committed_version(frame.sparkSession, self.path(name), write_id, after=before)
         if version is None:
             return []

@@ -25,7 +25,7 @@ from evenkeel.settings import settings_in
 from evenkeel.sources.collecting import connection_of
 from evenkeel.sources.configuration import LiveSource
 from evenkeel.steering.dispatcher import DispatchResult, Timing, Work, conduct
-from evenkeel.steering.outcome import Outcome, Stop, Told, not_sent, standing
+from evenkeel.steering.outcome import Outcome, ReportOutcome, Stop, not_sent, standing
 from evenkeel.steering.pulsar_admin import PulsarAdmin
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class OutcomeRecorder:
         self._confirmations: list[Callable[[], None]] = []
         self.out: set[str] = set()
         self.writes: list[Write] = []
-        self.told: set[str] = set()
+        self.reported: set[str] = set()
         self.sent: set[str] = set()
 
     def know(self, commands: Sequence[Command]) -> None:
@@ -159,7 +159,7 @@ class OutcomeRecorder:
         frame = self._spark.createDataFrame(rows, TABLES["outcomes"].body_type())
         appended = self._lake.append(self._spark, {"outcomes": frame}, handover=self._handover, task="publish")
         self.writes += appended
-        self.told |= {one.command_id for one in outcomes}
+        self.reported |= {one.command_id for one in outcomes}
         self.sent |= {one.command_id for one in outcomes if one.outcome in SENT}
 
 
@@ -209,8 +209,8 @@ def _queue_work(errand: ClusterCommands, queues: Mapping[str, str], records: Out
     sink = SqsSink(errand.cycle.cluster, queues["commands"], queues["reports"])
     wait_s = settings_in(errand.cycle.settings).evenkeelReportWaitSeconds
 
-    def work(stop: Stop, told: Told) -> str | None:
-        return send_by_queue(sink, errand.commands, records, wait_s, stop, told)
+    def work(stop: Stop, report: ReportOutcome) -> str | None:
+        return send_by_queue(sink, errand.commands, records, wait_s, stop, report)
 
     return work
 
@@ -220,7 +220,7 @@ def _work(errand: ClusterCommands, lease: Lease, sending: Sending, client: Admin
     from evenkeel.steering.broker_switches import hands_off
     from evenkeel.steering.command_executor import CommandExecutor, Patience
 
-    def work(stop: Stop, told: Told) -> str | None:
+    def work(stop: Stop, report: ReportOutcome) -> str | None:
         try:
             hands = hands_off(client)
             if hands.objections:
@@ -228,9 +228,9 @@ def _work(errand: ClusterCommands, lease: Lease, sending: Sending, client: Admin
             settings = settings_in(errand.cycle.settings)
             patience = Patience(settings.evenkeelOutcomeWaitSeconds, sending.timing.longest_request_s)
             steering = CommandExecutor(client, hands.pulsar_name or "", patience=patience)
-            left = _not_done_yet(errand, steering, lease, sending.timing, stop, told)
+            left = _not_done_yet(errand, steering, lease, sending.timing, stop, report)
             per_second, in_flight = settings.evenkeelCommandsPerSecond, settings.evenkeelCommandsInFlight
-            PulsarAdmin(steering, per_second=per_second, in_flight=in_flight).send(left, stop=stop, told=told)
+            PulsarAdmin(steering, per_second=per_second, in_flight=in_flight).send(left, stop=stop, report=report)
             return stop()
         finally:
             client.close()
@@ -239,7 +239,7 @@ def _work(errand: ClusterCommands, lease: Lease, sending: Sending, client: Admin
 
 
 def _not_done_yet(
-    errand: ClusterCommands, steering: CommandExecutor, lease: Lease, timing: Timing, stop: Stop, told: Told
+    errand: ClusterCommands, steering: CommandExecutor, lease: Lease, timing: Timing, stop: Stop, report: ReportOutcome
 ) -> list[Command]:
     """The commands to be sent: all but those of which an earlier try left a trace on the cluster."""
     if errand.tried and lease.before is not None:
@@ -255,7 +255,7 @@ def _not_done_yet(
         if seen is None:
             left.append(command)
         else:
-            told(seen)
+            report(seen)
     return left
 
 
@@ -278,7 +278,7 @@ def _unsent(errand: ClusterCommands, done: DispatchResult, records: OutcomeRecor
     return [
         not_sent(command["command_id"], now, done.stopped)
         for command in errand.commands
-        if command["command_id"] not in records.told | records.out | errand.tried
+        if command["command_id"] not in records.reported | records.out | errand.tried
     ]
 
 
@@ -336,7 +336,12 @@ class ReportStore(Protocol):
 
 
 def send_by_queue(
-    sink: SqsSink, commands: Sequence[Mapping[str, Any]], records: ReportStore, wait_s: float, stop: Stop, told: Told
+    sink: SqsSink,
+    commands: Sequence[Mapping[str, Any]],
+    records: ReportStore,
+    wait_s: float,
+    stop: Stop,
+    report: ReportOutcome,
 ) -> str | None:
     """Puts the commands on the queue, records what is reported within `wait_s`; a pause is handed on to the agents."""
     reason = stop()
@@ -348,7 +353,7 @@ def send_by_queue(
     now = datetime.now(UTC)
     for one in sent.unqueued:
         if not one.possible:
-            told(not_sent(one.command_id, now, one.reason))
+            report(not_sent(one.command_id, now, one.reason))
     wanted = set(sent.queued) | {one.command_id for one in sent.unqueued if one.possible}
     until = time.monotonic() + wait_s
     while wanted and time.monotonic() < until:
@@ -357,20 +362,20 @@ def send_by_queue(
             sink.control("pause", made_at=datetime.now(UTC), by="evenkeel", reason=reason)
             return reason
         taken = sink.take(wanted, min(until, time.monotonic() + _LOOK_S))
-        wanted -= _tell(taken, records, told)
+        wanted -= _report(taken, records, report)
         records.confirm_later(lambda taken=taken: sink.confirm(taken))  # type: ignore[misc]
     if wanted:
         log.info("%d commands are not reported yet; the next cycle sees what became of them", len(wanted))
     return None
 
 
-def _tell(taken: Reports, records: ReportStore, told: Told) -> set[str]:
-    """Tells every report of which it is known where it belongs, those of other cycles too; gives back all their ids."""
-    for report in taken.reports:
-        if report.cluster is not None and report.cycle_at is not None:
-            records.know_one(report.outcome.command_id, report.cluster, report.cycle_at)
+def _report(taken: Reports, records: ReportStore, report: ReportOutcome) -> set[str]:
+    """Reports the outcomes whose commands are known, those of other cycles too; returns the ids of all."""
+    for one in taken.reports:
+        if one.cluster is not None and one.cycle_at is not None:
+            records.know_one(one.outcome.command_id, one.cluster, one.cycle_at)
     found = standing(taken.outcomes)
     for command_id, outcome in found.items():
         if records.knows(command_id):
-            told(outcome)
+            report(outcome)
     return set(found)

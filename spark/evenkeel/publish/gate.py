@@ -253,10 +253,10 @@ def rows_of(rows: Iterable[Row], cluster: str) -> list[Row]:
 
 def _without_sending(rows: Sequence[Row], mode: str, withheld: Mapping[str, str]) -> list[Outcome]:
     """Outcomes of what is not to be sent: all of a dry run, and what is withheld."""
-    told: list[Outcome] = []
+    outcomes: list[Outcome] = []
     if mode == DRY_RUN:
-        DryRun().send(rows, stop=lambda: None, told=told.append)
-        return told
+        DryRun().send(rows, stop=lambda: None, report=outcomes.append)
+        return outcomes
     now = datetime.now(UTC)
     held = [row for row in rows if row["cluster"] in withheld]
     return [not_sent(row["command_id"], now, withheld[row["cluster"]]) for row in held]

@@ -77,8 +77,8 @@ def observe(view: SnapshotView) -> ObservedRows:
 def _left_out(view: SnapshotView, listed: list[str] | None, brokers: list[ObservedBroker]) -> Rejection | None:
     answer = brokers_answer(view)
     if not listed:
-        told = "its list of brokers is empty" if listed is not None else "no list of its brokers could be read"
-        reason = f"{told}: nothing is known of the cluster; check that a broker answers and take a new snapshot"
+        fault = "its list of brokers is empty" if listed is not None else "no list of its brokers could be read"
+        reason = f"{fault}: nothing is known of the cluster; check that a broker answers and take a new snapshot"
         return Rejection("cluster_policies", "list of brokers", NO_BROKERS, reason, answer.body if answer else None)
     if not any(broker.state == REPORTED for broker in brokers):
         states = ", ".join(f"{broker.name}: {broker.row['state_reason']}" for broker in brokers[:5])

@@ -121,9 +121,9 @@ def resolve(
     force (see `compatibility`).
     """
     chosen = {name: _override(name, given, explicit_switches) for name, given in (overrides or {}).items()}
-    told = str(chosen.get("evenkeelPulsarVersion", "auto"))
+    version = str(chosen.get("evenkeelPulsarVersion", "auto"))
     found = generation if isinstance(generation, Detected) else Detected(generation_named(generation))
-    held = found if told == "auto" else Detected(generation_named(told))
+    held = found if version == "auto" else Detected(generation_named(version))
     values: dict[str, Value] = Settings.for_generation(held.generation).values()
     origins: dict[str, Origin] = {name: _default_origin(key, held) for name, key in registry().items()}
     problems: list[str] = []
@@ -134,7 +134,7 @@ def resolve(
     for name, value in chosen.items():
         values[name], origins[name] = value, "override"
     values["evenkeelPulsarVersion"] = short_name(held.generation)
-    if told == "auto" and held.known:
+    if version == "auto" and held.known:
         origins["evenkeelPulsarVersion"] = f"observed{held.note}"
     if explicit_switches:
         _follow_switches(values, origins)

@@ -29,7 +29,7 @@ from evenkeel.errors import Unreachable
 from evenkeel.handover import Snapshot
 from evenkeel.pulsar.admin import AdminClient, AdminConnection, Hop, admin_path, trouble
 from evenkeel.pulsar.admin.connection import Resolver, resolved
-from evenkeel.pulsar.admin.http_exchange import Failure, told
+from evenkeel.pulsar.admin.http_exchange import Failure, failure_text
 from evenkeel.pulsar.snapshot import EXTENSIBLE, MODULAR, UNKNOWN, manager_of_class, own_cluster
 from evenkeel.sources.configuration import LiveSource
 from evenkeel.sources.landing import Landing
@@ -132,8 +132,8 @@ class _Snapshot:
         if isinstance(names, list):
             return sorted({name for name in names if isinstance(name, str) and name})
         found = {hop.broker: trouble(hop) for hop in hops}  # of several tries the last
-        told = [sentence for sentence in found.values() if sentence is not None]
-        raise Unreachable("; ".join(told) or f"{hops[-1].broker} gives no list of brokers: check that it is Pulsar's")
+        faults = [sentence for sentence in found.values() if sentence is not None]
+        raise Unreachable("; ".join(faults) or f"{hops[-1].broker} gives no list of brokers: check that it is Pulsar's")
 
     def _configuration(self, broker: str) -> Hop:
         return self._asking.of_broker(broker, admin_path("brokers", "configuration", "runtime"))
@@ -180,11 +180,11 @@ def _cluster_wide(cluster: str) -> list[str]:
 
 
 def _cluster(clusters: Hop, configurations: Iterable[Hop]) -> str:
-    told = next((hop.body for hop in configurations if hop.status == 200), None)
+    configuration = next((hop.body for hop in configurations if hop.status == 200), None)
     found = trouble(clusters)
     if found is not None:
         raise Unreachable(found)
-    return own_cluster(clusters.body, told, None, where=clusters.broker)
+    return own_cluster(clusters.body, configuration, None, where=clusters.broker)
 
 
 def _manager(configuration: Hop) -> str:
@@ -295,7 +295,9 @@ class Asking:
 
 
 def _unsent(broker: str, path: str, reason: str) -> Hop:
-    return Hop(broker, "GET", path, 0, utc_milliseconds(datetime.now(UTC)), 0.0, None, told(Failure.NOT_SENT, reason))
+    return Hop(
+        broker, "GET", path, 0, utc_milliseconds(datetime.now(UTC)), 0.0, None, failure_text(Failure.NOT_SENT, reason)
+    )
 
 
 # Running clusters: from what the configuration says of one to the snapshot of a moment.

@@ -45,8 +45,8 @@ def set_values(client: AdminClient, values: Values) -> None:
 
 def steering(client: AdminClient) -> dict[str, list[str]]:
     """Switch -> brokers on which it is not off, or that do not tell."""
-    told = {broker: said or {} for broker, said in configurations(client).items()}
-    found = {switch: sorted(b for b, said in told.items() if str(said.get(switch)) != OFF) for switch in SWITCHES}
+    answers = {broker: said or {} for broker, said in configurations(client).items()}
+    found = {switch: sorted(b for b, said in answers.items() if str(said.get(switch)) != OFF) for switch in SWITCHES}
     return {switch: on for switch, on in found.items() if on}
 
 
@@ -112,9 +112,9 @@ def configuration(client: AdminClient, broker: str) -> Mapping[str, str] | None:
     return found if isinstance(found, dict) else None
 
 
-def judged(told: Mapping[str, Mapping[str, str] | None]) -> BrokerSwitches:
+def judged(answers: Mapping[str, Mapping[str, str] | None]) -> BrokerSwitches:
     """The judgement on the brokers' configurations."""
-    silent = sorted(broker for broker, found in told.items() if found is None)
+    silent = sorted(broker for broker, found in answers.items() if found is None)
     objections = []
     if silent:
         objections.append(
@@ -122,14 +122,14 @@ def judged(told: Mapping[str, Mapping[str, str] | None]) -> BrokerSwitches:
             "known whether the brokers steer themselves: look at them, or wait until they are gone from the cluster"
         )
     for switch in SWITCHES:
-        steering = sorted(b for b, found in told.items() if found is not None and str(found.get(switch)) != "false")
+        steering = sorted(b for b, found in answers.items() if found is not None and str(found.get(switch)) != "false")
         if steering:
             objections.append(
                 f"{switch} is not off on {_listed(steering)}: two would steer. Switch it off with "
                 f"`pulsar-admin brokers update-dynamic-config --config {switch} --value false`, "
                 "or all of them with `evenkeel takeover`"
             )
-    names = sorted({str(found["clusterName"]) for found in told.values() if found and found.get("clusterName")})
+    names = sorted({str(found["clusterName"]) for found in answers.values() if found and found.get("clusterName")})
     if len(names) > 1:
         objections.append(f"the brokers name several clusters: {', '.join(names)}; check the admin URLs")
     return BrokerSwitches(names[0] if names else None, tuple(objections))

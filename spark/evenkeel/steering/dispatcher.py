@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from evenkeel.errors import EvenkeelError
-from evenkeel.steering.outcome import LONGEST_REQUEST_S, Outcome, Stop, Told
+from evenkeel.steering.outcome import LONGEST_REQUEST_S, Outcome, ReportOutcome, Stop
 
 log = logging.getLogger(__name__)
 
-Work = Callable[[Stop, Told], str | None]
+Work = Callable[[Stop, ReportOutcome], str | None]
 """Sends one cluster's commands; gives back why it did not, if it did not."""
 
 

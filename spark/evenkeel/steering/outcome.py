@@ -37,7 +37,7 @@ def not_sent(command_id: str, at: datetime, why: str) -> Outcome:
 Stop = Callable[[], str | None]
 """Why no further command may go out; None while all is well."""
 
-Told = Callable[[Outcome], None]
+ReportOutcome = Callable[[Outcome], None]
 """Takes what was seen of a command, as soon as it was seen."""
 
 

@@ -208,7 +208,7 @@ class OwnershipReader:
     def _owners(self, bundle: str, brokers: Iterable[str]) -> tuple[set[str], set[str]]:
         asked = list(brokers)
         others = [self._pool.submit(self.owned_by, broker) for broker in asked[1:]]
-        told = [self.owned_by(broker) for broker in asked[:1]] + [other.result() for other in others]
-        pairs = list(zip(asked, told, strict=True))
+        answers = [self.owned_by(broker) for broker in asked[:1]] + [other.result() for other in others]
+        pairs = list(zip(asked, answers, strict=True))
         owners = {broker for broker, owned in pairs if owned is not None and bundle in owned}
         return owners, {broker for broker, owned in pairs if owned is None}

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import groupby
 from typing import Any, Protocol
 
-from evenkeel.steering.outcome import Outcome, Stop, Told
+from evenkeel.steering.outcome import Outcome, ReportOutcome, Stop
 from evenkeel.steering.premise import Command
 
 log = logging.getLogger(__name__)
@@ -36,7 +36,7 @@ class PulsarAdmin:
         self._pace = Pace(per_second)
         self._in_flight = max(1, in_flight)
 
-    def send(self, commands: Sequence[Command], *, stop: Stop, told: Told) -> None:
+    def send(self, commands: Sequence[Command], *, stop: Stop, report: ReportOutcome) -> None:
         """Carries out commands in the order of their steps, and reports the outcome of each as it is seen.
 
         Once `stop` gives a reason, what has not been sent is not sent any more, and nothing is reported of it.
@@ -45,9 +45,9 @@ class PulsarAdmin:
         for _, phase in groupby(ordered, key=lambda command: command["kind"]):
             with ThreadPoolExecutor(self._in_flight) as pool:
                 lanes = _lanes(phase)
-                list(pool.map(lambda lane: self._carry_out(lane, stop, told), lanes))
+                list(pool.map(lambda lane: self._carry_out(lane, stop, report), lanes))
 
-    def _carry_out(self, lane: Iterable[Command], stop: Stop, told: Told) -> None:
+    def _carry_out(self, lane: Iterable[Command], stop: Stop, report: ReportOutcome) -> None:
         for command in lane:
             if stop() is not None:
                 return
@@ -56,7 +56,7 @@ class PulsarAdmin:
                 return
             outcome = self._carrier.carry_out(command)
             log.info("%s %s: %s (%s)", command["kind"], command["bundle"], outcome.outcome, outcome.detail)
-            told(outcome)
+            report(outcome)
 
 
 def _lanes(commands: Iterable[Command]) -> list[list[Command]]:
@@ -109,7 +109,7 @@ class Pace:
 class DryRun:
     """Notes each command as not sent, at its cycle's time: no clock, so a re-run notes the same."""
 
-    def send(self, commands: Sequence[Mapping[str, Any]], *, stop: Stop, told: Told) -> None:
+    def send(self, commands: Sequence[Mapping[str, Any]], *, stop: Stop, report: ReportOutcome) -> None:
         """One outcome `dry_run` per command; there is nothing to be stopped."""
         for command in commands:
-            told(Outcome(command["command_id"], "dry_run", command["cycle_at"], "dry run: recorded and not sent"))
+            report(Outcome(command["command_id"], "dry_run", command["cycle_at"], "dry run: recorded and not sent"))

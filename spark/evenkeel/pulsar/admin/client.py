@@ -22,7 +22,7 @@ from evenkeel.pulsar.admin.http_exchange import (
     Question,
     Reply,
     Wire,
-    told,
+    failure_text,
 )
 from evenkeel.pulsar.answers import Kind, subject_of
 from evenkeel.retrying import Doubling, retry
@@ -171,7 +171,7 @@ def _unsent(question: Question, broker: str, failure: Failure, detail: str) -> R
         at=utc_milliseconds(datetime.now(UTC)),
         elapsed_ms=0.0,
         location=None,
-        body=told(failure, detail),
+        body=failure_text(failure, detail),
         sent=question.body,
     )
     return Reply(hop, failure)
@@ -223,8 +223,8 @@ def repeat(attempt: Callable[[], TryVerdict], limit_s: float, closing: Event) ->
 
     def pause(failed: int) -> float:
         """Seconds to wait: as the server asks for, else growing; jitter keeps the refused from coming back at once."""
-        told = waits[-1]
-        return _backoff(failed) if told is None else told + random.uniform(0.0, _JITTER_S)
+        asked = waits[-1]
+        return _backoff(failed) if asked is None else asked + random.uniform(0.0, _JITTER_S)
 
     retry(
         asked,

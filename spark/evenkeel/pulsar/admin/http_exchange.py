@@ -114,7 +114,7 @@ PASSING = frozenset({Failure.UNKNOWN_NAME, Failure.REFUSED, Failure.UNREACHABLE,
 """May be over a moment later. An answer that took too long is not among them: asking again adds to the load."""
 
 
-def told(failure: Failure, detail: str) -> str:
+def failure_text(failure: Failure, detail: str) -> str:
     """The body of a hop that failed."""
     return f"{failure}: {detail}" if detail else str(failure)
 
@@ -291,10 +291,10 @@ class Wire:
             retry_after = _seconds(response.headers.get("retry-after"))
         except (_OutOfTime, _TooLarge) as error:
             failure = Failure.TIMED_OUT if isinstance(error, _OutOfTime) else Failure.TOO_LARGE
-            text = told(failure, str(error))
+            text = failure_text(failure, str(error))
         except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError, ValueError) as error:
             failure, detail = failure_of(error)
-            text = told(failure, detail)
+            text = failure_text(failure, detail)
         elapsed = round((time.perf_counter() - begin) * 1000, 1)
         hop = Hop(
             broker=broker,

@@ -44,8 +44,8 @@ def _advice(hop: Hop) -> str:
     if failure is None:
         return "check the address, and that the broker runs"
     if failure is Failure.TLS:
-        told = hop.body.lower()
-        return next((advice for sign, advice in _TLS_ADVICE if sign in told), "check that the port speaks TLS")
+        body = hop.body.lower()
+        return next((advice for sign, advice in _TLS_ADVICE if sign in body), "check that the port speaks TLS")
     return _ADVICE[failure]
 
 

@@ -136,10 +136,10 @@ def _is_there(record: Record, attempt: Attempt, subject: Subject) -> bool:
 def unknown_everywhere(record: Record, subject: Subject, there: Mapping[str, Attempt]) -> EvenkeelError:
     """No cluster has it: the cluster that has the nearest name says what is there."""
     decided = {name: attempt for name, attempt in sorted(there.items()) if attempt.decided}
-    told = {name: unknown(record, attempt, subject) for name, attempt in decided.items()}
+    reasons = {name: unknown(record, attempt, subject) for name, attempt in decided.items()}
     near = [name for name, attempt in decided.items() if _has_namespace(record, attempt, subject)]
     if len(near) == 1:
-        return told[near[0]]
+        return reasons[near[0]]
     return BadInput(
         f"no cluster has {subject.kind} {subject.name} in its cycle then ({', '.join(sorted(there))}): name the "
         "cluster with --cluster to see what it has instead."

@@ -204,8 +204,8 @@ def of_broker(lake: str | Path, broker: str, *, cluster: str | None = None, when
     left_out = Counter(state for state in states[name].values() if state != "reported")
     notes = [f"Its report was read in {len(read):,} of {plural(len(there[name]), 'cycle')}."]
     if left_out:
-        told = [f"{plural(number, 'cycle')} {state.replace('_', ' ')}" for state, number in sorted(left_out.items())]
-        notes.append(f"Left out: {listed(told)}.")
+        left = [f"{plural(number, 'cycle')} {state.replace('_', ' ')}" for state, number in sorted(left_out.items())]
+        notes.append(f"Left out: {listed(left)}.")
     return _dependents(record, ("broker", broker), name, (first, last), read, notes, broker)
 
 
