@@ -23,7 +23,7 @@ from evenkeel.record.read import read_attempts
 from evenkeel.record.verify import BUNDLES, CHAIN, CONTENT, TOPICS, UNKNOWN, VerifyReport, in_processes, verify
 from tests.record.long_record import lengthen
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.exhaustive]
 
 CYCLES = 20
 SO_MANY_IN_PROCESSES = 12  # instead of 60, of which to make the record would take a minute
@@ -50,7 +50,6 @@ def proved(spark: Any, lake: Path, **more: Any) -> VerifyReport:
     return verify(str(lake), session, **more)
 
 
-@pytest.mark.exhaustive
 def test_every_cycle_is_reproduced(spark: Any, long_lake: Path) -> None:
     attempts = read_attempts(long_lake)
     assert all(one.planned["splits"] and one.writes_of("placement_decisions") for one in attempts)
@@ -84,7 +83,6 @@ def test_files_prove_all_of_it_without_spark(long_lake: Path) -> None:
     assert [*some.verified.reproduced.values()] == [BUNDLES] * 4
 
 
-@pytest.mark.exhaustive
 def test_what_a_killed_process_had_is_decided_by_spark(
     spark: Any, long_lake: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -93,14 +91,12 @@ def test_what_a_killed_process_had_is_decided_by_spark(
     assert [*found.verified.reproduced.values()] == [BUNDLES] * CYCLES
 
 
-@pytest.mark.exhaustive
 def test_every_row_is_looked_at_where_that_is_asked_for(spark: Any, long_lake: Path) -> None:
     since = read_attempts(long_lake)[-4].cycle_at
     found = proved(spark, long_lake, since=since, depth=BUNDLES, by_rows=True).verified
     assert (found.by_files, found.by_rows > 0, len(found.reproduced)) == (0, True, 4)
 
 
-@pytest.mark.exhaustive
 def test_rows_in_files_of_nobodys_are_looked_at(spark: Any, long_lake: Path, tmp_path: Path) -> None:
     """Those of a try that was killed say nothing; those under the id of a write that is listed are too many of it."""
     lake = Path(shutil.copytree(long_lake, tmp_path / "lake"))
@@ -119,7 +115,6 @@ def test_rows_in_files_of_nobodys_are_looked_at(spark: Any, long_lake: Path, tmp
     assert f"{write.rows + 1} rows are there of {write.rows} listed" in found.faults[0].words
 
 
-@pytest.mark.exhaustive
 def test_what_upkeep_has_put_together_is_proved_by_its_own_files(spark: Any, long_lake: Path, tmp_path: Path) -> None:
     lake = Path(shutil.copytree(long_lake, tmp_path / "lake"))
     told: list[str] = []
