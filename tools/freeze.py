@@ -36,6 +36,7 @@ from typing import Any
 from deltalake import DeltaTable
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))  # devtools is not part of the installed package
 GOLDEN = ROOT / "tests" / "golden"
 DEMO = ROOT / "demo"
 SNAPSHOT = re.compile(r"\d+(\.json(\.gz)?)?")

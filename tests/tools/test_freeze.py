@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -131,3 +132,13 @@ def test_a_recording_is_found_by_its_folder_or_the_folder_around_it(recording: P
     (other / "0000.json").touch()
     with pytest.raises(SystemExit, match="two recordings are called lost"):
         recordings_in([recording, other])
+
+
+def test_it_runs_from_anywhere_with_the_tools_of_its_checkout(tmp_path: Path) -> None:
+    first = f"import runpy; print(next(runpy.run_path({str(ROOT / 'tools' / 'freeze.py')!r})['golden_cases']())[0])"
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    environment["PYTHONPATH"] = str(ROOT / "spark")
+    command = [sys.executable, "-c", first]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip()
