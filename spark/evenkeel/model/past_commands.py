@@ -80,17 +80,17 @@ PERIODS = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Unsettled:
+class Settling:
     """`until`: when the figures can be trusted again; None while it is not known what became of the command."""
 
     until: datetime | None
     why: str
 
 
-def unsettled_bundles(acts: Iterable[Act], now: datetime, settings: Settings) -> dict[str, Unsettled]:
+def unsettled_bundles(acts: Iterable[Act], now: datetime, settings: Settings) -> dict[str, Settling]:
     """The bundles whose figures are not to be trusted yet, children of a split among them."""
     wait = timedelta(seconds=PERIODS * settings.statsUpdateFrequencyInSecs)
-    found: dict[str, Unsettled] = {}
+    found: dict[str, Settling] = {}
     for act in acts:
         mark = _mark(act, now, wait)
         if mark is None:
@@ -108,10 +108,10 @@ def split_children(acts: Iterable[Act], now: datetime, settings: Settings) -> di
     return dict(sorted(found.items()))
 
 
-def unsettled_brokers(acts: Iterable[Act], now: datetime, settings: Settings) -> dict[str, Unsettled]:
+def unsettled_brokers(acts: Iterable[Act], now: datetime, settings: Settings) -> dict[str, Settling]:
     """The brokers whose resources still show what they carried before, or the work of the move itself."""
     wait = timedelta(minutes=PERIODS * settings.loadBalancerHostUsageCheckIntervalMinutes)
-    found: dict[str, Unsettled] = {}
+    found: dict[str, Settling] = {}
     for act in acts:
         mark = _mark(act, now, wait) if act.kind == "unload" or act.unload_children else None
         if mark is None:
@@ -142,22 +142,22 @@ def brokers_unloaded(acts: Iterable[Act]) -> Mapping[str, int]:
     return dict(sorted(found.items()))
 
 
-def _mark(act: Act, now: datetime, wait: timedelta) -> Unsettled | None:
+def _mark(act: Act, now: datetime, wait: timedelta) -> Settling | None:
     if not act.touched:
         return None
     if act.is_open or act.seen_at is None:
-        return Unsettled(None, f"what became of its {act.kind} of {act.cycle_at.isoformat()} is not known yet")
+        return Settling(None, f"what became of its {act.kind} of {act.cycle_at.isoformat()} is not known yet")
     until = act.seen_at + wait
     if now >= until:
         return None
-    return Unsettled(until, f"its {act.kind} was seen at {act.seen_at.isoformat()} ({act.outcome})")
+    return Settling(until, f"its {act.kind} was seen at {act.seen_at.isoformat()} ({act.outcome})")
 
 
 def _bundles(act: Act) -> tuple[str, ...]:
     return (act.bundle,) if act.kind == "unload" else (act.bundle, *act.children())
 
 
-def _later(one: Unsettled | None, other: Unsettled) -> Unsettled:
+def _later(one: Settling | None, other: Settling) -> Settling:
     """Not knowing outlasts any time."""
     if one is None or other.until is None:
         return other

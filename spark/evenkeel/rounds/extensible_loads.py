@@ -147,7 +147,7 @@ def top_bundles(
     Left out: bundles without traffic, of Pulsar's own namespaces, of excluded namespaces, and of namespaces under a
     policy. `BadInput` for a `k` below 1 and two bundles or more, `BadName` for a namespace that is not two parts.
     """
-    eligible = Eligible(present, settings)
+    eligible = TopListFilter(present, settings)
     busy = [(busyness(one), bundle) for bundle, one in sorted(stats.items()) if eligible.is_listed(bundle, one)]
     if k < 1:
         return _none_of(busy, k)
@@ -173,7 +173,7 @@ def rounded(x: float) -> int:
     return max(-_LONG_HIGHEST - 1, min(_LONG_HIGHEST, below + (x - below >= 0.5)))
 
 
-class Eligible:
+class TopListFilter:
     """Which bundles may be in a top list; answers about namespaces are remembered."""
 
     def __init__(self, present: PoliciesPresent, settings: Settings) -> None:
