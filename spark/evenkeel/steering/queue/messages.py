@@ -143,8 +143,8 @@ def _opened(body: str, kinds: tuple[str, ...]) -> tuple[str, Mapping[str, Any]]:
         _canonical_utf8(found)
     except NotJson as error:
         raise BadMessage(f"not JSON: {error.msg}") from None
-    except ValueError as error:
-        raise BadMessage(f"not text: {type(error).__name__}") from None
+    except ValueError:
+        raise BadMessage("not JSON: a text in it holds half a character") from None
     if not isinstance(found, dict):
         raise BadMessage(f"not a message of Evenkeel: JSON {type(found).__name__}")
     kind = found.get("evenkeel")
