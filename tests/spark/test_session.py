@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
+import weakref
 from pathlib import Path
 
 import pytest
@@ -68,7 +70,7 @@ def test_a_classic_master_with_a_full_jdk_decides_as_the_server_does(tmp_path: P
         "import sys\n"
         "from evenkeel.spark.grouped import grouped_map\n"
         "from evenkeel.spark.session import close, connect\n"
-        "from tests.engine import deciders\n"
+        "from tests.spark import deciders\n"
         "spark = connect('local[2]')\n"
         f"path = {str(tmp_path / 'table')!r}\n"
         "given = spark.createDataFrame([('c', 1, -0.0)], 'cluster string, id int, value double')\n"
@@ -129,3 +131,26 @@ def test_a_java_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_connection_that_is_none_is_refused() -> None:
     with pytest.raises(EngineError, match="'mesos://x' is no Spark connection"):
         connect("mesos://x")
+
+
+@pytest.mark.parametrize("closed", [True, False])
+def test_a_session_that_is_dropped_is_not_ended_by_the_garbage_collector(
+    engine: Engine, closed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may run in any thread, also in one that holds the lock which pyspark waits for then."""
+    from pyspark.sql.connect.client.reattach import ExecutePlanResponseReattachableIterator
+
+    spark = connect(f"spark-connect://127.0.0.1:{engine.port}")
+    assert spark.range(3).count() == 3
+    opened = id(spark)
+    if closed:
+        close(spark)
+    ended = []
+    monkeypatch.setattr(ExecutePlanResponseReattachableIterator, "shutdown", lambda: ended.append(opened))
+    seen = weakref.ref(spark)
+    del spark
+    gc.collect()
+    assert (ended, seen() is None) == ([], closed)
+    monkeypatch.undo()
+    if (left := seen()) is not None:
+        close(left)

@@ -52,7 +52,20 @@ def _connect_endpoint(url: str, app_name: str) -> SparkSession:
     atexit.unregister(client._cleanup_ml_cache)
     if url.startswith(LOCAL_ENDPOINTS):
         client.set_retry_policies([_impatient()])
+    _OPEN[id(session)] = session
     return session
+
+
+_OPEN: dict[int, SparkSession] = {}
+"""Connect sessions until `close`, so that no garbage collection ends one.
+
+pyspark's `SparkSession.__del__` closes the client, also a second time, and waits for threads of all sessions. Where the
+collector happens to run in a thread of gRPC, which holds the lock that those threads want, the process stands still.
+"""
+
+
+def _is_closed() -> None:
+    """Takes the place of a closed client's `close`: there is nothing left to do."""
 
 
 def _impatient() -> RetryPolicy:
@@ -80,6 +93,8 @@ def _connect_classic(master: str, app_name: str) -> SparkSession:
 def close(spark: SparkSession) -> None:
     """Ends the session; at a Connect endpoint the server forgets it, a classic master ends with it."""
     spark.stop()
+    if _OPEN.pop(id(spark), None) is not None:
+        cast(Any, spark).client.close = _is_closed
 
 
 def ship_code(spark: SparkSession) -> None:
