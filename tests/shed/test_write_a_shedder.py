@@ -44,7 +44,7 @@ def test_the_tests_of_the_page_pass_and_are_two() -> None:
         test()
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(cluster=clusters(), data=st.data())
 def test_the_example_holds_what_every_shedder_holds(cluster: Cluster, data: st.DataObject) -> None:
     shedder: ModularShedder = module()["SHEDDER"]

@@ -133,6 +133,8 @@ def test_a_connection_that_is_none_is_refused() -> None:
         connect("mesos://x")
 
 
+@pytest.mark.spark
+@pytest.mark.slow
 @pytest.mark.parametrize("closed", [True, False])
 def test_a_session_that_is_dropped_is_not_ended_by_the_garbage_collector(
     engine: Engine, closed: bool, monkeypatch: pytest.MonkeyPatch
