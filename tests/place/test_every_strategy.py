@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenkeel.errors import SettingsError
+from evenkeel.model.considered import by_name
 from evenkeel.place.modular_placement import PlacementRound, strategy_in_force
 from evenkeel.place.rows import KEEPERS
 from evenkeel.place.strategies import MODULAR, avg_shedder, strategy_named
 from evenkeel.place.strategies.round_robin_broker_selector import EXCLUDED, IN_TURNS
-from evenkeel.place.strategy import strategies_by_name
 from evenkeel.settings import registry
 from evenkeel.settings.keys.balancing import PLACEMENTS
 from tests.cycle.clusters import Cluster, clusters
@@ -23,7 +23,7 @@ def test_the_registry_is_what_an_operator_may_name() -> None:
 
 def test_a_name_that_is_given_twice_is_refused() -> None:
     with pytest.raises(SettingsError, match="AvgShedder: two placement strategies have this name"):
-        strategies_by_name(avg_shedder.STRATEGY, avg_shedder.STRATEGY)
+        by_name("placement strategies", avg_shedder.STRATEGY, avg_shedder.STRATEGY)
 
 
 def test_an_unknown_name_is_refused_with_those_that_are_known() -> None:

@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evenkeel.errors import SettingsError
+from evenkeel.model.considered import by_name
 from evenkeel.settings import registry
 from evenkeel.settings.keys.balancing import SHEDDERS_OF
-from evenkeel.shed.shedder import shedders_by_name
 from evenkeel.shed.strategies import EXTENSIBLE, MODULAR, overload_shedder, shedder_named
 from evenkeel.shed.strategies.transfer_shedder.rules import RULES
 from tests.cycle.clusters import Cluster, clusters, holds
@@ -23,7 +23,7 @@ def test_the_registries_are_what_an_operator_may_name() -> None:
 
 def test_a_name_that_is_given_twice_is_refused() -> None:
     with pytest.raises(SettingsError, match="OverloadShedder: two shedders have this name"):
-        shedders_by_name(overload_shedder.SHEDDER, overload_shedder.SHEDDER)
+        by_name("shedders", overload_shedder.SHEDDER, overload_shedder.SHEDDER)
 
 
 def test_an_unknown_name_is_refused_with_those_that_are_known() -> None:

@@ -178,7 +178,7 @@ def _generated(given: argparse.Namespace) -> Stage:
     if given.since or given.until or given.cluster:
         raise BadInput("--from, --to and --cluster go with recorded traffic, which lies in a lake: leave them out")
     if given.every <= 0:
-        raise BadInput(f"--every {given.every} is no time between cycles: give seconds above 0")
+        raise BadInput(f"--every {given.every}: the time between two cycles has to be above 0 seconds")
     name = given.scenario or "zipf"
     size = Size(given.brokers, given.bundles, given.cycles, timedelta(seconds=given.every))
     made = scenario(name, size, given.seed)

@@ -9,7 +9,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, TypedDict, Unpack
+from typing import Any, Literal, NamedTuple, Protocol, TypedDict, TypeVar, Unpack
+
+from evenkeel.errors import SettingsError
 
 SubjectKind = Literal["bundle", "broker", "cluster"]
 Outcome = Literal["split", "unload", "placed", "kept", "skipped", "refused"]
@@ -152,13 +154,24 @@ def _verdict(
     )
 
 
-def rules_by_name(*rules: Rule) -> dict[str, Rule]:
-    """Rules by their stored names, where another part names the rule; `ValueError` on a name that is given twice."""
-    found: dict[str, Rule] = {}
-    for rule in rules:
-        if rule.name in found:
-            raise ValueError(f"{rule.name}: two rules have this name")
-        found[rule.name] = rule
+class Declared(Protocol):
+    """What is declared once under a name: a rule, a shedder, a placement strategy."""
+
+    @property
+    def name(self) -> str:
+        """The stored name."""
+
+
+T = TypeVar("T", bound=Declared)
+
+
+def by_name(what: str, *declared: T) -> dict[str, T]:
+    """What is declared, by its name; `SettingsError` on a name that is given twice. `what`: the noun in the plural."""
+    found: dict[str, T] = {}
+    for one in declared:
+        if one.name in found:
+            raise SettingsError(f"{one.name}: two {what} have this name; rename one of them")
+        found[one.name] = one
     return found
 
 

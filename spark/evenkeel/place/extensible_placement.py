@@ -14,15 +14,13 @@ from evenkeel.filters.broker_filters import BrokerFilters, Filtered
 from evenkeel.model.bundles import broker_of, namespace_of
 from evenkeel.model.considered import Alternative, Considered, Rule, finite
 from evenkeel.model.load import ExtensibleLoad, Policies
-from evenkeel.model.words import destination_of, number
-from evenkeel.place.placement import NO_CANDIDATE, Placement, placement_words, with_its_own_broker
+from evenkeel.model.words import number
+from evenkeel.place.placement import NO_CANDIDATE, Placement, goes_to, placement_words, with_its_own_broker
 from evenkeel.place.strategies import least_resource_usage_with_weight
 from evenkeel.place.strategies import round_robin_broker_selector as round_robin
-from evenkeel.place.strategies.least_resource_usage_with_weight import ExtensibleBest
+from evenkeel.place.strategies.least_resource_usage_with_weight import DIFFERENCE_KEY, ExtensibleBest
 from evenkeel.place.strategies.round_robin_broker_selector import FIRST_TURN, IN_TURNS, Turn
 from evenkeel.settings import Settings
-
-DIFFERENCE_KEY = "loadBalancerAverageResourceUsageDifferenceThresholdPercentage"
 
 
 class ExtensiblePlacementRound:
@@ -123,8 +121,7 @@ def _alternatives(
 
 def _by_load(row: Considered) -> str:
     words = placement_words(row)
-    start = f"{row.subject} goes from {row.broker}" if row.broker else f"{row.subject} goes"
-    start = f"{start} to {destination_of(row)}: of {words['others']}{words['filters']}"
+    start = f"{goes_to(row)}: of {words['others']}{words['filters']}"
     if "mean_load" not in row.numbers:
         return f"{start} none has load data{words['tie']}."
     mean = f"their mean load of {number(row, 'mean_load', 'fraction')}"

@@ -34,11 +34,13 @@ class Placement:
 def placed(how: str) -> Sentence:
     """The sentence of a bundle that goes to a broker; `how` says by what, with the words of `placement_words`."""
 
-    def text(row: Considered) -> str:
-        start = f"{row.subject} goes from {row.broker}" if row.broker else f"{row.subject} goes"
-        return f"{start} to {destination_of(row)}: {how.format(**placement_words(row))}."
+    return lambda row: f"{goes_to(row)}: {how.format(**placement_words(row))}."
 
-    return text
+
+def goes_to(row: Considered) -> str:
+    """Which bundle goes where, and from where if it has an owner."""
+    start = f"{row.subject} goes from {row.broker}" if row.broker else f"{row.subject} goes"
+    return f"{start} to {destination_of(row)}"
 
 
 def placement_words(row: Considered) -> dict[str, str]:

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import overload
 
-from evenkeel.errors import SettingsError
 from evenkeel.model.considered import Alternative, Rule, finite
 from evenkeel.model.load import BundleHistory
 from evenkeel.place.broker_figures import BrokerFigures
@@ -111,16 +110,6 @@ class PlacementStrategy:
     keys: tuple[str, ...]
     rules: tuple[PlacementRule, ...]
     remembers: tuple[str, ...] = ()
-
-
-def strategies_by_name(*strategies: PlacementStrategy) -> dict[str, PlacementStrategy]:
-    """The registry of placement strategies; `SettingsError` on a name that is given twice."""
-    found: dict[str, PlacementStrategy] = {}
-    for strategy in strategies:
-        if strategy.name in found:
-            raise SettingsError(f"{strategy.name}: two placement strategies have this name; rename one of them")
-        found[strategy.name] = strategy
-    return found
 
 
 class Alternatives(Sequence[Alternative]):

@@ -18,6 +18,7 @@ from evenkeel.model.words import bundle_stays, measured, number, threshold
 from evenkeel.settings import Settings
 
 SHOWN_NEXT = 3
+EXCLUDED_KEY = "loadBalancerSheddingExcludedNamespaces"
 GRACE_PERIOD_KEY = "loadBalancerSheddingGracePeriodMinutes"
 
 NO_HISTORY = Rule("skipped", "no_history", bundle_stays("nothing is known of its traffic yet"))
@@ -145,6 +146,7 @@ def _taken_before(ordered: list[str], throughputs: Mapping[str, float], wanted: 
 # the next one tried. Equal ones are tried in name order.
 
 MOST_BUNDLES_KEY = "maxUnloadBundleNumPerShedding"
+SHARE_KEY = "maxUnloadPercentage"
 NO_LIMIT = -1
 
 FITS = Rule(

@@ -15,10 +15,11 @@ from evenkeel.filters.isolation import PoliciesPresent
 from evenkeel.filters.unload_gates import UnloadGates
 from evenkeel.model.bundles import namespace_of
 from evenkeel.model.common_rules import SWITCHED_OFF, TOO_FEW_BROKERS
-from evenkeel.model.considered import PLANNED, Considered, Rule, rules_by_name
+from evenkeel.model.considered import PLANNED, Considered, Rule, by_name
 from evenkeel.model.load import ExtensibleLoad, LoadData, Moment, Policies, milliseconds
 from evenkeel.model.words import bundle_stays, measured, threshold
 from evenkeel.settings import Settings
+from evenkeel.shed.bundle_selection import EXCLUDED_KEY
 from evenkeel.shed.shedder import ModularShedder, Shed, ShedderState, without_gone
 from evenkeel.shed.strategies import shedder_named
 from evenkeel.shed.strategies.transfer_shedder import SHEDDER, Transfer, TransferState
@@ -26,7 +27,6 @@ from evenkeel.shed.strategies.transfer_shedder.gates import TransferPolicies
 
 FEWEST_BROKERS = 2
 INTERVAL_KEY = "loadBalancerSheddingIntervalMinutes"
-EXCLUDED_KEY = "loadBalancerSheddingExcludedNamespaces"
 _MINUTE_MS = 60_000
 
 NOT_DUE = Rule(
@@ -36,7 +36,8 @@ NOT_DUE = Rule(
     "below",
 )
 EXCLUDED_NAMESPACE = Rule("refused", "excluded_namespace", bundle_stays("its namespace is excluded from shedding"))
-REFUSALS = rules_by_name(
+REFUSALS = by_name(
+    "rules",
     EXCLUDED_NAMESPACE,
     Rule("refused", "no_other_broker_allowed", bundle_stays("isolation policies allow it no other broker")),
     Rule(

@@ -6,7 +6,6 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-from evenkeel.errors import SettingsError
 from evenkeel.model.considered import Considered, Rule
 from evenkeel.model.load import LoadData
 from evenkeel.settings import Settings
@@ -52,16 +51,6 @@ class Shedder(Generic[Decide]):
 
 ModularShedder = Shedder[Callable[[LoadData, ShedderState, Settings], Shed]]
 """A shedder of the modular load manager."""
-
-
-def shedders_by_name(*shedders: Shedder[Decide]) -> dict[str, Shedder[Decide]]:
-    """The registry of a load manager's shedders; `SettingsError` on a name that is given twice."""
-    found: dict[str, Shedder[Decide]] = {}
-    for shedder in shedders:
-        if shedder.name in found:
-            raise SettingsError(f"{shedder.name}: two shedders have this name; rename one of them")
-        found[shedder.name] = shedder
-    return found
 
 
 def without_gone(state: ShedderState, brokers: Collection[str]) -> dict[str, dict[str, float]]:

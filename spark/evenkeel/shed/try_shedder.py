@@ -49,11 +49,10 @@ def broker(name: str, cpu: float, bundles: Mapping[str, tuple[float, float]]) ->
 
     `BadName` or `BadRange` for what is not the name of a bundle.
     """
-    stats = {
-        bundle: BundleStats(topics=1, msg_rate_in=rate, msg_throughput_in=throughput)
-        for bundle, (rate, throughput) in bundles.items()
-        if range_of(bundle)
-    }
+    stats: dict[str, BundleStats] = {}
+    for bundle, (rate, throughput) in bundles.items():
+        range_of(bundle)  # raises for what is not a bundle's name
+        stats[bundle] = BundleStats(topics=1, msg_rate_in=rate, msg_throughput_in=throughput)
     return BrokerReport(
         name,
         cpu=ResourceUsage(cpu, 100.0),

@@ -52,11 +52,11 @@ def _connect_endpoint(url: str, app_name: str) -> SparkSession:
     atexit.unregister(client._cleanup_ml_cache)
     if url.startswith(LOCAL_ENDPOINTS):
         client.set_retry_policies([_impatient()])
-    _OPEN[id(session)] = session
+    _OPEN.add(session)
     return session
 
 
-_OPEN: dict[int, SparkSession] = {}
+_OPEN: set[SparkSession] = set()
 """Connect sessions until `close`, so that no garbage collection ends one.
 
 pyspark's `SparkSession.__del__` closes the client, also a second time, and waits for threads of all sessions. Where the
@@ -93,7 +93,8 @@ def _connect_classic(master: str, app_name: str) -> SparkSession:
 def close(spark: SparkSession) -> None:
     """Ends the session; at a Connect endpoint the server forgets it, a classic master ends with it."""
     spark.stop()
-    if _OPEN.pop(id(spark), None) is not None:
+    if spark in _OPEN:
+        _OPEN.remove(spark)
         cast(Any, spark).client.close = _is_closed
 
 

@@ -6,15 +6,17 @@ The extensible manager has one of its own, `least_resource_usage_with_weight.sel
 from __future__ import annotations
 
 from evenkeel.errors import SettingsError
+from evenkeel.model.considered import by_name
 from evenkeel.place.strategies import (
     avg_shedder,
     least_long_term_message_rate,
     least_resource_usage_with_weight,
     round_robin_broker_selector,
 )
-from evenkeel.place.strategy import PlacementStrategy, strategies_by_name
+from evenkeel.place.strategy import PlacementStrategy
 
-MODULAR = strategies_by_name(
+MODULAR = by_name(
+    "placement strategies",
     least_long_term_message_rate.STRATEGY,
     least_resource_usage_with_weight.STRATEGY,
     round_robin_broker_selector.STRATEGY,

@@ -11,6 +11,7 @@ from a planned broker above loadBalancerBrokerOverloadedThresholdPercentage whil
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -66,9 +67,9 @@ class PlannedPlacement(StrategyRound):
         planned = self.select(asked, candidates)
         return Choice(candidates, planned.brokers, (), planned.by, "not_planned")
 
+    @abstractmethod
     def select(self, asked: Asked, candidates: Sequence[str]) -> Planned:
         """Who may get the bundle, of the candidates in name order."""
-        raise NotImplementedError
 
 
 class ByAverages(PlannedPlacement):
@@ -113,8 +114,8 @@ class ByName(PlannedPlacement):
             return Planned(left, NOT_A_CANDIDATE)
         limit = self._settings.loadBalancerBrokerOverloadedThresholdPercentage
         if self._figures[planned].usage * 100.0 > limit:
-            usage = {broker: self._figures[broker].usage for broker in candidates}
-            healthy = tuple(b for b in candidates if b != asked.owner and usage[b] * 100.0 <= limit)
+            others = (broker for broker in candidates if broker != asked.owner)
+            healthy = tuple(broker for broker in others if self._figures[broker].usage * 100.0 <= limit)
             if healthy:
                 return Planned(healthy, OVERLOADED)
         return Planned((planned,), PLANNED_DESTINATION)

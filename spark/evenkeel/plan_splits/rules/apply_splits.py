@@ -15,7 +15,7 @@ from evenkeel.errors import BadRange
 from evenkeel.filters.unload_gates import UnloadGates
 from evenkeel.model.bundles import HIGHEST_HASH, apply_split, bundle_name, namespace_of, range_of
 from evenkeel.model.common_rules import REPORTED_TWICE
-from evenkeel.model.considered import Considered, Rule, Sentence, rules_by_name
+from evenkeel.model.considered import Considered, Rule, Sentence, by_name
 from evenkeel.model.load import BundleHistory
 from evenkeel.model.words import threshold
 from evenkeel.plan_splits.rules.bundle_splitter_task import SplitPlan, figure_words
@@ -43,7 +43,8 @@ NOTHING_TO_CUT = Rule(
 )
 NOT_CUT = {
     "too_few_topics": NOTHING_TO_CUT,
-    **rules_by_name(
+    **by_name(
+        "rules",
         Rule(
             "refused",
             "no_positions",

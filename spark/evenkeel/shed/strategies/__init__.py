@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from evenkeel.errors import SettingsError
-from evenkeel.shed.shedder import ModularShedder, shedders_by_name
+from evenkeel.model.considered import by_name
+from evenkeel.shed.shedder import ModularShedder
 from evenkeel.shed.strategies import (
     avg_shedder,
     overload_shedder,
@@ -12,13 +13,14 @@ from evenkeel.shed.strategies import (
     uniform_load_shedder,
 )
 
-MODULAR = shedders_by_name(
+MODULAR = by_name(
+    "shedders",
     overload_shedder.SHEDDER,
     threshold_shedder.SHEDDER,
     uniform_load_shedder.SHEDDER,
     avg_shedder.SHEDDER,
 )
-EXTENSIBLE = shedders_by_name(transfer_shedder.SHEDDER)
+EXTENSIBLE = by_name("shedders", transfer_shedder.SHEDDER)
 
 
 def shedder_named(name: str) -> ModularShedder:

@@ -22,7 +22,16 @@ from evenkeel.model.load import LoadData
 from evenkeel.model.usage import WEIGHT_KEYS, weighted_maximum
 from evenkeel.model.words import measured, number, plural, threshold
 from evenkeel.settings import Settings
-from evenkeel.shed.bundle_selection import RATE, THROUGHPUT, Eligible, Fit, Measure, Selection, take_what_fits
+from evenkeel.shed.bundle_selection import (
+    RATE,
+    SHARE_KEY,
+    THROUGHPUT,
+    Eligible,
+    Fit,
+    Measure,
+    Selection,
+    take_what_fits,
+)
 from evenkeel.shed.shedder import ModularShedder, Shed, Shedder, ShedderState
 
 LOW_HITS = "low_hits"
@@ -31,7 +40,6 @@ LOW_THRESHOLD_KEY = "loadBalancerAvgShedderLowThreshold"
 HIGH_THRESHOLD_KEY = "loadBalancerAvgShedderHighThreshold"
 LOW_HIT_COUNT_KEY = "loadBalancerAvgShedderHitCountLowThreshold"
 HIGH_HIT_COUNT_KEY = "loadBalancerAvgShedderHitCountHighThreshold"
-SHARE_KEY = "maxUnloadPercentage"
 
 
 @dataclass(frozen=True, slots=True)

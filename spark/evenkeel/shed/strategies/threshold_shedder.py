@@ -185,23 +185,23 @@ def _limit(row: Considered) -> str:
     return points((row.threshold or 0.0) - row.numbers["mean_usage"])
 
 
+def _against_limit(row: Considered, verb: str) -> str:
+    """The broker's usage with its limit; `verb` joins the two where there is no average."""
+    return f"{_distance(row)}{'; the limit is' if _has_mean(row) else f' {verb}'} {_limit(row)}"
+
+
 def _within_threshold(row: Considered) -> str:
-    start = f"{_distance(row)}; the limit is" if _has_mean(row) else f"{_distance(row)} is below"
-    return f"{start} {_limit(row)}."
+    return f"{_against_limit(row, 'is below')}."
 
 
 def _over_threshold(row: Considered) -> str:
-    start = f"{_distance(row)}; the limit is" if _has_mean(row) else f"{_distance(row)} has reached"
     taken = plural(row.numbers.get("selected"), "bundle")
-    return f"{start} {_limit(row)}: {taken} to go, for {number(row, 'to_offload', 'byte/s')} to offload."
+    wanted = number(row, "to_offload", "byte/s")
+    return f"{_against_limit(row, 'has reached')}: {taken} to go, for {wanted} to offload."
 
 
 def _busy_but(why: str) -> Sentence:
-    def text(row: Considered) -> str:
-        start = f"{_distance(row)}; the limit is" if _has_mean(row) else f"{_distance(row)} has reached"
-        return f"{start} {_limit(row)}, but {why}."
-
-    return text
+    return lambda row: f"{_against_limit(row, 'has reached')}, but {why}."
 
 
 def _below_minimum(row: Considered) -> str:

@@ -19,6 +19,7 @@ from evenkeel.settings import Settings
 from evenkeel.shed.bundle_selection import (
     MOST_BUNDLES_KEY,
     RATE,
+    SHARE_KEY,
     THROUGHPUT,
     Eligible,
     Fit,
@@ -30,7 +31,6 @@ from evenkeel.shed.shedder import ModularShedder, Shed, Shedder, ShedderState
 
 RATE_KEY = "loadBalancerMsgRateDifferenceShedderThreshold"
 THROUGHPUT_KEY = "loadBalancerMsgThroughputMultiplierDifferenceShedderThreshold"
-SHARE_KEY = "maxUnloadPercentage"
 _INT_HIGHEST = 2_147_483_647
 _INT_LOWEST = -2_147_483_648
 _NOTHING = 1e-6

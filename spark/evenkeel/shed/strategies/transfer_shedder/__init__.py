@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from evenkeel.model.considered import Considered
 from evenkeel.model.load import ExtensibleLoad
 from evenkeel.settings import Settings
+from evenkeel.shed.bundle_selection import EXCLUDED_KEY
 from evenkeel.shed.shedder import Shedder
 from evenkeel.shed.strategies.transfer_shedder import rules
 from evenkeel.shed.strategies.transfer_shedder.gates import (
@@ -27,7 +28,6 @@ from evenkeel.shed.strategies.transfer_shedder.gates import (
 )
 from evenkeel.shed.strategies.transfer_shedder.load_stats import OVERLOADED_KEY, STD_KEY, LoadStats, Trigger
 from evenkeel.shed.strategies.transfer_shedder.report import (
-    EXCLUDED_KEY,
     HITS_KEY,
     Comparison,
     PairAttempt,

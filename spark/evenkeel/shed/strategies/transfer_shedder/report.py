@@ -10,17 +10,16 @@ from evenkeel.model.common_rules import LEFT_TO_REQUEST
 from evenkeel.model.considered import Alternative, Considered, Rule, finite
 from evenkeel.model.load import ExtensibleLoad
 from evenkeel.settings import Settings
+from evenkeel.shed.bundle_selection import EXCLUDED_KEY, GRACE_PERIOD_KEY, RECENTLY_UNLOADED
 from evenkeel.shed.strategies.transfer_shedder import rules
 from evenkeel.shed.strategies.transfer_shedder.gates import DELAY_KEY, TTL_KEY, WITH_POLICIES_KEY, Gate, is_outdated
 from evenkeel.shed.strategies.transfer_shedder.load_stats import STD_KEY, LoadStats, Trigger
 from evenkeel.shed.strategies.transfer_shedder.transfer_pairs import Looked, TransferPair
 
 HITS_KEY = "loadBalancerSheddingConditionHitCountThreshold"
-EXCLUDED_KEY = "loadBalancerSheddingExcludedNamespaces"
-GRACE_PERIOD_KEY = "loadBalancerSheddingGracePeriodMinutes"
 _KEYS_OF_RULES: Mapping[str, str] = {
     rules.EXCLUDED_NAMESPACE.name: EXCLUDED_KEY,
-    rules.RECENTLY_UNLOADED.name: GRACE_PERIOD_KEY,
+    RECENTLY_UNLOADED.name: GRACE_PERIOD_KEY,
     **dict.fromkeys(rules.POLICIES, WITH_POLICIES_KEY),
 }
 

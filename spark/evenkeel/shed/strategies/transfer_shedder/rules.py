@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from evenkeel.model.amounts import amount
 from evenkeel.model.common_rules import LEFT_TO_REQUEST
-from evenkeel.model.considered import Considered, Rule, Sentence, rules_by_name
+from evenkeel.model.considered import Considered, Rule, Sentence, by_name
 from evenkeel.model.words import bundle_stays, destination_of, measured, number, plural, threshold
+from evenkeel.shed.bundle_selection import NO_TRAFFIC, RECENTLY_UNLOADED
 
 
 def _cause(row: Considered, least: str | None, most: str | None) -> str:
@@ -181,10 +182,8 @@ NOT_REACHED = Rule(
 LAST_OF_TOP_BUNDLES = Rule(
     "kept", "last_of_top_bundles", bundle_stays("it is the last one left of its broker's busiest bundles")
 )
-NO_TRAFFIC = Rule("kept", "no_traffic", bundle_stays("it has no traffic"))
 NOT_OWNED = Rule("skipped", "not_owned", bundle_stays("that broker owns it no longer, or is about to split it"))
 EXCLUDED_NAMESPACE = Rule("skipped", "excluded_namespace", bundle_stays("its namespace is excluded from shedding"))
-RECENTLY_UNLOADED = Rule("skipped", "recently_unloaded", bundle_stays("it was unloaded within the grace period"))
 
 
 def _cannot_have_it(why: str) -> Sentence:
@@ -194,7 +193,8 @@ def _cannot_have_it(why: str) -> Sentence:
     )
 
 
-POLICIES = rules_by_name(
+POLICIES = by_name(
+    "rules",
     Rule("skipped", "isolation_policy", bundle_stays("bundles under an isolation policy are not transferred")),
     Rule("skipped", "anti_affinity_group", bundle_stays("bundles of an anti-affinity group are not transferred")),
 )
@@ -206,7 +206,8 @@ UNREADABLE_VERSION = Rule(
     bundle_stays("a broker's version cannot be read, so none is known as the newest"),
 )
 
-FILTERS = rules_by_name(
+FILTERS = by_name(
+    "rules",
     Rule("skipped", "not_available", _cannot_have_it("is not available")),
     Rule("skipped", "draining", _cannot_have_it("is being emptied")),
     Rule("skipped", "other_load_manager", _cannot_have_it("runs another load manager")),

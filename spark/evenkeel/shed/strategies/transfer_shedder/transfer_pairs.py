@@ -17,6 +17,7 @@ from evenkeel.model.common_rules import LEFT_TO_REQUEST
 from evenkeel.model.considered import Rule
 from evenkeel.model.load import ExtensibleLoad, TopBundle
 from evenkeel.settings import Settings
+from evenkeel.shed.bundle_selection import NO_TRAFFIC, RECENTLY_UNLOADED
 from evenkeel.shed.strategies.transfer_shedder import rules
 from evenkeel.shed.strategies.transfer_shedder.gates import TransferPolicies
 from evenkeel.shed.strategies.transfer_shedder.load_stats import quotient
@@ -130,7 +131,7 @@ class TransferSelection:
         if namespace_of(one.bundle) in self._excluded:
             return rules.EXCLUDED_NAMESPACE
         if one.bundle in self._load.recently_unloaded:
-            return rules.RECENTLY_UNLOADED
+            return RECENTLY_UNLOADED
         if one.bundle in self._load.wished:
             return LEFT_TO_REQUEST
         refusal = self._policies.refusal(one.bundle, pair.receiver)
@@ -138,7 +139,7 @@ class TransferSelection:
             return rules.REFUSALS[refusal]
         if remaining <= 1:
             return rules.LAST_OF_TOP_BUNDLES
-        return rules.NO_TRAFFIC if one.throughput == 0 else None
+        return NO_TRAFFIC if one.throughput == 0 else None
 
     def _swap(self, one: TopBundle, pair: TransferPair, coming_back: Iterator[TopBundle]) -> bool:
         """Whether bundles of the receiver make up for one that is too heavy; those looked at are not tried again."""
