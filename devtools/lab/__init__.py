@@ -5,5 +5,5 @@ messages, `measures` reads who owns what and how the load lies. To try things by
 
 What differs from a cluster in production: one bookie, which does not sync its journal; brokers are 127.0.0.1,
 127.0.0.2, ... on one port; intervals are short (`conf`); every broker sees the machine's CPU unless each has a cgroup
-of its own (`cgroups`); loopback is no network card, so bandwidth usage stays near zero.
+of its own (`cgroups`); loopback is not a network card, so bandwidth usage stays near zero.
 """

@@ -46,11 +46,11 @@ class LabSettings:
         if self.version not in releases():
             raise LabError(f"No Pulsar {self.version} here; there is a lock file for {', '.join(releases())}.")
         if self.manager not in MANAGERS:
-            raise LabError(f"{self.manager!r} is no load manager; choose {' or '.join(MANAGERS)}.")
+            raise LabError(f"{self.manager!r} is not a load manager; choose {' or '.join(MANAGERS)}.")
         if not 1 <= self.brokers <= MOST_BROKERS:
             raise LabError(f"{self.brokers} brokers are too few or too many: 1 to {MOST_BROKERS}.")
         if self.own_shedding is not None and self.own_shedding not in SHEDDERS:
-            raise LabError(f"{self.own_shedding!r} is no shedding strategy; choose one of {', '.join(SHEDDERS)}.")
+            raise LabError(f"{self.own_shedding!r} is not a shedding strategy; choose one of {', '.join(SHEDDERS)}.")
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)

@@ -20,7 +20,7 @@ from s3transfer.exceptions import RetriesExceededError
 
 RAISED_BY_BOTO = (BotoCoreError, ClientError, ResponseParserError, RetriesExceededError)
 """All that a call of a client may raise for what the service or the network does; a `ValueError` may come besides, for
-an endpoint that is no URL."""
+an endpoint that is not a URL."""
 LONGEST_MESSAGE = 300
 
 _BROKEN_OFF = (boto.ConnectionError, boto.HTTPClientError, boto.IncompleteReadError)
@@ -150,7 +150,7 @@ def _of_connection(error: Exception) -> tuple[str, str]:
     if isinstance(error, ResponseParserError):
         return "the answer is not one of S3", _PROXY
     if isinstance(error, ValueError):
-        return "the endpoint is no URL like https://store.example:9000", _ENDPOINT
+        return "the endpoint is not a URL like https://store.example:9000", _ENDPOINT
     return one_line(str(error)), _ENDPOINT
 
 
@@ -199,7 +199,7 @@ def of_sqs(error: Exception) -> QueueFault:
         may_pass = status >= 500 or status == 429 or any(word in name for word in _COME_AGAIN)
     else:
         name, text = type(error).__name__, str(error)
-        # An answer that is no answer of SQS (a proxy's page, say) comes as an error of the parser.
+        # An answer that is not an answer of SQS (a proxy's page, say) comes as an error of the parser.
         passing = (*_BROKEN_OFF, ResponseParserError, boto.CredentialRetrievalError, boto.MetadataRetrievalError)
         may_pass = isinstance(error, passing)
     advice = "" if may_pass else next((advice for part, advice in _SQS_ADVICE.items() if part in name), "")

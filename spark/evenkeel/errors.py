@@ -40,7 +40,7 @@ class NoSuchCycle(EvenkeelError):
 
 
 class Unreachable(EvenkeelError):
-    """A cluster that cannot be observed: no broker answers, or what answers refuses or is no Pulsar."""
+    """A cluster that cannot be observed: no broker answers, or what answers refuses or is not Pulsar."""
 
 
 class LandingError(EvenkeelError):

@@ -55,13 +55,13 @@ def zone(name: str | None) -> tzinfo:
         hint = f"did you mean {close[0]!r}?" if close else "write it like Europe/Berlin."
         if not known:
             hint = "this machine has no time zones (package tzdata); give times in UTC."
-        raise BadInput(f"--tz {name!r} is no time zone: {hint}") from None
+        raise BadInput(f"--tz {name!r} is not a time zone: {hint}") from None
 
 
 def time_given(text: str, option: str, where: tzinfo = UTC) -> Given:
     """The moments that a text stands for; one without a zone of its own is read in `where`.
 
-    BadInput, which begins with `option`, for what is no time, and for a wall clock's time that comes twice or never:
+    BadInput, which begins with `option`, for what is not a time, and for a wall clock's time that comes twice or never:
     the message names the moments.
     """
     text = text.strip()
@@ -72,7 +72,7 @@ def time_given(text: str, option: str, where: tzinfo = UTC) -> Given:
         return _given(text, shape, where, option)
     except (ValueError, OverflowError):
         raise BadInput(
-            f"{option} {text[:60]!r} is no time: write 2026-11-21T08:27:04Z, 2026-11-21T08:27 or 2026-11-21; one "
+            f"{option} {text[:60]!r} is not a time: write 2026-11-21T08:27:04Z, 2026-11-21T08:27 or 2026-11-21; one "
             f"without a zone is in {where}."
         ) from None
 

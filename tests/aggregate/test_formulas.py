@@ -161,7 +161,7 @@ def test_averages_are_those_of_the_rule_in_python_to_the_bit(spark: SparkSession
         terms = (history.short_term, history.long_term) if history else (None, None)
         before = [getattr(term, figure) if term else None for term in terms for figure in FIGURES]
         rows.append((name, None, *figures, *[term.samples if term else None for term in terms], *before))
-    # Upset figures are shown, and are no sample.
+    # Upset figures are shown, and are not a sample.
     silent = next(row for row in rows if row[0] == "silent")
     rows.append(("upset", "unsettled", 7.0, 7.0, 7.0, 7.0, *silent[6:]))
     types = ["bundle string", "measured_gap string", *[f"measured_{figure} double" for figure in FIGURES]]

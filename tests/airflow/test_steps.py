@@ -53,7 +53,7 @@ def test_a_param_at_without_a_zone_is_utc() -> None:
 
 
 def test_a_param_at_that_is_no_time_is_refused_in_plain_words() -> None:
-    with pytest.raises(BadInput, match="the param `at` '2026-13-21T08:28Z' is no time"):
+    with pytest.raises(BadInput, match="the param `at` '2026-13-21T08:28Z' is not a time"):
         request_from({"at": "2026-13-21T08:28Z"}, DagRun())
 
 

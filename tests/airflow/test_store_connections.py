@@ -53,7 +53,7 @@ def test_a_connection_that_airflow_does_not_know() -> None:
         ({"login": "key-id"}, r"login \(access key id\) and password \(secret key\) go together"),
         ({"password": "secret"}, "go together"),
         ({"login": "key-id", "password": "a b"}, "holds blanks"),
-        ({"extra": {"region_name": 1}}, "`region_name` in its extra is no text"),
+        ({"extra": {"region_name": 1}}, "`region_name` in its extra is not text"),
     ],
 )
 def test_what_cannot_be_used_is_named_and_not_shown(known: Any, members: dict[str, Any], expected: str) -> None:

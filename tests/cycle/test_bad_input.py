@@ -1,4 +1,4 @@
-"""Input as it should not be: figures that are no finite number, clusters of nobody, of one, of a thousand equal ones.
+"""Input as it should not be: figures that are not finite numbers, clusters of nobody, of one, of a thousand equal ones.
 
 What is decided then is Pulsar's own (`tests/golden/bad_input.jsonl.gz`); here it is held that every rule copes, that
 no row carries a figure that is none, and that what cannot be decided on is refused by name.

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from evenkeel.cycle import whole
+from evenkeel.cycle import again, whole
+from evenkeel.lake.schemas import TABLES
 from evenkeel.rounds import reading
 from evenkeel.rounds.memo import SharedRows
 from evenkeel.settings import resolve
@@ -19,6 +20,38 @@ AT = datetime(2026, 3, 1, 12, tzinfo=UTC)
 def acts(made: whole.DecidedCycle) -> list[tuple[Any, ...]]:
     names = ("kind", "bundle", "from_broker", "destination", "cuts", "step")
     return [tuple(map(str, (row[name] for name in names))) for row in made.rows["commands"]]
+
+
+COLUMNS = {table: [column.name for column in TABLES[table].body_columns()] for table in again.OUTPUTS}
+TO_THE_WORD: dict[str, list[str]] = {table: [] for table in again.OUTPUTS}
+IN_OTHER_WORDS = {table: [again.WORDING] for table in again.OUTPUTS}
+
+
+@pytest.mark.parametrize(
+    ("change", "wording", "differing", "reworded"),
+    [
+        ({}, TO_THE_WORD, [], []),
+        ({"sentence": "In the words of then."}, TO_THE_WORD, ["unload_decisions"], []),
+        ({"sentence": "In the words of then."}, IN_OTHER_WORDS, [], ["unload_decisions"]),
+        ({"sentence": "In the words of then.", "rule": "another"}, IN_OTHER_WORDS, ["unload_decisions"], []),
+        ({"measured": 1e9}, IN_OTHER_WORDS, ["unload_decisions"], []),
+    ],
+)
+def test_other_words_are_told_from_another_decision(
+    change: dict[str, Any], wording: dict[str, list[str]], differing: list[str], reworded: list[str]
+) -> None:
+    settings = resolve(observed=None, overrides={**EAGER, "loadBalancerLoadSheddingStrategy": "ThresholdShedder"})
+    at, rows = cycles(settings, 1)[0]
+    cycle = reading.cycle_row("lab", at, settings.to_json(), settings.digest, manager=settings.settings.manager)
+    made = whole.decide(rows, cycle, [])
+    kept = {table: [dict(row) for row in made.rows[table]] for table in again.OUTPUTS}
+    kept["unload_decisions"][0].update(change)
+    recorded = {again.recorded(table): found for table, found in kept.items()}
+    given = {**rows, "cycle": [cycle], "state": [], "topic_hashes": [], **recorded}
+    found = again.held_against({"cluster": "lab"}, given, parameters={"columns": COLUMNS, "wording": wording})
+    assert [row["table_name"] for row in found[again.DIFFERING]] == differing
+    assert [row["table_name"] for row in found[again.REWORDED]] == reworded
+    assert set(found) == {again.PLAN, again.DIFFERING, again.REWORDED, *differing}
 
 
 @pytest.mark.parametrize("seed", range(4))

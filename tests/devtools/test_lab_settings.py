@@ -37,9 +37,9 @@ def test_there_is_a_release_of_both_lines() -> None:
     ("wrong", "says"),
     [
         ({"version": "1.0"}, r"No Pulsar 1\.0 here; there is a lock file for 4\.2"),
-        ({"manager": "simple"}, "'simple' is no load manager"),
+        ({"manager": "simple"}, "'simple' is not a load manager"),
         ({"brokers": 0}, "0 brokers are too few"),
-        ({"own_shedding": "Random"}, "'Random' is no shedding strategy"),
+        ({"own_shedding": "Random"}, "'Random' is not a shedding strategy"),
     ],
 )
 def test_a_wrong_choice_is_refused_before_anything_starts(wrong: dict[str, Any], says: str) -> None:

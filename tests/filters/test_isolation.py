@@ -13,7 +13,7 @@ def test_nobody_may_have_a_bundle_whose_policy_matches_no_broker() -> None:
     policies = Policies(isolation={"p": IsolationPolicy(("t/new",), ("elsewhere",))})
     found = place(rated([report("b1:1"), report("b2:1")], [0.0, 0.0]), policies)
     assert (found.destination, found.considered.outcome) == (None, "refused")
-    assert found.considered.sentence() == f"{NEW} gets no broker: none of 2 brokers may have it."
+    assert found.considered.sentence() == f"{NEW} gets no broker: of 2 brokers none is a candidate."
 
 
 def test_from_5_0_on_a_policy_may_name_the_port_of_a_broker() -> None:

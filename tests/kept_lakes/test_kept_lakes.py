@@ -127,6 +127,7 @@ def test_the_record_is_whole_and_is_decided_again_from_its_loads(
     assert main(["verify", "--lake", str(schema_3), "--depth", "bundles", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["faults"], found["attempts"], found["reproduced"], found["writes_by_rows"]) == ([], 6, 5, 0)
+    assert (found["sound"], found["wording_only"]) == (True, 5)
 
 
 @pytest.mark.spark
@@ -138,3 +139,4 @@ def test_every_row_is_as_it_was_and_is_decided_again_from_its_topics(
     assert main(["verify", "--lake", str(schema_3), "--rows", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["faults"], found["attempts"], found["reproduced"], found["writes_by_files"]) == ([], 6, 5, 0)
+    assert (found["sound"], found["wording_only"]) == (True, 5)

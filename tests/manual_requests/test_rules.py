@@ -77,7 +77,7 @@ def test_a_split_that_was_wished_for_needs_no_limit_to_be_exceeded() -> None:
     assert made.split is not None
     assert (made.split.broker, made.split.cuts, made.split.unload) == ("b1:8080", (0x20000000,), True)
     assert made.verdict.sentence() == (
-        "t/n/0x00000000_0x40000000 is split into 2 bundles, as wished; the children are unloaded at once."
+        "t/n/0x00000000_0x40000000 is split into 2 bundles, as requested; the children are unloaded at once."
     )
 
 
@@ -168,7 +168,7 @@ def test_flow_needs_to_be_the_default_of_a_4_x_broker() -> None:
 def test_a_bundle_that_nobody_owns_is_taken_and_split() -> None:
     made = split(wish(THIRD))
     assert made.verdict.broker is None
-    assert "nobody owns it, so a broker takes it first" in made.verdict.sentence()
+    assert "no broker owns it, so one takes it first" in made.verdict.sentence()
 
 
 def test_the_maximum_of_bundles_does_not_hold_a_wish_back_but_is_mentioned() -> None:

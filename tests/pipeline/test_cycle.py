@@ -160,4 +160,4 @@ def test_the_command_line_prints_one_json_object_per_cycle_and_in_another_lake_c
     assert other.plan_id == before.plan_id
     assert other.planned["run_id"] != before.planned["run_id"]
     assert main([*given, "--at", "yesterday"]) == 2
-    assert "is no time" in capsys.readouterr().err
+    assert "is not a time" in capsys.readouterr().err

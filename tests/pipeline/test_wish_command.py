@@ -1,4 +1,4 @@
-"""`evenkeel wish` refuses what is no wish before it looks for Spark."""
+"""`evenkeel wish` refuses what is not a wish before it looks for Spark."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RANGE = "0x00000000_0x40000000"
         (["split", "acme/orders", "-b", "largest"], "LARGEST or HOT"),
         (["split", "acme/orders", "-b", RANGE, "-sb", "1,two"], "'two' is not a boundary"),
         (["unload", "acme/orders", "-b", "HOT"], "names its bundle as a range"),
-        (["unload", "acme/orders", "-b", RANGE, "--at", "soon"], "--at 'soon' is no time"),
+        (["unload", "acme/orders", "-b", RANGE, "--at", "soon"], "--at 'soon' is not a time"),
     ],
 )
 def test_what_is_no_wish_ends_in_one_message(

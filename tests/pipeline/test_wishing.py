@@ -1,4 +1,4 @@
-"""From an operator's words to a wish on record: what is no wish is told at once."""
+"""From an operator's words to a wish on record: what is not a wish is refused at once."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_equal_wishes_have_one_id_and_a_different_one_another() -> None:
         ({"destinationBroker": "b1:8080"}, "has no 'destinationBroker'"),
         ({"splitBoundaries": "5"}, "list of positions"),
         ({"splitBoundaries": ["x"]}, "'x' is not a boundary"),
-        ({"splitBoundaries": [1.5]}, "1.5 in splitBoundaries is no position"),
+        ({"splitBoundaries": [1.5]}, "1.5 in splitBoundaries is not a position"),
         ({"unload": "yes"}, "unload of a wish is true or false"),
         ({"splitAlgorithmName": 5}, "splitAlgorithmName of a wish is a name"),
     ],

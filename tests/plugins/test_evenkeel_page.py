@@ -105,7 +105,7 @@ def test_an_unknown_cluster_or_time_is_a_404_that_names_the_nearest(page: TestCl
 
 def test_text_that_is_no_time_is_answered_with_an_example(page: TestClient) -> None:
     answer = page.get("/cycle", params={"cluster": LAB, "at": "<b>yesterday</b>"})
-    assert "is no time: write" in answer.text
+    assert "is not a time: write" in answer.text
     assert "<b>yesterday" not in answer.text
 
 

@@ -112,7 +112,7 @@ def test_a_paused_cluster_has_a_row_of_its_own_beside_those_of_its_commands() ->
     assert [(row["subject_kind"], row["subject"], row["position"], row["kind"]) for row in verdicts] == [
         ("cluster", "lab", 0, None), ("bundle", NAMES[2], 1, "split"), ("bundle", NAMES[1], 2, "unload"),
     ]  # fmt: skip
-    assert verdicts[0]["sentence"] == "Nothing is asked of lab: it is paused by anna (the storage is full)."
+    assert verdicts[0]["sentence"] == "No command is sent to lab: it is paused by anna (the storage is full)."
     assert decide(pauses=[pause])[2] == []
 
 

@@ -76,26 +76,26 @@ HELD: list[tuple[str, Situation, dict[str, Any], str]] = [
     ("one_command_per_bundle", situation(split(1), unload(1)), {},
      "the plan has a command for it already, to split it."),
     ("parent_not_split", situation(WIDE, unload(1)), {"evenkeelMaxSplitsPerCycle": 0},
-     "it is part of acme/web/0x00000000_0x40000000, whose split is not asked before it."),
+     "it is part of acme/web/0x00000000_0x40000000, whose split does not come before it."),
     ("unsettled_bundle", situation(unload(1), unsettled=[Unsettled(bundle(1), SOON, "unloaded 30 s ago")]), {},
-     f"the figures of {bundle(1)} are not to be trusted for another 90 seconds (unloaded 30 s ago)."),
+     f"the figures of {bundle(1)} cannot be trusted for another 90 seconds (unloaded 30 s ago)."),
     ("unsettled_bundle", situation(split(1), unsettled=[Unsettled("acme/web/0x00000000_0x40000000", None)]), {},
-     "the figures of acme/web/0x00000000_0x40000000 are not to be trusted, nobody knows how long."),
+     "the figures of acme/web/0x00000000_0x40000000 cannot be trusted, for an unknown time."),
     ("unsettled_broker", situation(unload(1), unsettled=[Unsettled(B1, SOON, "It gave bundles away.")]), {},
-     "the figures of b1:8080 are not to be trusted for another 90 seconds (It gave bundles away)."),
-    ("unsettled_broker", situation(unload(1), unsettled=[Unsettled(B2, SOON)]), {}, "of b2:8080 are not to be trusted"),
+     "the figures of b1:8080 cannot be trusted for another 90 seconds (It gave bundles away)."),
+    ("unsettled_broker", situation(unload(1), unsettled=[Unsettled(B2, SOON)]), {}, "of b2:8080 cannot be trusted"),
     ("owner_unclear", situation(unload(1), unclear=[bundle(1)]), {"evenkeelMaxUnclearOwnershipPercent": 100.0},
      "it has two owners, or an unknown one."),
     ("no_report", situation(unload(1), brokers=silent(B2)), {"evenkeelMinReportedBrokersPercent": 0.0},
-     "b2:8080 has told nothing of its load."),
+     "b2:8080 has not reported its load."),
     ("no_report", situation(split(1), brokers=silent(B1)), {"evenkeelMinReportedBrokersPercent": 0.0},
-     "b1:8080 has told nothing of its load."),
-    ("no_report", situation(unload(1, destination="gone:8080")), {}, "gone:8080 has told nothing of its load."),
+     "b1:8080 has not reported its load."),
+    ("no_report", situation(unload(1, destination="gone:8080")), {}, "gone:8080 has not reported its load."),
     ("report_too_old", situation(unload(1), brokers={**BROKERS, B1: replace(BROKERS[B1], report_age=1500.0)}),
      {"evenkeelMinReportedBrokersPercent": 0.0},
-     "the report of b1:8080 is 25 minutes old and may be 20 minutes old."),
+     "the report of b1:8080 is 25 minutes old, and the limit is 20 minutes."),
     ("traffic_unknown", situation(unload(1, traffic=None)), {},
-     "its traffic is not known, so no budget can be held against it."),
+     "its traffic is not known, so no budget can be checked for it."),
     ("returns", situation(unload(1, traffic=30.0), moves=[moved(1, B2, minutes=12)]), {},
      "would be unloaded from b1:8080 to b2:8080 and is held back: it left b2:8080 12 minutes ago; moving it back needs "
      "a gain of 10 points, this is 3."),
@@ -108,16 +108,16 @@ HELD: list[tuple[str, Situation, dict[str, Any], str]] = [
     ("paused", situation(unload(1), pauses=[Pause()]), {}, "and is held back: it is paused."),
     ("outside_maintenance_windows", situation(unload(1)),
      {"evenkeelMaintenanceWindows": ("22:00-04:30", "13:00-14:00")},
-     "it is 12:00 UTC, and commands are asked at 22:00-04:30, 13:00-14:00 only."),
+     "it is 12:00 UTC, and commands are allowed at 22:00-04:30, 13:00-14:00 only."),
     ("too_few_reports", situation(unload(1), brokers=silent(B3)), {},
-     "2 of 3 listed brokers have a report that is not too old, 66.7 %, and it takes 90.0 %."),
+     "2 of 3 listed brokers have a report that is not too old, 66.7 %, and 90.0 % are required."),
     ("too_few_reports", situation(unload(1), brokers={}), {},
      "0 of 0 listed brokers have a report that is not too old, 0.0 %"),
     ("too_many_silent_brokers", situation(unload(1), brokers=silent(B3)),
      {"evenkeelMinReportedBrokersPercent": 0.0, "evenkeelMaxSilentBrokers": 0},
-     "1 of 3 listed brokers is silent, and 0 may be."),
+     "1 of 3 listed brokers is silent, and the limit is 0."),
     ("ownership_unclear", situation(unload(1), unclear=[bundle(5)]), {},
-     "1 of 16 bundles has two owners or an unknown one, 6.2 %, and 5.0 % may have."),
+     "1 of 16 bundles has two owners or an unknown one, 6.2 %, and the limit is 5.0 %."),
 ]  # fmt: skip
 
 
@@ -149,7 +149,7 @@ def test_a_reason_not_to_act_at_all_holds_every_command_and_is_a_row_of_its_own(
     assert [(v.position, v.objection.rule) for v in made.verdicts] == [
         (0, "paused"), (0, "too_few_reports"), (1, "paused"), (2, "paused"),
     ]  # fmt: skip
-    assert words(found, 0) == "Nothing is asked of lab: it is paused by anna."
+    assert words(found, 0) == "No command is sent to lab: it is paused by anna."
     assert guarded(replace(found, commands=())).verdicts == ()
 
 
@@ -310,7 +310,7 @@ def test_a_row_of_another_version_still_has_a_sentence() -> None:
     known = Verdict("held", Objection("full_moon", measured=2.0, threshold=1.0, unit="count"), unload(1), 1)
     assert sentence(known, "lab").endswith("the rule full moon says so (measured 2 count, limit 1 count).")
     assert sentence(Verdict("allowed", Objection("full_moon")), "lab") == (
-        "Nothing is asked of lab: the rule full moon says so."
+        "No command is sent to lab: the rule full moon says so."
     )
 
 

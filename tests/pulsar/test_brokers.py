@@ -51,7 +51,7 @@ def test_an_extensible_broker_reports_percents_of_its_metrics_and_its_own_sums()
         (307, "", "no_answer", "redirected"),
         (200, '{"cpu": {"usage": 1', "unreadable", "ends too early"),
         (200, "[]", "unreadable", "an array where an object is due"),
-        (200, "", "unreadable", "no JSON"),
+        (200, "", "unreadable", "not JSON"),
     ],
 )
 def test_a_broker_without_a_readable_report_has_no_figures(status: int, body: str, state: str, words: str) -> None:

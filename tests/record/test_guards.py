@@ -30,7 +30,7 @@ from tests.record.small_lake import Row, SmallLake, moment
 
 AT = moment("2026-11-21T08:00:00")
 USED_UP = f"{NEXT} would be unloaded from {A} to {B} and is held back: 1 unload in one cycle is the most."
-PAUSED = "Nothing is asked of lab: it is paused by anna (the storage is full)."
+PAUSED = "No command is sent to lab: it is paused by anna (the storage is full)."
 
 
 def guard(subject: str, kind: str | None, sentence: str, **more: Any) -> Row:

@@ -97,7 +97,7 @@ def test_an_unknown_cluster_names_the_nearest(lake: Path) -> None:
 
 
 def test_text_that_is_no_time_is_refused(lake: Path) -> None:
-    with pytest.raises(BadInput, match="--cycle 'yesterday' is no time: write"):
+    with pytest.raises(BadInput, match="--cycle 'yesterday' is not a time: write"):
         find_cycles(lake, cycle="yesterday")
 
 

@@ -152,7 +152,7 @@ def test_commits_that_rewrite_rows_are_told_and_those_of_upkeep_are_not() -> Non
         {"version": 7, "operation": "DELETE", "timestamp": 0, "userMetadata": '{"upkeep": "forged"}'},
         {"version": 4, "operation": "OPTIMIZE", "timestamp": 0},
         {"version": 5, "operation": "WRITE", "operationParameters": {"mode": "Overwrite"}, "timestamp": 0},
-        {"version": 6, "operation": "UPDATE", "timestamp": 0, "userMetadata": "no JSON"},
+        {"version": 6, "operation": "UPDATE", "timestamp": 0, "userMetadata": "not JSON"},
     ]
     found = list(told(commits, {"u1"}))
     assert [text.split(" of ")[0] for text in found] == [

@@ -103,7 +103,7 @@ def test_a_file_that_cannot_be_read_is_listed_and_does_not_stop_the_others(tmp_p
         "0005.json.gz": "cannot be unpacked",
         "0006": "no snapshot.json",
         "0007.json": "format is 2",
-        "0008.json": "no time zone",
+        "0008.json": "not a time zone",
     }
     assert {name: expected[name] in reason for name, reason in reasons.items()} == dict.fromkeys(expected, True), (
         reasons
@@ -137,7 +137,7 @@ def test_a_moment_is_answered_by_its_snapshot_or_the_latest_before(tmp_path: Pat
     assert Path(recording.at("2027-01-01T00:00:00Z").path).name == "0002.json"
     with pytest.raises(BadInput, match=r"nearest is 2026-03-01T12:00:05\.000000\+00:00 \(0000\.json\)"):
         recording.at("2026-03-01T12:00:04Z")
-    with pytest.raises(BadInput, match="no ISO-8601 time"):
+    with pytest.raises(BadInput, match="not an ISO-8601 time"):
         recording.at("yesterday")
 
 

@@ -155,7 +155,7 @@ def test_an_error_in_the_function_arrives_as_one_line(spark: SparkSession) -> No
     ("decide", "expected"),
     [
         (deciders.misfit, "out.id wants an integer of 32 bits, got str 'not a number'."),
-        (deciders.stray, "returned rows for elsewhere, which is no output of this call"),
+        (deciders.stray, "returned rows for elsewhere, which is not an output of this call"),
         (deciders.echo, "out has no column cluster; its columns are id."),
     ],
     ids=lambda case: case.__name__ if callable(case) else "",

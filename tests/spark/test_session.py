@@ -129,7 +129,7 @@ def test_a_java_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_a_connection_that_is_none_is_refused() -> None:
-    with pytest.raises(EngineError, match="'mesos://x' is no Spark connection"):
+    with pytest.raises(EngineError, match="'mesos://x' is not a Spark connection"):
         connect("mesos://x")
 
 

@@ -58,10 +58,10 @@ def test_a_command_is_stale_for_a_reason_that_names_what_is_there_now() -> None:
     assert why_stale(split(BUNDLE, A, 0x50000000), look(A)) is None
     said = {
         "has left b1:8080 already and is on b3:8080": why_stale(unload(BUNDLE, A, B), look(C)),
-        "is owned by nobody": why_stale(unload(BUNDLE, A, B), look()),
+        "has no owner": why_stale(unload(BUNDLE, A, B), look()),
         "no answer from b1:8080": why_stale(unload(BUNDLE, A, B), look(silent=(A,))),
         "b1:8080 and b2:8080 list it at once": why_stale(unload(BUNDLE, A, B), look(A, B)),
-        "namespace acme/orders does not exist": why_stale(unload(BUNDLE, A, B), look(bounds=())),
+        "namespace acme/orders no longer exists": why_stale(unload(BUNDLE, A, B), look(bounds=())),
         "boundaries 0x40000000, 0x50000000, 0x80000000": why_stale(
             split(BUNDLE, A, 0x50000000), look(A, bounds=(0, 0x40000000, 0x50000000, 0x80000000, 0xFFFFFFFF))
         ),

@@ -60,7 +60,7 @@ def test_a_bundle_that_nobody_asks_for_is_unloaded_and_owned_by_nobody() -> None
         first, *_ = lab.namespace(NS, 4)
         made = carried_out(lab, unload(first, a, b))
         assert made.outcome == "done"
-        assert f"has left {a}, bound for {b}; no client has asked for it yet" in made.detail
+        assert f"has left {a}, bound for {b}; no client has looked it up yet" in made.detail
 
 
 def test_a_split_is_done_when_its_cuts_are_seen_and_positions_go_out_once_and_in_order(lab: SimulatedPulsar) -> None:
@@ -79,9 +79,9 @@ def test_what_has_changed_since_it_was_decided_is_not_sent(lab: SimulatedPulsar)
     lab.boundaries[NS].insert(3, 0x90000000)
     for command, words in (
         (unload(first, a, b), f"has left {a} already and is on {c}"),
-        (unload(second, a, b), "is owned by nobody"),
-        (unload(third, a, b), "is no bundle any more"),
-        (unload("acme/gone/0x00000000_0xffffffff", a, b), "namespace acme/gone does not exist"),
+        (unload(second, a, b), "has no owner"),
+        (unload(third, a, b), "is not a bundle any more"),
+        (unload("acme/gone/0x00000000_0xffffffff", a, b), "namespace acme/gone no longer exists"),
         (unload(second, a, b, expires_at=NOW - timedelta(seconds=1)), "expired at"),
     ):
         made = carried_out(lab, command)

@@ -101,5 +101,5 @@ def test_missing_or_broken_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(SuiteError, match=r"broker_reports\.json cannot be read"):
         read_suites(tmp_path)
     (tmp_path / "broker_reports.json").write_text("<html>", encoding="utf-8")
-    with pytest.raises(SuiteError, match=r"broker_reports\.json is no JSON"):
+    with pytest.raises(SuiteError, match=r"broker_reports\.json is not JSON"):
         read_suites(tmp_path)

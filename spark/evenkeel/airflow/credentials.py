@@ -32,7 +32,7 @@ def from_airflow(connection: str) -> Credentials | None:
     extra = known.extra_dejson
     token = known.password or extra.get("token")
     if token is not None and not isinstance(token, str):
-        raise SettingsError(f"connection {connection}: `token` in its extra is no text")
+        raise SettingsError(f"connection {connection}: `token` in its extra is not text")
     try:
         return Credentials(Secret(token) if token else None, _urls(known, extra))
     except SettingsError as error:
@@ -52,7 +52,7 @@ def store_from_airflow(connection: str) -> S3Connection | None:
     texts = {name: extra.get(name) for name in ("aws_session_token", "region_name", "endpoint_url")}
     for name, text in texts.items():
         if text is not None and not isinstance(text, str):
-            raise SettingsError(f"connection {connection}: `{name}` in its extra is no text")
+            raise SettingsError(f"connection {connection}: `{name}` in its extra is not text")
     if bool(known.login) != bool(known.password):
         raise SettingsError(f"connection {connection}: login (access key id) and password (secret key) go together")
     try:
@@ -84,7 +84,7 @@ def _urls(known: Any, extra: dict[str, Any]) -> tuple[str, ...]:
     if isinstance(urls, str):
         urls = [part.strip() for part in urls.split(",")]
     if not isinstance(urls, list) or not all(isinstance(url, str) for url in urls):
-        raise SettingsError('`urls` in its extra is no list of addresses: write ["http://broker-1:8080"]')
+        raise SettingsError('`urls` in its extra is not a list of addresses: write ["http://broker-1:8080"]')
     for url in urls:
         address_in(url)
     return tuple(urls)

@@ -121,7 +121,7 @@ def _connection(given: argparse.Namespace) -> AdminConnection:
         options.refuse_admin_options(given)
         (source,) = choose(read_configuration(given.config), [given.cluster])
         if source.live is None:
-            raise SettingsError(f"{given.cluster} is no running cluster in {given.config}: give it `admin`")
+            raise SettingsError(f"{given.cluster} is not a running cluster in {given.config}: give it `admin`")
         return connection_of(source.live, from_environment)
     return options.connection_by_address(given)
 

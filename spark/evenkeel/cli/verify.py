@@ -87,6 +87,11 @@ def as_text(found: VerifyReport) -> str:
         deep = ", ".join(f"{count} from the {depth} on" for depth, count in sorted(depths.items(), reverse=True))
         came_out = f"{len(verified.reproduced)} of {verified.tried} cycles reproduced"
         lines.append(f"{came_out} ({deep})" if deep else came_out)
+    if verified.reworded:
+        lines.append(
+            f"{len(verified.reworded)} of them in wording only: another version of Evenkeel wrote their sentences, and "
+            "this one says the same decisions in other words"
+        )
     if verified.expired:
         lines.append(f"{len(verified.expired)} cycles are past their period: of them only the chain is looked at")
     if found.idle:
@@ -111,6 +116,7 @@ def as_json(found: VerifyReport) -> dict[str, Any]:
         "writes_by_files": found.verified.by_files,
         "writes_by_rows": found.verified.by_rows,
         "reproduced": len(found.verified.reproduced),
+        "wording_only": len(found.verified.reworded),
         "differing": len(found.verified.differing),
         "expired": len(found.verified.expired),
         "undecidable": len(found.verified.undecidable),

@@ -22,6 +22,9 @@ STATE = "strategy_state"
 PLAN = "plan"
 OUTPUTS = (*DECIDED, STATE, plan_round.GUARD_TABLE)
 DIFFERING = "differing"
+REWORDED = "reworded"
+WORDING = "sentence"
+"""The column that says a decision in words, which a later version may word otherwise without deciding otherwise."""
 
 
 def recorded(table: str) -> str:
@@ -35,12 +38,19 @@ def held_against(
     """The `plan`, the names of the tables that came out otherwise (`differing`), and the rows of those decided now.
 
     `parameters`: `columns`, the columns to compare of each table, which are those of the schema version it was
-    written in. Most often all is the same, and nothing but the plan has to leave the worker.
+    written in; and `wording`, those of them that may differ: a table in which nothing else does is named in `reworded`.
+    Most often all is the same, and nothing but the plan has to leave the worker.
     """
     made = decide(key, rows)
-    found: dict[str, list[dict[str, Any]]] = {PLAN: made[PLAN], DIFFERING: []}
+    found: dict[str, list[dict[str, Any]]] = {PLAN: made[PLAN], DIFFERING: [], REWORDED: []}
     for table in OUTPUTS:
-        if not same(table, parameters["columns"][table], rows[recorded(table)], made[table]):
+        columns, wording = parameters["columns"][table], parameters["wording"][table]
+        if same(table, columns, rows[recorded(table)], made[table]):
+            continue
+        decided = [name for name in columns if name not in wording]
+        if wording and same(table, decided, rows[recorded(table)], made[table]):
+            found[REWORDED].append({"table_name": table})
+        else:
             found[table] = made[table]
             found[DIFFERING].append({"table_name": table})
     return found

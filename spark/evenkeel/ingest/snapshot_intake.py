@@ -193,7 +193,7 @@ _REFUSED = ("cluster", "cycle_at", "n", "broker", "path", "topic", "refused", "r
 _ONE_FILE_CHARACTERS = 32 << 20
 _REASONS = {
     HTML_PAGE: "it is an HTML page in place of JSON",
-    UNREADABLE_JSON: "it is no JSON of the shape due, or ends too early",
+    UNREADABLE_JSON: "it is not JSON of the shape due, or ends too early",
     UNREADABLE_TOPIC: "this topic's name or object cannot be read; the others of the answer are kept",
 }
 

@@ -108,7 +108,7 @@ def _positions(value: Any) -> Sequence[Any]:
 
 def _position(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int | str):
-        raise BadInput(f"{value!r} in splitBoundaries is no position: give a number like 855638016 or 0x33000000")
+        raise BadInput(f"{value!r} in splitBoundaries is not a position: give a number like 855638016 or 0x33000000")
     return value if isinstance(value, int) else decode_number(value.strip())
 
 

@@ -98,7 +98,7 @@ def not_carried_out(name: str, why: str) -> Rule:
         "refused",
         name,
         lambda row: (
-            f"{row.subject}: the wish is not carried out, for {why} (Pulsar's answer: HTTP "
+            f"{row.subject}: the request is not carried out, because {why} (Pulsar's answer: HTTP "
             f"{number(row, 'http_status')})."
         ),
     )
@@ -113,7 +113,7 @@ def refused(subject: str, owner: str | None, rule: Rule, status: int, **figures:
 
 
 NO_NAMESPACE = not_carried_out("wish_no_namespace", "there is no such namespace")
-NO_RANGE = not_carried_out("wish_no_range", "that is no range of a bundle; write it like 0x00000000_0x40000000")
+NO_RANGE = not_carried_out("wish_no_range", "that is not a range of a bundle; write it like 0x00000000_0x40000000")
 NO_BUNDLE = not_carried_out("wish_no_bundle", "its namespace has no bundle of that range")
 NOTHING_HOT = not_carried_out("wish_nothing_hot", "nothing is known of the traffic of its namespace's bundles")
 NOTHING_LARGE = not_carried_out("wish_nothing_large", "its namespace has no persistent topic")

@@ -33,9 +33,9 @@ MOST_BUNDLES_KEY = "loadBalancerNamespaceMaximumBundles"
 
 
 def _requested(row: Considered) -> str:
-    text = f"{row.subject} is split into {number(row, 'children')} bundles, as wished"
+    text = f"{row.subject} is split into {number(row, 'children')} bundles, as requested"
     if row.numbers.get("unowned"):
-        text += "; nobody owns it, so a broker takes it first"
+        text += "; no broker owns it, so one takes it first"
     if row.numbers.get("over_maximum"):
         text += (
             f"; its namespace then has {measured(row)} bundles, more than the {threshold(row)} that automatic splits "

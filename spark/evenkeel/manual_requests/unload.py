@@ -29,8 +29,10 @@ BROKER_SILENT = not_carried_out(
     "wish_broker_silent",
     "its destination is listed but gave no report; Pulsar itself would send clients there until it is found gone",
 )
-UNOWNED = not_carried_out("wish_unowned", "nobody owns the bundle, so there is nothing to unload")
-UNLOADED_ALREADY = not_carried_out("wish_unloaded_already", "an earlier wish unloads the bundle in this cycle already")
+UNOWNED = not_carried_out("wish_unowned", "no broker owns the bundle, so there is nothing to unload")
+UNLOADED_ALREADY = not_carried_out(
+    "wish_unloaded_already", "an earlier request already unloads the bundle in this cycle"
+)
 BROKERS_OWN_NAMESPACE = not_carried_out("wish_brokers_own_namespace", "the bundle belongs to one broker alone")
 THERE_ALREADY = not_carried_out("wish_there_already", "the destination has the bundle already")
 
@@ -39,7 +41,7 @@ def _no_such_broker_words(row: Considered) -> str:
     alike = " or ".join(a.name for a in row.alternatives)
     hint = f"; perhaps {alike} was meant" if alike else ""
     return (
-        f"{row.subject}: the wish is not carried out, for its destination is none of the "
+        f"{row.subject}: the request is not carried out, because its destination is none of the "
         f"{plural(row.numbers.get('brokers'), 'broker id')} available{hint} (Pulsar's answer: HTTP "
         f"{number(row, 'http_status')})."
     )
@@ -47,14 +49,14 @@ def _no_such_broker_words(row: Considered) -> str:
 
 def _to_destination(row: Considered) -> str:
     back = ", where it is now: it is unloaded and comes back" if row.numbers.get("returns") else ""
-    return f"{row.subject} is unloaded from {row.broker}, as wished, and goes to {destination_of(row)}{back}."
+    return f"{row.subject} is unloaded from {row.broker}, as requested, and goes to {destination_of(row)}{back}."
 
 
 NO_SUCH_BROKER = Rule("refused", "wish_no_such_broker", _no_such_broker_words)
 REQUESTED = Rule(
     "unload",
     "wish",
-    lambda row: f"{row.subject} is unloaded from {row.broker}, as wished; placement says where it goes.",
+    lambda row: f"{row.subject} is unloaded from {row.broker}, as requested; placement decides where it goes.",
 )
 REQUESTED_WITH_DESTINATION = Rule("unload", "wish_with_destination", _to_destination)
 

@@ -85,9 +85,9 @@ NO_CANDIDATE = Rule(
     "no_candidate",
     lambda row: (
         f"{row.subject} {f'stays on {row.broker}' if row.broker else 'gets no broker'}: "
-        f"none of {plural(len(row.alternatives), 'broker')} may have it."
+        f"of {plural(len(row.alternatives), 'broker')} none is a candidate."
     ),
 )
-PREALLOCATED = Rule("placed", "preallocated", placed("it was given to that broker before"))
-ITS_OWN = Rule("placed", "brokers_own_namespace", placed("it is that broker's own"))
-TRANSFERRED = Rule("placed", "transferred", placed("that is the broker that load is moved to"))
+PREALLOCATED = Rule("placed", "preallocated", placed("it is already preallocated to that broker"))
+ITS_OWN = Rule("placed", "brokers_own_namespace", placed("its namespace belongs to that broker"))
+TRANSFERRED = Rule("placed", "transferred", placed("the transfer names that broker as the receiver"))

@@ -24,12 +24,10 @@ UNOWNED = "unowned"
 NEVER_OWNED = Rule(
     "skipped",
     "never_owned",
-    lambda row: (
-        f"{row.subject} has had no owner as far as is known: Pulsar assigns it when a client first asks for it."
-    ),
+    lambda row: f"{row.subject} has no known earlier owner: Pulsar assigns it when a client first looks it up.",
 )
-REQUESTED = Rule("placed", "wish", placed("as wished it is unloaded, and placement expects it there"))
-REQUESTED_WITH_DESTINATION = Rule("placed", "wish_with_destination", placed("as wished"))
+REQUESTED = Rule("placed", "wish", placed("a manual request unloads it, and placement expects it there"))
+REQUESTED_WITH_DESTINATION = Rule("placed", "wish_with_destination", placed("a manual request names that broker"))
 
 
 def is_unload(row: Row) -> bool:

@@ -230,7 +230,7 @@ def read_json(answer: Answer | None, expected: type, *, nothing_at: tuple[int, .
     try:
         value = parse_json(answer.body or "")
     except NotJson as error:
-        reason = f"it is no JSON or ends too early ({error.msg})"
+        reason = f"it is not JSON or ends too early ({error.msg})"
         return Reading("unreadable", reason=reason, rule=UNREADABLE_JSON)
     if not isinstance(value, expected):
         reason = f"it is a JSON {_word(type(value))} where {_word(expected)} is due"

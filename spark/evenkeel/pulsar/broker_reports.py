@@ -202,7 +202,7 @@ def _no_name(odd: object) -> Rejection:
         "cluster_policies",
         "list of brokers",
         "unreadable_name",
-        f"{text[:60]} in the list of available brokers is no broker id; it is left out",
+        f"{text[:60]} in the list of available brokers is not a broker id; it is left out",
         text,
     )
 

@@ -314,7 +314,7 @@ def asked(
 ) -> OpenLoop:
     """What is asked for, checked: whatever is wrong is reported before Spark has anything to do."""
     if limit_percent is not None and not 0 < limit_percent <= 1_000:
-        raise BadInput(f"--limit {limit_percent} is no usage in percent: give one above 0, such as 85")
+        raise BadInput(f"--limit {limit_percent} is not a usage in percent: give one above 0, such as 85")
     chosen = variants_of(strategies, settings, variants)
     history = read_history(lake, cluster, since, until, options=times)
     found = OpenLoop(history, chosen, None if limit_percent is None else limit_percent / 100.0)

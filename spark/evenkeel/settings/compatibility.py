@@ -214,7 +214,7 @@ def _pair(s: Settings) -> Contradiction | None:
 def _misspelt(name: str, given: Iterable[str], spelling: re.Pattern[str], advice: str) -> Contradiction | None:
     """Names are compared as they stand, so that one that is misspelt would name nothing."""
     odd = sorted(text for text in given if not spelling.fullmatch(text))
-    return Contradiction((name,), f"{name}: {odd[0]!r} is no {advice}") if odd else None
+    return Contradiction((name,), f"{name}: {odd[0]!r} is not a {advice}") if odd else None
 
 
 def _windows(s: Settings) -> Contradiction | None:
@@ -222,7 +222,7 @@ def _windows(s: Settings) -> Contradiction | None:
     if not odd:
         return None
     name = "evenkeelMaintenanceWindows"
-    return Contradiction((name,), f"{name}: {odd[0]!r} is no time of day from one minute to another: write 22:00-04:30")
+    return Contradiction((name,), f"{name}: {odd[0]!r} is not a maintenance window: write 22:00-04:30")
 
 
 def _drained_and_frozen(s: Settings) -> Contradiction | None:

@@ -59,7 +59,7 @@ class EffectiveSettings:
             given = parse_json(text)
             values, origins, problems = given["settings"].items(), given["origins"].items(), list(given["problems"])
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise SettingsError(f"this is no settings text of Evenkeel's: {error!r} in {text[:80]!r}") from None
+            raise SettingsError(f"this is not a settings text of Evenkeel's: {error!r} in {text[:80]!r}") from None
         values, origins = dict(values), dict(origins)
         for name in sorted(registry().keys() - values.keys()):
             problems.append(f"{name} is missing in the settings text: its 4.x default holds")

@@ -13,9 +13,7 @@ from evenkeel.shed.strategies.threshold_shedder import USAGE_AVERAGE
 NO_REPORT = Rule(
     "skipped",
     "no_report",
-    lambda row: (
-        f"{row.subject} told nothing of its load: it is neither idle nor part of the average, and gets no bundle."
-    ),
+    lambda row: f"{row.subject} gave no load report: it counts neither as idle nor in the average, and gets no bundle.",
 )
 
 

@@ -119,7 +119,7 @@ def read_configuration(path: str | Path) -> tuple[ClusterSource, ...]:
 def _cluster(file: Path, name: str, body: Any, common: Mapping[str, Any]) -> ClusterSource:
     place = f"configuration {file}, [clusters.{name}]"
     if not isinstance(body, dict):
-        raise SettingsError(f"{place}: is no table")
+        raise SettingsError(f"{place}: is not a table")
     _only_known(body, {"recording", "settings", *_LIVE, *_ZONE, *_QUEUES}, place)
     recording = body.get("recording")
     live = zone = queues = None
@@ -149,7 +149,7 @@ def _live(file: Path, body: Mapping[str, Any], place: str) -> LiveSource:
     if isinstance(addresses, str):
         addresses = [addresses]
     if not isinstance(addresses, list) or not all(isinstance(address, str) for address in addresses):
-        raise SettingsError(f'{place}: `admin` is no list of addresses: write ["http://broker-1:8080"]')
+        raise SettingsError(f'{place}: `admin` is not a list of addresses: write ["http://broker-1:8080"]')
     ca_file = _typed(body, "ca_file", str, place, None)
     live = LiveSource(
         admin=tuple(addresses),

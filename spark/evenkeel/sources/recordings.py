@@ -224,7 +224,7 @@ def utc(text: object) -> datetime:
     except ValueError:
         moment = None
     if moment is None:
-        raise BadInput(f"{text!r} is no ISO-8601 time")
+        raise BadInput(f"{text!r} is not an ISO-8601 time")
     if moment.tzinfo is None:
         raise BadInput(f"{text!r} has no time zone: write UTC, as in 2026-01-31T09:15:00Z")
     return moment.astimezone(UTC)
@@ -251,7 +251,7 @@ def _document_head(path: Path, head: bytes) -> dict[str, Any]:
         try:
             body: dict[str, Any] = parse_json(text + "}")
         except NotJson as error:
-            raise BadInput(f"the members before `requests` are no JSON ({error})") from error
+            raise BadInput(f"the members before `requests` are not JSON ({error})") from error
         if "finished_at" in body:
             return body
     with open_bytes(path) as stream:
@@ -317,4 +317,4 @@ def _not_json(head: bytes) -> str:
         return "it is an HTML or XML page, not JSON"
     if start == b"{":
         return "the JSON document ends too early or is malformed"
-    return "it is no JSON object"
+    return "it is not a JSON object"

@@ -37,7 +37,7 @@ def connect(url: str, app_name: str = "evenkeel") -> SparkSession:
     if url.startswith(("local", "spark://", "yarn", "k8s://")):
         return _connect_classic(url, app_name)
     raise EngineError(
-        f"{url!r} is no Spark connection: expected sc://host:port (Spark Connect) or a master such as local[*] or "
+        f"{url!r} is not a Spark connection: expected sc://host:port (Spark Connect) or a master such as local[*] or "
         "spark://host:port."
     )
 

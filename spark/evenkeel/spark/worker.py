@@ -113,7 +113,7 @@ def _decided(job: Job, key_text: str, table: pa.Table) -> pa.Table:
     answer = _resolve(job)(key, rows)
     unknown = sorted(set(answer) - {name for name, _ in job.outputs})
     if unknown:
-        raise EngineError(f"{job.decide} returned rows for {', '.join(unknown)}, which is no output of this call.")
+        raise EngineError(f"{job.decide} returned rows for {', '.join(unknown)}, which is not an output of this call.")
     outputs, texts = [], []
     for name, schema in job.outputs:
         write = _writer(schema, name)

@@ -38,10 +38,10 @@ class Sight(Enum):
 
     UNTOUCHED = "as it was decided on"
     EFFECT = "as the command wants it"
-    UNOWNED = "owned by nobody"
+    UNOWNED = "without an owner"
     ELSEWHERE = "otherwise than before and otherwise than wanted"
     GONE = "the bundle does not exist"
-    UNKNOWN = "nobody can tell"
+    UNKNOWN = "unknown"
 
 
 def sight(command: Command, look: Look) -> Sight:
@@ -84,13 +84,13 @@ def why_stale(command: Command, look: Look) -> str | None:
     if seen is Sight.UNTOUCHED:
         return None if command["kind"] == "unload" else _why_not_split(command, look)
     if look.boundaries == ():
-        return f"namespace {namespace_of(bundle)} does not exist any more"
+        return f"namespace {namespace_of(bundle)} no longer exists"
     if seen is Sight.GONE or (command["kind"] == "split" and seen is not Sight.UNKNOWN):
-        return f"{bundle} is no bundle any more: {neighbours(command, look)}"
+        return f"{bundle} is not a bundle any more: {neighbours(command, look)}"
     if seen is Sight.UNOWNED:
-        return f"{bundle} is owned by nobody: it is assigned when a client asks for it"
+        return f"{bundle} has no owner: it is assigned when a client looks it up"
     if seen is Sight.UNKNOWN:
-        return f"it cannot be told where {bundle} is: {_who_is_silent(look)}"
+        return f"the owner of {bundle} is unknown: {_who_is_silent(look)}"
     if look.owners == {source}:
         return f"{bundle} is on {source} already, where it is to go"
     return f"{bundle} has left {source} already and is on {', '.join(sorted(look.owners))}"
@@ -101,8 +101,8 @@ def _why_not_split(command: Command, look: Look) -> str | None:
     if look.owners == {command["from_broker"]}:
         return None
     if look.silent and not look.owners:
-        return f"it cannot be told where {command['bundle']} is: {_who_is_silent(look)}"
-    where = f"is on {', '.join(sorted(look.owners))}" if look.owners else "is owned by nobody"
+        return f"the owner of {command['bundle']} is unknown: {_who_is_silent(look)}"
+    where = f"is on {', '.join(sorted(look.owners))}" if look.owners else "has no owner"
     return f"{command['bundle']} {where}, and not on {command['from_broker']} any more"
 
 
@@ -122,7 +122,7 @@ def effect_in_words(command: Command, look: Look) -> str:
 
 def _has_left(command: Command) -> str:
     bound = f", bound for {command['destination']}" if command["destination"] else ""
-    return f"the bundle has left {command['from_broker']}{bound}; no client has asked for it yet, so nobody owns it"
+    return f"the bundle has left {command['from_broker']}{bound}; no client has looked it up yet, so no broker owns it"
 
 
 def neighbours(command: Command, look: Look) -> str:
@@ -136,7 +136,7 @@ def neighbours(command: Command, look: Look) -> str:
 
 def _who_is_silent(look: Look) -> str:
     if look.boundaries is None:
-        return "no broker told the boundaries of its namespace"
+        return "no broker gave the boundaries of its namespace"
     if len(look.owners) > 1:
         return f"{' and '.join(sorted(look.owners))} list it at once"
     return f"no answer from {', '.join(sorted(look.silent))}"

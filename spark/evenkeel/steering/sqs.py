@@ -165,5 +165,5 @@ def _read(body: str) -> tuple[AgentReport | None, str]:
         return read_report(body), ""
     except BadMessage as error:
         problem = f"{error}: {body[:200]!r}"
-        LOG.error("a message on the reports queue is no report: %s", problem)
+        LOG.error("a message on the reports queue is not a report: %s", problem)
         return None, problem

@@ -71,7 +71,7 @@ def read_suite(path: Path, table: str) -> Suite:
     except OSError as error:
         raise SuiteError(f"no suite for {table}: {path} cannot be read ({error.strerror}); restore it") from None
     except ValueError as error:
-        raise SuiteError(f"{path} is no JSON: {error}; restore it from version control") from None
+        raise SuiteError(f"{path} is not JSON: {error}; restore it from version control") from None
     rules = tuple(_rule(path, table, expectation) for expectation in body.get("expectations", ()))
     doubled = {rule.name for rule in rules if sum(other.name == rule.name for other in rules) > 1}
     if doubled:

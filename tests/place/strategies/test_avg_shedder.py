@@ -31,7 +31,7 @@ def test_a_planned_destination_is_taken_and_said() -> None:
         around.plan({ONE: "b3:1"})
         found = around.place_shed(ONE, "b1:1")
         assert (found.destination, found.best) == ("b3:1", ("b3:1",))
-        assert found.considered.sentence() == f"{ONE} goes from b1:1 to b3:1: the shedder has planned it so."
+        assert found.considered.sentence() == f"{ONE} goes from b1:1 to b3:1: the shedder planned that destination."
 
 
 def test_in_4_x_bundles_with_equal_averages_share_the_last_plan_and_in_5_0_each_has_its_own() -> None:

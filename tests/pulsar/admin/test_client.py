@@ -343,7 +343,7 @@ def test_a_token_that_no_header_can_carry_is_refused_unshown(text: str) -> None:
     ("urls", "words"),
     [
         ((), "no admin address"),
-        (("broker-1:8080",), "no http:// or https:// address"),
+        (("broker-1:8080",), "not an http:// or https:// address"),
         (("http://:8080",), "names no host"),
         (("http://b:http",), "no usable port"),
         (("http://b:8080/admin/v2",), "leave out /admin/v2"),

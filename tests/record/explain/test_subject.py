@@ -28,8 +28,8 @@ def test_a_subject_is_known_by_its_form(text: str, kind: str, name: str) -> None
     ("text", "why"),
     [
         ("acme/web", "is a namespace"),
-        ("acme/web/0x40000000_0x00000000", "is no bundle"),
-        ("acme/web/0x0_0x1ffffffff", "is no bundle"),
+        ("acme/web/0x40000000_0x00000000", "is not a bundle"),
+        ("acme/web/0x0_0x1ffffffff", "is not a bundle"),
         ("orders", "nothing that can be explained"),
         ("", "nothing that can be explained"),
         ("http://acme/web/orders", "unknown domain"),

@@ -99,9 +99,8 @@ def test_concepts_avg_shedder_moves_a_quarter_of_a_thousand_only_where_told_to()
     assert first.state["high_hits"] == {"b1:1": 1.0, "b5:1": 1.0}
     assert first.state["low_hits"] == dict.fromkeys(("b1:1", "b2:1", "b4:1", "b5:1"), 1.0)
     assert said_of(first, "b3:1") == "b3:1 at 52.0 % is in the middle and has no partner."
-    assert (
-        said_of(first, "b5:1") == "b5:1 at 80.0 % is 60 points over its partner b1:1, for 1 round so far; it takes 2."
-    )
+    too_briefly = "b5:1 at 80.0 % is 60 points over its partner b1:1, for 1 round so far; the rule needs 2."
+    assert said_of(first, "b5:1") == too_briefly
     assert taken(avg(five, first.state)) == []
     assert taken(avg(five, first.state, maxUnloadPercentage=0.5, minUnloadMessage=250)) == []
     moved = avg(five, first.state, maxUnloadPercentage=0.5, minUnloadMessage=249)

@@ -73,8 +73,8 @@ def test_the_rate_must_be_exceeded_and_the_minimum_reached() -> None:
     refused = uniform(over, **wanted | {"minUnloadMessage": 1002})
     assert taken(refused) == []
     assert said_of(refused, "b1:1") == (
-        "b1:1 is far busier than the idlest broker, but the 1,001 msg/s to move is less than the 1,002 msg/s worth "
-        "moving."
+        "b1:1 is far busier than the idlest broker, but the 1,001 msg/s to move is less than the minimum of "
+        "1,002 msg/s."
     )
 
 

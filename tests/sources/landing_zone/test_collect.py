@@ -235,7 +235,7 @@ def test_what_a_configuration_says_of_a_zone(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("table", "expected"),
     [
-        ('s3 = "bucket/prefix"', "`s3`: 'bucket/prefix' is no S3 address"),
+        ('s3 = "bucket/prefix"', "`s3`: 'bucket/prefix' is not an S3 address"),
         ("s3 = 1", "`s3` cannot be 1"),
         ('s3 = "s3://b"\nlanding_days = 0', "`landing_days` is more than 0"),
         ('admin = "http://b:1"\ns3_connection = "x"', "`s3_connection` goes with `s3`, which is missing"),

@@ -110,7 +110,7 @@ def test_a_store_that_never_answers(bucket: Bucket, tmp_path: Path, monkeypatch:
 
 
 def test_an_endpoint_that_is_no_url() -> None:
-    with pytest.raises(S3Error, match="the endpoint is no URL like https"):
+    with pytest.raises(S3Error, match="the endpoint is not a URL like https"):
         client_of("store.example")
 
 
@@ -151,12 +151,12 @@ def test_amazons_own_endpoint_keeps_the_bucket_in_the_hosts_name(monkeypatch: py
 @pytest.mark.parametrize(
     ("url", "expected"),
     [
-        ("bucket/prefix", "is no S3 address: write s3://BUCKET/PREFIX"),
+        ("bucket/prefix", "is not an S3 address: write s3://BUCKET/PREFIX"),
         ("s3://", "names no bucket"),
         ("s3:///prefix", "names no bucket"),
         ("s3://key:secret@store/bucket", "holds neither credentials nor a host"),
         ("s3://store:9000/bucket", "AWS_ENDPOINT_URL_S3"),
-        ("https://key:secret@store/bucket", "'https://store/bucket' is no S3 address"),
+        ("https://key:secret@store/bucket", "'https://store/bucket' is not an S3 address"),
     ],
 )
 def test_an_address_that_is_none(url: str, expected: str) -> None:
@@ -168,7 +168,7 @@ def test_an_address_that_is_none(url: str, expected: str) -> None:
 def test_a_name_that_no_key_can_hold(bucket: Bucket, tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="its name is empty"):
         upload_snapshot(document(tmp_path), bucket.url, "", client=bucket.client)
-    with pytest.raises(BadInput, match="no valid Unicode"):
+    with pytest.raises(BadInput, match="not valid Unicode"):
         upload_snapshot(document(tmp_path), bucket.url, "\udc80", client=bucket.client)
 
 

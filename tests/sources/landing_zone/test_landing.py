@@ -193,11 +193,11 @@ def test_manifests_that_cannot_be_believed_are_refused(bucket: Bucket, tmp_path:
     good = land(bucket, tmp_path, 0)
     outside = replace(good, files=(replace(good.files[0], name="../../outside.json"),))
     bodies: list[tuple[bytes, str]] = [
-        (b"<html>", "it is no JSON"),
+        (b"<html>", "it is not JSON"),
         (b"[]", "a JSON list"),
         (tampered(good, format=2), "this version reads format 1"),
         (tampered(good, cluster=None), "member cluster is missing"),
-        (tampered(good, finished_at="yesterday"), "no ISO-8601 time"),
+        (tampered(good, finished_at="yesterday"), "not an ISO-8601 time"),
         (tampered(good, files=[]), "lists nothing"),
         (tampered(good, files=[{"name": "x"}]), "has the size None"),
         (tampered(good, digest="0" * 64), "it was altered"),
@@ -264,7 +264,7 @@ def test_no_snapshot_for_the_moment_names_the_nearest(bucket: Bucket, tmp_path: 
         BadInput, match=r"at or before 2026-03-01T12:00:05.0+\+00:00; the nearest is 2026-03-01T12:05:05"
     ):
         zone.snapshot_at(moment(0))
-    with pytest.raises(BadInput, match="no time zone"):
+    with pytest.raises(BadInput, match="not a time zone"):
         zone.snapshot_at("2026-03-01T12:00:00")
 
 
@@ -279,7 +279,7 @@ def test_a_zone_of_damaged_snapshots_says_so(bucket: Bucket, tmp_path: Path) -> 
     land(bucket, tmp_path, 0)
     (key,) = bucket.manifests()
     bucket.plain.put_object(Bucket=bucket.name, Key=key, Body=b"")
-    with pytest.raises(BadInput, match=r"that can be used: 1 refused, first s3://.*manifest\.json: it is no JSON"):
+    with pytest.raises(BadInput, match=r"that can be used: 1 refused, first s3://.*manifest\.json: it is not JSON"):
         landing(bucket, tmp_path).snapshot_at()
 
 

@@ -143,5 +143,5 @@ def test_two_runs_of_one_folder_do_not_hurt_each_other(bucket: Bucket, tmp_path:
 
 
 def test_an_address_that_is_none_is_refused_before_anything_is_collected(bucket: Bucket, tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="is no S3 address"):
+    with pytest.raises(BadInput, match="is not an S3 address"):
         S3Spool("bucket/prefix", tmp_path, bucket.client)

@@ -223,7 +223,7 @@ def test_a_rivals_data_that_cannot_be_removed_stays_for_expiry(bucket: Bucket, t
 def test_a_moment_that_an_unreadable_manifest_has_is_not_overwritten(bucket: Bucket, tmp_path: Path) -> None:
     key = "land/lab/2026/03/01/1772366405000.manifest.json"
     bucket.plain.put_object(Bucket=bucket.name, Key=key, Body=b"<html>")
-    message = rf"{re.escape(key)} has the moment and cannot be read: it is no JSON.*Remove it, then upload again"
+    message = rf"{re.escape(key)} has the moment and cannot be read: it is not JSON.*Remove it, then upload again"
     with pytest.raises(S3Error, match=message):
         upload_snapshot(document(tmp_path), bucket.url, "lab", client=bucket.client)
 

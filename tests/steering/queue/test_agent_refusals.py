@@ -1,4 +1,4 @@
-"""What an agent must not carry out, and says so: expired, superseded, paused, and what is no command at all."""
+"""What an agent must not carry out, and says so: expired, superseded, paused, and what is not a command at all."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def changed(row: dict, **changes: Any) -> str:
 
 ROW = command()
 POISON = {
-    "no JSON": ("hello", "not JSON", False),
+    "not JSON": ("hello", "not JSON", False),
     "half a character": (changed(ROW, plan_id="\ud800"), "not JSON", False),
     "deep": ("[" * 100_000, "not JSON", False),
     "a list": ("[1]", "not a message of Evenkeel: JSON list", False),
@@ -132,8 +132,8 @@ POISON = {
     "another cluster": (changed(ROW, cluster="west"), "for cluster 'west'; this agent serves 'lab'", True),
     "no bundle": (changed(ROW, bundle="acme/ns0"), "is not a bundle's name", True),
     "a line feed in a name": (changed(ROW, bundle=f"ac\nme/ns0/{ROW['bundle'][9:]}"), "is not a bundle's name", True),
-    "no time zone": (changed(ROW, expires_at="2026-11-21T09:00:00"), "no moment with a time zone", True),
-    "cuts in hex": (changed(ROW, cuts=["0x10"]), "are no whole numbers", True),
+    "not a time zone": (changed(ROW, expires_at="2026-11-21T09:00:00"), "not a moment with a time zone", True),
+    "cuts in hex": (changed(ROW, cuts=["0x10"]), "are not whole numbers", True),
     "a strange kind": (changed(ROW, kind="drop"), "unknown kind 'drop'", True),
     "a strange id": (changed(ROW, command_id="a b\nc"), "is not a command's id", False),
     "no id": (changed(ROW, command_id=None), "no text in command_id", False),

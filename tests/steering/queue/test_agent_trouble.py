@@ -166,7 +166,7 @@ def test_what_may_pass_is_waited_for(
 @pytest.mark.parametrize(
     ("url", "reason"),
     [
-        ("https://sqs.eu-west-1.amazonaws.com/1/plain", "is no FIFO queue"),
+        ("https://sqs.eu-west-1.amazonaws.com/1/plain", "is not a FIFO queue"),
         ("commands.fifo", "is not a queue's URL"),
         ("https://me:hunter2@127.0.0.1/1/q.fifo", "credentials do not belong into a URL"),
     ],

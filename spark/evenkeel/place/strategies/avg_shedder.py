@@ -37,10 +37,10 @@ def _rule(name: str, text: str) -> PlacementRule:
     return placement_rule(name, text, again + text)
 
 
-PLANNED_DESTINATION = _rule(PLANNED, "the shedder has planned it so")
+PLANNED_DESTINATION = _rule(PLANNED, "the shedder planned that destination")
 NO_PLAN = _rule("no_plan", "nothing is planned for it, and of {others}{filters} it is the first by name")
 NOT_A_CANDIDATE = _rule(
-    "planned_is_no_candidate", "the planned broker is no candidate, and of the others it is the first by name"
+    "planned_is_no_candidate", "the planned broker is not a candidate, and of the others it is the first by name"
 )
 OVERLOADED = _rule(
     "planned_is_overloaded",

@@ -63,7 +63,7 @@ TOO_FEW_TOPICS = Rule(
     "skipped",
     "too_few_topics",
     lambda row: (
-        f"{row.subject} is not looked at for a split: it has {plural(row.measured, 'topic')}, and a split needs two."
+        f"{row.subject} is not considered for a split: it has {plural(row.measured, 'topic')}, and a split needs two."
     ),
     "below",
 )

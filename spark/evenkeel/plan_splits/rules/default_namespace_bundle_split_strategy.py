@@ -50,7 +50,7 @@ MOST_SPLITS_KEY = "loadBalancerMaxNumberOfBundlesToSplitPerCycle"
 NOT_THE_OWNER = Rule(
     "skipped",
     "not_the_owner",
-    lambda row: f"{row.subject} is not looked at for a split: {row.broker} reports it and does not own it.",
+    lambda row: f"{row.subject} is not considered for a split: {row.broker} reports it and does not own it.",
 )
 TOO_NARROW = Rule(
     "skipped",

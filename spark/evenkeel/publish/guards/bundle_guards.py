@@ -146,7 +146,7 @@ CAUSES: Mapping[str, Cause] = {
     "frozen_bundle": lambda o: f"the bundle {o.words['bundle']} is frozen",
     "frozen_broker": lambda o: f"the broker {o.words['broker']} is frozen",
     "one_command_per_bundle": lambda o: f"the plan has a command for it already, to {_verb(o)} it",
-    "parent_not_split": lambda o: f"it is part of {o.words['parent']}, whose split is not asked before it",
+    "parent_not_split": lambda o: f"it is part of {o.words['parent']}, whose split does not come before it",
     "returns": lambda o: f"{_left(o)}; moving it back {_gain(o)}",
     "moved_often": lambda o: f"{_moved(o)}; moving it again {_gain(o)}",
 }

@@ -150,28 +150,28 @@ def _too_few_reports_words(o: Objection) -> str:
     usable, listed = points(o.numbers.get("usable")), plural(o.numbers.get("brokers"), "listed broker")
     have = "has" if usable == "1" else "have"
     return (
-        f"{usable} of {listed} {have} a report that is not too old, {percent(o.measured)}, and it takes "
-        f"{percent(o.threshold)}"
+        f"{usable} of {listed} {have} a report that is not too old, {percent(o.measured)}, and "
+        f"{percent(o.threshold)} are required"
     )
 
 
 def _too_many_silent_words(o: Objection) -> str:
     silent, listed = points(o.measured), plural(o.numbers.get("brokers"), "listed broker")
     are = "is" if silent == "1" else "are"
-    return f"{silent} of {listed} {are} silent, and {points(o.threshold)} may be"
+    return f"{silent} of {listed} {are} silent, and the limit is {points(o.threshold)}"
 
 
 def _ownership_words(o: Objection) -> str:
     unclear, bundles = points(o.numbers.get("unclear")), plural(o.numbers.get("bundles"), "bundle")
     have = "has" if unclear == "1" else "have"
     most = percent(o.threshold)
-    return f"{unclear} of {bundles} {have} two owners or an unknown one, {percent(o.measured)}, and {most} may have"
+    return f"{unclear} of {bundles} {have} two owners or an unknown one, {percent(o.measured)}, and the limit is {most}"
 
 
 def _unsettled_words(what: str) -> Cause:
     def text(o: Objection) -> str:
-        left = ", nobody knows how long" if o.measured is None else f" for another {duration(o.measured)}"
-        return f"{what.format(**o.words)} are not to be trusted{left}{because(o.words.get('why', ''))}"
+        left = ", for an unknown time" if o.measured is None else f" for another {duration(o.measured)}"
+        return f"{what.format(**o.words)} cannot be trusted{left}{because(o.words.get('why', ''))}"
 
     return text
 
@@ -179,7 +179,7 @@ def _unsettled_words(what: str) -> Cause:
 CAUSES: Mapping[str, Cause] = {
     "paused": _paused_words,
     "outside_maintenance_windows": lambda o: (
-        f"it is {o.words['at']} UTC, and commands are asked at {o.words['windows']} only"
+        f"it is {o.words['at']} UTC, and commands are allowed at {o.words['windows']} only"
     ),
     "too_few_reports": _too_few_reports_words,
     "too_many_silent_brokers": _too_many_silent_words,
@@ -187,10 +187,10 @@ CAUSES: Mapping[str, Cause] = {
     "unsettled_bundle": _unsettled_words("the figures of {subject}"),
     "unsettled_broker": _unsettled_words("the figures of {subject}"),
     "owner_unclear": lambda o: "it has two owners, or an unknown one",
-    "no_report": lambda o: f"{o.words['broker']} has told nothing of its load",
+    "no_report": lambda o: f"{o.words['broker']} has not reported its load",
     "report_too_old": lambda o: (
-        f"the report of {o.words['broker']} is {duration(o.measured)} old and may be {duration(o.threshold)} old"
+        f"the report of {o.words['broker']} is {duration(o.measured)} old, and the limit is {duration(o.threshold)}"
     ),
-    "traffic_unknown": lambda o: "its traffic is not known, so no budget can be held against it",
+    "traffic_unknown": lambda o: "its traffic is not known, so no budget can be checked for it",
 }
 """Rule -> why the cluster, or the command, is held back."""

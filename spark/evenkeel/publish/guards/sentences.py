@@ -24,7 +24,7 @@ def sentence(verdict: Verdict, cluster: str) -> str:
     cause = (CAUSES if verdict.outcome == "held" else EXCEPTIONS).get(verdict.objection.rule, _plain)
     why = cause(verdict.objection)
     if verdict.command is None:
-        return f"Nothing is asked of {cluster}: {why}."
+        return f"No command is sent to {cluster}: {why}."
     if verdict.outcome == "held":
         return f"{_wanted(verdict.command)} and is held back: {why}."
     return f"{_wanted(verdict.command)} and is let through: {why}."

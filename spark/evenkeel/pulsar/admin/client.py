@@ -292,7 +292,7 @@ def redirected_to(address: Address, hop: Hop) -> tuple[Address, str]:
     try:
         parts = urlsplit(urljoin(f"{address.scheme}://{address.name}{hop.path}", hop.location))
     except ValueError:  # brackets that hold no IPv6 address
-        raise SettingsError("that is no address") from None
+        raise SettingsError("that is not an address") from None
     target = address_in(f"{parts.scheme}://{parts.netloc}")
     return target, (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
 

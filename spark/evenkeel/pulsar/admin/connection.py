@@ -71,7 +71,7 @@ class AdminConnection:
         named = _split(broker if "://" in broker else f"{first.scheme}://{broker}")
         host, port = _host_of(named, broker), _port_of(named, broker)
         if named.path.strip("/") or named.query or named.fragment or named.username is not None:
-            raise SettingsError(f"{broker!r} is no broker id: those are host:port")
+            raise SettingsError(f"{broker!r} is not a broker id: those are host:port")
         if self.broker_url is None:
             return Address(first.scheme, host, port)
         bracketed = f"[{host}]" if ":" in host else host
@@ -79,7 +79,7 @@ class AdminConnection:
             return address_in(self.broker_url.format(host=bracketed, port=port))
         except (KeyError, IndexError, ValueError):
             raise SettingsError(
-                f"broker_url {self.broker_url!r} is no template: write it like https://{{host}}:8443 "
+                f"broker_url {self.broker_url!r} is not a template: write it like https://{{host}}:8443 "
                 "({port} is the port of the broker id)"
             ) from None
 
@@ -102,7 +102,7 @@ def address_in(url: str) -> Address:
     if "@" in parts.netloc:
         raise SettingsError(f"the admin address of host {parts.hostname} holds credentials: give a token instead")
     if parts.scheme not in _PORTS:
-        raise SettingsError(f"admin address {url!r} is no http:// or https:// address")
+        raise SettingsError(f"admin address {url!r} is not an http:// or https:// address")
     prefix = parts.path.rstrip("/")
     if parts.query or parts.fragment or prefix.endswith(("/admin", "/admin/v2")):
         raise SettingsError(f"admin address {url!r} holds more than an address: leave out /admin/v2 and what follows")
@@ -113,7 +113,7 @@ def _split(url: str) -> SplitResult:
     try:
         return urlsplit(url)
     except ValueError:  # brackets that hold no IPv6 address
-        raise SettingsError(f"{url!r} is no address: write host:port, or http://host:port") from None
+        raise SettingsError(f"{url!r} is not an address: write host:port, or http://host:port") from None
 
 
 def _host_of(parts: SplitResult, text: str) -> str:
@@ -149,7 +149,7 @@ class Secret:
     def __init__(self, text: str) -> None:
         token = text.strip()
         if not token or not all("!" <= sign <= "~" for sign in token):
-            fault = "is empty" if not token else "holds blanks, line feeds or signs that are no ASCII"
+            fault = "is empty" if not token else "holds blanks, line feeds or characters outside ASCII"
             raise SettingsError(f"the token {fault}: give the bare token, as `pulsar tokens create` prints it")
         self.__text = token
 
@@ -242,7 +242,7 @@ def _content(file: str, name: str) -> str:
     try:
         return Path(file).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is no text"
+        reason = getattr(error, "strerror", None) or "it is not text"
         raise SettingsError(f"{name} names {file}, which cannot be read: {reason}") from None
 
 

@@ -51,13 +51,13 @@ def _advice(hop: Hop) -> str:
 
 def _advice_of_status(hop: Hop, reason: str) -> str:
     if hop.status == 401 and not _is_page(hop):  # Pulsar knows who asks
-        return "the token is valid, but its role is no super user: add it to superUserRoles, or take another token"
+        return "the token is valid, but its role is not a super user: add it to superUserRoles, or take another token"
     if hop.status == 401:
         return "the token is missing, wrong or expired: check the connection's token"
     if hop.status == 403:
         return "this role may not do that, or a proxy forbids it: take the token of a super user"
     if hop.status == 404 and (reason.startswith(_NO_SUCH_PATH) or _is_page(hop)):
-        return "there is no such path: this Pulsar version does not know it (4.0 and 4.2 do), or this is no Pulsar"
+        return "there is no such path: this Pulsar version does not know it (4.0 and 4.2 do), or this is not Pulsar"
     if hop.status in (429, 502, 503, 504):
         return "the broker, or a proxy before it, is not ready or overloaded: try again later"
     if hop.status >= 500:

@@ -57,7 +57,7 @@ def _range(text: str, given: str) -> str:
     try:
         return str(parse_range(given))
     except (BadRange, BadName) as error:
-        raise BadInput(f"{text!r} is no bundle: {error}.") from error
+        raise BadInput(f"{text!r} is not a bundle: {error}.") from error
 
 
 # Finding a command by its id, or by the beginning of it.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -46,10 +46,12 @@ class Verified:
     """The result: attempts (ids) that were decided again, how deep, and all faults.
 
     `by_files` and `by_rows` count the writes whose files, or whose rows, were held against their manifests. `expired`
-    are past their period: of what they decided nothing is promised any more but the chain.
+    are past their period: of what they decided nothing is promised any more but the chain. `reworded` are those of the
+    reproduced ones whose decisions another version of the code puts into other sentences.
     """
 
     reproduced: dict[str, str] = field(default_factory=dict)
+    reworded: set[str] = field(default_factory=set)
     expired: set[str] = field(default_factory=set)
     differing: set[str] = field(default_factory=set)
     undecidable: set[str] = field(default_factory=set)
@@ -134,7 +136,7 @@ class _Judge:
         own = self._decidable(chunk, known, checked)
         if own:
             deep = _with_topics(own, self.kept) if self.depth == TOPICS else []
-            _decide(checked.rows, own, deep, deciding.same(), self.found)
+            _decide(checked.rows, own, deep, deciding.reproduced(), self.found)
 
     def _from_files(self, part: Sequence[Attempt], known: Background, proven: Proven) -> Iterator[FromFiles]:
         for attempt in part:
@@ -184,17 +186,27 @@ def _demand_rows(attempt: Attempt, checked: Checked) -> None:
 
 
 def _decide(
-    rows: Rows, own: Sequence[RecordedCycle], deep: Sequence[RecordedCycle], same: Container[str], found: Verified
+    rows: Rows,
+    own: Sequence[RecordedCycle],
+    deep: Sequence[RecordedCycle],
+    known: Mapping[str, bool],
+    found: Verified,
 ) -> None:
-    """Decides those of `own` again that are not known to be the `same`; for those that are `deep` the loads too."""
+    """Decides those of `own` again that are not known to come out; for those that are `deep` the loads too.
+
+    `known`: attempts that came out as recorded, and whether in other words.
+    """
+    reworded = {name for name, in_other_words in known.items() if in_other_words}
     wrong: dict[str, list[tuple[str, str]]] = {}
     if deep:
         made = loads_again(rows, deep)
         for table in LOADS:
             _tell(rows, deep, table, made[table], _other_loads(rows, deep, table, made[table]), wrong)
-    left = [one for one in own if one.attempt.attempt_id not in same]
-    if left:
-        _decide_by_rows(rows, left, wrong)
+    left = [one for one in own if one.attempt.attempt_id not in known]
+    for to_the_word in (True, False):
+        alike = [one for one in left if one.to_the_word is to_the_word]
+        if alike:
+            reworded |= _decide_by_rows(rows, alike, wrong, to_the_word=to_the_word)
     for one in own:
         name = one.attempt.attempt_id
         if name in wrong:
@@ -202,11 +214,15 @@ def _decide(
             found.faults += [_fault(one.attempt, table, words) for table, words in wrong[name]]
         else:
             found.reproduced[name] = TOPICS if one in deep else BUNDLES
+            if name in reworded:
+                found.reworded.add(name)
 
 
-def _decide_by_rows(rows: Rows, own: Sequence[RecordedCycle], wrong: dict[str, list[tuple[str, str]]]) -> None:
-    """Adds to `wrong` what comes out otherwise: attempt -> (table, in words)."""
-    decided = decisions_again(rows, own, own[0].attempt.schema_version)
+def _decide_by_rows(
+    rows: Rows, own: Sequence[RecordedCycle], wrong: dict[str, list[tuple[str, str]]], *, to_the_word: bool
+) -> set[str]:
+    """Adds to `wrong` what comes out otherwise: attempt -> (table, in words). Returns attempts with other sentences."""
+    decided = decisions_again(rows, own, own[0].attempt.schema_version, to_the_word=to_the_word)
     for table, frame in decided.rows.items():
         _tell(rows, own, table, frame, [name for name in decided.differing if table in decided.differing[name]], wrong)
     for one in own:
@@ -214,6 +230,7 @@ def _decide_by_rows(rows: Rows, own: Sequence[RecordedCycle], wrong: dict[str, l
         told = other_plan(one.attempt.planned, decided.plans.get(name, {}))
         if told and name not in wrong:  # else the rows say it better
             wrong.setdefault(name, []).append(("cycles", told))
+    return set(decided.reworded)
 
 
 def _other_loads(rows: Rows, deep: Sequence[RecordedCycle], table: str, made: DataFrame) -> list[str]:

@@ -5,7 +5,7 @@ The workers compare as well: where all came out as recorded, which is nearly alw
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -35,7 +35,7 @@ _TYPES = {
     "topic_hashes": TOPICS_TYPE,
     "persistent_topics": PERSISTENT_TYPE,
 }
-_DIFFERING = "table_name string"
+_NAMED = "table_name string"
 _RECORDED = {again.recorded(table): table for table in again.OUTPUTS}
 # A bundle that is not over any limit is `kept`, and nobody looks at its topics.
 LOOKED_INTO = ("split", "refused", "skipped")
@@ -43,15 +43,19 @@ LOOKED_INTO = ("split", "refused", "skipped")
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """By attempt id: the plan, and the tables that came out otherwise; of those the rows decided now, by table."""
+    """By attempt id: the plan, and the tables that came out otherwise; of those the rows decided now, by table.
+
+    `reworded`: attempts with a table in which nothing differs but the sentences.
+    """
 
     plans: Mapping[str, Mapping[str, Any]]
     differing: Mapping[str, Sequence[str]]
+    reworded: Collection[str]
     rows: Mapping[str, DataFrame]
 
 
-def decisions_again(rows: Rows, own: Sequence[RecordedCycle], version: int) -> Decided:
-    """What these attempts, all of one schema version, decide now."""
+def decisions_again(rows: Rows, own: Sequence[RecordedCycle], version: int, *, to_the_word: bool) -> Decided:
+    """What these attempts, all of one schema version, decide now; `to_the_word`: sentences have to be the same too."""
     inputs = {table: rows.of(table, listed(own)) for table in OBSERVED}
     inputs |= {again.recorded(table): rows.of(table, listed(own)) for table in again.OUTPUTS}
     inputs["state"] = rows.of(again.STATE, [(one.attempt.attempt_id, w) for one in own for w in one.attempt.reads])
@@ -59,20 +63,31 @@ def decisions_again(rows: Rows, own: Sequence[RecordedCycle], version: int) -> D
     inputs |= _topics(rows, own, inputs)
     inputs |= {table: inputs[table].select(*_type(table).names) for table in OBSERVED}
     types = {table: _with_attempt(TABLES[table].body_type()) for table in again.OUTPUTS}
-    types |= {again.PLAN: _with_attempt(plan_round.plan_type()), again.DIFFERING: _with_attempt(ddl_type(_DIFFERING))}
+    types |= {again.PLAN: _with_attempt(plan_round.plan_type())}
+    types |= dict.fromkeys((again.DIFFERING, again.REWORDED), _with_attempt(ddl_type(_NAMED)))
     made = grouped_map(
         inputs,
         by=[ATTEMPT],
         decide=again.held_against,
         outputs=types,
-        parameters={"columns": {table: covered(table, version) for table in again.OUTPUTS}},
+        parameters=compared(version, to_the_word=to_the_word),
         schemas={name: _type(name) for name in inputs},
     )
     plans = {row[ATTEMPT]: row.asDict() for row in made.pop(again.PLAN).collect()}
     differing: dict[str, list[str]] = {}
     for row in made.pop(again.DIFFERING).collect():
         differing.setdefault(row[ATTEMPT], []).append(row["table_name"])
-    return Decided(plans, differing, made)
+    reworded = {row[ATTEMPT] for row in made.pop(again.REWORDED).collect()}
+    return Decided(plans, differing, reworded, made)
+
+
+def compared(version: int, *, to_the_word: bool) -> dict[str, dict[str, list[str]]]:
+    """The parameters of `again.held_against` for rows of that schema version."""
+    columns = {table: covered(table, version) for table in again.OUTPUTS}
+    wording = {
+        table: [name for name in names if name == again.WORDING and not to_the_word] for table, names in columns.items()
+    }
+    return {"columns": columns, "wording": wording}
 
 
 def covered(table: str, version: int) -> list[str]:

@@ -26,7 +26,7 @@ from evenkeel.lake.schemas import TABLES
 from evenkeel.plan_splits.task import picks_by_topics
 from evenkeel.record.verify.by_files import Proven, key_of
 from evenkeel.record.verify.contents import ATTEMPT
-from evenkeel.record.verify.decide_again import LOOKED_INTO, OBSERVED, covered
+from evenkeel.record.verify.decide_again import LOOKED_INTO, OBSERVED, compared
 from evenkeel.record.verify.recorded_cycle import PLANNED, RecordedCycle, other_plan
 
 if TYPE_CHECKING:
@@ -49,7 +49,8 @@ _INPUTS = {
 class FromFiles:
     """An attempt to decide again: its cycle row, the figures of its manifest, and the files that hold each input.
 
-    `needs_topics`: whether bundles that were looked into were cut by their topics.
+    `needs_topics`: whether bundles that were looked into were cut by their topics. `to_the_word`: whether its sentences
+    have to be the same as well.
     """
 
     attempt_id: str
@@ -58,6 +59,7 @@ class FromFiles:
     version: int
     files: Mapping[str, tuple[str, ...]]
     needs_topics: bool
+    to_the_word: bool
 
 
 def from_files(one: RecordedCycle, proven: Proven) -> FromFiles | None:
@@ -79,18 +81,22 @@ def from_files(one: RecordedCycle, proven: Proven) -> FromFiles | None:
         one.attempt.schema_version,
         files,
         one.needs_topics,
+        one.to_the_word,
     )
 
 
 class Deciding:
-    """Attempts that are being decided; `same` waits for them."""
+    """Attempts that are being decided; `reproduced` waits for them."""
 
     def __init__(self) -> None:
         self.here: list[FromFiles] = []
-        self.begun: list[Future[set[str]]] = []
+        self.begun: list[Future[dict[str, bool]]] = []
 
-    def same(self) -> set[str]:
-        """The attempts that came out as recorded, to the bit; none of what a process had that was killed."""
+    def reproduced(self) -> dict[str, bool]:
+        """The attempts that came out as recorded, and of each whether its sentences are worded otherwise now.
+
+        None of what a process had that was killed.
+        """
         found = _came_out(self.here)
         for one in self.begun:
             try:
@@ -149,29 +155,33 @@ def _started() -> None:
     gc.freeze()
 
 
-def _part_came_out(asked: Sequence[FromFiles]) -> set[str]:
+def _part_came_out(asked: Sequence[FromFiles]) -> dict[str, bool]:
     found = _came_out(asked)
     gc.collect()
     return found
 
 
-def _came_out(asked: Sequence[FromFiles]) -> set[str]:
-    return {one.attempt_id for one in asked if _is_same(one)}
+def _came_out(asked: Sequence[FromFiles]) -> dict[str, bool]:
+    found = {one.attempt_id: _is_reworded(one) for one in asked}
+    return {name: reworded for name, reworded in found.items() if reworded is not None}
 
 
-def _is_same(one: FromFiles) -> bool:
-    """An error is left to the grouped map as well: there it is reported with the cycle that it is about."""
+def _is_reworded(one: FromFiles) -> bool | None:
+    """Whether nothing but sentences came out otherwise; None if anything else did.
+
+    An error is left to the grouped map as well: there it is reported with the cycle that it is about.
+    """
     try:
         rows = {name: _rows(name, table, one) for name, table in _INPUTS.items()}
         if one.needs_topics and any(_is_looked_into(row) for row in rows["split_decisions"]):
-            return False
+            return None
         rows |= {"cycle": [dict(one.cycle)], "topic_hashes": []}
-        columns = {table: covered(table, one.version) for table in again.OUTPUTS}
-        found = again.held_against({ATTEMPT: one.attempt_id}, rows, parameters={"columns": columns})
+        parameters = compared(one.version, to_the_word=one.to_the_word)
+        found = again.held_against({ATTEMPT: one.attempt_id}, rows, parameters=parameters)
     except Exception:
-        return False
+        return None
     (plan,) = found[again.PLAN]
-    return not found[again.DIFFERING] and not other_plan(one.planned, plan)
+    return None if found[again.DIFFERING] or other_plan(one.planned, plan) else bool(found[again.REWORDED])
 
 
 def _rows(name: str, table: str, one: FromFiles) -> list[dict[str, Any]]:

@@ -16,6 +16,7 @@ from evenkeel.plan_splits.round import cuts_by_topics
 from evenkeel.record.read import Attempt, read_rows_of, read_where
 from evenkeel.rounds.frames import cycle_row_of
 from evenkeel.settings import EffectiveSettings, settings_in
+from evenkeel.spark.code import code_digest
 from evenkeel.steering.recent_commands import LOOKBACK, as_text
 from evenkeel.times import utc_text
 
@@ -52,6 +53,11 @@ class RecordedCycle:
     def needs_topics(self) -> bool:
         """Whether its splits look at the topics of bundles."""
         return cuts_by_topics(settings_in(self.cycle.settings), self.cycle.wishes)
+
+    @property
+    def to_the_word(self) -> bool:
+        """Whether its sentences have to come out again too: the very code that wrote them is asked."""
+        return bool(self.attempt.planned["code_digest"] == code_digest())
 
     @property
     def cycle_row(self) -> Row:

@@ -145,7 +145,7 @@ class PlacementKeys:
         50_000,
         lowest=0,
         unit="topics",
-        meaning="A broker with more is no candidate while another one is; extensible: one with as many never is.",
+        meaning="A broker with more is not a candidate while another one is; extensible: one with as many never is.",
     )
     preferLaterVersions: bool = key(
         False, unit="switch", meaning="Whether only brokers of the newest version are candidates."

@@ -283,7 +283,7 @@ BELOW_LOW_THRESHOLD = Rule(
 TOO_FEW_HITS = Rule(
     "kept",
     "too_few_hits",
-    lambda row: f"{_over_partner(row)}, for {plural(row.measured, 'round')} so far; it takes {threshold(row)}.",
+    lambda row: f"{_over_partner(row)}, for {plural(row.measured, 'round')} so far; the rule needs {threshold(row)}.",
     "below",
 )
 IDLE_PARTNER = Rule(
@@ -297,7 +297,7 @@ NOT_ABOVE_MINIMUM_UNLOAD = Rule(
     "not_above_minimum_unload",
     lambda row: (
         f"{_over_partner(row)}, but neither {number(row, 'wanted_rate', 'msg/s')} nor {measured(row)} is more than "
-        f"the {number(row, 'minimum_rate', 'msg/s')} or {threshold(row)} worth moving."
+        f"the minimum of {number(row, 'minimum_rate', 'msg/s')} or {threshold(row)}."
     ),
     "at most",
 )

@@ -71,7 +71,7 @@ ABOVE_THRESHOLD = Rule(
 SOLE_BUNDLE = Rule(
     "refused",
     "sole_bundle",
-    _busy_but("it has no second bundle, and moving its only one would move the trouble"),
+    _busy_but("it has only one bundle, and moving it would move the overload with it"),
     "at least",
 )
 NOTHING_TO_SHED = Rule("refused", "nothing_to_shed", _busy_but("none of its bundles may be unloaded now"), "at least")

@@ -208,7 +208,7 @@ def _below_minimum(row: Considered) -> str:
     why = "should feed an idle broker" if "lower_boundary" in row.numbers else "is over its limit"
     return (
         f"{row.subject} at {number(row, 'usage', 'fraction')} {why}, but the {measured(row)} to offload is less than "
-        f"the {threshold(row)} worth moving."
+        f"the minimum of {threshold(row)}."
     )
 
 
@@ -217,7 +217,7 @@ BELOW_THRESHOLD = Rule("kept", "below_threshold", _within_threshold, "below")
 ABOVE_THRESHOLD = Rule("unload", "above_threshold", _over_threshold, "at least")
 BELOW_MINIMUM_THROUGHPUT = Rule("refused", "below_minimum_throughput", _below_minimum, "below")
 SOLE_BUNDLE = Rule(
-    "refused", "sole_bundle", _busy_but("it has no second bundle, and moving its only one would move the trouble")
+    "refused", "sole_bundle", _busy_but("it has only one bundle, and moving it would move the overload with it")
 )
 NOTHING_TO_SHED = Rule("refused", "nothing_to_shed", _busy_but("none of its bundles may be unloaded now"))
 NOBODY_BELOW_LOWER_BOUNDARY = Rule(

@@ -197,7 +197,7 @@ def _apart_but(why: str) -> Sentence:
 
 
 NO_TRAFFIC_AT_ALL = Rule(
-    "kept", "no_traffic_at_all", lambda row: "No broker has told of any traffic, so nothing is shed."
+    "kept", "no_traffic_at_all", lambda row: "No broker has reported any traffic, so nothing is shed."
 )
 NO_DIFFERENCE_LOOKED_AT = Rule(
     "skipped",
@@ -214,7 +214,7 @@ EXCEEDED = {
     "throughput": Rule("unload", "throughput_difference_exceeded", _apart("byte/s"), "above"),
 }
 """By the name of the measure."""
-SOLE_BUNDLE = Rule("refused", "sole_bundle_of_busiest", _apart_but("it has no second bundle"), "above")
+SOLE_BUNDLE = Rule("refused", "sole_bundle_of_busiest", _apart_but("it has only one bundle"), "above")
 NOTHING_FITS = Rule(
     "refused", "nothing_fits", _apart_but("none of its bundles may be unloaded now and is small enough"), "above"
 )
@@ -223,7 +223,7 @@ BELOW_MINIMUM_UNLOAD = Rule(
     "below_minimum_unload",
     lambda row: (
         f"{row.subject} is far busier than the idlest broker, but the {measured(row)} to move is less than the "
-        f"{threshold(row)} worth moving."
+        f"minimum of {threshold(row)}."
     ),
     "below",
 )

@@ -85,7 +85,7 @@ def read_manifest(data: bytes) -> Manifest:
     try:
         body = parse_json(data)
     except NotJson as error:
-        raise BadInput(f"it is no JSON ({error})") from None
+        raise BadInput(f"it is not JSON ({error})") from None
     if not isinstance(body, dict):
         raise BadInput(f"it is a JSON {type(body).__name__}, not an object")
     if body.get("format") != FORMAT:
@@ -216,7 +216,7 @@ class Place:
 def place_of(url: str) -> Place:
     """The landing zone that `s3://bucket/prefix` names; everything behind the bucket is taken literally."""
     if not url.startswith(SCHEME):
-        raise BadInput(f"{_CREDENTIALS.sub('//', url)!r} is no S3 address: write s3://BUCKET/PREFIX")
+        raise BadInput(f"{_CREDENTIALS.sub('//', url)!r} is not an S3 address: write s3://BUCKET/PREFIX")
     bucket, _, prefix = url.removeprefix(SCHEME).partition("/")
     if not bucket:
         raise BadInput(f"{url!r} names no bucket: write s3://BUCKET/PREFIX")
@@ -237,14 +237,14 @@ def quoted(cluster: str) -> str:
     try:
         return quote(cluster, safe="")
     except UnicodeEncodeError:
-        raise BadInput(f"the cluster's name {cluster!r} is no valid Unicode") from None
+        raise BadInput(f"the cluster's name {cluster!r} is not valid Unicode") from None
 
 
 def milliseconds(moment: datetime) -> str:
     """13 digits: names sort as times do, from 2001 to 2286; other years are refused."""
     number = as_number(moment)
     if not 10**12 <= number < 10**13:
-        raise BadInput(f"{moment.isoformat()} is no moment of a snapshot: is the collecting machine's clock set?")
+        raise BadInput(f"{moment.isoformat()} is not a moment of a snapshot: is the collecting machine's clock set?")
     return str(number)
 
 

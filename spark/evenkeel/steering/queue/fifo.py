@@ -226,7 +226,7 @@ def _checked(url: str) -> Any:
     if parts.username or parts.password:
         raise QueueRefused(f"queue URL {shown(url)}: credentials do not belong into a URL; give them to boto3")
     if not parts.path.endswith(".fifo"):
-        raise QueueRefused(f"queue {shown(url)} is no FIFO queue (its name does not end in .fifo): make one that is")
+        raise QueueRefused(f"queue {shown(url)} is not a FIFO queue (its name does not end in .fifo): make one that is")
     return parts
 
 

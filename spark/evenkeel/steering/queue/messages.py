@@ -229,7 +229,7 @@ def _id(fields: Mapping[str, Any]) -> str | None:
 def _text_or_none(fields: Mapping[str, Any], name: str) -> str | None:
     value = fields.get(name)
     if value is not None and not isinstance(value, str):
-        raise BadMessage(f"{name} is no text: {_shown(value)}", command_id=_id(fields))
+        raise BadMessage(f"{name} is not text: {_shown(value)}", command_id=_id(fields))
     return value
 
 
@@ -241,14 +241,14 @@ def _moment(fields: Mapping[str, Any], name: str) -> datetime:
     except (ValueError, OverflowError):
         moment = None
     if moment is None:
-        raise BadMessage(f"{name} {_shown(value)} is no moment with a time zone", command_id=_id(fields))
+        raise BadMessage(f"{name} {_shown(value)} is not a moment with a time zone", command_id=_id(fields))
     return moment
 
 
 def _step(fields: Mapping[str, Any]) -> int:
     value = fields.get("step")
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 31:
-        raise BadMessage(f"step {_shown(value)} is no position in a plan")
+        raise BadMessage(f"step {_shown(value)} is not a position in a plan")
     return value
 
 
@@ -258,7 +258,7 @@ def _cuts(fields: Mapping[str, Any]) -> list[int] | None:
         return None
     whole = isinstance(value, list) and all(isinstance(cut, int) and not isinstance(cut, bool) for cut in value)
     if not whole:
-        raise BadMessage(f"cuts {_shown(value)} are no whole numbers")
+        raise BadMessage(f"cuts {_shown(value)} are not whole numbers")
     return list(value)
 
 

@@ -106,8 +106,8 @@ def too_few_topics(row: Row, context: Context) -> list[Change]:
             needed=float(FEWEST_TOPICS),
             unit="count",
             is_strict=False,
-            effect="its limits would have been looked at",
-            sentence=f"With {FEWEST_TOPICS} topics, the limits of {row['subject']} would have been looked at.",
+            effect="its limits would have been checked",
+            sentence=f"With {FEWEST_TOPICS} topics, the limits of {row['subject']} would have been checked.",
         )
     ]
 

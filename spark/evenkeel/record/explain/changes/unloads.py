@@ -88,9 +88,9 @@ def too_little(row: Row, context: Context) -> list[Change]:
             needed=value,
             unit="MiB/s",
             is_strict=False,
-            effect="that would have been worth moving",
+            effect="the minimum would have been reached",
             is_more=False,
-            sentence=f"With {setting} at {shown:g} or less, what was to go would have been worth moving.",
+            sentence=f"With {setting} at {shown:g} or less, the traffic to move would have reached the minimum.",
         )
     ]
 
@@ -208,8 +208,8 @@ def more_rounds(row: Row, context: Context) -> list[Change]:
             needed=needed,
             unit="count",
             is_strict=False,
-            effect="it would have lasted for long enough",
-            sentence=f"It takes {most}{rounds} like this one, in a row, until it has lasted for long enough.",
+            effect="it would have lasted long enough",
+            sentence=f"With {most}{rounds} like this one, in a row, it would have lasted long enough.",
         )
     ]
 

@@ -45,16 +45,14 @@ COOL_DOWN = Rule(
     "skipped",
     "cool_down",
     lambda row: (
-        f"Nothing is transferred: {row.broker} gave bundles away, and its load data is from {measured(row)} after "
-        f"that; it takes {threshold(row)}."
+        f"Nothing is transferred: {row.broker} unloaded bundles, and its load data was published {measured(row)} "
+        f"later; the delay is {threshold(row)}."
     ),
 )
 ALL_OUTDATED = Rule(
     "skipped",
     "all_outdated",
-    lambda row: (
-        f"Nothing is transferred: the youngest load data is {measured(row)} old and may be {threshold(row)} old."
-    ),
+    lambda row: f"Nothing is transferred: the newest load data is {measured(row)} old; the limit is {threshold(row)}.",
 )
 LOAD_DATA_MISSING = Rule(
     "skipped",
@@ -78,7 +76,8 @@ HIT_COUNT = Rule(
     "refused",
     "hit_count",
     lambda row: (
-        f"Loads have been uneven for {plural(row.measured, 'round')} in a row; it takes more than {threshold(row)}."
+        f"Loads have been uneven for {plural(row.measured, 'round')} in a row; "
+        f"the rule needs more than {threshold(row)}."
     ),
 )
 NOTHING_TO_TRANSFER = Rule(
@@ -114,9 +113,11 @@ def _not_paired(row: Considered) -> str:
     )
 
 
-NO_TOP_BUNDLES = Rule("refused", "no_top_bundles", _should_give("nothing is known of bundles that it could give"))
+NO_TOP_BUNDLES = Rule("refused", "no_top_bundles", _should_give("its load data names no bundle that it could give"))
 SOLE_TOP_BUNDLE = Rule(
-    "refused", "sole_top_bundle", _should_give("it has a single bundle to give, and that would move the trouble")
+    "refused",
+    "sole_top_bundle",
+    _should_give("it has only one bundle to give, and moving it would move the overload with it"),
 )
 NO_MOVABLE_BUNDLE = Rule("refused", "no_movable_bundle", _should_give("none of its bundles can go there"))
 RECEIVES = Rule("kept", "receives", _receives)
@@ -124,8 +125,8 @@ LEAST_LOADED = Rule(
     "kept",
     "least_loaded",
     lambda row: (
-        f"{row.subject} at {measured(row)} is the least loaded: {number(row, 'offloaded', 'byte/s')} are freed "
-        "elsewhere and go to whom look-ups find."
+        f"{row.subject} at {measured(row)} is the least loaded: {number(row, 'offloaded', 'byte/s')} leave "
+        "other brokers, and client lookups assign them."
     ),
 )
 NOT_PAIRED = Rule("kept", "not_paired", _not_paired)
@@ -138,7 +139,7 @@ OUTDATED = Rule(
     "skipped",
     "outdated",
     lambda row: (
-        f"{row.subject}'s load data is {measured(row)} old and may be {threshold(row)} old: it is not in the mean."
+        f"{row.subject}'s load data is {measured(row)} old, over the limit of {threshold(row)}: it is not in the mean."
     ),
     "above",
 )
@@ -152,7 +153,9 @@ NO_LOAD_DATA = Rule(
 def _transferred(row: Considered) -> str:
     destination = destination_of(row)
     goes = (
-        f"goes from {row.broker} to {destination}" if destination else f"leaves {row.broker} for whom a look-up finds"
+        f"goes from {row.broker} to {destination}"
+        if destination
+        else f"leaves {row.broker}, and a client lookup assigns it"
     )
     start = f"{row.subject} ({number(row, 'bundle_throughput', 'byte/s')}) {goes}"
     if row.by is SWAPPED_BACK:
@@ -177,7 +180,7 @@ TOO_HEAVY = Rule(
     ),
 )
 NOT_REACHED = Rule(
-    "kept", "not_reached", bundle_stays("lighter bundles were looked at before it, and nothing more may go")
+    "kept", "not_reached", bundle_stays("lighter bundles were considered before it, and nothing more may go")
 )
 LAST_OF_TOP_BUNDLES = Rule(
     "kept", "last_of_top_bundles", bundle_stays("it is the last one left of its broker's busiest bundles")
