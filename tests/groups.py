@@ -17,7 +17,7 @@ _TOGETHER = {
     "tests/maintenance/": "maintenance",
     "tests/replay/test_open_loop.py": "replay",
     "tests/replay/test_results.py": "replay",
-    **dict.fromkeys((f"tests/pipeline/test_{name}.py" for name in ("acting", "killed", "trouble")), "acting"),
+    **dict.fromkeys((f"tests/publish/test_{name}.py" for name in ("acting", "killed", "trouble")), "acting"),
 }
 # The real brokers come once Airflow is done or nearly so: both at once are more than two cores can carry in time.
 _LONGEST_FIRST = (
@@ -29,6 +29,7 @@ _LONGEST_FIRST = (
     "tests/tutorial/test_incident",
     "pulsar",
     "tests/pipeline/",
+    "tests/ingest/test_task",
     "tests/steering/queue/",
     "tests/spark/",
 )

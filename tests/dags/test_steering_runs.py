@@ -21,7 +21,7 @@ from devtools.local_airflow.service import DAG_ID, Airflow
 from evenkeel.record.read import Attempt, read_attempts, read_table
 from evenkeel.record.report import build_report
 from tests.dags.waiting import LOOK_SECONDS, ended, states, tries
-from tests.pipeline.acting import LivingPulsar
+from tests.publish.acting import LivingPulsar
 from tests.steering.simulated import Fault
 
 pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow]

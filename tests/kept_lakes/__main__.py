@@ -30,7 +30,7 @@ from evenkeel.lake.wishes import append_wishes
 from evenkeel.pipeline import DECIDING, run_cycle
 from evenkeel.publish.task import run as publish
 from evenkeel.sources.recordings import Recording
-from tests.pipeline.acting import Lab
+from tests.publish.acting import Lab
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

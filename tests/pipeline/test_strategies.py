@@ -11,7 +11,7 @@ from evenkeel.ingest.open_run import CycleRequest
 from evenkeel.pipeline import run_cycle
 from evenkeel.record.read import Attempt, read_cycles, read_rows
 from evenkeel.settings import resolve
-from tests.pipeline.fitted import FITTED
+from tests.shed.fitted import FITTED
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 RECORDINGS = {

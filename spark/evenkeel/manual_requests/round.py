@@ -19,7 +19,7 @@ from evenkeel.settings import Settings
 from evenkeel.split_algorithms import name_in_force
 from evenkeel.split_algorithms.split_option import BundleTopics
 
-STRATEGY = "wish"
+BY_REQUEST = "wish"
 SPLIT, UNLOAD = "split", "unload"
 
 
@@ -114,7 +114,7 @@ def unloaded_by(wished: list[tuple[Row, Granted]]) -> frozenset[str]:
 def with_unloads(verdicts: list[Considered], shedder: str, wished: list[tuple[Row, Granted]]) -> list[dict[str, Any]]:
     """Rows of a shedder's verdicts, and of the wishes for unloads."""
     found = [reason_row(verdict, shedder) for verdict in verdicts]
-    return [*found, *(reason_row(one.verdict, STRATEGY, wish["wish_id"]) for wish, one in wished)]
+    return [*found, *(reason_row(one.verdict, BY_REQUEST, wish["wish_id"]) for wish, one in wished)]
 
 
 def left_to_wishes(verdicts: list[Considered], wished: Collection[str]) -> list[Considered]:

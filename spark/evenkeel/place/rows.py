@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from evenkeel.manual_requests import round as wishes
+from evenkeel.manual_requests.round import BY_REQUEST
 from evenkeel.model.considered import Rule
 from evenkeel.place.placement import Placement, placed, settled
 from evenkeel.place.strategies import MODULAR
@@ -99,7 +99,7 @@ Place = Callable[[str, str], Placement]
 
 def is_wished(row: Row) -> bool:
     """Whether a row of `unload_decisions` is a wish that is carried out."""
-    return bool(row["strategy"] == wishes.STRATEGY and row["outcome"] == "unload")
+    return bool(row["strategy"] == BY_REQUEST and row["outcome"] == "unload")
 
 
 def wished_rows(rows: Rows, place: Place, freely: Place) -> list[dict[str, Any]]:
@@ -112,7 +112,7 @@ def wished_rows(rows: Rows, place: Place, freely: Place) -> list[dict[str, Any]]
     for row in sorted(filter(is_wished, rows["unload_decisions"]), key=lambda row: str(row["subject"])):
         named = next((one["name"] for one in row["alternatives"] if one["verdict"] == "best"), None)
         found, without = (_placed(row, named, rule) for rule in (place, freely))
-        made.append(placement_row(found, wishes.STRATEGY, wishes.STRATEGY, without) | {"wish_id": row["wish_id"]})
+        made.append(placement_row(found, BY_REQUEST, BY_REQUEST, without) | {"wish_id": row["wish_id"]})
     return made
 
 

@@ -6,7 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from evenkeel.filters.unload_gates import unload_gates
-from evenkeel.manual_requests import round as wishes
+from evenkeel.manual_requests.round import (
+    BY_REQUEST,
+    SPLIT,
+    bundles_to_look_into,
+    granted_splits,
+    left_to_wishes,
+    looks_at_topics,
+)
 from evenkeel.model.bundles import namespace_of, range_of
 from evenkeel.model.considered import Considered
 from evenkeel.model.load import LoadData
@@ -70,11 +77,11 @@ def decision_rows(
     """The rows of a rule's verdicts, and those of wishes. A bundle that a wish is granted for is left to the wish."""
     cycle = reading.the_cycle(rows)
     stamp = {"cluster": cycle["cluster"], "cycle_at": cycle["cycle_at"]}
-    wished = wishes.granted_splits(rows, topics)
+    wished = granted_splits(rows, topics)
     taken = {one.verdict.subject for _, one in wished if one.accepted}
-    kept = [named(row, cycle["cluster"]) for row in telling(wishes.left_to_wishes([*verdicts], taken), rows)]
+    kept = [named(row, cycle["cluster"]) for row in telling(left_to_wishes([*verdicts], taken), rows)]
     found = [_row(row, strategy, splits.get(row.subject) if row.outcome == "split" else None, stamp) for row in kept]
-    found += [_row(one.verdict, wishes.STRATEGY, one.split, stamp, wish["wish_id"]) for wish, one in wished]
+    found += [_row(one.verdict, BY_REQUEST, one.split, stamp, wish["wish_id"]) for wish, one in wished]
     return found
 
 
@@ -91,7 +98,7 @@ def choose_modular(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
     """The bundles that are over a limit or wished to be split, with their ranges, whose topics have to be looked at."""
     settings = reading.settings_of(rows)
     over = plan(rows).splits if settings.defaultNamespaceBundleSplitAlgorithm != BY_RANGE else {}
-    return {"chosen": chosen_rows({**over, **dict(wishes.bundles_to_look_into(rows, settings))})}
+    return {"chosen": chosen_rows({**over, **dict(bundles_to_look_into(rows, settings))})}
 
 
 def chosen_rows(chosen: Mapping[str, str | None]) -> list[dict[str, Any]]:
@@ -117,7 +124,7 @@ def chosen_type() -> StructType:
 def cuts_by_topics(settings: Settings, wished: Iterable[Row]) -> bool:
     """Whether the split algorithm in force, or that of one of the wishes of the cycle, looks at a bundle's topics."""
     return settings.defaultNamespaceBundleSplitAlgorithm != BY_RANGE or any(
-        wish["kind"] == wishes.SPLIT and wishes.looks_at_topics(wish, settings) for wish in wished
+        wish["kind"] == SPLIT and looks_at_topics(wish, settings) for wish in wished
     )
 
 
@@ -197,7 +204,7 @@ def choose_extensible(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
     if settings.defaultNamespaceBundleSplitAlgorithm != BY_RANGE:
         due = (row for row in _plan(rows, {}).considered if row.outcome == "split" or row.rule in FAILURES)
         chosen = {row.subject: row.broker for row in due}
-    return {"chosen": chosen_rows(chosen | dict(wishes.bundles_to_look_into(rows, settings)))}
+    return {"chosen": chosen_rows(chosen | dict(bundles_to_look_into(rows, settings)))}
 
 
 def _plan(rows: Rows, topics: Mapping[str, BundleTopics]) -> ExtensibleSplits:

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from evenkeel.filters.unload_gates import unload_gates
-from evenkeel.manual_requests import round as wishes
+from evenkeel.manual_requests.round import granted_unloads, unloaded_by, with_unloads
 from evenkeel.model.past_commands import Act, brokers_unloaded, recently_unloaded
 from evenkeel.rounds import reading, state
 from evenkeel.rounds.extensible_loads import SHEDDER, Remembered, see
@@ -35,9 +35,9 @@ def decide_modular(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
     """
     settings, cycle = reading.settings_of(rows), reading.the_cycle(rows)
     shedder = settings.loadBalancerLoadSheddingStrategy
-    wished = wishes.granted_unloads(rows)
+    wished = granted_unloads(rows)
     gone = state.assumed_unloaded(rows["state"]) | recently_unloaded(acts_before(cycle))
-    load = replace(load_of(rows), recently_unloaded=gone, wished=wishes.unloaded_by(wished))
+    load = replace(load_of(rows), recently_unloaded=gone, wished=unloaded_by(wished))
     made = run_shedding(
         load,
         state.shedder_state(rows["state"], shedder),
@@ -50,7 +50,7 @@ def decide_modular(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
     stamp = {"cluster": cycle["cluster"], "cycle_at": cycle["cycle_at"]}
     shown = telling((*made.considered, *silent_brokers(rows)), rows)
     verdicts = [named(verdict, cycle["cluster"]) for verdict in shown]
-    found = wishes.with_unloads(verdicts, shedder, wished)
+    found = with_unloads(verdicts, shedder, wished)
     kept = state.state_rows(shedder, made.state, made.shed_at, made.recently_unloaded)
     return {
         "unload_decisions": [{**row, **stamp} for row in found],
@@ -77,9 +77,9 @@ def decide_extensible(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
     before = state.shedder_state(rows["state"], SHEDDER)
     seen = see(rows, before, settings)
     now = datetime.fromisoformat(cycle["cycle_at"])
-    wished, acts = wishes.granted_unloads(rows), acts_before(cycle)
+    wished, acts = granted_unloads(rows), acts_before(cycle)
     made = run_transfers(
-        replace(seen.load, wished=wishes.unloaded_by(wished)),
+        replace(seen.load, wished=unloaded_by(wished)),
         _state_of(before, acts),
         reading.policies(rows),
         seen.owners,
@@ -92,7 +92,7 @@ def decide_extensible(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
     # A round that ran has its own rows about brokers without load data.
     silent = () if made.status == "ran" else silent_brokers(rows)
     verdicts = [named(verdict, cycle["cluster"]) for verdict in telling((*made.considered, *silent), rows)]
-    found = wishes.with_unloads(verdicts, SHEDDER, wished)
+    found = with_unloads(verdicts, SHEDDER, wished)
     kept = state.state_rows(SHEDDER, after, made.shed_at, made.recently_unloaded)
     return {
         "unload_decisions": [{**row, **stamp} for row in found],

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from evenkeel.manual_requests import round as wishes
+from evenkeel.manual_requests.round import BY_REQUEST
 from evenkeel.model import amounts
 from evenkeel.record.explain.changes import Context
 from evenkeel.record.explain.changes.bundle_splits import setting_values
@@ -304,7 +304,7 @@ def _verdict(kind: str, row: Row) -> VerdictLine:
         measured=amounts.quantity(row["measured"], row["unit"]),
         threshold=amounts.quantity(row["threshold"], row["unit"]),
         sentence=row["sentence"],
-        is_wish=row["strategy"] == wishes.STRATEGY,
+        is_wish=row["strategy"] == BY_REQUEST,
     )
 
 

@@ -11,7 +11,7 @@ from operator import or_
 from pathlib import Path
 
 from evenkeel.errors import LakeError
-from evenkeel.manual_requests import round as wishes
+from evenkeel.manual_requests.round import BY_REQUEST
 from evenkeel.record.compare import Cycle, LoggedMove, Round, ShedderComparison, compare, read_rounds
 from evenkeel.record.read import Attempt, Record, Row, find_cycles, read_commands, read_rows, read_rows_of
 from evenkeel.record.read.ranges import FIRST_MOMENT, LAST_MOMENT
@@ -214,7 +214,7 @@ def _comparable(attempt: Attempt, rows: Mapping[str, Sequence[Row]], limit: floa
     unloads = rows["unload_decisions"]
     brokers = [row for row in unloads if row["subject_kind"] == "broker"]
     # What an operator wished for is not the shedder's work.
-    shed = [row for row in unloads if row["subject_kind"] == "bundle" and row["strategy"] != wishes.STRATEGY]
+    shed = [row for row in unloads if row["subject_kind"] == "bundle" and row["strategy"] != BY_REQUEST]
     whole = next((row for row in unloads if row["subject_kind"] == "cluster"), None)
     # A shedder that ran has looked at a broker; one that was not due or is off has only the cluster's row.
     ran = whole is None or whole["outcome"] != "skipped"

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from evenkeel.manual_requests import round as wishes
+from evenkeel.manual_requests.round import BY_REQUEST
 from evenkeel.record.explain.changes.change import Change, Context, Row, at_least
 from evenkeel.settings.compatibility import PLACEMENT
 
@@ -175,7 +175,7 @@ def scored_by(strategy: str) -> tuple[str, str]:
 
 def strategy_of(row: Row, settings: Sequence[Row]) -> str:
     """The strategy that scored a row's candidates: for a wish the one in force."""
-    if row["strategy"] != wishes.STRATEGY:
+    if row["strategy"] != BY_REQUEST:
         return str(row["strategy"])
     return next((json.loads(setting["value"]) for setting in settings if setting["key"] == PLACEMENT), "")
 

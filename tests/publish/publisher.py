@@ -8,13 +8,13 @@ from multiprocessing.context import ForkServerProcess
 from evenkeel.handover import Handover
 from evenkeel.publish.task import run
 from evenkeel.spark.session import connect
-from tests.pipeline.acting import reaching
+from tests.publish.acting import reaching
 
 
 def start_publisher(engine: str, handover: Handover, brokers: str) -> ForkServerProcess:
     """Carries the plan out on the brokers of this URL; a try of its own, as Airflow's next one is."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["tests.pipeline.publisher"])
+    context.set_forkserver_preload(["tests.publish.publisher"])
     process = context.Process(target=_publish, args=(engine, handover.to_json(), brokers), daemon=True)
     process.start()
     return process

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.pipeline.acting import Case, with_settings
-from tests.pipeline.publisher import start_publisher
+from tests.publish.acting import Case, with_settings
+from tests.publish.publisher import start_publisher
 from tests.steering.simulated import Fault
 
 if TYPE_CHECKING:

@@ -21,9 +21,9 @@ from evenkeel.pulsar.admin.connection import AdminConnection
 from evenkeel.pulsar.answers import Kind, subject_of
 from evenkeel.record.read import Attempt, read_cycles, read_table
 from evenkeel.steering.dispatcher import Timing
-from tests.pipeline.fitted import FITTED
 from tests.pulsar.admin.books import replayed, requests_in
 from tests.pulsar.admin.simulated import Asked
+from tests.shed.fitted import FITTED
 from tests.steering.simulated import Answered, SimulatedPulsar
 
 RECORDINGS = Path(__file__).resolve().parents[2] / "demo" / "recordings" / "own-threshold"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from evenkeel.handover import Handover
-from tests.pipeline.acting import Case, Lab
+from tests.publish.acting import Case, Lab
 
 if TYPE_CHECKING:
     from evenkeel.spark.server import Engine

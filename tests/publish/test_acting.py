@@ -17,7 +17,7 @@ from evenkeel.lake.store import Lake, append_row
 from evenkeel.publish import dispatch as sending
 from evenkeel.publish import gate as outgoing
 from evenkeel.publish.task import run as publish
-from tests.pipeline.acting import QUICK, Case, in_mode, with_settings
+from tests.publish.acting import QUICK, Case, in_mode, with_settings
 from tests.steering.simulated import Fault
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

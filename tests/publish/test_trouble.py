@@ -16,7 +16,7 @@ from evenkeel.pipeline import run_cycle
 from evenkeel.publish import task as publishing
 from evenkeel.publish.dispatch import Sending, reach_with
 from evenkeel.record.read import Attempt, read_cycles, read_rows, read_table
-from tests.pipeline.acting import QUICK, Case, LivingPulsar, with_settings
+from tests.publish.acting import QUICK, Case, LivingPulsar, with_settings
 from tests.steering.simulated import Fault
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
