@@ -40,9 +40,10 @@ texts = st.text(st.characters(codec="utf-8"), max_size=40)
 names = st.text(st.characters(codec="utf-8", exclude_characters="/", exclude_categories=["C", "Z"]), min_size=1)
 
 
-@given(names, names, texts, st.none() | st.lists(st.integers(0, 2**32)), st.none() | st.booleans())
+@given(names, names, texts, st.none() | st.lists(st.integers(1, 2**30 - 1), min_size=1), st.none() | st.booleans())
 def test_a_command_survives_the_wire(tenant: str, name: str, text: str, cuts: list[int] | None, flag: bool) -> None:
-    row = command(namespace=f"{tenant}/{name}", destination=text, cuts=cuts, unload_children=flag, expires_at=NOW)
+    kind = {"kind": "split", "destination": None} if cuts else {"kind": "unload", "destination": "[::1]:8080"}
+    row = command(namespace=f"{tenant}/{name}", algorithm=text, cuts=cuts, unload_children=flag, expires_at=NOW, **kind)
     body = command_body(row)
     assert body.isascii()
     assert read_command(body) == row

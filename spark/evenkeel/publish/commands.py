@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import chain
 from typing import Any
-from urllib.parse import quote
 
 from evenkeel.settings import Settings
+from evenkeel.steering.admin_request import request_text
 
 
 def plan_id(cycle: Row, decisions: Mapping[str, Sequence[Row]], leaving_out: Collection[str] = ()) -> str:
@@ -93,33 +93,36 @@ def _edges(one: Wanted) -> tuple[str, str]:
 
 
 def _split(row: Row) -> dict[str, Any]:
-    """The cuts themselves are sent, so that what was decided is what is done, whatever topics come and go meanwhile."""
-    query = f"splitAlgorithmName=specified_positions_divide&unload={str(bool(row['unload_children'])).lower()}"
-    return {
-        "kind": "split",
-        "bundle": row["subject"],
-        "from_broker": row["broker"],
-        "destination": None,
-        "algorithm": row["algorithm"],
-        "cuts": row["cuts"],
-        "unload_children": row["unload_children"],
-        "request": f"PUT {_path(row['subject'])}/split?{query} {json.dumps(row['cuts'])}",
-    }
+    return _with_request(
+        {
+            "kind": "split",
+            "bundle": row["subject"],
+            "from_broker": row["broker"],
+            "destination": None,
+            "algorithm": row["algorithm"],
+            "cuts": row["cuts"],
+            "unload_children": row["unload_children"],
+        }
+    )
 
 
 def _unload(row: Row, manager: str) -> dict[str, Any]:
     destination = row["destination"] if _is_bound(row, manager) else None
-    query = "" if destination is None else f"?destinationBroker={quote(destination, safe=':')}"
-    return {
-        "kind": "unload",
-        "bundle": row["subject"],
-        "from_broker": row["broker"],
-        "destination": destination,
-        "algorithm": None,
-        "cuts": None,
-        "unload_children": None,
-        "request": f"PUT {_path(row['subject'])}/unload{query}",
-    }
+    return _with_request(
+        {
+            "kind": "unload",
+            "bundle": row["subject"],
+            "from_broker": row["broker"],
+            "destination": destination,
+            "algorithm": None,
+            "cuts": None,
+            "unload_children": None,
+        }
+    )
+
+
+def _with_request(command: dict[str, Any]) -> dict[str, Any]:
+    return {**command, "request": request_text(command)}
 
 
 def _is_bound(row: Row, manager: str) -> bool:
@@ -130,10 +133,6 @@ def _is_bound(row: Row, manager: str) -> bool:
     if row["cause"] == "shed" and manager == "extensible":
         return bool(row["rule"] == "transferred")
     return bool(row["rule"] != "wish")
-
-
-def _path(bundle: str) -> str:
-    return "/admin/v2/namespaces/" + "/".join(quote(part, safe="") for part in bundle.split("/"))
 
 
 # The one JSON text of a value, and those of many rows at once.

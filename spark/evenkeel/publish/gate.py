@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 
 DRY_RUN = "dry_run"
-ACTING = ("approve", "auto")
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,10 +28,11 @@ from evenkeel.lake.store import Lake
 from evenkeel.model.amounts import amount
 from evenkeel.publish import plan as plan_round
 from evenkeel.publish.dispatch import Sending
-from evenkeel.publish.gate import ACTING, DRY_RUN, SendingResult, gate_facts, is_approved, put_out, why_withheld
+from evenkeel.publish.gate import DRY_RUN, SendingResult, gate_facts, is_approved, put_out, why_withheld
 from evenkeel.rounds.frames import children_of_splits, decide_rounds, round_inputs
 from evenkeel.spark.code import code_digest, code_version
 from evenkeel.spark.sql import is_one_of
+from evenkeel.steering.admin_request import ACTING
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

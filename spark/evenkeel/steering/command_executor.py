@@ -6,7 +6,6 @@ is said of it afterwards is what was seen, not what was answered. Nothing here r
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from datetime import UTC, datetime
 
 from evenkeel.pulsar.admin.client import AdminClient
 from evenkeel.pulsar.admin.http_exchange import Hop
+from evenkeel.steering.admin_request import METHOD, request_of
 from evenkeel.steering.outcome import (
     LONGEST_REQUEST_S,
     AnswerKind,
@@ -84,11 +84,9 @@ class CommandExecutor:
         return None if found is None else self._seen(command, *found)
 
     def _send(self, command: Command) -> Hop:
-        method, _, rest = command["request"].partition(" ")
-        path, _, body = rest.partition(" ")
-        text = _positions(body) if command["kind"] == "split" else None
+        request, broker = request_of(command), command["from_broker"]
         hops = self._client.ask(
-            path, broker=command["from_broker"], method=method, body=text, timeout_s=LONGEST_REQUEST_S
+            request.path, broker=broker, method=METHOD, body=request.body, timeout_s=LONGEST_REQUEST_S
         )
         return hops[-1]
 
@@ -137,8 +135,3 @@ def _why_not_there(command: Command, look: Look) -> str | None:
     if destination is None or destination not in look.silent:
         return None
     return f"its destination {destination} does not answer, or is not ready"
-
-
-def _positions(body: str) -> str:
-    """Ascending and each once: the modular manager never answers to doubled positions."""
-    return json.dumps(sorted(set(json.loads(body))))

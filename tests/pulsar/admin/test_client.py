@@ -230,10 +230,33 @@ def test_a_command_that_may_have_arrived_is_not_sent_to_another_address(cluster:
 def test_a_broker_is_asked_at_the_address_that_the_template_gives(cluster: SimulatedCluster) -> None:
     template = f"http://{{host}}:{cluster.port}"
     connection = AdminConnection((cluster.url,), token=Secret(TOKEN), broker_url=template)
+    cluster.fault(f"{BROKERS}$", Answer(200, '["127.0.0.2:6650"]'))
     with AdminClient(connection) as client:
         (hop,) = client.ask(BROKERS, broker="127.0.0.2:6650")
     assert (hop.broker, hop.status) == ("127.0.0.2:6650", 200)
     assert cluster.seen[-1].broker == cluster.ids[1]
+
+
+def test_a_broker_that_the_cluster_does_not_list_is_sent_nothing(cluster: SimulatedCluster) -> None:
+    with (
+        SimulatedCluster(listing, token=TOKEN) as foreign,
+        AdminClient(AdminConnection((cluster.url,), token=Secret(TOKEN))) as client,
+    ):
+        for name in (foreign.ids[0], f"127.0.0.1:{foreign.port}"):
+            (hop,) = client.ask(UNLOAD, broker=name, method="PUT")
+            assert (hop.status, name in hop.body, "the cluster lists" in hop.body) == (0, True, True)
+        assert [hop.status for hop in client.ask(BROKERS, broker=cluster.ids[2])] == [200]
+        assert foreign.seen == []
+        assert [asked.path for asked in cluster.seen] == [BROKERS, BROKERS], "the list is asked for once"
+
+
+def test_a_broker_that_joins_is_asked_once_the_cluster_lists_it(
+    cluster: SimulatedCluster, client: AdminClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("evenkeel.pulsar.admin.client.LIST_AGAIN_AFTER_S", 0.0)
+    cluster.fault(f"{BROKERS}$", Answer(200, json.dumps(cluster.ids[:1])), times=1)
+    assert client.ask(BROKERS, broker=cluster.ids[1])[-1].status == 0
+    assert client.ask(BROKERS, broker=cluster.ids[1])[-1].status == 200
 
 
 @pytest.mark.parametrize("broker", ["", ":8080", "a b:80", "host:port", "host:99999", "a/b:80", "http://"])

@@ -6,6 +6,8 @@ import hashlib
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from evenkeel.steering.admin_request import request_text
+
 CYCLE = datetime.now(UTC).replace(microsecond=0)
 RANGES = ("0x00000000_0x40000000", "0x40000000_0x80000000", "0x80000000_0xc0000000", "0xc0000000_0xffffffff")
 
@@ -27,9 +29,9 @@ def command(step: int = 1, kind: str = "unload", namespace: str = "acme/ns0", pl
         "cuts": [(int(RANGES[place][:10], 16) + int(RANGES[place][11:], 16)) // 2] if split else None,
         "unload_children": False if split else None,
         "mode": "auto",
-        "request": f"PUT /admin/v2/namespaces/{bundle}/{kind}",
         "expires_at": datetime.now(UTC) + timedelta(minutes=10),
     } | other
+    row = {"request": request_text(row)} | row
     words = f"{row['plan_id']} {row['cycle_at']} {row['kind']} {row['bundle']} {row['step']}"
     return {"command_id": hashlib.sha256(words.encode()).hexdigest()} | row
 

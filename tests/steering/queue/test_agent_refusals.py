@@ -135,6 +135,8 @@ POISON = {
     "not a time zone": (changed(ROW, expires_at="2026-11-21T09:00:00"), "not a moment with a time zone", True),
     "cuts in hex": (changed(ROW, cuts=["0x10"]), "are not whole numbers", True),
     "a strange kind": (changed(ROW, kind="drop"), "unknown kind 'drop'", True),
+    "another request": (changed(ROW, request="PUT /admin/v2/tenants/evil {}"), "is not that of its fields", True),
+    "a dry run": (changed(ROW, mode="dry_run"), "mode 'dry_run' sends nothing", True),
     "a strange id": (changed(ROW, command_id="a b\nc"), "is not a command's id", False),
     "no id": (changed(ROW, command_id=None), "no text in command_id", False),
 }

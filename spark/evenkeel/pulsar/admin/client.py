@@ -30,6 +30,8 @@ from evenkeel.times import utc_milliseconds
 
 READ_SECONDS = 20.0
 MOST_REDIRECTS = 5
+LIST_AGAIN_AFTER_S = 1.0
+"""So long a broker that the cluster does not list is not looked for again."""
 
 
 class AdminClient:
@@ -40,6 +42,7 @@ class AdminClient:
         self._known = KnownBrokers(connection)
         self._entries = connection.addresses()
         self._lock, self._closing = Lock(), Event()
+        self._listing, self._list_again_at = Lock(), 0.0
 
     def ask(
         self,
@@ -53,9 +56,9 @@ class AdminClient:
         """Everything that was sent for one question, in order; the last hop is the answer.
 
         `path` is `/admin/v2/…` with its names quoted (`admin_path`), `broker` the id of the broker to ask, None for any
-        of the configured addresses. A redirect is followed with the same method, body and token, at most five times.
-        `timeout_s` (20) bounds the question with its redirects; commands that Pulsar may think about for a minute need
-        more than its own 60 s.
+        of the configured addresses. Nothing is sent to a broker that the cluster itself does not list. A redirect is
+        followed with the same method, body and token, at most five times. `timeout_s` (20) bounds the question with its
+        redirects; commands that Pulsar may think about for a minute need more than its own 60 s.
 
         A GET is asked again, with jitter, where that may help (`repeat`), and of the next configured address. A
         command is sent once: another address is tried only where nothing can have been sent. Never raises for what the
@@ -67,7 +70,7 @@ class AdminClient:
 
         def attempt() -> TryVerdict:
             chain: Chain = ()
-            for address in self._addresses(broker):
+            for address in self._addresses(broker, limit):
                 chain = self._chain(question, address, limit)
                 hops.extend(reply.hop for reply in chain)
                 if not _no_use(question, chain):
@@ -95,8 +98,25 @@ class AdminClient:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _addresses(self, broker: str | None) -> Iterable[Address]:
-        return self._entries if broker is None else (self._known.address_of(broker),)
+    def _addresses(self, broker: str | None, limit: float) -> Iterable[Address]:
+        if broker is None:
+            return self._entries
+        address = self._known.address_of(broker)
+        if not self._known.lists(address):
+            self._ask_for_brokers(limit)
+        if not self._known.lists(address):
+            raise SettingsError(f"{broker} is not a broker that the cluster lists: nothing is sent there")
+        return (address,)
+
+    def _ask_for_brokers(self, limit: float) -> None:
+        """Learns which brokers the cluster lists; of many questions at once, or in a row, one asks for them."""
+        with self._listing:
+            if time.monotonic() < self._list_again_at:
+                return
+            for address in self._entries:
+                if self._chain(Question("GET", f"{PREFIX}/brokers", None), address, limit)[-1].hop.status == 200:
+                    break
+            self._list_again_at = time.monotonic() + LIST_AGAIN_AFTER_S
 
     def _prefer(self, address: Address) -> None:
         """The configured address that answered last is asked first."""
@@ -240,26 +260,29 @@ def repeat(attempt: Callable[[], TryVerdict], limit_s: float, closing: Event) ->
 
 
 class KnownBrokers:
-    """The configured addresses and the brokers that the cluster has listed or that a caller named; thread-safe.
+    """The configured addresses and the brokers that the cluster has listed; thread-safe.
 
-    A redirect is followed to a host among them, or wherever a *broker* among them sends us on the same scheme (the
-    owner may be a broker that is listed no more, or not yet). It is not followed from https to http, and a configured
-    address that is not a broker (a proxy, a login page) cannot send us to a host that the cluster does not list.
+    A caller may name any broker, and whoever can write to a queue of commands is such a caller, so that a name alone
+    makes nobody a broker. A redirect is followed to a host among them, or wherever a *broker* among them sends us on
+    the same scheme (the owner may be a broker that is listed no more, or not yet). It is not followed from https to
+    http, and a configured address that is not a broker (a proxy, a login page) cannot send us to a host that the
+    cluster does not list.
     """
 
     def __init__(self, connection: AdminConnection) -> None:
         self._connection = connection
+        self._configured = {_origin(address) for address in connection.addresses()}
         self._hosts = {address.host.lower() for address in connection.addresses()}
         self._ids: dict[tuple[str, str, int], str] = {}
         self._lock = Lock()
 
     def address_of(self, broker: str) -> Address:
-        """The address of the broker, which is known from now on; `SettingsError` where the name is not a broker id."""
-        address = self._connection.address_of(broker)
-        with self._lock:
-            self._ids[_origin(address)] = broker
-            self._hosts.add(address.host.lower())
-        return address
+        """The address of the broker; `SettingsError` where the name is not a broker id."""
+        return self._connection.address_of(broker)
+
+    def lists(self, address: Address) -> bool:
+        """Whether the address is a configured one, or that of a broker that the cluster has listed."""
+        return _origin(address) in self._ids or _origin(address) in self._configured
 
     def name_of(self, address: Address) -> str:
         """The broker id of an address, where one is known, else host:port."""
@@ -272,9 +295,12 @@ class KnownBrokers:
         names = hop.json
         for name in names if isinstance(names, list) else ():
             try:
-                self.address_of(str(name))
+                address = self.address_of(str(name))
             except SettingsError:
                 continue
+            with self._lock:
+                self._ids[_origin(address)] = str(name)
+                self._hosts.add(address.host.lower())
 
     def may_follow(self, origin: Address, target: Address) -> bool:
         """Whether what was sent to `origin` may be sent to `target` as well."""

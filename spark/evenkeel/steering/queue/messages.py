@@ -17,13 +17,12 @@ from typing import Any
 
 from evenkeel.errors import BadInput
 from evenkeel.json_text import NotJson, parse_json
-from evenkeel.model.bundles import namespace_of, range_of
+from evenkeel.steering.admin_request import demand_sense, shown
 from evenkeel.steering.outcome import STRENGTH, Outcome
 from evenkeel.steering.queue.fifo import BadMessage
 from evenkeel.times import utc_text
 
 SCHEMA = 1
-KINDS = ("split", "unload")
 CONTROLS = ("pause", "resume")
 MOST_BYTES = 256 * 1024
 
@@ -152,9 +151,9 @@ def _opened(body: str, kinds: tuple[str, ...]) -> tuple[str, Mapping[str, Any]]:
     fields = fields if isinstance(fields, dict) else {}
     known = _known(fields or found)
     if kind not in kinds:
-        raise BadMessage(f"not a message of Evenkeel for this queue: kind {_shown(kind)}", **known)
+        raise BadMessage(f"not a message of Evenkeel for this queue: kind {shown(kind)}", **known)
     if found.get("schema") != SCHEMA or isinstance(found.get("schema"), bool):
-        raise BadMessage(f"unknown schema version {_shown(found.get('schema'))}; this agent knows {SCHEMA}", **known)
+        raise BadMessage(f"unknown schema version {shown(found.get('schema'))}; this agent knows {SCHEMA}", **known)
     if not fields:
         raise BadMessage(f"a message of kind {kind} without a {kind}", **known)
     return kind, fields
@@ -184,27 +183,16 @@ def _command(fields: Mapping[str, Any]) -> dict[str, Any]:
         command |= {name: _text_or_none(fields, name) for name in _TEXTS_OR_NONE}
         command |= {name: _moment(fields, name) for name in _MOMENTS}
         command |= {"step": _step(fields), "cuts": _cuts(fields), "unload_children": _switch(fields)}
-        _demand_sense(command)
+        demand_sense(command)
     except BadInput as error:
         raise BadMessage(str(error), **_known(fields)) from None
     return command
 
 
-def _demand_sense(command: Mapping[str, Any]) -> None:
-    if command["kind"] not in KINDS:
-        raise BadMessage(f"unknown kind {_shown(command['kind'])} of command")
-    tenant, _, name = namespace_of(command["bundle"]).partition("/")
-    if not tenant or not name or not command["bundle"].isprintable():
-        raise BadMessage(f"{_shown(command['bundle'])} is not a bundle's name")
-    range_of(command["bundle"])
-    if not command["request"].startswith("PUT /"):
-        raise BadMessage(f"request {_shown(command['request'])} is none that carries out a {command['kind']}")
-
-
 def _control(fields: Mapping[str, Any]) -> Control:
     _demand_texts(fields, ("kind", "cluster", "by", "reason"))
     if fields["kind"] not in CONTROLS:
-        raise BadMessage(f"unknown control {_shown(fields['kind'])}", cluster=fields["cluster"])
+        raise BadMessage(f"unknown control {shown(fields['kind'])}", cluster=fields["cluster"])
     return Control(fields["kind"], fields["cluster"], _moment(fields, "made_at"), fields["by"], fields["reason"])
 
 
@@ -217,7 +205,7 @@ def _demand_texts(fields: Mapping[str, Any], names: tuple[str, ...]) -> None:
 def _demand_id(fields: Mapping[str, Any]) -> str:
     found = _id(fields)
     if found is None:
-        raise BadMessage(f"{_shown(fields.get('command_id'))} is not a command's id")
+        raise BadMessage(f"{shown(fields.get('command_id'))} is not a command's id")
     return found
 
 
@@ -229,7 +217,7 @@ def _id(fields: Mapping[str, Any]) -> str | None:
 def _text_or_none(fields: Mapping[str, Any], name: str) -> str | None:
     value = fields.get(name)
     if value is not None and not isinstance(value, str):
-        raise BadMessage(f"{name} is not text: {_shown(value)}", command_id=_id(fields))
+        raise BadMessage(f"{name} is not text: {shown(value)}", command_id=_id(fields))
     return value
 
 
@@ -241,14 +229,14 @@ def _moment(fields: Mapping[str, Any], name: str) -> datetime:
     except (ValueError, OverflowError):
         moment = None
     if moment is None:
-        raise BadMessage(f"{name} {_shown(value)} is not a moment with a time zone", command_id=_id(fields))
+        raise BadMessage(f"{name} {shown(value)} is not a moment with a time zone", command_id=_id(fields))
     return moment
 
 
 def _step(fields: Mapping[str, Any]) -> int:
     value = fields.get("step")
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 31:
-        raise BadMessage(f"step {_shown(value)} is not a position in a plan")
+        raise BadMessage(f"step {shown(value)} is not a position in a plan")
     return value
 
 
@@ -258,14 +246,14 @@ def _cuts(fields: Mapping[str, Any]) -> list[int] | None:
         return None
     whole = isinstance(value, list) and all(isinstance(cut, int) and not isinstance(cut, bool) for cut in value)
     if not whole:
-        raise BadMessage(f"cuts {_shown(value)} are not whole numbers")
+        raise BadMessage(f"cuts {shown(value)} are not whole numbers")
     return list(value)
 
 
 def _switch(fields: Mapping[str, Any]) -> bool | None:
     value = fields.get("unload_children")
     if value is not None and not isinstance(value, bool):
-        raise BadMessage(f"unload_children {_shown(value)} is neither true nor false")
+        raise BadMessage(f"unload_children {shown(value)} is neither true nor false")
     return value
 
 
@@ -274,8 +262,3 @@ def _text_of(value: Any, name: str) -> str:
     if not isinstance(moment, datetime) or moment.tzinfo is None:
         raise BadInput(f"{name} {value!r} of a command has no time zone")
     return utc_text(moment)
-
-
-def _shown(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else text[:79] + "…"

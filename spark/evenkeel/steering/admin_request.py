@@ -1,0 +1,96 @@
+"""The admin request that carries a command out, made of the command's fields and of nothing else.
+
+`commands.request` records its text for people. Nobody sends that text: whoever could change it would send any request
+in the super user's name.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+from evenkeel.errors import BadInput
+from evenkeel.model.bundles import namespace_of, range_of
+
+METHOD = "PUT"
+SPLIT, UNLOAD = "split", "unload"
+ACTING = ("approve", "auto")
+"""Modes of a run that may send commands."""
+_NO_NAMES = frozenset({"", ".", ".."})  # the last two would lead to another path
+_BROKER_ID = re.compile(r"[^\s/\\?#@%&=]{1,255}:[0-9]{1,5}")
+
+
+@dataclass(frozen=True, slots=True)
+class AdminRequest:
+    """A PUT of Pulsar's admin API: path with its query, names quoted, and the JSON body of a split."""
+
+    path: str
+    body: str | None = None
+
+
+def request_of(command: Mapping[str, Any]) -> AdminRequest:
+    """The request that is sent; cuts ascending and each once, since the modular manager never answers to doubled ones.
+
+    Pulsar: `NamespacesBase.internalSplitNamespaceBundle`, `internalUnloadNamespaceBundle`.
+    """
+    path = _path(command)
+    return AdminRequest(path, json.dumps(sorted(set(command["cuts"]))) if command["kind"] == SPLIT else None)
+
+
+def request_text(command: Mapping[str, Any]) -> str:
+    """The request as the table `commands` records it: method, path and body, with the cuts as they were decided."""
+    text = f"{METHOD} {_path(command)}"
+    return f"{text} {json.dumps(command['cuts'])}" if command["kind"] == SPLIT else text
+
+
+def _path(command: Mapping[str, Any]) -> str:
+    bundle = "/".join(quote(part, safe="") for part in command["bundle"].split("/"))
+    start = f"/admin/v2/namespaces/{bundle}/{command['kind']}"
+    if command["kind"] == SPLIT:
+        # The cuts themselves are sent, so that what was decided is what is done, whatever topics come and go meanwhile.
+        children = str(bool(command["unload_children"])).lower()
+        return f"{start}?splitAlgorithmName=specified_positions_divide&unload={children}"
+    destination = command["destination"]
+    return start if destination is None else f"{start}?destinationBroker={quote(destination, safe=':')}"
+
+
+def demand_sense(command: Mapping[str, Any]) -> None:
+    """`BadInput` where the fields, each of its type, make no command of a plan, or its `request` is another one."""
+    kind = command["kind"]
+    if kind not in (SPLIT, UNLOAD):
+        raise BadInput(f"unknown kind {shown(kind)} of command")
+    names = namespace_of(command["bundle"]).split("/")
+    if len(names) < 2 or not _NO_NAMES.isdisjoint(names) or not command["bundle"].isprintable():
+        raise BadInput(f"{shown(command['bundle'])} is not a bundle's name")
+    _demand_cuts(kind, command["cuts"], command["bundle"])
+    if kind == SPLIT and command["destination"] is not None:
+        raise BadInput(f"a split has no destination, and this one has {shown(command['destination'])}")
+    for column in ("from_broker", "destination"):
+        broker = command[column]
+        if broker is not None and not _BROKER_ID.fullmatch(broker):
+            raise BadInput(f"{column} {shown(broker)} is not a broker id: those are host:port")
+    if command["mode"] not in ACTING:
+        raise BadInput(f"mode {shown(command['mode'])} sends nothing: it has to be {' or '.join(ACTING)}")
+    if command["request"] != request_text(command):
+        raise BadInput(
+            f"its request {shown(command['request'])} is not that of its fields, {shown(request_text(command))}"
+        )
+
+
+def _demand_cuts(kind: str, cuts: Sequence[int] | None, bundle: str) -> None:
+    lower, upper = (found := range_of(bundle)).lower, found.upper
+    if kind == UNLOAD:
+        if cuts is not None:
+            raise BadInput(f"an unload has no cuts, and this one has {shown(cuts)}")
+    elif not cuts or not all(lower < cut < upper for cut in cuts):
+        raise BadInput(f"cuts {shown(cuts)} do not lie inside {bundle}")
+
+
+def shown(value: object) -> str:
+    """The value for a message, cut short."""
+    text = repr(value)
+    return text if len(text) <= 80 else text[:79] + "…"
