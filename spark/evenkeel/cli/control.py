@@ -6,13 +6,18 @@ import argparse
 import getpass
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from evenkeel.cli.options import add_on_record, session
-from evenkeel.errors import BadInput
+from evenkeel.errors import BadInput, NoSuchCycle
 from evenkeel.lake.controls import APPROVED, PAUSE, REJECTED, RESUME, answer_row, control_row
+from evenkeel.lake.delta_log import local_log
 from evenkeel.lake.store import Lake, append_row
 from evenkeel.record.read import Attempt, Record
+from evenkeel.record.read.ranges import nearest
+
+if TYPE_CHECKING:
+    from evenkeel.sources.configuration import QueueSource
 
 _SHORTEST = 6
 _NAME = "evenkeel control"
@@ -37,25 +42,56 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 
 
 def run_control(kind: str, given: argparse.Namespace) -> int:
-    """Puts a pause or a resumption on record; a publisher at work looks once a second."""
+    """Puts a pause or a resumption on record, then tells the agent; a publisher at work looks once a second.
+
+    What can be wrong with the request is found before; a queue that cannot be reached keeps nothing from the record.
+    """
+    queues = _queues(given.config, given.cluster) if given.config else None
+    if queues is None:
+        _demand_known(given.lake, given.cluster)
     row = control_row(given.cluster, kind, given.by or getpass.getuser(), given.reason)
-    if given.config:
-        _tell_agent(given.config, row)
     append_row(Lake(given.lake), "controls", row, partial(session, _NAME))
     said = "is paused: no further command goes out" if kind == PAUSE else "may be steered again from its next cycle on"
-    print(f"{given.cluster} {said}")
+    print(f"{given.cluster} {said}", flush=True)
+    if queues is not None:
+        _tell_agent(queues, row)
     return 0
 
 
-def _tell_agent(configuration: str, row: Mapping[str, Any]) -> None:
+def _demand_known(lake: str, cluster: str) -> None:
+    """`NoSuchCycle`, with the nearest name, for a cluster of which a local lake holds nothing."""
+    if local_log(lake) is None:
+        return
+    record = Record(lake)
+    known = sorted({file.cluster for table in ("cycles", "broker_reports", "commands") for file in record.files(table)})
+    if cluster not in known:
+        raise NoSuchCycle(
+            f"nothing of a cluster {cluster!r} is on record in {lake}.{nearest(cluster, known)} Nothing was changed. "
+            "For a cluster that has not run yet, give --config with the file that names it"
+        )
+
+
+def _queues(configuration: str, cluster: str) -> QueueSource:
     from evenkeel.sources.configuration import choose, read_configuration
+
+    (source,) = choose(read_configuration(configuration), [cluster])
+    if source.queues is None:
+        raise BadInput(f"{configuration} names no `queue` for {cluster}: leave out --config, or name it there")
+    return source.queues
+
+
+def _tell_agent(queues: QueueSource, row: Mapping[str, Any]) -> None:
+    from evenkeel.steering.queue.fifo import QueueError
     from evenkeel.steering.sqs import SqsSink
 
-    (source,) = choose(read_configuration(configuration), [row["cluster"]])
-    if source.queues is None:
-        raise BadInput(f"{configuration} names no `queue` for {row['cluster']}: leave out --config, or name it there")
-    sink = SqsSink(row["cluster"], source.queues.commands, source.queues.reports)
-    sink.control(row["kind"], made_at=row["at"], by=row["by"], reason=row["reason"] or "")
+    try:
+        sink = SqsSink(row["cluster"], queues.commands, queues.reports)
+        sink.control(row["kind"], made_at=row["at"], by=row["by"], reason=row["reason"] or "")
+    except QueueError as error:
+        raise type(error)(
+            f"the {row['kind']} of {row['cluster']} is on record and holds for whoever publishes, but its agents were "
+            f"not told: {error}. Run the same command again, or make the file at which its agents stop (`paused_file`)"
+        ) from error
 
 
 def run_answer(answer: str, given: argparse.Namespace) -> int:

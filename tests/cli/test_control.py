@@ -1,0 +1,61 @@
+"""`evenkeel pause` and `resume`: the right cluster, the record first, and a plain word where an agent was not told."""
+
+from __future__ import annotations
+
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from evenkeel.cli import main
+from evenkeel.record.read import read_table
+
+KEPT = Path(__file__).resolve().parents[1] / "kept_lakes" / "schema_3.tar.gz"
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Path:
+    with tarfile.open(KEPT) as archive:
+        archive.extractall(tmp_path, filter="data")
+    return tmp_path / "lake"
+
+
+def said_of(lake: Path) -> list[tuple[str, str]]:
+    rows = [row for row in read_table(lake, "controls") if row["kind"] in ("pause", "resume")]
+    return [(row["cluster"], row["kind"]) for row in sorted(rows, key=lambda row: row["at"])]
+
+
+def test_a_pause_and_a_resumption_are_put_on_record(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["pause", "modular", "--lake", str(lake), "--by", "olga", "--reason", "release night"]) == 0
+    assert main(["resume", "modular", "--lake", str(lake)]) == 0
+    assert said_of(lake) == [("modular", "pause"), ("modular", "resume")]
+    assert "modular is paused: no further command goes out" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("word", ["pause", "resume"])
+def test_a_cluster_that_does_not_exist_is_refused_with_the_nearest_name(
+    word: str, lake: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([word, "moduler", "--lake", str(lake)]) == 2
+    said = capsys.readouterr()
+    assert (said.out, said_of(lake)) == ("", [])
+    assert "nothing of a cluster 'moduler' is on record" in said.err
+    assert "Did you mean 'modular'? On record: extensible, lab, modular, silent." in said.err
+
+
+def test_the_record_comes_first_and_agents_that_were_not_told_are_named(
+    lake: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "test")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    file = tmp_path / "evenkeel.toml"
+    queue = "http://127.0.0.1:1/queue/new.fifo"
+    file.write_text(f'[clusters.new]\nadmin = ["http://127.0.0.1:1"]\nqueue = "{queue}"\nreports = "{queue}"\n')
+    assert main(["pause", "new", "--lake", str(lake), "--config", str(file)]) == 2
+    said = capsys.readouterr()
+    assert said_of(lake) == [("new", "pause")]
+    assert "new is paused" in said.out
+    assert "the pause of new is on record and holds for whoever publishes, but its agents were not told" in said.err
+    assert main(["pause", "nex", "--lake", str(lake), "--config", str(file)]) == 2
+    assert "Did you mean new?" in capsys.readouterr().err
