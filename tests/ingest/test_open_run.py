@@ -10,8 +10,9 @@ from threading import Barrier
 
 import pytest
 
+from evenkeel.errors import BadInput
 from evenkeel.handover import FAILED, OPEN, SKIPPED
-from evenkeel.ingest.open_run import CycleRequest, cycles_of
+from evenkeel.ingest.open_run import CycleRequest, check, cycles_of
 from evenkeel.pulsar.admin import Secret
 from evenkeel.pulsar.admin.connection import Credentials
 from tests.pulsar.admin.books import Size, sized
@@ -43,6 +44,36 @@ def credentials(_: str) -> Credentials:
 
 def now() -> str:
     return datetime.now(UTC).replace(microsecond=0).isoformat(timespec="microseconds")
+
+
+def test_a_recording_that_cannot_be_read_stops_no_other_cluster(tmp_path: Path) -> None:
+    deep = tmp_path / "deep"
+    deep.mkdir()
+    (deep / "0000.json").write_text('{"format": 1, "note": ' + "[" * 100_000 + "]" * 100_000 + "}")
+    tables = (
+        f'[clusters.deep]\nrecording = "{deep}"',
+        f'[clusters.gone]\nrecording = "{tmp_path / "gone"}"',
+        f'[clusters.recorded]\nrecording = "{RECORDING}"',
+    )
+    for at in (now(), None):
+        request = request_for(tmp_path, *tables, **({"at": at} if at else {}))
+        check(request)
+        cycles = {cycle.cluster: cycle for cycle in cycles_of(request)}
+        assert {name: cycle.status for name, cycle in cycles.items()} == {
+            "deep": SKIPPED, "gone": SKIPPED, "recorded": OPEN,
+        }  # fmt: skip
+        assert {cycle.source for cycle in cycles.values()} == {"recording"}
+        assert "it has no snapshot: no recording at" in str(cycles["gone"].reason)
+        assert "there is no such folder" in str(cycles["gone"].reason)
+        assert "no readable snapshot" in str(cycles["deep"].reason)
+
+
+def test_where_no_cluster_can_be_had_the_first_error_is_raised_before_anything_starts(tmp_path: Path) -> None:
+    tables = [f'[clusters.{name}]\nrecording = "{tmp_path / name}"' for name in ("one", "two")]
+    with pytest.raises(BadInput, match=r"no recording at .*one: there is no such folder"):
+        check(request_for(tmp_path, *tables))
+    with pytest.raises(BadInput, match=r"no recording at .*one: there is no such folder"):
+        cycles_of(request_for(tmp_path, tables[0]))
 
 
 def test_one_that_cannot_be_observed_is_left_out_and_the_others_go_on(

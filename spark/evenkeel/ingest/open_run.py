@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 PULSAR_ADMIN = "pulsar-admin"
 S3 = "s3"
+RECORDING = "recording"
 _AT_ONCE = 8
 
 
@@ -82,11 +83,19 @@ class CycleRequest:
 def check(request: CycleRequest) -> None:
     """Raises what is wrong with a request, as far as files tell: no Spark is needed, and no broker or store is asked.
 
-    SettingsError and BadInput as `open_cycles` raises them.
+    SettingsError and BadInput as `open_cycles` raises them. Of several clusters one that cannot be had stops none of
+    the others; where none can be had, the first error is raised.
     """
-    for source in request.sources():
+    sources = request.sources()
+    errors = []
+    for source in sources:
         if source.live is None and source.zone is None:
-            _recorded(source, request.at, request.after)
+            try:
+                _recorded(source, request.at, request.after)
+            except BadInput as error:
+                errors.append(error)
+    if errors and len(errors) == len(sources):
+        raise errors[0]
 
 
 def open_cycles(
@@ -124,7 +133,10 @@ def cycles_of(
     *,
     may_observe: bool = True,
 ) -> list[ClusterCycle]:
-    """The cycles of the request, in the order of its sources; those that could not be observed are not open."""
+    """The cycles of the request, in the order of its sources; those that could not be had are not open.
+
+    `BadInput` where the only cluster asked for is one of a recording that cannot be read.
+    """
     sources = request.sources()
     at = utc(request.at) if request.at is not None else datetime.now(UTC).replace(microsecond=0)
     may_observe = may_observe and request.kind != "backfill"
@@ -136,7 +148,7 @@ def cycles_of(
                 return _fetched(pool, source, request.at or iso(datetime.now(UTC)), connect)
             if source.live:
                 return _observed(pool, source, at, credentials, may_observe)
-            return partial(_recorded, source, request.at, request.after)
+            return partial(_recorded if len(sources) == 1 else _recorded_if_there, source, request.at, request.after)
 
         return [cycle() for cycle in [begun(source) for source in sources]]
 
@@ -226,7 +238,9 @@ def _landed(source: ClusterSource, snapshot: Snapshot) -> ClusterCycle:
 
 
 def _origin(source: ClusterSource) -> str:
-    return S3 if source.zone else PULSAR_ADMIN
+    if source.zone:
+        return S3
+    return PULSAR_ADMIN if source.live else RECORDING
 
 
 def _left_out(source: ClusterSource, at: datetime, error: EvenkeelError) -> ClusterCycle:
@@ -238,9 +252,23 @@ def _left_out(source: ClusterSource, at: datetime, error: EvenkeelError) -> Clus
         snapshot=Snapshot("", moment),
         overrides=source.overrides,
         status=FAILED if isinstance(error, SettingsError) else SKIPPED,
-        reason=f"{'its snapshot was not fetched' if source.zone else 'the cluster was not observed'}: {error}",
+        reason=f"{_what_failed(source)}: {error}",
         source=_origin(source),
     )
+
+
+def _what_failed(source: ClusterSource) -> str:
+    if source.zone:
+        return "its snapshot was not fetched"
+    return "the cluster was not observed" if source.live else "it has no snapshot"
+
+
+def _recorded_if_there(source: ClusterSource, at: str | None, after: str | None) -> ClusterCycle:
+    """As `_recorded`, of one cluster of several: it is left out where its recording cannot be read."""
+    try:
+        return _recorded(source, at, after)
+    except BadInput as error:
+        return _left_out(source, datetime.now(UTC) if at is None else utc(at), error)
 
 
 def _recorded(source: ClusterSource, at: str | None, after: str | None = None) -> ClusterCycle:
