@@ -68,7 +68,7 @@ def test_it_is_due_exactly_at_the_interval_and_the_first_time() -> None:
 
 
 def test_a_time_without_zone_is_refused() -> None:
-    with pytest.raises(BadInput, match="not a time zone"):
+    with pytest.raises(BadInput, match="no time zone"):
         due(datetime(2026, 11, 21), NOON, Settings())
 
 

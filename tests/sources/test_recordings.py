@@ -103,7 +103,7 @@ def test_a_file_that_cannot_be_read_is_listed_and_does_not_stop_the_others(tmp_p
         "0005.json.gz": "cannot be unpacked",
         "0006": "no snapshot.json",
         "0007.json": "format is 2",
-        "0008.json": "not a time zone",
+        "0008.json": "no time zone",
     }
     assert {name: expected[name] in reason for name, reason in reasons.items()} == dict.fromkeys(expected, True), (
         reasons

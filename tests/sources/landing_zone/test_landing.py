@@ -264,7 +264,7 @@ def test_no_snapshot_for_the_moment_names_the_nearest(bucket: Bucket, tmp_path: 
         BadInput, match=r"at or before 2026-03-01T12:00:05.0+\+00:00; the nearest is 2026-03-01T12:05:05"
     ):
         zone.snapshot_at(moment(0))
-    with pytest.raises(BadInput, match="not a time zone"):
+    with pytest.raises(BadInput, match="no time zone"):
         zone.snapshot_at("2026-03-01T12:00:00")
 
 
