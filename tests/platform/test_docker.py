@@ -61,18 +61,26 @@ def test_services_name_only_services_and_volumes_that_there_are() -> None:
         assert set(service.get("depends_on", {})) <= set(file["services"]), name
         assert {volume.partition(":")[0] for volume in service["volumes"]} <= set(file["volumes"]), name
     host = re.fullmatch(
-        r"spark-connect://(\w+):(\d+)", file["services"]["airflow"]["environment"]["AIRFLOW_CONN_EVENKEEL_SPARK"]
+        r"spark-connect://:\$\{EVENKEEL_SPARK_TOKEN:\?\}@localhost:(\d+)",
+        file["services"]["airflow"]["environment"]["AIRFLOW_CONN_EVENKEEL_SPARK"],
     )
     assert host is not None
-    assert host[1] in file["services"]
     command = next(json.loads(rest) for name, rest in instructions() if name == "CMD")
-    assert command[command.index("--port") + 1] == host[2]
+    assert command[command.index("--port") + 1] == host[1]
 
 
-def test_the_connect_server_is_published_to_nobody_and_airflow_to_this_machine_only() -> None:
+def test_the_connect_server_listens_on_the_loopback_that_airflow_shares_and_airflow_is_published_here_only() -> None:
     services = compose()["services"]
-    assert "ports" not in services["spark"]
-    assert all(port.startswith("127.0.0.1:") for port in services["airflow"]["ports"])
+    command = next(json.loads(rest) for name, rest in instructions() if name == "CMD")
+    assert "--address" not in command
+    assert services["airflow"]["network_mode"] == "service:spark"
+    assert services["spark"]["ports"] == ["127.0.0.1:8080:8080"]
+    assert "ports" not in services["airflow"]
+
+
+def test_neither_service_starts_without_a_token() -> None:
+    services = compose()["services"]
+    assert services["spark"]["environment"]["EVENKEEL_SPARK_TOKEN"].startswith("${EVENKEEL_SPARK_TOKEN:?")
 
 
 def test_both_services_see_the_tables_under_one_path() -> None:

@@ -11,11 +11,13 @@ import psutil
 import pytest
 
 from evenkeel.spark.code import source_root
+from evenkeel.spark.command import TOKEN_VARIABLE, connect_url
 from evenkeel.spark.probe import listens
 from evenkeel.spark.server import _free_port
 from evenkeel.spark.session import close, connect
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.exhaustive]
+TOKEN = "a-token-of-this-test"
 DOCKERFILE = Path(__file__).resolve().parents[2] / "docker" / "Dockerfile"
 
 
@@ -25,8 +27,7 @@ def test_the_images_command_serves_in_the_foreground_and_ends_on_sigterm(tmp_pat
     port = _free_port()
     places = {"python": sys.executable, "/var/lib/evenkeel/spark": str(tmp_path), "15002": str(port)}
     environment = {**os.environ, "PYTHONPATH": str(source_root()), "EVENKEEL_SERVER_MEMORY": "512m"}
-    # Not on all addresses, as in a container: here nothing stands between the port and the network.
-    places["0.0.0.0"] = "127.0.0.1"
+    environment[TOKEN_VARIABLE] = TOKEN
     server = subprocess.Popen(
         [places.get(word, word) for word in command], env=environment, stderr=subprocess.DEVNULL, cwd=tmp_path
     )
@@ -36,7 +37,7 @@ def test_the_images_command_serves_in_the_foreground_and_ends_on_sigterm(tmp_pat
             assert server.poll() is None
             assert time.monotonic() < until
             time.sleep(0.2)
-        spark = connect(f"sc://127.0.0.1:{port}")
+        spark = connect(connect_url(port, TOKEN))
         assert spark.range(3).count() == 3
         close(spark)
         server.terminate()

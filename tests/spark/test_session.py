@@ -49,7 +49,7 @@ def test_every_session_is_its_own(engine: Engine) -> None:
 
 @pytest.mark.spark
 def test_a_delta_table_is_written_and_its_history_read(engine: Engine, tmp_path: Path) -> None:
-    spark = connect(f"spark-connect://127.0.0.1:{engine.port}")
+    spark = connect(f"spark-connect://127.0.0.1:{engine.url.rpartition(':')[2]}")
     path = str(tmp_path / "table")
     spark.range(10).write.format("delta").option("userMetadata", "first").save(path)
     spark.range(5).write.format("delta").mode("append").save(path)
@@ -142,7 +142,7 @@ def test_a_session_that_is_dropped_is_not_ended_by_the_garbage_collector(
     """It may run in any thread, also in one that holds the lock which pyspark waits for then."""
     from pyspark.sql.connect.client.reattach import ExecutePlanResponseReattachableIterator
 
-    spark = connect(f"spark-connect://127.0.0.1:{engine.port}")
+    spark = connect(f"spark-connect://127.0.0.1:{engine.url.rpartition(':')[2]}")
     assert spark.range(3).count() == 3
     opened = id(spark)
     if closed:

@@ -10,17 +10,23 @@ from evenkeel.spark.server import ensure, status, stop
 
 def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """The options of `engine`."""
-    parser = commands.add_parser("engine", help="start, stop or look at the local Spark server")
-    parser.add_argument("action", choices=("start", "stop", "status"))
+    parser = commands.add_parser("engine", help="the local Spark server, and Airflow's connection to it")
+    parser.add_argument("action", choices=("start", "stop", "status", "connection"))
     parser.set_defaults(run=run)
 
 
 def run(given: argparse.Namespace) -> int:
-    """Does what was asked for; `status` gives 1 where nothing runs."""
+    """Does what was asked for; `status` gives 1 where nothing runs.
+
+    `connection` prints the value of Airflow's connection to the server, which holds its token.
+    """
     home = engine_home()
+    if given.action == "connection":
+        print(ensure(home).airflow_connection())
+        return 0
     if given.action == "start":
         engine = ensure(home)
-        print(f"{engine.url} ({'started' if engine.started_here else 'was running'})")
+        print(f"{engine.address} ({'started' if engine.started_here else 'was running'})")
         return 0
     if given.action == "stop":
         print("stopped" if stop(home) else "nothing was running")

@@ -13,28 +13,33 @@ from pathlib import Path
 
 from evenkeel.errors import EvenkeelError
 from evenkeel.spark import gateway
-from evenkeel.spark.command import ServerSettings, server_command, server_environment
+from evenkeel.spark.command import HOST, ServerSettings, server_command, server_environment, token_given
 from evenkeel.spark.home import Home
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Serves until SIGTERM or Ctrl-C, then 0; else the JVM's exit code.
 
-    Memory and cores come from EVENKEEL_SERVER_MEMORY and EVENKEEL_SERVER_CORES.
+    Memory and cores come from EVENKEEL_SERVER_MEMORY and EVENKEEL_SERVER_CORES, the token that clients have to show
+    from EVENKEEL_SPARK_TOKEN or the file that EVENKEEL_SPARK_TOKEN_FILE names; without either it is made, and lies in
+    the home's `.evenkeel/token`.
     """
     parser = argparse.ArgumentParser(prog="python -m evenkeel.spark", description=__doc__)
     parser.add_argument("--home", type=Path, default=Path.cwd(), help="folder for its scratch files (default: here)")
     parser.add_argument("--port", type=int, default=15002)
-    parser.add_argument("--address", default="127.0.0.1", help="whoever can reach it can run code there")
+    parser.add_argument(
+        "--address", default=HOST, help="nothing is encrypted: beyond loopback, put a proxy with TLS in front"
+    )
     given = parser.parse_args(arguments)
     settings = ServerSettings()
-    place = Home.of(given.home)
-    place.scratch.mkdir(exist_ok=True)
     try:
+        place = Home.of(given.home)
+        place.scratch.mkdir(exist_ok=True)
+        token = token_given() or place.token()
         command = server_command(given.port, place.folder, settings, given.address)
     except EvenkeelError as error:
         sys.exit(str(error))
-    server = gateway.start(command, server_environment(settings), place.folder, sys.stdout)
+    server = gateway.start(command, server_environment(settings, token), place.folder, sys.stdout)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda _number, _frame: server.terminate())
     exit_code = server.wait()

@@ -7,20 +7,32 @@ needs `spark.gateway` beside it, which makes the JVM serve.
 from __future__ import annotations
 
 import os
+import re
 import sys
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from evenkeel.errors import EngineError
 from evenkeel.spark import gateway
-from evenkeel.spark.code import source_root
+from evenkeel.spark.code import SUITES_VARIABLE, source_root
 from evenkeel.spark.java import delta_jars, server_java, spark_home
 
 MEMORY_VARIABLE = "EVENKEEL_SERVER_MEMORY"
 CORES_VARIABLE = "EVENKEEL_SERVER_CORES"
+TOKEN_VARIABLE = "EVENKEEL_SPARK_TOKEN"
 HOST = "127.0.0.1"
+CLIENT_HOST = "localhost"
+"""The one name under which pyspark sends a token without TLS."""
 DAEMON = "evenkeel.spark.daemon"
 """The module that Spark forks its Python workers from."""
+
+_TOKEN = re.compile(r"[A-Za-z0-9_.~-]{16,512}")
+_SPARKS_TOKEN_VARIABLE = "SPARK_CONNECT_AUTHENTICATE_TOKEN"
+# What Java and Python workers need of this process's environment. Whatever else it holds, tokens of clusters and keys
+# of stores among it, would be read by every query with a Python function in it.
+_INHERITED = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LANGUAGE", "TMPDIR", "LD_LIBRARY_PATH", SUITES_VARIABLE)
 
 OPENED_PACKAGES = (
     *("java.lang", "java.lang.invoke", "java.lang.reflect", "java.io", "java.net", "java.nio", "java.util"),
@@ -100,6 +112,7 @@ def server_command(port: int, folder: Path, settings: ServerSettings, address: s
         **SQL_SETTINGS,
         "spark.master": f"local[{settings.cores}]",
         "spark.app.name": "evenkeel",
+        "spark.authenticate": "true",  # the driver's other ports; for a local master Spark makes the secret itself
         "spark.driver.host": HOST,
         "spark.driver.bindAddress": HOST,
         "spark.connect.grpc.binding.address": address,
@@ -132,12 +145,15 @@ def server_command(port: int, folder: Path, settings: ServerSettings, address: s
     ]
 
 
-def server_environment(settings: ServerSettings) -> dict[str, str]:
-    """The environment of the server and, through it, of its Python workers."""
+def server_environment(settings: ServerSettings, token: str) -> dict[str, str]:
+    """The environment of the server and, through it, of its Python workers: what they need, and nobody's secrets.
+
+    `token`: what clients have to show; never on the command line, which every user of the machine can read.
+    """
     python_path = [str(source_root()), *settings.python_path]
-    inherited = {key: value for key, value in os.environ.items() if not key.startswith(("SPARK_", "PYSPARK_"))}
     return {
-        **inherited,
+        **inherited_environment(),
+        _SPARKS_TOKEN_VARIABLE: token,
         "SPARK_HOME": str(spark_home()),
         "PYSPARK_PYTHON": sys.executable,
         "SPARK_LOCAL_IP": HOST,
@@ -147,3 +163,36 @@ def server_environment(settings: ServerSettings) -> dict[str, str]:
         "PYTHONHASHSEED": "0",
         "TZ": "UTC",
     }
+
+
+def inherited_environment() -> dict[str, str]:
+    """What the server's processes take over from this one."""
+    return {key: value for key, value in os.environ.items() if key in _INHERITED or key.startswith("LC_")}
+
+
+def connect_url(port: int, token: str) -> str:
+    """The URL of a server on this machine, with the token: a secret, not to be shown."""
+    return f"sc://{CLIENT_HOST}:{port}/;token={token}"
+
+
+def without_token(url: str) -> str:
+    """A connection string as it may be shown."""
+    return url.partition("/;")[0]
+
+
+def token_given(environment: Mapping[str, str] = os.environ) -> str | None:
+    """The token in EVENKEEL_SPARK_TOKEN, or in the file that EVENKEEL_SPARK_TOKEN_FILE names."""
+    text, file = environment.get(TOKEN_VARIABLE), environment.get(f"{TOKEN_VARIABLE}_FILE")
+    if file and not text:
+        try:
+            text = Path(file).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            reason = getattr(error, "strerror", None) or "it is not text"
+            raise EngineError(f"{TOKEN_VARIABLE}_FILE names {file}, which cannot be read: {reason}") from None
+    token = (text or "").strip()
+    if token and not _TOKEN.fullmatch(token):
+        raise EngineError(
+            f"the token in {TOKEN_VARIABLE} is too short or holds signs that a URL cannot: make one with "
+            "`openssl rand -hex 32`"
+        )
+    return token or None

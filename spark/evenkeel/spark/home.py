@@ -1,13 +1,15 @@
 """The folder in which a Spark server keeps its state, and processes by an identity that outlives the reuse of pids.
 
-`<home>/.evenkeel/` holds `engine.json` (who serves where, with which code and settings), `engine.lock`, `owners/` (who
-needs the server), `server.log` and the server's scratch files.
+`<home>/.evenkeel/` holds `engine.json` (who serves where, with which code and settings), `token` (what its clients
+have to show), `engine.lock`, `owners/` (who needs the server), `server.log` and the server's scratch files. Only the
+user who made the folder may look into it.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import secrets
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -17,9 +19,11 @@ from typing import Any
 
 import psutil
 
+from evenkeel.errors import EngineError
 from evenkeel.locks import held
 
 KEEP = "keep"
+OWNER_ONLY = 0o700
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +51,30 @@ class Home:
 
     @classmethod
     def of(cls, home: Path | str) -> Home:
-        """The engine's part of a home folder, created if need be."""
+        """The engine's part of a home folder, created if need be; `EngineError` where it is another user's."""
         folder = Path(home).resolve() / ".evenkeel"
-        (folder / "owners").mkdir(parents=True, exist_ok=True)
+        try:
+            folder.mkdir(OWNER_ONLY, parents=True, exist_ok=True)
+            folder.chmod(OWNER_ONLY)
+            (folder / "owners").mkdir(exist_ok=True)
+        except PermissionError as error:
+            raise EngineError(
+                f"{folder} belongs to another user ({error.strerror}): set EVENKEEL_HOME to a folder of your own"
+            ) from None
         return cls(folder)
+
+    def token(self) -> str:
+        """What clients of the server have to show; made where it is asked for first, and kept from then on."""
+        place = self.folder / "token"
+        with suppress(FileNotFoundError):
+            return place.read_text(encoding="ascii").strip()
+        part = self.folder / f"token.{uuid.uuid4().hex}"
+        with os.fdopen(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w", encoding="ascii") as file:
+            file.write(secrets.token_urlsafe(32))
+        with suppress(FileExistsError):  # another process was faster: its token is the one
+            os.link(part, place)
+        part.unlink()
+        return place.read_text(encoding="ascii").strip()
 
     @property
     def log(self) -> Path:

@@ -1,4 +1,4 @@
-"""Asks a new server its first question: `python -m evenkeel.spark.probe PORT PID`; exit code 0 once it has answered.
+"""Asks a new server its first question: `python -m evenkeel.spark.probe FOLDER PORT PID`; exit code 0 once answered.
 
 A process of its own, since a client whose server dies may wait for minutes, and a process can be ended. It also keeps
 gRPC out of the caller, who may fork later.
@@ -9,16 +9,18 @@ from __future__ import annotations
 import os
 import sys
 import time
+from pathlib import Path
 
 import psutil
 
-from evenkeel.spark.home import identity
+from evenkeel.spark.command import connect_url
+from evenkeel.spark.home import Home, identity
 from evenkeel.spark.session import close, connect
 
 TICK_SECONDS = 0.1
 
 
-def main(port: int, pid: int) -> int:
+def main(folder: Path, port: int, pid: int) -> int:
     """Waits until the process itself listens on the port (not somebody else who took it), then runs one query."""
     import pyspark.sql.connect.session  # noqa: F401 - imported while the server starts, which takes as long
 
@@ -27,7 +29,7 @@ def main(port: int, pid: int) -> int:
         if identity(pid) is None or os.getppid() != asker:
             return 1  # nobody will answer, or nobody wants to know any more
         time.sleep(TICK_SECONDS)
-    spark = connect(f"sc://127.0.0.1:{port}", "first question")
+    spark = connect(connect_url(port, Home(folder).token()), "first question")
     answered = spark.range(1).count() == 1
     close(spark)
     return 0 if answered else 1
@@ -43,4 +45,4 @@ def listens(port: int, pid: int) -> bool:
 
 
 if __name__ == "__main__":
-    sys.exit(main(int(sys.argv[1]), int(sys.argv[2])))
+    sys.exit(main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])))

@@ -18,12 +18,22 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from evenkeel.errors import EngineError
 from evenkeel.spark.code import engine_digest, source_root, workers_digest
-from evenkeel.spark.command import DAEMON, HOST, ServerSettings, server_command, server_environment
+from evenkeel.spark.command import (
+    CLIENT_HOST,
+    DAEMON,
+    HOST,
+    ServerSettings,
+    connect_url,
+    inherited_environment,
+    server_command,
+    server_environment,
+    without_token,
+)
 from evenkeel.spark.home import Home, State, kill_forks, kill_session, lives, pid_of
 
 LOG = logging.getLogger(__name__)
@@ -38,12 +48,14 @@ _supervisors: list[subprocess.Popen[str]] = []  # kept, so that their exit codes
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """A server that answered: its Connect URL, the JVM's pid, and whether this call started it.
+    """A server that answered: its Connect URL with the token, the JVM's pid, and whether this call started it.
 
-    `server` and `supervisor` are process identities (`processes`), `owner` the mark to give back on release.
+    `address` is the URL as it may be shown. `server` and `supervisor` are process identities (`home`), `owner` the mark
+    to give back on release.
     """
 
-    url: str
+    url: str = field(repr=False)
+    address: str
     pid: int
     started_here: bool
     home: Path
@@ -53,8 +65,8 @@ class Engine:
     owner: str
 
     def airflow_connection(self) -> str:
-        """The value of an `AIRFLOW_CONN_…` variable that leads `@task.pyspark` to this server."""
-        return f"spark-connect://{HOST}:{self.port}"
+        """The value of an `AIRFLOW_CONN_…` variable that leads `@task.pyspark` to this server: a secret."""
+        return f"spark-connect://:{Home.of(self.home).token()}@{CLIENT_HOST}:{self.port}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +97,8 @@ def ensure(home: Path | str, *, owner_pid: int | None = None, settings: ServerSe
             place.remove_owner(mark)
             raise
     return Engine(
-        url=f"sc://{HOST}:{state.port}",
+        url=connect_url(state.port, place.token()),
+        address=without_token(connect_url(state.port, "")),
         pid=pid_of(state.server),
         started_here=started_here,
         home=Path(home).resolve(),
@@ -129,7 +142,7 @@ def status(home: Path | str) -> Status:
     if state is None or not lives(state.server):
         return Status("stopped")
     known = ("running" if not _staleness(state, None) else "stale") if state.ready else "starting"
-    return Status(known, f"sc://{HOST}:{state.port}", pid_of(state.server), place.log)
+    return Status(known, without_token(connect_url(state.port, "")), pid_of(state.server), place.log)
 
 
 def stop(home: Path | str) -> bool:
@@ -202,7 +215,7 @@ def _start(place: Home, port: int, settings: ServerSettings) -> State | None:
     place.forget()
     order = {
         "command": server_command(port, place.folder, settings),
-        "environment": server_environment(settings),
+        "environment": server_environment(settings, place.token()),
         "port": port,
         "code": engine_digest(),
         "workers": workers_digest(),
@@ -232,7 +245,7 @@ def _spawn_supervisor(place: Home, order: str) -> subprocess.Popen[str]:
             stdout=log,
             stderr=log,
             cwd=place.folder,
-            env={**os.environ, "PYTHONPATH": str(source_root())},
+            env={**inherited_environment(), "PYTHONPATH": str(source_root())},
             start_new_session=True,
             text=True,
         )
@@ -278,15 +291,21 @@ def _ends_soon(supervisor: subprocess.Popen[str]) -> bool:
 
 
 def _spawn_probe(place: Home, state: State) -> subprocess.Popen[bytes]:
-    environment = {key: value for key, value in os.environ.items() if not key.startswith(("SPARK_", "PYSPARK_"))}
     with place.log.open("a") as log:
         return subprocess.Popen(
-            [sys.executable, "-m", "evenkeel.spark.probe", str(state.port), str(pid_of(state.server))],
+            [
+                sys.executable,
+                "-m",
+                "evenkeel.spark.probe",
+                str(place.folder),
+                str(state.port),
+                str(pid_of(state.server)),
+            ],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
             cwd=place.folder,
-            env={**environment, "PYTHONPATH": str(source_root())},
+            env={**inherited_environment(), "PYTHONPATH": str(source_root())},
         )
 
 

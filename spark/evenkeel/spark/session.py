@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from evenkeel.errors import EngineError
 from evenkeel.spark.code import package_digest, package_files, source_root
-from evenkeel.spark.command import SQL_SETTINGS
+from evenkeel.spark.command import CLIENT_HOST, SQL_SETTINGS, TOKEN_VARIABLE, token_given, without_token
 from evenkeel.spark.java import classic_java, delta_jars
 
 if TYPE_CHECKING:
@@ -33,27 +33,52 @@ def connect(url: str, app_name: str = "evenkeel") -> SparkSession:
     what is not closed. A classic master gives the one session that a process can have there; it needs a full JDK.
     """
     if url.startswith(CONNECT_SCHEMES):
-        return _connect_endpoint(f"sc://{url.partition('://')[2]}", app_name)
+        return _connect_endpoint(_with_token(f"sc://{url.partition('://')[2]}"), app_name)
     if url.startswith(("local", "spark://", "yarn", "k8s://")):
         return _connect_classic(url, app_name)
     raise EngineError(
-        f"{url!r} is not a Spark connection: expected sc://host:port (Spark Connect) or a master such as local[*] or "
-        "spark://host:port."
+        f"{without_token(url)!r} is not a Spark connection: expected sc://host:port (Spark Connect) or a master like "
+        "local[*] or spark://host:port."
     )
 
 
 def _connect_endpoint(url: str, app_name: str) -> SparkSession:
     from pyspark.sql import SparkSession
+    from pyspark.sql.connect.client import SparkConnectClient
 
-    session: SparkSession = SparkSession.builder.remote(url).appName(app_name).create()
-    client = cast(Any, session).client  # the stubs take it for something that is called
     # pyspark asks the server, as the process ends, to forget machine learning models. There are none, and where the
-    # server went first, the process would stay for ten minutes and more to try again.
-    atexit.unregister(client._cleanup_ml_cache)
+    # server went first, or never let this client in, the process would stay for ten minutes and more to try again.
+    cast(Any, SparkConnectClient)._cleanup_ml_cache = _nothing_to_forget
+    before = _sessions_in_use()
+    try:
+        session: SparkSession = SparkSession.builder.remote(url).appName(app_name).create()
+    except Exception as error:
+        _drop_sessions_since(before)
+        if "UNAUTHENTICATED" in str(error):
+            raise EngineError(
+                f"The Spark server at {without_token(url)} does not accept this token. Set {TOKEN_VARIABLE} to the one "
+                "that it was started with, or in Airflow give it to the connection as its password."
+            ) from None
+        raise
+    client = cast(Any, session).client  # the stubs take it for something that is called
     if url.startswith(LOCAL_ENDPOINTS):
         client.set_retry_policies([_impatient()])
     _OPEN.add(session)
     return session
+
+
+def _with_token(url: str) -> str:
+    """The URL with the token of the environment where it brings none.
+
+    pyspark encrypts what carries a token unless the host's name is `localhost`, and a server on this machine speaks no
+    TLS, so its address is written as that name.
+    """
+    endpoint, _, parameters = url.partition("/;")
+    token = None if "token=" in parameters else token_given()
+    parameters = ";".join(part for part in (parameters, f"token={token}" if token else "") if part)
+    if "token=" in parameters and endpoint.startswith(LOCAL_ENDPOINTS):
+        endpoint = endpoint.replace("//127.0.0.1", f"//{CLIENT_HOST}", 1)
+    return f"{endpoint.rstrip('/')}/;{parameters}" if parameters else url
 
 
 _OPEN: set[SparkSession] = set()
@@ -62,6 +87,27 @@ _OPEN: set[SparkSession] = set()
 pyspark's `SparkSession.__del__` closes the client, also a second time, and waits for threads of all sessions. Where the
 collector happens to run in a thread of gRPC, which holds the lock that those threads want, the process stands still.
 """
+
+
+def _sessions_in_use() -> tuple[Any, Any]:
+    """The sessions that pyspark asks by itself: the thread's active one, and the process's default."""
+    from pyspark.sql.connect.session import SparkSession as ConnectSession
+
+    return getattr(ConnectSession._active_session, "session", None), ConnectSession._default_session
+
+
+def _drop_sessions_since(before: tuple[Any, Any]) -> None:
+    """Forgets a session that the server did not let in: pyspark would ask it in place of the one that works."""
+    from pyspark.sql.connect.session import SparkSession as ConnectSession
+
+    for broken in {id(one): one for one in _sessions_in_use() if one is not None and one not in before}.values():
+        broken.client._channel.close()
+        broken.client.close = _is_closed
+    ConnectSession._active_session.session, ConnectSession._default_session = before
+
+
+def _nothing_to_forget(_client: object) -> None:
+    """Takes the place of what pyspark would do as the process ends."""
 
 
 def _is_closed() -> None:
