@@ -53,7 +53,7 @@ BAD = {
     "rebalance --lake {new} --config {broken}": "is not TOML",
     "rebalance --lake {new} --config {typo}": "unknown entry 'recordings'",
     "rebalance --lake {new} --config {config} --cluster lap": "Did you mean lab?",
-    "rebalance --lake {new} --config {config}": "there is no such folder",
+    "rebalance --lake {new} --config {config} --cluster gone": "there is no such folder",
     "pause lap --lake {lake} --config {config}": "Did you mean lab?",
     "takeover lap --lake {lake} --config {config}": "Did you mean lab?",
     "takeover lab --lake {lake} --config {gone}": "cannot be read",
@@ -101,7 +101,7 @@ BAD = {
     "explain b1:1 --lake {gone}": "there is no lake at",
     "trace b1:1 --lake {gone}": "there is no lake at",
     "approve abcdef123 --lake {gone}": "there is no lake at",
-    "pause lab --lake {gone}": "there is no table controls",
+    "pause lab --lake {gone}": "there is no lake at",
     # clusters and plans on record
     "verify --lake {lake} --cluster lap": "Did you mean 'lab'?",
     "replay --lake {lake} --cluster lap": "Did you mean 'lab'?",
@@ -139,6 +139,7 @@ def test_bad_input_is_told_without_spark(
     [
         "rebalance --lake {new} --recording {recording}",
         "rebalance --lake {new} --config {config} --cluster lab",
+        "rebalance --lake {new} --config {config}",
         "upkeep --lake {lake}",
         f"{WISH} {{new}}",
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -17,6 +18,7 @@ from evenkeel.lake.store import Lake, append_row
 from evenkeel.publish import dispatch as sending
 from evenkeel.publish import gate as outgoing
 from evenkeel.publish.task import run as publish
+from evenkeel.record.read import read_cycles
 from tests.publish.acting import QUICK, Case, in_mode, with_settings
 from tests.steering.simulated import Fault
 
@@ -106,6 +108,25 @@ def test_a_cluster_that_another_publisher_steers_is_left_to_it(case: Case) -> No
     publish(case.spark, case.handover, impatient)
     assert case.attempt().status == "planned"
     assert case.sent() == []
+
+
+def test_what_changes_while_a_lease_is_waited_for_is_seen_before_anything_is_sent(case: Case) -> None:
+    """A rejection comes while another publisher's lease runs out."""
+    lake = Lake(str(case.lake))
+    take_leases(case.spark, lake, [case.cluster], "somebody else", timedelta(seconds=3))
+    with ThreadPoolExecutor(1) as pool:
+        publishing = pool.submit(case.publish)
+        until = time.monotonic() + 60
+        while not read_cycles(case.lake):
+            assert time.monotonic() < until
+            time.sleep(0.1)
+        row = answer_row(case.cluster, str(case.attempt().plan_id), "rejected", "jo", "not tonight")
+        append_row(lake, "approvals", row, _no_session)
+        publishing.result()
+    assert case.sent() == []
+    assert case.attempt().status == "withheld"
+    assert "jo rejected the plan" in (case.attempt().reason or "")
+    assert set(case.outcomes()) == {"withheld"}
 
 
 def test_brokers_that_shed_by_themselves_are_sent_nothing(case: Case) -> None:

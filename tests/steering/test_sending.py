@@ -8,7 +8,9 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from evenkeel.steering.dispatcher import DispatchResult, Timing, conduct
+import pytest
+
+from evenkeel.steering.dispatcher import DispatchResult, LeaseGuard, Timing, conduct
 from evenkeel.steering.outcome import Outcome
 from evenkeel.steering.premise import Command
 from evenkeel.steering.pulsar_admin import Pace, PulsarAdmin
@@ -82,6 +84,8 @@ class Desk:
     def __init__(self) -> None:
         self.outcomes: list[Outcome] = []
         self.pauses: dict[str, str] = {}
+        self.closed: dict[str, str] = {}
+        self.gate_asked = 0
         self.lost: set[str] = set()
         self.is_stuck = False
 
@@ -92,6 +96,10 @@ class Desk:
 
     def paused(self, clusters: Sequence[str]) -> Mapping[str, str]:
         return {cluster: self.pauses[cluster] for cluster in clusters if cluster in self.pauses}
+
+    def withheld(self, clusters: Sequence[str]) -> Mapping[str, str]:
+        self.gate_asked += 1
+        return {cluster: self.closed[cluster] for cluster in clusters if cluster in self.closed}
 
     def write(self, outcomes: Sequence[Outcome]) -> None:
         self.outcomes += outcomes
@@ -121,7 +129,7 @@ def while_under_way(desk: Desk, act: Any) -> dict[str, DispatchResult]:
 
     thread = threading.Thread(target=later)
     thread.start()
-    done = conduct({"lab": endless(started)}, desk, QUICK)
+    done = conduct({"lab": endless(started)}, desk, QUICK, {"lab": time.monotonic()})
     thread.join()
     return done
 
@@ -158,7 +166,7 @@ def test_a_lease_that_cannot_be_renewed_in_time_stops_the_sending_by_itself() ->
 
     thread = threading.Thread(target=stuck)
     thread.start()
-    (done,) = conduct({"lab": watched}, desk, QUICK).values()
+    (done,) = conduct({"lab": watched}, desk, QUICK, {"lab": time.monotonic()}).values()
     thread.join()
     assert "not renewed in time" in (done.stopped or "")
     assert done.is_lost
@@ -174,7 +182,56 @@ def test_one_cluster_that_fails_holds_no_other_up() -> None:
         told(Outcome("c", "done", datetime.now(UTC), ""))
         return None
 
-    done = conduct({"a": broken, "b": fine}, desk, QUICK)
+    done = conduct({"a": broken, "b": fine}, desk, QUICK, dict.fromkeys("ab", time.monotonic()))
     assert done["b"] == DispatchResult()
     assert isinstance(done["a"].error, RuntimeError)
     assert [one.command_id for one in desk.outcomes] == ["c"]
+
+
+@pytest.mark.parametrize("answer", [None, "a newer cycle is on record"])
+def test_after_a_wait_the_gate_is_asked_before_anything_is_sent(answer: str | None) -> None:
+    desk = Desk()
+
+    def waits(stop: LeaseGuard, told: Any) -> str | None:
+        time.sleep(0.05)
+        if answer is not None:
+            desk.closed["lab"] = answer
+        stop.ask_gate()
+        reason = stop()
+        if reason is None:
+            told(Outcome("c", "done", datetime.now(UTC), ""))
+        return reason
+
+    done = conduct({"lab": waits}, desk, QUICK, {"lab": time.monotonic()})
+    assert desk.gate_asked == 1
+    assert done == {"lab": DispatchResult(answer)}
+    assert [one.command_id for one in desk.outcomes] == ([] if answer else ["c"])
+
+
+def test_who_waits_for_the_gate_comes_back_where_the_lease_is_lost() -> None:
+    desk = Desk()
+    desk.lost.add("lab")
+
+    def waits(stop: LeaseGuard, _told: Any) -> str | None:
+        while stop() is None:
+            time.sleep(0.01)
+        stop.ask_gate()
+        return stop()
+
+    assert conduct({"lab": waits}, desk, QUICK, {"lab": time.monotonic()})["lab"].is_lost
+
+
+def test_a_lease_counts_from_when_it_was_asked_for() -> None:
+    """Not from when sending begins: secrets are looked up and outcomes read in between."""
+    guard = LeaseGuard("lab", QUICK, time.monotonic() - QUICK.lease_s)
+    assert "not renewed in time" in (guard() or "")
+    assert guard.is_lost
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_a_lease_that_was_asked_for_some_time_ago_is_renewed_before_anything_is_sent(lost: bool) -> None:
+    desk = Desk()
+    desk.lost |= {"lab"} if lost else set()
+    stops: list[str | None] = []
+    conduct({"lab": lambda stop, told: stops.append(stop())}, desk, QUICK, {"lab": time.monotonic() - 1.0})
+    assert (stops[0] is not None) == lost

@@ -1,8 +1,12 @@
 """Pauses of clusters, approvals of plans, and the lease that makes one publisher at a time.
 
 A lease is taken by a row whose token is one above the last holder's. The last row is read in the very statement that
-appends, under Serializable isolation: of two publishers at once one conflicts and looks again. It has an end by the
-holder's clock and is renewed while commands go out; who finds a higher token than its own has lost it and stops.
+appends, under Serializable isolation: of two publishers at once one conflicts and looks again. It is renewed while
+commands go out; who finds a higher token than its own has lost it and stops.
+
+Clocks of publishers differ, so the end that a row names is compared with no other clock, unless it lies `MOST_SKEW`
+back. A lease is over where its holder gave it back, or where whoever wants it has seen it stand still, by a clock of
+their own that only goes forward, for as long as it lasts.
 """
 
 from __future__ import annotations
@@ -13,8 +17,10 @@ import os
 import socket
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from functools import reduce
+from operator import and_
 from typing import TYPE_CHECKING, Any
 
 from evenkeel.lake.delta_log import newest_version, until_committed
@@ -31,17 +37,28 @@ log = logging.getLogger(__name__)
 PAUSE, RESUME, LEASE = "pause", "resume", "lease"
 TAKEOVER, HANDBACK = "takeover", "handback"
 _COLUMNS = ("cluster", "kind", "at", "by", "reason", "token", "until", "switches")
+MOST_SKEW = timedelta(minutes=10)
+"""How far apart the clocks of two publishers may be."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """The last step of a cluster's lease. `before`: until when an earlier holder may have been at work."""
+    """The last step of a cluster's lease, made `at` that moment by its holder's clock, at which it was to last `until`.
+
+    `before`: until when an earlier holder may have been at work.
+    """
 
     cluster: str
     holder: str
     token: int
+    at: datetime
     until: datetime
     before: datetime | None = None
+
+    @property
+    def step(self) -> tuple[int, datetime, datetime]:
+        """What is another one with every renewal."""
+        return self.token, self.at, self.until
 
 
 def holder_name() -> str:
@@ -86,15 +103,23 @@ def _pause_in_words(row: Mapping[str, Any]) -> str:
 
 
 def take_leases(
-    spark: SparkSession, lake: Lake, clusters: Sequence[str], holder: str, length: timedelta
+    spark: SparkSession,
+    lake: Lake,
+    clusters: Sequence[str],
+    holder: str,
+    length: timedelta,
+    *,
+    stood_still: Iterable[Lease] = (),
 ) -> dict[str, Lease]:
-    """The leases of these clusters after the attempt to take them: ours where they were free or ours already."""
+    """The leases of these clusters after the attempt to take them: ours where they were free or ours already.
+
+    `stood_still`: leases of others that the caller has seen at this step for as long as they last.
+    """
     before = leases(spark, lake, clusters)
-    _step(spark, lake, clusters, holder, length)
+    _step(spark, lake, clusters, holder, length, stood_still=tuple(stood_still))
     now = leases(spark, lake, clusters)
     return {
-        cluster: Lease(cluster, lease.holder, lease.token, lease.until, _end_of_another(before.get(cluster), holder))
-        for cluster, lease in now.items()
+        cluster: replace(lease, before=_end_of_another(before.get(cluster), holder)) for cluster, lease in now.items()
     }
 
 
@@ -115,7 +140,7 @@ def leases(spark: SparkSession, lake: Lake, clusters: Sequence[str]) -> dict[str
     """The last step of each cluster's lease."""
     last: dict[str, Lease] = {}
     for row in sorted(_rows(spark, lake, clusters, (LEASE,)), key=lambda row: (row["token"], row["at"])):
-        last[row["cluster"]] = Lease(row["cluster"], row["by"], row["token"], row["until"])
+        last[row["cluster"]] = Lease(row["cluster"], row["by"], row["token"], row["at"], row["until"])
     return last
 
 
@@ -131,16 +156,24 @@ def _step(
     length: timedelta,
     *,
     only_own: bool = False,
+    stood_still: Sequence[Lease] = (),
 ) -> None:
     until_committed(
-        lambda: _append_step(spark, lake, clusters, holder, length, only_own=only_own),
+        lambda: _append_step(spark, lake, clusters, holder, length, only_own=only_own, stood_still=stood_still),
         log,
         "another publisher took a step first; looking again",
     )
 
 
 def _append_step(
-    spark: SparkSession, lake: Lake, clusters: Sequence[str], holder: str, length: timedelta, *, only_own: bool
+    spark: SparkSession,
+    lake: Lake,
+    clusters: Sequence[str],
+    holder: str,
+    length: timedelta,
+    *,
+    only_own: bool,
+    stood_still: Sequence[Lease],
 ) -> None:
     from pyspark.sql import functions as F
 
@@ -150,14 +183,22 @@ def _append_step(
         .load(lake.path("controls"))
         .where(F.col("cluster").isin(list(clusters)) & (F.col("kind") == LEASE))
         .groupBy(F.col("cluster"))
-        .agg(F.max_by(F.struct("by", "token", "until"), F.struct("token", "at")).alias("head"))
+        .agg(F.max_by(F.struct("by", "token", "at", "until"), F.struct("token", "at")).alias("head"))
     )
     wanted = _frame(spark, [(cluster, LEASE, now, holder, None, 0, now + length, None) for cluster in clusters])
     linked = wanted.join(F.broadcast(heads), on="cluster", how="left")
     own = F.coalesce(F.col("head.by") == holder, F.lit(False))
-    free = F.col("head").isNull() | (F.col("head.until") <= F.col("at"))
+    given_back = F.col("head.until") <= F.col("head.at")
+    free = F.col("head").isNull() | given_back | (F.col("head.until") <= F.lit(now - MOST_SKEW))
+    for lease in stood_still:
+        step = zip(("head.token", "head.at", "head.until"), lease.step, strict=True)
+        free |= reduce(and_, (F.col(name) == F.lit(value) for name, value in step), F.col("cluster") == lease.cluster)
     token = F.coalesce(F.col("head.token"), F.lit(0)) + F.when(own, 0).otherwise(1)
-    rows = linked.where(own if only_own else own | free).withColumn("token", token).select(*_COLUMNS)
+    # A clock that was set back must not make a renewal look older than what it renews.
+    at = F.greatest(F.col("at"), F.col("head.at") + F.expr("INTERVAL 1 MICROSECOND"))
+    rows = linked.where(own if only_own else own | free).withColumn("token", token).withColumn("at", at)
+    lasting = F.expr(f"at + INTERVAL {length // timedelta(microseconds=1)} MICROSECOND")
+    rows = rows.withColumn("until", lasting).select(*_COLUMNS)
     rows.write.format("delta").mode("append").save(lake.path("controls"))
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -24,7 +24,7 @@ from evenkeel.pulsar.admin.connection import Resolver, from_environment
 from evenkeel.settings import settings_in
 from evenkeel.sources.collecting import connection_of
 from evenkeel.sources.configuration import LiveSource
-from evenkeel.steering.dispatcher import DispatchResult, Timing, Work, conduct
+from evenkeel.steering.dispatcher import DispatchResult, LeaseGuard, Timing, Work, conduct
 from evenkeel.steering.outcome import Outcome, ReportOutcome, Stop, not_sent, standing
 from evenkeel.steering.pulsar_admin import PulsarAdmin
 
@@ -37,9 +37,15 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+MORE_WAITING_S = 5.0
+"""So much longer than a lease lasts another's is waited for."""
+
 Command = Mapping[str, Any]
 Reach = Callable[[ClusterCycle], "AdminClient"]
 """A client for a cluster, with its secrets."""
+
+Gate = Callable[[Sequence[str]], Mapping[str, str]]
+"""Clusters -> why the plans of some of them may not be sent as things stand."""
 
 Halted = Callable[[str], str | None]
 """Why a cluster is to be left alone, by a switch outside the lake (an Airflow variable)."""
@@ -67,7 +73,10 @@ class ClusterCommands:
 class OutcomeRecorder:
     """The tables that sending writes: outcomes, and steps of the leases. Used by one thread."""
 
-    def __init__(self, spark: SparkSession, lake: Lake, handover: Handover, sending: Sending | None) -> None:
+    def __init__(
+        self, spark: SparkSession, lake: Lake, handover: Handover, sending: Sending | None, gate: Gate = lambda _: {}
+    ) -> None:
+        self._gate = gate
         self._spark, self._lake, self._handover = spark, lake, handover
         self._timing = sending.timing if sending is not None else Timing()
         self._halted: Halted = sending.halted if sending is not None else lambda cluster: None
@@ -103,19 +112,27 @@ class OutcomeRecorder:
             confirm()
         self._confirmations.clear()
 
-    def take(self, clusters: Sequence[str]) -> tuple[dict[str, Lease], dict[str, str]]:
-        """The clusters whose lease is ours, and why the others' is not; waits for a lease to end, once."""
-        found: dict[str, Lease] = {}
-        until = time.monotonic() + self._timing.lease_s + 5.0
-        while missing := sorted(set(clusters) - found.keys()):
-            now = take_leases(self._spark, self._lake, missing, self._holder, self._length)
-            found |= {cluster: lease for cluster, lease in now.items() if lease.holder == self._holder}
-            others = {c: lease for c, lease in now.items() if lease.holder != self._holder}
-            if not others or time.monotonic() > until:
-                return found, {c: _taken(lease) for c, lease in others.items()}
-            log.info("waiting for the lease of %s", "; ".join(_taken(lease) for lease in others.values()))
+    def take(self, clusters: Sequence[str]) -> tuple[dict[str, HeldLease], dict[str, str]]:
+        """The clusters whose lease is ours, and why the others' is not; waits for a lease to end, once.
+
+        What is ours is renewed as long as another one is waited for.
+        """
+        found: dict[str, HeldLease] = {}
+        others: dict[str, _SeenLease] = {}
+        until = time.monotonic() + self._timing.lease_s + MORE_WAITING_S
+        while True:
+            asked_at = time.monotonic()
+            still = [one.lease for one in others.values() if one.stood_still(asked_at)]
+            now = take_leases(self._spark, self._lake, clusters, self._holder, self._length, stood_still=still)
+            seen_at = time.monotonic()
+            own = {cluster: lease for cluster, lease in now.items() if lease.holder == self._holder}
+            taken_over = {lease.cluster for lease in still} & own.keys()
+            found = {c: _held(lease, asked_at, found.get(c), c in taken_over) for c, lease in own.items()}
+            others = {c: _seen(lease, seen_at, others.get(c)) for c, lease in now.items() if c not in own}
+            if not others or seen_at > until:
+                return found, {c: _taken(one.lease) for c, one in others.items()}
+            log.info("waiting for the lease of %s", "; ".join(_taken(one.lease) for one in others.values()))
             time.sleep(min(2.0, self._timing.look_s))
-        return found, {}
 
     def own(self, writes: Sequence[Write]) -> None:
         """Rows of `commands` in these writes are this try's own."""
@@ -151,6 +168,10 @@ class OutcomeRecorder:
         outside = {cluster: reason for cluster in clusters if (reason := self._halted(cluster)) is not None}
         return {**paused(self._spark, self._lake, clusters), **outside}
 
+    def withheld(self, clusters: Sequence[str]) -> Mapping[str, str]:
+        """The clusters whose plan may not be sent as things stand now, each with the reason in words."""
+        return self._gate(clusters) if clusters else {}
+
     def write(self, outcomes: Sequence[Outcome]) -> None:
         """Appends outcomes to the table in one write; from then on they count as recorded."""
         if not outcomes:
@@ -166,7 +187,10 @@ class OutcomeRecorder:
 def send_all(
     records: OutcomeRecorder, errands: Sequence[ClusterCommands], sending: Sending
 ) -> dict[str, DispatchResult]:
-    """Carries out the errands of all clusters, side by side; cluster -> why its errand was not (wholly) carried out."""
+    """Carries out the errands of all clusters, side by side; cluster -> why its errand was not (wholly) carried out.
+
+    The gate is asked once the leases are there: what was found before may have changed while they were waited for.
+    """
     if not errands:
         return {}
     by_cluster = {errand.cycle.cluster: errand for errand in errands}
@@ -174,8 +198,11 @@ def send_all(
     try:
         # Whoever held a lease until now may have put more on record than was known before.
         by_cluster |= {cluster: records.as_they_stand(by_cluster[cluster]) for cluster in leases}
-        works, unreachable = _works(by_cluster, leases, records, sending)
-        done = unreachable | (conduct(works, records, sending.timing) if works else {})
+        closed = {c: DispatchResult(reason) for c, reason in records.withheld(sorted(leases)).items()}
+        open_to = {cluster: lease for cluster, lease in leases.items() if cluster not in closed}
+        works, unreachable = _works(by_cluster, open_to, records, sending)
+        since = {cluster: held.asked_at for cluster, held in leases.items()}
+        done = closed | unreachable | (conduct(works, records, sending.timing, since) if works else {})
         records.confirm()
         unsent = [outcome for cluster, one in done.items() for outcome in _unsent(by_cluster[cluster], one, records)]
         if unsent:
@@ -186,7 +213,7 @@ def send_all(
 
 
 def _works(
-    errands: Mapping[str, ClusterCommands], leases: Mapping[str, Lease], records: OutcomeRecorder, sending: Sending
+    errands: Mapping[str, ClusterCommands], leases: Mapping[str, HeldLease], records: OutcomeRecorder, sending: Sending
 ) -> tuple[dict[str, Work], dict[str, DispatchResult]]:
     """What each cluster's thread is to do, and why some have none. Secrets are looked up here, by the main thread."""
     works: dict[str, Work] = {}
@@ -197,7 +224,7 @@ def _works(
             if errand.cycle.queues is not None:
                 works[cluster] = _queue_work(errand, errand.cycle.queues, records)
             else:
-                works[cluster] = _work(errand, lease, sending, sending.reach(errand.cycle))
+                works[cluster] = _work(errand, lease.lease, sending, sending.reach(errand.cycle))
         except EvenkeelError as error:
             unreachable[cluster] = DispatchResult(str(error))
     return works, unreachable
@@ -209,7 +236,7 @@ def _queue_work(errand: ClusterCommands, queues: Mapping[str, str], records: Out
     sink = SqsSink(errand.cycle.cluster, queues["commands"], queues["reports"])
     wait_s = settings_in(errand.cycle.settings).evenkeelReportWaitSeconds
 
-    def work(stop: Stop, report: ReportOutcome) -> str | None:
+    def work(stop: LeaseGuard, report: ReportOutcome) -> str | None:
         return send_by_queue(sink, errand.commands, records, wait_s, stop, report)
 
     return work
@@ -220,7 +247,7 @@ def _work(errand: ClusterCommands, lease: Lease, sending: Sending, client: Admin
     from evenkeel.steering.broker_switches import hands_off
     from evenkeel.steering.command_executor import CommandExecutor, Patience
 
-    def work(stop: Stop, report: ReportOutcome) -> str | None:
+    def work(stop: LeaseGuard, report: ReportOutcome) -> str | None:
         try:
             hands = hands_off(client)
             if hands.objections:
@@ -239,12 +266,18 @@ def _work(errand: ClusterCommands, lease: Lease, sending: Sending, client: Admin
 
 
 def _not_done_yet(
-    errand: ClusterCommands, steering: CommandExecutor, lease: Lease, timing: Timing, stop: Stop, report: ReportOutcome
+    errand: ClusterCommands,
+    steering: CommandExecutor,
+    lease: Lease,
+    timing: Timing,
+    stop: LeaseGuard,
+    report: ReportOutcome,
 ) -> list[Command]:
     """The commands to be sent: all but those of which an earlier try left a trace on the cluster."""
     if errand.tried and lease.before is not None:
         over = lease.before + timedelta(seconds=timing.longest_request_s)
         _wait_until(over, stop, f"{errand.cycle.cluster}: requests of an earlier try may still be under way")
+        stop.ask_gate()
     left = []
     for command in errand.commands:
         seen = None
@@ -280,6 +313,38 @@ def _unsent(errand: ClusterCommands, done: DispatchResult, records: OutcomeRecor
         for command in errand.commands
         if command["command_id"] not in records.reported | records.out | errand.tried
     ]
+
+
+@dataclass(frozen=True, slots=True)
+class HeldLease:
+    """A lease of ours; `asked_at`: when it was last asked for, by `time.monotonic()`. It counts from then."""
+
+    lease: Lease
+    asked_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class _SeenLease:
+    """A lease of another; `since`: from when on it was seen at this step, by `time.monotonic()`."""
+
+    lease: Lease
+    since: float
+
+    def stood_still(self, now: float) -> bool:
+        return now - self.since >= (self.lease.until - self.lease.at).total_seconds()
+
+
+def _held(lease: Lease, asked_at: float, before: HeldLease | None, stood_still: bool) -> HeldLease:
+    """The lease with what is known of its earlier holder, whose clock says nothing where it just stood still."""
+    if before is not None:
+        lease = replace(lease, before=before.lease.before)
+    elif stood_still:
+        lease = replace(lease, before=datetime.now(UTC))
+    return HeldLease(lease, asked_at)
+
+
+def _seen(lease: Lease, seen_at: float, before: _SeenLease | None) -> _SeenLease:
+    return before if before is not None and before.lease.step == lease.step else _SeenLease(lease, seen_at)
 
 
 def _taken(lease: Lease) -> str:

@@ -15,7 +15,7 @@ from evenkeel.handover import ClusterCycle, Handover, Write
 from evenkeel.lake.controls import answers, paused
 from evenkeel.lake.outbox import OPEN, SENT, on_record, recent_acts
 from evenkeel.lake.store import Lake
-from evenkeel.publish.dispatch import ClusterCommands, OutcomeRecorder, Sending, send_all
+from evenkeel.publish.dispatch import ClusterCommands, Gate, OutcomeRecorder, Sending, send_all
 from evenkeel.settings import settings_in
 from evenkeel.spark.sql import iso, moment, with_moments
 from evenkeel.steering.outcome import Outcome, not_sent
@@ -210,9 +210,11 @@ def put_out(
     begun: frozenset[str],
     withheld: Mapping[str, str],
     sending: Sending | None,
+    gate: Gate,
 ) -> SendingResult:
     """Puts the clusters' commands on record and gives them to their sink; those of a `withheld` cluster to none.
 
+    `gate` is asked again after every wait: for a lease, and for requests of an earlier try to be over.
     What a try that was killed has put on record already is not repeated; only clusters whose attempt has `begun`, its
     plan being on record, can have any.
     """
@@ -223,7 +225,7 @@ def put_out(
     tried = [row["command_id"] for row in rows if row["cluster"] in begun]
     recorded = on_record(spark, lake, "commands", sorted(begun), tried, ("command_id",))
     missing = asked.where(~F.col("command_id").isin(sorted(row["command_id"] for row in recorded)))
-    records = OutcomeRecorder(spark, lake, handover, sending)
+    records = OutcomeRecorder(spark, lake, handover, sending, gate)
     records.own(lake.append(spark, {"commands": missing}, handover=handover, task="publish"))
     seen = on_record(spark, lake, "outcomes", sorted(begun), tried, ("command_id", "outcome"))
     final = {row["command_id"] for row in seen if row["outcome"] not in OPEN}

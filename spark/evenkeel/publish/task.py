@@ -163,7 +163,13 @@ def _act(
     going = sorted(acting.keys() - awaiting.keys())
     if not going:
         return SendingResult(), awaiting
-    return put_out(spark, lake, handover, commands, going, begun, withheld, sending), awaiting
+
+    def gate(clusters: Sequence[str]) -> dict[str, str]:
+        plans = {cluster: str(acting[cluster]["plan_id"]) for cluster in clusters}
+        facts = gate_facts(spark, lake, handover, plans, sending, _now())
+        return {cluster: reason for cluster, one in facts.items() if (reason := why_withheld(one)) is not None}
+
+    return put_out(spark, lake, handover, commands, going, begun, withheld, sending, gate), awaiting
 
 
 def _closed(row: Mapping[str, Any], sent: SendingResult) -> dict[str, Any]:

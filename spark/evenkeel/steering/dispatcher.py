@@ -13,15 +13,14 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
+from threading import Event
 from typing import Protocol
 
 from evenkeel.errors import EvenkeelError
-from evenkeel.steering.outcome import LONGEST_REQUEST_S, Outcome, ReportOutcome, Stop
+from evenkeel.steering.outcome import LONGEST_REQUEST_S, Outcome, ReportOutcome
 
 log = logging.getLogger(__name__)
-
-Work = Callable[[Stop, ReportOutcome], str | None]
-"""Sends one cluster's commands; gives back why it did not, if it did not."""
+_GATE_TICK_S = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,35 +46,71 @@ class CommandStore(Protocol):
         """The clusters that are paused, each with the reason."""
         ...
 
+    def withheld(self, clusters: Sequence[str]) -> Mapping[str, str]:
+        """The clusters whose plan may not be sent as things stand now, each with the reason."""
+        ...
+
     def write(self, outcomes: Sequence[Outcome]) -> None:
         """Puts outcomes on record."""
         ...
 
 
 class LeaseGuard:
-    """Whether a cluster's thread may go on; read by that thread, written by the caller's."""
+    """Whether a cluster's thread may go on; read by that thread, written by the caller's.
 
-    def __init__(self, cluster: str, timing: Timing) -> None:
+    `asked_at`: when the lease was asked for, by `time.monotonic()`: it counts from then.
+    """
+
+    def __init__(self, cluster: str, timing: Timing, asked_at: float) -> None:
         self._cluster = cluster
         self._lease_s = timing.lease_s
-        self._until = time.monotonic() + timing.lease_s
+        self._until = asked_at + timing.lease_s
+        self._gate_asked, self._gate_answered = Event(), Event()
         self.reason: str | None = None
         self.is_lost = False
 
-    def stop(self) -> str | None:
+    def __call__(self) -> str | None:
         """Why no further command may go out."""
         if self.reason is None and time.monotonic() >= self._until:
             self.is_lost = True
             return f"the lease of {self._cluster} was not renewed in time"
         return self.reason
 
+    @property
+    def renewed_at(self) -> float:
+        """When the lease was last asked for."""
+        return self._until - self._lease_s
+
     def renew(self, asked_at: float) -> None:
         """The lease counts from the moment at which its renewal was asked for."""
         self._until = asked_at + self._lease_s
 
+    def ask_gate(self) -> None:
+        """After a wait: comes back once the caller's thread has asked the gate again, or nothing may be sent anyway."""
+        self._gate_answered.clear()
+        self._gate_asked.set()
+        while self() is None and not self._gate_answered.wait(_GATE_TICK_S):
+            pass
+
+    @property
+    def wants_gate(self) -> bool:
+        """Whether the thread waits for the gate."""
+        return self._gate_asked.is_set()
+
+    def answer_gate(self, reason: str | None) -> None:
+        """The gate's answer: why nothing may be sent, None where it may."""
+        self._gate_asked.clear()
+        if reason is not None:
+            self.halt(reason)
+        self._gate_answered.set()
+
     def halt(self, reason: str, *, lost: bool = False) -> None:
         """Stops the thread before its next command."""
         self.reason, self.is_lost = self.reason or reason, self.is_lost or lost
+
+
+Work = Callable[[LeaseGuard, ReportOutcome], str | None]
+"""Sends one cluster's commands while its guard lets it; gives back why it did not, if it did not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,15 +123,19 @@ class DispatchResult:
     error: Exception | None = None
 
 
-def conduct(works: Mapping[str, Work], store: CommandStore, timing: Timing) -> dict[str, DispatchResult]:
-    """Runs each cluster's work to its end; the leases of all are ours at the start."""
-    guards = {cluster: LeaseGuard(cluster, timing) for cluster in works}
+def conduct(
+    works: Mapping[str, Work], store: CommandStore, timing: Timing, held_since: Mapping[str, float]
+) -> dict[str, DispatchResult]:
+    """Runs each cluster's work to its end.
+
+    The leases of all are ours; `held_since`: when each was last asked for, by `time.monotonic()`.
+    """
+    guards = {cluster: LeaseGuard(cluster, timing, held_since[cluster]) for cluster in works}
     seen: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
     clerk = _Clerk(store, timing, guards, seen)
+    clerk.renew_if_due()  # the gate was asked and secrets were looked up since
     with ThreadPoolExecutor(max(1, len(works)), thread_name_prefix="send") as pool:
-        threads = {
-            cluster: pool.submit(work, guards[cluster].stop, seen.put) for cluster, work in sorted(works.items())
-        }
+        threads = {cluster: pool.submit(work, guards[cluster], seen.put) for cluster, work in sorted(works.items())}
         try:
             while not clerk.is_over(threads):
                 clerk.turn()
@@ -128,7 +167,8 @@ class _Clerk:
     ) -> None:
         self._store, self._timing, self._guards, self._seen = store, timing, guards, seen
         self._waiting: list[Outcome] = []
-        self._renewed_at = self._written_at = time.monotonic()
+        self._written_at = time.monotonic()
+        self._renewed_at = min(guard.renewed_at for guard in guards.values())
 
     def is_over(self, threads: Mapping[str, Future[str | None]]) -> bool:
         """Waits a moment for the threads."""
@@ -139,10 +179,12 @@ class _Clerk:
         going = sorted(cluster for cluster, guard in self._guards.items() if guard.reason is None)
         for cluster, reason in self._store.paused(going).items():
             self._guards[cluster].halt(reason)
-        now = time.monotonic()
-        if now - self._renewed_at >= self._timing.renew_s:
-            self._renew(now)
-        if now - self._written_at >= self._timing.write_s:
+        asking = sorted(cluster for cluster, guard in self._guards.items() if guard.wants_gate)
+        held_back = self._store.withheld(asking) if asking else {}
+        for cluster in asking:
+            self._guards[cluster].answer_gate(held_back.get(cluster))
+        self.renew_if_due()
+        if time.monotonic() - self._written_at >= self._timing.write_s:
             self.write()
 
     def write(self) -> None:
@@ -154,7 +196,11 @@ class _Clerk:
             self._waiting = []
         self._written_at = time.monotonic()
 
-    def _renew(self, now: float) -> None:
+    def renew_if_due(self) -> None:
+        """Renews the leases where that is due."""
+        now = time.monotonic()
+        if now - self._renewed_at < self._timing.renew_s:
+            return
         held = self._store.renewed(sorted(self._guards))
         for cluster, guard in self._guards.items():
             if cluster in held:

@@ -170,7 +170,7 @@ def test_another_command_under_a_known_id_is_set_aside_and_changes_nothing(
     row = command()
     carrier = acting_on(cluster, row)
     send_raw(queues, command_body(row))
-    send_raw(queues, changed(row, destination="b9:8080"))
+    send_raw(queues, command_body(command(destination="b9:8080", command_id=row["command_id"])))
     settings = quick(queues, tmp_path)
     run_until_idle(settings, carrier)
     assert cluster.owners[row["bundle"]] == "b2:8080"

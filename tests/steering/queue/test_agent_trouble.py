@@ -195,7 +195,7 @@ def test_a_ledger_serves_one_agent_of_one_cluster(tmp_path: Path) -> None:
 def test_without_a_ledger_that_can_be_written_the_agent_ends_and_sends_nothing(
     queues: Pair, cluster: ActingCluster, tmp_path: Path
 ) -> None:
-    rows = [command(step, namespace=f"acme/ns{step}", request="PUT /" + "x" * 20_000) for step in range(20)]
+    rows = [command(step, namespace=f"acme/ns{step}", plan_id="x" * 20_000) for step in range(20)]
     settings = quick(queues, tmp_path)
     agent = Agent(settings, acting_on(cluster, rows[0]), Ledger(settings.ledger, "lab", "agent-1"))
     agent._ledger._file._db.execute("PRAGMA max_page_count = 30")  # a disk that is full soon

@@ -80,7 +80,7 @@ def test_rows_that_no_agent_would_take_are_refused_before_anything_is_sent(sink:
 
 
 def test_large_commands_go_in_as_many_batches_as_their_size_needs(sink: SqsSink, queues: Pair) -> None:
-    rows = [command(step, namespace=f"acme/ns{step}", request="PUT /" + "x" * 100_000) for step in range(1, 6)]
+    rows = [command(step, namespace=f"acme/ns{step}", plan_id="x" * 100_000) for step in range(1, 6)]
     assert sink.send(rows).unqueued == ()
     assert len(all_of(Fifo(queues.commands))) == 5
 

@@ -1,0 +1,93 @@
+"""Waiting for leases: what is ours is kept meanwhile, and another's is taken only where it stood still."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from evenkeel.lake.controls import Lease
+from evenkeel.lake.store import Lake
+from evenkeel.publish import dispatch
+from evenkeel.publish.dispatch import MORE_WAITING_S, OutcomeRecorder, Sending
+from evenkeel.steering.dispatcher import Timing
+
+RIVAL = "rival"
+TIMING = Timing()
+
+
+class Clock:
+    """Takes the place of `time` where leases are waited for: a look at the table takes 0.1 s."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+class LeaseTable:
+    """Leases in memory. `asked`: when each was taken or renewed. A rival may renew its own while others look."""
+
+    def __init__(self, clock: Clock, *, rival_renews: bool) -> None:
+        now = datetime.now(UTC)
+        self.clock, self.rival_renews = clock, rival_renews
+        self.rows = {"b": Lease("b", RIVAL, 7, now, now + timedelta(seconds=TIMING.lease_s))}
+        self.asked: dict[str, list[float]] = {}
+
+    def take(
+        self,
+        _spark: Any,
+        _lake: Any,
+        clusters: Sequence[str],
+        holder: str,
+        length: timedelta,
+        *,
+        stood_still: Iterable[Lease] = (),
+    ) -> dict[str, Lease]:
+        now = datetime.now(UTC)
+        if self.rival_renews:
+            self.rows["b"] = Lease("b", RIVAL, 7, now, now + timedelta(seconds=TIMING.lease_s))
+        still = {lease.cluster: lease.step for lease in stood_still}
+        for cluster in clusters:
+            head = self.rows.get(cluster)
+            if head is None or head.holder == holder or still.get(cluster) == head.step:
+                token = 1 if head is None else head.token + (head.holder != holder)
+                self.rows[cluster] = Lease(cluster, holder, token, now, now + length)
+                self.asked.setdefault(cluster, []).append(self.clock.now)
+        self.clock.sleep(0.1)
+        return {cluster: self.rows[cluster] for cluster in clusters}
+
+
+def taken(table: LeaseTable, monkeypatch: pytest.MonkeyPatch) -> tuple[dict[str, dispatch.HeldLease], dict[str, str]]:
+    monkeypatch.setattr(dispatch, "take_leases", table.take)
+    monkeypatch.setattr(dispatch, "time", table.clock)
+    sending = Sending(reach=lambda cycle: pytest.fail("nothing is reached here"), timing=TIMING)
+    return OutcomeRecorder(None, Lake("/"), None, sending).take(["a", "b"])  # type: ignore[arg-type]
+
+
+def test_a_lease_that_is_ours_is_renewed_while_another_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A rival that sees it stand still for as long as it lasts would take it, and both would send."""
+    clock = Clock()
+    table = LeaseTable(clock, rival_renews=True)
+    found, refused = taken(table, monkeypatch)
+    assert (set(found), set(refused)) == ({"a"}, {"b"})
+    assert clock.now - 1000.0 > TIMING.lease_s, "it was waited for"
+    assert max(after - before for before, after in pairwise(table.asked["a"])) < TIMING.lease_s / 2
+    assert found["a"].asked_at == table.asked["a"][-1], "it counts from the last time that it was asked for"
+
+
+def test_a_lease_of_another_is_taken_once_it_stood_still(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, since = Clock(), datetime.now(UTC)
+    found, refused = taken(LeaseTable(clock, rival_renews=False), monkeypatch)
+    assert (set(found), refused) == ({"a", "b"}, {})
+    assert TIMING.lease_s <= clock.now - 1000.0 < TIMING.lease_s + MORE_WAITING_S
+    before = found["b"].lease.before
+    assert before is not None, "requests of the holder before may still be under way"
+    assert before >= since, "by our own clock: that of the holder before may be wrong"
