@@ -20,7 +20,7 @@ from evenkeel.spark.command import (
 )
 from evenkeel.spark.home import Home
 from evenkeel.spark.server import Engine
-from evenkeel.spark.session import close, connect
+from evenkeel.spark.session import close, connect, with_token
 
 SECRETS = {"EVENKEEL_TOKEN_EAST": "a-super-users-token", "AWS_SECRET_ACCESS_KEY": "a-key", "AIRFLOW_CONN_X": "p:w@h"}
 
@@ -119,3 +119,19 @@ def test_a_connection_is_shown_without_its_token() -> None:
     assert without_token(connect_url(15002, "hush")) == "sc://localhost:15002"
     with pytest.raises(EngineError, match="'mesos://x' is not a Spark connection"):
         connect("mesos://x/;token=hush")
+
+
+@pytest.mark.parametrize(
+    ("url", "made"),
+    [
+        ("sc://127.0.0.1:5/;token=own", "sc://localhost:5/;token=own"),
+        ("sc://127.0.0.1:5", "sc://localhost:5/;token=a-token-of-the-variable"),
+        ("sc://127.0.0.12:5", "sc://127.0.0.12:5/;token=a-token-of-the-variable"),
+        ("sc://spark:5/;use_ssl=true", "sc://spark:5/;use_ssl=true;token=a-token-of-the-variable"),
+    ],
+)
+def test_a_url_gets_the_token_of_the_environment_and_the_name_under_which_it_needs_no_tls(
+    url: str, made: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EVENKEEL_SPARK_TOKEN", "a-token-of-the-variable")
+    assert with_token(url) == made

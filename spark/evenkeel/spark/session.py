@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -33,7 +34,7 @@ def connect(url: str, app_name: str = "evenkeel") -> SparkSession:
     what is not closed. A classic master gives the one session that a process can have there; it needs a full JDK.
     """
     if url.startswith(CONNECT_SCHEMES):
-        return _connect_endpoint(_with_token(f"sc://{url.partition('://')[2]}"), app_name)
+        return _connect_endpoint(with_token(f"sc://{url.partition('://')[2]}"), app_name)
     if url.startswith(("local", "spark://", "yarn", "k8s://")):
         return _connect_classic(url, app_name)
     raise EngineError(
@@ -67,7 +68,7 @@ def _connect_endpoint(url: str, app_name: str) -> SparkSession:
     return session
 
 
-def _with_token(url: str) -> str:
+def with_token(url: str) -> str:
     """The URL with the token of the environment where it brings none.
 
     pyspark encrypts what carries a token unless the host's name is `localhost`, and a server on this machine speaks no
@@ -77,7 +78,7 @@ def _with_token(url: str) -> str:
     token = None if "token=" in parameters else token_given()
     parameters = ";".join(part for part in (parameters, f"token={token}" if token else "") if part)
     if "token=" in parameters and endpoint.startswith(LOCAL_ENDPOINTS):
-        endpoint = endpoint.replace("//127.0.0.1", f"//{CLIENT_HOST}", 1)
+        endpoint = re.sub(r"//127\.0\.0\.1(?=:|$)", f"//{CLIENT_HOST}", endpoint)
     return f"{endpoint.rstrip('/')}/;{parameters}" if parameters else url
 
 
