@@ -199,7 +199,7 @@ def of_sqs(error: Exception) -> QueueFault:
         may_pass = status >= 500 or status == 429 or any(word in name for word in _COME_AGAIN)
     else:
         name, text = type(error).__name__, str(error)
-        # An answer that is not an answer of SQS (a proxy's page, say) comes as an error of the parser.
+        # What SQS has not answered (a proxy's page, say) comes as an error of the parser.
         passing = (*_BROKEN_OFF, ResponseParserError, boto.CredentialRetrievalError, boto.MetadataRetrievalError)
         may_pass = isinstance(error, passing)
     advice = "" if may_pass else next((advice for part, advice in _SQS_ADVICE.items() if part in name), "")

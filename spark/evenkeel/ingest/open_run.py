@@ -148,7 +148,8 @@ def cycles_of(
                 return _fetched(pool, source, request.at or iso(datetime.now(UTC)), connect)
             if source.live:
                 return _observed(pool, source, at, credentials, may_observe)
-            return partial(_recorded if len(sources) == 1 else _recorded_if_there, source, request.at, request.after)
+            recorded = partial(_recorded, source, request.at, request.after)
+            return recorded if len(sources) == 1 else _waiting(recorded, source, at)
 
         return [cycle() for cycle in [begun(source) for source in sources]]
 
@@ -261,14 +262,6 @@ def _what_failed(source: ClusterSource) -> str:
     if source.zone:
         return "its snapshot was not fetched"
     return "the cluster was not observed" if source.live else "it has no snapshot"
-
-
-def _recorded_if_there(source: ClusterSource, at: str | None, after: str | None) -> ClusterCycle:
-    """As `_recorded`, of one cluster of several: it is left out where its recording cannot be read."""
-    try:
-        return _recorded(source, at, after)
-    except BadInput as error:
-        return _left_out(source, datetime.now(UTC) if at is None else utc(at), error)
 
 
 def _recorded(source: ClusterSource, at: str | None, after: str | None = None) -> ClusterCycle:

@@ -65,7 +65,8 @@ class LeaseGuard:
         self._cluster = cluster
         self._lease_s = timing.lease_s
         self._until = asked_at + timing.lease_s
-        self._gate_asked, self._gate_answered = Event(), Event()
+        self._gate_answered = Event()
+        self._gate_answered.set()
         self.reason: str | None = None
         self.is_lost = False
 
@@ -88,18 +89,16 @@ class LeaseGuard:
     def ask_gate(self) -> None:
         """After a wait: comes back once the caller's thread has asked the gate again, or nothing may be sent anyway."""
         self._gate_answered.clear()
-        self._gate_asked.set()
         while self() is None and not self._gate_answered.wait(_GATE_TICK_S):
             pass
 
     @property
     def wants_gate(self) -> bool:
         """Whether the thread waits for the gate."""
-        return self._gate_asked.is_set()
+        return not self._gate_answered.is_set()
 
     def answer_gate(self, reason: str | None) -> None:
         """The gate's answer: why nothing may be sent, None where it may."""
-        self._gate_asked.clear()
         if reason is not None:
             self.halt(reason)
         self._gate_answered.set()
