@@ -48,17 +48,17 @@ def test_the_queues_clock_counts_where_the_two_are_far_apart(ahead: int) -> None
 
 def test_the_pause_file_pauses_also_where_it_cannot_be_read(tmp_path: Path) -> None:
     file = tmp_path / "paused"
-    pause = PauseSwitch(file, lambda: None)
-    assert pause.reason() is None
+    pause = PauseSwitch(file, lambda: None, lambda _: None)
+    assert pause.reason("p") is None
     file.write_bytes(b"\xff why \n more")
-    assert pause.reason() == f"paused by the file {file}: \ufffd why"
+    assert pause.reason("p") == f"paused by the file {file}: \ufffd why"
     file.write_text("")
-    assert pause.reason() == f"paused by the file {file}"
+    assert pause.reason("p") == f"paused by the file {file}"
     file.unlink()
     file.mkdir()
-    assert "cannot be read" in (pause.reason() or "")
-    assert PauseSwitch(None, lambda: "by a control").reason() == "by a control"
-    assert PauseSwitch(tmp_path / "paused.txt" / "below", lambda: None).reason() is None
+    assert "cannot be read" in (pause.reason("p") or "")
+    assert PauseSwitch(None, lambda: "by a control", lambda _: None).reason("p") == "by a control"
+    assert PauseSwitch(tmp_path / "paused.txt" / "below", lambda: None, lambda _: None).reason("p") is None
 
 
 def test_of_several_controls_the_one_made_last_holds(tmp_path: Path) -> None:

@@ -25,11 +25,11 @@ from evenkeel.agent.work_queue import WorkQueue
 from evenkeel.steering.outcome import Outcome
 from evenkeel.steering.pulsar_admin import Pace
 from evenkeel.steering.queue.fifo import QueueUnreachable
-from tests.steering.queue.examples import command
+from tests.steering.queue.examples import LAB, command
 
 START = datetime(2026, 11, 21, 9, 0, tzinfo=UTC)
 LONGEST = 65.0
-SETTINGS = AgentSettings("lab", "", "", Path(), "agent-1")
+SETTINGS = AgentSettings(LAB, "", "", Path(), "agent-1")
 CYCLES = (START - timedelta(minutes=5), START)
 COMMANDS = [
     command(step, namespace=namespace, place=step % 2, cycle_at=cycle, plan_id=f"plan-{number}",
@@ -132,7 +132,7 @@ class Sequences(RuleBasedStateMachine):
         self.ledger = CrashingLedger(self.folder / "ledger.db", "lab", "agent-1")
         self.ledger.world = self.world
         self.lanes = WorkQueue(self.world.elapsed)
-        pause = PauseSwitch(self.pause_file, self.ledger.paused)
+        pause = PauseSwitch(self.pause_file, self.ledger.paused, self.ledger.withdrawn)
         pace = Pace(1000, clock=self.world.elapsed)
         self.handling = Processor(
             SETTINGS, self.ledger, self.world, self.lanes, self.queue, pause, pace, self.world.now, self.world.elapsed

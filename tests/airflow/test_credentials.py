@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from evenkeel.airflow.credentials import from_airflow
+from evenkeel.airflow.credentials import from_airflow, keys_from_airflow
 from evenkeel.errors import SettingsError
 
 pytestmark = pytest.mark.airflow
@@ -91,3 +91,21 @@ def test_what_cannot_be_used_is_refused_unshown(connection: Any, members: dict[s
 def test_a_connection_that_nobody_knows_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AIRFLOW_CONN_EAST", raising=False)
     assert from_airflow("nowhere_at_all") is None
+
+
+def test_the_keys_of_a_queue_are_the_connections_password(connection: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    connection(password=f"{'n' * 32},{'o' * 32}")
+    found = keys_from_airflow("east")
+    assert found is not None
+    assert [key.reveal() for key in found.keys] == ["n" * 32, "o" * 32]
+    monkeypatch.setenv("EVENKEEL_KEYS_EAST", "e" * 32)
+    found = keys_from_airflow("east")
+    assert found is not None
+    assert [key.reveal() for key in found.keys] == ["e" * 32]
+    assert keys_from_airflow("nowhere_at_all") is None
+
+
+def test_a_connection_without_a_key_is_refused(connection: Any) -> None:
+    connection(host="b1")
+    with pytest.raises(SettingsError, match="connection east holds no key"):
+        keys_from_airflow("east")

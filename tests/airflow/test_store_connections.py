@@ -10,7 +10,7 @@ import pytest
 
 from evenkeel.airflow.credentials import store_from_airflow
 from evenkeel.errors import SettingsError
-from evenkeel.pulsar.admin import Secret
+from evenkeel.secret import Secret
 from evenkeel.sources.landing_zone.s3 import S3Connection
 
 pytestmark = pytest.mark.airflow

@@ -53,8 +53,14 @@ def test_the_record_comes_first_and_agents_that_were_not_told_are_named(
     queue = "http://127.0.0.1:1/queue/new.fifo"
     file.write_text(f'[clusters.new]\nadmin = ["http://127.0.0.1:1"]\nqueue = "{queue}"\nreports = "{queue}"\n')
     assert main(["pause", "new", "--lake", str(lake), "--config", str(file)]) == 2
+    assert (
+        "its agents were not told: messages of a queue are signed, and the keys 'queue_new'" in capsys.readouterr().err
+    )
+    assert main(["resume", "new", "--lake", str(lake), "--config", str(file)]) == 2
+    monkeypatch.setenv("EVENKEEL_KEYS_QUEUE_NEW", "k" * 32)
+    assert main(["pause", "new", "--lake", str(lake), "--config", str(file)]) == 2
     said = capsys.readouterr()
-    assert said_of(lake) == [("new", "pause")]
+    assert said_of(lake) == [("new", "pause"), ("new", "resume"), ("new", "pause")]
     assert "new is paused" in said.out
     assert "the pause of new is on record and holds for whoever publishes, but its agents were not told" in said.err
     assert main(["pause", "nex", "--lake", str(lake), "--config", str(file)]) == 2

@@ -13,8 +13,8 @@ import pytest
 from evenkeel.errors import BadInput
 from evenkeel.handover import FAILED, OPEN, SKIPPED
 from evenkeel.ingest.open_run import CycleRequest, check, cycles_of
-from evenkeel.pulsar.admin import Secret
 from evenkeel.pulsar.admin.connection import Credentials
+from evenkeel.secret import Secret
 from tests.pulsar.admin.books import Size, sized
 from tests.pulsar.admin.simulated import Answer, Asked, SimulatedCluster
 

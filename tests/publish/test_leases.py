@@ -20,7 +20,7 @@ TIMING = Timing()
 
 
 class Clock:
-    """Takes the place of `time` where leases are waited for: a look at the table takes 0.1 s."""
+    """Takes the place of `time` where leases are waited for."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -33,11 +33,12 @@ class Clock:
 
 
 class LeaseTable:
-    """Leases in memory. `asked`: when each was taken or renewed. A rival may renew its own while others look."""
+    """Leases in memory. `asked`: when each was taken or renewed. A rival may renew its own while others look, and a
+    look may take its time (`look_s`)."""
 
-    def __init__(self, clock: Clock, *, rival_renews: bool) -> None:
+    def __init__(self, clock: Clock, *, rival_renews: bool, look_s: float = 0.1) -> None:
         now = datetime.now(UTC)
-        self.clock, self.rival_renews = clock, rival_renews
+        self.clock, self.rival_renews, self.look_s = clock, rival_renews, look_s
         self.rows = {"b": Lease("b", RIVAL, 7, now, now + timedelta(seconds=TIMING.lease_s))}
         self.asked: dict[str, list[float]] = {}
 
@@ -61,7 +62,7 @@ class LeaseTable:
                 token = 1 if head is None else head.token + (head.holder != holder)
                 self.rows[cluster] = Lease(cluster, holder, token, now, now + length)
                 self.asked.setdefault(cluster, []).append(self.clock.now)
-        self.clock.sleep(0.1)
+        self.clock.sleep(self.look_s)
         return {cluster: self.rows[cluster] for cluster in clusters}
 
 
@@ -81,6 +82,22 @@ def test_a_lease_that_is_ours_is_renewed_while_another_is_waited_for(monkeypatch
     assert clock.now - 1000.0 > TIMING.lease_s, "it was waited for"
     assert max(after - before for before, after in pairwise(table.asked["a"])) < TIMING.lease_s / 2
     assert found["a"].asked_at == table.asked["a"][-1], "it counts from the last time that it was asked for"
+
+
+@pytest.mark.parametrize("look_s", [5.0, 10.0, 20.0, 100.0])
+def test_a_slow_lake_keeps_nobody_from_the_lease_of_a_dead_publisher(
+    monkeypatch: pytest.MonkeyPatch, look_s: float
+) -> None:
+    found, refused = taken(LeaseTable(Clock(), rival_renews=False, look_s=look_s), monkeypatch)
+    assert ("b" in found, refused) == (True, {})
+
+
+@pytest.mark.parametrize("look_s", [5.0, 10.0, 20.0, 100.0])
+def test_a_slow_lake_keeps_nobody_waiting_for_ever(monkeypatch: pytest.MonkeyPatch, look_s: float) -> None:
+    clock = Clock()
+    _, refused = taken(LeaseTable(clock, rival_renews=True, look_s=look_s), monkeypatch)
+    assert set(refused) == {"b"}
+    assert clock.now - 1000.0 <= TIMING.lease_s + MORE_WAITING_S + 3 * look_s
 
 
 def test_a_lease_of_another_is_taken_once_it_stood_still(monkeypatch: pytest.MonkeyPatch) -> None:

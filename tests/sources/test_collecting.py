@@ -13,11 +13,12 @@ from typing import Any
 import pytest
 
 from evenkeel.errors import LandingError, Unreachable
-from evenkeel.pulsar.admin import AdminClient, AdminConnection, Secret
+from evenkeel.pulsar.admin import AdminClient, AdminConnection
 from evenkeel.pulsar.answers import Answer as Told
 from evenkeel.pulsar.answers import Answers
 from evenkeel.pulsar.observed_rows import ObservedRows, observe
 from evenkeel.pulsar.snapshot import SnapshotView
+from evenkeel.secret import Secret
 from evenkeel.sources.collecting import TakenSnapshot, WantedSnapshot, take_snapshot
 from evenkeel.sources.recordings import Recording, cluster_name, read_header, requests_of
 from evenkeel.sources.writing import FolderStore

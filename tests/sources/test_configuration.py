@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from evenkeel.errors import SettingsError
-from evenkeel.pulsar.admin import AdminConnection, Secret
+from evenkeel.pulsar.admin import AdminConnection
 from evenkeel.pulsar.admin.connection import Credentials
+from evenkeel.secret import Secret
 from evenkeel.sources.collecting import connection_of
 from evenkeel.sources.configuration import ClusterSource, LiveSource, read_configuration
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from evenkeel.errors import EngineError
+from evenkeel.errors import EngineError, SettingsError
 from evenkeel.spark.command import (
     ServerSettings,
     connect_url,
@@ -109,7 +109,7 @@ def test_a_token_that_no_url_can_hold_is_refused(token: str) -> None:
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     with pytest.raises(
-        EngineError, match=r"EVENKEEL_SPARK_TOKEN_FILE names .*gone, which cannot be read: No such file"
+        SettingsError, match=r"EVENKEEL_SPARK_TOKEN_FILE names .*gone, which cannot be read: No such file"
     ):
         token_given({"EVENKEEL_SPARK_TOKEN_FILE": str(tmp_path / "gone")})
     assert token_given({}) is None

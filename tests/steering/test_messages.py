@@ -61,8 +61,19 @@ def test_a_report_survives_the_wire(detail: str, outcome: str, cluster: str | No
 
 
 def test_a_control_survives_the_wire() -> None:
-    control = Control("pause", "lab", NOW, "Ölga", "because\nof it")
-    assert read_message(control_body(control)) == control
+    for control in (
+        Control("pause", "lab", NOW, "Ölga", "because\nof it"),
+        Control("withdraw", "lab", NOW, "evenkeel", "", "plan-1"),
+    ):
+        assert read_message(control_body(control)) == control
+
+
+@pytest.mark.parametrize(
+    "control", [Control("pause", "lab", NOW, "jo", "", "p"), Control("withdraw", "lab", NOW, "jo", "")]
+)
+def test_a_plan_stands_with_its_withdrawal_and_nowhere_else(control: Control) -> None:
+    with pytest.raises(BadMessage, match="a plan is what `withdraw` names"):
+        control_body(control)
 
 
 json_values = st.recursive(

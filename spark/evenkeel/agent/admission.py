@@ -28,7 +28,8 @@ class LedgerEntry:
 class AdmissionFacts:
     """What else bears on a command.
 
-    `now` by the queue's clock; `paused`: why, or None; `newest_cycle_at`: of all commands seen for the same bundle;
+    `now` by the queue's clock; `paused`: why, or why its plan was withdrawn, or None;
+    `newest_cycle_at`: of all commands seen for the same bundle;
     `longest_request`: after so long an answer to a request cannot come, nor its effect.
     """
 

@@ -24,6 +24,7 @@ from evenkeel.agent.setup import LedgerError
 from evenkeel.locks import acquired
 from evenkeel.steering.outcome import Outcome
 from evenkeel.steering.queue.messages import (
+    WITHDRAW,
     AgentReport,
     Control,
     command_body,
@@ -38,6 +39,9 @@ if TYPE_CHECKING:
 
 
 KEPT = timedelta(days=30)
+MOST_REJECTED = 10_000
+"""Whoever may write to the queue could fill the disk else: of messages set aside so many are kept, the newest ones."""
+LONGEST_REJECTED = 16_384
 _OWED = "SELECT 1 FROM reports WHERE command_id = ? AND sent_at IS NULL"
 
 
@@ -89,8 +93,11 @@ class Ledger:
             return made.rowcount == 1
 
     def reject(self, message_id: str, body: str, reason: str, report: AgentReport | None, now: datetime) -> None:
-        """Notes a message that is not a command for this agent, and that this is to be reported where it can be."""
-        storable = body.encode("utf-8", "backslashreplace").decode()
+        """Notes a message that is not a command for this agent, and that this is to be reported where it can be.
+
+        Of its body the first 16,384 characters are kept.
+        """
+        storable = body[:LONGEST_REJECTED].encode("utf-8", "backslashreplace").decode()
         command_id = None if report is None else report.outcome.command_id
         with self._file.transaction() as db:
             db.execute(
@@ -103,6 +110,12 @@ class Ledger:
     def control(self, control: Control) -> bool:
         """Notes a control; False where it was known."""
         with self._file.transaction() as db:
+            if control.kind == WITHDRAW:
+                made = db.execute(
+                    "INSERT INTO withdrawn VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
+                    (control.plan_id, utc_text(control.made_at), control.by, control.reason),
+                )
+                return made.rowcount == 1
             made = db.execute(
                 "INSERT INTO controls (kind, made_at, by, reason) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
                 (control.kind, utc_text(control.made_at), control.by, control.reason),
@@ -121,6 +134,11 @@ class Ledger:
             return None
         _, at, by, reason = found[0]
         return f"paused by {by} at {at}" + (f": {reason}" if reason else "")
+
+    def withdrawn(self, plan_id: str) -> str | None:
+        """Who withdrew the plan and why, or None."""
+        found = self._file.rows("SELECT made_at, by, reason FROM withdrawn WHERE plan_id = ?", plan_id)
+        return None if not found else "withdrawn by {1} at {0}: {2}".format(*found[0])
 
     # What is known
 
@@ -216,7 +234,13 @@ class Ledger:
                 "AND command_id NOT IN (SELECT command_id FROM reports)",
                 (before, before),
             )
+            db.execute("DELETE FROM withdrawn WHERE made_at < ?", (before,))
             db.execute("DELETE FROM rejected WHERE at < ?", (before,))
+            db.execute(
+                "DELETE FROM rejected WHERE message_id IN "
+                "(SELECT message_id FROM rejected ORDER BY at DESC, message_id LIMIT -1 OFFSET ?)",
+                (MOST_REJECTED,),
+            )
 
     def _owe(self, db: sqlite3.Connection, report: AgentReport, now: datetime) -> None:
         db.execute(
@@ -235,6 +259,11 @@ class Ledger:
 # The file under the ledger: opened by one process at a time, made if missing, written in whole transactions.
 
 VERSION = 1
+# Came later; an agent of before does not look at it, so the version is the same.
+_WITHDRAWN = """
+CREATE TABLE IF NOT EXISTS withdrawn (
+    plan_id TEXT PRIMARY KEY, made_at TEXT NOT NULL, by TEXT NOT NULL, reason TEXT NOT NULL
+)"""
 _TABLES = """
 CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE commands (
@@ -295,6 +324,7 @@ class LedgerFile:
                     db.execute(statement)
                 about = [("version", str(VERSION)), ("cluster", cluster), ("ledger", uuid.uuid4().hex)]
                 db.executemany("INSERT INTO about VALUES (?, ?)", about)
+            db.execute(_WITHDRAWN)
             known = dict(db.execute("SELECT name, value FROM about"))
         if known.get("version") != str(VERSION):
             raise LedgerError(f"ledger {self._path} is of version {known.get('version')}; this agent reads {VERSION}")

@@ -174,7 +174,7 @@ class Processor:
 
     def _circumstances(self, command: Mapping[str, Any]) -> AdmissionFacts:
         newest = self.ledger.newest_cycle(command["bundle"])
-        return AdmissionFacts(self.now(), self.pause.reason(), newest, self.settings.longest_request)
+        return AdmissionFacts(self.now(), self.pause.reason(command["plan_id"]), newest, self.settings.longest_request)
 
     def _look_again(self, in_flight: InFlight) -> Step:
         try:

@@ -1,6 +1,7 @@
 """The agent at its two queues: messages come in, reports go out.
 
-Commands go to the ledger and into a lane, controls to the ledger, everything else is set aside.
+Commands go to the ledger and into a lane, controls to the ledger, everything else is set aside. Of a message that the
+pipeline did not sign nothing is believed, so nothing is reported of it either: it could name any command.
 
 A message that is not a command for this agent is kept in the ledger with its body and the reason, and removed from the
 queue whether or not that has a dead-letter queue: left on it, it would hold up its namespace for as many time-outs as
@@ -15,7 +16,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from evenkeel.agent.admission import is_another
-from evenkeel.agent.ledger import Ledger
+from evenkeel.agent.ledger import Ledger, Owed
 from evenkeel.agent.work_queue import WorkQueue
 from evenkeel.retrying import Doubling
 from evenkeel.steering.outcome import Outcome
@@ -28,8 +29,9 @@ from evenkeel.steering.queue.fifo import (
     ReceivedMessage,
     report_group,
 )
-from evenkeel.steering.queue.messages import AgentReport, Control, read_message
+from evenkeel.steering.queue.messages import WITHDRAW, AgentReport, Control, read_message
 from evenkeel.steering.queue.sending import send_all
+from evenkeel.steering.queue.signing import FROM_AGENTS, TO_AGENTS, Signature
 
 LOG = logging.getLogger(__name__)
 # A control stays on the queue for so long, so that every agent of the cluster comes across it: longer than any command
@@ -48,8 +50,11 @@ class Left:
 class Receiver:
     """Takes in messages of one cluster."""
 
-    def __init__(self, cluster: str, ledger: Ledger, work_queue: WorkQueue, now: Callable[[], datetime]) -> None:
-        self._cluster = cluster
+    def __init__(
+        self, signature: Signature, ledger: Ledger, work_queue: WorkQueue, now: Callable[[], datetime]
+    ) -> None:
+        self._signature = signature
+        self._cluster = signature.cluster
         self._ledger = ledger
         self._work_queue = work_queue
         self._now = now
@@ -57,12 +62,17 @@ class Receiver:
     def take_in(self, message: ReceivedMessage) -> Left | None:
         """Takes in one message; says so where it is a control that is to be left to other agents too."""
         try:
-            found = read_message(message.body)
+            body = self._signature.verified(message.body, TO_AGENTS, self._now())
+        except BadMessage as error:
+            self._set_aside(message, message.body, str(error), None)
+            return None
+        try:
+            found = read_message(body)
             cluster = found.cluster if isinstance(found, Control) else found["cluster"]
             if cluster != self._cluster:
                 raise _elsewhere(found, cluster, self._cluster)
         except BadMessage as error:
-            self._reject(message, error)
+            self._reject(message, body, error)
             return None
         if isinstance(found, Control):
             return self._control(message, found)
@@ -70,7 +80,7 @@ class Receiver:
         if known and is_another(found, self._ledger.entry(found["command_id"])):
             # Not reported: the id has or gets the outcome of the command that came first.
             reason = f"another command is known as {found['command_id']}"
-            self._set_aside(message, reason, None)
+            self._set_aside(message, body, reason, None)
         else:
             self._work_queue.put(found, message.message_id, message.receipt)
         return None
@@ -79,23 +89,23 @@ class Receiver:
         new = self._ledger.control(control)
         if new:
             LOG.warning("%s by %s at %s: %r", control.kind, control.by, control.made_at.isoformat(), control.reason)
-        newest = control.made_at >= self._ledger.newest_control()
+        newest = control.kind == WITHDRAW or control.made_at >= self._ledger.newest_control()
         young = message.sent_at is not None and self._now() - message.sent_at < CONTROL_LIFE
         if newest and young:
             return Left(message.receipt, new)
         self._work_queue.discard(message.receipt)
         return None
 
-    def _reject(self, message: ReceivedMessage, error: BadMessage) -> None:
+    def _reject(self, message: ReceivedMessage, body: str, error: BadMessage) -> None:
         report = None
         if error.command_id is not None:
             refusal = Outcome(error.command_id, "refused", self._now(), f"the agent cannot take the message: {error}")
             report = AgentReport(refusal, self._ledger.agent, error.cluster, error.plan_id, error.cycle_at)
-        self._set_aside(message, str(error), report)
+        self._set_aside(message, body, str(error), report)
 
-    def _set_aside(self, message: ReceivedMessage, reason: str, report: AgentReport | None) -> None:
+    def _set_aside(self, message: ReceivedMessage, body: str, reason: str, report: AgentReport | None) -> None:
         LOG.error("message %s set aside: %s", message.message_id, reason)
-        self._ledger.reject(message.message_id, message.body, reason, report, self._now())
+        self._ledger.reject(message.message_id, body, reason, report, self._now())
         self._work_queue.discard(message.receipt)
 
 
@@ -119,8 +129,15 @@ class Reporter:
     """Pays what is owed to both queues; called by one thread."""
 
     def __init__(
-        self, ledger: Ledger, work_queue: WorkQueue, commands: Fifo, reports: Fifo, now: Callable[[], datetime]
+        self,
+        signature: Signature,
+        ledger: Ledger,
+        work_queue: WorkQueue,
+        commands: Fifo,
+        reports: Fifo,
+        now: Callable[[], datetime],
     ) -> None:
+        self._signature = signature
         self._ledger = ledger
         self._work_queue = work_queue
         self._commands = commands
@@ -136,7 +153,7 @@ class Reporter:
 
     def _pay_reports(self) -> float:
         while owed := self._ledger.owed(MOST_AT_ONCE):
-            letters = {Letter(one.body, report_group(one.command_id), one.token): one.number for one in owed}
+            letters = {self._letter(one): one.number for one in owed}
             unsent = {one.letter: one.reason for one in send_all(self._reports, list(letters), tries=1)}
             self._ledger.paid([number for letter, number in letters.items() if letter not in unsent], self._now())
             if unsent:
@@ -144,6 +161,10 @@ class Reporter:
                 return self._reporting.failed(QueueUnreachable(fault))
             self._reporting.worked()
         return 0.0
+
+    def _letter(self, one: Owed) -> Letter:
+        text = self._signature.signed(one.body, FROM_AGENTS, self._now(), one.token)
+        return Letter(text, report_group(one.command_id), one.token)
 
     def _delete_done(self) -> float:
         self._to_delete += self._work_queue.take_discarded()

@@ -40,9 +40,11 @@ class Agent:
         self._commands = Fifo(settings.queue, heard=self._clock.heard)
         self._reports = Fifo(settings.reports)
         self._work_queue = WorkQueue()
-        self._receiver = Receiver(settings.cluster, ledger, self._work_queue, self._clock.now)
-        self._reporter = Reporter(ledger, self._work_queue, self._commands, self._reports, self._clock.now)
-        pause = PauseSwitch(settings.paused_file, ledger.paused)
+        self._receiver = Receiver(settings.signature, ledger, self._work_queue, self._clock.now)
+        self._reporter = Reporter(
+            settings.signature, ledger, self._work_queue, self._commands, self._reports, self._clock.now
+        )
+        pause = PauseSwitch(settings.paused_file, ledger.paused, ledger.withdrawn)
         pace = Pace(settings.per_second)
         self._processor = Processor(
             settings, ledger, carrier, self._work_queue, self._commands, pause, pace, self._clock.now

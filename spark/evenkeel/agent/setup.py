@@ -12,18 +12,20 @@ from pathlib import Path
 
 from evenkeel.errors import EvenkeelError
 from evenkeel.steering.outcome import LONGEST_REQUEST_S
+from evenkeel.steering.queue.signing import Signature
 
 
 @dataclass(frozen=True, slots=True)
 class AgentSettings:
     """Times in seconds.
 
+    `signature`: this end of the cluster's queues; it names the cluster.
     `visibility_s`: for how long a message is held and, right before its request goes out, held anew.
     `longest_request_s`: after so long neither an answer nor an effect of a request can come any more.
     `idle_s`: end after so long without work (0: once the queue gives nothing more); None: run until told to end.
     """
 
-    cluster: str
+    signature: Signature
     queue: str
     reports: str
     ledger: Path
@@ -44,6 +46,11 @@ class AgentSettings:
             )
         if self.most_in_flight < 1 or self.per_second <= 0:
             raise AgentError("an agent needs room for at least one command in flight, and a rate above 0")
+
+    @property
+    def cluster(self) -> str:
+        """The cluster whose commands the agent carries out."""
+        return self.signature.cluster
 
     @property
     def longest_request(self) -> timedelta:
@@ -114,14 +121,18 @@ MOST_CHARACTERS = 200
 class PauseSwitch:
     """Asked before every command, so that a pause holds in the middle of a publish."""
 
-    def __init__(self, file: Path | None, marked: Callable[[], str | None]) -> None:
-        """`file`: while it exists, the agent is paused; `marked`: what the ledger's newest control says."""
+    def __init__(
+        self, file: Path | None, marked: Callable[[], str | None], withdrawn: Callable[[str], str | None]
+    ) -> None:
+        """`file`: while it exists, the agent is paused; `marked`: what the ledger's newest control says; `withdrawn`:
+        why a plan was taken back."""
         self._file = file
         self._marked = marked
+        self._withdrawn = withdrawn
 
-    def reason(self) -> str | None:
-        """Why nothing may be sent now, or None."""
-        return self._by_file() or self._marked()
+    def reason(self, plan_id: str) -> str | None:
+        """Why no command of the plan may be sent now, or None."""
+        return self._by_file() or self._marked() or self._withdrawn(plan_id)
 
     def _by_file(self) -> str | None:
         if self._file is None:

@@ -1,5 +1,6 @@
 """What Airflow's connections bring: tokens and addresses of clusters (the environment, where it names one, wins), and
-keys of stores."""
+keys of stores
+and queues."""
 
 from __future__ import annotations
 
@@ -8,11 +9,13 @@ from dataclasses import replace
 from typing import Any
 
 from evenkeel.errors import SettingsError
-from evenkeel.pulsar.admin.connection import Credentials, Secret, address_in, from_environment
+from evenkeel.pulsar.admin.connection import Credentials, address_in, from_environment
+from evenkeel.secret import Secret
 from evenkeel.sources.landing_zone.s3 import S3Connection
 from evenkeel.spark.code import source_root
 from evenkeel.spark.command import SQL_SETTINGS
 from evenkeel.spark.java import delta_jars
+from evenkeel.steering.queue.signing import SigningKeys, keys_from_environment, keys_in
 
 PULSAR_PORT = 8080
 
@@ -37,6 +40,16 @@ def from_airflow(connection: str) -> Credentials | None:
         return Credentials(Secret(token) if token else None, _urls(known, extra))
     except SettingsError as error:
         raise SettingsError(f"connection {connection}: {error}") from None
+
+
+def keys_from_airflow(name: str) -> SigningKeys | None:
+    """The keys that sign a cluster's queues: the password of the connection of that name, unless the environment has
+    them; None where neither knows it."""
+    found = keys_from_environment(name)
+    if found is not None:
+        return found
+    known = _known(name)
+    return keys_in(known.password or "", f"connection {name}") if known is not None else None
 
 
 def store_from_airflow(connection: str) -> S3Connection | None:

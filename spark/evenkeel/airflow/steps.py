@@ -15,7 +15,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
 from evenkeel import pipeline
-from evenkeel.airflow.credentials import from_airflow, store_from_airflow
+from evenkeel.airflow.credentials import from_airflow, keys_from_airflow, store_from_airflow
 from evenkeel.airflow.dag_files import tell
 from evenkeel.airflow.liveness import server_watched
 from evenkeel.airflow.order import await_turn, kind_of
@@ -167,9 +167,10 @@ def answers_of(handover: Handover, answer: Mapping[str, Any]) -> list[dict[str, 
 
 def sending() -> Sending:
     """How a DAG run steers clusters: tokens from Airflow's connections, and an Airflow variable that stops it."""
+    from evenkeel.publish.by_queue import sign_with
     from evenkeel.publish.dispatch import Sending, reach_with
 
-    return Sending(reach_with(from_airflow), halted=halted)
+    return Sending(reach_with(from_airflow), halted=halted, signature=sign_with(keys_from_airflow))
 
 
 def halted(cluster: str) -> str | None:

@@ -8,6 +8,7 @@ import os
 import socket
 import sys
 import time
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -20,6 +21,8 @@ from evenkeel.steering.outcome import LONGEST_REQUEST_S
 
 if TYPE_CHECKING:
     from evenkeel.pulsar.admin import AdminConnection
+    from evenkeel.sources.configuration import ClusterSource
+    from evenkeel.steering.queue.signing import Signature
 
 PAUSED_VARIABLE = "EVENKEEL_PAUSED_FILE"
 EPILOG = """Credentials, region and endpoint of the queues come from where boto3 takes them: the environment
@@ -40,6 +43,19 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     parser.add_argument("--cluster", metavar="NAME", required=True, help="the cluster whose commands it carries out")
     parser.add_argument("--queue", metavar="URL", required=True, help="the FIFO queue that brings the commands")
     parser.add_argument("--reports", metavar="URL", required=True, help="the FIFO queue that takes the reports")
+    parser.add_argument(
+        "--keys",
+        metavar="NAME",
+        help="the name of the keys that sign both queues' messages: $EVENKEEL_KEYS_NAME holds them, or the file that "
+        "$EVENKEEL_KEYS_NAME_FILE names (default: as --config says, else queue_CLUSTER)",
+    )
+    parser.add_argument(
+        "--clock-tolerance",
+        type=float,
+        default=300.0,
+        metavar="SECONDS",
+        help="a message signed further ahead of the queue's clock than this is not believed (default: 300)",
+    )
     options.add_brokers(parser)
     options.add_admin_options(parser)
     _add_work(parser)
@@ -98,7 +114,7 @@ def run(given: argparse.Namespace) -> int:
 def _settings(given: argparse.Namespace) -> AgentSettings:
     default = engine_home() / ".evenkeel" / "agent" / f"{quote(given.cluster, safe='')}.db"
     return AgentSettings(
-        cluster=given.cluster,
+        signature=_signature(given),
         queue=given.queue,
         reports=given.reports,
         ledger=Path(given.ledger) if given.ledger else default,
@@ -112,14 +128,28 @@ def _settings(given: argparse.Namespace) -> AgentSettings:
     )
 
 
+def _signature(given: argparse.Namespace) -> Signature:
+    from evenkeel.steering.queue.signing import Signature, resolved_keys
+
+    source = _source(given) if given.config and not given.keys else None
+    name = given.keys or (source.queues.keys if source is not None and source.queues else f"queue_{given.cluster}")
+    return Signature(given.cluster, resolved_keys(name), timedelta(seconds=given.clock_tolerance))
+
+
+def _source(given: argparse.Namespace) -> ClusterSource:
+    from evenkeel.sources.configuration import choose, read_configuration
+
+    (source,) = choose(read_configuration(given.config), [given.cluster])
+    return source
+
+
 def _connection(given: argparse.Namespace) -> AdminConnection:
     from evenkeel.pulsar.admin.connection import from_environment
     from evenkeel.sources.collecting import connection_of
-    from evenkeel.sources.configuration import choose, read_configuration
 
     if given.config:
         options.refuse_admin_options(given)
-        (source,) = choose(read_configuration(given.config), [given.cluster])
+        source = _source(given)
         if source.live is None:
             raise SettingsError(f"{given.cluster} is not a running cluster in {given.config}: give it `admin`")
         return connection_of(source.live, from_environment)

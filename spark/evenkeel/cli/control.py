@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from evenkeel.cli.options import add_on_record, session
-from evenkeel.errors import BadInput, NoSuchCycle
+from evenkeel.errors import BadInput, NoSuchCycle, SettingsError
 from evenkeel.lake.controls import APPROVED, PAUSE, REJECTED, RESUME, answer_row, control_row
 from evenkeel.lake.delta_log import local_log
 from evenkeel.lake.store import Lake, append_row
@@ -55,6 +55,8 @@ def run_control(kind: str, given: argparse.Namespace) -> int:
     print(f"{given.cluster} {said}", flush=True)
     if queues is not None:
         _tell_agent(queues, row)
+    else:
+        print("An agent beside it, if there is one, hears of it with the next publish; --config tells it at once")
     return 0
 
 
@@ -82,12 +84,14 @@ def _queues(configuration: str, cluster: str) -> QueueSource:
 
 def _tell_agent(queues: QueueSource, row: Mapping[str, Any]) -> None:
     from evenkeel.steering.queue.fifo import QueueError
+    from evenkeel.steering.queue.signing import Signature, resolved_keys
     from evenkeel.steering.sqs import SqsSink
 
     try:
-        sink = SqsSink(row["cluster"], queues.commands, queues.reports)
+        signature = Signature(row["cluster"], resolved_keys(queues.keys))
+        sink = SqsSink(signature, queues.commands, queues.reports)
         sink.control(row["kind"], made_at=row["at"], by=row["by"], reason=row["reason"] or "")
-    except QueueError as error:
+    except (QueueError, SettingsError) as error:
         raise type(error)(
             f"the {row['kind']} of {row['cluster']} is on record and holds for whoever publishes, but its agents were "
             f"not told: {error}. Run the same command again, or make the file at which its agents stop (`paused_file`)"

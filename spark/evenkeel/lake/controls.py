@@ -88,13 +88,18 @@ def paused(spark: SparkSession, lake: Lake, clusters: Sequence[str]) -> dict[str
 
 def pauses(spark: SparkSession, lake: Lake, clusters: Sequence[str]) -> dict[str, dict[str, Any]]:
     """The rows of the pauses that hold now, by cluster."""
+    return {cluster: row for cluster, row in last_words(spark, lake, clusters).items() if row["kind"] == PAUSE}
+
+
+def last_words(spark: SparkSession, lake: Lake, clusters: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """The pause or resumption of each cluster that was made last, where there is one."""
     last: dict[str, dict[str, Any]] = {}
     for row in _rows(spark, lake, clusters, (PAUSE, RESUME)):
         before = last.get(row["cluster"])
         # Of a pause and a resumption in one moment the pause holds.
         if before is None or (row["at"], row["kind"] == PAUSE) >= (before["at"], before["kind"] == PAUSE):
             last[row["cluster"]] = row
-    return {cluster: row for cluster, row in sorted(last.items()) if row["kind"] == PAUSE}
+    return dict(sorted(last.items()))
 
 
 def _pause_in_words(row: Mapping[str, Any]) -> str:

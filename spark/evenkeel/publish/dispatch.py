@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from evenkeel.errors import EvenkeelError, SettingsError
 from evenkeel.handover import ClusterCycle, Handover, Write
@@ -19,20 +19,21 @@ from evenkeel.lake.controls import Lease, give_back, holder_name, paused, renew_
 from evenkeel.lake.outbox import OPEN, SENT, on_record
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake
+from evenkeel.publish.by_queue import send_by_queue, sign_with, sink_of
 from evenkeel.pulsar.admin import AdminClient
 from evenkeel.pulsar.admin.connection import Resolver, from_environment
 from evenkeel.settings import settings_in
 from evenkeel.sources.collecting import connection_of
 from evenkeel.sources.configuration import LiveSource
 from evenkeel.steering.dispatcher import DispatchResult, LeaseGuard, Timing, Work, conduct
-from evenkeel.steering.outcome import Outcome, ReportOutcome, Stop, not_sent, standing
+from evenkeel.steering.outcome import Outcome, ReportOutcome, Stop, not_sent
 from evenkeel.steering.pulsar_admin import PulsarAdmin
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from evenkeel.steering.command_executor import CommandExecutor
-    from evenkeel.steering.sqs import Reports, SqsSink
+    from evenkeel.steering.queue.signing import Signature
 
 
 log = logging.getLogger(__name__)
@@ -47,6 +48,9 @@ Reach = Callable[[ClusterCycle], "AdminClient"]
 Gate = Callable[[Sequence[str]], Mapping[str, str]]
 """Clusters -> why the plans of some of them may not be sent as things stand."""
 
+Sign = Callable[[ClusterCycle], "Signature"]
+"""The pipeline's end of a cluster's queues, with its keys."""
+
 Halted = Callable[[str], str | None]
 """Why a cluster is to be left alone, by a switch outside the lake (an Airflow variable)."""
 
@@ -57,6 +61,7 @@ class Sending:
 
     reach: Reach
     halted: Halted = field(default=lambda cluster: None)
+    signature: Sign = field(default_factory=lambda: sign_with())
     timing: Timing = field(default_factory=Timing)
 
 
@@ -119,7 +124,7 @@ class OutcomeRecorder:
         """
         found: dict[str, HeldLease] = {}
         others: dict[str, _SeenLease] = {}
-        until = time.monotonic() + self._timing.lease_s + MORE_WAITING_S
+        until: float | None = None
         while True:
             asked_at = time.monotonic()
             still = [one.lease for one in others.values() if one.stood_still(asked_at)]
@@ -129,7 +134,9 @@ class OutcomeRecorder:
             taken_over = {lease.cluster for lease in still} & own.keys()
             found = {c: _held(lease, asked_at, found.get(c), c in taken_over) for c, lease in own.items()}
             others = {c: _seen(lease, seen_at, others.get(c)) for c, lease in now.items() if c not in own}
-            if not others or seen_at > until:
+            # Counted from the first look, which may have taken long itself; what stood still is asked for once more.
+            until = until or seen_at + self._timing.lease_s + MORE_WAITING_S
+            if not others or (seen_at > until and not any(one.stood_still(seen_at) for one in others.values())):
                 return found, {c: _taken(one.lease) for c, one in others.items()}
             log.info("waiting for the lease of %s", "; ".join(_taken(one.lease) for one in others.values()))
             time.sleep(min(2.0, self._timing.look_s))
@@ -222,7 +229,7 @@ def _works(
         errand = errands[cluster]
         try:
             if errand.cycle.queues is not None:
-                works[cluster] = _queue_work(errand, errand.cycle.queues, records)
+                works[cluster] = _queue_work(errand, records, sending.signature(errand.cycle))
             else:
                 works[cluster] = _work(errand, lease.lease, sending, sending.reach(errand.cycle))
         except EvenkeelError as error:
@@ -230,10 +237,8 @@ def _works(
     return works, unreachable
 
 
-def _queue_work(errand: ClusterCommands, queues: Mapping[str, str], records: OutcomeRecorder) -> Work:
-    from evenkeel.steering.sqs import SqsSink
-
-    sink = SqsSink(errand.cycle.cluster, queues["commands"], queues["reports"])
+def _queue_work(errand: ClusterCommands, records: OutcomeRecorder, signature: Signature) -> Work:
+    sink = sink_of(errand.cycle, signature)
     wait_s = settings_in(errand.cycle.settings).evenkeelReportWaitSeconds
 
     def work(stop: LeaseGuard, report: ReportOutcome) -> str | None:
@@ -369,78 +374,3 @@ def reach_with(resolve: Resolver = from_environment) -> Callable[[ClusterCycle],
 
 def _live(admin: dict[str, Any]) -> LiveSource:
     return LiveSource(**{**admin, "admin": tuple(admin["admin"])})
-
-
-# Sending a cluster's commands by its queue: an agent beside the cluster carries them out and reports back.
-#
-# Commands that are on the queue may be carried out whatever becomes of the publisher, so nothing else is said of them
-# than what is reported, or what the next cycle sees. Sending them again does no harm: the agent knows them.
-
-_LOOK_S = 5.0
-
-
-class ReportStore(Protocol):
-    """The record of what was sent and reported, as far as a queue needs it."""
-
-    @property
-    def out(self) -> set[str]:
-        """Ids of commands that may have gone out; added to before they are put on the queue."""
-        ...
-
-    def know_one(self, command_id: str, cluster: str, cycle_at: datetime) -> None:
-        """Notes where an outcome of the command belongs."""
-        ...
-
-    def knows(self, command_id: str) -> bool:
-        """Whether an outcome of the command can be put on record."""
-        ...
-
-    def confirm_later(self, confirm: Callable[[], None]) -> None:
-        """Takes a call to be made once all reported outcomes are stored."""
-        ...
-
-
-def send_by_queue(
-    sink: SqsSink,
-    commands: Sequence[Mapping[str, Any]],
-    records: ReportStore,
-    wait_s: float,
-    stop: Stop,
-    report: ReportOutcome,
-) -> str | None:
-    """Puts the commands on the queue, records what is reported within `wait_s`; a pause is handed on to the agents."""
-    reason = stop()
-    if reason is not None:
-        return reason
-    # From here on they may be out, whatever happens to this process.
-    records.out.update(command["command_id"] for command in commands)
-    sent = sink.send(commands)
-    now = datetime.now(UTC)
-    for one in sent.unqueued:
-        if not one.possible:
-            report(not_sent(one.command_id, now, one.reason))
-    wanted = set(sent.queued) | {one.command_id for one in sent.unqueued if one.possible}
-    until = time.monotonic() + wait_s
-    while wanted and time.monotonic() < until:
-        reason = stop()
-        if reason is not None:
-            sink.control("pause", made_at=datetime.now(UTC), by="evenkeel", reason=reason)
-            return reason
-        taken = sink.take(wanted, min(until, time.monotonic() + _LOOK_S))
-        wanted -= _report(taken, records, report)
-        records.confirm_later(lambda taken=taken: sink.confirm(taken))  # type: ignore[misc]
-    if wanted:
-        log.info("%d commands are not reported yet; the next cycle sees what became of them", len(wanted))
-    return None
-
-
-def _report(taken: Reports, records: ReportStore, report: ReportOutcome) -> set[str]:
-    """Reports the outcomes whose commands are known, those of other cycles too; returns the ids of all."""
-    for one in taken.reports:
-        if one.cluster is not None and one.cycle_at is not None:
-            records.know_one(one.outcome.command_id, one.cluster, one.cycle_at)
-    found = standing(taken.outcomes)
-    for command_id, outcome in found.items():
-        if records.knows(command_id):
-            report(outcome)
-    return set(found)

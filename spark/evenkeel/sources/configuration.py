@@ -26,6 +26,7 @@ A configuration file is TOML:
     landing = "landing/far"                     # what is needed of them comes here; kept for `landing_days`
     queue = "https://sqs.…/far.fifo"            # commands for `evenkeel agent` beside it, in place of `admin`
     reports = "https://sqs.…/far-reports.fifo"  # and what it reports
+    queue_keys = "queue_far"                    # the keys that sign both (this is the default): EVENKEEL_KEYS_QUEUE_FAR
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ from evenkeel.settings import resolve
 
 RECORDING_SCHEME = "recording:"
 DAYS_KEPT = 14.0
-_QUEUES = frozenset({"queue", "reports"})
+_QUEUES = frozenset({"queue", "reports", "queue_keys"})
 _LIVE = frozenset(
     {"admin", "connection", "ca_file", "check_hostname", "broker_url", "landing", "landing_days", "full_every"}
 )
@@ -74,10 +75,14 @@ class ZoneSource:
 
 @dataclass(frozen=True, slots=True)
 class QueueSource:
-    """The FIFO queues of a cluster that an agent beside it serves: commands one way, reports the other."""
+    """The FIFO queues of a cluster that an agent beside it serves: commands one way, reports the other.
+
+    `keys`: the name of the keys that sign the messages of both, as `steering.queue.signing` finds them.
+    """
 
     commands: str
     reports: str
+    keys: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +130,7 @@ def _cluster(file: Path, name: str, body: Any, common: Mapping[str, Any]) -> Clu
     live = zone = queues = None
     if recording is None and not body.keys().isdisjoint(("admin", "connection", "s3")):
         live = _live(file, body, place) if not body.keys().isdisjoint(_LIVE - _ZONE) else None
-        zone, queues = _zone(body, place), _queues(body, place)
+        zone, queues = _zone(body, place), _queues(name, body, place)
         recording = _typed(body, "landing", str, place, f"landing/{name}")
     elif not isinstance(recording, str):
         raise SettingsError(
@@ -170,13 +175,15 @@ def _live(file: Path, body: Mapping[str, Any], place: str) -> LiveSource:
     return live
 
 
-def _queues(body: Mapping[str, Any], place: str) -> QueueSource | None:
-    commands, reports = (_typed(body, name, str, place, None) for name in ("queue", "reports"))
+def _queues(cluster: str, body: Mapping[str, Any], place: str) -> QueueSource | None:
+    commands, reports, keys = (_typed(body, name, str, place, None) for name in ("queue", "reports", "queue_keys"))
     if commands is None and reports is None:
+        if keys is not None:
+            raise SettingsError(f"{place}: `queue_keys` goes with `queue` and `reports`, which are missing")
         return None
     if commands is None or reports is None:
         raise SettingsError(f"{place}: `queue` and `reports` go together: URLs of the queues that the agent serves")
-    return QueueSource(commands, reports)
+    return QueueSource(commands, reports, keys or f"queue_{cluster}")
 
 
 def _zone(body: Mapping[str, Any], place: str) -> ZoneSource | None:

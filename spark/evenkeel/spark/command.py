@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from evenkeel.errors import EngineError
+from evenkeel.secret import text_given
 from evenkeel.spark import gateway
 from evenkeel.spark.code import SUITES_VARIABLE, source_root
 from evenkeel.spark.java import delta_jars, server_java, spark_home
@@ -182,14 +183,8 @@ def without_token(url: str) -> str:
 
 def token_given(environment: Mapping[str, str] = os.environ) -> str | None:
     """The token in EVENKEEL_SPARK_TOKEN, or in the file that EVENKEEL_SPARK_TOKEN_FILE names."""
-    text, file = environment.get(TOKEN_VARIABLE), environment.get(f"{TOKEN_VARIABLE}_FILE")
-    if file and not text:
-        try:
-            text = Path(file).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            reason = getattr(error, "strerror", None) or "it is not text"
-            raise EngineError(f"{TOKEN_VARIABLE}_FILE names {file}, which cannot be read: {reason}") from None
-    token = (text or "").strip()
+    found = text_given(TOKEN_VARIABLE, environment)
+    token = "" if found is None else found[0].strip()
     if token and not _TOKEN.fullmatch(token):
         raise EngineError(
             f"the token in {TOKEN_VARIABLE} is too short or holds signs that a URL cannot: make one with "

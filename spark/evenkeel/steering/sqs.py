@@ -4,8 +4,9 @@ A command that is on the queue has no outcome yet: outcomes come as reports, on 
 two steps, `take` and `confirm`, with the writing down between them: a publisher that dies before it has written down
 what it took finds the same reports on the queue again. Whoever takes reports gets those of other cycles too.
 
-One command queue serves one cluster. SQS keeps a message id apart for five minutes only, so a command may be on the
-queue twice; that it has at most one effect is the agent's doing (`evenkeel.agent`).
+One command queue serves one cluster, and both queues carry signed messages only (`steering.queue.signing`). SQS keeps
+a message id apart for five minutes only, so a command may be on the queue twice; that it has at most one effect is the
+agent's doing (`evenkeel.agent`).
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import logging
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from evenkeel.errors import BadInput
@@ -32,6 +33,7 @@ from evenkeel.steering.queue.fifo import (
 )
 from evenkeel.steering.queue.messages import AgentReport, Control, command_body, control_body, read_report
 from evenkeel.steering.queue.sending import send_all
+from evenkeel.steering.queue.signing import FROM_AGENTS, TO_AGENTS, Signature
 
 LOG = logging.getLogger(__name__)
 RECORD_SECONDS = 120
@@ -77,9 +79,10 @@ class Reports:
 class SqsSink:
     """The two queues of one cluster. Raises `QueueRefused` where their URLs or boto3's settings cannot work."""
 
-    def __init__(self, cluster: str, commands: str, reports: str) -> None:
-        """`commands` and `reports` are URLs of FIFO queues."""
-        self._cluster = cluster
+    def __init__(self, signature: Signature, commands: str, reports: str) -> None:
+        """`commands` and `reports` are URLs of FIFO queues; `signature` is the pipeline's end of them."""
+        self._signature = signature
+        self._cluster = signature.cluster
         self._commands = Fifo(commands)
         self._reports = Fifo(reports)
 
@@ -93,7 +96,7 @@ class SqsSink:
             if command.get("cluster") != self._cluster:
                 raise BadInput(f"a command of cluster {command.get('cluster')!r} for the queue of {self._cluster!r}")
         ordered = sorted(commands, key=lambda command: (str(command["cycle_at"]), command["step"]))
-        letters = {_letter(command): str(command["command_id"]) for command in ordered}
+        letters = {self._letter(command): str(command["command_id"]) for command in ordered}
         failed = [
             Unqueued(letters[one.letter], one.reason, one.possible) for one in send_all(self._commands, [*letters])
         ]
@@ -102,12 +105,15 @@ class SqsSink:
         missing = {one.command_id for one in failed}
         return QueuedCommands(tuple(one for one in letters.values() if one not in missing), tuple(failed))
 
-    def control(self, kind: str, *, made_at: datetime, by: str, reason: str) -> None:
-        """Tells every agent of the cluster to `pause` or to `resume`; raises `QueueError` where that cannot be said."""
-        control = Control(kind, self._cluster, made_at, by, reason)
-        body = control_body(control)
+    def control(self, kind: str, *, made_at: datetime, by: str, reason: str, plan_id: str | None = None) -> None:
+        """Tells every agent of the cluster to `pause`, to `resume`, or to `withdraw` what it has not begun of a plan.
+
+        Raises `QueueError` where that cannot be said. Saying the same once more does no harm.
+        """
+        body = control_body(Control(kind, self._cluster, made_at, by, reason, plan_id))
         control_id = dedup_id(body)
-        failed = send_all(self._commands, [Letter(body, control_group(control_id), control_id)])
+        text = self._signature.signed(body, TO_AGENTS, datetime.now(UTC), control_id)
+        failed = send_all(self._commands, [Letter(text, control_group(control_id), control_id)])
         if failed:
             raise QueueUnreachable(
                 f"cluster {self._cluster}: the agents could not be told to {kind}: {failed[0].reason}"
@@ -137,7 +143,7 @@ class SqsSink:
                 LOG.warning("taking reports ended early: %s", error)
                 break
             # A message seen twice in one round was hidden too short: its newer receipt is the good one.
-            found |= {message.message_id: (*_read(message.body), message.receipt) for message in taken}
+            found |= {message.message_id: (*self._read(message.body), message.receipt) for message in taken}
             missing -= {report.outcome.command_id for report, _, _ in found.values() if report is not None}
             if (not taken and not missing) or time.monotonic() >= until:
                 break
@@ -154,16 +160,20 @@ class SqsSink:
         if late:
             LOG.info("%d reports come again: recording them took longer than they were hidden", len(late))
 
+    def _letter(self, command: Mapping[str, Any]) -> Letter:
+        command_id = str(command["command_id"])
+        text = self._signature.signed(command_body(command), TO_AGENTS, datetime.now(UTC), command_id)
+        return Letter(text, command_group(str(command["bundle"])), command_id)
 
-def _letter(command: Mapping[str, Any]) -> Letter:
-    body = command_body(command)
-    return Letter(body, command_group(str(command["bundle"])), str(command["command_id"]))
-
-
-def _read(body: str) -> tuple[AgentReport | None, str]:
-    try:
-        return read_report(body), ""
-    except BadMessage as error:
-        problem = f"{error}: {body[:200]!r}"
-        LOG.error("a message on the reports queue is not a report: %s", problem)
-        return None, problem
+    def _read(self, text: str) -> tuple[AgentReport | None, str]:
+        body = text
+        try:
+            body = self._signature.verified(text, FROM_AGENTS, datetime.now(UTC))
+            report = read_report(body)
+            if report.cluster not in (None, self._cluster):
+                raise BadMessage(f"of cluster {report.cluster!r}, on the queue of {self._cluster!r}")
+            return report, ""
+        except BadMessage as error:
+            problem = f"{error}: {body[:200]!r}"
+            LOG.error("a message on the reports queue of %s is not believed: %s", self._cluster, problem)
+            return None, problem

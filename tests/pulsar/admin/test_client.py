@@ -14,9 +14,10 @@ from dataclasses import asdict
 import pytest
 
 from evenkeel.errors import SettingsError
-from evenkeel.pulsar.admin import AdminClient, AdminConnection, Hop, Secret, admin_path, trouble
+from evenkeel.pulsar.admin import AdminClient, AdminConnection, Hop, admin_path, trouble
 from evenkeel.pulsar.admin.http_exchange import without_secrets
 from evenkeel.pulsar.answers import AnswerSubject, Kind, subject_of
+from evenkeel.secret import Secret
 from evenkeel.settings.registry import registry
 from tests.pulsar.admin.simulated import Answer, SimulatedCluster, listing, redirecting
 

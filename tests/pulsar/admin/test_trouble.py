@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from evenkeel.errors import SettingsError
-from evenkeel.pulsar.admin import AdminClient, AdminConnection, Hop, Secret, trouble
+from evenkeel.pulsar.admin import AdminClient, AdminConnection, Hop, trouble
+from evenkeel.secret import Secret
 from tests.pulsar.admin.authority import make_tls
 from tests.pulsar.admin.simulated import Answer, SimulatedCluster, listing, redirecting
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from evenkeel.pulsar.admin.connection import Secret
+from evenkeel.secret import Secret
 from evenkeel.sources.landing_zone.s3 import S3Connection, connect
 from tests.sources.landing_zone.faults import Faults
 from tests.sources.landing_zone.stand_in import ACCESS_KEY, SECRET_KEY, StandIn, running

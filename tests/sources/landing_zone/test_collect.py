@@ -13,7 +13,7 @@ from evenkeel.cli import main
 from evenkeel.errors import SettingsError
 from evenkeel.handover import FAILED, OPEN, SKIPPED
 from evenkeel.ingest.open_run import CycleRequest, cycles_of
-from evenkeel.pulsar.admin import Secret
+from evenkeel.secret import Secret
 from evenkeel.sources.configuration import LiveSource, ZoneSource, read_configuration
 from evenkeel.sources.landing_zone import s3 as client
 from evenkeel.sources.landing_zone.s3 import S3Connection

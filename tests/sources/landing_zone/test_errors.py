@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from evenkeel.errors import BadInput, SettingsError
-from evenkeel.pulsar.admin.connection import Secret
+from evenkeel.secret import Secret
 from evenkeel.sources.landing_zone import s3 as client
 from evenkeel.sources.landing_zone.layout import place_of
 from evenkeel.sources.landing_zone.s3 import S3Connection, S3Error, connect

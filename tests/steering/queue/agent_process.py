@@ -15,7 +15,7 @@ import multiprocessing
 import os
 import urllib.request
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from multiprocessing.context import ForkServerProcess
 from typing import Any
 from urllib.parse import quote
@@ -27,6 +27,7 @@ from evenkeel.agent.service import Agent, serve
 from evenkeel.agent.setup import AgentSettings
 from evenkeel.steering.queue.fifo import Fifo
 from tests.steering.queue.acting_cluster import PATIENCE_SECONDS, ClusterExecutor
+from tests.steering.queue.examples import LAB
 
 LEDGER_POINTS = ("receive", "sending", "settle", "paid")
 
@@ -54,7 +55,9 @@ class OverHttp:
 
 def start_agent(settings: AgentSettings, cluster: str, *, gated: bool = False) -> ForkServerProcess:
     """Starts an agent that carries out on the simulated cluster of this URL."""
-    process = _context().Process(target=_run, args=(settings, cluster, gated, dict(os.environ)), daemon=True)
+    # Keys enter no hand-over, so the process has its own.
+    plain = {one.name: getattr(settings, one.name) for one in fields(settings) if one.name != "signature"}
+    process = _context().Process(target=_run, args=(plain, cluster, gated, dict(os.environ)), daemon=True)
     process.start()
     return process
 
@@ -66,7 +69,8 @@ def _context() -> Any:
     return context
 
 
-def _run(settings: AgentSettings, url: str, gated: bool, environment: dict[str, str]) -> None:
+def _run(plain: dict[str, Any], url: str, gated: bool, environment: dict[str, str]) -> None:
+    settings = AgentSettings(signature=LAB, **plain)
     os.environ.update(environment)  # the fork server may be older than the test's credentials
     logging.basicConfig(level=logging.INFO, format=f"%(asctime)s {settings.name} %(message)s")
     logging.getLogger("botocore").setLevel(logging.WARNING)

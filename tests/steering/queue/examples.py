@@ -7,7 +7,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from evenkeel.steering.admin_request import request_text
+from evenkeel.steering.queue.signing import Signature, keys_in
 
+KEY = "a-key-that-pipeline-and-agents-share"
+LAB = Signature("lab", keys_in(KEY, "tests"))
+"""Both ends of the lab's queues."""
 CYCLE = datetime.now(UTC).replace(microsecond=0)
 RANGES = ("0x00000000_0x40000000", "0x40000000_0x80000000", "0x80000000_0xc0000000", "0xc0000000_0xffffffff")
 

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +17,16 @@ from evenkeel.agent.processor import AgentExecutor
 from evenkeel.agent.service import Agent
 from evenkeel.agent.setup import AgentSettings, QueueClock
 from evenkeel.steering.outcome import Outcome, standing
+from evenkeel.steering.queue.signing import TO_AGENTS
 from evenkeel.steering.sqs import SqsSink
 from tests.steering.queue.conftest import Pair
+from tests.steering.queue.examples import LAB
 
 
 def quick(queues: Pair, folder: Path, name: str = "agent-1", **other: Any) -> AgentSettings:
     """Settings under which a test need not wait long."""
     made = AgentSettings(
-        "lab", queues.commands, queues.reports, folder / f"{name}.db", name,
+        LAB, queues.commands, queues.reports, folder / f"{name}.db", name,
         per_second=100, visibility_s=3, longest_request_s=1.5, poll_s=1,
     )  # fmt: skip
     return replace(made, **other)
@@ -71,7 +74,7 @@ def collect(queues: Pair, wanted: list[str], seconds: float = 40) -> dict[str, O
 
 def reports(queues: Pair, wanted: list[str], seconds: float = 40) -> list[Outcome]:
     """All that was reported until the wanted ones were."""
-    sink = SqsSink("lab", queues.commands, queues.reports)
+    sink = SqsSink(LAB, queues.commands, queues.reports)
     until = time.monotonic() + seconds
     found: list[Outcome] = []
     while True:
@@ -100,6 +103,11 @@ def waiting(queues: Pair) -> int:
     names = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"]
     found = queues.client.get_queue_attributes(QueueUrl=queues.commands, AttributeNames=names)["Attributes"]
     return sum(int(value) for value in found.values())
+
+
+def send_signed(queues: Pair, body: str, group: str = "acme/ns0") -> None:
+    """Any body, as the pipeline signs it."""
+    send_raw(queues, LAB.signed(body, TO_AGENTS, datetime.now(UTC), "number"), group)
 
 
 def send_raw(queues: Pair, body: str, group: str = "acme/ns0", dedup: str | None = None) -> None:

@@ -16,6 +16,7 @@ from evenkeel.cli import main
 from evenkeel.steering.sqs import SqsSink
 from tests.steering.queue.acting_cluster import wait_until
 from tests.steering.queue.conftest import SECRET, Pair
+from tests.steering.queue.examples import KEY, LAB
 from tests.steering.queue.running import collect, on_record, query
 
 pytestmark = pytest.mark.slow
@@ -23,6 +24,11 @@ pytestmark = pytest.mark.slow
 simulated = pytest.importorskip("tests.steering.simulated")
 rows = pytest.importorskip("tests.steering.commands")
 TOKEN = "a-token-that-nobody-may-see"
+
+
+@pytest.fixture(autouse=True)
+def keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EVENKEEL_KEYS_TESTS", KEY)
 
 
 @pytest.fixture
@@ -35,7 +41,7 @@ def options(pulsar: Any, queues: Pair, folder: Path, *more: str) -> list[str]:
     return [
         "agent", "--cluster", "lab", "--queue", queues.commands, "--reports", queues.reports, "--admin", pulsar.url,
         "--ledger", str(folder / "ledger.db"), "--name", "agent-1", "--per-second", "50",
-        "--longest-request", "2", "--visibility", "4", *more,
+        "--keys", "tests", "--longest-request", "2", "--visibility", "4", *more,
     ]  # fmt: skip
 
 
@@ -48,7 +54,7 @@ def asked(pulsar: Any, queues: Pair) -> list[dict]:
         rows.unload(second, b1, b2, step=2),
         rows.unload(third, b1, b3, step=3),
     ]
-    assert SqsSink("lab", queues.commands, queues.reports).send(made).unqueued == ()
+    assert SqsSink(LAB, queues.commands, queues.reports).send(made).unqueued == ()
     return made
 
 
@@ -70,7 +76,7 @@ def test_the_command_carries_out_what_is_on_the_queue_and_shows_no_secret(
     assert said.count(": done (") == 3, "one line per command"
     assert f"Bearer {TOKEN}" in pulsar.tokens
     kept = b"".join(path.read_bytes() for path in tmp_path.iterdir())
-    for secret in (TOKEN, SECRET):
+    for secret in (TOKEN, SECRET, KEY):
         assert secret not in said
         assert secret.encode() not in kept
 
@@ -123,12 +129,20 @@ def test_an_agent_killed_while_a_request_is_out_is_followed_by_one_that_finds_ou
 
 
 def test_wrong_options_are_told_in_words(
-    pulsar: Any, queues: Pair, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    pulsar: Any,
+    queues: Pair,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert main(options(pulsar, queues, tmp_path, "--longest-request", "100", "--once")) == 2
     assert "hold them for at least 150 s" in capsys.readouterr().err
     assert main(options(pulsar, queues, tmp_path, "--token-env", "NOT_SET", "--once")) == 2
     assert "--token-env NOT_SET: the variable is not set" in capsys.readouterr().err
+    monkeypatch.delenv("EVENKEEL_KEYS_TESTS")
+    assert main(options(pulsar, queues, tmp_path, "--once")) == 2
+    assert "the keys 'tests' are not known: set EVENKEEL_KEYS_TESTS" in capsys.readouterr().err
+    monkeypatch.setenv("EVENKEEL_KEYS_TESTS", KEY)
     absent = Pair(queues.commands.replace("commands", "absent"), queues.reports, None)
     assert main(options(pulsar, absent, tmp_path, "--once")) == 2
     assert "Make the queue, or correct its URL." in capsys.readouterr().err

@@ -22,8 +22,17 @@ from evenkeel.steering.sqs import SqsSink
 from tests.steering.queue.acting_cluster import ActingCluster, ClusterExecutor, wait_until
 from tests.steering.queue.agent_process import start_agent
 from tests.steering.queue.conftest import Pair
-from tests.steering.queue.examples import command, owners
-from tests.steering.queue.running import collect, on_record, quick, reports, run_until_idle, running, send_raw, waiting
+from tests.steering.queue.examples import LAB, command, owners
+from tests.steering.queue.running import (
+    collect,
+    on_record,
+    quick,
+    reports,
+    run_until_idle,
+    running,
+    send_signed,
+    waiting,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -65,7 +74,7 @@ def test_commands_are_carried_out_in_order_within_a_namespace_and_few_at_a_time(
     queues: Pair, cluster: ActingCluster, tmp_path: Path
 ) -> None:
     rows = [command(step, namespace=f"acme/ns{step % 5}", place=step % 4) for step in range(1, 21)]
-    assert SqsSink("lab", queues.commands, queues.reports).send(rows).unqueued == ()
+    assert SqsSink(LAB, queues.commands, queues.reports).send(rows).unqueued == ()
     carrier = Watched(acting_on(cluster, rows))
     run_until_idle(quick(queues, tmp_path, most_in_flight=3), carrier)
     outcomes = collect(queues, [row["command_id"] for row in rows])
@@ -84,7 +93,7 @@ def test_a_message_whose_visibility_runs_out_is_carried_out_once(
 ) -> None:
     row = command()
     carrier = acting_on(cluster, [row])
-    SqsSink("lab", queues.commands, queues.reports).send([row])
+    SqsSink(LAB, queues.commands, queues.reports).send([row])
     cluster.hold("request")
     with running(quick(queues, tmp_path), carrier) as agent:
         assert cluster.arrived("request")
@@ -105,14 +114,14 @@ def test_the_same_body_under_another_deduplication_id_has_no_second_effect(
     row = command()
     carrier = acting_on(cluster, [row])
     settings = quick(queues, tmp_path)
-    send_raw(queues, command_body(row))
+    send_signed(queues, command_body(row))
     if when == "at once":
-        send_raw(queues, command_body(row))
-        send_raw(queues, command_body(row), group="somewhere-else")
+        send_signed(queues, command_body(row))
+        send_signed(queues, command_body(row), group="somewhere-else")
     run_until_idle(settings, carrier)
     # Somebody moves the bundle back: a second request would now have an effect.
     cluster.owners[row["bundle"]] = row["from_broker"]
-    send_raw(queues, command_body(row))
+    send_signed(queues, command_body(row))
     run_until_idle(settings, carrier)
     found = reports(queues, [row["command_id"]], 3)
     assert {one.outcome for one in found} == {"done"}
@@ -127,10 +136,10 @@ def test_a_report_that_got_lost_is_sent_again_when_the_command_is(
     row = command()
     carrier = acting_on(cluster, [row])
     settings = quick(queues, tmp_path)
-    SqsSink("lab", queues.commands, queues.reports).send([row])
+    SqsSink(LAB, queues.commands, queues.reports).send([row])
     run_until_idle(settings, carrier)
     queues.client.purge_queue(QueueUrl=queues.reports)
-    send_raw(queues, command_body(row))  # at once, though the reports queue forgets an id after five minutes only
+    send_signed(queues, command_body(row))  # at once, though the reports queue forgets an id after five minutes only
     run_until_idle(settings, carrier)
     assert collect(queues, [row["command_id"]], 5)[row["command_id"]].outcome == "done"
     assert cluster.effects == [row["command_id"]]
@@ -142,9 +151,9 @@ def test_commands_out_of_order_have_one_outcome_each_and_no_effect_that_was_not_
     parent = command(1, "split", place=0)
     child = command(2, bundle="acme/ns0/0x00000000_0x20000000")
     carrier = acting_on(cluster, [parent])
-    send_raw(queues, command_body(child))
+    send_signed(queues, command_body(child))
     run_until_idle(quick(queues, tmp_path), carrier)  # the child is not there yet
-    send_raw(queues, command_body(parent))
+    send_signed(queues, command_body(parent))
     run_until_idle(quick(queues, tmp_path), carrier)
     outcomes = collect(queues, [parent["command_id"], child["command_id"]])
     assert outcomes[child["command_id"]].outcome == "stale"
@@ -161,12 +170,12 @@ def test_what_arrives_together_in_the_wrong_order_is_put_right(
     cluster.hold("request")
     first = command(1, place=3, plan_id="plan-0")
     cluster.owners |= owners([first])
-    send_raw(queues, command_body(first))
+    send_signed(queues, command_body(first))
     with running(quick(queues, tmp_path), carrier) as agent:
         assert cluster.arrived("request")
-        send_raw(queues, command_body(child), group="one")
+        send_signed(queues, command_body(child), group="one")
         assert wait_until(lambda: agent._work_queue.held() == 2)
-        send_raw(queues, command_body(parent), group="another")
+        send_signed(queues, command_body(parent), group="another")
         assert wait_until(lambda: agent._work_queue.held() == 3)
         cluster.open("request")
         outcomes = collect(queues, [parent["command_id"], child["command_id"]])
@@ -177,14 +186,14 @@ def test_two_agents_at_once_have_one_effect_per_command(queues: Pair, cluster: A
     rows = [command(step, namespace=f"acme/ns{step % 6}", place=step // 6) for step in range(24)]
     carrier = Watched(acting_on(cluster, rows))
     other = Watched(ClusterExecutor(cluster.owners.get, cluster.request))
-    sink = SqsSink("lab", queues.commands, queues.reports)
+    sink = SqsSink(LAB, queues.commands, queues.reports)
     with ExitStack() as stack:
         stack.enter_context(running(quick(queues, tmp_path, "agent-1"), carrier))
         stack.enter_context(running(quick(queues, tmp_path, "agent-2"), other))
         with ThreadPoolExecutor(4) as pool:
             for row in rows:  # every one twice, in the namespace's own group
-                pool.submit(send_raw, queues, command_body(row), row["bundle"].rpartition("/")[0])
-                pool.submit(send_raw, queues, command_body(row), row["bundle"].rpartition("/")[0])
+                pool.submit(send_signed, queues, command_body(row), row["bundle"].rpartition("/")[0])
+                pool.submit(send_signed, queues, command_body(row), row["bundle"].rpartition("/")[0])
         sink.send(rows)
         outcomes = collect(queues, [row["command_id"] for row in rows])
         assert wait_until(lambda: waiting(queues) == 0)
@@ -201,7 +210,7 @@ def test_an_agent_that_froze_beyond_its_lease_does_not_send_what_another_has_don
 ) -> None:
     row = command()
     carrier = acting_on(cluster, [row])
-    SqsSink("lab", queues.commands, queues.reports).send([row])
+    SqsSink(LAB, queues.commands, queues.reports).send([row])
     cluster.hold(point)
     frozen = start_agent(quick(queues, tmp_path, "agent-1"), cluster.url, gated=True)
     try:
@@ -231,7 +240,7 @@ def test_sigterm_finishes_what_is_under_way_and_gives_back_the_rest(
 ) -> None:
     first, second = command(1, place=0), command(2, place=1)
     carrier = acting_on(cluster, [first, second])
-    SqsSink("lab", queues.commands, queues.reports).send([first, second])
+    SqsSink(LAB, queues.commands, queues.reports).send([first, second])
     cluster.hold("request")
     settings = replace(quick(queues, tmp_path), visibility_s=60)
     process = start_agent(settings, cluster.url)

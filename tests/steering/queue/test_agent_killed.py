@@ -20,7 +20,7 @@ from evenkeel.steering.sqs import SqsSink
 from tests.steering.queue.acting_cluster import ActingCluster, wait_until
 from tests.steering.queue.agent_process import start_agent
 from tests.steering.queue.conftest import Pair
-from tests.steering.queue.examples import command, owners
+from tests.steering.queue.examples import LAB, command, owners
 from tests.steering.queue.running import collect, on_record, query, quick, waiting
 
 pytestmark = pytest.mark.slow
@@ -69,7 +69,7 @@ def run_case(point: str, queues: Pair, folder: Path) -> Case:
     if point == "request":  # its effect comes while the next agent waits for it, though nobody waits for the answer
         settings, effect_after = replace(settings, visibility_s=15, longest_request_s=10), 4.0
     try:
-        SqsSink("lab", queues.commands, queues.reports).send(commands)
+        SqsSink(LAB, queues.commands, queues.reports).send(commands)
         cluster.hold(point)
         first = start_agent(settings, cluster.url, gated=True)
         assert cluster.arrived(point), f"no agent came to {point}"

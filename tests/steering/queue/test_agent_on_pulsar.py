@@ -15,6 +15,7 @@ from evenkeel.model.bundles import parse_range
 from evenkeel.steering.sqs import SqsSink
 from tests.steering.commands import split, unload
 from tests.steering.queue.conftest import Pair
+from tests.steering.queue.examples import LAB
 from tests.steering.queue.running import collect
 
 pytestmark = [pytest.mark.pulsar, pytest.mark.slow, pytest.mark.exhaustive]
@@ -35,7 +36,7 @@ def test_commands_from_the_queue_are_carried_out_on_real_brokers(
         *(unload(bundle.name, hot, third, step=2 + n) for n, bundle in enumerate(moved)),
         unload(wrong.name, hot, third, step=2 + len(moved)),  # it is not where it was decided that it is
     ]
-    assert SqsSink("lab", queues.commands, queues.reports).send(commands).unqueued == ()
+    assert SqsSink(LAB, queues.commands, queues.reports).send(commands).unqueued == ()
     asked = ["agent", "--cluster", "lab", "--queue", queues.commands, "--reports", queues.reports, "--once"]
     assert main([*asked, "--admin", *modular_cluster.urls, "--ledger", str(tmp_path / "ledger.db")]) == 0
 

@@ -9,13 +9,25 @@ from typing import Any
 
 import pytest
 
+from evenkeel.agent.ledger import LONGEST_REJECTED
 from evenkeel.agent.setup import QueueClock
-from evenkeel.steering.queue.messages import command_body
+from evenkeel.steering.queue.messages import Control, command_body, control_body
+from evenkeel.steering.queue.signing import FROM_AGENTS, TO_AGENTS, Signature, keys_in
 from evenkeel.steering.sqs import SqsSink
 from tests.steering.queue.acting_cluster import ActingCluster, ClusterExecutor, wait_until
 from tests.steering.queue.conftest import Pair
-from tests.steering.queue.examples import CYCLE, command, owners
-from tests.steering.queue.running import collect, query, quick, reports, run_until_idle, running, send_raw, waiting
+from tests.steering.queue.examples import CYCLE, LAB, command, owners
+from tests.steering.queue.running import (
+    collect,
+    query,
+    quick,
+    reports,
+    run_until_idle,
+    running,
+    send_raw,
+    send_signed,
+    waiting,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -27,7 +39,7 @@ def acting_on(cluster: ActingCluster, *commands: dict) -> ClusterExecutor:
 
 def test_an_expired_command_is_stale(queues: Pair, cluster: ActingCluster, tmp_path: Path) -> None:
     row = command(expires_at=datetime.now(UTC) - timedelta(seconds=2))
-    SqsSink("lab", queues.commands, queues.reports).send([row])
+    SqsSink(LAB, queues.commands, queues.reports).send([row])
     run_until_idle(quick(queues, tmp_path), acting_on(cluster, row))
     (outcome,) = collect(queues, [row["command_id"]], 5).values()
     assert outcome.outcome == "stale"
@@ -42,7 +54,7 @@ def test_a_clock_ten_minutes_off_neither_revives_nor_kills_a_command(
 ) -> None:
     expired = command(1, place=0, expires_at=datetime.now(UTC) - timedelta(minutes=3))
     fresh = command(2, place=1, expires_at=datetime.now(UTC) + timedelta(minutes=3))
-    SqsSink("lab", queues.commands, queues.reports).send([expired, fresh])
+    SqsSink(LAB, queues.commands, queues.reports).send([expired, fresh])
     clock = QueueClock(lambda: datetime.now(UTC) + timedelta(minutes=minutes))
     run_until_idle(quick(queues, tmp_path), acting_on(cluster, expired, fresh), clock)
     outcomes = collect(queues, [expired["command_id"], fresh["command_id"]], 5)
@@ -56,10 +68,10 @@ def test_a_command_that_a_newer_cycle_has_overtaken_is_stale(
     newer = command(1, plan_id="plan-2", cycle_at=CYCLE + timedelta(minutes=5), destination="b3:8080")
     older = command(1)
     carrier = acting_on(cluster, older)
-    send_raw(queues, command_body(newer))
+    send_signed(queues, command_body(newer))
     run_until_idle(quick(queues, tmp_path), carrier)
     cluster.owners[older["bundle"]] = older["from_broker"]
-    send_raw(queues, command_body(older))
+    send_signed(queues, command_body(older))
     run_until_idle(quick(queues, tmp_path), carrier)
     outcomes = collect(queues, [newer["command_id"], older["command_id"]], 5)
     assert outcomes[newer["command_id"]].outcome == "done"
@@ -73,7 +85,7 @@ def test_the_pause_file_stops_the_agent_in_the_middle_of_a_publish(
 ) -> None:
     rows = [command(step, place=step - 1) for step in (1, 2, 3)]
     carrier = acting_on(cluster, *rows)
-    SqsSink("lab", queues.commands, queues.reports).send(rows)
+    SqsSink(LAB, queues.commands, queues.reports).send(rows)
     cluster.hold("request")
     file = tmp_path / "paused"
     with running(quick(queues, tmp_path, paused_file=file), carrier):
@@ -92,7 +104,7 @@ def test_a_pause_over_the_queue_reaches_every_agent_and_overtakes_what_waits(
 ) -> None:
     rows = [command(step, namespace=f"acme/ns{step}") for step in range(1, 9)]
     carrier = acting_on(cluster, *rows)
-    sink = SqsSink("lab", queues.commands, queues.reports)
+    sink = SqsSink(LAB, queues.commands, queues.reports)
     first, second = quick(queues, tmp_path, "agent-1"), quick(queues, tmp_path, "agent-2")
     with running(first, carrier), running(second, carrier):
         sink.control("pause", made_at=CYCLE, by="olga", reason="brokers are being upgraded")
@@ -148,14 +160,14 @@ def test_what_is_no_command_for_this_agent_is_kept_reported_and_in_nobodys_way(
     good = command(2, place=1)
     carrier = acting_on(cluster, ROW, good)
     for body, _, _ in POISON.values():
-        send_raw(queues, body)
-    send_raw(queues, command_body(good))  # behind all of them, in the same group
+        send_signed(queues, body)
+    send_signed(queues, command_body(good))  # behind all of them, in the same group
     settings = quick(queues, tmp_path)
     run_until_idle(settings, carrier)
     kept = dict(query(settings.ledger, "SELECT body, reason FROM rejected"))
     assert len(kept) == len(POISON)
     for name, (body, reason, _) in POISON.items():
-        assert reason in kept[body.encode("utf-8", "backslashreplace").decode()], name
+        assert reason in kept[body.encode("utf-8", "backslashreplace").decode()[:LONGEST_REJECTED]], name
     assert cluster.effects == [good["command_id"]]
     assert waiting(queues) == 0
     found = reports(queues, [good["command_id"], ROW["command_id"]], 10)
@@ -164,13 +176,75 @@ def test_what_is_no_command_for_this_agent_is_kept_reported_and_in_nobodys_way(
     assert all("the agent cannot take the message" in one.detail for one in refused)
 
 
+def test_of_a_message_that_the_pipeline_did_not_sign_nothing_is_believed_and_nothing_reported(
+    queues: Pair, cluster: ActingCluster, tmp_path: Path
+) -> None:
+    row = command()
+    evil = command(destination="evil:8080", command_id=row["command_id"])
+    stranger = Signature("lab", keys_in("another-key-of-somebody-who-may-write", "here"))
+    pause = control_body(Control("pause", "lab", datetime.now(UTC), "nobody", "forged"))
+    forged = [
+        command_body(evil),
+        changed(row, bundle="nonsense"),
+        pause,
+        *(stranger.signed(body, TO_AGENTS, CYCLE, "n") for body in (command_body(evil), pause)),
+        Signature("west", LAB.keys).signed(command_body(evil), TO_AGENTS, CYCLE, "n"),
+        LAB.signed(command_body(evil), FROM_AGENTS, CYCLE, "n"),
+        LAB.signed(command_body(evil), TO_AGENTS, datetime.now(UTC) + timedelta(hours=1), "n"),
+    ]
+    for body in forged:
+        send_raw(queues, body)
+    SqsSink(LAB, queues.commands, queues.reports).send([row])  # behind all of them, in the same group
+    settings = quick(queues, tmp_path)
+    run_until_idle(settings, acting_on(cluster, row))
+    assert [one.outcome for one in reports(queues, [row["command_id"]], 5)] == ["done"]
+    assert cluster.owners[row["bundle"]] == "b2:8080"
+    assert cluster.effects == [row["command_id"]]
+    kept = query(settings.ledger, "SELECT body, reason FROM rejected")
+    assert sorted(body for body, _ in kept) == sorted(forged)
+    assert query(settings.ledger, "SELECT * FROM controls") == []
+
+
+def test_a_signed_command_that_somebody_sends_again_has_one_effect(
+    queues: Pair, cluster: ActingCluster, tmp_path: Path
+) -> None:
+    row = command()
+    text = LAB.signed(command_body(row), TO_AGENTS, datetime.now(UTC), row["command_id"])
+    settings = quick(queues, tmp_path)
+    carrier = acting_on(cluster, row)
+    for _ in range(3):
+        send_raw(queues, text)
+        run_until_idle(settings, carrier)
+        cluster.owners |= owners([row])  # it came back meanwhile
+    assert cluster.effects == [row["command_id"]]
+    assert {one.outcome for one in reports(queues, [row["command_id"]], 3)} == {"done"}
+
+
+def test_a_plan_that_is_withdrawn_is_not_begun_and_the_next_one_is_carried_out(
+    queues: Pair, cluster: ActingCluster, tmp_path: Path
+) -> None:
+    old, new = command(1), command(2, place=1, plan_id="plan-2")
+    carrier = acting_on(cluster, old, new)
+    sink = SqsSink(LAB, queues.commands, queues.reports)
+    sink.control("withdraw", made_at=CYCLE, by="evenkeel", reason="lab is paused by jo", plan_id="plan-1")
+    settings = quick(queues, tmp_path)
+    run_until_idle(settings, carrier)
+    sink.send([old, new])
+    run_until_idle(settings, carrier)
+    outcomes = collect(queues, [old["command_id"], new["command_id"]], 5)
+    assert outcomes[old["command_id"]].outcome == "withheld"
+    assert outcomes[old["command_id"]].detail.startswith("withdrawn by evenkeel at ")
+    assert outcomes[old["command_id"]].detail.endswith("lab is paused by jo")
+    assert outcomes[new["command_id"]].outcome == "done"
+
+
 def test_another_command_under_a_known_id_is_set_aside_and_changes_nothing(
     queues: Pair, cluster: ActingCluster, tmp_path: Path
 ) -> None:
     row = command()
     carrier = acting_on(cluster, row)
-    send_raw(queues, command_body(row))
-    send_raw(queues, command_body(command(destination="b9:8080", command_id=row["command_id"])))
+    send_signed(queues, command_body(row))
+    send_signed(queues, command_body(command(destination="b9:8080", command_id=row["command_id"])))
     settings = quick(queues, tmp_path)
     run_until_idle(settings, carrier)
     assert cluster.owners[row["bundle"]] == "b2:8080"

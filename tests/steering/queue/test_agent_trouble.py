@@ -20,7 +20,7 @@ from evenkeel.steering.sqs import SqsSink
 from tests.steering.queue.acting_cluster import ActingCluster, ClusterExecutor, wait_until
 from tests.steering.queue.conftest import SECRET, Pair
 from tests.steering.queue.elasticmq import Elasticmq, free_port
-from tests.steering.queue.examples import command, owners
+from tests.steering.queue.examples import LAB, command, owners
 from tests.steering.queue.running import collect, on_record, quick, run_until_idle, running, waiting
 
 pytestmark = pytest.mark.slow
@@ -54,7 +54,7 @@ def test_an_agent_waits_for_queues_that_come_late_and_for_those_that_went_away(
                 # One that knows nothing of the one before. It is born with its queues: an agent that meets a server
                 # without them for the first time ends, since then its configuration is wrong.
                 servers.append(Elasticmq.start(tmp_path, port, ["commands.fifo", "reports.fifo"]))
-                SqsSink("lab", nowhere.commands, nowhere.reports).send([row])
+                SqsSink(LAB, nowhere.commands, nowhere.reports).send([row])
                 assert collect(nowhere, [row["command_id"]], 90)[row["command_id"]].outcome == "done"
                 servers[-1].stop()
         assert "works again after" in caplog.text
@@ -73,7 +73,7 @@ def test_reports_wait_in_the_ledger_while_their_queue_is_away(
     with running(settings, acting_on(cluster, row)):
         assert wait_until(lambda: "receives commands" in caplog.text)
         queues.client.delete_queue(QueueUrl=queues.reports)
-        SqsSink("lab", queues.commands, queues.reports).send([row])
+        SqsSink(LAB, queues.commands, queues.reports).send([row])
         assert wait_until(lambda: caplog.text.count("1 of 1 reports not sent") > 1)
         assert on_record(settings.ledger) == {row["command_id"]: "done"}
         assert waiting(queues) == 1, "the message is not deleted before its command is reported"
@@ -173,7 +173,7 @@ def test_what_may_pass_is_waited_for(
 )
 def test_urls_that_cannot_work_are_refused_unshown(url: str, reason: str) -> None:
     with pytest.raises(QueueRefused, match=reason) as caught:
-        SqsSink("lab", url, url)
+        SqsSink(LAB, url, url)
     assert "hunter2" not in str(caught.value)
 
 
@@ -199,7 +199,7 @@ def test_without_a_ledger_that_can_be_written_the_agent_ends_and_sends_nothing(
     settings = quick(queues, tmp_path)
     agent = Agent(settings, acting_on(cluster, rows[0]), Ledger(settings.ledger, "lab", "agent-1"))
     agent._ledger._file._db.execute("PRAGMA max_page_count = 30")  # a disk that is full soon
-    SqsSink("lab", queues.commands, queues.reports).send(rows)
+    SqsSink(LAB, queues.commands, queues.reports).send(rows)
     with pytest.raises(LedgerError, match="database or disk is full"):
         agent.run()
     agent._ledger.close()
@@ -233,7 +233,7 @@ def test_a_fault_in_carrying_out_is_looked_into_and_nothing_is_sent_twice(
     queues: Pair, tmp_path: Path, looking: bool, outcome: str
 ) -> None:
     row = command()
-    SqsSink("lab", queues.commands, queues.reports).send([row])
+    SqsSink(LAB, queues.commands, queues.reports).send([row])
     carrier = Failing(looking=looking)
     run_until_idle(quick(queues, tmp_path), carrier)
     found = collect(queues, [row["command_id"]], 5)[row["command_id"]]

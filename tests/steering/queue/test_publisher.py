@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -13,14 +13,16 @@ import pytest
 
 from evenkeel.cli import main
 from evenkeel.errors import SettingsError
-from evenkeel.publish.dispatch import send_by_queue
+from evenkeel.publish.by_queue import send_by_queue
 from evenkeel.sources.configuration import QueueSource, read_configuration
 from evenkeel.steering.outcome import Outcome
+from evenkeel.steering.queue.messages import AgentReport, report_body
+from evenkeel.steering.queue.signing import FROM_AGENTS, TO_AGENTS, Signature, keys_in
 from evenkeel.steering.sqs import SqsSink
 from tests.steering.queue.acting_cluster import ActingCluster, ClusterExecutor
 from tests.steering.queue.conftest import Pair
-from tests.steering.queue.examples import command, owners
-from tests.steering.queue.running import quick, run_until_idle, running
+from tests.steering.queue.examples import CYCLE, LAB, command, owners
+from tests.steering.queue.running import collect, query, quick, run_until_idle, running, waiting
 
 pytestmark = pytest.mark.slow
 
@@ -47,6 +49,17 @@ class Records:
             one()
 
 
+@dataclass
+class StopSign:
+    """Gives these answers one after the other, the last one for good."""
+
+    answers: list[str | None]
+    is_lost: bool = False
+
+    def __call__(self) -> str | None:
+        return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+
+
 @pytest.fixture
 def cluster() -> Iterator[ActingCluster]:
     made = ActingCluster({})
@@ -55,11 +68,11 @@ def cluster() -> Iterator[ActingCluster]:
 
 
 def sent(
-    queues: Pair, commands: list[Any], records: Any, wait_s: float = 30, stop: Any = lambda: None
+    queues: Pair, commands: list[Any], records: Any, wait_s: float = 30, stop: Any = None
 ) -> tuple[str | None, list[Outcome]]:
     told: list[Outcome] = []
-    sink = SqsSink("lab", queues.commands, queues.reports)
-    return send_by_queue(sink, commands, records, wait_s, stop, told.append), told
+    sink = SqsSink(LAB, queues.commands, queues.reports)
+    return send_by_queue(sink, commands, records, wait_s, stop or StopSign([None]), told.append), told
 
 
 def carrier_for(cluster: ActingCluster, commands: list[Any]) -> ClusterExecutor:
@@ -77,7 +90,7 @@ def test_what_the_agent_did_is_told_and_confirmed_once_it_is_on_record(
     assert reason is None
     assert {one.command_id: one.outcome for one in told} == {row["command_id"]: "done" for row in commands}
     assert len(cluster.effects) == 3
-    sink = SqsSink("lab", queues.commands, queues.reports)
+    sink = SqsSink(LAB, queues.commands, queues.reports)
     records.confirm()
     assert sink.take([], time.monotonic()).reports == ()
 
@@ -99,21 +112,50 @@ def test_commands_on_the_queue_that_nobody_reports_stay_open(queues: Pair) -> No
     assert records.out == {command()["command_id"]}
 
 
-def test_a_pause_before_sending_sends_nothing_and_one_after_it_reaches_the_agents(
+def test_what_stops_a_publisher_withdraws_its_plan_from_the_agents_and_no_other(
     queues: Pair, cluster: ActingCluster, tmp_path: Path
 ) -> None:
     records = Records()
-    assert sent(queues, [command()], records, stop=lambda: "paused by jo") == ("paused by jo", [])
+    assert sent(queues, [command()], records, stop=StopSign(["paused by jo"])) == ("paused by jo", [])
     assert records.out == set()
-    answers = iter([None, "paused by jo"])
-    assert sent(queues, [command()], records, stop=lambda: next(answers))[0] == "paused by jo"
-    settings = quick(queues, tmp_path)
-    run_until_idle(settings, carrier_for(cluster, [command()]))
-    run_until_idle(settings, carrier_for(cluster, []))
-    later = command(9, place=2)
+    assert sent(queues, [command()], records, stop=StopSign([None, "paused by jo"]))[0] == "paused by jo"
+    later = command(9, place=2, plan_id="plan-2")
     sent(queues, [later], records, wait_s=0.0)
-    run_until_idle(settings, carrier_for(cluster, [later]))
-    assert not any(later["bundle"] in effect for effect in cluster.effects)
+    settings = quick(queues, tmp_path)
+    run_until_idle(settings, carrier_for(cluster, [command(), later]))  # whichever message comes first
+    run_until_idle(settings, carrier_for(cluster, []))
+    assert later["command_id"] in cluster.effects
+    found = collect(queues, [command()["command_id"], later["command_id"]], 5)
+    assert found[later["command_id"]].outcome == "done"
+    assert query(settings.ledger, "SELECT plan_id, reason FROM withdrawn") == [("plan-1", "paused by jo")]
+
+
+def test_a_publisher_whose_lease_went_to_another_withdraws_nothing(queues: Pair) -> None:
+    stop = StopSign([None, "another publisher has taken over"], is_lost=True)
+    assert sent(queues, [command()], Records(), stop=stop)[0] == "another publisher has taken over"
+    assert waiting(queues) == 1, "the command alone"
+
+
+def test_a_report_that_no_agent_of_the_cluster_signed_is_not_taken(queues: Pair) -> None:
+    row = command()
+    told = AgentReport(Outcome(row["command_id"], "done", CYCLE, ""), "agent-1", "lab", "plan-1", CYCLE)
+    west = replace(told, cluster="west")
+    foreign = Signature("lab", keys_in("another-key-of-somebody-who-may-write", "here"))
+    bodies = [
+        report_body(told),
+        foreign.signed(report_body(told), FROM_AGENTS, CYCLE, "1"),
+        LAB.signed(report_body(told), TO_AGENTS, CYCLE, "2"),
+        Signature("west", LAB.keys).signed(report_body(west), FROM_AGENTS, CYCLE, "3"),
+        LAB.signed(report_body(west), FROM_AGENTS, CYCLE, "4"),
+    ]
+    for number, body in enumerate(bodies):
+        queues.client.send_message(
+            QueueUrl=queues.reports, MessageBody=body, MessageGroupId=f"g{number}", MessageDeduplicationId=str(number)
+        )
+    taken = SqsSink(LAB, queues.commands, queues.reports).take([row["command_id"]], time.monotonic() + 2)
+    assert taken.reports == ()
+    assert taken.missing == {row["command_id"]}
+    assert len(taken.unreadable) == len(bodies)
 
 
 def test_queues_are_configured_in_pairs(tmp_path: Path) -> None:
@@ -124,7 +166,7 @@ def test_queues_are_configured_in_pairs(tmp_path: Path) -> None:
         read_configuration(file)
     file.write_text(head + 'reports = "http://q/far-reports.fifo"\n')
     (source,) = read_configuration(file)
-    assert source.queues == QueueSource("http://q/far.fifo", "http://q/far-reports.fifo")
+    assert source.queues == QueueSource("http://q/far.fifo", "http://q/far-reports.fifo", "queue_far")
     file.write_text('[clusters.far]\nrecording = "x"\nqueue = "http://q/far.fifo"\n')
     with pytest.raises(SettingsError, match="`queue` is for a running cluster"):
         read_configuration(file)

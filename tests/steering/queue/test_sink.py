@@ -12,9 +12,10 @@ from evenkeel.errors import BadInput
 from evenkeel.steering.outcome import Outcome, standing
 from evenkeel.steering.queue.fifo import Fifo, Letter
 from evenkeel.steering.queue.messages import AgentReport, read_command, report_body
+from evenkeel.steering.queue.signing import FROM_AGENTS, TO_AGENTS
 from evenkeel.steering.sqs import SqsSink
 from tests.steering.queue.conftest import Pair
-from tests.steering.queue.examples import command
+from tests.steering.queue.examples import LAB, command
 
 pytestmark = pytest.mark.slow
 
@@ -23,20 +24,26 @@ NOW = datetime(2026, 11, 21, 9, 0, tzinfo=UTC)
 
 @pytest.fixture
 def sink(queues: Pair) -> SqsSink:
-    return SqsSink("lab", queues.commands, queues.reports)
+    return SqsSink(LAB, queues.commands, queues.reports)
 
 
 def all_of(queue: Fifo) -> list[dict]:
     found = []
     while taken := queue.receive(most=10, wait_s=1, visibility_s=60):
-        found += [(message.group, read_command(message.body)) for message in taken]
+        found += [
+            (message.group, read_command(LAB.verified(message.body, TO_AGENTS, datetime.now(UTC)))) for message in taken
+        ]
         queue.delete([message.receipt for message in taken])
     return found
 
 
+def signed(body: str) -> str:
+    return LAB.signed(body, FROM_AGENTS, datetime.now(UTC), "number")
+
+
 def report(queues: Pair, command_id: str, outcome: str = "done", token: str = "") -> None:
     told = AgentReport(Outcome(command_id, outcome, NOW, "seen"), "agent-1", "lab", "plan-1", NOW)
-    assert Fifo(queues.reports).send([Letter(report_body(told), command_id, token or command_id)]) == [None]
+    assert Fifo(queues.reports).send([Letter(signed(report_body(told)), command_id, token or command_id)]) == [None]
 
 
 def test_commands_arrive_whole_and_in_the_order_of_their_steps_within_each_namespace(
@@ -74,8 +81,8 @@ def test_rows_that_no_agent_would_take_are_refused_before_anything_is_sent(sink:
         sink.send([command(1), command(2, expires_at=datetime(2026, 1, 1))])
     with pytest.raises(BadInput, match="for the queue of 'lab'"):
         sink.send([command(1), command(2, cluster="other")])
-    with pytest.raises(BadInput, match="makes a message of"):
-        sink.send([command(1), command(2, request="PUT /" + "x" * 300_000)])
+    with pytest.raises(BadInput, match="bytes when signed; a queue takes"):
+        sink.send([command(1), command(2, plan_id="x" * 300_000)])
     assert all_of(Fifo(queues.commands)) == []
 
 
@@ -120,7 +127,7 @@ def test_what_is_no_report_is_told_and_removed(sink: SqsSink, queues: Pair) -> N
     body = json.loads(report_body(AgentReport(Outcome("c9", "done", NOW, ""), "agent-1")))
     body["report"]["outcome"] = "wonderful"
     queues.client.send_message(
-        QueueUrl=queues.reports, MessageBody=json.dumps(body), MessageGroupId="h", MessageDeduplicationId="e"
+        QueueUrl=queues.reports, MessageBody=signed(json.dumps(body)), MessageGroupId="h", MessageDeduplicationId="e"
     )
     taken = sink.take([], time.monotonic() + 4)
     assert len(taken.unreadable) == 2
@@ -130,7 +137,7 @@ def test_what_is_no_report_is_told_and_removed(sink: SqsSink, queues: Pair) -> N
 
 
 def test_a_queue_that_is_not_there_is_named_with_what_to_do(queues: Pair) -> None:
-    sink = SqsSink("lab", queues.commands.replace("commands", "absent"), queues.reports)
+    sink = SqsSink(LAB, queues.commands.replace("commands", "absent"), queues.reports)
     sent = sink.send([command(1), command(2, namespace="acme/ns1"), command(3)])
     assert sent.queued == ()
     assert len(sent.unqueued) == 3

@@ -4,8 +4,8 @@ the network does."""
 from __future__ import annotations
 
 from evenkeel.pulsar.admin.client import AdminClient
-from evenkeel.pulsar.admin.connection import AdminConnection, Secret
+from evenkeel.pulsar.admin.connection import AdminConnection
 from evenkeel.pulsar.admin.http_exchange import Hop, admin_path
 from evenkeel.pulsar.admin.trouble import trouble
 
-__all__ = ["AdminClient", "AdminConnection", "Hop", "Secret", "admin_path", "trouble"]
+__all__ = ["AdminClient", "AdminConnection", "Hop", "admin_path", "trouble"]

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import hmac
 import os
 import re
 import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, NoReturn, Self
 from urllib.parse import SplitResult, urlsplit
 
 from evenkeel.errors import SettingsError
+from evenkeel.secret import FILE, Secret, text_given
 
 _PORTS = {"http": 80, "https": 443}
 
@@ -131,67 +129,9 @@ def _port_of(parts: SplitResult, text: str) -> int:
     return _PORTS.get(parts.scheme, 80) if port is None else port
 
 
-# A token that cannot be shown by accident.
-
-HIDDEN = "[secret]"
-_SHORTEST = 8
-
-
-class Secret:
-    """Holds a token. `str`, `repr` and formatting show `[secret]`; pickling is refused, so that it enters no hand-over.
-
-    Blanks around the token are dropped (files end in a line feed); a token that is empty or holds anything but
-    printable ASCII is a `SettingsError` that does not show it: no HTTP header can carry it.
-    """
-
-    __slots__ = ("__text",)
-
-    def __init__(self, text: str) -> None:
-        token = text.strip()
-        if not token or not all("!" <= sign <= "~" for sign in token):
-            fault = "is empty" if not token else "holds blanks, line feeds or characters outside ASCII"
-            raise SettingsError(f"the token {fault}: give the bare token, as `pulsar tokens create` prints it")
-        self.__text = token
-
-    def reveal(self) -> str:
-        """The token itself: for the header that carries it, and nothing else."""
-        return self.__text
-
-    def hide_in(self, text: str) -> str:
-        """The text with every occurrence of the token hidden: a server may echo what it was sent.
-
-        What is too short for any token would be found in names and figures, and is left there.
-        """
-        if len(self.__text) < _SHORTEST or self.__text not in text:
-            return text
-        return text.replace(self.__text, HIDDEN)
-
-    def __repr__(self) -> str:
-        return HIDDEN
-
-    def __format__(self, spec: str) -> str:
-        return format(HIDDEN, spec)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Secret) and hmac.compare_digest(self.__text, other.reveal())
-
-    def __hash__(self) -> int:
-        return hash((Secret, self.__text))
-
-    def __copy__(self) -> Self:
-        return self
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        return self
-
-    def __reduce_ex__(self, protocol: Any) -> NoReturn:
-        raise TypeError("a secret is not pickled: resolve it where it is used")
-
-
 # Where tokens come from. What is named in a configuration is a connection, never the token itself.
 
 VARIABLE = "EVENKEEL_TOKEN_"
-FILE = "_FILE"
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,12 +158,8 @@ def from_environment(connection: str, environment: Mapping[str, str] = os.enviro
 
 def from_variable(name: str, environment: Mapping[str, str] = os.environ) -> Credentials | None:
     """The token in a variable, or in the file that `<name>_FILE` names; both at once is a `SettingsError`."""
-    text, file = environment.get(name), environment.get(name + FILE)
-    if text and file:
-        raise SettingsError(f"both {name} and {name + FILE} are set: unset one of them")
-    if not text and not file:
-        return None
-    return Credentials(_secret(text, name) if text else _secret(_content(str(file), name + FILE), name + FILE))
+    found = text_given(name, environment)
+    return None if found is None else Credentials(_secret(*found))
 
 
 def resolved(connection: str, resolve: Resolver) -> Credentials:
@@ -236,14 +172,6 @@ def resolved(connection: str, resolve: Resolver) -> Credentials:
             "it; in Airflow, a connection of that name with the token as its password does as well"
         )
     return found
-
-
-def _content(file: str, name: str) -> str:
-    try:
-        return Path(file).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is not text"
-        raise SettingsError(f"{name} names {file}, which cannot be read: {reason}") from None
 
 
 def _secret(text: str, name: str) -> Secret:

@@ -18,7 +18,8 @@ from urllib.parse import quote, urlencode
 import httpx
 
 from evenkeel.json_text import NotJson, parse_json
-from evenkeel.pulsar.admin.connection import HIDDEN, Address, AdminConnection
+from evenkeel.pulsar.admin.connection import Address, AdminConnection
+from evenkeel.secret import HIDDEN
 from evenkeel.times import utc_milliseconds
 
 REDIRECTS = frozenset({301, 302, 303, 307, 308})

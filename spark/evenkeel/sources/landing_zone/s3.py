@@ -16,8 +16,8 @@ from botocore.exceptions import ClientError, FlexibleChecksumError, HTTPClientEr
 from evenkeel import __version__
 from evenkeel.aws_errors import RAISED_BY_BOTO, is_absent, of_s3
 from evenkeel.errors import BadInput, LandingError, SettingsError
-from evenkeel.pulsar.admin.connection import Secret
 from evenkeel.retrying import at_once, retry
+from evenkeel.secret import Secret
 from evenkeel.sources.landing_zone.layout import Place
 
 TRIES = 5

@@ -21,6 +21,7 @@ from urllib.parse import urlsplit
 from evenkeel.errors import BadInput, EvenkeelError
 
 MOST_IN_BATCH = 10
+MOST_BYTES = 256 * 1024  # of a message, and of a batch
 LONGEST_POLL_SECONDS = 20
 
 

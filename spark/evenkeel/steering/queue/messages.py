@@ -1,8 +1,9 @@
-"""The shapes on the wire: commands to the agent, reports back from it, and controls (pause, resume).
+"""The shapes on the wire: commands to the agent, reports back from it, and controls (pause, resume, withdraw).
 
 A body is JSON: `{"evenkeel": KIND, "schema": 1, KIND: {…}}`, canonical (sorted keys, ASCII only, so that every name
 survives whatever SQS allows in a body), moments as ISO-8601 UTC text with microseconds. A reader refuses what it does
-not know: another schema, a missing field, a field of another type.
+not know: another schema, a missing field, a field of another type. Who wrote a message is its signature's matter
+(`signing`).
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ from evenkeel.steering.queue.fifo import BadMessage
 from evenkeel.times import utc_text
 
 SCHEMA = 1
-CONTROLS = ("pause", "resume")
-MOST_BYTES = 256 * 1024
+PAUSE, RESUME, WITHDRAW = "pause", "resume", "withdraw"
+CONTROLS = (PAUSE, RESUME, WITHDRAW)
 
 _ID = re.compile(r"[!-~]{1,128}")  # what SQS takes for a deduplication id
 _TEXTS = ("command_id", "plan_id", "cluster", "kind", "bundle", "mode", "request")
@@ -47,13 +48,15 @@ class AgentReport:
 
 @dataclass(frozen=True, slots=True)
 class Control:
-    """`pause` or `resume`, for every agent of a cluster; of several the one made last holds."""
+    """What is said to every agent of a cluster: `pause` or `resume`, of which the one made last holds; or `withdraw`,
+    which stops what has not begun of one plan and nothing else."""
 
     kind: str
     cluster: str
     made_at: datetime
     by: str
     reason: str
+    plan_id: str | None = None
 
 
 def command_body(command: Mapping[str, Any]) -> str:
@@ -86,8 +89,10 @@ def report_body(report: AgentReport) -> str:
 
 
 def control_body(control: Control) -> str:
-    """The message that pauses or resumes a cluster's agents."""
+    """The message that pauses or resumes a cluster's agents, or withdraws a plan from them."""
     fields = {name: getattr(control, name) for name in ("kind", "cluster", "by", "reason")}
+    if control.plan_id is not None:
+        fields["plan_id"] = control.plan_id
     body = _body("control", fields | {"made_at": _text_of(control.made_at, "made_at")})
     read_message(body)
     return body
@@ -126,10 +131,7 @@ def deed(command: Mapping[str, Any]) -> str:
 
 
 def _body(kind: str, fields: Mapping[str, Any]) -> str:
-    body = _canonical({"evenkeel": kind, "schema": SCHEMA, kind: fields})
-    if len(body) > MOST_BYTES:
-        raise BadInput(f"the {kind} makes a message of {len(body)} bytes; a queue takes {MOST_BYTES}")
-    return body
+    return _canonical({"evenkeel": kind, "schema": SCHEMA, kind: fields})
 
 
 def _canonical(value: object) -> str:
@@ -193,7 +195,11 @@ def _control(fields: Mapping[str, Any]) -> Control:
     _demand_texts(fields, ("kind", "cluster", "by", "reason"))
     if fields["kind"] not in CONTROLS:
         raise BadMessage(f"unknown control {shown(fields['kind'])}", cluster=fields["cluster"])
-    return Control(fields["kind"], fields["cluster"], _moment(fields, "made_at"), fields["by"], fields["reason"])
+    plan_id = _text_or_none(fields, "plan_id")
+    if (plan_id is not None) != (fields["kind"] == WITHDRAW):
+        raise BadMessage("a plan is what `withdraw` names, and nothing else does", cluster=fields["cluster"])
+    made_at = _moment(fields, "made_at")
+    return Control(fields["kind"], fields["cluster"], made_at, fields["by"], fields["reason"], plan_id)
 
 
 def _demand_texts(fields: Mapping[str, Any], names: tuple[str, ...]) -> None:

@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from evenkeel.retrying import Doubling, retry
-from evenkeel.steering.queue.fifo import MOST_IN_BATCH, Fifo, Letter, QueueRefused, QueueUnreachable
-from evenkeel.steering.queue.messages import MOST_BYTES
+from evenkeel.steering.queue.fifo import MOST_BYTES, MOST_IN_BATCH, Fifo, Letter, QueueRefused, QueueUnreachable
 
 TRIES = 4
 PAUSE = Doubling(first_s=0.2, longest_s=60.0, least=0.5, most=1.5)

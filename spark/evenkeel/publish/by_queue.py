@@ -1,0 +1,170 @@
+"""Steering a cluster by its queues: an agent beside the cluster carries commands out and reports back.
+
+Commands that are on the queue may be carried out whatever becomes of the publisher, so nothing else is said of them
+than what is reported, or what the next cycle sees. Sending them again does no harm: the agent knows them. What stops
+the publisher while it waits for reports withdraws this plan from the agents, and no more than this plan: the next one
+they take again. A pause lasts with the agents exactly as long as it lasts on record: every publish that may act tells
+them the word that was said last, pause or resume.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Protocol
+
+from evenkeel.errors import EvenkeelError
+from evenkeel.handover import ClusterCycle
+from evenkeel.lake.controls import PAUSE, last_words
+from evenkeel.lake.store import Lake
+from evenkeel.settings import settings_in
+from evenkeel.steering.outcome import ReportOutcome, not_sent, standing
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from evenkeel.steering.queue.signing import KeyResolver, Signature
+    from evenkeel.steering.sqs import Reports, SqsSink
+
+
+log = logging.getLogger(__name__)
+_LOOK_S = 5.0
+_TOLD_FOR = timedelta(days=14)
+"""No queue keeps a message for longer, so an agent that has not heard of a resume by then has not listened."""
+PUBLISHER = "evenkeel"
+"""Who withdraws a plan."""
+
+
+def sign_with(resolve: KeyResolver | None = None) -> Callable[[ClusterCycle], Signature]:
+    """The pipeline's end of a cluster's queues; to be called where `resolve` may be: in Airflow in the main thread."""
+
+    def signature(cycle: ClusterCycle) -> Signature:
+        from evenkeel.steering.queue.signing import TOLERANCE, Signature, keys_from_environment, resolved_keys
+
+        name = (cycle.queues or {}).get("keys") or f"queue_{cycle.cluster}"
+        tolerance = TOLERANCE
+        if cycle.settings is not None:  # a cluster that was left out early has none
+            tolerance = timedelta(seconds=settings_in(cycle.settings).evenkeelFutureToleranceSeconds)
+        return Signature(cycle.cluster, resolved_keys(name, resolve or keys_from_environment), tolerance)
+
+    return signature
+
+
+def sink_of(cycle: ClusterCycle, signature: Signature) -> SqsSink:
+    """The queues of a cycle's cluster."""
+    from evenkeel.steering.sqs import SqsSink
+
+    queues = cycle.queues or {}
+    return SqsSink(signature, queues["commands"], queues["reports"])
+
+
+class ReportStore(Protocol):
+    """The record of what was sent and reported, as far as a queue needs it."""
+
+    @property
+    def out(self) -> set[str]:
+        """Ids of commands that may have gone out; added to before they are put on the queue."""
+        ...
+
+    def know_one(self, command_id: str, cluster: str, cycle_at: datetime) -> None:
+        """Notes where an outcome of the command belongs."""
+        ...
+
+    def knows(self, command_id: str) -> bool:
+        """Whether an outcome of the command can be put on record."""
+        ...
+
+    def confirm_later(self, confirm: Callable[[], None]) -> None:
+        """Takes a call to be made once all reported outcomes are stored."""
+        ...
+
+
+class StopSign(Protocol):
+    """Says why no further command may go out; `is_lost` where another publisher goes on with the plan."""
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the cluster's lease went to another publisher."""
+        ...
+
+    def __call__(self) -> str | None:
+        """The reason, or None while all is well."""
+        ...
+
+
+def send_by_queue(
+    sink: SqsSink,
+    commands: Sequence[Mapping[str, Any]],
+    records: ReportStore,
+    wait_s: float,
+    stop: StopSign,
+    report: ReportOutcome,
+) -> str | None:
+    """Puts the commands on the queue, and records what is reported within `wait_s` seconds.
+
+    What stops it withdraws the plan from the agents, unless another publisher goes on with it.
+    """
+    reason = stop()
+    if reason is not None:
+        return reason
+    # From here on they may be out, whatever happens to this process.
+    records.out.update(command["command_id"] for command in commands)
+    sent = sink.send(commands)
+    now = datetime.now(UTC)
+    for one in sent.unqueued:
+        if not one.possible:
+            report(not_sent(one.command_id, now, one.reason))
+    wanted = set(sent.queued) | {one.command_id for one in sent.unqueued if one.possible}
+    until = time.monotonic() + wait_s
+    while wanted and time.monotonic() < until:
+        reason = stop()
+        if reason is not None:
+            if not stop.is_lost:
+                _withdraw(sink, commands, reason)
+            return reason
+        taken = sink.take(wanted, min(until, time.monotonic() + _LOOK_S))
+        wanted -= _report(taken, records, report)
+        records.confirm_later(lambda taken=taken: sink.confirm(taken))  # type: ignore[misc]
+    if wanted:
+        log.info("%d commands are not reported yet; the next cycle sees what became of them", len(wanted))
+    return None
+
+
+def _withdraw(sink: SqsSink, commands: Sequence[Mapping[str, Any]], reason: str) -> None:
+    for plan_id in sorted({str(command["plan_id"]) for command in commands}):
+        sink.control("withdraw", made_at=datetime.now(UTC), by=PUBLISHER, reason=reason, plan_id=plan_id)
+
+
+def _report(taken: Reports, records: ReportStore, report: ReportOutcome) -> set[str]:
+    """Reports the outcomes whose commands are known, those of other cycles too; returns the ids of all."""
+    for one in taken.reports:
+        if one.cluster is not None and one.cycle_at is not None:
+            records.know_one(one.outcome.command_id, one.cluster, one.cycle_at)
+    found = standing(taken.outcomes)
+    for command_id, outcome in found.items():
+        if records.knows(command_id):
+            report(outcome)
+    return set(found)
+
+
+def tell_agents(
+    spark: SparkSession,
+    lake: Lake,
+    cycles: Sequence[ClusterCycle],
+    sign: Callable[[ClusterCycle], Signature],
+    now: datetime,
+) -> None:
+    """Tells the agents of these cycles' clusters the pause or resume that was said last; what fails is only logged."""
+    by_queue = {cycle.cluster: cycle for cycle in cycles if cycle.queues is not None}
+    if not by_queue:
+        return
+    for cluster, row in last_words(spark, lake, sorted(by_queue)).items():
+        if row["kind"] != PAUSE and now - row["at"] > _TOLD_FOR:
+            continue
+        try:
+            sink = sink_of(by_queue[cluster], sign(by_queue[cluster]))
+            sink.control(row["kind"], made_at=row["at"], by=row["by"], reason=row["reason"] or "")
+        except EvenkeelError as error:
+            log.warning("%s: its agents could not be told of the %s: %s", cluster, row["kind"], error)

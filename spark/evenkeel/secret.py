@@ -1,0 +1,86 @@
+"""Secrets: held so that nothing shows them by accident, and read from a variable or from the file that it names."""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NoReturn, Self
+
+from evenkeel.errors import SettingsError
+
+FILE = "_FILE"
+HIDDEN = "[secret]"
+_SHORTEST = 8
+
+
+class Secret:
+    """Holds a token. `str`, `repr` and formatting show `[secret]`; pickling is refused, so that it enters no hand-over.
+
+    Blanks around the token are dropped (files end in a line feed); a token that is empty or holds anything but
+    printable ASCII is a `SettingsError` that does not show it: no HTTP header can carry it.
+    """
+
+    __slots__ = ("__text",)
+
+    def __init__(self, text: str) -> None:
+        token = text.strip()
+        if not token or not all("!" <= sign <= "~" for sign in token):
+            fault = "is empty" if not token else "holds blanks, line feeds or characters outside ASCII"
+            raise SettingsError(f"the token {fault}: give the bare token, as `pulsar tokens create` prints it")
+        self.__text = token
+
+    def reveal(self) -> str:
+        """The token itself: for the header that carries it, and nothing else."""
+        return self.__text
+
+    def hide_in(self, text: str) -> str:
+        """The text with every occurrence of the token hidden: a server may echo what it was sent.
+
+        What is too short for any token would be found in names and figures, and is left there.
+        """
+        if len(self.__text) < _SHORTEST or self.__text not in text:
+            return text
+        return text.replace(self.__text, HIDDEN)
+
+    def __repr__(self) -> str:
+        return HIDDEN
+
+    def __format__(self, spec: str) -> str:
+        return format(HIDDEN, spec)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Secret) and hmac.compare_digest(self.__text, other.reveal())
+
+    def __hash__(self) -> int:
+        return hash((Secret, self.__text))
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise TypeError("a secret is not pickled: resolve it where it is used")
+
+
+def text_given(name: str, environment: Mapping[str, str]) -> tuple[str, str] | None:
+    """The text in the variable, or in the file that `<name>_FILE` names, and which of the two names brought it.
+
+    None where neither is set; both at once, or a file that cannot be read, is a `SettingsError` that shows no content.
+    """
+    text, file = environment.get(name), environment.get(name + FILE)
+    if text and file:
+        raise SettingsError(f"both {name} and {name + FILE} are set: unset one of them")
+    if text:
+        return text, name
+    return (_content(file, name + FILE), name + FILE) if file else None
+
+
+def _content(file: str, name: str) -> str:
+    try:
+        return Path(file).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not text"
+        raise SettingsError(f"{name} names {file}, which cannot be read: {reason}") from None

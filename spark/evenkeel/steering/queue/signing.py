@@ -1,0 +1,165 @@
+"""Signed messages: what stands on a queue counts only if the other end of that queue wrote it.
+
+Whoever may write to a queue of the cloud account is not yet somebody who may move bundles. So every message is a JSON
+Web Signature (RFC 7515, compact, HS256) under a key of its cluster that the pipeline and its agents share. The signed
+header says which way the message goes, for which cluster, when it was signed and under which number; the payload is the
+message itself. A copy of a command is answered from the agent's ledger, and one that is late has expired, so a message
+that is sent again by somebody else does nothing new.
+
+Keys come from the variable `EVENKEEL_KEYS_<NAME>` or the file that `EVENKEEL_KEYS_<NAME>_FILE` names, in Airflow also
+from the password of the connection of that name; by default the name is `queue_<cluster>`. Several keys stand there
+with commas or line feeds between them: the first one signs, all of them verify. A key is changed by adding the new one
+behind the old one at both ends, then putting it first at both, then removing the old one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Literal
+
+from jwt.api_jws import PyJWS
+from jwt.exceptions import InvalidTokenError
+
+from evenkeel.errors import BadInput, SettingsError
+from evenkeel.secret import FILE, Secret, text_given
+from evenkeel.steering.admin_request import shown
+from evenkeel.steering.queue.fifo import MOST_BYTES, BadMessage
+from evenkeel.times import utc_text
+
+Direction = Literal["to agents", "from agents"]
+TO_AGENTS: Direction = "to agents"
+FROM_AGENTS: Direction = "from agents"
+TOLERANCE = timedelta(minutes=5)
+"""So far may the clocks of pipeline and agents lie apart."""
+
+_VARIABLE = "EVENKEEL_KEYS_"
+_ALGORITHM = "HS256"
+_SHORTEST_KEY = 32  # characters; `openssl rand -hex 32` makes 64
+_SIGNS = PyJWS(algorithms=[_ALGORITHM])
+
+
+@dataclass(frozen=True, slots=True)
+class SigningKeys:
+    """The keys of one cluster's queues, at least one: the first signs, all verify."""
+
+    keys: tuple[Secret, ...]
+
+    def by_name(self) -> dict[str, Secret]:
+        """Name of the key, as messages carry it (the beginning of its SHA-256), -> the key."""
+        return {_name(key): key for key in self.keys}
+
+
+KeyResolver = Callable[[str], SigningKeys | None]
+"""From the name of a cluster's keys to the keys; None where it is not known."""
+
+
+def variable_of(name: str) -> str:
+    """The environment variable that holds the keys of that name: `EVENKEEL_KEYS_QUEUE_EAST`."""
+    return _VARIABLE + re.sub(r"[^A-Z0-9]", "_", name.upper())
+
+
+def keys_from_environment(name: str, environment: Mapping[str, str] = os.environ) -> SigningKeys | None:
+    """The keys in the variable of that name, or in the file that its `…_FILE` names."""
+    found = text_given(variable_of(name), environment)
+    return None if found is None else keys_in(*found)
+
+
+def keys_in(text: str, place: str) -> SigningKeys:
+    """Keys with commas or line feeds between them; `SettingsError` names the place and shows nothing of them."""
+    parts = [part.strip() for part in re.split(r"[,\n]", text) if part.strip()]
+    if not parts:
+        raise SettingsError(f"{place} holds no key: make one with `openssl rand -hex 32`")
+    for number, part in enumerate(parts, start=1):
+        if len(part) < _SHORTEST_KEY:
+            raise SettingsError(
+                f"{place}: key {number} has {len(part)} characters, and {_SHORTEST_KEY} are the fewest: make one with "
+                "`openssl rand -hex 32`"
+            )
+    try:
+        return SigningKeys(tuple(Secret(part) for part in parts))
+    except SettingsError:
+        raise SettingsError(f"{place}: a key holds blanks or characters outside ASCII") from None
+
+
+def resolved_keys(name: str, resolve: KeyResolver = keys_from_environment) -> SigningKeys:
+    """The keys of that name; `SettingsError` where nobody knows it."""
+    found = resolve(name)
+    if found is None:
+        variable = variable_of(name)
+        raise SettingsError(
+            f"messages of a queue are signed, and the keys {name!r} are not known: set {variable} to the key that "
+            f"pipeline and agents share, or {variable + FILE} to a file that holds it (in Airflow, a connection of "
+            "that name with the key as its password does as well); make one with `openssl rand -hex 32`"
+        )
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """One end of a cluster's queues: signs what goes one way, verifies what came the other."""
+
+    cluster: str
+    keys: SigningKeys
+    tolerance: timedelta = TOLERANCE
+
+    def signed(self, body: str, direction: Direction, at: datetime, number: str) -> str:
+        """The message as it goes onto the queue; `BadInput` where it is too large for one.
+
+        `number` tells messages apart: a command's id, a control's, a report's token.
+        """
+        key = self.keys.keys[0]
+        header = {"kid": _name(key), "dir": direction, "cluster": self.cluster, "at": utc_text(at), "number": number}
+        text = _SIGNS.encode(body.encode(), key.reveal(), _ALGORITHM, headers=header)
+        if len(text) > MOST_BYTES:
+            raise BadInput(f"the message {number[:12]} has {len(text)} bytes when signed; a queue takes {MOST_BYTES}")
+        return text
+
+    def verified(self, text: str, direction: Direction, now: datetime) -> str:
+        """The body of a message that the other end signed; `BadMessage` for anything else, which is not believed."""
+        header, payload = self._opened(text)
+        if header.get("dir") != direction:
+            raise BadMessage(f"a message that goes {shown(header.get('dir'))} came back on the queue {direction}")
+        if header.get("cluster") != self.cluster:
+            raise BadMessage(f"signed for cluster {shown(header.get('cluster'))}; this is {self.cluster!r}")
+        at = _moment(header.get("at"))
+        if at - now > self.tolerance:
+            raise BadMessage(
+                f"signed at {utc_text(at)}, {(at - now).total_seconds():.0f} s ahead of the clock here: set the clocks"
+            )
+        return payload.decode("utf-8", "replace")
+
+    def _opened(self, text: str) -> tuple[Mapping[str, Any], bytes]:
+        if text.count(".") != 2 or not text.isascii():
+            raise BadMessage("not signed")
+        try:
+            name = _SIGNS.get_unverified_header(text).get("kid")
+            key = self.keys.by_name().get(str(name))
+            if key is None:
+                raise BadMessage(f"signed with the key {shown(name)}, which is not one of this end's: {self._known()}")
+            found = _SIGNS.decode_complete(text, key.reveal(), algorithms=[_ALGORITHM])
+        except (InvalidTokenError, RecursionError) as error:
+            reason = " ".join(str(error).split())[:80]
+            raise BadMessage(f"the signature is not good ({reason}): changed on its way, or forged") from None
+        return found["header"], found["payload"]
+
+    def _known(self) -> str:
+        return ", ".join(self.keys.by_name())
+
+
+def _name(key: Secret) -> str:
+    return hashlib.sha256(key.reveal().encode()).hexdigest()[:12]
+
+
+def _moment(text: object) -> datetime:
+    try:
+        moment = datetime.fromisoformat(text) if isinstance(text, str) else None
+    except ValueError:
+        moment = None
+    if moment is None or moment.tzinfo is None:
+        raise BadMessage(f"signed at {shown(text)}, which is not a moment with a time zone")
+    return moment.astimezone(UTC)
