@@ -17,7 +17,7 @@ split, which to unload, and where each of them should go. Every decision is a ro
 |---|---|
 | `clusters` | names from the configuration; empty: all of them |
 | `source` | where snapshots come from, e.g. `recording:/data/recordings/monday`; empty: as configured |
-| `mode` | `dry_run`: decide and record, send nothing. `approve`: ask a person, then send. `auto`: send |
+| `mode` | `dry_run`: send nothing. `approve`: ask a person, then send. `auto`: send. At most `EVENKEEL_MODE_LIMIT` |
 | `settings` | Pulsar's own keys, for this run only; an unknown key or a value out of range is refused by name |
 | `at` | decide the newest snapshot up to this moment; empty: the run's logical date, else now |
 | `wishes` | splits and unloads to carry out beside what the strategies decide, with the names of Pulsar's admin API |
@@ -32,6 +32,9 @@ only, and a re-run of that cycle takes it again. Examples of the param:
 `{"kind": "split", "namespace": "acme/orders", "bundle": "LARGEST", "unload": true}`,
 `{"kind": "unload", "namespace": "acme/orders", "bundle": "0x00000000_0x40000000", "destinationBroker": "b2:8080"}`.
 With more than one cluster in the run each names its `cluster`.
+
+**An approval** is asked for by the DAG `rebalance_approval`, in a run for each cluster's plan: this run is over by
+then, and later cycles wait for nobody.
 
 **A cluster whose data cannot be trusted** is left out of its cycle (`skipped`, with the reason) and the others go on:
 that does not make the run red.
@@ -58,10 +61,10 @@ import os
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
 from airflow.sdk import CronTriggerTimetable, TriggerRule, dag, task
 
 from evenkeel import pipeline
-from evenkeel.airflow.approval import PlanApproval
 from evenkeel.airflow.dag_files import outlets, rebalance_params, tried_again
 
 CONNECTION = "evenkeel_spark"
@@ -70,9 +73,6 @@ SCHEDULE = os.environ.get("EVENKEEL_SCHEDULE", "*/5 * * * *")
 PUBLISH_DOC = """Writes the outbox and the cycle's row, for skipped and failed cycles too.
 
 Turns red where another task was, after it has written. Clear it freely."""
-SEND_DOC = """Carries out the plan that was approved, and closes the cycle's row.
-
-Skipped unless the mode is approve. Clear it freely: nothing is sent twice."""
 
 
 def step(task_id: str, doc: str, **more: Any) -> dict[str, Any]:
@@ -128,24 +128,21 @@ def rebalance() -> None:
 
         return steps.close(spark, params, dag_run, ti, outlet_events)
 
-    approve = PlanApproval(
-        task_id="approve",
-        asked_by="publish",
-        response_timeout=timedelta(minutes=15),
-        doc_md="Asks whether the plan is to be carried out.\n\nSkipped unless the mode is approve.",
-    )
-
-    @task.pyspark(**step("send", SEND_DOC))
-    def send(
-        published: str, answer: dict[str, Any], spark: Any = None, ti: Any = None, outlet_events: Any = None
-    ) -> str:
+    @task(task_id="waiting", doc_md="Names the plans that wait for an approval.\n\nSkipped unless the mode is approve.")
+    def waiting(published: str, dag_run: Any = None) -> list[dict[str, Any]]:
         from evenkeel.airflow import steps
 
-        return steps.carry_out(spark, published, answer, ti, outlet_events)
+        return steps.questions(published, dag_run.run_id)
 
     published = publish()
-    place(shed(plan_splits(aggregate(validate(ingest()))))) >> published >> approve
-    send(published, approve.output)
+    place(shed(plan_splits(aggregate(validate(ingest()))))) >> published
+    TriggerDagRunOperator.partial(
+        task_id="ask",
+        trigger_dag_id="rebalance_approval",
+        logical_date=None,
+        skip_when_already_exists=True,
+        doc_md="Starts a run of rebalance_approval for each plan that waits.\n\nNo later cycle waits for the answer.",
+    ).expand_kwargs(waiting(published))
 
 
 rebalance()

@@ -30,7 +30,8 @@ class Wiring:
 
     `checkout` holds `dags/` and `plugins/`; `connection` is the value of the Spark connection (a URI or JSON); `lake`
     the root of the tables; `configuration` the file with the clusters; `schedule` a cron expression or `none`; `users`
-    are further users as `name:role` beside the admin; `upkeep` is the schedule of the DAG of that name.
+    are further users as `name:role` beside the admin; `upkeep` is the schedule of the DAG of that name; `mode_limit` is
+    the most that a run may be triggered with.
     """
 
     checkout: Path
@@ -40,6 +41,7 @@ class Wiring:
     schedule: str = "none"
     users: tuple[str, ...] = ()
     upkeep: str = "none"
+    mode_limit: str = "dry_run"
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +118,7 @@ class AirflowHome:
             "EVENKEEL_LAKE": wiring.lake,
             "EVENKEEL_SCHEDULE": wiring.schedule,
             "EVENKEEL_UPKEEP_SCHEDULE": wiring.upkeep,
+            "EVENKEEL_MODE_LIMIT": wiring.mode_limit,
             "PYTHONPATH": str(source_root()),
             "PYSPARK_PYTHON": sys.executable,  # a classic master's workers would take whatever python3 is on the path
             "PYTHONUNBUFFERED": "1",
@@ -156,7 +159,7 @@ def tail(log: Path, lines: int = 6) -> str:
 
 
 def _inherited() -> dict[str, str]:
-    ours = ("EVENKEEL_LAKE", "EVENKEEL_CONFIG", "EVENKEEL_SCHEDULE", "EVENKEEL_UPKEEP_SCHEDULE")
+    ours = ("EVENKEEL_LAKE", "EVENKEEL_CONFIG", "EVENKEEL_SCHEDULE", "EVENKEEL_UPKEEP_SCHEDULE", "EVENKEEL_MODE")
     foreign = ("AIRFLOW", *ours, "SPARK_", "PYSPARK_", "PYTHON")
     return {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
 

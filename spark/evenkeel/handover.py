@@ -19,12 +19,16 @@ FAILED = "failed"
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """The run that a cycle belongs to. `kind` is live, backfill or rerun; `mode` is dry_run, approve or auto."""
+    """The run that a cycle belongs to. `kind` is live, backfill or rerun; `mode` is dry_run, approve or auto.
+
+    `triggered_by` is the login of whoever started it by hand, None for a schedule and on the command line.
+    """
 
     dag_id: str
     run_id: str
     kind: str = "live"
     mode: str = "dry_run"
+    triggered_by: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +129,7 @@ class ClusterCycle:
 class Handover:
     """Everything a task gets from the ones before it.
 
-    `awaiting`: cluster -> `plan_id` and `summary` of a plan that waits for an operator's approval.
+    `awaiting`: cluster -> `plan_id`, `summary` and `expires_at` (ISO-8601) of a plan that waits for an approval.
     """
 
     lake: str
@@ -166,6 +170,11 @@ class Handover:
             else cycle
             for cycle in self.cycles
         )
+
+    def only(self, cluster: str) -> Handover:
+        """The hand-over of one cluster's cycle alone, without what waits for an approval."""
+        kept = tuple(cycle for cycle in self.cycles if cycle.cluster == cluster)
+        return replace(self, cycles=kept, writes=self.writes_for(cluster), awaiting={})
 
     def to_json(self) -> str:
         """The hand-over as JSON text, members sorted; `from_json` reads it."""

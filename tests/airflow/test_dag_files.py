@@ -1,8 +1,11 @@
-"""What an asset's event says of the writes behind it."""
+"""What an asset's event says of the writes behind it, and how far a run may go."""
 
 from __future__ import annotations
 
-from evenkeel.airflow.dag_files import by_table, tell
+import pytest
+
+from evenkeel.airflow.dag_files import allowed_modes, by_table, check_ceiling, rebalance_params, tell
+from evenkeel.errors import SettingsError
 from evenkeel.handover import Write
 
 
@@ -26,3 +29,47 @@ def test_a_write_for_several_clusters_is_told_once_with_all_its_rows() -> None:
 
 def test_without_airflow_nobody_is_told() -> None:
     tell(None, "/lake", [write("bundle_load", "b", "west", 3)])
+
+
+@pytest.mark.parametrize(
+    ("environment", "allowed"),
+    [
+        ({}, ["dry_run"]),
+        ({"EVENKEEL_MODE": "approve"}, ["dry_run", "approve"]),
+        ({"EVENKEEL_MODE_LIMIT": "auto"}, ["dry_run", "approve", "auto"]),
+        ({"EVENKEEL_MODE": "approve", "EVENKEEL_MODE_LIMIT": "auto"}, ["dry_run", "approve", "auto"]),
+    ],
+)
+def test_a_run_may_ask_for_no_more_than_the_environment_allows(
+    environment: dict[str, str], allowed: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("EVENKEEL_MODE", "EVENKEEL_MODE_LIMIT"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert allowed_modes() == allowed == rebalance_params()["mode"].schema["enum"]
+    for mode in ("dry_run", "approve", "auto"):
+        if mode in allowed:
+            check_ceiling({"mode": mode})
+        else:
+            with pytest.raises(SettingsError, match=f"the param `mode` is {mode}, and runs here may have"):
+                check_ceiling({"mode": mode})
+
+
+def test_a_mode_above_its_own_limit_or_of_no_kind_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EVENKEEL_MODE", "auto")
+    monkeypatch.setenv("EVENKEEL_MODE_LIMIT", "approve")
+    with pytest.raises(SettingsError, match="EVENKEEL_MODE is auto, and EVENKEEL_MODE_LIMIT allows approve at most"):
+        allowed_modes()
+    monkeypatch.setenv("EVENKEEL_MODE_LIMIT", "all")
+    with pytest.raises(SettingsError, match="EVENKEEL_MODE_LIMIT is 'all': it is one of dry_run, approve, auto"):
+        allowed_modes()
+
+
+def test_a_trigger_changes_no_guard_where_commands_may_go_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EVENKEEL_MODE", "approve")
+    off = {"evenkeelGuardsEnabled": False, "loadBalancerBrokerThresholdShedderPercentage": 5}
+    with pytest.raises(SettingsError, match="changes evenkeelGuardsEnabled: where commands may go out, guards are as"):
+        check_ceiling({"settings": off})
+    check_ceiling({"mode": "dry_run", "settings": off})
+    check_ceiling({"mode": "approve", "settings": {"loadBalancerBrokerThresholdShedderPercentage": 5}})

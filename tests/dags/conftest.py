@@ -99,5 +99,5 @@ def airflow(engine: Engine, clusters: Path, lake: Path, tmp_path_factory: pytest
     from devtools.local_airflow.home import Wiring
     from devtools.local_airflow.service import airflow_for
 
-    wiring = Wiring(CHECKOUT, engine.airflow_connection(), str(lake), clusters, SCHEDULE)
+    wiring = Wiring(CHECKOUT, engine.airflow_connection(), str(lake), clusters, SCHEDULE, mode_limit="approve")
     return until_the_group_ends().enter_context(airflow_for(tmp_path_factory.mktemp("airflow-home"), wiring))

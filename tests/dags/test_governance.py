@@ -21,7 +21,7 @@ pytestmark = pytest.mark.airflow
 CHECKOUT = Path(__file__).resolve().parents[2]
 DAG_FILES = sorted((CHECKOUT / "dags").glob("*.py"))
 STEPS = ["ingest", "validate", "aggregate", "plan_splits", "shed", "place", "publish"]
-ON_APPROVAL = ["approve", "send"]
+ON_APPROVAL = ["waiting", "ask"]
 HEAVY = ("pyspark", "pandas", "numpy", "pyarrow", "grpc", "great_expectations", "deltalake", "altair", "boto3")
 
 
@@ -72,7 +72,23 @@ def test_the_seven_tasks_stand_in_the_pipelines_order(rebalance: Any) -> None:
 
 
 def test_every_task_runs_on_the_spark_connection(rebalance: Any) -> None:
-    assert {task.conn_id for task in rebalance.tasks if task.task_id != "approve"} == {"evenkeel_spark"}
+    assert {rebalance.get_task(step).conn_id for step in STEPS} == {"evenkeel_spark"}
+
+
+def test_an_approval_is_asked_for_in_a_dag_of_its_own_that_holds_up_no_cycle(dag_bag: Any, rebalance: Any) -> None:
+    from airflow.sdk.exceptions import ParamValidationError
+
+    approval = dag_bag.dags["rebalance_approval"]
+    assert [task.task_id for task in approval.topological_sort()] == ["approve", "send"]
+    assert approval.max_active_runs >= 64, "one run per cluster and plan"
+    assert approval.is_paused_upon_creation is False
+    asking = rebalance.get_task("ask")
+    assert asking.partial_kwargs["trigger_dag_id"] == "rebalance_approval"
+    assert asking.partial_kwargs.get("wait_for_completion", False) is False
+    for name in ("run_id", "cluster", "plan_id"):
+        for value in ("", None, 7):
+            with pytest.raises(ParamValidationError):
+                approval.params.get_param(name).resolve(value)
 
 
 def test_publish_runs_however_the_others_ended(rebalance: Any) -> None:

@@ -30,7 +30,7 @@ pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow]
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 STEPS = ["ingest", "validate", "aggregate", "plan_splits", "shed", "place", "publish"]
-ON_APPROVAL = ["approve", "send"]
+ON_APPROVAL = ["waiting", "ask"]
 CYCLE = "2026-11-21T08:28:23.740000+00:00"
 
 

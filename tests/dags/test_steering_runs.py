@@ -17,7 +17,9 @@ import psutil
 import pyarrow.parquet as pq
 import pytest
 
+from devtools.local_airflow.home import USER
 from devtools.local_airflow.service import DAG_ID, Airflow
+from evenkeel.airflow.dag_files import approval_run_id
 from evenkeel.record.read import Attempt, read_attempts, read_table
 from evenkeel.record.report import build_report
 from tests.dags.waiting import LOOK_SECONDS, ended, states, tries
@@ -29,6 +31,7 @@ pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow]
 TOKEN = "eyJhbGciOiJIUzI1NiJ9.s3cret-of-the-test.c2lnbmF0dXJl"
 CONNECTION = "pulsar_steered"
 PATIENCE_SECONDS = 300
+APPROVAL_DAG_ID, ADMIN = "rebalance_approval", USER
 
 
 @pytest.fixture
@@ -69,7 +72,8 @@ class KillOnce:
         with self._lock:
             if self.pid:
                 return None
-            (task,) = [one for one in self._airflow.rest.tasks(DAG_ID, self._run_id) if one["task_id"] == "send"]
+            tasks = self._airflow.rest.tasks(APPROVAL_DAG_ID, self._run_id)
+            (task,) = [one for one in tasks if one["task_id"] == "send"]
             self.pid = int(task["pid"])
         threading.Timer(0.3, lambda: psutil.Process(self.pid).send_signal(signal.SIGKILL)).start()
         return Fault(wait_s=1.0, status=0)
@@ -80,20 +84,27 @@ def test_an_approved_plan_is_carried_out_once_though_its_task_is_killed_and_no_t
 ) -> None:
     conf = {"clusters": ["steered"], "mode": "approve"}
     run_id = airflow.rest.trigger(DAG_ID, logical_date=None, conf=conf)
-    path = f"/api/v2/dags/{DAG_ID}/dagRuns/{quote(run_id)}/taskInstances/approve/-1/hitlDetails"
-    awaited("the question", lambda: states(airflow, run_id).get("approve") in ("deferred", "awaiting_input"))
-    asked = awaited("the question's text", lambda: airflow.rest.get(path))
+    assert ended(airflow, run_id)["state"] == "success", "no later cycle waits for the answer"
     (waiting,) = of(lake, run_id)
     assert (waiting.status, waiting.reason) == ("planned", None)
+    asking = approval_run_id(run_id, str(waiting.plan_id))
+    path = f"/api/v2/dags/{APPROVAL_DAG_ID}/dagRuns/{quote(asking)}/taskInstances/approve/-1/hitlDetails"
+    awaited("the question", lambda: at_approval(airflow, asking).get("approve") in ("deferred", "awaiting_input"))
+    asked = awaited("the question's text", lambda: airflow.rest.get(path))
     assert str(waiting.plan_id) in asked["body"]
+    assert f"triggered by {ADMIN}" in asked["body"]
     assert pulsar.effects == []
+    forged = {"run_id": run_id, "cluster": "steered", "plan_id": "0" * 64}
+    other = airflow.rest.trigger(APPROVAL_DAG_ID, logical_date=None, conf=forged)
 
-    pulsar.faults = killer = KillOnce(airflow, run_id)
+    pulsar.faults = killer = KillOnce(airflow, asking)
     approved = approving(airflow, path)
-    awaited("the answer", lambda: approved() and states(airflow, run_id).get("approve") == "success")
-    assert ended(airflow, run_id)["state"] == "success"
+    awaited("the answer", lambda: approved() and at_approval(airflow, asking).get("approve") == "success")
+    assert ended(airflow, asking, APPROVAL_DAG_ID)["state"] == "success"
     assert killer.pid
-    assert tries(airflow, run_id)["send"] == 2
+    assert tries(airflow, asking, APPROVAL_DAG_ID)["send"] == 2
+    assert ended(airflow, other, APPROVAL_DAG_ID)["state"] == "failed", "another plan is not asked about"
+    assert at_approval(airflow, other)["send"] == "upstream_failed"
     (attempt,) = of(lake, run_id)
     assert (attempt.status, attempt.reason) == ("closed", None)
     commands = [row for row in read_table(lake, "commands") if row["plan_id"] == attempt.plan_id]
@@ -109,7 +120,7 @@ def test_an_approved_plan_is_carried_out_once_though_its_task_is_killed_and_no_t
     assert pulsar.tokens == {f"Bearer {TOKEN}"}
     places = [airflow.home.folder, lake, clusters.parent, tmp_path]
     assert [str(file) for place in places for file in holding(place)] == []
-    assert [row["answer"] for row in read_table(lake, "approvals")] == ["approved"]
+    assert [(row["answer"], row["by"]) for row in read_table(lake, "approvals")] == [("approved", ADMIN)]
 
 
 def approving(airflow: Airflow, path: str) -> Callable[[], bool]:
@@ -121,6 +132,10 @@ def approving(airflow: Airflow, path: str) -> Callable[[], bool]:
         return True
 
     return answered
+
+
+def at_approval(airflow: Airflow, run_id: str) -> dict[str, str]:
+    return states(airflow, run_id, APPROVAL_DAG_ID)
 
 
 def of(lake: Path, run_id: str) -> list[Attempt]:

@@ -26,5 +26,5 @@ def states(airflow: Airflow, run_id: str, dag: str = DAG_ID) -> dict[str, str]:
     return {task["task_id"]: task["state"] for task in airflow.rest.tasks(dag, run_id)}
 
 
-def tries(airflow: Airflow, run_id: str) -> dict[str, int]:
-    return {task["task_id"]: task["try_number"] for task in airflow.rest.tasks(DAG_ID, run_id)}
+def tries(airflow: Airflow, run_id: str, dag: str = DAG_ID) -> dict[str, int]:
+    return {task["task_id"]: task["try_number"] for task in airflow.rest.tasks(dag, run_id)}

@@ -99,7 +99,9 @@ def run(course: Course, folder: Path, cycles: int) -> Course:
     with cluster_for(lab) as cluster, engine_for(folder) as engine:
         config = folder / "evenkeel.toml"
         config.write_text(configuration(cluster, SETTINGS[course.manager]))
-        wiring = Wiring(source_root().parent, engine.airflow_connection(), str(folder / "lake"), config)
+        wiring = Wiring(
+            source_root().parent, engine.airflow_connection(), str(folder / "lake"), config, mode_limit="auto"
+        )
         course.say("starting Airflow")
         with airflow_for(folder / "airflow", wiring, say=course.say) as airflow:
             layout = skewed(TENANT, cluster.broker_ids, **LOADS[course.manager])

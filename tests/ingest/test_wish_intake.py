@@ -63,9 +63,10 @@ def test_what_is_no_wish_is_refused_in_plain_words(change: dict[str, Any], said:
 
 
 def test_wishes_of_a_run_are_made_at_its_cycles_moment_and_stay_the_same_when_it_is_tried_again() -> None:
-    run = Run("rebalance", "manual__1")
+    run = Run("rebalance", "manual__1", triggered_by="olga")
     (row,) = wishes_of_run([CYCLE], run, [{**SPLIT, "by": "ann"}])
-    assert (row["cluster"], row["made_at"], row["made_by"], row["run_id"]) == ("lab", AT, "ann", "manual__1")
+    assert (row["cluster"], row["made_at"], row["made_by"], row["run_id"]) == ("lab", AT, "olga (ann)", "manual__1")
+    assert wishes_of_run([CYCLE], run, [SPLIT])[0]["made_by"] == "olga"
     assert wishes_of_run([CYCLE], run, [{**SPLIT, "by": "ann"}]) == [row]
     twice = wishes_of_run([CYCLE], run, [SPLIT, SPLIT])
     assert len({one["wish_id"] for one in twice}) == 2

@@ -1,43 +1,110 @@
-"""The task that asks a person whether a plan is to be carried out.
+"""Asking a person whether a plan is to be carried out: one run of `rebalance_approval` per cluster and plan.
 
-It asks about the very plans that *publish* has put on record; an answer holds for them and for nothing else. Where no
-plan waits, as in a dry run, it is skipped. Who does not answer in time has said no.
+The run of `rebalance` that made the plan is over by then, so an answer that takes its time holds up no other cluster
+and no later cycle. The question names one plan of one run; both the question and the carrying out look that plan up
+again where *publish* left it, and refuse another one. Who does not answer in time has said no.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
-from typing import Any
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
 
 from airflow.providers.standard.operators.hitl import HITLOperator
-from airflow.sdk.exceptions import AirflowSkipException
+from airflow.sdk.execution_time.hitl import HITLUser
+
+from evenkeel.errors import BadInput
+
+if TYPE_CHECKING:
+    from evenkeel.handover import Handover
 
 APPROVE, REJECT = "Approve", "Reject"
+DECIDING_DAG, PUBLISH = "rebalance", "publish"
+APPROVERS_VARIABLE = "EVENKEEL_APPROVERS"
+FOUR_EYES_VARIABLE = "EVENKEEL_FOUR_EYES"
+_LONGEST = timedelta(hours=20)
+
+
+def approvers(environment: Mapping[str, str] = os.environ) -> list[HITLUser]:
+    """The logins that may answer, of EVENKEEL_APPROVERS with commas between them; none: whoever may in Airflow."""
+    names = [name.strip() for name in environment.get(APPROVERS_VARIABLE, "").split(",") if name.strip()]
+    return [HITLUser(id=name, name=name) for name in names]
+
+
+def wants_four_eyes(environment: Mapping[str, str] = os.environ) -> bool:
+    """Whether EVENKEEL_FOUR_EYES is set: then whoever triggered a run cannot approve its plan."""
+    return environment.get(FOUR_EYES_VARIABLE, "").strip().lower() in ("1", "true", "yes", "on")
+
+
+def waiting_plan(ti: Any, params: Mapping[str, Any]) -> tuple[Handover, dict[str, str]]:
+    """The hand-over of the cluster alone, and its plan, as the run that is named left them waiting.
+
+    `BadInput` where that run has no such plan: it was published anew meanwhile, or the params name another one.
+    """
+    from evenkeel.handover import Handover
+
+    run_id, cluster, plan_id = (str(params[name]) for name in ("run_id", "cluster", "plan_id"))
+    text = ti.xcom_pull(PUBLISH, dag_id=DECIDING_DAG, run_id=run_id, map_indexes=None)
+    handover = Handover.from_json(text) if text else None
+    plan = handover.awaiting.get(cluster) if handover is not None else None
+    if handover is None or plan is None or plan["plan_id"] != plan_id:
+        there = f"it has {plan['plan_id'][:12]}" if plan is not None else "it has none"
+        raise BadInput(
+            f"the run {run_id} has no plan {plan_id[:12]} of {cluster} that waits for an approval ({there}): nothing "
+            "was sent. A run that was cleared asks again by itself"
+        )
+    return handover.only(cluster), plan
 
 
 class PlanApproval(HITLOperator):
-    """Asks about the plans that the hand-over of `asked_by` names as waiting."""
+    """Asks about the one plan that the run's params name, for as long as it may be carried out."""
 
     template_fields = ()
 
-    def __init__(self, *, asked_by: str, **more: Any) -> None:
-        super().__init__(subject="Carry the plan out?", options=[APPROVE, REJECT], defaults=REJECT, **more)
-        self.asked_by = asked_by
+    def __init__(self, **more: Any) -> None:
+        options = [APPROVE, REJECT]
+        users = approvers() or None
+        super().__init__(
+            subject="Carry the plan out?",
+            options=options,
+            defaults=REJECT,
+            assigned_users=users,
+            response_timeout=_LONGEST,  # until the plan is known
+            **more,
+        )
 
     def execute(self, context: Any) -> Any:
         """Puts the question; the task is taken up again with the answer."""
-        from evenkeel.handover import Handover
+        from airflow.sdk.exceptions import AirflowFailException
 
-        waiting = Handover.from_json(context["ti"].xcom_pull(self.asked_by)).awaiting
-        if not waiting:
-            raise AirflowSkipException("no plan waits for an approval")
-        self.subject = f"Carry out the plan of {', '.join(sorted(waiting))}?"
-        self.body = question(waiting)
+        try:
+            handover, plan = waiting_plan(context["ti"], context["params"])
+        except BadInput as error:
+            raise AirflowFailException(str(error)) from None
+        expires_at = datetime.fromisoformat(plan["expires_at"])
+        left = expires_at - datetime.now(UTC)
+        if left.total_seconds() <= 0:
+            raise AirflowFailException(
+                f"the plan {plan['plan_id'][:12]} could be carried out until {expires_at.isoformat()} "
+                "(evenkeelMaxReportAgeSeconds), and that is over: a later cycle decides on newer figures"
+            )
+        self.response_timeout = left
+        (cycle,) = handover.cycles
+        self.subject = f"Carry out the plan of {cycle.cluster}?"
+        self.body = question(cycle.cluster, cycle.cycle_at, plan, handover.run.triggered_by)
         return super().execute(context)
 
 
-def question(waiting: Mapping[str, Mapping[str, str]]) -> str:
-    """The plans in Markdown; names of clusters are an operator's own."""
-    lines = [f"- **{name}**, plan `{one['plan_id']}`: {one['summary']}" for name, one in sorted(waiting.items())]
-    closing = "Every command and its reason stand in the cycle's report. Only these very plans will be carried out."
+def question(cluster: str, cycle_at: str, plan: Mapping[str, str], triggered_by: str | None) -> str:
+    """The plan in Markdown; the cluster's name is an operator's own."""
+    lines = [
+        f"- **{cluster}** at {cycle_at}, plan `{plan['plan_id']}`: {plan['summary']}",
+        f"- triggered by {triggered_by}" if triggered_by else "- triggered by the schedule",
+        f"- may be carried out until {plan['expires_at']}, unless a newer cycle of the cluster is decided before",
+    ]
+    if triggered_by and wants_four_eyes():
+        lines.append(f"- somebody else than {triggered_by} has to approve it")
+    closing = "Every command and its reason stand in the cycle's report. Only this very plan will be carried out."
     return "\n".join([*lines, "", closing])

@@ -1,17 +1,23 @@
-"""What DAG files declare with: params, tries and assets. DAG files are read often, so this imports nothing heavy."""
+"""What DAG files declare with: params, how far a run may go, tries and assets.
+
+DAG files are read often, so this imports nothing heavy.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
+from dataclasses import fields
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Param
 
+from evenkeel.errors import SettingsError
 from evenkeel.handover import Write
 from evenkeel.lake.schemas import TABLES
 from evenkeel.manual_requests.schema import SCHEMAS
+from evenkeel.settings.keys.own import GuardKeys
 
 if TYPE_CHECKING:
     from airflow.sdk import Asset
@@ -34,10 +40,11 @@ def rebalance_params() -> dict[str, Param]:
             description="Where snapshots come from, e.g. recording:/data/recordings/monday. Empty: as configured.",
         ),
         "mode": Param(
-            os.environ.get("EVENKEEL_MODE", "dry_run"),
+            default_mode(),
             type="string",
-            enum=["dry_run", "approve", "auto"],
-            description="dry_run sends nothing, approve asks a person before it sends, auto sends.",
+            enum=allowed_modes(),
+            description="dry_run sends nothing, approve asks a person before it sends, auto sends. EVENKEEL_MODE_LIMIT "
+            "says which of them a run may have.",
         ),
         "settings": Param(
             {},
@@ -59,6 +66,64 @@ def rebalance_params() -> dict[str, Param]:
             description="Splits and unloads to carry out beside what the strategies decide. Not in a backfill.",
         ),
     }
+
+
+# How far a run may go. Whoever may trigger a DAG may pass any params, so the environment draws the line.
+
+MODE_VARIABLE, LIMIT_VARIABLE = "EVENKEEL_MODE", "EVENKEEL_MODE_LIMIT"
+_MODES = ("dry_run", "approve", "auto")
+
+
+def default_mode() -> str:
+    """The mode of the schedule's runs, and of others that name none."""
+    return _mode(MODE_VARIABLE, "dry_run")
+
+
+def allowed_modes() -> list[str]:
+    """The modes that a run may have: up to EVENKEEL_MODE_LIMIT, by default up to EVENKEEL_MODE."""
+    mode = default_mode()
+    limit = _mode(LIMIT_VARIABLE, mode)
+    if _MODES.index(mode) > _MODES.index(limit):
+        raise SettingsError(
+            f"{MODE_VARIABLE} is {mode}, and {LIMIT_VARIABLE} allows {limit} at most: change one of them"
+        )
+    return list(_MODES[: _MODES.index(limit) + 1])
+
+
+def check_ceiling(params: Mapping[str, Any]) -> None:
+    """`SettingsError` where a run's params ask for a mode above the limit, or change guards where commands may go."""
+    mode, allowed = params.get("mode") or default_mode(), allowed_modes()
+    if mode in _MODES and mode not in allowed:
+        raise SettingsError(
+            f"the param `mode` is {mode}, and runs here may have {' or '.join(allowed)}: whoever runs Airflow sets "
+            f"{LIMIT_VARIABLE}"
+        )
+    guards = sorted({one.name for one in fields(GuardKeys)} & set(params.get("settings") or ()))
+    if mode != _MODES[0] and guards:
+        raise SettingsError(
+            f"the param `settings` changes {', '.join(guards)}: where commands may go out, guards are as the "
+            "configuration has them. Change them there, or run with mode dry_run"
+        )
+
+
+def _mode(variable: str, default: str) -> str:
+    mode = os.environ.get(variable) or default
+    if mode not in _MODES:
+        raise SettingsError(f"{variable} is {mode!r}: it is one of {', '.join(_MODES)}")
+    return mode
+
+
+_MARK = "--plan-"
+
+
+def approval_run_id(run_id: str, plan_id: str) -> str:
+    """The id of the run that asks about a plan: one per plan of a run, however often that is asked for."""
+    return f"{run_id}{_MARK}{plan_id[:16]}"
+
+
+def deciding_run_id(approval_run_id: str) -> str:
+    """The id of the run that made the plan which a run of `rebalance_approval` asks about."""
+    return approval_run_id.rpartition(_MARK)[0] or approval_run_id
 
 
 # How the tasks of all DAGs are tried again: every one of them may be killed anywhere and run once more.

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from evenkeel import pipeline
 from evenkeel.airflow.credentials import from_airflow, keys_from_airflow, store_from_airflow
-from evenkeel.airflow.dag_files import tell
+from evenkeel.airflow.dag_files import approval_run_id, check_ceiling, tell
 from evenkeel.airflow.liveness import server_watched
 from evenkeel.airflow.order import await_turn, kind_of
 from evenkeel.errors import BadInput, EvenkeelError, SettingsError
@@ -35,7 +35,7 @@ CONNECTION = "evenkeel_spark"
 CONNECT_TYPE = "spark_connect"
 DEFAULT_PORT = 15002
 REASON = "reason"
-ON_APPROVAL = ("approve", "send")
+ON_APPROVAL = ("waiting", "ask")
 PAUSE_VARIABLE = "evenkeel_pause"
 ENDED_BADLY = frozenset({"failed", "upstream_failed"})
 # Trying again changes nothing about these.
@@ -86,7 +86,7 @@ def carry_on(task: pipeline.Task, spark: SparkSession, handover: str, ti: TaskIn
 def close(spark: SparkSession, params: Mapping[str, Any], dag_run: Any, ti: TaskInstance, events: Events = None) -> str:
     """Publishes what there is, and fails where a task before it failed: data first, failure second.
 
-    Where no plan waits for an approval, the tasks that ask for one and carry it out are skipped.
+    Where no plan waits for an approval, the tasks that ask for one are skipped.
     """
     failure, handover = _progress(ti, dag_run)
 
@@ -106,30 +106,40 @@ def close(spark: SparkSession, params: Mapping[str, Any], dag_run: Any, ti: Task
     if not Handover.from_json(published).awaiting:
         from airflow.sdk.exceptions import DownstreamTasksSkipped
 
-        # Started only to find that they have nothing to do, the two tasks would take a second of every cycle.
+        # Started only to find that there is nothing to do, the first of them would take a second of every cycle.
         ti.xcom_push("return_value", published)
         raise DownstreamTasksSkipped(tasks=list(ON_APPROVAL))
     return published
 
 
+def questions(published: str, run_id: str) -> list[dict[str, Any]]:
+    """What the runs of `rebalance_approval` are triggered with: one per plan that waits."""
+    return [
+        {
+            "trigger_run_id": approval_run_id(run_id, plan["plan_id"]),
+            "conf": {"run_id": run_id, "cluster": cluster, "plan_id": plan["plan_id"]},
+        }
+        for cluster, plan in sorted(Handover.from_json(published).awaiting.items())
+    ]
+
+
 def carry_out(
-    spark: SparkSession, published: str, answer: Mapping[str, Any], ti: TaskInstance, events: Events = None
+    spark: SparkSession, params: Mapping[str, Any], answer: Mapping[str, Any], ti: TaskInstance, events: Events = None
 ) -> str:
-    """Puts an operator's answer on record, and carries the plans out if it was yes."""
-    handover = Handover.from_json(published)
+    """Puts an operator's answer on record, and carries the plan out if it was yes."""
+    from evenkeel.airflow.approval import waiting_plan
 
     def publish() -> Handover:
         from evenkeel.lake.controls import answers
         from evenkeel.lake.store import Lake, append_row
 
-        lake, plans = Lake(handover.lake), sorted(one["plan_id"] for one in handover.awaiting.values())
-        known = answers(spark, lake, plans)  # a try that was killed has put them on record
-        for row in answers_of(handover, answer):
-            if row not in known:
-                append_row(lake, "approvals", row, lambda: nullcontext(spark))
-        return pipeline.publish(spark, replace(handover, awaiting={}), sending())
+        handover, plan = waiting_plan(ti, params)
+        lake, row = Lake(handover.lake), answer_to(handover, plan["plan_id"], answer)
+        if row not in answers(spark, lake, [plan["plan_id"]]):  # a try that was killed has put it on record
+            append_row(lake, "approvals", row, lambda: nullcontext(spark))
+        return pipeline.publish(spark, handover, sending())
 
-    return _carried_out(publish, ti, events, handover)
+    return _carried_out(publish, ti, events)
 
 
 def keep(spark: SparkSession, params: Mapping[str, Any], dag_run: Any, ti: TaskInstance) -> str:
@@ -149,20 +159,24 @@ def keep(spark: SparkSession, params: Mapping[str, Any], dag_run: Any, ti: TaskI
     return watched(kept, ti)
 
 
-def answers_of(handover: Handover, answer: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Rows of `approvals` for all plans that were asked about; nobody's answer is that of the time limit."""
-    from evenkeel.airflow.approval import APPROVE
+def answer_to(handover: Handover, plan_id: str, answer: Mapping[str, Any]) -> dict[str, Any]:
+    """The row of `approvals` for the plan of the hand-over's one cluster; nobody's answer is that of the time limit.
+
+    Where four eyes are asked for (EVENKEEL_FOUR_EYES), the yes of whoever triggered the run counts as a no.
+    """
+    from evenkeel.airflow.approval import APPROVE, FOUR_EYES_VARIABLE, wants_four_eyes
     from evenkeel.lake.controls import APPROVED, REJECTED, answer_row
 
     said = APPROVED if list(answer["chosen_options"]) == [APPROVE] else REJECTED
     user = answer.get("responded_by_user") or {}
-    by, note = (user.get("name") or user.get("id"), None) if user else ("nobody", "nobody answered in time")
+    names = {str(user[name]) for name in ("id", "name") if user.get(name)}
+    by, note = (str(user.get("name") or user.get("id")), None) if names else ("nobody", "nobody answered in time")
+    if said == APPROVED and wants_four_eyes() and handover.run.triggered_by in names:
+        said, note = REJECTED, f"{by} triggered the run, and somebody else has to approve it ({FOUR_EYES_VARIABLE})"
     at = answer.get("responded_at")
     moment = datetime.fromisoformat(at) if isinstance(at, str) else at
-    return [
-        answer_row(cluster, one["plan_id"], said, str(by), note, moment)
-        for cluster, one in sorted(handover.awaiting.items())
-    ]
+    (cycle,) = handover.cycles
+    return answer_row(cycle.cluster, plan_id, said, by, note, moment)
 
 
 def sending() -> Sending:
@@ -184,7 +198,8 @@ def halted(cluster: str) -> str | None:
 
 
 def request_from(params: Mapping[str, Any], dag_run: Any) -> CycleRequest:
-    """The request that a run's params and date make."""
+    """The request that a run's params and date make; `SettingsError` where they ask for more than a run may."""
+    check_ceiling(params)
     asked = params.get("at")
     moment = moment_given(asked, "the param `at`") if asked else dag_run.logical_date or dag_run.run_after
     return CycleRequest(
@@ -199,6 +214,7 @@ def request_from(params: Mapping[str, Any], dag_run: Any) -> CycleRequest:
         run_id=dag_run.run_id,
         wishes=tuple(params.get("wishes") or ()),
         kind=kind_of(dag_run),
+        triggered_by=getattr(dag_run, "triggering_user_name", None),
     )
 
 

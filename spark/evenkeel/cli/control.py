@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import getpass
 from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from evenkeel.cli.options import add_on_record, session
+from evenkeel.cli.options import add_on_record, said_by, session
 from evenkeel.errors import BadInput, NoSuchCycle, SettingsError
 from evenkeel.lake.controls import APPROVED, PAUSE, REJECTED, RESUME, answer_row, control_row
 from evenkeel.lake.delta_log import local_log
@@ -49,7 +48,7 @@ def run_control(kind: str, given: argparse.Namespace) -> int:
     queues = _queues(given.config, given.cluster) if given.config else None
     if queues is None:
         _demand_known(given.lake, given.cluster)
-    row = control_row(given.cluster, kind, given.by or getpass.getuser(), given.reason)
+    row = control_row(given.cluster, kind, said_by(given), given.reason)
     append_row(Lake(given.lake), "controls", row, partial(session, _NAME))
     said = "is paused: no further command goes out" if kind == PAUSE else "may be steered again from its next cycle on"
     print(f"{given.cluster} {said}", flush=True)
@@ -102,7 +101,7 @@ def run_answer(answer: str, given: argparse.Namespace) -> int:
     """Puts an answer to a plan on record."""
     attempt = _waiting(given.lake, given.plan)
     plan = str(attempt.plan_id)
-    row = answer_row(attempt.cluster, plan, answer, given.by or getpass.getuser(), given.reason)
+    row = answer_row(attempt.cluster, plan, answer, said_by(given), given.reason)
     append_row(Lake(given.lake), "approvals", row, partial(session, _NAME))
     print(f"plan {plan[:12]} of {attempt.cluster} at {attempt.cycle_at.isoformat()} is {answer}")
     return 0

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 import os
+import pwd
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evenkeel.errors import BadInput, SettingsError
+from evenkeel.lake.controls import person
 from evenkeel.lake.delta_log import local_log
 from evenkeel.settings import read_overrides, resolve
 from evenkeel.spark.server import engine_for
@@ -37,7 +39,19 @@ def add_on_record(parser: argparse.ArgumentParser, reason: str) -> None:
     """Of an operator's word that is put on record: where, why, and whose it is."""
     parser.add_argument("--lake", required=True, metavar="DIR", help="where the tables are")
     parser.add_argument("--reason", metavar="TEXT", help=reason)
-    parser.add_argument("--by", metavar="NAME", help="who says so (default: the user of this shell)")
+    parser.add_argument("--by", metavar="NAME", help="who says so, put on record beside the login of this shell")
+
+
+def said_by(given: argparse.Namespace) -> str:
+    """Who says something that is put on record: the login that the system knows, and beside it what `--by` names.
+
+    The environment (LOGNAME, USER) is not asked: anybody can set it.
+    """
+    try:
+        login = pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:  # a container may run under a number that has no name
+        login = f"uid {os.geteuid()}"
+    return person(login, given.by)
 
 
 def overrides_of(given: argparse.Namespace) -> dict[str, Any]:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import getpass
 import json
 from functools import partial
 
-from evenkeel.cli.options import add_on_record, session
+from evenkeel.cli.options import add_on_record, said_by, session
 from evenkeel.errors import BadInput, SettingsError
 from evenkeel.lake.controls import HANDBACK, TAKEOVER, control_row, last_switches
 from evenkeel.lake.store import Lake, append_row
@@ -72,7 +71,7 @@ def _noted(given: argparse.Namespace) -> Values | None:
 
 
 def _record(given: argparse.Namespace, kind: str, values: Values) -> None:
-    row = control_row(given.cluster, kind, given.by or getpass.getuser(), given.reason)
+    row = control_row(given.cluster, kind, said_by(given), given.reason)
     row["switches"] = json.dumps(values, sort_keys=True)
     append_row(Lake(given.lake), "controls", row, partial(session, _NAME))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import getpass
 import json
 import sys
 from typing import TYPE_CHECKING
@@ -25,7 +24,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
         said = f"keep {MEANINGS[name]} so long (default: as the lake was promised before, at first {defaults[name]})"
         upkeep.add_argument(f"--{name.replace('_', '-')}", type=int, metavar="DAYS", help=said)
     upkeep.add_argument("--shorten", action="store_true", help="allow periods shorter than the lake was promised")
-    upkeep.add_argument("--by", metavar="NAME", help="who does it (default: the user of this shell)")
+    upkeep.add_argument("--by", metavar="NAME", help="who does it, put on record beside the login of this shell")
     upkeep.add_argument("--json", action="store_true", help="one JSON object per table on standard output")
     upkeep.set_defaults(run=run_upkeep)
     storage = commands.add_parser("storage", help="bytes and files per table and per cycle, and what makes them grow")
@@ -36,11 +35,11 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 
 def run_upkeep(given: argparse.Namespace) -> int:
     """Keeps the lake and says per table what came of it."""
-    from evenkeel.cli.options import session
+    from evenkeel.cli.options import said_by, session
     from evenkeel.maintenance.upkeep import Request, keep, upkeep_as_json, upkeep_as_text
 
     periods = {name: getattr(given, name) for name in NAMES}
-    request = Request(given.lake, given.by or getpass.getuser(), periods, given.shorten)
+    request = Request(given.lake, said_by(given), periods, given.shorten)
     _check(request)
     with session(_NAME) as spark:
         done = keep(spark, request, lambda line: print(line, file=sys.stderr, flush=True))

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import getpass
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from evenkeel.cli.options import check_folder, session
+from evenkeel.cli.options import check_folder, said_by, session
 from evenkeel.ingest.wish_intake import PICKED, Maker, wish_row
 from evenkeel.manual_requests.round import SPLIT, UNLOAD
 from evenkeel.record.read import Attempt, Record, read_table
@@ -55,7 +54,7 @@ def _add_unload(parser: argparse.ArgumentParser) -> None:
 def _add_common(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--lake", required=True, metavar="DIR", help="where the tables are; made if missing")
     parser.add_argument("--cluster", required=True, metavar="NAME")
-    parser.add_argument("--by", metavar="NAME", help="who asks for it (default: the user of this shell)")
+    parser.add_argument("--by", metavar="NAME", help="who asks for it, put on record beside the login of this shell")
     parser.add_argument(
         "--at",
         metavar="TIME",
@@ -91,7 +90,7 @@ def _make(given: argparse.Namespace, wish: Mapping[str, Any]) -> int:
     from evenkeel.lake.store import Lake
     from evenkeel.lake.wishes import append_wishes
 
-    row = wish_row(wish, given.cluster, Maker(given.by or getpass.getuser(), _moment(given.at)))
+    row = wish_row(wish, given.cluster, Maker(said_by(given), _moment(given.at)))
     check_folder(given.lake, "--lake")
     lake = Lake(given.lake)
     with session("evenkeel wish") as spark:

@@ -49,7 +49,8 @@ class CycleRequest:
     none for all; with a `source` one name renames its cluster. `at` is the moment to decide (ISO-8601), None for a
     recording's newest snapshot and for a running cluster as it is now. `overrides` win over the configuration's
     settings. `after`, of a backfill, is the moment of the cycle before: a recording's snapshot up to then is none for
-    this one. `wishes` are splits and unloads to carry out beside what the strategies decide (see `wishing.wish_row`).
+    this one. `wishes` are splits and unloads to carry out beside what the strategies decide (`wish_intake.wish_row`).
+    `triggered_by` is the login of whoever started the run, None for the schedule.
     """
 
     lake: str
@@ -64,6 +65,7 @@ class CycleRequest:
     kind: str = "live"
     after: str | None = None
     wishes: tuple[Mapping[str, Any], ...] = ()
+    triggered_by: str | None = None
 
     def sources(self) -> tuple[ClusterSource, ...]:
         """The clusters asked for, with their settings checked."""
@@ -118,7 +120,7 @@ def open_cycles(
     cycles = cycles_of(request, credentials, stores, may_observe=may_observe)
     expected = [(cycle.cluster, cycle.cycle_at, cycle.snapshot.previous_at) for cycle in cycles]
     predecessors = find_predecessors(spark, lake, expected, kind=request.kind)
-    run = Run(request.dag_id, request.run_id, request.kind, request.mode)
+    run = Run(request.dag_id, request.run_id, request.kind, request.mode, request.triggered_by)
     cycles = with_wishes(spark, lake, cycles, run, request.wishes)
     cycles = with_acts(spark, lake, cycles)
     return Handover(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from evenkeel.errors import BadInput, BadName, BadRange
 from evenkeel.handover import ClusterCycle, Run
+from evenkeel.lake.controls import person
 from evenkeel.lake.store import Lake
 from evenkeel.lake.wishes import BACKFILL, append_wishes, read_taken, read_wishes, wishes_for
 from evenkeel.manual_requests.round import SPLIT
@@ -28,7 +29,7 @@ PICKED = (LARGEST, HOT)
 
 @dataclass(frozen=True, slots=True)
 class Maker:
-    """Who makes a wish, when (ISO-8601 UTC), and in which run, if it comes with one."""
+    """Who makes a wish (a login), when (ISO-8601 UTC), and in which run, if it comes with one."""
 
     made_by: str
     made_at: str
@@ -51,7 +52,7 @@ def wish_row(given: Mapping[str, Any], cluster: str, maker: Maker, number: int =
     row = {
         "cluster": cluster,
         "made_at": maker.made_at,
-        "made_by": str(given.get("by") or maker.made_by),
+        "made_by": person(maker.made_by, given.get("by")),
         "run_id": maker.run_id,
         "kind": kind,
         "namespace": _namespace(given.get("namespace")),
@@ -158,5 +159,5 @@ def wishes_of_run(
             raise BadInput(
                 f"wish {number + 1} names its cluster as {cluster!r}: this run decides {', '.join(sorted(at))}"
             )
-        rows.append(wish_row(given, cluster, Maker("airflow", at[cluster], run.run_id), number))
+        rows.append(wish_row(given, cluster, Maker(run.triggered_by or "airflow", at[cluster], run.run_id), number))
     return rows

@@ -66,6 +66,12 @@ def holder_name() -> str:
     return f"{socket.gethostname()}/{os.getpid()}/{uuid.uuid4().hex[:8]}"
 
 
+def person(login: str, said: object = None) -> str:
+    """Who says something, as it is put on record: the login, and beside it the name that was given, if another."""
+    name = " ".join(str(said or "").split())
+    return login if name in ("", login) else f"{login} ({name})"
+
+
 def control_row(cluster: str, kind: str, by: str, reason: str | None) -> dict[str, Any]:
     """The row of what an operator says, made now."""
     said = {"cluster": cluster, "kind": kind, "at": datetime.now(UTC), "by": by, "reason": reason}

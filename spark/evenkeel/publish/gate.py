@@ -51,6 +51,11 @@ class GateFacts:
     answers: tuple[Mapping[str, Any], ...] = field(default=())
 
 
+def longest_age(cycle: ClusterCycle) -> timedelta:
+    """How old a cycle may be when its commands go out (evenkeelMaxReportAgeSeconds); no plan is approved later."""
+    return timedelta(seconds=settings_in(cycle.settings).evenkeelMaxReportAgeSeconds)
+
+
 def why_withheld(facts: GateFacts) -> str | None:
     """Why no command of this plan may go out, in a sentence; None: they may (an approval may still be waited for)."""
     for reason in _reasons(facts):
@@ -139,7 +144,7 @@ def gate_facts(
             mode=handover.run.mode,
             now=now,
             newest_at=newest.get(cycle.cluster),
-            max_age=timedelta(seconds=settings.evenkeelMaxReportAgeSeconds),
+            max_age=longest_age(cycle),
             ahead=timedelta(seconds=settings.evenkeelFutureToleranceSeconds),
             sent_plans=_sent_plans(acts, cycle),
             paused=pauses.get(cycle.cluster) or halted,

@@ -29,7 +29,7 @@ from evenkeel.model.amounts import amount
 from evenkeel.publish import plan as plan_round
 from evenkeel.publish.by_queue import tell_agents
 from evenkeel.publish.dispatch import Sending
-from evenkeel.publish.gate import DRY_RUN, SendingResult, gate_facts, is_approved, put_out, why_withheld
+from evenkeel.publish.gate import DRY_RUN, SendingResult, gate_facts, is_approved, longest_age, put_out, why_withheld
 from evenkeel.rounds.frames import children_of_splits, decide_rounds, round_inputs
 from evenkeel.spark.code import code_digest, code_version
 from evenkeel.spark.sql import is_one_of
@@ -74,7 +74,15 @@ def run(spark: SparkSession, handover: Handover, sending: Sending | None = None)
         log.info("%s at %s: %s%s %s", cluster, row["cycle_at"].isoformat(), row["status"], _why(row), why)
     if sent.error is not None:
         raise sent.error
-    waiting = {cluster: {"plan_id": plan, "summary": summary(plans[cluster])} for cluster, plan in awaiting.items()}
+    waiting = {
+        cycle.cluster: {
+            "plan_id": awaiting[cycle.cluster],
+            "summary": summary(plans[cycle.cluster]),
+            "expires_at": (cycle.at + longest_age(cycle)).isoformat(),
+        }
+        for cycle in handover.open_cycles()
+        if cycle.cluster in awaiting
+    }
     return replace(handover.with_writes(sent.writes), awaiting=waiting)
 
 

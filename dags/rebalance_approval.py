@@ -1,0 +1,98 @@
+"""
+### Rebalance, the approval: one plan of one cluster, to be carried out or not
+
+*rebalance* starts a run of this DAG for every plan that it made in the mode `approve`. The task *approve* asks a person
+(**Required Actions** in the navigation); *send* puts the answer on record and carries the plan out if it was yes.
+
+```
+ rebalance: … ──► publish ──► ask
+                               │  one run per cluster and plan
+                               ▼
+              rebalance_approval: approve ──► send
+```
+
+**The question holds for one plan.** Both tasks look it up again where *publish* left it; a plan that was published anew
+meanwhile is another one, and nothing is sent. It can be approved as long as it may be carried out
+(`evenkeelMaxReportAgeSeconds` after its cycle); who does not answer until then has said no. A newer cycle of the
+cluster ends it too: its view of the cluster counts, and it asks anew. So let the schedule leave people the time that
+they take (`EVENKEEL_SCHEDULE`).
+
+**Who may answer**: whoever may in Airflow, or the logins in `EVENKEEL_APPROVERS` (with commas between them) alone. With
+`EVENKEEL_FOUR_EYES=true` the yes of whoever triggered the run counts as a no. The answer stands in the table
+`approvals` under the login of who gave it.
+
+**Params** (filled in by *rebalance*)
+
+| param | meaning |
+|---|---|
+| `run_id` | the run of *rebalance* that made the plan |
+| `cluster` | whose plan it is |
+| `plan_id` | the plan that is asked about, and the only one that is carried out |
+
+```json
+{"run_id": "manual__2026-11-23T09:00:00+00:00", "cluster": "eu-1", "plan_id": "5c1f…"}
+```
+
+**A re-run** (clear *send*) repeats nothing that went out; clear *approve* to ask again. There is no **backfill** of it:
+a backfill sends nothing, so it asks nobody.
+
+**When it is red**: the failed task's log ends with what is wrong and what to do; the cycle's row has the same sentence.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from airflow.sdk import Param, dag, task
+
+from evenkeel.airflow.approval import PlanApproval
+from evenkeel.airflow.dag_files import outlets, tried_again
+
+APPROVE_DOC = """Asks whether the plan is to be carried out.
+
+Clear it to ask again."""
+SEND_DOC = """Puts the answer on record, carries the plan out if it was yes, and closes the cycle's row.
+
+Clear it freely: nothing is sent twice."""
+
+
+def named(description: str) -> Param:
+    """A param that has to be given."""
+    return Param(type="string", minLength=1, description=description)
+
+
+@dag(
+    dag_id="rebalance_approval",
+    description="Asks a person about one plan of one Pulsar cluster, and carries it out",
+    schedule=None,
+    start_date=datetime(2020, 1, 1, tzinfo=UTC),
+    catchup=False,
+    max_active_runs=64,
+    # Who pauses a DAG wants it to start nothing; a question that waits for its DAG would be asked too late.
+    is_paused_upon_creation=False,
+    dagrun_timeout=timedelta(hours=24),
+    default_args=tried_again(ends_after=timedelta(minutes=30)),
+    params={
+        "run_id": named("The run of rebalance that made the plan."),
+        "cluster": named("Whose plan it is."),
+        "plan_id": named("The plan that is asked about."),
+    },
+    tags=["evenkeel", "pulsar", "load-balancing"],
+    doc_md=__doc__,
+)
+def rebalance_approval() -> None:
+    approve = PlanApproval(task_id="approve", doc_md=APPROVE_DOC)
+
+    @task.pyspark(task_id="send", conn_id="evenkeel_spark", doc_md=SEND_DOC, outlets=outlets("send"))
+    def send(
+        answer: dict[str, Any], spark: Any = None, params: Any = None, ti: Any = None, outlet_events: Any = None
+    ) -> str:
+        from evenkeel.airflow import steps
+
+        return steps.carry_out(spark, params, answer, ti, outlet_events)
+
+    send(approve.output)
+
+
+rebalance_approval()

@@ -1,0 +1,147 @@
+"""Who may say yes to what: the very plan that was shown, by somebody else than its author where that is asked for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import AirflowFailException, TaskAwaitingInput
+
+from evenkeel.airflow import approval
+from evenkeel.airflow.approval import PlanApproval, approvers, question, waiting_plan
+from evenkeel.airflow.dag_files import approval_run_id, deciding_run_id
+from evenkeel.airflow.steps import answer_to, questions
+from evenkeel.errors import BadInput
+from evenkeel.handover import ClusterCycle, Handover, Run, Snapshot, Write
+
+pytestmark = pytest.mark.airflow
+
+AT = datetime.now(UTC)
+RUN = "manual__2026-11-23T09:00:00+00:00"
+PLAN, OTHER = "a" * 64, "b" * 64
+
+
+def waits(plan_id: str, *, left: timedelta = timedelta(minutes=10)) -> dict[str, str]:
+    return {"plan_id": plan_id, "summary": "2 commands.", "expires_at": (datetime.now(UTC) + left).isoformat()}
+
+
+def handover(**awaiting: dict[str, str]) -> Handover:
+    names = ("east", "west")
+    cycles = tuple(ClusterCycle(name, AT.isoformat(), Snapshot("s", AT.isoformat()), {}) for name in names)
+    writes = tuple(Write("bundle_load", f"w-{name}", 1, 1, "d", name) for name in names)
+    return Handover("/lake", Run("rebalance", RUN, mode="approve", triggered_by="olga"), cycles, writes, awaiting)
+
+
+class Runs:
+    """What *publish* left in its runs."""
+
+    def __init__(self, **published: Handover) -> None:
+        self.published = {RUN: published["now"]} if published else {}
+
+    def xcom_pull(self, task_ids: str, *, dag_id: str, run_id: str, map_indexes: Any) -> str | None:
+        assert (task_ids, dag_id) == ("publish", "rebalance")
+        found = self.published.get(run_id)
+        return None if found is None else found.to_json()
+
+
+def params(plan_id: str = PLAN, cluster: str = "east", run_id: str = RUN) -> dict[str, str]:
+    return {"run_id": run_id, "cluster": cluster, "plan_id": plan_id}
+
+
+def test_each_waiting_plan_is_asked_about_in_a_run_of_its_own() -> None:
+    asked = questions(handover(west=waits(OTHER), east=waits(PLAN)).to_json(), RUN)
+    assert [one["conf"] for one in asked] == [params(), params(OTHER, "west")]
+    assert len({one["trigger_run_id"] for one in asked}) == 2
+    assert questions(handover().to_json(), RUN) == []
+    assert {deciding_run_id(one["trigger_run_id"]) for one in asked} == {RUN}
+    assert asked[0]["trigger_run_id"] == approval_run_id(RUN, PLAN)
+
+
+def test_the_plan_is_that_of_its_cluster_alone() -> None:
+    found, plan = waiting_plan(Runs(now=handover(west=waits(OTHER), east=waits(PLAN))), params())
+    assert plan["plan_id"] == PLAN
+    assert [cycle.cluster for cycle in found.cycles] == ["east"]
+    assert [write.cluster for write in found.writes] == ["east"]
+    assert found.awaiting == {}
+
+
+@pytest.mark.parametrize(
+    ("published", "given", "there"),
+    [
+        (handover(east=waits(OTHER)), params(), "it has b"),
+        (handover(west=waits(PLAN)), params(), "it has none"),
+        (handover(), params(), "it has none"),
+        (handover(east=waits(PLAN)), params(cluster="nowhere"), "it has none"),
+        (handover(east=waits(PLAN)), params(run_id="another"), "it has none"),
+    ],
+)
+def test_another_plan_than_the_one_that_waits_is_neither_asked_about_nor_sent(
+    published: Handover, given: dict[str, str], there: str
+) -> None:
+    with pytest.raises(BadInput, match=f"no plan aaaaaaaaaaaa of .* that waits for an approval .{there}"):
+        waiting_plan(Runs(now=published), given)
+    with pytest.raises(AirflowFailException, match="nothing was sent"):
+        PlanApproval(task_id="approve").execute({"ti": Runs(now=published), "params": given})
+
+
+def test_the_question_shows_the_plan_and_waits_as_long_as_it_may_be_carried_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("airflow.providers.standard.operators.hitl.upsert_hitl_detail", lambda **_: None)
+    runs = Runs(now=handover(east=waits(PLAN)))
+    asking = PlanApproval(task_id="approve")
+    with pytest.raises(TaskAwaitingInput) as raised:
+        asking.execute({"ti": runs, "task_instance": runs, "params": params()} | {"task_instance": _WithId()})
+    assert timedelta(minutes=9) < raised.value.timeout <= timedelta(minutes=10)
+    assert asking.subject == "Carry out the plan of east?"
+    assert PLAN in str(asking.body)
+    assert "triggered by olga" in str(asking.body)
+
+
+class _WithId:
+    id = "0"
+
+
+def test_a_plan_that_is_too_old_is_not_asked_about() -> None:
+    runs = Runs(now=handover(east=waits(PLAN, left=timedelta(seconds=-1))))
+    with pytest.raises(AirflowFailException, match=r"could be carried out until .*, and that is over"):
+        PlanApproval(task_id="approve").execute({"ti": runs, "params": params()})
+
+
+def answered(option: str, user: dict[str, str] | None, **run: Any) -> tuple[str, str, str | None]:
+    given = handover(east=waits(PLAN)).only("east")
+    said = {"chosen_options": [option], "responded_by_user": user, "responded_at": AT}
+    row = answer_to(replace(given, run=replace(given.run, **run)), PLAN, said)
+    assert (row["cluster"], row["plan_id"], row["at"]) == ("east", PLAN, AT)
+    return row["answer"], row["by"], row["note"]
+
+
+OLGA, JO = {"id": "7", "name": "olga"}, {"id": "8", "name": "jo"}
+
+
+def test_the_answer_is_put_on_record_under_the_login() -> None:
+    assert answered("Approve", OLGA) == ("approved", "olga", None)
+    assert answered("Reject", JO) == ("rejected", "jo", None)
+    assert answered("Reject", None) == ("rejected", "nobody", "nobody answered in time")
+
+
+def test_with_four_eyes_nobody_approves_a_run_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EVENKEEL_FOUR_EYES", "true")
+    answer, by, note = answered("Approve", OLGA)
+    assert (answer, by) == ("rejected", "olga")
+    assert "somebody else has to approve it (EVENKEEL_FOUR_EYES)" in str(note)
+    assert answered("Approve", {"id": "olga", "name": "Olga N."})[0] == "rejected", "the login may be the id"
+    assert answered("Approve", JO)[0] == "approved"
+    assert answered("Approve", OLGA, triggered_by=None)[0] == "approved", "the schedule triggered it"
+    assert answered("Reject", OLGA)[0] == "rejected"
+    assert "somebody else than olga has to approve it" in question("east", "now", waits(PLAN), "olga")
+
+
+def test_the_logins_that_may_answer_are_the_environments() -> None:
+    assert approvers({}) == []
+    assert approvers({approval.APPROVERS_VARIABLE: " olga, jo ,"}) == [
+        {"id": "olga", "name": "olga"},
+        {"id": "jo", "name": "jo"},
+    ]
