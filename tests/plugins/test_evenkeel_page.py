@@ -192,12 +192,16 @@ def test_hand_overs_are_read_from_xcom_however_they_are_wrapped() -> None:
 def test_the_link_leads_from_a_task_of_the_pipeline_to_its_runs_page(monkeypatch: pytest.MonkeyPatch) -> None:
     from evenkeel_page.link import CycleReportLink
 
+    from evenkeel.airflow.dag_files import approval_run_id
+
     monkeypatch.setenv("AIRFLOW__API__BASE_URL", "https://ops.example/airflow/")
     link = CycleReportLink()
     key = SimpleNamespace(dag_id="rebalance", run_id="manual__2026-11-21T08:24:23+00:00&x")
     assert link.get_link(None, ti_key=key) == (
         "/airflow/evenkeel/run?dag_id=rebalance&run_id=manual__2026-11-21T08%3A24%3A23%2B00%3A00%26x"
     )
+    asking = SimpleNamespace(dag_id="rebalance_approval", run_id=approval_run_id(key.run_id, "a" * 64))
+    assert link.get_link(None, ti_key=asking) == link.get_link(None, ti_key=key), "the cycle that the plan is of"
     assert link.get_link(None, ti_key=SimpleNamespace(dag_id="someone_elses", run_id="1")) == ""
 
 
