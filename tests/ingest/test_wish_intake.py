@@ -48,7 +48,7 @@ def test_equal_wishes_have_one_id_and_a_different_one_another() -> None:
         ({"namespace": None}, "tenant/namespace, not as None"),
         ({"bundle": "largest"}, "LARGEST or HOT"),
         ({"bundle": None}, "names its bundle as a range"),
-        ({"kind": "unload", "bundle": "LARGEST"}, "a wish for unload names its bundle as a range:"),
+        ({"kind": "unload", "bundle": "LARGEST"}, "a wish for unload names its bundle as a range or ALL:"),
         ({"destinationBroker": "b1:8080"}, "has no 'destinationBroker'"),
         ({"splitBoundaries": "5"}, "list of positions"),
         ({"splitBoundaries": ["x"]}, "'x' is not a boundary"),
@@ -82,3 +82,12 @@ def test_a_wish_of_a_run_names_its_cluster_where_there_is_more_than_one() -> Non
 def test_a_backfill_brings_no_wishes() -> None:
     with pytest.raises(BadInput, match="a backfill carries no wishes out"):
         wishes_of_run([CYCLE], Run("rebalance", "b", "backfill"), [SPLIT])
+
+
+def test_a_wish_for_a_whole_namespace_has_no_destination() -> None:
+    whole = {"kind": "unload", "namespace": "acme/orders", "bundle": "ALL"}
+    assert wish_row(whole, "lab", MAKER)["bundle"] == "ALL"
+    with pytest.raises(BadInput, match="unloads all of acme/orders names no destination"):
+        wish_row({**whole, "destinationBroker": "b1:8080"}, "lab", MAKER)
+    with pytest.raises(BadInput, match="names its bundle as a range, LARGEST or HOT"):
+        wish_row({**whole, "kind": "split"}, "lab", MAKER)

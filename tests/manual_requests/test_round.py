@@ -147,3 +147,21 @@ def test_the_manager_that_the_brokers_run_judges_a_wish_and_a_silent_broker_is_n
     found, _ = whole_cycle(given)
     assert by_wish(found["split_decisions"])["w1"]["unload_children"] is False
     assert by_wish(found["unload_decisions"])["w2"]["rule"] == "wish_broker_silent"
+
+
+def test_a_wish_for_a_whole_namespace_unloads_each_of_its_bundles_and_says_why_not_the_others() -> None:
+    mine = [bundle(0, "b1:8080"), bundle(1, "b2:8080"), bundle(2, None)]
+    given = known(wish(1, NAMES[1], "unload", destination="b3:8080"), wish(2, "acme/ns0/ALL", "unload"), bundles=mine)
+    found, made = whole_cycle(given)
+    rules = {row["subject"]: row["rule"] for row in found["unload_decisions"] if row["wish_id"] == "w2"}
+    assert rules[NAMES[0]] == "wish"
+    assert rules[NAMES[1]] == "wish_unloaded_already", "the older wish counts"
+    assert rules[NAMES[2]] == "wish_unowned"
+    assert sorted(rules) == list(rules), "by range"
+    assert {one["bundle"] for one in made if one["kind"] == "unload"} == {NAMES[0], NAMES[1]}
+
+
+def test_a_wish_for_all_of_a_namespace_that_is_not_there_is_refused() -> None:
+    found, made = whole_cycle(known(wish(1, "acme/gone/ALL", "unload")))
+    assert by_wish(found["unload_decisions"])["w1"]["rule"] == "wish_no_namespace"
+    assert [one for one in made if one["bundle"].startswith("acme/gone")] == []

@@ -11,6 +11,7 @@ from typing import Any
 from evenkeel.cli.options import check_folder, said_by, session
 from evenkeel.ingest.wish_intake import PICKED, Maker, wish_row
 from evenkeel.manual_requests.round import SPLIT, UNLOAD
+from evenkeel.manual_requests.schema import ALL
 from evenkeel.record.read import Attempt, Record, read_table
 from evenkeel.record.read.ranges import FIRST_MOMENT, LAST_MOMENT
 from evenkeel.record.read.tables import is_in
@@ -22,7 +23,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     parser = commands.add_parser("wish", help="ask for a split or an unload, or list what was asked for")
     kinds = parser.add_subparsers(dest="wish", required=True, metavar="split|unload|list")
     _add_split(kinds.add_parser("split", help="split a bundle"))
-    _add_unload(kinds.add_parser("unload", help="unload a bundle"))
+    _add_unload(kinds.add_parser("unload", help="unload a bundle, or all of a namespace"))
     listing = kinds.add_parser("list", help="every wish, and the cycle that took it")
     listing.add_argument("--lake", required=True, metavar="DIR", help="where the tables are")
     listing.add_argument("--cluster", metavar="NAME", help="of this cluster (default: of all)")
@@ -45,7 +46,9 @@ def _add_split(parser: argparse.ArgumentParser) -> None:
 
 def _add_unload(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("namespace", metavar="tenant/namespace")
-    parser.add_argument("-b", "--bundle", required=True, metavar="RANGE", help="like 0x00000000_0x40000000")
+    parser.add_argument(
+        "-b", "--bundle", default=ALL, metavar="RANGE", help="like 0x00000000_0x40000000; default: all of the namespace"
+    )
     parser.add_argument("-d", "--destinationBroker", metavar="HOST:PORT", help="broker id; default: placement decides")
     _add_common(parser)
     parser.set_defaults(run=run_unload)

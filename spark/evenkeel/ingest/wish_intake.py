@@ -17,7 +17,7 @@ from evenkeel.lake.controls import person
 from evenkeel.lake.store import Lake
 from evenkeel.lake.wishes import BACKFILL, append_wishes, read_taken, read_wishes, wishes_for
 from evenkeel.manual_requests.round import SPLIT
-from evenkeel.manual_requests.schema import HOT, LARGEST, SCHEMAS, names_of
+from evenkeel.manual_requests.schema import ALL, HOT, LARGEST, SCHEMAS, names_of
 from evenkeel.model.bundles import decode_number, namespace_of, parse_range
 
 if TYPE_CHECKING:
@@ -72,6 +72,11 @@ def _options(kind: str, given: Mapping[str, Any]) -> dict[str, Any]:
             "destination": None,
         }
     destination = _text(given, "destinationBroker")
+    if destination and given.get("bundle") == ALL:
+        raise BadInput(
+            f"a wish that unloads all of {given.get('namespace')} names no destination, as in Pulsar: placement "
+            "decides for each bundle; name one bundle, or leave the destination out"
+        )
     return {"algorithm": None, "positions": None, "unload_children": None, "destination": destination or None}
 
 
@@ -90,9 +95,10 @@ def _no_namespace(value: Any) -> str:
 
 def _bundle(kind: str, value: Any) -> str:
     """The range in Pulsar's spelling; it is read here, so that a slip of the pen is reported at once."""
-    if kind == SPLIT and value in PICKED:
+    picked = PICKED if kind == SPLIT else (ALL,)
+    if value in picked:
         return str(value)
-    words = f", {' or '.join(PICKED)}" if kind == SPLIT else ""
+    words = f"{',' if kind == SPLIT else ' or'} {' or '.join(picked)}"
     try:
         return str(parse_range(str(value)))
     except BadRange as error:

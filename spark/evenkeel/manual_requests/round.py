@@ -7,9 +7,9 @@ from collections.abc import Collection, Iterator
 from dataclasses import replace
 from typing import Any
 
-from evenkeel.manual_requests.request import ClusterView, Granted, SplitWish, UnloadWish, bundle_meant, subject_of
+from evenkeel.manual_requests.request import ClusterView, Granted, SplitWish, bundle_meant, subject_of
 from evenkeel.manual_requests.split import grant_split
-from evenkeel.manual_requests.unload import grant_unload
+from evenkeel.manual_requests.unload import grant_unload, unloads_meant
 from evenkeel.model.common_rules import LEFT_TO_REQUEST
 from evenkeel.model.considered import Considered
 from evenkeel.rounds import reading
@@ -45,7 +45,8 @@ def granted_splits(rows: Rows, topics: dict[str, BundleTopics]) -> list[tuple[Ro
 
 
 def granted_unloads(rows: Rows) -> list[tuple[Row, Granted]]:
-    """Each wish for an unload with its verdict; a bundle that this cycle splits is not unloaded."""
+    """Each wish for an unload with its verdict, one per bundle for a whole namespace; a bundle that this cycle splits
+    is not unloaded."""
     asked = wishes_of(reading.the_cycle(rows), UNLOAD)
     if not asked:
         return []
@@ -54,11 +55,11 @@ def granted_unloads(rows: Rows) -> list[tuple[Row, Granted]]:
     done: set[str] = set()
     found = []
     for wish in asked:
-        given = UnloadWish(wish["namespace"], wish["bundle"], wish["destination"])
-        verdict = grant_unload(given, replace(view, unloading=done))
-        if verdict.accepted:
-            done.add(verdict.verdict.subject)
-        found.append((wish, verdict))
+        for given in unloads_meant(wish["namespace"], wish["bundle"], wish["destination"], view):
+            verdict = grant_unload(given, replace(view, unloading=done))
+            if verdict.accepted:
+                done.add(verdict.verdict.subject)
+            found.append((wish, verdict))
     return found
 
 

@@ -11,6 +11,8 @@ from typing import Any
 
 LARGEST, HOT = "LARGEST", "HOT"
 """Written in place of a range: the namespace's bundle with most topics, or with most traffic."""
+ALL = "ALL"
+"""Written in place of a range: every bundle of the namespace, to be unloaded."""
 
 _RANGE = r"^0[xX][0-9a-fA-F]{1,8}_0[xX][0-9a-fA-F]{1,8}$"
 _NAMESPACE = r"^[-=:.\w]+/[-=:.\w]+$"
@@ -42,7 +44,7 @@ SCHEMAS: Mapping[str, dict[str, Any]] = {
             "unload": {"type": "boolean"},
         },
     ),
-    "unload": _schema("unload", _RANGE, {"destinationBroker": {"type": "string", "minLength": 1}}),
+    "unload": _schema("unload", f"{_RANGE}|^{ALL}$", {"destinationBroker": {"type": "string", "minLength": 1}}),
 }
 """Kind -> the schema of a wish of that kind."""
 

@@ -21,7 +21,8 @@ from evenkeel.manual_requests.request import (
     not_carried_out,
     refused,
 )
-from evenkeel.model.bundles import bundle_name, is_heartbeat_or_sla
+from evenkeel.manual_requests.schema import ALL
+from evenkeel.model.bundles import bundle_name, is_heartbeat_or_sla, ranges_of
 from evenkeel.model.considered import Alternative, Considered, Rule
 from evenkeel.model.words import destination_of, number, plural
 
@@ -61,6 +62,17 @@ REQUESTED = Rule(
 REQUESTED_WITH_DESTINATION = Rule("unload", "wish_with_destination", _to_destination)
 
 _SCHEME = re.compile(r"https?://")
+
+
+def unloads_meant(namespace: str, bundle: str, destination: str | None, view: ClusterView) -> list[UnloadWish]:
+    """One wish per bundle: the bundle that is named, or for ALL each bundle of the namespace, by range.
+
+    Pulsar: `NamespacesBase.internalUnloadNamespaceAsync` unloads each bundle by itself. A namespace that does not exist
+    is left to `grant_unload` to refuse.
+    """
+    if bundle != ALL or namespace not in view.boundaries:
+        return [UnloadWish(namespace, bundle, destination)]
+    return [UnloadWish(namespace, str(found)) for found in ranges_of(view.boundaries[namespace])]
 
 
 def grant_unload(wish: UnloadWish, view: ClusterView) -> Granted:

@@ -185,7 +185,7 @@ WISHES = Table(
         Column("run_id", "string", "Airflow run that brought it; NULL from the command line"),
         Column("kind", "string", "split or unload", nullable=False),
         Column("namespace", "string", "tenant/namespace", nullable=False),
-        Column("bundle", "string", "range of the bundle; LARGEST or HOT for a split", nullable=False),
+        Column("bundle", "string", "range of the bundle; LARGEST or HOT for a split, ALL for unloads", nullable=False),
         Column("algorithm", "string", "split algorithm asked for; empty for the broker's default"),
         Column("positions", "array<bigint>", "cuts asked for, for specified_positions_divide"),
         Column("unload_children", "boolean", "whether the children of a split are to be unloaded"),
