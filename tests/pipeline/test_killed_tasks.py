@@ -1,0 +1,156 @@
+"""Each task, or the Spark server under it, killed around each of its writes: run again it leaves one set of rows."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from evenkeel.handover import Handover
+from evenkeel.record.read import read_attempts, read_rows, read_table
+from tests.pipeline.killed_task import PHASES, TASKS, Point, run_until, run_whole
+from tests.planned import request
+
+if TYPE_CHECKING:
+    from evenkeel.spark.server import Engine
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+
+@dataclass(frozen=True)
+class Stage:
+    """The lake as it is before a task, the task's hand-over, and what it comes to when nobody kills it."""
+
+    lake: Path
+    given: Handover
+    made: Handover
+    writes: tuple[tuple[str, int], ...]
+
+    def copy(self, folder: Path) -> Handover:
+        return replace(self.given, lake=str(shutil.copytree(self.lake, folder)))
+
+    def points(self) -> list[Point]:
+        return [Point(table, number, phase) for table, number in sorted(set(self.writes)) for phase in PHASES]
+
+
+@pytest.fixture(scope="module")
+def stages(
+    engine: Engine, empty_lake: Callable[[Path], Path], tmp_path_factory: pytest.TempPathFactory
+) -> Mapping[str, Stage]:
+    """The stages of one cycle that nobody disturbs."""
+    from evenkeel.ingest.open_run import open_cycles
+    from evenkeel.spark.session import close, connect
+
+    lake = empty_lake(tmp_path_factory.mktemp("undisturbed") / "lake")
+    session = connect(engine.url, "tests")
+    handover = open_cycles(session, request(lake, 0))
+    close(session)
+    found = {}
+    for task in TASKS:
+        before = Path(shutil.copytree(lake, tmp_path_factory.mktemp(task) / "lake"))
+        made, writes = run_whole(engine.url, task, handover)
+        found[task] = Stage(before, handover, made, tuple(writes))
+        handover = made
+    return found
+
+
+def contents(handover: Handover, known: Handover) -> dict[tuple[str, str], tuple[int, str]]:
+    """What a task has written by its hand-over: rows and digest per table and cluster."""
+    own = [write for write in handover.writes if write not in known.writes]
+    assert len({(write.table, write.cluster) for write in own}) == len(own), "one write per table"
+    return {(write.table, write.cluster): (write.rows, write.digest) for write in own}
+
+
+def demand_one_set(stage: Stage, again: Handover) -> None:
+    """The retried task comes to the same rows; after publish readers see one attempt and each command once."""
+    assert contents(again, stage.given) == contents(stage.made, stage.given)
+    lake = Path(again.lake)
+    attempts = read_attempts(lake, cluster=again.cycles[0].cluster)
+    if not attempts:
+        return
+    (attempt,) = attempts
+    (before,) = read_attempts(Path(stage.made.lake), cluster=again.cycles[0].cluster)
+    assert (attempt.plan_id, attempt.status) == (before.plan_id, "closed")
+    commands = read_rows(lake, attempt, "commands")
+    assert len(commands) == len(read_rows(Path(stage.made.lake), before, "commands")) > 0
+    assert max(Counter(row["command_id"] for row in commands).values()) == 1
+    kinds = Counter((row["attempt_id"], row["row_kind"]) for row in read_table(lake, "cycles"))
+    assert set(kinds.values()) == {1}, "planned and closed stand there once"
+
+
+def disturbed(stage: Stage, task: str, engine: Callable[[], str], kill: Any, folder: Path) -> None:
+    for number, point in enumerate(stage.points()):
+        given = stage.copy(folder / str(number))
+        run_until(engine(), task, given, point, kill)
+        again, _ = run_whole(engine(), task, given)
+        demand_one_set(stage, again)
+        shutil.rmtree(given.lake)
+
+
+def test_a_task_killed_inside_a_write_and_run_again_leaves_one_set_of_rows(
+    engine: Engine, stages: Mapping[str, Stage], tmp_path: Path
+) -> None:
+    stage = stages["aggregate"]
+    given = stage.copy(tmp_path / "lake")
+    run_until(engine.url, "aggregate", given, Point("bundle_load", 1, "inside"), lambda: None)
+    again, _ = run_whole(engine.url, "aggregate", given)
+    demand_one_set(stage, again)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("task", TASKS)
+def test_a_task_killed_around_each_of_its_writes_leaves_one_set_of_rows(
+    task: str, engine: Engine, stages: Mapping[str, Stage], tmp_path: Path
+) -> None:
+    assert stages[task].writes, "every task writes"
+    disturbed(stages[task], task, lambda: engine.url, lambda: None, tmp_path)
+
+
+class MortalServer:
+    """A Spark server of one test's own, started anew whenever it was killed."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._stack = ExitStack()
+        self._engine: Engine | None = None
+
+    def url(self) -> str:
+        from evenkeel.spark.command import ServerSettings
+        from evenkeel.spark.server import engine_for
+
+        if self._engine is None:
+            settings = ServerSettings(python_path=(str(Path(__file__).resolve().parents[2]),))
+            self._engine = self._stack.enter_context(engine_for(self._folder, settings=settings))
+        return self._engine.url
+
+    def kill(self) -> None:
+        assert self._engine is not None
+        os.kill(self._engine.pid, signal.SIGKILL)
+        self._engine = None
+        self._stack.close()
+
+    def close(self) -> None:
+        self._stack.close()
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[MortalServer]:
+    made = MortalServer(tmp_path / "server")
+    yield made
+    made.close()
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("task", TASKS)
+def test_a_spark_server_killed_around_each_write_of_a_task_leaves_one_set_of_rows(
+    task: str, server: MortalServer, stages: Mapping[str, Stage], tmp_path: Path
+) -> None:
+    disturbed(stages[task], task, server.url, server.kill, tmp_path)
