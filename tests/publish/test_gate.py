@@ -60,3 +60,11 @@ def test_an_approval_holds_for_its_very_plan_and_the_last_answer_counts() -> Non
     assert is_approved(facts(**waiting, answers=(answer("rejected", 1), answer("approved", 2))))
     assert not is_approved(facts(**waiting, answers=(answer("approved", 1), answer("rejected", 2))))
     assert not is_approved(facts(**waiting, answers=(answer("approved", 2), answer("rejected", 2))))
+
+
+def test_an_approval_that_comes_after_the_plans_time_sends_nothing() -> None:
+    late = facts(mode="approve", now=AT + timedelta(minutes=21), answers=(answer("approved", 21 * 60),))
+    assert is_approved(late)
+    assert "the cycle is 21 min old" in str(why_withheld(late))
+    newer = facts(mode="approve", newest_at=AT + timedelta(minutes=5), answers=(answer("approved"),))
+    assert "a newer cycle is on record" in str(why_withheld(newer))

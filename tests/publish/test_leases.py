@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
@@ -9,11 +10,12 @@ from typing import Any
 
 import pytest
 
+from evenkeel.handover import ClusterCycle, Snapshot
 from evenkeel.lake.controls import Lease
 from evenkeel.lake.store import Lake
 from evenkeel.publish import dispatch
-from evenkeel.publish.dispatch import MORE_WAITING_S, OutcomeRecorder, Sending
-from evenkeel.steering.dispatcher import Timing
+from evenkeel.publish.dispatch import MORE_WAITING_S, ClusterCommands, OutcomeRecorder, Sending
+from evenkeel.steering.dispatcher import LeaseGuard, Timing
 
 RIVAL = "rival"
 TIMING = Timing()
@@ -108,3 +110,35 @@ def test_a_lease_of_another_is_taken_once_it_stood_still(monkeypatch: pytest.Mon
     before = found["b"].lease.before
     assert before is not None, "requests of the holder before may still be under way"
     assert before >= since, "by our own clock: that of the holder before may be wrong"
+
+
+@pytest.mark.parametrize("jump", [timedelta(hours=-3), timedelta(hours=3)], ids=["back", "ahead"])
+@pytest.mark.parametrize("skew", [timedelta(minutes=-9), timedelta(0), timedelta(minutes=9)], ids=str)
+def test_a_clock_that_jumps_makes_nobody_wait_longer_than_one_request(
+    monkeypatch: pytest.MonkeyPatch, jump: timedelta, skew: timedelta
+) -> None:
+    """The clock jumps while requests of an earlier try are waited out; the earlier holder's clock was another one."""
+    clock, asked = Clock(), []
+
+    class Jumping(datetime):
+        @classmethod
+        def now(cls, tz: Any = None) -> Any:
+            return datetime.now(tz) + (jump if clock.now > 1000.0 else timedelta(0))
+
+    class Cluster:
+        def look_again(self, command: Any) -> None:
+            asked.append(command["command_id"])
+
+    monkeypatch.setattr(dispatch, "time", clock)
+    monkeypatch.setattr(dispatch, "datetime", Jumping)
+    now = datetime.now(UTC)
+    lease = Lease("a", "us", 8, now, now + timedelta(seconds=30), before=now + skew)
+    cycle = ClusterCycle("a", now.isoformat(), Snapshot("", now.isoformat()), {})
+    errand = ClusterCommands(cycle, [{"command_id": "c1"}], frozenset({"c1"}))
+    guard = LeaseGuard("a", TIMING, time.monotonic())
+    monkeypatch.setattr(guard, "ask_gate", lambda: None)
+    left = dispatch._not_done_yet(errand, Cluster(), lease, TIMING, guard, lambda _: None)  # type: ignore[arg-type]
+    assert [one["command_id"] for one in left] == asked == ["c1"]
+    assert clock.now - 1000.0 <= TIMING.longest_request_s + 1
+    if skew >= timedelta(0):
+        assert clock.now - 1000.0 >= TIMING.longest_request_s - 1, "a request may still be under way"

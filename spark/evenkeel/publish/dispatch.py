@@ -281,7 +281,9 @@ def _not_done_yet(
     """The commands to be sent: all but those of which an earlier try left a trace on the cluster."""
     if errand.tried and lease.before is not None:
         over = lease.before + timedelta(seconds=timing.longest_request_s)
-        _wait_until(over, stop, f"{errand.cycle.cluster}: requests of an earlier try may still be under way")
+        # The earlier holder has sent nothing since its lease ended, so no clock makes this longer than one request.
+        left_s = min((over - datetime.now(UTC)).total_seconds(), timing.longest_request_s)
+        _wait(left_s, stop, f"{errand.cycle.cluster}: requests of an earlier try may still be under way")
         stop.ask_gate()
     left = []
     for command in errand.commands:
@@ -297,11 +299,12 @@ def _not_done_yet(
     return left
 
 
-def _wait_until(moment: datetime, stop: Stop, why: str) -> None:
-    left = (moment - datetime.now(UTC)).total_seconds()
-    if left > 0:
-        log.info("%s: waiting %.0f s", why, left)
-    while (left := (moment - datetime.now(UTC)).total_seconds()) > 0 and stop() is None:
+def _wait(seconds: float, stop: Stop, why: str) -> None:
+    """Waits by a clock that nobody sets, or until there is a reason to stop."""
+    if seconds > 0:
+        log.info("%s: waiting %.0f s", why, seconds)
+    until = time.monotonic() + seconds
+    while (left := until - time.monotonic()) > 0 and stop() is None:
         time.sleep(min(left, 1.0))
 
 
