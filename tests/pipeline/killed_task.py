@@ -11,7 +11,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerProcess
@@ -57,19 +57,23 @@ class StartedTask:
         return self.line.recv()
 
 
-def start(engine: str, task: str, handover: Handover) -> StartedTask:
-    """Starts the task on this Spark server."""
+def start(engine: str, task: str, handover: Handover, environment: Mapping[str, str] = {}) -> StartedTask:
+    """Starts the task on this Spark server, with these variables in its environment."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["tests.pipeline.killed_task"])
     here, there = context.Pipe()
-    process = context.Process(target=_run, args=(engine, task, handover.to_json(), there), daemon=True)
+    process = context.Process(
+        target=_run, args=(engine, task, handover.to_json(), there, dict(environment)), daemon=True
+    )
     process.start()
     return StartedTask(process, here)
 
 
-def run_whole(engine: str, task: str, handover: Handover) -> tuple[Handover, list[tuple[str, int]]]:
+def run_whole(
+    engine: str, task: str, handover: Handover, environment: Mapping[str, str] = {}
+) -> tuple[Handover, list[tuple[str, int]]]:
     """Runs the task to its end: its hand-over, and the writes (table, how manyth) in the order in which they ended."""
-    started = start(engine, task, handover)
+    started = start(engine, task, handover, environment)
     writes = []
     while True:
         match started.said():
@@ -117,7 +121,9 @@ def _data_files(lake: str, table: str) -> Iterator[Path]:
     return (file for file in (Path(lake) / table).rglob("*.parquet") if "_delta_log" not in file.parts)
 
 
-def _run(engine: str, task: str, handover: str, line: Connection) -> None:
+def _run(engine: str, task: str, handover: str, line: Connection, environment: dict[str, str]) -> None:
+    os.environ.update(environment)
+    time.tzset()
     lock = threading.Lock()  # tables are written side by side
     counts: dict[str, int] = {}
 

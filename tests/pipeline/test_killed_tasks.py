@@ -1,4 +1,7 @@
-"""Each task, or the Spark server under it, killed around each of its writes: run again it leaves one set of rows."""
+"""Each task, or the Spark server under it, killed around each of its writes: run again it leaves one set of rows.
+
+And so it does in other time zones and locales.
+"""
 
 from __future__ import annotations
 
@@ -72,6 +75,10 @@ def contents(handover: Handover, known: Handover) -> dict[tuple[str, str], tuple
 def demand_one_set(stage: Stage, again: Handover) -> None:
     """The retried task comes to the same rows; after publish readers see one attempt and each command once."""
     assert contents(again, stage.given) == contents(stage.made, stage.given)
+    demand_one_attempt(stage, again)
+
+
+def demand_one_attempt(stage: Stage, again: Handover) -> None:
     lake = Path(again.lake)
     attempts = read_attempts(lake, cluster=again.cycles[0].cluster)
     if not attempts:
@@ -117,8 +124,8 @@ def test_a_task_killed_around_each_of_its_writes_leaves_one_set_of_rows(
 class MortalServer:
     """A Spark server of one test's own, started anew whenever it was killed."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path, java: tuple[str, ...] = ()) -> None:
+        self._folder, self._java = folder, java
         self._stack = ExitStack()
         self._engine: Engine | None = None
 
@@ -127,7 +134,8 @@ class MortalServer:
         from evenkeel.spark.server import engine_for
 
         if self._engine is None:
-            settings = ServerSettings(python_path=(str(Path(__file__).resolve().parents[2]),))
+            checkout = str(Path(__file__).resolve().parents[2])
+            settings = ServerSettings(python_path=(checkout,), java=self._java)
             self._engine = self._stack.enter_context(engine_for(self._folder, settings=settings))
         return self._engine.url
 
@@ -154,3 +162,29 @@ def test_a_spark_server_killed_around_each_write_of_a_task_leaves_one_set_of_row
     task: str, server: MortalServer, stages: Mapping[str, Stage], tmp_path: Path
 ) -> None:
     disturbed(stages[task], task, server.url, server.kill, tmp_path)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize(
+    ("zone", "language", "country"),
+    [("Asia/Kathmandu", "ar", "EG"), ("America/St_Johns", "tr", "TR"), ("Pacific/Apia", "th", "TH")],
+)
+def test_other_time_zones_and_locales_of_every_process_come_to_the_same_rows(
+    zone: str, language: str, country: str, stages: Mapping[str, Stage], tmp_path: Path, monkeypatch: Any
+) -> None:
+    """Figures are Arabic, days Buddhist, `I` has no dot, and the day of the week is another one."""
+    locale = f"{language}_{country}.UTF-8"
+    environment = {"TZ": zone, "LC_ALL": locale, "LANG": locale}
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)  # for the server and its workers
+    java = (f"-Duser.timezone={zone}", f"-Duser.language={language}", f"-Duser.country={country}")
+    server = MortalServer(tmp_path / "server", java)
+    try:
+        handover = next(iter(stages.values())).copy(tmp_path / "lake")
+        for task, stage in stages.items():
+            made, _ = run_whole(server.url(), task, handover, environment)
+            assert contents(made, handover) == contents(stage.made, stage.given), task
+            handover = made
+        demand_one_attempt(stages["publish"], handover)
+    finally:
+        server.close()
