@@ -106,6 +106,9 @@ def test_an_answer_beyond_its_limit_is_a_row_and_the_snapshot_goes_on(server: Ru
 # Eight clusters at once.
 
 CLUSTERS = 8
+WITHOUT_END = ("c0",)
+VALUES = b'{"bundles": {}, "x": [' + b"[]," * 3_900_000 + b"[]]}"
+"""Policies that are within every limit, and become twenty times their size."""
 MOST_MEGABYTES = 2_000
 OBSERVE = """
 import json, resource, sys
@@ -125,13 +128,15 @@ def rubbish(server: RubbishServer, cluster: str) -> None:
     server.answers |= {
         f"{root}/brokers/leaderBroker": repeated(b"[" * 1_000, 4 * MIB),
         f"{root}/brokers/configuration/runtime": repeated(b'"password": "x", ', 6 * MIB, b"{"),
-        f"{root}/broker-stats/load-report": repeated(b"\xff", 16 * MIB),
-        f"{root}/broker-stats/metrics": repeated(b"[],", 20 * MIB, b"["),
-        TOPICS: repeated(b"\xf0\x9f\x99\x82\x01", 24 * MIB),
+        f"{root}/broker-stats/load-report": repeated(b"\xff", 33 * MIB),
+        f"{root}/broker-stats/metrics": repeated(b"[],", 12 * MIB, b"["),
+        TOPICS: repeated(b"\xf0\x9f\x99\x82\x01", 12 * MIB),
         f"{root}/namespaces/t": body(json.dumps([f"t/{n}" for n in range(3)]).encode()),
         f"{root}/persistent/t/0": repeated(b'"persistent://t/n/x",', 6 * MIB, b"["),
-        f"{root}/namespaces/t/1": repeated(b'{"bundles": {"a": [', 6 * MIB),
+        **{f"{root}/namespaces/t/{n}": body(VALUES) for n in range(3)},
     }
+    if cluster in WITHOUT_END:
+        server.answers[TOPICS] = repeated(b"\xf0\x9f\x99\x82", 1_024 * MIB)
 
 
 @pytest.mark.slow
