@@ -9,9 +9,11 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -235,3 +237,9 @@ def test_a_limit_that_cannot_be_is_refused_with_its_place(tmp_path: Path, table:
     file.write_text(f'[limits]\n{table}\n[clusters.east]\nrecording = "east"\n')
     with pytest.raises(SettingsError, match=words):
         read_configuration(file)
+
+
+def test_the_page_lists_every_limit_with_its_default() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "how-to" / "running-cluster.md").read_text(encoding="utf-8")
+    listed = dict(re.findall(r"^\| `(\w+)` \| (\d+) \|", page, re.MULTILINE))
+    assert {name: int(value) for name, value in listed.items()} == asdict(DEFAULT)
