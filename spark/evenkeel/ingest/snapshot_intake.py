@@ -36,12 +36,15 @@ BROKEN_PART = "broken_part"
 UNREADABLE_REQUEST = "unreadable_request"
 REFUSED_SETTINGS = "refused_settings"
 ODD_SETTING = "odd_setting"
+_ROW_BYTES = 1_500
 
 
 @dataclass
 class SnapshotIntake:
     """One cluster while it is taken in. `rejections` stand with the file they were found in; `failed` marks a cluster
-    that an operator's override keeps out from one whose snapshot does."""
+    that an operator's override keeps out from one whose snapshot does. `held` is what its rows and the texts in
+    them take in this process, in bytes.
+    """
 
     cycle: ClusterCycle
     own: Landed | None = None
@@ -51,6 +54,7 @@ class SnapshotIntake:
     rejections: list[tuple[str, Rejection]] = field(default_factory=list)
     left_out: str | None = None
     failed: bool = False
+    held: int = 0
 
     @property
     def limits(self) -> Limits:
@@ -132,6 +136,7 @@ def look_at(intake: SnapshotIntake, collected: CollectedAnswers) -> None:
         intake.refuse(_beyond("raw_answers", "snapshot", str(error)))
         intake.leave_out(f"the snapshot {path} is not read: {error}")
         return
+    intake.held = collected.size + _ROW_BYTES * sum(len(rows) for rows in intake.observed.rows.values())
     for rejection in intake.observed.rejections:
         intake.refuse(rejection)
     if intake.observed.left_out is not None:
@@ -150,6 +155,18 @@ def mark_unreadable_figures(intake: SnapshotIntake, brokers: set[str]) -> None:
     for row in intake.observed.rows["broker_reports"] if intake.observed is not None else ():
         if row["broker"] in brokers:
             row["has_topic_figures"] = False
+
+
+def let_go_of_the_largest(intakes: Sequence[SnapshotIntake]) -> None:
+    """Leaves out the clusters that take the most of this process, until the others fit into it (`run_mib`)."""
+    limits = max((intake.limits for intake in intakes), key=lambda each: each.run_mib)
+    while (together := sum(intake.held for intake in intakes)) > limits.bytes_of("run_mib"):
+        largest = max(intakes, key=lambda intake: (intake.held, intake.cluster))
+        what = f"its rows and their texts take {largest.held:,} bytes, and those of all clusters {together:,}"
+        reason = limits.beyond("run_mib", what, "give it a run of its own, see what answers in the brokers' place")
+        largest.refuse(_beyond("raw_answers", "snapshot", reason))
+        largest.leave_out(f"the snapshot {largest.cycle.snapshot.path} is not read: {reason}")
+        largest.observed, largest.settings, largest.held = None, None, 0
 
 
 def leave_out_topics(intake: SnapshotIntake, count: int) -> None:

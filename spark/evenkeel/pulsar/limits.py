@@ -37,9 +37,10 @@ class Limits:
     values in them and `json_depth` how deep they are nested. `snapshot_mib`: all answers of a snapshot together;
     `packed_mib`: its files as they lie there; `document_mib`: a snapshot that is one JSON document. `requests`: in one
     snapshot. `rows`: of a broker- or bundle-sized table; `topics`: of `topic_stats`. `snapshots`: in one folder.
+    `run_mib`: what the rows and texts of all clusters of a run take in its process; of several values the largest.
     """
 
-    answer_mib: int = 256
+    answer_mib: int = 64
     small_answer_mib: int = 32
     small_answers_mib: int = 128
     snapshot_mib: int = 16_384
@@ -48,8 +49,9 @@ class Limits:
     json_depth: int = 100
     json_values: int = 8_000_000
     requests: int = 300_000
-    rows: int = 200_000
+    rows: int = 150_000
     topics: int = 5_000_000
+    run_mib: int = 512
     snapshots: int = 500_000
 
     def bytes_of(self, name: str) -> int:

@@ -167,8 +167,15 @@ def namespaces_of(view: SnapshotView) -> list[Row]:
     """
     names = _namespace_names(view)
     _demand_rows(view, NAMESPACES, len(names))
-    rows = [_namespace_row(view, name) for name in names]
-    return [row for row in rows if row is not None]
+    rows: list[Row] = []
+    bundles = 0
+    for name in names:
+        row = _namespace_row(view, name)
+        if row is not None:
+            rows.append(row)
+            bundles += len(row["boundaries"])
+            _demand_rows(view, f"{NAMESPACES} and boundaries in them", bundles)
+    return rows
 
 
 def _namespace_names(view: SnapshotView) -> list[str]:

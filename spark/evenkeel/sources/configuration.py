@@ -21,9 +21,9 @@ A configuration file is TOML:
     full_every = 1                              # topic lists come along in every so manyth of them
 
     [limits]                                    # how much is read of a cluster at most (`pulsar.limits`); for all,
-    answer_mib = 256
+    answer_mib = 64
     [clusters.west.limits]                      # and for this one; win over the ones above
-    answer_mib = 512
+    answer_mib = 128
 
     [clusters.far]                              # a cluster that cannot be reached from here
     s3 = "s3://bucket/prefix"                   # where `evenkeel collect` beside it puts its snapshots

@@ -240,10 +240,12 @@ def set_apart(requests: DataFrame) -> DataFrame:
 @dataclass(slots=True)
 class CollectedAnswers:
     """The answers of one cluster by source (own or lent), and the rows whose request cannot be read (`unread`, n,
-    source). `beyond` says which limit they are beyond: then they are left where they are."""
+    source). `size` is what their texts take in this process. `beyond` says which limit they are beyond: then they are
+    left where they are."""
 
     answers: dict[str, Answers]
     unread: list[Any]
+    size: int = 0
     beyond: str | None = None
 
 
@@ -334,7 +336,7 @@ class _Collecting:
 
     def end(self) -> CollectedAnswers:
         answers = {source: Answers(found) for source, found in self._answers.items()}
-        return CollectedAnswers(answers, self._unread, self.beyond)
+        return CollectedAnswers(answers, self._unread, self._size, self.beyond)
 
     def _demand(self) -> None:
         answers = "its answers, those of topics left aside,"
