@@ -106,7 +106,7 @@ def left_out(folder: Path) -> list[ClusterCycle]:
 
 
 REASONS = {
-    "bomb": "the document is larger than 268,435,456 bytes, unpacked, beyond the limit of 256 MiB (`document_mib`",
+    "bomb": "the document is larger than 67,108,864 bytes, unpacked, beyond the limit of 64 MiB (`document_mib`",
     "pipe": "requests-1.jsonl is no regular file",
     "lines": "requests, beyond the limit of 5 (`requests`",
     "topics": "its answers name 40 topics, beyond the limit of 30 (`topics`",

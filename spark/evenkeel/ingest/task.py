@@ -81,6 +81,7 @@ def _frames(spark: SparkSession, intakes: list[SnapshotIntake]) -> dict[str, Dat
     for cluster, collected in collect_answers(apart, {name: one.limits for name, one in by_cluster.items()}):
         look_at(by_cluster[cluster], collected)
         let_go_of_the_largest(intakes)
+        del collected  # before the next cluster's come
     observed = {intake.cluster: intake.observed for intake in intakes if intake.observed is not None}
     beyond = [intake.cluster for intake in intakes if intake.observed is None]
     if beyond:

@@ -45,7 +45,7 @@ class Limits:
     small_answers_mib: int = 128
     snapshot_mib: int = 16_384
     packed_mib: int = 4_096
-    document_mib: int = 256
+    document_mib: int = 64
     json_depth: int = 100
     json_values: int = 8_000_000
     requests: int = 300_000

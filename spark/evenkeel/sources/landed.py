@@ -267,6 +267,7 @@ def collect_answers(apart: DataFrame, limits: Mapping[str, Limits]) -> Iterator[
         found = _collected(rows.where(F.col("cluster") == cluster), {cluster: limits[cluster]})
         if found is not None:
             yield from found.items()
+        del found  # before the next cluster's come
 
 
 _FEW = Limits(small_answers_mib=64, requests=50_000)
