@@ -127,13 +127,13 @@ def rubbish(server: RubbishServer, cluster: str) -> None:
     server.answers |= listing(server, cluster)
     server.otherwise = repeated(b"\xf0\x9f\x99\x82", MIB, b'"')
     server.answers |= {
-        f"{root}/brokers/leaderBroker": repeated(b"[" * 1_000, 4 * MIB),
-        f"{root}/brokers/configuration/runtime": repeated(b'"password": "x", ', 6 * MIB, b"{"),
+        f"{root}/brokers/leaderBroker": repeated(b"[" * 1_000, MIB),
+        f"{root}/brokers/configuration/runtime": repeated(b'"password": "x", ', 2 * MIB, b"{"),
         f"{root}/broker-stats/load-report": repeated(b"\xff", 33 * MIB),
-        f"{root}/broker-stats/metrics": repeated(b"[],", 12 * MIB, b"["),
-        TOPICS: repeated(b"\xf0\x9f\x99\x82\x01", 12 * MIB),
+        f"{root}/broker-stats/metrics": repeated(b"[],", 6 * MIB, b"["),
+        TOPICS: repeated(b"\xf0\x9f\x99\x82\x01", 6 * MIB),
         f"{root}/namespaces/t": body(json.dumps([f"t/{n}" for n in range(3)]).encode()),
-        f"{root}/persistent/t/0": repeated(b'"persistent://t/n/x",', 6 * MIB, b"["),
+        f"{root}/persistent/t/0": repeated(b'"persistent://t/n/x",', 2 * MIB, b"["),
         **{f"{root}/namespaces/t/{n}": body(VALUES) for n in range(3)},
     }
     if cluster in WITHOUT_END:
