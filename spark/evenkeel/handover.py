@@ -97,7 +97,8 @@ class ClusterCycle:
     `admin` says how the cluster's brokers are reached, by a configuration without secrets, and `queues` are the URLs of
     the queues of an agent that steers it; where neither is there it is observed only. `acts` are the commands that went
     out in the day before, or may have, with what was seen of them (times as text), `steered_until` is when the last
-    publisher's lease ended, `pauses` are those that held when it was opened.
+    publisher's lease ended, `pauses` are those that held when it was opened. `limits`: how much is read of the cluster
+    at most, None for the defaults.
     """
 
     cluster: str
@@ -118,6 +119,7 @@ class ClusterCycle:
     steered_until: str | None = None
     pauses: tuple[dict[str, Any], ...] = ()
     source: str = "recording"
+    limits: dict[str, int] | None = None
 
     @property
     def at(self) -> datetime:

@@ -1,9 +1,25 @@
-"""JSON that comes from outside, read in one place: all that can be wrong with the text is one error."""
+"""JSON that comes from outside, read in one place: all that can be wrong with the text is one error.
+
+How deep a text is nested and how many values it has are seen before it is read: `[[],[],…` becomes twenty times its
+size, and what is nested too deep ends in the middle of the reader.
+"""
 
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
+
+DEPTH = 100
+VALUES = 8_000_000
+"""What a text may have where its reader says nothing else; a value takes up to 100 bytes once it is read."""
+
+# Possessive, and an open text ends with the whole: no text makes it look twice at a sign.
+_TEXTS = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
+_TEXTS_OF_BYTES = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
+_ALL_BUT_BRACKETS = bytes(sign for sign in range(256) if sign not in b"[]{}")
+_AS_BRACKETS = bytes.maketrans(b"{}", b"[]")
+_FEW = 100_000
 
 
 class NotJson(ValueError):
@@ -14,16 +30,69 @@ class NotJson(ValueError):
         self.msg = msg
 
 
-def parse_json(text: str | bytes) -> Any:
-    """The value of a JSON text, of any type; `NotJson` for any other text, also for bytes that are not UTF-8."""
+class TooMuchJson(NotJson):
+    """A text that is nested deeper, or has more values, than is read."""
+
+
+def parse_json(text: str | bytes, *, depth: int = DEPTH, values: int = VALUES) -> Any:
+    """The value of a JSON text, of any type; `NotJson` for any other text, also for bytes that are not UTF-8.
+
+    `TooMuchJson` where it is nested deeper than `depth`, or where it has more than `values` values.
+    """
+    _demand_small(text, depth, values)
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
         raise NotJson(str(error), error.msg) from None
     except RecursionError:
-        raise NotJson(TOO_DEEP, TOO_DEEP) from None
+        raise _too_deep(depth) from None
     except ValueError as error:
         raise NotJson(str(error), str(error)) from None
 
 
-TOO_DEEP = "its members are nested too deep"
+def values_in(text: str | bytes) -> int:
+    """How many values and names a JSON text has at most: by its signs, without reading it."""
+    found = _signs(text)[1]
+    return found if found <= _FEW else _signs(_bare(text))[1]
+
+
+def _demand_small(text: str | bytes, depth: int, values: int) -> None:
+    openers, signs = _signs(text)
+    if openers <= depth and signs <= values:
+        return
+    bare = _bare(text)
+    openers, signs = _signs(bare)
+    if signs > values:
+        raise TooMuchJson(*[f"it has more than {values:,} values"] * 2)
+    if openers > depth and _is_deeper(bare.translate(_AS_BRACKETS, _ALL_BUT_BRACKETS), depth):
+        raise _too_deep(depth)
+
+
+def _bare(text: str | bytes) -> bytes:
+    """The text without what stands in quotes."""
+    return (
+        _TEXTS_OF_BYTES.sub(b"", text) if isinstance(text, bytes) else _TEXTS.sub("", text).encode("ascii", "replace")
+    )
+
+
+def _is_deeper(brackets: bytes, depth: int) -> bool:
+    """Whether more than `depth` brackets are open at once; each round takes away the innermost pairs."""
+    for _ in range(depth):
+        rest = brackets.replace(b"[]", b"")
+        if len(rest) == len(brackets):
+            return rest.count(b"[") > depth
+        brackets = rest
+    return b"[" in brackets
+
+
+def _signs(text: str | bytes) -> tuple[int, int]:
+    """Brackets that open, and all signs that a value or a name stands behind."""
+    if isinstance(text, str):
+        openers = text.count("[") + text.count("{")
+        return openers, openers + text.count(",") + text.count(":")
+    openers = text.count(b"[") + text.count(b"{")
+    return openers, openers + text.count(b",") + text.count(b":")
+
+
+def _too_deep(depth: int) -> TooMuchJson:
+    return TooMuchJson(*[f"its members are nested too deep: more than {depth} levels"] * 2)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from evenkeel.handover import Handover
-from evenkeel.record.read import read_attempts, read_rows, read_table
+from evenkeel.record.read import read_attempts, read_table
 from tests.pipeline.killed_task import PHASES, TASKS, Point, run_until, run_whole
 from tests.planned import request
 
@@ -86,9 +86,11 @@ def demand_one_attempt(stage: Stage, again: Handover) -> None:
     (attempt,) = attempts
     (before,) = read_attempts(Path(stage.made.lake), cluster=again.cycles[0].cluster)
     assert (attempt.plan_id, attempt.status) == (before.plan_id, "closed")
-    commands = read_rows(lake, attempt, "commands")
-    assert len(commands) == len(read_rows(Path(stage.made.lake), before, "commands")) > 0
-    assert max(Counter(row["command_id"] for row in commands).values()) == 1
+    commands, known = (read_table(place, "commands") for place in (lake, Path(stage.made.lake)))
+    assert len(commands) == len(known) > 0
+    assert {row["command_id"] for row in commands} == {row["command_id"] for row in known}
+    outcomes = [(row["command_id"], row["outcome"]) for row in read_table(lake, "outcomes")]
+    assert sorted(outcomes) == sorted((row["command_id"], "dry_run") for row in known)
     kinds = Counter((row["attempt_id"], row["row_kind"]) for row in read_table(lake, "cycles"))
     assert set(kinds.values()) == {1}, "planned and closed stand there once"
 

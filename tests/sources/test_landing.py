@@ -15,6 +15,7 @@ import pytest
 
 from evenkeel.errors import BadInput, LandingError
 from evenkeel.pulsar.admin import Hop
+from evenkeel.pulsar.limits import Limits
 from evenkeel.sources import landing as landing_module
 from evenkeel.sources.landing import Landing, milliseconds
 from evenkeel.sources.recordings import Header, Recording, iso, read_header
@@ -52,9 +53,9 @@ def names(folder: Path) -> list[str]:
 def count_opened(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     opened: list[Path] = []
 
-    def read(path: Path) -> Header:
+    def read(path: Path, limits: Limits) -> Header:
         opened.append(path)
-        return read_header(path)
+        return read_header(path, limits)
 
     monkeypatch.setattr(landing_module, "read_header", read)
     return opened

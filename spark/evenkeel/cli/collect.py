@@ -18,6 +18,7 @@ from evenkeel.errors import EvenkeelError, LandingError, SettingsError, Unreacha
 
 if TYPE_CHECKING:
     from evenkeel.pulsar.admin import AdminClient, AdminConnection
+    from evenkeel.pulsar.limits import Limits
     from evenkeel.sources.collecting import TakenSnapshot, WantedSnapshot
     from evenkeel.sources.writing import SnapshotStore
 
@@ -73,21 +74,30 @@ def run(given: argparse.Namespace) -> int:
     from evenkeel.sources.landing_zone.spool import S3_SCHEME, store_of
 
     count = _count(given)
-    cluster, connection = _connection(given)
+    cluster, connection, limits = _connection(given)
     if given.spool and not given.to.startswith(S3_SCHEME):
         raise SettingsError(f"--spool goes with --to {S3_SCHEME}…: a folder here needs none")
-    store = store_of(given.to, cluster=cluster, spool=given.spool, say=_say)
-    with AdminClient(connection, most_connections=PARALLEL) as client, _ended_by_sigterm():
-        return _CollectRun(given, client, store, count).snapshots()
+    store = store_of(given.to, cluster=cluster, spool=given.spool, say=_say, limits=limits)
+    with (
+        AdminClient(connection, most_connections=PARALLEL, limits=limits, folder=store.folder) as client,
+        _ended_by_sigterm(),
+    ):
+        return _CollectRun(given, client, store, count, limits).snapshots()
 
 
 class _CollectRun:
     """One run of the command."""
 
     def __init__(
-        self, given: argparse.Namespace, client: AdminClient, store: SnapshotStore, count: int | float
+        self,
+        given: argparse.Namespace,
+        client: AdminClient,
+        store: SnapshotStore,
+        count: int | float,
+        limits: Limits,
     ) -> None:
         self._given, self._client, self._store, self._count = given, client, store, count
+        self._limits = limits
         self._number = store.next_number()
         self._taken = self._missed = 0
 
@@ -108,13 +118,15 @@ class _CollectRun:
         return 1 if self._missed else 0
 
     def _one(self) -> None:
+        from evenkeel.pulsar.limits import BeyondLimit
         from evenkeel.sources.collecting import WantedSnapshot, take_snapshot
 
         wanted = WantedSnapshot(self._number, self._taken % self._given.full_every == 0, self._given.note)
         label = f"[{self._taken + self._missed + 1}{'' if math.isinf(self._count) else f'/{self._count}'}]"
         try:
-            taken = take_snapshot(self._client, self._store.begin(f"{self._number:04d}"), wanted)
-        except (Unreachable, LandingError) as error:
+            writer = self._store.begin(f"{self._number:04d}")
+            taken = take_snapshot(self._client, writer, wanted, limits=self._limits)
+        except (Unreachable, LandingError, BeyondLimit) as error:
             if self._count == 1:
                 raise
             self._missed += 1
@@ -145,9 +157,10 @@ def _line(wanted: WantedSnapshot, taken: TakenSnapshot) -> str:
     )
 
 
-def _connection(given: argparse.Namespace) -> tuple[str | None, AdminConnection]:
-    """The cluster's name, where one is given, and how it is reached."""
+def _connection(given: argparse.Namespace) -> tuple[str | None, AdminConnection, Limits]:
+    """The cluster's name, where one is given, how it is reached, and how much is taken of it."""
     from evenkeel.pulsar.admin.connection import from_environment
+    from evenkeel.pulsar.limits import DEFAULT
     from evenkeel.sources.collecting import connection_of
     from evenkeel.sources.configuration import choose, read_configuration
     from evenkeel.sources.landing_zone.spool import S3_SCHEME
@@ -161,10 +174,10 @@ def _connection(given: argparse.Namespace) -> tuple[str | None, AdminConnection]
         if len(chosen) > 1:
             raise SettingsError(f"--cluster is missing: {given.config} has {', '.join(str(s.cluster) for s in chosen)}")
         assert chosen[0].live is not None
-        return chosen[0].cluster, connection_of(chosen[0].live, from_environment)
+        return chosen[0].cluster, connection_of(chosen[0].live, from_environment), chosen[0].limits
     if given.cluster and not given.to.startswith(S3_SCHEME):
         raise SettingsError("--cluster goes with --config or with S3: --admin names the cluster by its address")
-    return given.cluster, options.connection_by_address(given)
+    return given.cluster, options.connection_by_address(given), DEFAULT
 
 
 def _count(given: argparse.Namespace) -> int | float:

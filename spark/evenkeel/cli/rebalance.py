@@ -74,7 +74,7 @@ def run(given: argparse.Namespace) -> int:
 def _every_snapshot(request: CycleRequest) -> Iterator[CycleRequest]:
     """One request per snapshot: cluster by cluster, each in the order of time."""
     for source in request.sources():
-        for snapshot in Recording(source.recording).snapshots:
+        for snapshot in Recording(source.recording, source.limits).snapshots:
             clusters = request.clusters if request.source else (str(source.cluster),)
             yield replace(request, clusters=clusters, at=snapshot.cycle_at)
 

@@ -167,7 +167,7 @@ def _observed(
     from evenkeel.sources.collecting import connection_of, land_now
 
     assert source.live is not None
-    landing = Landing(source.recording)
+    landing = Landing(source.recording, source.limits)
     try:
         found = landing.find(at)
         if found is not None:
@@ -205,7 +205,7 @@ def _fetch(source: ClusterSource, at: str, client: Any) -> ClusterCycle:
     from evenkeel.sources.landing_zone.search import S3Landing
 
     assert source.zone is not None
-    landing = S3Landing(source.zone.url, source.recording, str(source.cluster), client)
+    landing = S3Landing(source.zone.url, source.recording, str(source.cluster), client, source.limits)
     found = landing.snapshot_at(at)
     landing.expire(source.zone.landing_days)
     unreadable = tuple((problem.file, problem.place, problem.reason) for problem in found.problems)
@@ -237,6 +237,7 @@ def _landed(source: ClusterSource, snapshot: Snapshot) -> ClusterCycle:
         source=_origin(source),
         admin=asdict(source.live) if source.live is not None else None,
         queues=asdict(source.queues) if source.queues is not None else None,
+        limits=source.limits.to_dict(),
     )
 
 
@@ -267,19 +268,22 @@ def _what_failed(source: ClusterSource) -> str:
 
 
 def _recorded(source: ClusterSource, at: str | None, after: str | None = None) -> ClusterCycle:
-    recording = Recording(source.recording)
+    recording = Recording(source.recording, source.limits)
     snapshot = recording.snapshots[-1] if at is None else recording.at(at)
     if at is not None and after is not None and utc(snapshot.cycle_at) <= utc(after):
         words = f"the recording holds no snapshot after {after} up to {at}; the one before is of {snapshot.cycle_at}"
         return _left_out(
-            replace(source, cluster=source.cluster or cluster_name(snapshot)), utc(at), LandingError(words)
+            replace(source, cluster=source.cluster or cluster_name(snapshot, limits=source.limits)),
+            utc(at),
+            LandingError(words),
         )
     return ClusterCycle(
-        cluster=source.cluster or cluster_name(snapshot),
+        cluster=source.cluster or cluster_name(snapshot, limits=source.limits),
         cycle_at=snapshot.cycle_at,
         snapshot=snapshot,
         overrides=source.overrides,
         unreadable=tuple(_unreadable(recording, snapshot)),
+        limits=source.limits.to_dict(),
     )
 
 

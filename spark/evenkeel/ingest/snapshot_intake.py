@@ -9,12 +9,21 @@ from typing import TYPE_CHECKING, Any
 from evenkeel.errors import BadInput, SettingsError
 from evenkeel.handover import ClusterCycle
 from evenkeel.lake.schemas import TABLES
-from evenkeel.pulsar.answers import HTML_PAGE, UNREADABLE_JSON, Answers, Kind, Rejection
+from evenkeel.pulsar.answers import (
+    BEYOND_LIMIT,
+    HTML_PAGE,
+    MOST_REJECTIONS,
+    UNREADABLE_JSON,
+    Answers,
+    Kind,
+    Rejection,
+)
+from evenkeel.pulsar.limits import DEFAULT, BeyondLimit, Limits
 from evenkeel.pulsar.observed_rows import ObservedRows, observe
 from evenkeel.pulsar.snapshot import CLASSES, SnapshotView, own_cluster, times_that_do_not_fit
 from evenkeel.pulsar.topic_stats import UNREADABLE_TOPIC, listed_topics, loaded_topics, sightings, topic_stats
 from evenkeel.settings import Detected, EffectiveSettings, resolve
-from evenkeel.sources.landed import LENT, OWN, Landed, open_landed
+from evenkeel.sources.landed import LENT, OWN, CollectedAnswers, Landed, open_landed
 from evenkeel.spark.session import keep
 from evenkeel.spark.sql import any_of, first_of
 
@@ -27,12 +36,15 @@ BROKEN_PART = "broken_part"
 UNREADABLE_REQUEST = "unreadable_request"
 REFUSED_SETTINGS = "refused_settings"
 ODD_SETTING = "odd_setting"
+_ROW_BYTES = 1_500
 
 
 @dataclass
 class SnapshotIntake:
     """One cluster while it is taken in. `rejections` stand with the file they were found in; `failed` marks a cluster
-    that an operator's override keeps out from one whose snapshot does."""
+    that an operator's override keeps out from one whose snapshot does. `held` is what its rows and the texts in
+    them take in this process, in bytes.
+    """
 
     cycle: ClusterCycle
     own: Landed | None = None
@@ -42,6 +54,12 @@ class SnapshotIntake:
     rejections: list[tuple[str, Rejection]] = field(default_factory=list)
     left_out: str | None = None
     failed: bool = False
+    held: int = 0
+
+    @property
+    def limits(self) -> Limits:
+        """How much is read of the cluster at most."""
+        return Limits(**self.cycle.limits) if self.cycle.limits is not None else DEFAULT
 
     @property
     def cluster(self) -> str:
@@ -77,32 +95,48 @@ def opened(cycle: ClusterCycle) -> SnapshotIntake:
         intake.refuse(Rejection("raw_answers", place, UNREADABLE_SNAPSHOT, reason, None), file)
     path, lender = cycle.snapshot.path, cycle.snapshot.configuration_path
     try:
-        intake.own = open_landed(path)
+        intake.own = open_landed(path, intake.limits)
     except BadInput as error:
-        intake.refuse(_unreadable(str(error)), path)
+        intake.refuse(_unreadable(error), path)
         intake.leave_out(f"the snapshot {path} cannot be read: {error}")
         return intake
     if lender is not None and lender != path:
         try:
-            intake.lent = open_landed(lender)
+            intake.lent = open_landed(lender, intake.limits)
         except BadInput as error:
-            intake.refuse(_unreadable(f"{error}; configuration and topic lists are unknown in this cycle"), lender)
+            intake.refuse(_unreadable(error, "; configuration and topic lists are unknown in this cycle"), lender)
     for landed in (intake.own, intake.lent):
         for part, reason in landed.broken_parts if landed is not None else ():
             intake.refuse(Rejection("raw_answers", "end of file", BROKEN_PART, reason, None), str(part))
     return intake
 
 
-def look_at(intake: SnapshotIntake, answers: dict[tuple[str, str], Answers], unread: list[Any]) -> None:
+def look_at(intake: SnapshotIntake, collected: CollectedAnswers) -> None:
     """Reads the small answers, resolves the settings and judges whether the snapshot can be decided on."""
-    for row in unread:
+    path = intake.cycle.snapshot.path
+    if collected.beyond is not None:
+        intake.refuse(_beyond("raw_answers", "snapshot", collected.beyond))
+        intake.leave_out(f"the snapshot {path} is not read: {collected.beyond}")
+        return
+    for row in collected.unread[:MOST_REJECTIONS]:
         _refuse_request(intake, row)
-    if (intake.cluster, OWN) not in answers:
+    if len(collected.unread) > MOST_REJECTIONS:
+        reason = (
+            f"{len(collected.unread):,} of its requests cannot be read; the first {MOST_REJECTIONS:,} are on record"
+        )
+        intake.refuse(Rejection("raw_answers", "snapshot", UNREADABLE_REQUEST, reason, None))
+    if OWN not in collected.answers:
         reason = "it holds no request that can be read: `requests` is empty, or the JSON is malformed inside"
         intake.refuse(_unreadable(reason))
-        intake.leave_out(f"the snapshot {intake.cycle.snapshot.path} cannot be read: {reason}")
-    view = _view(intake, answers)
-    intake.observed = observe(view)
+        intake.leave_out(f"the snapshot {path} cannot be read: {reason}")
+    view = _view(intake, collected.answers)
+    try:
+        intake.observed = observe(view)
+    except BeyondLimit as error:
+        intake.refuse(_beyond("raw_answers", "snapshot", str(error)))
+        intake.leave_out(f"the snapshot {path} is not read: {error}")
+        return
+    intake.held = collected.size + _ROW_BYTES * sum(len(rows) for rows in intake.observed.rows.values())
     for rejection in intake.observed.rejections:
         intake.refuse(rejection)
     if intake.observed.left_out is not None:
@@ -123,15 +157,37 @@ def mark_unreadable_figures(intake: SnapshotIntake, brokers: set[str]) -> None:
             row["has_topic_figures"] = False
 
 
-def _view(intake: SnapshotIntake, answers: dict[tuple[str, str], Answers]) -> SnapshotView:
+def let_go_of_the_largest(intakes: Sequence[SnapshotIntake]) -> None:
+    """Leaves out the clusters that take the most of this process, until the others fit into it (`run_mib`)."""
+    limits = max((intake.limits for intake in intakes), key=lambda each: each.run_mib)
+    while (together := sum(intake.held for intake in intakes)) > limits.bytes_of("run_mib"):
+        largest = max(intakes, key=lambda intake: (intake.held, intake.cluster))
+        what = f"its rows and their texts take {largest.held:,} bytes, and those of all clusters {together:,}"
+        reason = limits.beyond("run_mib", what, "give it a run of its own, see what answers in the brokers' place")
+        largest.refuse(_beyond("raw_answers", "snapshot", reason))
+        largest.leave_out(f"the snapshot {largest.cycle.snapshot.path} is not read: {reason}")
+        largest.observed, largest.settings, largest.held = None, None, 0
+
+
+def leave_out_topics(intake: SnapshotIntake, count: int) -> None:
+    """Leaves a cluster out whose answers name more topics than its limit allows."""
+    advice = "see what answers in the brokers' place"
+    reason = intake.limits.beyond("topics", f"its answers name {count:,} topics", advice)
+    intake.refuse(_beyond("topic_stats", "topic figures", reason))
+    intake.leave_out(f"the snapshot {intake.cycle.snapshot.path} is not read: {reason}")
+
+
+def _view(intake: SnapshotIntake, answers: dict[str, Answers]) -> SnapshotView:
     assert intake.own is not None
-    own = answers.get((intake.cluster, OWN), Answers(()))
-    lent = answers.get((intake.cluster, LENT), Answers(()))
+    own = answers.get(OWN, Answers(()))
+    lent = answers.get(LENT, Answers(()))
     header, age = intake.own.header, None
     if intake.lent is not None:
         age = (header.finished_at - intake.lent.header.finished_at).total_seconds()
     name = _pulsar_name(intake.cluster, own, lent)
-    return SnapshotView(name, str(intake.own.path), header.started_at, header.finished_at, own, lent, age)
+    return SnapshotView(
+        name, str(intake.own.path), header.started_at, header.finished_at, own, lent, age, limits=intake.limits
+    )
 
 
 def _pulsar_name(cluster: str, own: Answers, lent: Answers) -> str:
@@ -183,14 +239,21 @@ def _refuse_request(intake: SnapshotIntake, row: Any) -> None:
     )
 
 
-def _unreadable(reason: str) -> Rejection:
-    return Rejection("raw_answers", "snapshot", UNREADABLE_SNAPSHOT, reason, None)
+def _unreadable(reason: str | BadInput, more: str = "") -> Rejection:
+    rule = BEYOND_LIMIT if isinstance(reason, BeyondLimit) else UNREADABLE_SNAPSHOT
+    return Rejection("raw_answers", "snapshot", rule, f"{reason}{more}", None)
+
+
+def _beyond(table: str, place: str, reason: str) -> Rejection:
+    return Rejection(table, place, BEYOND_LIMIT, reason, None)
 
 
 # The frames that ingest appends: small rows from this process, topic-sized ones by Spark alone.
 
 _REFUSED = ("cluster", "cycle_at", "n", "broker", "path", "topic", "refused", "rest")
 _ONE_FILE_CHARACTERS = 32 << 20
+# The least that a topic takes in an answer, as in `[1,2]`.
+_TOPIC_CHARACTERS = 2
 _REASONS = {
     HTML_PAGE: "it is an HTML page in place of JSON",
     UNREADABLE_JSON: "it is not JSON of the shape due, or ends too early",
@@ -213,10 +276,14 @@ class TopicFrames:
     refused: DataFrame | None
     unreadable: tuple[tuple[str, int, str], ...]
     """cluster, n and broker of each."""
+    too_many: Mapping[str, int]
+    """Clusters that name more topics than they may, and how many; the frames hold nothing of theirs."""
 
 
-def topic_frames(requests: DataFrame, apart: DataFrame, observed: Mapping[str, ObservedRows]) -> TopicFrames:
-    """Reads the topics once; they stay with the server until the frames are gone.
+def topic_frames(
+    requests: DataFrame, apart: DataFrame, observed: Mapping[str, ObservedRows], most: Mapping[str, int]
+) -> TopicFrames:
+    """Reads the topics once; they stay with the server until the frames are gone. `most`: topics by cluster.
 
     They are needed three times: for the table, for what is refused, and to see which topic shows twice or nowhere.
     """
@@ -227,6 +294,10 @@ def topic_frames(requests: DataFrame, apart: DataFrame, observed: Mapping[str, O
     lists = [(c, LENT if found.lists_are_lent else OWN, found.topic_lists) for c, found in observed.items()]
     loaded = keep(loaded_topics(requests.where(_is_one_of(figures))), StorageLevel.DISK_ONLY)
     listed = listed_topics(apart.where(_is_one_of(lists))) if any(found for _, _, found in lists) else None
+    too_many = _too_many(loaded, listed, observed, most)
+    if too_many:
+        loaded = loaded.where(~F.col("cluster").isin(list(too_many)))
+        listed = listed.where(~F.col("cluster").isin(list(too_many))) if listed is not None else None
     odd = keep(sightings(loaded, listed))
     refused = loaded.where("refused is not null").select(*_REFUSED, F.lit(OWN).alias("source"))
     if listed is not None:
@@ -240,7 +311,29 @@ def topic_frames(requests: DataFrame, apart: DataFrame, observed: Mapping[str, O
     topics = topic_stats(loaded, listed, odd)
     if sum(found.topic_characters for found in observed.values()) < _ONE_FILE_CHARACTERS:
         topics = topics.coalesce(1)
-    return TopicFrames(topics, refused if marks else None, unreadable)
+    return TopicFrames(topics, refused if marks else None, unreadable, too_many)
+
+
+def _too_many(
+    loaded: DataFrame, listed: DataFrame | None, observed: Mapping[str, ObservedRows], most: Mapping[str, int]
+) -> dict[str, int]:
+    """Clusters with more topics than they may have, in figures or in lists. They are counted only where their text has
+    room for so many."""
+    from pyspark.sql import functions as F
+
+    suspects = [
+        cluster
+        for cluster, found in observed.items()
+        if max(found.topic_characters, found.listed_characters) > _TOPIC_CHARACTERS * most[cluster]
+    ]
+    if not suspects:
+        return {}
+    topics = loaded.select("cluster", F.lit(True).alias("is_loaded"))
+    if listed is not None:
+        topics = topics.unionByName(listed.select("cluster", F.lit(False).alias("is_loaded")))
+    counts = topics.where(F.col("cluster").isin(suspects)).groupBy("cluster", "is_loaded").count().collect()
+    found = sorted((row["cluster"], row["count"]) for row in counts)
+    return {cluster: count for cluster, count in found if count > most[cluster]}
 
 
 def refused_topics(refused: DataFrame, files: Mapping[tuple[str, str], str]) -> DataFrame:

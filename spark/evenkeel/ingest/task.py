@@ -21,6 +21,8 @@ from evenkeel.ingest.reconcile_outcomes import settled
 from evenkeel.ingest.snapshot_intake import (
     SnapshotIntake,
     body_frame,
+    leave_out_topics,
+    let_go_of_the_largest,
     look_at,
     mark_unreadable_figures,
     opened,
@@ -69,15 +71,24 @@ def _remembering(
 
 def _frames(spark: SparkSession, intakes: list[SnapshotIntake]) -> dict[str, DataFrame]:
     """The frames to append, of clusters whose snapshot can be read; the judgement on each goes into its intake."""
+    from pyspark.sql import functions as F
+
     if not intakes:
         return {}
     requests = requests_of_cycles(spark, [(i.cycle, i.own, i.lent) for i in intakes if i.own is not None])
     apart = seen_by_the_server(requests)
-    answers, unread = collect_answers(apart)
-    for intake in intakes:
-        look_at(intake, answers, unread.get(intake.cluster, []))
+    by_cluster = {intake.cluster: intake for intake in intakes}
+    for cluster, collected in collect_answers(apart, {name: one.limits for name, one in by_cluster.items()}):
+        look_at(by_cluster[cluster], collected)
+        let_go_of_the_largest(intakes)
+        del collected  # before the next cluster's come
     observed = {intake.cluster: intake.observed for intake in intakes if intake.observed is not None}
-    topics = topic_frames(requests, apart, observed)
+    beyond = [intake.cluster for intake in intakes if intake.observed is None]
+    if beyond:
+        requests, apart = (frame.where(~F.col("cluster").isin(beyond)) for frame in (requests, apart))
+    topics = topic_frames(requests, apart, observed, {name: one.limits.topics for name, one in by_cluster.items()})
+    for cluster, count in topics.too_many.items():
+        leave_out_topics(by_cluster[cluster], count)
     for intake in intakes:
         mark_unreadable_figures(
             intake, {broker for cluster, _, broker in topics.unreadable if cluster == intake.cluster}

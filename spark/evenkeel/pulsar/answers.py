@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Any, Literal
 from urllib.parse import unquote
 
-from evenkeel.json_text import NotJson, parse_json
+from evenkeel.json_text import DEPTH, NotJson, TooMuchJson, parse_json
 
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
@@ -21,7 +21,7 @@ class Answer:
     """One request and what came back. `status` 0: no HTTP answer came, and `body` says why.
 
     `n` is the position in the snapshot. `body` is cut short where the text is left where it is (figures of topics), and
-    `size` is the length of the whole.
+    `size` is the length of the whole. `is_cut`: it is longer than an answer that is read here may be.
     """
 
     n: int
@@ -33,6 +33,7 @@ class Answer:
     location: str | None = None
     method: str = "GET"
     size: int = 0
+    is_cut: bool = False
 
     @property
     def is_redirect(self) -> bool:
@@ -188,7 +189,11 @@ Outcome = Literal["read", "nothing", "no_answer", "unreadable"]
 RECORD_CHARACTERS = 2_000
 HTML_PAGE = "html_page"
 UNREADABLE_JSON = "unreadable_json"
+BEYOND_LIMIT = "beyond_limit"
+"""The answer, or the snapshot, is larger than it may be (`limits`)."""
 
+MOST_REJECTIONS = 10_000
+_SENTENCE_CHARACTERS = 4_000
 _REASON_CHARACTERS = 300
 _PAGE_STARTS = ("<!doctype", "<html", "<?xml")
 
@@ -202,6 +207,34 @@ class Rejection:
     rule: str
     reason: str
     record: str | None
+
+    def __post_init__(self) -> None:
+        # A name may be as long as an answer, and stands in both.
+        for name in ("place", "reason"):
+            object.__setattr__(self, name, getattr(self, name)[:_SENTENCE_CHARACTERS])
+
+
+class Rejections(list[Rejection]):
+    """The records set aside of one snapshot: each that comes, up to 10,000, and how many more there were."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.further = 0
+
+    def append(self, item: Rejection) -> None:
+        """Takes a record; beyond 10,000 it is only counted."""
+        if len(self) < MOST_REJECTIONS:
+            super().append(item)
+        else:
+            self.further += 1
+
+    def summed(self) -> tuple[Rejection, ...]:
+        """Each record once; the last one says how many more were set aside."""
+        found = tuple(dict.fromkeys(self))
+        if not self.further:
+            return found
+        reason = f"{self.further:,} more records are set aside; the first {MOST_REJECTIONS:,} are on record"
+        return (*found, Rejection("raw_answers", "snapshot", BEYOND_LIMIT, reason, None))
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,13 +255,20 @@ class Reading:
         return self.outcome == "read"
 
 
-def read_json(answer: Answer | None, expected: type, *, nothing_at: tuple[int, ...] = ()) -> Reading:
-    """The JSON of an answer, of the type expected; statuses in `nothing_at` and 204 say that there is none."""
+def read_json(
+    answer: Answer | None, expected: type, *, nothing_at: tuple[int, ...] = (), depth: int = DEPTH
+) -> Reading:
+    """The JSON of an answer, of the type expected; statuses in `nothing_at` and 204 say that there is none.
+
+    JSON that is nested deeper than `depth` is not read.
+    """
     refused = _refused(answer, nothing_at)
     if refused is not None or answer is None:
         return refused or not_asked()
     try:
-        value = parse_json(answer.body or "")
+        value = parse_json(answer.body or "", depth=depth)
+    except TooMuchJson as error:
+        return Reading("unreadable", reason=error.msg, rule=BEYOND_LIMIT)
     except NotJson as error:
         reason = f"it is not JSON or ends too early ({error.msg})"
         return Reading("unreadable", reason=reason, rule=UNREADABLE_JSON)
@@ -283,6 +323,9 @@ def _refused(answer: Answer | None, nothing_at: tuple[int, ...], *, is_text: boo
         return Reading("no_answer", reason=f"answered {answer.status} with an HTML page", rule=HTML_PAGE)
     if answer.status == 204 or answer.status in nothing_at:
         return Reading("nothing")
+    if answer.is_cut:
+        reason = f"it has {answer.size:,} characters, beyond the limit of its kind (`small_answer_mib`)"
+        return Reading("unreadable", reason=reason, rule=BEYOND_LIMIT)
     if not 200 <= answer.status < 300:
         return Reading("no_answer", reason=f"answered {answer.status}: {server_reason(answer.body)}")
     return None

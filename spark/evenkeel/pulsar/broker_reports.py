@@ -9,6 +9,7 @@ NULL, never 0.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -62,11 +63,15 @@ def listed_brokers(view: SnapshotView) -> list[str] | None:
     if not reading.is_read:
         return None
     names = [name for name in reading.value if isinstance(name, str) and name]
-    for name in sorted({name for name in names if names.count(name) > 1}):
-        view.rejections.append(_twice(name, names.count(name)))
+    for name, times in sorted(Counter(names).items()):
+        if times > 1:
+            view.rejections.append(_twice(name, times))
     for odd in [name for name in reading.value if not isinstance(name, str) or not name]:
         view.rejections.append(_no_name(odd))
-    return sorted(set(names))
+    found = sorted(set(names))
+    what = f"{answer.broker if answer is not None else 'a broker'} lists {len(found):,} brokers"
+    view.limits.demand("rows", len(found), what, "see what answers in the brokers' place")
+    return found
 
 
 def leader_of(view: SnapshotView) -> str | None:

@@ -28,7 +28,7 @@ class ObservedRows:
 
     `topic_figures` and `topic_lists` are the positions of the answers that count, for Spark to read; the lists stand in
     the lending snapshot where `lists_are_lent`. `superseded_figures` are long answers with topic figures that do not
-    count. `topic_characters` is how much text the figures are.
+    count. `topic_characters` is how much text the figures are, `listed_characters` the lists.
     """
 
     rows: dict[str, list[Row]]
@@ -39,6 +39,7 @@ class ObservedRows:
     topic_lists: tuple[int, ...]
     lists_are_lent: bool
     topic_characters: int
+    listed_characters: int = 0
 
     @property
     def policies(self) -> dict[str, Any]:
@@ -51,7 +52,10 @@ def observe(view: SnapshotView) -> ObservedRows:
     listed = listed_brokers(view)
     brokers = brokers_of(view)
     namespaces = namespaces_of(view)
-    ownership = [row for broker in brokers for row in ownership_of(broker, view.rejections)]
+    ownership: list[Row] = []
+    for broker in brokers:
+        _demand_rows(view, "bundle_ownership", len(ownership) + len(claims_of(broker)))
+        ownership += ownership_of(broker, view.rejections)
     rows = {
         "broker_reports": [broker.row for broker in brokers],
         "namespace_bundles": namespaces,
@@ -59,19 +63,27 @@ def observe(view: SnapshotView) -> ObservedRows:
         "cluster_policies": [policies_of(view, brokers, listed or [], namespaces)],
     }
     left_out = _left_out(view, listed, brokers)
+    if left_out is not None:
+        view.rejections.append(left_out)
     lists = view.topic_list_source()[0]
     long = [answer for answer in view.own.every(Kind.TOPIC_FIGURES) if answer.size > RECORD_CHARACTERS]
     figures = [answer for _, answer in view.own.each(Kind.TOPIC_FIGURES) if answer.status == 200]
     return ObservedRows(
         rows,
-        tuple(dict.fromkeys([*view.rejections, *([left_out] if left_out else [])])),
+        view.rejections.summed(),
         left_out,
         tuple(sorted(answer.n for answer in figures)),
         tuple(sorted(answer.n for answer in long if answer not in figures)),
         tuple(sorted(answer.n for _, answer in lists.each(Kind.TOPIC_LIST) if answer.status == 200)),
         lists is view.lent,
         sum(answer.size for answer in figures),
+        sum(answer.size for _, answer in lists.each(Kind.TOPIC_LIST) if answer.status == 200),
     )
+
+
+def _demand_rows(view: SnapshotView, table: str, rows: int) -> None:
+    what = f"the answers of {view.file} come to {rows:,} rows of {table}"
+    view.limits.demand("rows", rows, what, "see what answers in the brokers' place")
 
 
 def _left_out(view: SnapshotView, listed: list[str] | None, brokers: list[ObservedBroker]) -> Rejection | None:
@@ -100,15 +112,25 @@ def ownership_of(broker: ObservedBroker, rejections: list[Rejection]) -> list[Ro
     `ownedNamespaces` is the only read of ownership as it is now; the report may lag by a stats period.
     """
     report = broker.report
-    listed = _bundle_names(report.get("bundles")) if report is not None else None
+    listed = _listed(broker)
     stats = Members(report or {}, OWNERSHIP, f"{broker.name} load-report", rejections).inside("lastStats")
     owned = broker.owned
     figured = stats.names_inside()
     rows = []
-    for bundle in sorted({*(owned or ()), *(listed or ()), *figured}):
+    for bundle in sorted(claims_of(broker)):
         figures = bundle_figures(stats.inside(bundle)) if bundle in figured else {}
         rows.append(_ownership_row(broker, bundle, owned, listed) | figures)
     return rows
+
+
+def claims_of(broker: ObservedBroker) -> set[str]:
+    """The bundles that the broker owns now, lists in its report or has figures for."""
+    stats = (broker.report or {}).get("lastStats")
+    return {*(broker.owned or ()), *(_listed(broker) or ()), *(stats if isinstance(stats, dict) else ())}
+
+
+def _listed(broker: ObservedBroker) -> frozenset[str] | None:
+    return _bundle_names(broker.report.get("bundles")) if broker.report is not None else None
 
 
 def _ownership_row(
@@ -143,8 +165,17 @@ def namespaces_of(view: SnapshotView) -> list[Row]:
     The boundaries are those of `/bundles`, else those in the namespace's policies. A namespace that is listed or was
     asked about without either is set aside.
     """
-    rows = [_namespace_row(view, name) for name in _namespace_names(view)]
-    return [row for row in rows if row is not None]
+    names = _namespace_names(view)
+    _demand_rows(view, NAMESPACES, len(names))
+    rows: list[Row] = []
+    bundles = 0
+    for name in names:
+        row = _namespace_row(view, name)
+        if row is not None:
+            rows.append(row)
+            bundles += len(row["boundaries"])
+            _demand_rows(view, f"{NAMESPACES} and boundaries in them", bundles)
+    return rows
 
 
 def _namespace_names(view: SnapshotView) -> list[str]:

@@ -9,7 +9,18 @@ from typing import Any
 
 from evenkeel.errors import BadInput
 from evenkeel.json_text import NotJson, parse_json
-from evenkeel.pulsar.answers import Answer, Answers, Kind, Reading, Rejection, place_of, read_json, rejection
+from evenkeel.pulsar.answers import (
+    Answer,
+    Answers,
+    Kind,
+    Reading,
+    Rejection,
+    Rejections,
+    place_of,
+    read_json,
+    rejection,
+)
+from evenkeel.pulsar.limits import DEFAULT, Limits
 from evenkeel.times import utc_seconds
 
 Row = dict[str, Any]
@@ -19,7 +30,8 @@ Row = dict[str, Any]
 class SnapshotView:
     """`own` are the snapshot's answers, `lent` those of the earlier snapshot that holds the configuration.
 
-    `cluster` is the cluster's name in Pulsar; `rejections` collects what had to be set aside while reading.
+    `cluster` is the cluster's name in Pulsar; `rejections` collects what had to be set aside while reading, and
+    `limits` says how much is read.
     """
 
     cluster: str
@@ -29,11 +41,13 @@ class SnapshotView:
     own: Answers
     lent: Answers
     lent_age_seconds: float | None
-    rejections: list[Rejection] = field(default_factory=list)
+    rejections: Rejections = field(default_factory=Rejections)
+    limits: Limits = DEFAULT
 
     def json(self, answer: Answer | None, expected: type, table: str, *, nothing_at: tuple[int, ...] = ()) -> Reading:
         """The JSON of an answer; text that is at fault is set aside as a record meant for `table`."""
-        return self.noted(read_json(answer, expected, nothing_at=nothing_at), answer, table)
+        reading = read_json(answer, expected, nothing_at=nothing_at, depth=self.limits.json_depth)
+        return self.noted(reading, answer, table)
 
     def noted(self, reading: Reading, answer: Answer | None, table: str) -> Reading:
         """The reading, after a record at fault was set aside."""

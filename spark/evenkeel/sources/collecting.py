@@ -17,20 +17,24 @@ observed: `Unreachable`.
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import islice
 from threading import Lock
 from typing import Any, TypeVar
 
 from evenkeel.errors import Unreachable
 from evenkeel.handover import Snapshot
 from evenkeel.pulsar.admin import AdminClient, AdminConnection, Hop, admin_path, trouble
+from evenkeel.pulsar.admin.answer_text import LargeText
 from evenkeel.pulsar.admin.connection import Resolver, resolved
 from evenkeel.pulsar.admin.http_exchange import Failure, failure_text
-from evenkeel.pulsar.snapshot import EXTENSIBLE, MODULAR, UNKNOWN, manager_of_class, own_cluster
+from evenkeel.pulsar.limits import DEFAULT, MOST_BROKERS, BeyondLimit, Limits
+from evenkeel.pulsar.snapshot import EXTENSIBLE, MODULAR, manager_of_class, own_cluster
 from evenkeel.sources.configuration import LiveSource
 from evenkeel.sources.landing import Landing
 from evenkeel.sources.writing import Head, SnapshotWriter
@@ -43,6 +47,9 @@ PARALLEL = 8
 MOST_SECONDS = 240.0
 # A broker with a hundred thousand topics thinks about its figures for a while.
 FIGURES_SECONDS = 60.0
+# So many questions wait at a time; of what a cluster lists there may be more.
+_AT_ONCE = 1_000
+_IF_IT_IS_PULSAR = "check that the addresses are of Pulsar's brokers"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,14 +80,15 @@ def take_snapshot(
     *,
     parallel: int = PARALLEL,
     most_seconds: float = MOST_SECONDS,
+    limits: Limits = DEFAULT,
 ) -> TakenSnapshot:
     """Observes the cluster once, with at most `parallel` requests at a time, and commits the snapshot.
 
-    After `most_seconds` the rest is left out, with rows that say so. Whatever goes wrong, nothing is left of a
-    snapshot that was not committed.
+    After `most_seconds` the rest is left out, with rows that say so. What is more than `limits` allow a snapshot is
+    `BeyondLimit`. Whatever goes wrong, nothing is left of a snapshot that was not committed.
     """
     begin, started_at = time.monotonic(), datetime.now(UTC)
-    asking = Asking(client, writer, begin + most_seconds)
+    asking = Asking(client, writer, begin + most_seconds, limits)
     pool = ThreadPoolExecutor(parallel, thread_name_prefix="collect")
     try:
         brokers, is_full = _Snapshot(asking, pool, wanted.full).take()
@@ -120,27 +128,35 @@ class _Snapshot:
         cluster = _cluster(clusters, configurations.values())
         of_brokers = [self._pool.submit(self._of_broker, cluster, name, configurations[name]) for name in brokers]
         of_cluster = [self._pool.submit(of_any, path) for path in _cluster_wide(cluster)]
-        namespaces = [name for names in self._map(self._namespaces, tenants) for name in names]
-        lists = self._map(self._of_namespace, namespaces)
+        namespaces: list[tuple[str, str]] = []
+        for names in self._map(self._namespaces, tenants):
+            namespaces += names
+            self._asking.demand("requests", len(namespaces), f"the cluster lists {len(namespaces):,} namespaces")
+        lists = list(self._map(self._of_namespace, namespaces))
         _finish([*of_brokers, *of_cluster])
-        lends = self._full and any(hop.status == 200 for hop in configurations.values()) and any([*lists, not lists])
+        lends = self._full and any(found.came for found in configurations.values()) and any([*lists, not lists])
         return len(brokers), lends
 
     def _brokers(self) -> list[str]:
         hops = self._asking.of_entries(admin_path("brokers"))
-        names = hops[-1].json
-        if isinstance(names, list):
-            return sorted({name for name in names if isinstance(name, str) and name})
+        names = _listed(hops[-1])
+        if names is not None:
+            if len(names) > MOST_BROKERS:
+                raise BeyondLimit(
+                    f"{hops[-1].broker} lists {len(names):,} brokers, and at most {MOST_BROKERS:,} are looked at: "
+                    f"{_IF_IT_IS_PULSAR}"
+                )
+            return names
         found = {hop.broker: trouble(hop) for hop in hops}  # of several tries the last
         faults = [sentence for sentence in found.values() if sentence is not None]
         raise Unreachable("; ".join(faults) or f"{hops[-1].broker} gives no list of brokers: check that it is Pulsar's")
 
-    def _configuration(self, broker: str) -> Hop:
-        return self._asking.of_broker(broker, admin_path("brokers", "configuration", "runtime"))
+    def _configuration(self, broker: str) -> _Configuration:
+        return _configured(self._asking.of_broker(broker, admin_path("brokers", "configuration", "runtime")))
 
-    def _of_broker(self, cluster: str, broker: str, configuration: Hop) -> None:
+    def _of_broker(self, cluster: str, broker: str, configuration: _Configuration) -> None:
         ask = self._asking.of_broker
-        manager = _manager(configuration)
+        manager = configuration.manager
         ask(broker, admin_path("brokers", "version"))
         if manager != EXTENSIBLE:
             ask(broker, admin_path("broker-stats", "load-report"))
@@ -159,16 +175,16 @@ class _Snapshot:
         policies = ask(admin_path("namespaces", tenant, name))
         if policies.status == 404:  # deleted since it was listed
             return False
-        body = policies.json
-        if not (isinstance(body, dict) and isinstance(body.get("bundles"), dict)):
+        if not _has_bundles(policies):
             ask(admin_path("namespaces", tenant, name, "bundles"))
         ask(admin_path("namespaces", tenant, name, "antiAffinity"))
         return self._full and ask(admin_path("persistent", tenant, name)).status == 200
 
-    def _map(self, question: Callable[[_Of], _Told], names: Iterable[_Of]) -> list[_Told]:
-        futures = [self._pool.submit(question, name) for name in names]
-        _finish(futures)
-        return [future.result() for future in futures]
+    def _map(self, question: Callable[[_Of], _Told], names: Iterable[_Of]) -> Iterator[_Told]:
+        left = iter(names)
+        while futures := [self._pool.submit(question, name) for name in islice(left, _AT_ONCE)]:
+            _finish(futures)
+            yield from (future.result() for future in futures)
 
 
 def _cluster_wide(cluster: str) -> list[str]:
@@ -179,22 +195,47 @@ def _cluster_wide(cluster: str) -> list[str]:
     ]
 
 
-def _cluster(clusters: Hop, configurations: Iterable[Hop]) -> str:
-    configuration = next((hop.body for hop in configurations if hop.status == 200), None)
+@dataclass(frozen=True, slots=True)
+class _Configuration:
+    """What is needed of a broker's configuration: whether it came, the load manager, the cluster's name as JSON."""
+
+    came: bool
+    manager: str
+    cluster: str
+
+
+def _configured(hop: Hop) -> _Configuration:
+    with LargeText.alone():
+        body = hop.json
+        body = body if isinstance(body, dict) else {}
+        name = body.get("clusterName")
+        cluster = json.dumps({"clusterName": name if isinstance(name, str) else None})
+        return _Configuration(hop.status == 200, manager_of_class(body.get("loadManagerClassName")), cluster)
+
+
+def _cluster(clusters: Hop, configurations: Iterable[_Configuration]) -> str:
+    configuration = next((found.cluster for found in configurations if found.came), None)
     found = trouble(clusters)
     if found is not None:
         raise Unreachable(found)
     return own_cluster(clusters.body, configuration, None, where=clusters.broker)
 
 
-def _manager(configuration: Hop) -> str:
-    body = configuration.json
-    return manager_of_class(body.get("loadManagerClassName")) if isinstance(body, dict) else UNKNOWN
+def _has_bundles(policies: Hop) -> bool:
+    with LargeText.alone():
+        body = policies.json
+        return isinstance(body, dict) and isinstance(body.get("bundles"), dict)
 
 
 def _names(hop: Hop) -> list[str]:
-    body = hop.json
-    return sorted({name for name in body if isinstance(name, str) and name}) if isinstance(body, list) else []
+    return _listed(hop) or []
+
+
+def _listed(hop: Hop) -> list[str] | None:
+    """The names in an answer, sorted, each once; None where it is no list."""
+    with LargeText.alone():
+        body = hop.json
+        return sorted({name for name in body if isinstance(name, str) and name}) if isinstance(body, list) else None
 
 
 def _finish(futures: list[Future[Any]]) -> None:
@@ -222,15 +263,15 @@ class RequestTally:
         return RequestTally(
             self.requests + len(hops),
             self.not_answered + sum(hop.status == 0 for hop in hops),
-            self.characters + sum(len(hop.body) for hop in hops),
+            self.characters + sum(hop.characters for hop in hops),
         )
 
 
 class Asking:
     """One snapshot's questions; thread-safe. After `until` (`time.monotonic`) nothing more is sent."""
 
-    def __init__(self, client: AdminClient, writer: SnapshotWriter, until: float) -> None:
-        self._client, self._writer, self._until = client, writer, until
+    def __init__(self, client: AdminClient, writer: SnapshotWriter, until: float, limits: Limits = DEFAULT) -> None:
+        self._client, self._writer, self._until, self._limits = client, writer, until, limits
         self._lock = Lock()
         self._silent: dict[str, str] = {}
         self._entries: tuple[str, ...] = ()
@@ -266,6 +307,10 @@ class Asking:
         self._put_down(hops)
         return hops
 
+    def demand(self, limit: str, found: int, what: str) -> None:
+        """Raises `BeyondLimit` where that is more than the limit of this name."""
+        self._limits.demand(limit, found, what, _IF_IT_IS_PULSAR)
+
     def stop(self) -> None:
         """Nothing more is sent."""
         self._until = 0.0
@@ -289,8 +334,10 @@ class Asking:
         for hop in hops:
             self._writer.write(hop)
         with self._lock:
-            self.tally = self.tally.with_hops(hops)
-        # What comes of a large body is on disk by now; only small ones are looked at again.
+            self.tally = tally = self.tally.with_hops(hops)
+        size = f"its answers up to {hops[-1].path} of {hops[-1].broker} have {tally.characters:,} characters"
+        self.demand("snapshot_mib", tally.characters, size)
+        self.demand("requests", tally.requests, f"the snapshot comes to {tally.requests:,} requests")
         return hops[-1]
 
 
@@ -318,12 +365,14 @@ def connection_of(live: LiveSource, resolve: Resolver) -> AdminConnection:
 def land_now(live: LiveSource, landing: Landing, at: datetime, connection: AdminConnection) -> Snapshot:
     """Observes the cluster for that moment, lands the snapshot, and lets go of those that are too old.
 
-    Raises `Unreachable`, `LandingError` or `BadInput`, each with what is to be done.
+    Raises `Unreachable`, `LandingError` or `BadInput`, each with what is to be done. The landing's limits hold.
     """
 
     def take(begin: Callable[[], SnapshotWriter], moment: datetime, number: int, full: bool) -> None:
-        with AdminClient(connection, most_connections=PARALLEL) as client:
-            take_snapshot(client, begin(), WantedSnapshot(n=number, full=full, cycle_at=moment))
+        writer = begin()  # makes the folder
+        with AdminClient(connection, most_connections=PARALLEL, limits=landing.limits, folder=landing.folder) as client:
+            wanted = WantedSnapshot(n=number, full=full, cycle_at=moment)
+            take_snapshot(client, writer, wanted, limits=landing.limits)
 
     snapshot = landing.land(at, take, now=datetime.now(UTC), full_every=live.full_every)
     landing.expire(live.landing_days)

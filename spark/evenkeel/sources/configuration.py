@@ -20,6 +20,11 @@ A configuration file is TOML:
     landing_days = 14                           # and are kept for so long
     full_every = 1                              # topic lists come along in every so manyth of them
 
+    [limits]                                    # how much is read of a cluster at most (`pulsar.limits`); for all,
+    answer_mib = 64
+    [clusters.west.limits]                      # and for this one; win over the ones above
+    answer_mib = 128
+
     [clusters.far]                              # a cluster that cannot be reached from here
     s3 = "s3://bucket/prefix"                   # where `evenkeel collect` beside it puts its snapshots
     s3_connection = "aws_far"                   # Airflow's connection; default: what boto3 finds (AWS_…, profile, role)
@@ -39,6 +44,7 @@ from pathlib import Path
 from typing import Any
 
 from evenkeel.errors import BadInput, SettingsError
+from evenkeel.pulsar.limits import DEFAULT, Limits, limits_of
 from evenkeel.settings import resolve
 
 RECORDING_SCHEME = "recording:"
@@ -91,7 +97,7 @@ class ClusterSource:
 
     The folder is a recording, or where the snapshots of a running cluster (`live`) or from a landing zone (`zone`)
     land. With both the snapshots come from the zone: how the cluster is reached is for those beside it. With `queues`
-    commands go to the agent.
+    commands go to the agent. `limits`: how much is read of the cluster at most.
     """
 
     cluster: str | None
@@ -100,6 +106,7 @@ class ClusterSource:
     live: LiveSource | None = None
     zone: ZoneSource | None = None
     queues: QueueSource | None = None
+    limits: Limits = DEFAULT
 
 
 def read_configuration(path: str | Path) -> tuple[ClusterSource, ...]:
@@ -111,21 +118,25 @@ def read_configuration(path: str | Path) -> tuple[ClusterSource, ...]:
         raise SettingsError(f"configuration {file} cannot be read: {error}") from None
     except tomllib.TOMLDecodeError as error:
         raise SettingsError(f"configuration {file} is not TOML: {error}") from None
-    _only_known(body, {"settings", "clusters"}, f"configuration {file}")
+    _only_known(body, {"settings", "limits", "clusters"}, f"configuration {file}")
     clusters = body.get("clusters")
     if not isinstance(clusters, dict) or not clusters:
         raise SettingsError(f"configuration {file} names no cluster: add a table [clusters.NAME] with `recording`")
     common = body.get("settings", {})
-    sources = tuple(_cluster(file, name, clusters[name], common) for name in sorted(clusters))
+    limits = _table(body, "limits", f"configuration {file}")
+    limits_of(limits, place=f"configuration {file}, [limits]")
+    sources = tuple(_cluster(file, name, clusters[name], common, limits) for name in sorted(clusters))
     _landed_apart(file, sources)
     return sources
 
 
-def _cluster(file: Path, name: str, body: Any, common: Mapping[str, Any]) -> ClusterSource:
+def _cluster(
+    file: Path, name: str, body: Any, common: Mapping[str, Any], common_limits: Mapping[str, Any]
+) -> ClusterSource:
     place = f"configuration {file}, [clusters.{name}]"
     if not isinstance(body, dict):
         raise SettingsError(f"{place}: is not a table")
-    _only_known(body, {"recording", "settings", *_LIVE, *_ZONE, *_QUEUES}, place)
+    _only_known(body, {"recording", "settings", "limits", *_LIVE, *_ZONE, *_QUEUES}, place)
     recording = body.get("recording")
     live = zone = queues = None
     if recording is None and not body.keys().isdisjoint(("admin", "connection", "s3")):
@@ -144,7 +155,17 @@ def _cluster(file: Path, name: str, body: Any, common: Mapping[str, Any]) -> Clu
         resolve(observed=None, overrides=overrides)
     except SettingsError as error:
         raise SettingsError(f"{place}: {error}") from None
-    return ClusterSource(name, file.parent / recording, overrides, live, zone, queues)
+    limits = limits_of(
+        common_limits, _table(body, "limits", place), place=f"configuration {file}, [clusters.{name}.limits]"
+    )
+    return ClusterSource(name, file.parent / recording, overrides, live, zone, queues, limits)
+
+
+def _table(body: Mapping[str, Any], name: str, place: str) -> Mapping[str, Any]:
+    table = body.get(name, {})
+    if not isinstance(table, dict):
+        raise SettingsError(f"{place}: `{name}` is not a table")
+    return table
 
 
 def _live(file: Path, body: Mapping[str, Any], place: str) -> LiveSource:

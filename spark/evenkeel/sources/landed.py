@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
 import re
+import sys
 import zlib
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -13,10 +15,21 @@ from typing import TYPE_CHECKING, Any
 
 from evenkeel.errors import BadInput
 from evenkeel.handover import ClusterCycle
+from evenkeel.json_text import values_in
 from evenkeel.pulsar.answers import RECORD_CHARACTERS, Answer, Answers
-from evenkeel.sources.recordings import Header, open_bytes, parts_of, read_header
+from evenkeel.pulsar.limits import DEFAULT, BeyondLimit, Limits
+from evenkeel.sources.recordings import (
+    Header,
+    demand_packed,
+    line_too_long,
+    longest_line,
+    open_bytes,
+    packed_bytes,
+    parts_of,
+    read_header,
+)
 from evenkeel.spark.session import keep
-from evenkeel.spark.sql import united
+from evenkeel.spark.sql import first_of, united
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -29,8 +42,11 @@ LENT = "lent"
 _MEMBERS = ("n", "broker", "method", "path", "status", "at", "elapsed_ms", "location", "body")
 _UNREAD = "_unread"
 _REQUEST_TYPE = ", ".join(f"{name} string" for name in (*_MEMBERS, _UNREAD))
-_OPTIONS = {"columnNameOfCorruptRecord": _UNREAD}
+# How long a text may be is for the limits to say: the reader of JSON would end at twenty million characters.
+_ANY_LENGTH = {"maxStringLen": str(2**31 - 1)}
+_OPTIONS = {"columnNameOfCorruptRecord": _UNREAD, **_ANY_LENGTH}
 _CHUNK = 1 << 20
+_SEE = "see what wrote it"
 _GLOB_SIGNS = re.compile(r"([\\\[\]{}*?])")
 
 
@@ -43,15 +59,22 @@ class Landed:
     broken_parts: tuple[tuple[Path, str], ...] = ()
 
 
-def open_landed(path: str) -> Landed:
-    """Looks at a landed snapshot before Spark does; `BadInput` if nothing of it can be read."""
+def open_landed(path: str, limits: Limits = DEFAULT) -> Landed:
+    """Looks at a landed snapshot before Spark does; `BadInput` if nothing of it can be read, or if it is beyond
+    `limits`."""
     place = Path(path)
     if not place.exists():
         raise BadInput(f"there is no snapshot at {path}")
-    header = read_header(place)
+    header = read_header(place, limits)
     broken = []
-    for part in parts_of(place) if place.is_dir() else []:
-        reason = _broken(part)
+    parts = parts_of(place) if place.is_dir() else []
+    demand_packed(place.name, packed_bytes(parts), limits)
+    look = _Look(limits)
+    for part in parts:
+        try:
+            reason = look.at(part)
+        except OSError as error:
+            raise BadInput(f"{part.name} cannot be read ({error.strerror or error})") from error
         if reason is not None:
             broken.append((part, reason))
     return Landed(place, header, tuple(broken))
@@ -90,7 +113,8 @@ def _of_document(spark: SparkSession, landed: Landed) -> DataFrame:
     from pyspark.sql import functions as F
 
     reader = spark.read.schema("requests array<string>").option("multiLine", True).option("encoding", "UTF-8")
-    lines = reader.json(_literal(landed.path)).select(F.posexplode("requests").alias("position", "line"))
+    requests = reader.options(**_ANY_LENGTH).json(_literal(landed.path))
+    lines = requests.select(F.posexplode("requests").alias("position", "line"))
     # Request by request, so that an odd one does not take the others with it.
     request = F.from_json("line", _REQUEST_TYPE, _OPTIONS).alias("request")
     return _typed(lines.select("position", "line", request).select("position", "line", "request.*"), F.col("position"))
@@ -134,19 +158,45 @@ def _literal(path: Path) -> str:
     return _GLOB_SIGNS.sub(r"\\\1", str(path.resolve()))
 
 
-def _broken(part: Path) -> str | None:
-    """Why a part breaks off, or None; only packed parts can hide it from whoever reads lines."""
-    if not part.name.endswith(".gz"):
+class _Look:
+    """Goes through the parts of a snapshot and adds up what they unpack to; what is beyond a limit is `BeyondLimit`.
+
+    A line that is too long for the Spark server ends there, and with it every other cluster's cycle.
+    """
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._bytes = self._lines = 0
+
+    def at(self, part: Path) -> str | None:
+        """Why the part breaks off, or None; only packed parts can hide it from whoever reads lines."""
+        try:
+            self._go_through(part)
+        except EOFError:
+            return "the gzip file ends too early; the lines before the break are read"
+        except (gzip.BadGzipFile, zlib.error) as error:
+            return f"the gzip file cannot be unpacked to its end ({error}); the lines before the break are read"
         return None
-    try:
+
+    def _go_through(self, part: Path) -> None:
+        longest, number, length = longest_line(self._limits), 1, 0
         with open_bytes(part) as stream:
-            while stream.read(_CHUNK):
-                pass
-    except EOFError:
-        return "the gzip file ends too early; the lines before the break are read"
-    except (OSError, zlib.error) as error:
-        return f"the gzip file cannot be unpacked to its end ({error}); the lines before the break are read"
-    return None
+            while chunk := stream.read(_CHUNK):
+                ends = chunk.count(b"\n")
+                length += len(chunk) if not ends else chunk.index(b"\n")
+                if length > longest:
+                    raise line_too_long(part, number, self._limits)
+                if ends:
+                    length = len(chunk) - chunk.rindex(b"\n") - 1
+                number += ends
+                self._add(part, len(chunk), ends)
+
+    def _add(self, part: Path, size: int, lines: int) -> None:
+        self._bytes, self._lines = self._bytes + size, self._lines + lines
+        what = f"up to {part.name} the snapshot has {self._bytes:,} bytes, unpacked"
+        self._limits.demand("snapshot_mib", self._bytes, what, _SEE)
+        what = f"up to {part.name} the snapshot has {self._lines:,} requests"
+        self._limits.demand("requests", self._lines, what, _SEE)
 
 
 def utc_or_none(text: str | None) -> datetime | None:
@@ -187,23 +237,119 @@ def set_apart(requests: DataFrame) -> DataFrame:
     return keep(sized, StorageLevel.DISK_ONLY)
 
 
-def collect_answers(apart: DataFrame) -> tuple[dict[tuple[str, str], Answers], dict[str, list[Any]]]:
-    """(cluster, source) → answers, and per cluster the rows whose request cannot be read (`unread`, n, source)."""
+@dataclass(slots=True)
+class CollectedAnswers:
+    """The answers of one cluster by source (own or lent), and the rows whose request cannot be read (`unread`, n,
+    source). `size` is what their texts take in this process. `beyond` says which limit they are beyond: then they are
+    left where they are."""
+
+    answers: dict[str, Answers]
+    unread: list[Any]
+    size: int = 0
+    beyond: str | None = None
+
+
+def collect_answers(apart: DataFrame, limits: Mapping[str, Limits]) -> Iterator[tuple[str, CollectedAnswers]]:
+    """The answers of each cluster of `limits`, one cluster after the other: the caller is to let go of each.
+
+    All come at once where they are small together, as they nearly always are; else cluster by cluster.
+    """
+    from pyspark.sql import functions as F
+
+    rows = _answer_rows(apart, limits)
+    if len(limits) > 1:
+        few = _collected(rows, limits, at_most=_FEW)
+        if few is not None:
+            yield from few.items()
+            return
+        del few
+    for cluster in sorted(limits):
+        found = _collected(rows.where(F.col("cluster") == cluster), {cluster: limits[cluster]})
+        if found is not None:
+            yield from found.items()
+        del found  # before the next cluster's come
+
+
+_FEW = Limits(small_answers_mib=64, requests=50_000)
+"""What the answers of all clusters together may be for them to come at once."""
+
+
+def _answer_rows(apart: DataFrame, limits: Mapping[str, Limits]) -> DataFrame:
     from pyspark.sql import functions as F
 
     is_large = F.col("path").rlike(_NOT_NEEDED_WHOLE)
-    body = F.when(is_large, F.substring("body", 1, RECORD_CHARACTERS)).otherwise(F.col("body"))
+    usual = DEFAULT.bytes_of("small_answer_mib")
+    own = {cluster: one.bytes_of("small_answer_mib") for cluster, one in limits.items()}
+    cases = ((F.col("cluster") == cluster, most) for cluster, most in own.items() if most != usual)
+    most = first_of(cases, F.lit(usual))
+    cut = is_large | (F.octet_length("body") > most)
+    body = F.when(cut, F.substring("body", 1, RECORD_CHARACTERS)).otherwise(F.col("body"))
     columns = ("cluster", "source", "n", "broker", "method", "path", "status", "at", "location", "size")
     unread_text = F.substring("unread", 1, RECORD_CHARACTERS)
-    rows = apart.select(*columns, body.alias("body"), unread_text.alias("unread"))
-    answers: dict[tuple[str, str], list[Answer]] = defaultdict(list)
-    unread: dict[str, list[Any]] = defaultdict(list)
-    for row in rows.collect():
+    is_cut = F.coalesce(cut & ~F.coalesce(is_large, F.lit(False)), F.lit(False))
+    return apart.select(*columns, body.alias("body"), unread_text.alias("unread"), is_cut.alias("is_cut"))
+
+
+def _collected(
+    rows: DataFrame, limits: Mapping[str, Limits], *, at_most: Limits | None = None
+) -> dict[str, CollectedAnswers] | None:
+    """What came of each cluster; None where all of them together are more than `at_most`."""
+    found = {cluster: _Collecting(one) for cluster, one in limits.items()}
+    size = count = 0
+    for row in rows.toLocalIterator():
+        found[row["cluster"]].take(row)
+        size, count = size + _size(row), count + 1
+        if at_most is not None and (size > at_most.bytes_of("small_answers_mib") or count > at_most.requests):
+            return None
+        if len(found) == 1 and found[row["cluster"]].beyond is not None:
+            break
+    return {cluster: collecting.end() for cluster, collecting in found.items()}
+
+
+class _Collecting:
+    """Takes the rows of one cluster up to its limits."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._answers: dict[str, list[Answer]] = defaultdict(list)
+        self._unread: list[Any] = []
+        self._size = self._values = self._requests = 0
+        self.beyond: str | None = None
+
+    def take(self, row: Any) -> None:
+        if self.beyond is not None:
+            return
+        self._requests += 1
+        self._size += _size(row)
+        if row["body"] is not None:
+            self._values += values_in(row["body"])
+        try:
+            self._demand()
+        except BeyondLimit as error:
+            self.beyond = str(error)
+            self._answers.clear()
+            self._unread.clear()
+            return
         if row["unread"] is not None:
-            unread[row["cluster"]].append(row)
+            self._unread.append(row)
         else:
-            answers[row["cluster"], row["source"]].append(_answer(row))
-    return {key: Answers(found) for key, found in answers.items()}, dict(unread)
+            self._answers[row["source"]].append(_answer(row))
+
+    def end(self) -> CollectedAnswers:
+        answers = {source: Answers(found) for source, found in self._answers.items()}
+        return CollectedAnswers(answers, self._unread, self._size, self.beyond)
+
+    def _demand(self) -> None:
+        answers = "its answers, those of topics left aside,"
+        demand = self._limits.demand
+        demand("requests", self._requests, f"the snapshot has {self._requests:,} requests and more", _SEE)
+        demand("small_answers_mib", self._size, f"{answers} have {self._size:,} bytes and more", _SEE)
+        demand("json_values", self._values, f"{answers} hold {self._values:,} values of JSON and more", _SEE)
+
+
+def _size(row: Any) -> int:
+    """Bytes that a row's texts take in this process: a text with one emoji takes four for every character."""
+    return sum(sys.getsizeof(row[name]) for name in ("body", "unread") if row[name] is not None)
 
 
 def _answer(row: Any) -> Answer:
@@ -217,4 +363,5 @@ def _answer(row: Any) -> Answer:
         location=row["location"],
         method=row["method"],
         size=row["size"] or 0,
+        is_cut=row["is_cut"],
     )

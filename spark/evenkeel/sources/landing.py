@@ -16,7 +16,8 @@ from pathlib import Path
 
 from evenkeel.errors import BadInput, LandingError
 from evenkeel.handover import Snapshot
-from evenkeel.sources.recordings import Header, iso, read_header
+from evenkeel.pulsar.limits import DEFAULT, Limits
+from evenkeel.sources.recordings import Header, iso, names_in, read_header
 from evenkeel.sources.writing import FolderStore, SnapshotWriter, remove
 
 log = logging.getLogger(__name__)
@@ -36,8 +37,8 @@ Take = Callable[[Callable[[], SnapshotWriter], datetime, int, bool], object]
 class Landing:
     """The folder. It need not exist yet."""
 
-    def __init__(self, folder: str | Path) -> None:
-        self.folder = Path(folder)
+    def __init__(self, folder: str | Path, limits: Limits = DEFAULT) -> None:
+        self.folder, self.limits = Path(folder), limits
 
     def find(self, at: datetime) -> Snapshot | None:
         """The snapshot of that very moment, to the millisecond; `BadInput` if it cannot be read."""
@@ -73,7 +74,7 @@ class Landing:
             raise LandingError(f"{self.missing(at)} It is still to come: it can be observed then.")
         name = milliseconds(at)
         moment, number = _moment(name), len(self._names())
-        take(lambda: FolderStore(self.folder).begin(str(name)), moment, number, self._is_due(full_every))
+        take(lambda: FolderStore(self.folder, self.limits).begin(str(name)), moment, number, self._is_due(full_every))
         landed = self.find(at)
         if landed is None:
             raise LandingError(f"the snapshot of {iso(moment)} was landed in {self.folder} and is gone: land it again")
@@ -110,18 +111,18 @@ class Landing:
         """Moments in milliseconds, and where they lie."""
         if not self.folder.is_dir():
             return {}
-        found = ((_NAME.fullmatch(entry.name), entry) for entry in self.folder.iterdir())
-        return {int(name.group(1)): entry for name, entry in found if name is not None}
+        found = (_NAME.fullmatch(name) for name in names_in(self.folder))
+        return {int(name.group(1)): self.folder / name.string for name in found if name is not None}
 
     def _header(self, snapshot: Path, moment: int) -> Header:
-        header = read_header(snapshot)
+        header = read_header(snapshot, self.limits)
         if milliseconds(header.moment) != moment:
             raise BadInput(f"the snapshot {snapshot} is of {iso(header.moment)}, but its name says {_iso(moment)}")
         return header
 
     def _borrows(self, snapshot: Path) -> bool:
         try:
-            return not read_header(snapshot).has_configuration
+            return not read_header(snapshot, self.limits).has_configuration
         except BadInput:
             return True
 

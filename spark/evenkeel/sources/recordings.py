@@ -12,15 +12,19 @@ A snapshot that was taken for a cycle also has `cycle_at`, the moment that it st
 `finished_at`.
 
 A request is {"broker" asked, "method", "path", "status" (0: no HTTP answer), "at", "elapsed_ms", "location", "body" as
-text}; in JSON lines also `n`, its position in the snapshot. Other files of the folder are not looked at.
+text}; in JSON lines also `n`, its position in the snapshot. Other files of the folder are not looked at, nor
+is anything that is no regular file, as a pipe or a device. How much is read is bounded (`evenkeel.pulsar.limits`), and
+what is packed is counted while it is unpacked.
 """
 
 from __future__ import annotations
 
 import gzip
+import os
 import re
+import stat
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -28,7 +32,8 @@ from typing import IO, Any, cast
 
 from evenkeel.errors import BadInput
 from evenkeel.handover import Snapshot
-from evenkeel.json_text import NotJson, parse_json
+from evenkeel.json_text import NotJson, TooMuchJson, parse_json
+from evenkeel.pulsar.limits import DEFAULT, BeyondLimit, Limits
 from evenkeel.pulsar.snapshot import CLUSTERS, own_cluster
 
 _NAME = re.compile(r"\d+(\.json(\.gz)?)?")
@@ -46,11 +51,12 @@ class Problem:
 class Recording:
     """The snapshots of one folder: `snapshots` in time order, and `problems` with what cannot be read.
 
-    A folder that is missing, or that holds nothing readable, is `BadInput`.
+    A folder that is missing, or that holds nothing readable, is `BadInput`. What is beyond `limits` is a problem; more
+    snapshots than they allow are `BeyondLimit`.
     """
 
-    def __init__(self, path: str | Path) -> None:
-        self.path = Path(path)
+    def __init__(self, path: str | Path, limits: Limits = DEFAULT) -> None:
+        self.path, self._limits = Path(path), limits
         if not self.path.is_dir():
             raise BadInput(f"no recording at {self.path}: there is no such folder")
         self.problems: tuple[Problem, ...] = ()
@@ -75,13 +81,14 @@ class Recording:
         """Readable headers by time and name; of two with the same time the first by name stays."""
         found: list[tuple[Header, Path]] = []
         problems = []
-        for entry in sorted(self.path.iterdir()):
-            if not _NAME.fullmatch(entry.name) or entry.is_dir() == entry.name.endswith((".json", ".gz")):
-                continue
+        for entry in self._entries():
             try:
-                found.append((read_header(entry), entry))
+                if entry.is_dir() != entry.name.endswith((".json", ".gz")):
+                    found.append((read_header(entry, self._limits), entry))
             except BadInput as error:
                 problems.append(Problem(str(entry), "snapshot", str(error)))
+            except OSError as error:
+                problems.append(Problem(str(entry), "snapshot", f"it cannot be read ({error.strerror or error})"))
         found.sort(key=lambda item: (item[0].moment, item[1].name))
         kept: list[tuple[Header, Path]] = []
         for header, entry in found:
@@ -93,6 +100,16 @@ class Recording:
         self.problems = tuple(sorted(problems, key=lambda problem: problem.file))
         return kept
 
+    def _entries(self) -> list[Path]:
+        """What bears the name of a snapshot, by name."""
+        names: list[str] = []
+        for name in names_in(self.path):
+            if _NAME.fullmatch(name):
+                names.append(name)
+                what = f"the recording {self.path} has more than {self._limits.snapshots:,} snapshots"
+                self._limits.demand("snapshots", len(names), what, "divide it into several folders")
+        return [self.path / name for name in sorted(names)]
+
     def _nothing_readable(self) -> str:
         if not self.problems:
             return f"no snapshot in {self.path}: expected files NNNN.json, NNNN.json.gz or folders NNNN/"
@@ -100,28 +117,26 @@ class Recording:
         return f"no readable snapshot in {self.path}: {len(self.problems)} refused, first {first.file}: {first.reason}"
 
 
-def cluster_name(snapshot: Snapshot, wanted: str | None = None) -> str:
+def cluster_name(snapshot: Snapshot, wanted: str | None = None, limits: Limits = DEFAULT) -> str:
     """The cluster that a snapshot shows, by `/admin/v2/clusters`.
 
     Where the answer names several (geo-replication), it is the one `wanted`, else the `clusterName` of the brokers'
     configuration. `BadInput` if that leaves none or more than one.
     """
-    clusters = next(_bodies(Path(snapshot.path), CLUSTERS), None)
+    clusters = next(_bodies(Path(snapshot.path), CLUSTERS, limits), None)
     configuration = None
     if wanted is None and clusters is not None and snapshot.configuration_path:
-        configuration = next(_bodies(Path(snapshot.configuration_path), RUNTIME_CONFIGURATION), None)
+        configuration = next(_bodies(Path(snapshot.configuration_path), RUNTIME_CONFIGURATION, limits), None)
     return own_cluster(clusters, configuration, wanted, where=snapshot.path)
 
 
-def requests_of(path: Path) -> Iterator[dict[str, Any]]:
+def requests_of(path: Path, limits: Limits = DEFAULT) -> Iterator[dict[str, Any]]:
     """The requests of a snapshot in either layout, in this process; for small questions, not for a whole cycle."""
     if path.is_dir():
         for part in parts_of(path):
-            with open_bytes(part) as stream:
-                yield from (parse_json(line) for line in stream if line.strip())
+            yield from (parse_json(line) for line in lines_of(part, limits) if line.strip())
     else:
-        with open_bytes(path) as stream:
-            yield from parse_json(stream.read())["requests"]
+        yield from parse_json(_whole(path, limits))["requests"]
 
 
 def iso(moment: datetime) -> str:
@@ -129,12 +144,12 @@ def iso(moment: datetime) -> str:
     return moment.isoformat(timespec="microseconds")
 
 
-def _bodies(path: Path, wanted: str) -> Iterator[str]:
+def _bodies(path: Path, wanted: str, limits: Limits) -> Iterator[str]:
     try:
-        for request in requests_of(path):
+        for request in requests_of(path, limits):
             if request.get("path") == wanted and request.get("status") == 200:
                 yield request["body"]
-    except (OSError, EOFError, ValueError, KeyError, AttributeError) as error:
+    except (OSError, EOFError, ValueError, LookupError, TypeError, AttributeError, zlib.error) as error:
         raise BadInput(f"snapshot {path} cannot be read: {error}") from error
 
 
@@ -165,12 +180,14 @@ def _same_moment(place: str, header: Header, other: Path) -> str:
 # before `requests` are read as JSON, the rest is only searched for an answered configuration request and checked for a
 # complete end. So a truncated gzip is found here.
 
-PART_PATTERNS = ("requests-*.jsonl", "requests-*.jsonl.gz")
 FOLDER_HEADER = "snapshot.json"
 RUNTIME_CONFIGURATION = "/admin/v2/brokers/configuration/runtime"
 
+_PART = re.compile(r"requests-.*\.jsonl(\.gz)?", re.DOTALL)
 _CHUNK = 1 << 20
 _HEAD = 1 << 16
+# The head of a snapshot is some hundred bytes; a note may be longer.
+_MOST_HEADER_BYTES = 1 << 20
 _OVERLAP = 512
 _REQUESTS = re.compile(rb'"requests"\s*:\s*\[')
 _CONFIGURATION = re.compile(
@@ -200,21 +217,76 @@ class Header:
         return self.cycle_at or self.finished_at
 
 
-def read_header(path: Path) -> Header:
-    """The header of a snapshot in either layout; `BadInput` says what cannot be read and where."""
-    return _folder_header(path) if path.is_dir() else _document_header(path)
+def read_header(path: Path, limits: Limits = DEFAULT) -> Header:
+    """The header of a snapshot in either layout; `BadInput` says what cannot be read and where, or what is beyond
+    `limits`."""
+    try:
+        return _folder_header(path) if path.is_dir() else _document_header(path, limits)
+    except OSError as error:
+        raise BadInput(f"it cannot be read ({error.strerror or error})") from error
 
 
 def parts_of(folder: Path) -> list[Path]:
     """The parts of a snapshot folder, by name; a part that stands there twice, packed and not, is listed twice."""
-    return sorted(part for pattern in PART_PATTERNS for part in folder.glob(pattern))
+    return sorted(folder / name for name in names_in(folder) if _PART.fullmatch(name))
+
+
+def names_in(folder: Path) -> Iterator[str]:
+    """The names in a folder, in no order, one by one: there may be very many."""
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            yield entry.name
 
 
 def open_bytes(path: Path) -> IO[bytes]:
-    """The file's bytes, unpacked where its name ends in .gz."""
-    if path.name.endswith(".gz"):
-        return cast("IO[bytes]", gzip.open(path, "rb"))
-    return path.open("rb")
+    """The file's bytes, unpacked where its name ends in .gz. What is no regular file is `BadInput`, and is not waited
+    for: a pipe would never end, a device neither."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY) if _is_regular(path) else None
+    if descriptor is None or not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        if descriptor is not None:
+            os.close(descriptor)
+        raise BadInput(f"{path.name} is no regular file (a pipe, a device, a socket or a folder): remove it")
+    file = os.fdopen(descriptor, "rb")
+    return cast("IO[bytes]", _Unpacked(file)) if path.name.endswith(".gz") else file
+
+
+class _Unpacked(gzip.GzipFile):
+    """What a file unpacks to; it closes the file as well."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        super().__init__(fileobj=file, mode="rb")
+        self._packed = file
+
+    def close(self) -> None:
+        super().close()
+        self._packed.close()
+
+
+def _is_regular(path: Path) -> bool:
+    return stat.S_ISREG(path.stat().st_mode)
+
+
+def lines_of(part: Path, limits: Limits) -> Iterator[bytes]:
+    """The lines of a part; one that is longer than an answer may be is `BeyondLimit`."""
+    most = longest_line(limits)
+    with open_bytes(part) as stream:
+        number = 0
+        while line := stream.readline(most + 1):
+            number += 1
+            if len(line) > most:
+                raise line_too_long(part, number, limits)
+            yield line
+
+
+def longest_line(limits: Limits) -> int:
+    """Bytes of a line: an answer of nothing but quotes doubles when it becomes JSON, and some members go with it."""
+    return 2 * limits.bytes_of("answer_mib") + (1 << 16)
+
+
+def line_too_long(part: Path, number: int, limits: Limits) -> BeyondLimit:
+    """That a line of a part is longer than an answer may be."""
+    what = f"line {number:,} of {part.name} is longer than {longest_line(limits):,} bytes"
+    return BeyondLimit(limits.beyond("answer_mib", what, "see what wrote it, remove the line"))
 
 
 def utc(text: object) -> datetime:
@@ -230,9 +302,9 @@ def utc(text: object) -> datetime:
     return moment.astimezone(UTC)
 
 
-def _document_header(path: Path) -> Header:
+def _document_header(path: Path, limits: Limits) -> Header:
     head, found, tail = bytearray(), False, b""
-    for chunk in _chunks(path):
+    for chunk in _chunks(path, limits):
         if len(head) < _HEAD:
             head += chunk[: _HEAD - len(head)]
         window = tail + chunk
@@ -240,10 +312,10 @@ def _document_header(path: Path) -> Header:
         tail = window[-_OVERLAP:]
     if not _DOCUMENT_END.search(tail):
         raise BadInput(_not_json(bytes(head)))
-    return _header(_document_head(path, bytes(head)), has_configuration=found)
+    return _header(_document_head(path, bytes(head), limits), has_configuration=found)
 
 
-def _document_head(path: Path, head: bytes) -> dict[str, Any]:
+def _document_head(path: Path, head: bytes, limits: Limits) -> dict[str, Any]:
     """The members before `requests`; where `requests` comes first, the whole document has to be read."""
     match = _REQUESTS.search(head)
     if match:
@@ -254,17 +326,20 @@ def _document_head(path: Path, head: bytes) -> dict[str, Any]:
             raise BadInput(f"the members before `requests` are not JSON ({error})") from error
         if "finished_at" in body:
             return body
-    with open_bytes(path) as stream:
-        return _object(stream.read())
+    return _object(_whole(path, limits))
 
 
 def _folder_header(folder: Path) -> Header:
     place = folder / FOLDER_HEADER
-    if not place.is_file():
+    if not place.exists():
         raise BadInput(f"the folder has no {FOLDER_HEADER}: the snapshot was not landed completely")
     if not parts_of(folder):
         raise BadInput("the folder has no requests-*.jsonl or requests-*.jsonl.gz: nothing was landed")
-    body = _object(place.read_bytes())
+    with open_bytes(place) as stream:
+        text = stream.read(_MOST_HEADER_BYTES + 1)
+    if len(text) > _MOST_HEADER_BYTES:
+        raise BeyondLimit(f"{FOLDER_HEADER} has more than {_MOST_HEADER_BYTES:,} bytes; a snapshot's head has some 200")
+    body = _object(text)
     return _header(body, has_configuration=body.get("has_configuration") is True)
 
 
@@ -292,21 +367,53 @@ def _object(data: bytes) -> dict[str, Any]:
     try:
         body = parse_json(data)
     except NotJson as error:
-        raise BadInput(_not_json(data[:_HEAD])) from error
+        reason = str(error) if isinstance(error, TooMuchJson) else _not_json(data[:_HEAD])
+        raise BadInput(reason) from error
     if not isinstance(body, dict):
         raise BadInput(f"it is a JSON {type(body).__name__}, not an object")
     return body
 
 
-def _chunks(path: Path) -> Iterator[bytes]:
+def _chunks(path: Path, limits: Limits) -> Iterator[bytes]:
+    """A document piece by piece; `BeyondLimit` as soon as it is larger than it may be, packed or unpacked."""
+    demand_packed(path.name, packed_bytes([path]), limits)
+    size = 0
     try:
         with open_bytes(path) as stream:
             while chunk := stream.read(_CHUNK):
+                size += len(chunk)
+                if size > limits.bytes_of("document_mib"):
+                    raise _document_too_large(limits)
                 yield chunk
     except EOFError as error:
         raise BadInput("the gzip file ends too early (truncated while it was written or copied)") from error
     except (OSError, zlib.error) as error:
         raise BadInput(f"it cannot be unpacked or read ({error})") from error
+
+
+def _whole(path: Path, limits: Limits) -> bytes:
+    most = limits.bytes_of("document_mib")
+    with open_bytes(path) as stream:
+        data = stream.read(most + 1)
+    if len(data) > most:
+        raise _document_too_large(limits)
+    return data
+
+
+def _document_too_large(limits: Limits) -> BeyondLimit:
+    what = f"the document is larger than {limits.bytes_of('document_mib'):,} bytes, unpacked"
+    advice = "lay it down as a folder with requests-*.jsonl.gz, which is not read as a whole"
+    return BeyondLimit(limits.beyond("document_mib", what, advice))
+
+
+def packed_bytes(files: Iterable[Path]) -> int:
+    """The size of files as they lie there."""
+    return sum(file.stat().st_size for file in files)
+
+
+def demand_packed(name: str, size: int, limits: Limits) -> None:
+    """Demands that the files of a snapshot are not larger than they may be, before any of them is read."""
+    limits.demand("packed_mib", size, f"{name} has {size:,} bytes as it lies there", "see what wrote it")
 
 
 def _not_json(head: bytes) -> str:

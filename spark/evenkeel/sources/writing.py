@@ -25,6 +25,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Protocol
 
 from evenkeel.errors import LandingError
+from evenkeel.pulsar.limits import DEFAULT, Limits
 from evenkeel.sources.recordings import FOLDER_HEADER
 from evenkeel.times import utc_milliseconds
 
@@ -88,6 +89,8 @@ class SnapshotWriter(Protocol):
 class SnapshotStore(Protocol):
     """A place for snapshots: a folder here, or whatever takes a finished folder from one."""
 
+    folder: Path
+
     def next_number(self) -> int:
         """One more than the highest number there is."""
         ...
@@ -100,8 +103,8 @@ class SnapshotStore(Protocol):
 class FolderStore:
     """Snapshots in a folder of this machine, which is made if it is missing."""
 
-    def __init__(self, folder: str | Path) -> None:
-        self.folder = Path(folder)
+    def __init__(self, folder: str | Path, limits: Limits = DEFAULT) -> None:
+        self.folder, self._limits = Path(folder), limits
 
     def next_number(self) -> int:
         """One more than the highest number in the folder; 0 where there is none."""
@@ -114,21 +117,25 @@ class FolderStore:
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             clear_abandoned(self.folder)
-            return FolderWriter(self.folder, name)
+            return FolderWriter(self.folder, name, self._limits)
         except OSError as error:
             raise _not_written(self.folder, error) from None
 
 
 class FolderWriter:
-    """Writes into a hidden folder beside its place; `commit` renames it, which either happens or does not."""
+    """Writes into a hidden folder beside its place; `commit` renames it, which either happens or does not.
 
-    def __init__(self, folder: Path, name: str) -> None:
+    More than the limits allow the files of a snapshot is `BeyondLimit`.
+    """
+
+    def __init__(self, folder: Path, name: str, limits: Limits = DEFAULT) -> None:
         self.place = folder / name
         self._working = folder / _hidden(name, "part")
         self._working.mkdir()
         self._lock = Lock()
         self._part: gzip.GzipFile | None = None
-        self._parts = self._written = self._requests = 0
+        self._parts = self._written = self._requests = self._packed = 0
+        self._limits = limits
 
     def write(self, hop: Hop) -> None:
         """Takes a request with its answer; LandingError where it cannot be written."""
@@ -185,6 +192,9 @@ class FolderWriter:
         self._part = None
         with (self._working / f"requests-{self._parts - 1:03d}.jsonl.gz").open("rb") as file:
             _settle(file.fileno())
+            self._packed += os.fstat(file.fileno()).st_size
+        what = f"the snapshot's files come to {self._packed:,} bytes"
+        self._limits.demand("packed_mib", self._packed, what, "check that the addresses are of Pulsar's brokers")
 
 
 def remove(snapshot: Path) -> None:
@@ -221,8 +231,9 @@ def _line(hop: Hop, n: int) -> Iterator[bytes]:
     members = {"n": n, **hop.as_request()}
     body = members.pop("body")
     yield _json(members)[:-1] + b',"body":"'
-    for start in range(0, len(body), _PIECE):
-        yield _json(body[start : start + _PIECE])[1:-1]
+    pieces = (body[start : start + _PIECE] for start in range(0, len(body), _PIECE))
+    for piece in pieces if hop.large is None else hop.large.pieces():
+        yield _json(piece)[1:-1]
     yield b'"}\n'
 
 

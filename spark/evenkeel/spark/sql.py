@@ -26,8 +26,8 @@ def any_of(conditions: Iterable[Column]) -> Column:
     return _folded(list(conditions), or_, F.lit(False))
 
 
-def first_of(cases: Iterable[tuple[Column, str]], otherwise: Column) -> Column:
-    """The text of the first case whose condition holds."""
+def first_of(cases: Iterable[tuple[Column, str | int]], otherwise: Column) -> Column:
+    """The text, or number, of the first case whose condition holds."""
     from pyspark.sql import functions as F
 
     return F.coalesce(*(F.when(condition, F.lit(text)) for condition, text in cases), otherwise)

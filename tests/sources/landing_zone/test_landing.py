@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 from concurrent.futures import ThreadPoolExecutor
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from evenkeel.errors import BadInput
+from evenkeel.pulsar.limits import Limits
 from evenkeel.sources.landing_zone import search
 from evenkeel.sources.landing_zone.fetch import LEFT_BEHIND_SECONDS
 from evenkeel.sources.landing_zone.layout import Manifest, StoredFile, place_of, read_manifest
@@ -187,6 +189,24 @@ def test_a_damaged_snapshot_is_refused_on_record_and_the_one_before_is_taken(
 
 def tampered(manifest: Manifest, **members: object) -> bytes:
     return json.dumps({**json.loads(manifest.to_bytes()), **members}).encode()
+
+
+def test_a_snapshot_beyond_its_limits_is_refused_and_the_one_before_is_taken(bucket: Bucket, tmp_path: Path) -> None:
+    land(bucket, tmp_path, 1)
+    large = tmp_path / "large.json"
+    large.write_bytes(document(tmp_path, "x.json", minutes=2).read_bytes() + os.urandom(600_000).hex().encode() + b"}")
+    upload_snapshot(large, bucket.url, "lab", client=bucket.plain)
+    bomb = document(tmp_path, "y.json", minutes=3).read_bytes()
+    (tmp_path / "bomb.json.gz").write_bytes(gzip.compress(bomb[:-1] + b" " * (3 << 20) + b"}"))
+    upload_snapshot(tmp_path / "bomb.json.gz", bucket.url, "lab", client=bucket.plain)
+    limits = Limits(packed_mib=1, document_mib=2)
+    found = S3Landing(bucket.url, tmp_path / "landing", "lab", bucket.client, limits).snapshot_at()
+    assert minutes_of(found.snapshot.cycle_at) == 1
+    packed, unpacked = sorted((problem.reason for problem in found.problems), key=lambda reason: "document" in reason)
+    assert "bytes as it lies there, beyond the limit of 1 MiB (`packed_mib`, set in [limits]" in packed
+    assert "larger than 2,097,152 bytes, unpacked, beyond the limit of 2 MiB (`document_mib`" in unpacked
+    landed = sorted(path.name for path in (tmp_path / "landing").iterdir())
+    assert len(landed) == 2, "the snapshot and its manifest: nothing is left of those refused"
 
 
 def test_manifests_that_cannot_be_believed_are_refused(bucket: Bucket, tmp_path: Path) -> None:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from pathlib import Path
 from threading import Event, Lock
 from typing import Self
 from urllib.parse import urljoin, urlsplit
 
 from evenkeel.errors import SettingsError
+from evenkeel.pulsar.admin.answer_text import LargeText
 from evenkeel.pulsar.admin.connection import Address, AdminConnection, address_in
 from evenkeel.pulsar.admin.http_exchange import (
     NOTHING_SENT,
@@ -25,6 +28,7 @@ from evenkeel.pulsar.admin.http_exchange import (
     failure_text,
 )
 from evenkeel.pulsar.answers import Kind, subject_of
+from evenkeel.pulsar.limits import DEFAULT, MOST_BROKERS, Limits
 from evenkeel.retrying import Doubling, retry
 from evenkeel.times import utc_milliseconds
 
@@ -35,10 +39,20 @@ LIST_AGAIN_AFTER_S = 1.0
 
 
 class AdminClient:
-    """Asks the brokers of one cluster; thread-safe, with at most `most_connections` open at once."""
+    """Asks the brokers of one cluster; thread-safe, with at most `most_connections` open at once.
 
-    def __init__(self, connection: AdminConnection, *, most_connections: int = 8) -> None:
-        self._wire = Wire(connection, most_connections)
+    An answer beyond `limits` is none; a large one lies in `folder`, None for the system's own, until it is let go.
+    """
+
+    def __init__(
+        self,
+        connection: AdminConnection,
+        *,
+        most_connections: int = 8,
+        limits: Limits = DEFAULT,
+        folder: Path | None = None,
+    ) -> None:
+        self._wire = Wire(connection, most_connections, limits, folder)
         self._known = KnownBrokers(connection)
         self._entries = connection.addresses()
         self._lock, self._closing = Lock(), Event()
@@ -292,8 +306,10 @@ class KnownBrokers:
         """Takes the brokers from an answer that lists them; any other answer teaches nothing."""
         if hop.status != 200 or hop.method != "GET" or subject_of(hop.path).kind != Kind.BROKERS:
             return
-        names = hop.json
-        for name in names if isinstance(names, list) else ():
+        with LargeText.alone() if hop.large is not None else nullcontext():
+            names = hop.json
+            names = names if isinstance(names, list) and len(names) <= MOST_BROKERS else ()
+        for name in names:
             try:
                 address = self.address_of(str(name))
             except SettingsError:

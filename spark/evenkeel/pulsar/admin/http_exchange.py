@@ -8,17 +8,22 @@ import socket
 import ssl
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from enum import StrEnum
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
 
+import httpcore
 import httpx
 
 from evenkeel.json_text import NotJson, parse_json
+from evenkeel.pulsar.admin.answer_text import AnswerText, LargeText, TooLarge, Unreadable, of_text, unpacked
 from evenkeel.pulsar.admin.connection import Address, AdminConnection
+from evenkeel.pulsar.admin.deadline import BoundedBackend, Deadline
+from evenkeel.pulsar.limits import DEFAULT, Limits
 from evenkeel.secret import HIDDEN
 from evenkeel.times import utc_milliseconds
 
@@ -31,7 +36,8 @@ class Hop:
 
     `broker` is the id of the broker asked, else host:port. `status` 0: no HTTP answer came, or the request was not
     sent, and `body` says why (`failures`). `at` is the moment of sending, ISO-8601 UTC with milliseconds; `location`
-    the answer's header of that name; `sent` the body that went with the request. A token stands nowhere in it.
+    the answer's header of that name; `sent` the body that went with the request. A token stands nowhere in it. Of a
+    `large` answer `body` is the beginning only.
     """
 
     broker: str
@@ -43,6 +49,12 @@ class Hop:
     location: str | None
     body: str
     sent: str | None = None
+    large: LargeText | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def characters(self) -> int:
+        """How long the whole answer is."""
+        return len(self.body) if self.large is None else self.large.characters
 
     @property
     def is_redirect(self) -> bool:
@@ -56,11 +68,14 @@ class Hop:
 
     @property
     def json(self) -> Any:
-        """The JSON of an answer of 200; None for any other answer, and for what is not JSON."""
+        """The JSON of an answer of 200; None for any other answer, and for what is not JSON.
+
+        That of a `large` one is to be let go of within `LargeText.alone`.
+        """
         if self.status != 200:
             return None
         try:
-            return parse_json(self.body)
+            return parse_json(self.body if self.large is None else self.large.whole())
         except NotJson:
             return None
 
@@ -93,6 +108,7 @@ class Failure(StrEnum):
     TIMED_OUT = "no answer in time"
     BROKEN_OFF = "connection broken off"
     TOO_LARGE = "answer too large"
+    PACKED = "answer packed"
     BUSY = "no free connection"
     NOT_FOLLOWED = "redirect not followed"
     NOT_SENT = "not sent"
@@ -209,17 +225,33 @@ def request_target(path: str) -> bytes:
 # offload store (`offload_policies`), a cluster's data the same as a broker's.
 
 _TOLD_BY = tuple(f"{PREFIX}/{part}" for part in ("brokers/configuration", "clusters/", "namespaces/"))
-_NAMES = "password|secret|credential|token|privatekey|parameters|params"
-_MEMBER = re.compile(rf'("[^"\\]*(?:{_NAMES})[^"\\]*"\s*:\s*)"(?:[^"\\]|\\.)+"', re.IGNORECASE)
+_NAMES = re.compile("password|secret|credential|token|privatekey|parameters|params", re.IGNORECASE)
+# Possessive: whatever a text is, it is gone through once.
+_MEMBER = re.compile(r'("([^"\\]*+)"\s*+:\s*+)"(?:[^"\\]++|\\.)++"')
 
 
 def without_secrets(path: str, body: str) -> str:
     """The body with the texts of such settings hidden; all else stays as it came."""
-    return _MEMBER.sub(rf'\1"{HIDDEN}"', body) if path.startswith(_TOLD_BY) else body
+    return _MEMBER.sub(_hidden_member, body) if path.startswith(_TOLD_BY) else body
+
+
+def _hidden_member(found: re.Match[str]) -> str:
+    return f'{found[1]}"{HIDDEN}"' if _NAMES.search(found[2]) else found[0]
+
+
+def _without_secrets(path: str, text: str | LargeText, folder: Path | None) -> str | LargeText:
+    if isinstance(text, str):
+        return without_secrets(path, text)
+    if not path.startswith(_TOLD_BY):
+        return text
+    with text.alone():
+        hidden = without_secrets(path, text.whole())
+        text.close()
+        return of_text((hidden[start : start + _PIECE] for start in range(0, len(hidden), _PIECE)), folder)
 
 
 CONNECT_SECONDS = 5.0
-MOST_BYTES = 512 * 1024 * 1024
+_PIECE = 1 << 20
 # Longer than a client pauses between the requests of one snapshot, shorter than Jetty's idle limit (30 s and more).
 _KEPT_SECONDS = 15.0
 
@@ -254,49 +286,48 @@ class _OutOfTime(Exception):
     """The answer did not end in time, though it went on coming."""
 
 
-class _TooLarge(Exception):
-    """The answer is larger than any that Pulsar gives."""
-
-
 class Wire:
     """Sends requests over kept connections; thread-safe.
 
     Proxies, cookies and credentials of the environment are left out: a broker is asked directly or not at all. Answers
-    are asked for unpacked, since packing costs the brokers more than the network.
+    are asked for unpacked, since packing costs the brokers more than the network. What is beyond `limits` is not an
+    answer; a large one lies on disk, in `folder` or where the system keeps such files.
     """
 
-    def __init__(self, connection: AdminConnection, most_connections: int) -> None:
-        self._token = connection.token
-        self._transport = httpx.HTTPTransport(
-            verify=connection.tls(),
-            trust_env=False,
-            limits=httpx.Limits(
-                max_connections=most_connections,
-                max_keepalive_connections=most_connections,
-                keepalive_expiry=_KEPT_SECONDS,
-            ),
-        )
+    def __init__(
+        self, connection: AdminConnection, most_connections: int, limits: Limits = DEFAULT, folder: Path | None = None
+    ) -> None:
+        self._token, self._limits, self._folder = connection.token, limits, folder
+        self._deadline = Deadline()
+        self._transport = _BoundedTransport(connection.tls(), most_connections, self._deadline)
 
     def send(self, question: Question, address: Address, broker: str, deadline: float) -> Reply:
         """Sends the question to the address and reads the answer until `deadline` (`time.monotonic`)."""
         at, begin = datetime.now(UTC), time.perf_counter()
         status, location, retry_after = 0, None, None
         failure: Failure | None = None
+        text: str | LargeText
         try:
-            response = self._transport.handle_request(self._request(question, address, deadline))
-            try:
-                text = _text_of(response, deadline)
-            finally:
-                response.close()
+            with self._deadline.until(deadline):
+                response = self._transport.handle_request(self._request(question, address, deadline))
+                try:
+                    text = self._text_of(response, question, deadline)
+                finally:
+                    response.close()
             status, location = response.status_code, response.headers.get("location")
             retry_after = _seconds(response.headers.get("retry-after"))
-        except (_OutOfTime, _TooLarge) as error:
-            failure = Failure.TIMED_OUT if isinstance(error, _OutOfTime) else Failure.TOO_LARGE
+        except _OutOfTime as error:
+            failure = Failure.TIMED_OUT
             text = failure_text(failure, str(error))
+        except (TooLarge, Unreadable) as error:
+            failure = Failure.TOO_LARGE if isinstance(error, TooLarge) else Failure.PACKED
+            text = failure_text(failure, self._words(error, question))
         except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError, ValueError) as error:
             failure, detail = failure_of(error)
             text = failure_text(failure, detail)
         elapsed = round((time.perf_counter() - begin) * 1000, 1)
+        text = _without_secrets(question.path, text, self._folder)
+        body = self._hidden(text) if isinstance(text, str) else text.beginning()
         hop = Hop(
             broker=broker,
             method=question.method,
@@ -305,8 +336,9 @@ class Wire:
             at=utc_milliseconds(at),
             elapsed_ms=elapsed,
             location=self._hidden(location) if location is not None else None,
-            body=without_secrets(question.path, self._hidden(text)),
+            body=body,
             sent=question.body,
+            large=text if isinstance(text, LargeText) else None,
         )
         return Reply(hop, failure, retry_after)
 
@@ -331,16 +363,37 @@ class Wire:
     def _hidden(self, text: str) -> str:
         return text if self._token is None else self._token.hide_in(text)
 
+    def _text_of(self, response: httpx.Response, question: Question, deadline: float) -> str | LargeText:
+        most = self._limits.bytes_of(self._limits.name_for(question.path))
+        longest = 0 if self._token is None else len(self._token.reveal())
+        text = AnswerText(most, self._hidden, longest, self._folder)
+        try:
+            for piece in unpacked(response.iter_raw(), response.headers.get("content-encoding")):
+                text.add(piece)
+                if time.monotonic() > deadline:
+                    raise _OutOfTime(f"it breaks off after {text.size} bytes")
+            return text.end()
+        except BaseException:
+            text.drop()
+            raise
 
-def _text_of(response: httpx.Response, deadline: float) -> str:
-    body = bytearray()
-    for chunk in response.iter_bytes():
-        body += chunk
-        if len(body) > MOST_BYTES:
-            raise _TooLarge(f"more than {MOST_BYTES // 2**20} MiB")
-        if time.monotonic() > deadline:
-            raise _OutOfTime(f"it breaks off after {len(body)} bytes")
-    return body.decode("utf-8", "replace")
+    def _words(self, error: Exception, question: Question) -> str:
+        limit = self._limits.words(self._limits.name_for(question.path))
+        return f"{error}, beyond {limit}" if isinstance(error, TooLarge) else str(error)
+
+
+class _BoundedTransport(httpx.HTTPTransport):
+    """The library's transport over connections that end with the deadline."""
+
+    def __init__(self, trust: ssl.SSLContext, most_connections: int, deadline: Deadline) -> None:
+        # Not its own beginning: that takes no backend. All else that it does is in the pool.
+        self._pool = httpcore.ConnectionPool(
+            ssl_context=trust,
+            max_connections=most_connections,
+            max_keepalive_connections=most_connections,
+            keepalive_expiry=_KEPT_SECONDS,
+            network_backend=BoundedBackend(deadline),
+        )
 
 
 def _seconds(text: str | None) -> float | None:

@@ -22,6 +22,7 @@ from botocore.exceptions import ClientError, FlexibleChecksumError
 
 from evenkeel.aws_errors import RAISED_BY_BOTO, is_absent
 from evenkeel.errors import BadInput
+from evenkeel.pulsar.limits import DEFAULT, BeyondLimit, Limits
 from evenkeel.sources.landing_zone.layout import (
     Manifest,
     ManifestEntry,
@@ -33,7 +34,7 @@ from evenkeel.sources.landing_zone.layout import (
     read_manifest,
 )
 from evenkeel.sources.landing_zone.s3 import read_object
-from evenkeel.sources.recordings import Problem, read_header
+from evenkeel.sources.recordings import Problem, demand_packed, read_header
 
 LOG = logging.getLogger(__name__)
 AT_ONCE = 8
@@ -81,20 +82,30 @@ def demand_whole(client: Any, place: Place, manifest: Manifest) -> None:
             raise Refused(place.url(prefix + file.name), "size", reason)
 
 
-def land(client: Any, place: Place, manifest: Manifest, folder: Path) -> Path:
+def _demand_small(place: Place, manifest: Manifest, limits: Limits) -> None:
+    """Demands that the files of a snapshot are not larger than they may be, before any of them is fetched."""
+    size, url = sum(file.size for file in manifest.files), place.url(place.data(manifest))
+    try:
+        demand_packed("the snapshot", size, limits)
+    except BeyondLimit as error:
+        raise Refused(url, "size", str(error)) from None
+
+
+def land(client: Any, place: Place, manifest: Manifest, folder: Path, limits: Limits = DEFAULT) -> Path:
     """Where the snapshot lies in the local `folder`, fetched if need be.
 
-    `Refused`: an object is missing, or differs from its manifest, or the snapshot cannot be read. `BadInput`: the
-    folder cannot be written.
+    `Refused`: an object is missing, or differs from its manifest, or the snapshot cannot be read, or is larger than
+    `limits` allow, which its manifest tells. `BadInput`: the folder cannot be written.
     """
     try:
         landed = landed_at(folder, manifest)
         if landed is not None:
             return landed
+        _demand_small(place, manifest, limits)
         demand_whole(client, place, manifest)
         with _partial(folder) as partial:
             _fetch(client, place, manifest, partial)
-            _check_header(place, manifest, partial)
+            _check_header(place, manifest, partial, limits)
             return _move(partial, folder, manifest)
     except RAISED_BY_BOTO:  # some of them are OSErrors too
         raise
@@ -184,11 +195,11 @@ def _demand_digest(url: str, path: Path, file: StoredFile) -> None:
         raise Refused(url, "sha256", f"it is {found}, its manifest says {file.sha256}: replaced or damaged")
 
 
-def _check_header(place: Place, manifest: Manifest, partial: Path) -> None:
+def _check_header(place: Place, manifest: Manifest, partial: Path, limits: Limits) -> None:
     data = partial / "data"
     url = place.url(place.data(manifest))
     try:
-        header = read_header(data / manifest.files[0].name if manifest.is_document else data)
+        header = read_header(data / manifest.files[0].name if manifest.is_document else data, limits)
     except BadInput as error:
         raise Refused(url, "snapshot", str(error)) from None
     if header.moment != manifest.moment:

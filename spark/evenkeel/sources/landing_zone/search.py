@@ -16,6 +16,7 @@ from typing import Any
 
 from evenkeel.errors import BadInput
 from evenkeel.handover import Snapshot
+from evenkeel.pulsar.limits import DEFAULT, Limits
 from evenkeel.sources.landing import Landing
 from evenkeel.sources.landing_zone.fetch import (
     Refused,
@@ -110,9 +111,17 @@ class FoundSnapshot:
 class Search:
     """One search in a landing zone; `moment` None asks for the newest snapshot."""
 
-    def __init__(self, client: Any, place: Place, cluster: str, folder: Path, moment: datetime | None) -> None:
+    def __init__(
+        self,
+        client: Any,
+        place: Place,
+        cluster: str,
+        folder: Path,
+        moment: datetime | None,
+        limits: Limits = DEFAULT,
+    ) -> None:
         self._client, self._place, self._cluster, self._folder = client, place, cluster, folder
-        self._moment = moment
+        self._moment, self._limits = moment, limits
         self._read: dict[str, Manifest] = {}
         self._problems: dict[str, Problem] = {}
         self._doubled: list[Problem] = []
@@ -170,7 +179,7 @@ class Search:
 
     def _land(self, manifest: Manifest) -> Path | None:
         try:
-            return land(self._client, self._place, manifest, self._folder)
+            return land(self._client, self._place, manifest, self._folder, self._limits)
         except Refused as refused:
             self._refuse(manifest, refused)
             return None
@@ -242,11 +251,14 @@ LOG = logging.getLogger(__name__)
 class S3Landing:
     """The landing zone `url` (s3://bucket/prefix) of one cluster; what is needed of it comes to `landing_folder`.
 
-    That folder is the cluster's own and itself a recording (see `fetch`). `client`: see `client.connect`.
+    That folder is the cluster's own and itself a recording (see `fetch`). `client`: see `client.connect`. A snapshot
+    beyond `limits` is refused before anything of it is fetched.
     """
 
-    def __init__(self, url: str, landing_folder: str | Path, cluster: str, client: Any) -> None:
-        self.place = place_of(url)
+    def __init__(
+        self, url: str, landing_folder: str | Path, cluster: str, client: Any, limits: Limits = DEFAULT
+    ) -> None:
+        self.place, self._limits = place_of(url), limits
         self.cluster = cluster
         self.folder = Path(landing_folder)
         self._client = client
@@ -260,7 +272,7 @@ class S3Landing:
         """
         moment = None if time is None else _utc(time)
         with told(f"cannot read snapshots of {self.cluster} at {self.place}"):
-            found = Search(self._client, self.place, self.cluster, self.folder, moment).run()
+            found = Search(self._client, self.place, self.cluster, self.folder, moment, self._limits).run()
         for double in found.doubled:
             LOG.info("%s is not needed: %s", double.file, double.reason)
         return found
@@ -268,7 +280,7 @@ class S3Landing:
     def expire(self, days: float) -> None:
         """Removes landed snapshots that are more than so many days older than the newest one here; the zone keeps
         them."""
-        Landing(self.folder).expire(days)
+        Landing(self.folder, self._limits).expire(days)
         remove_copies_without_snapshot(self.folder)
 
     def listed(self, since: str | datetime, until: str | datetime) -> tuple[ManifestEntry, ...]:

@@ -17,6 +17,7 @@ from typing import Any
 from evenkeel.errors import BadInput, LandingError, SettingsError
 from evenkeel.handover import Snapshot
 from evenkeel.pulsar.admin.http_exchange import Hop
+from evenkeel.pulsar.limits import DEFAULT, Limits
 from evenkeel.sources.landing_zone.layout import place_of
 from evenkeel.sources.landing_zone.s3 import S3Error
 from evenkeel.sources.landing_zone.upload import upload_snapshot
@@ -47,11 +48,13 @@ class S3Spool:
         *,
         cluster: str | None = None,
         say: Callable[[str], None] | None = None,
+        limits: Limits = DEFAULT,
     ) -> None:
         place_of(url)
         self._say = say or LOG.warning
         self.url, self.folder, self.cluster, self.client = url, Path(folder), cluster, client
-        self._store = FolderStore(self.folder)
+        self._limits = limits
+        self._store = FolderStore(self.folder, limits)
 
     def next_number(self) -> int:
         """Always 0: numbers tell snapshots apart in a recording's folder, in the zone their moments do."""
@@ -96,7 +99,7 @@ class S3Spool:
                 raise
             return
         try:
-            done = upload_snapshot(snapshot, self.url, cluster, client=self.client)
+            done = upload_snapshot(snapshot, self.url, cluster, client=self.client, limits=self._limits)
         except BadInput as error:
             if not snapshot.exists():
                 return
@@ -110,8 +113,9 @@ class S3Spool:
     def _cluster_of(self, snapshot: Path) -> str:
         if self.cluster is not None:
             return self.cluster
-        moment = iso(read_header(snapshot).moment)
-        return cluster_name(Snapshot(str(snapshot), moment, configuration_path=str(snapshot)))
+        moment = iso(read_header(snapshot, self._limits).moment)
+        found = Snapshot(str(snapshot), moment, configuration_path=str(snapshot))
+        return cluster_name(found, limits=self._limits)
 
     def _bound(self) -> None:
         surplus = self.kept()[:-MOST_KEPT]
@@ -157,21 +161,21 @@ def store_of(
     cluster: str | None = None,
     spool: str | None = None,
     say: Callable[[str], None] | None = None,
+    limits: Limits = DEFAULT,
 ) -> SnapshotStore:
     """The place that a folder's path or `s3://bucket/prefix` names.
 
-    For S3 only: `cluster` (None: as its snapshots say), `spool`, the folder where snapshots wait for their upload, and
-    `say`, which hears of what an operator should know.
+    More than `limits` allow is not written. For S3 only: `cluster` (None: as its snapshots say), `spool`, the folder
+    where snapshots wait for their upload, and `say`, which hears of what an operator should know.
     """
     scheme, separator, _ = target.partition("://")
     if not separator:
-        return FolderStore(target)
+        return FolderStore(target, limits)
     if target.startswith(S3_SCHEME):
         from evenkeel.sources.landing_zone.s3 import connect
 
-        pass  # MOVED-EMPTY
-
-        return S3Spool(target, spool or spool_folder(target, cluster), connect(), cluster=cluster, say=say)
+        folder = spool or spool_folder(target, cluster)
+        return S3Spool(target, folder, connect(), cluster=cluster, say=say, limits=limits)
     raise SettingsError(f"--to {target}: this version writes to folders and to s3://, and knows no {scheme}://")
 
 

@@ -20,6 +20,7 @@ from botocore.exceptions import ClientError
 from evenkeel import __version__
 from evenkeel.aws_errors import RAISED_BY_BOTO, code_of
 from evenkeel.errors import BadInput
+from evenkeel.pulsar.limits import DEFAULT, Limits
 from evenkeel.retrying import Doubling, retry
 from evenkeel.sources.landing_zone.layout import (
     DOCUMENTS,
@@ -75,15 +76,17 @@ def upload_snapshot(
     *,
     client: Any,
     collector: str | None = None,
+    limits: Limits = DEFAULT,
 ) -> Upload:
     """Uploads a snapshot in either layout of `sources.recordings` to `s3://bucket/prefix`.
 
     `collector` names this machine in the manifest, by default its host name. `BadInput`: the snapshot cannot be read,
-    or changed meanwhile. `S3Error`: the store cannot take it; nothing is listed then, and the call can be repeated.
+    is beyond `limits`, or changed meanwhile. `S3Error`: the store cannot take it; nothing is listed then, and the call
+    can be repeated.
     """
     snapshot, place = Path(path), place_of(url)
     files = _files(snapshot)
-    manifest = _manifest(snapshot, files, cluster, collector or gethostname())
+    manifest = _manifest(snapshot, files, cluster, collector or gethostname(), limits)
     key = place.manifest(cluster, manifest.moment)
     doing = f"cannot upload {snapshot} to {place}"
     try:
@@ -112,9 +115,9 @@ def _files(snapshot: Path) -> dict[str, Path]:
     return {DOCUMENTS[snapshot.name.endswith(".gz")]: snapshot}
 
 
-def _manifest(snapshot: Path, files: dict[str, Path], cluster: str, collector: str) -> Manifest:
+def _manifest(snapshot: Path, files: dict[str, Path], cluster: str, collector: str, limits: Limits) -> Manifest:
     try:
-        header = read_header(snapshot)
+        header = read_header(snapshot, limits)
         stored = tuple(_stored(name, file) for name, file in sorted(files.items()))
     except BadInput as error:
         raise BadInput(f"snapshot {snapshot} is not uploaded: {error}") from None

@@ -1,0 +1,246 @@
+"""What a folder may hold in place of snapshots: bombs, lines and headers without end, pipes, a million names.
+
+Test plan: each is refused with a sentence that names file, size, limit and what to do, before it costs memory or time;
+the snapshots beside it are read.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from evenkeel.errors import BadInput, SettingsError
+from evenkeel.pulsar.limits import DEFAULT, BeyondLimit, Limits
+from evenkeel.sources.configuration import read_configuration
+from evenkeel.sources.landed import open_landed
+from evenkeel.sources.landing import Landing
+from evenkeel.sources.recordings import Recording, cluster_name, open_bytes, requests_of
+from tests.pulsar.small_cluster import SmallCluster
+
+MIB = 1 << 20
+HEAD = '{"format": 1, "started_at": "2026-03-01T12:00:00Z", "finished_at": "2026-03-01T12:00:05Z"'
+SMALL = Limits(document_mib=2, snapshot_mib=4, packed_mib=1, answer_mib=1, requests=1_000)
+
+
+def zeros(mib: int, begin: bytes = b"", end: bytes = b"") -> bytes:
+    """A gzip file of spaces: a thousandth of what it unpacks to, made without holding that."""
+    pieces = [gzip.compress(begin), *[gzip.compress(b" " * MIB)] * mib, gzip.compress(end)]
+    return b"".join(pieces)
+
+
+def folder(place: Path, **parts: bytes) -> Path:
+    place.mkdir(parents=True)
+    (place / "snapshot.json").write_text(HEAD + "}")
+    for name, data in parts.items():
+        (place / f"requests-{name.replace('_', '.')}").write_bytes(data)
+    return place
+
+
+def beside_a_good_one(place: Path, make: Callable[[Path], object]) -> str:
+    """Why the snapshot that `make` lays down is refused, beside one that is read."""
+    SmallCluster().land(place, "0000.json")
+    make(place)
+    recording = Recording(place, SMALL)
+    assert [Path(snapshot.path).name for snapshot in recording.snapshots] == ["0000.json"]
+    (problem,) = recording.problems
+    return problem.reason
+
+
+def test_a_packed_document_is_unpacked_up_to_its_limit(tmp_path: Path) -> None:
+    bomb = zeros(300, HEAD.encode() + b', "requests": [', b"]}")
+    reason = beside_a_good_one(tmp_path, lambda place: (place / "0001.json.gz").write_bytes(bomb))
+    assert "larger than 2,097,152 bytes, unpacked, beyond the limit of 2 MiB (`document_mib`, set in [limits]" in reason
+    assert "a folder with requests-*.jsonl.gz" in reason
+
+
+def test_a_document_of_which_all_has_to_be_read_is_bounded_too(tmp_path: Path) -> None:
+    place = tmp_path / "0000.json.gz"
+    place.write_bytes(zeros(300, b'{"requests": [', b"], " + HEAD.encode()[1:] + b"}"))
+    with pytest.raises(BeyondLimit, match="document_mib"):
+        next(requests_of(place, SMALL))
+
+
+def test_a_file_is_not_read_where_it_is_too_large_as_it_lies_there(tmp_path: Path) -> None:
+    def large(place: Path) -> None:
+        with (place / "0001.json").open("wb") as file:
+            file.truncate(100 << 30)  # 100 GiB, of which nothing is on disk
+
+    reason = beside_a_good_one(tmp_path, large)
+    assert "0001.json has 107,374,182,400 bytes as it lies there, beyond the limit of 1 MiB (`packed_mib`" in reason
+    part = folder(tmp_path / "0002", **{"0_jsonl": b"{}\n"})
+    os.truncate(part / "requests-0.jsonl", 100 << 30)
+    with pytest.raises(BeyondLimit, match="packed_mib"):
+        open_landed(str(part), SMALL)
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (zeros(300), "line 1 of requests-0.jsonl.gz is longer than 2,162,688 bytes"),
+        (zeros(1, b"{}\n" * 8) + zeros(300), "line 9 of requests-0.jsonl.gz is longer than"),
+        (
+            gzip.compress(b"{" + b" " * 600_000 + b"}\n") * 9,
+            r"the snapshot has 5,242,880 bytes, unpacked, beyond the limit of 4 MiB \(`snapshot_mib`",
+        ),
+        (gzip.compress(b"{}\n" * 1_001), r"the snapshot has 1,001 requests, beyond the limit of 1,000 \(`requests`"),
+    ],
+    ids=["bomb", "long-line", "sum", "tiny"],
+)
+def test_parts_are_bounded_in_bytes_lines_and_the_length_of_a_line(tmp_path: Path, data: bytes, words: str) -> None:
+    with pytest.raises(BeyondLimit, match=words):
+        open_landed(str(folder(tmp_path / "0000", **{"0_jsonl_gz": data})), SMALL)
+
+
+def test_a_plain_part_is_bounded_as_well(tmp_path: Path) -> None:
+    limits = Limits(answer_mib=1, requests=5)
+    with pytest.raises(BeyondLimit, match=r"line 2 of requests-0\.jsonl is longer"):
+        open_landed(str(folder(tmp_path / "0000", **{"0_jsonl": b"{}\n" + b"x" * 3 * MIB})), limits)
+    with pytest.raises(BeyondLimit, match=r"6 requests"):
+        open_landed(str(folder(tmp_path / "0001", **{"0_jsonl": b"{}\n" * 6})), limits)
+    with pytest.raises(BeyondLimit, match="line 2"):
+        list(requests_of(folder(tmp_path / "0002", **{"0_jsonl": b"{}\n" + b"x" * 3 * MIB}), limits))
+    assert open_landed(str(folder(tmp_path / "0003", **{"0_jsonl": b"{}\n" * 5})), limits).broken_parts == ()
+
+
+def test_a_head_without_end_is_refused(tmp_path: Path) -> None:
+    place = folder(tmp_path / "0000", **{"0_jsonl": b"{}\n"})
+    with (place / "snapshot.json").open("wb") as file:
+        file.truncate(100 << 30)
+    with pytest.raises(BadInput, match=r"snapshot.json has more than 1,048,576 bytes"):
+        open_landed(str(place), DEFAULT)
+
+
+def test_a_document_nested_without_end_is_refused(tmp_path: Path) -> None:
+    deep = '{"format": 1, "requests": [], "x": ' + "[" * 100_000 + "]" * 100_000 + "}"
+    reason = beside_a_good_one(tmp_path, lambda place: (place / "0001.json").write_text(deep))
+    assert reason == "its members are nested too deep: more than 100 levels"
+
+
+@pytest.mark.parametrize("name", ["0001.json", "0001.json.gz"])
+def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path, name: str) -> None:
+    reason = beside_a_good_one(tmp_path, lambda place: os.mkfifo(place / name))
+    assert reason == f"{name} is no regular file (a pipe, a device, a socket or a folder): remove it"
+
+
+@pytest.mark.parametrize("name", ["requests-0.jsonl", "requests-0.jsonl.gz", "snapshot.json"])
+def test_a_pipe_in_a_snapshots_folder_is_refused(tmp_path: Path, name: str) -> None:
+    place = folder(tmp_path / "0000", **{"1_jsonl": b"{}\n"})
+    (place / name).unlink(missing_ok=True)
+    os.mkfifo(place / name)
+    with pytest.raises(BadInput, match=f"{name} is no regular file"):
+        open_landed(str(place), DEFAULT)
+
+
+def test_links_are_followed_to_files_and_nowhere_else(tmp_path: Path) -> None:
+    there = SmallCluster().land(tmp_path / "elsewhere", "0000.json")
+    place = tmp_path / "recording"
+    place.mkdir()
+    (place / "0000.json").symlink_to(there)
+    (place / "0001.json").symlink_to("/dev/zero")
+    (place / "0002.json").symlink_to("0002.json")
+    (place / "0003.json").symlink_to("gone.json")
+    recording = Recording(place)
+    assert [Path(snapshot.path).name for snapshot in recording.snapshots] == ["0000.json"]
+    reasons = [problem.reason for problem in recording.problems]
+    assert reasons[0].startswith("0001.json is no regular file")
+    assert [reason[:17] for reason in reasons[1:]] == ["it cannot be read"] * 2
+    with pytest.raises(BadInput, match="is no regular file"):
+        open_bytes(Path("/dev/zero"))
+
+
+def test_other_names_cost_nothing_and_snapshots_are_counted(tmp_path: Path) -> None:
+    SmallCluster().land(tmp_path, "0000.json")
+    for n in range(2_000):
+        (tmp_path / f"other-{n}").touch()
+    assert len(Recording(tmp_path, Limits(snapshots=1)).snapshots) == 1
+    assert Landing(tmp_path).find(SmallCluster().finished_at) is None
+    (tmp_path / "0001.json").touch()
+    with pytest.raises(BeyondLimit, match=r"has more than 1 snapshots, beyond the limit of 1 \(`snapshots`"):
+        Recording(tmp_path, Limits(snapshots=1))
+
+
+def test_a_name_is_not_looked_for_in_a_request_that_is_none(tmp_path: Path) -> None:
+    for n, line in enumerate([b"7\n", b"[" * 100_000 + b"\n", b"\x1f\n"]):
+        folder(tmp_path / f"{n:04d}", **{"0_jsonl": line})
+    for snapshot in [*Recording(tmp_path).snapshots]:
+        with pytest.raises(BadInput, match="cannot be read"):
+            cluster_name(snapshot)
+
+
+def test_a_bomb_costs_no_memory(tmp_path: Path) -> None:
+    """Hundreds of megabytes in one, in either layout: the process that refuses them stays below 300 MB."""
+    (tmp_path / "0000.json.gz").write_bytes(zeros(600, HEAD.encode() + b', "requests": [', b"]}"))
+    folder(tmp_path / "0001", **{"0_jsonl_gz": zeros(600)})
+    (tmp_path / "0002.json.gz").write_bytes(gzip.compress(b'{"requests": [' + b"[]," * 5_000_000 + b"[]]}"))
+    program = (
+        "import sys; from evenkeel.sources.landed import open_landed\n"
+        "from evenkeel.errors import BadInput\n"
+        "for name in ('0000.json.gz', '0001', '0002.json.gz'):\n"
+        "    try: open_landed(sys.argv[1] + '/' + name)\n"
+        "    except BadInput as error: print(error)\n"
+        # The most of this program alone: what getrusage knows of begins with the process that started it.
+        "print(next(line.split()[1] for line in open('/proc/self/status') if line.startswith('VmHWM')))"
+    )
+    done = subprocess.run([sys.executable, "-c", program, tmp_path], capture_output=True, text=True, check=True)
+    *reasons, kilobytes = done.stdout.splitlines()
+    assert "`document_mib`" in reasons[0]
+    assert "line 1 of requests-0.jsonl.gz is longer" in reasons[1]
+    assert reasons[2] == "it has more than 8,000,000 values"
+    assert int(kilobytes) < 300_000
+
+
+CONFIGURATION = """
+[limits]
+answer_mib = 3
+rows = 5
+
+[clusters.east]
+recording = "east"
+
+[clusters.west]
+recording = "west"
+[clusters.west.limits]
+rows = 7
+"""
+
+
+def test_limits_are_set_for_all_clusters_and_for_one(tmp_path: Path) -> None:
+    file = tmp_path / "c.toml"
+    file.write_text(CONFIGURATION)
+    east, west = read_configuration(file)
+    assert east.limits == Limits(answer_mib=3, rows=5)
+    assert west.limits == Limits(answer_mib=3, rows=7)
+    assert (east.overrides, DEFAULT.to_dict()) == ({}, None), "limits are no settings: they enter no digest"
+    assert json.loads(json.dumps(west.limits.to_dict()))["rows"] == 7
+
+
+@pytest.mark.parametrize(
+    ("table", "words"),
+    [
+        ("rows = 0", r"\[limits\]: `rows` is a whole number of 1 and more, not 0"),
+        ("rows = true", "not True"),
+        ("rows = 1.5", "not 1.5"),
+        ("row = 1", "unknown entry 'row'; known are answer_mib, "),
+        ("json_depth = 501", "`json_depth` is at most 500: deeper JSON cannot be read at all"),
+    ],
+)
+def test_a_limit_that_cannot_be_is_refused_with_its_place(tmp_path: Path, table: str, words: str) -> None:
+    file = tmp_path / "c.toml"
+    file.write_text(f'[limits]\n{table}\n[clusters.east]\nrecording = "east"\n')
+    with pytest.raises(SettingsError, match=words):
+        read_configuration(file)
+
+
+def test_the_page_lists_every_limit_with_its_default() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "how-to" / "running-cluster.md").read_text(encoding="utf-8")
+    listed = dict(re.findall(r"^\| `(\w+)` \| (\d+) \|", page, re.MULTILINE))
+    assert {name: int(value) for name, value in listed.items()} == asdict(DEFAULT)
