@@ -16,6 +16,8 @@ import pytest
 
 from evenkeel.cli import main
 from evenkeel.record.read import read_cycles, read_table
+from evenkeel.record.verify.recorded_cycle import settings_text
+from evenkeel.settings import EffectiveSettings, registry
 
 if TYPE_CHECKING:
     from evenkeel.spark.server import Engine
@@ -48,6 +50,8 @@ UNLOADED = [
         "with it 70.2 KiB/s leave of the 650.0 KiB/s wanted.",
     ),
 ]
+
+BEFORE = {"evenkeelMovedTrafficOrder": "plan_order"}
 
 
 @pytest.fixture(scope="module")
@@ -109,6 +113,13 @@ def test_an_unload_is_traced_to_its_writes_and_to_the_cycle_before(
     assert {"topic_stats", "bundle_load", "unload_decisions"} <= {one["table"] for one in found["writes"]}
     assert {"bundle_load", "strategy_state"} <= {one["table"] for one in found["reads"]}
     assert len(found["code_digest"]) == 64
+
+
+def test_what_a_setting_stands_for_that_came_later_is_what_held_then(schema_3: Path) -> None:
+    rows = [row for row in read_table(schema_3, "settings") if row["cluster"] == "extensible"]
+    assert {row["key"] for row in rows} <= set(registry()) - BEFORE.keys()
+    held = EffectiveSettings.from_json(settings_text(rows)).settings
+    assert {name: getattr(held, name) for name in BEFORE} == BEFORE
 
 
 @pytest.mark.parametrize("cluster", ["extensible", "lab"])

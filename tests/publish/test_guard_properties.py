@@ -117,6 +117,7 @@ budgets: dict[str, Any] = {
     "evenkeelMaxUnloadsToBroker": limits,
     "evenkeelMaxSplitsPerCycle": limits,
     "evenkeelMaxMovedTrafficPercent": percents,
+    "evenkeelMovedTrafficOrder": st.sampled_from(["fitting_first", "plan_order"]),
     "evenkeelMaxBundleTrafficPercent": percents,
 }
 everything = st.builds(
@@ -176,6 +177,56 @@ def test_no_budget_is_exceeded_whatever_its_limit(found: Situation, held: Settin
         own = [one for one in splits if namespace_of(one.bundle) == namespace]
         after = count + sum(one.cuts for one in own)
         assert after <= held.loadBalancerNamespaceMaximumBundles or any(one.wished for one in own)
+
+
+FITTING = {"evenkeelMovedTrafficOrder": "fitting_first"}
+light_and_heavy = st.lists(
+    st.builds(
+        Command,
+        kind=st.just("unload"),
+        bundle=st.sampled_from(BUNDLES),
+        source=st.sampled_from(NAMES),
+        traffic=st.sampled_from([10.0, 50.0, 90.1, 200.0]),
+        wished=st.booleans(),
+    ),
+    min_size=2,
+    max_size=6,
+    unique_by=lambda one: one.bundle,
+)
+nine_percent = st.builds(Settings, evenkeelMaxUnloadsFromBroker=limits)
+
+
+@given(st.one_of(any_situation(light_and_heavy, **calm), situations()), st.one_of(nine_percent, settings))
+def test_where_any_unload_fits_by_itself_none_goes_above_the_budget(found: Situation, held: Settings) -> None:
+    """An unload fits by itself if it goes as the only one beside the plan's splits, and not by the exception."""
+    held = held.with_values(FITTING)
+    made = hold_back(found, held)
+    most = held.evenkeelMaxMovedTrafficPercent
+    above = [one for one in asked(found, made, "unload") if found.share(one.traffic or 0.0) > most]
+    splits = [one for one in found.commands if one.kind == "split"]
+    for index, one in enumerate(found.commands):
+        repeats = one.bundle in [other.bundle for other in found.commands[:index]]
+        if one.kind == "unload" and found.share(one.traffic or 0.0) <= most and not repeats:
+            by_itself = replace(found, commands=[*splits, one])
+            assert not (above and asked(by_itself, hold_back(by_itself, held), "unload"))
+
+
+@given(situations(), settings)
+def test_with_all_traffic_as_the_budget_no_unload_is_held_back_for_its_traffic(
+    found: Situation, held: Settings
+) -> None:
+    made = hold_back(found, held.with_values({"evenkeelMaxMovedTrafficPercent": 100.0}))
+    assert "moved_traffic" not in {verdict.objection.rule for verdict in made.verdicts}
+
+
+@given(situations(), settings)
+def test_where_no_unload_is_above_the_budget_both_orders_let_the_same_go(found: Situation, held: Settings) -> None:
+    most = held.evenkeelMaxMovedTrafficPercent
+    fitting = [one for one in found.commands if one.kind == "split" or found.share(one.traffic or 0.0) <= most]
+    found = replace(found, commands=fitting)
+    made = [hold_back(found, held.with_values({"evenkeelMovedTrafficOrder": order})).allowed
+            for order in ("fitting_first", "plan_order")]  # fmt: skip
+    assert made[0] == made[1]
 
 
 @pytest.mark.parametrize(

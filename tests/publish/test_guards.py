@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from evenkeel.publish.guards.bundle_guards import gain_points
+from evenkeel.publish.guards.hold_back import hold_back
 from evenkeel.publish.guards.objection import Objection, Verdict, duration
 from evenkeel.publish.guards.sentences import CAUSES, EXCEPTIONS, sentence
 from evenkeel.publish.guards.situation import Broker, Command, Move, Pause, Situation, Unsettled
-from evenkeel.settings import registry
+from evenkeel.settings import registry, resolve, settings_in
 from tests.publish.situations import (
     B1,
     B2,
@@ -163,16 +165,61 @@ def test_what_does_not_fit_into_the_budget_leaves_room_for_what_comes_after_it()
     assert guarded(found).allowed == (0, 2)
 
 
-def test_a_bundle_above_the_budget_goes_alone_as_the_first_one_and_the_row_says_so() -> None:
-    heavy, light = unload(1, traffic=200.0), unload(2, traffic=0.0)
-    found = situation(heavy, light)
+HEAVY, HEAVIER, LIGHT = unload(1, traffic=200.0), unload(2, traffic=240.0), unload(3, traffic=30.0)
+
+
+def test_a_bundle_above_the_budget_goes_alone_where_nothing_fits_and_the_row_says_so() -> None:
+    found = situation(HEAVY, HEAVIER)
     assert guarded(found).allowed == (0,)
     assert rules(found) == [(1, "allowed", "moved_traffic"), (2, "held", "moved_traffic")]
     assert words(found) == (
         f"{bundle(1)} would be unloaded from b1:8080 to b2:8080 and is let through: its 20.0 % of the cluster's "
-        "traffic are more than the 9.0 % of one cycle, and as the first one it may go alone."
+        "traffic are more than the 9.0 % of one cycle, and as no unload that may go fits into them, it goes alone."
     )
-    assert guarded(situation(unload(0, traffic=1.0), heavy)).allowed == (0,)
+    assert words(found, 2) == (
+        f"{bundle(2)} would be unloaded from b1:8080 to b2:8080 and is held back: its 24.0 % of the cluster's "
+        "traffic are more than the 9.0 % of one cycle, and it may go alone only where no other unload has a place in "
+        "them."
+    )
+
+
+@pytest.mark.parametrize(("commands", "allowed"), [
+    ((HEAVY, LIGHT), (1,)),
+    ((LIGHT, HEAVY), (0,)),
+    ((HEAVY, LIGHT, unload(4, traffic=61.0), unload(5, traffic=60.0)), (1, 3)),
+    ((replace(HEAVY, wished=True), LIGHT), (1,)),
+], ids=["before it", "after it", "and as many as fit", "before a wish"])  # fmt: skip
+def test_what_fits_goes_before_a_bundle_above_the_budget(
+    commands: tuple[Command, ...], allowed: tuple[int, ...]
+) -> None:
+    found = situation(*commands)
+    assert guarded(found).allowed == allowed
+    held = [one for one in guarded(found).verdicts if one.command and one.command.bundle == HEAVY.bundle]
+    assert [(one.outcome, one.objection.rule) for one in held] == [("held", "moved_traffic")]
+
+
+def test_what_may_not_go_for_another_reason_does_not_keep_a_heavy_bundle_from_going_alone() -> None:
+    assert guarded(situation(HEAVY, LIGHT), evenkeelFrozenBundles=frozenset([LIGHT.bundle])).allowed == (0,)
+
+
+def test_what_is_not_known_well_enough_keeps_its_place_and_no_heavy_bundle_goes_instead() -> None:
+    assert guarded(situation(HEAVY, LIGHT, unclear=[LIGHT.bundle])).allowed == ()
+    assert guarded(situation(HEAVY, HEAVIER, unclear=[HEAVY.bundle])).allowed == ()
+
+
+def test_settings_recorded_before_there_was_the_order_give_the_budget_to_the_first_of_the_plan() -> None:
+    body = json.loads(resolve(observed=None, overrides=None).to_json())
+    del body["settings"]["evenkeelMovedTrafficOrder"]
+    before = settings_in(json.dumps(body))
+    found = situation(HEAVY, LIGHT)
+    made = hold_back(found, before)
+    assert made.allowed == (0,)
+    assert [sentence(verdict, "lab").partition(": ")[2] for verdict in made.verdicts] == [
+        "its 20.0 % of the cluster's traffic are more than the 9.0 % of one cycle, and as the first one it may go "
+        "alone.",
+        "with its 3.0 % of the cluster's traffic this cycle would move 23.0 %, and 9.0 % are the most.",
+    ]
+    assert guarded(situation(LIGHT, HEAVY), evenkeelMovedTrafficOrder="plan_order").allowed == (0,)
 
 
 def test_where_there_is_no_traffic_nothing_is_a_share_of_it() -> None:

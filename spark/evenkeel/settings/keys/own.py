@@ -101,8 +101,17 @@ class GuardKeys:
         lowest=0.0,
         highest=100.0,
         unit="%",
-        meaning="Most of the cluster's traffic that one cycle unloads; a first bundle above it goes alone. "
-        "100: no limit.",
+        meaning="Most of the cluster's traffic that one cycle unloads; a bundle that by itself is above it may go "
+        "alone. 100: no limit.",
+    )
+    evenkeelMovedTrafficOrder: str = key(
+        "fitting_first",
+        before="plan_order",
+        choices=("fitting_first", "plan_order"),
+        unit="rule",
+        meaning="Who gets evenkeelMaxMovedTrafficPercent. fitting_first: what fits into it, in the order of the plan, "
+        "and a bundle above it goes alone only where nothing fits. plan_order: the first of the plan, also where it is "
+        "above it, and then nothing else goes.",
     )
     evenkeelMaxBundleTrafficPercent: float = key(
         25.0,
