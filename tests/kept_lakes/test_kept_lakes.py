@@ -8,13 +8,16 @@ from __future__ import annotations
 import html
 import json
 import re
+import shutil
 import tarfile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from evenkeel.cli import main
+from evenkeel.lake.schemas import TABLES
+from evenkeel.lake.store import Lake
 from evenkeel.record.read import read_cycles, read_table
 from evenkeel.record.verify.recorded_cycle import settings_text
 from evenkeel.settings import EffectiveSettings, registry
@@ -51,7 +54,12 @@ UNLOADED = [
     ),
 ]
 
-BEFORE = {"evenkeelMovedTrafficOrder": "plan_order"}
+BEFORE: dict[str, object] = {
+    "evenkeelMovedTrafficOrder": "plan_order",
+    "evenkeelHarmClientsBackPercent": 0.0,
+    "evenkeelHarmBacklogGrowthPercent": 0.0,
+    "evenkeelHarmHoldMinutes": 0,
+}
 
 
 @pytest.fixture(scope="module")
@@ -151,3 +159,23 @@ def test_every_row_is_as_it_was_and_is_decided_again_from_its_topics(
     found = json.loads(capsys.readouterr().out)
     assert (found["faults"], found["attempts"], found["reproduced"], found["writes_by_files"]) == ([], 6, 5, 0)
     assert (found["sound"], found["wording_only"]) == (True, 5)
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_columns_that_came_later_are_added_and_the_record_is_whole_still(
+    schema_3: Path, spark: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake = tmp_path / "lake"
+    shutil.copytree(schema_3, lake)
+    Lake(str(lake)).ensure_tables(spark)
+    for name in ("bundle_load", "commands"):
+        later = {column.name for column in TABLES[name].columns if column.since > 3}
+        rows = read_table(lake, name)
+        assert later
+        assert rows
+        assert all(row[column] is None for row in rows for column in later)
+    monkeypatch.setenv("EVENKEEL_SPARK", NO_SPARK)
+    assert main(["verify", "--lake", str(lake), "--depth", "bundles", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["faults"], found["reproduced"], found["sound"]) == ([], 5, True)

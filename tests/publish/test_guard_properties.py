@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from evenkeel.model.bundles import namespace_of
 from evenkeel.publish.guards.hold_back import Guarded, hold_back
 from evenkeel.publish.guards.sentences import CAUSES, EXCEPTIONS, sentence
-from evenkeel.publish.guards.situation import Broker, Command, Move, Pause, Situation, Unsettled
+from evenkeel.publish.guards.situation import Broker, Command, Harm, Move, Pause, Situation, Unsettled
 from evenkeel.settings import Settings, contradictions
 from tests.publish.situations import NOW, bundle
 
@@ -39,6 +39,12 @@ moves = st.builds(
     Move,
     bundle=st.sampled_from(BUNDLES),
     source=st.sampled_from([*NAMES, None]),
+    at=st.builds(lambda seconds: NOW - timedelta(seconds=seconds), times),
+)
+harms = st.builds(
+    Harm,
+    bundle=st.sampled_from(BUNDLES),
+    kind=st.sampled_from(["unload", "split"]),
     at=st.builds(lambda seconds: NOW - timedelta(seconds=seconds), times),
 )
 unsettled = st.builds(
@@ -82,6 +88,7 @@ def any_situation(plan: st.SearchStrategy[list[Command]] = plans, **more: Any) -
         "unclear": st.frozensets(st.sampled_from(BUNDLES), max_size=2),
         "moves": st.lists(moves, max_size=6),
         "unsettled": st.lists(unsettled, max_size=4),
+        "harms": st.lists(harms, max_size=2),
         "pauses": st.sampled_from([[], [], [], [], [], [Pause("", "anna")], [Pause("full.", ""), Pause("a\nb", "")]]),
     }
     return st.builds(
@@ -101,6 +108,7 @@ calm: dict[str, Any] = {
     "moves": st.just([]),
     "unsettled": st.just([]),
     "pauses": st.just([]),
+    "harms": st.just([]),
 }
 once_each = plans.map(lambda found: in_turn([*{one.bundle: one for one in found}.values()]))
 
@@ -255,6 +263,7 @@ def test_no_unload_goes_to_a_known_broker_where_none_may(found: Situation, held:
 def test_nothing_but_the_order_of_the_plan_matters(found: Situation, held: Settings, random: Any) -> None:
     names = list(found.brokers)
     lists = {"moves": list(found.moves), "unsettled": list(found.unsettled), "pauses": list(found.pauses)}
+    lists |= {"harms": list(found.harms)}
     for one in (names, *lists.values()):
         random.shuffle(one)
     shuffled = replace(found, brokers={name: found.brokers[name] for name in names}, **lists)
@@ -279,7 +288,7 @@ def test_every_command_is_asked_or_held_back_by_a_rule_with_a_sentence(found: Si
 
 @given(situations(), settings)
 def test_a_row_can_be_checked_by_its_own_numbers(found: Situation, held: Settings) -> None:
-    below = {"too_few_reports", "returns", "moved_often"}
+    below = {"too_few_reports", "returns", "moved_often", "harmed_namespace"}
     for verdict in hold_back(found, held).verdicts:
         one = verdict.objection
         if one.measured is None or one.threshold is None:
@@ -307,6 +316,15 @@ def test_without_a_brokers_report_no_command_appears(found: Situation, held: Set
 def test_one_more_unsettled_subject_makes_no_command_appear(found: Situation, held: Settings, one: Unsettled) -> None:
     more = replace(found, unsettled=[*found.unsettled, one])
     assert set(hold_back(more, held).allowed) <= set(hold_back(found, held).allowed)
+
+
+@given(situations(), settings, harms)
+def test_after_harm_no_bundle_of_the_namespace_moves_unless_it_is_wished(
+    found: Situation, held: Settings, one: Harm
+) -> None:
+    made = hold_back(replace(found, harms=[*found.harms, replace(one, at=NOW)]), held)
+    moving = [command for command in asked(found, made, "unload") if not command.wished]
+    assert namespace_of(one.bundle) not in {namespace_of(command.bundle) for command in moving}
 
 
 @given(situations(), settings)

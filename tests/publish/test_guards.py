@@ -12,7 +12,7 @@ from evenkeel.publish.guards.bundle_guards import gain_points
 from evenkeel.publish.guards.hold_back import hold_back
 from evenkeel.publish.guards.objection import Objection, Verdict, duration
 from evenkeel.publish.guards.sentences import CAUSES, EXCEPTIONS, sentence
-from evenkeel.publish.guards.situation import Broker, Command, Move, Pause, Situation, Unsettled
+from evenkeel.publish.guards.situation import Broker, Command, Harm, Move, Pause, Situation, Unsettled
 from evenkeel.settings import registry, resolve, settings_in
 from tests.publish.situations import (
     B1,
@@ -68,6 +68,8 @@ HELD: list[tuple[str, Situation, dict[str, Any], str]] = [
      "would be split on b1:8080 and is held back: 2 splits in one cycle are the most, and they are used up."),
     ("bundle_maximum", situation(split(1, cuts=3)), {"loadBalancerNamespaceMaximumBundles": 18},
      "acme/web would have 19 bundles, and 18 are the most it may have."),
+    ("harmed_namespace", situation(unload(1), harms=[Harm(bundle(5), "unload", ago(minutes=90))]), {},
+     f"the unload of {bundle(5)} did harm, seen 90 minutes ago, and moves of acme/web are held for 4 hours."),
     ("frozen_namespace", situation(unload(1)), {"evenkeelFrozenNamespaces": frozenset(["acme/web"])},
      "the namespace acme/web is frozen."),
     ("frozen_bundle", situation(unload(1)), {"evenkeelFrozenBundles": frozenset(["acme/web/0x00000000_0x20000000"])},
@@ -220,6 +222,28 @@ def test_settings_recorded_before_there_was_the_order_give_the_budget_to_the_fir
         "with its 3.0 % of the cluster's traffic this cycle would move 23.0 %, and 9.0 % are the most.",
     ]
     assert guarded(situation(LIGHT, HEAVY), evenkeelMovedTrafficOrder="plan_order").allowed == (0,)
+
+
+def test_after_harm_moves_of_its_namespace_are_held_until_an_operator_or_the_clock_lifts_it() -> None:
+    seen = {"harms": [Harm(bundle(5), "unload", ago(hours=3)), Harm(bundle(6), "split", ago(minutes=20))]}
+    other = Command("unload", bundle(1, "acme/ads"), B1, B2, 10.0)
+    found = situation(split(2), unload(1), unload(3, wished=True), other, **seen)
+    assert guarded(found).allowed == (0, 2, 3)
+    assert words(found, 2).endswith(
+        f"the split of {bundle(6)} did harm, seen 20 minutes ago, and moves of acme/web are held for 4 hours."
+    )
+    everything = (0, 1, 2, 3)
+    assert guarded(found, evenkeelHarmHoldMinutes=20).allowed == everything
+    assert guarded(found, evenkeelHarmHoldMinutes=21).allowed == (0, 2, 3)
+    assert guarded(found, evenkeelHarmHoldMinutes=0).allowed == everything
+    assert guarded(found, evenkeelHarmLiftedNamespaces=frozenset(["acme/web"])).allowed == everything
+    assert guarded(found, evenkeelHarmLiftedNamespaces=frozenset(["acme/ads"])).allowed == (0, 2, 3)
+
+
+def test_what_is_held_for_harm_uses_up_no_budget() -> None:
+    other = Command("unload", bundle(1, "acme/ads"), B1, B2, 60.0)
+    found = situation(unload(1, traffic=60.0), other, harms=[Harm(bundle(5), "unload", ago(minutes=20))])
+    assert guarded(found).allowed == (1,)
 
 
 def test_where_there_is_no_traffic_nothing_is_a_share_of_it() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from evenkeel.publish.guards.budgets import FITTING_FIRST, Budgets, too_heavy
-from evenkeel.publish.guards.bundle_guards import bounces, firsts, frozen, is_worth_it, orphaned, repeated
+from evenkeel.publish.guards.bundle_guards import bounces, firsts, frozen, harmed, is_worth_it, orphaned, repeated
 from evenkeel.publish.guards.cluster_wide import doubts, refusals
 from evenkeel.publish.guards.objection import Objection, Verdict
 from evenkeel.publish.guards.situation import Situation
@@ -30,9 +30,9 @@ def hold_back(situation: Situation, settings: Settings) -> Guarded:
 
     What refuses the cluster as a whole holds every command back. Else each command is looked at in the order of the
     plan, wishes before all others: a wish is used up by the cycle that takes it, while a strategy asks again. Of
-    several objections the first one is named: what an operator froze, other commands of the plan, what is not known
-    well enough, bounces, and then budgets. What by itself exceeds the traffic budget is looked at last, unless
-    evenkeelMovedTrafficOrder says otherwise: it may go alone where nothing else has a place.
+    several objections the first one is named: what an operator froze, harm that was done, other commands of the plan,
+    what is not known well enough, bounces, and then budgets. What by itself exceeds the traffic budget is looked at
+    last, unless evenkeelMovedTrafficOrder says otherwise: it may go alone where nothing else has a place.
     """
     commands = situation.commands
     if not settings.evenkeelGuardsEnabled or not commands:
@@ -106,6 +106,7 @@ class _Looking:
         command = commands[index]
         found = (
             frozen(command, self._settings),
+            harmed(command, self._situation, self._settings),
             repeated(index, commands, self._first),
             orphaned(command, self._splits, self._asked_splits),
             *doubts(command, self._situation, self._settings),

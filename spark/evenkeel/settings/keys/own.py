@@ -76,7 +76,7 @@ class OwnKeys:
 
 @dataclass(frozen=True)
 class GuardKeys:
-    """Budgets, bounce margin, completeness, freezes and windows.
+    """Budgets, bounce margin, completeness, harm, freezes and windows.
 
     Of every budget 0 means: none at all. The defaults are those that other rebalancers have settled on: 9 % of the load
     moved at a time, 5 moves per broker, no act while more than one broker in ten is silent.
@@ -166,6 +166,47 @@ class GuardKeys:
         lowest=0.0,
         unit="percentage points",
         meaning="The gain for which a bundle may bounce: how far the usage of the busier of its two brokers falls.",
+    )
+    evenkeelHarmClientsBackPercent: float = key(
+        50.0,
+        before=0.0,
+        lowest=0.0,
+        highest=100.0,
+        unit="%",
+        meaning="A command did harm if fewer of the bundle's producers or consumers are connected two snapshots after "
+        "it or later; those that were leaving before it are not counted. 0: not looked at.",
+    )
+    evenkeelHarmBacklogGrowthPercent: float = key(
+        50.0,
+        before=0.0,
+        lowest=0.0,
+        unit="%",
+        meaning="A command did harm if since then the bundle's backlog grew by more than this share of the messages "
+        "that came in, beyond what it grew before. 0: not looked at.",
+    )
+    evenkeelHarmBacklogMessages: int = key(
+        1_000, lowest=0, unit="msg", meaning="A backlog that grew by fewer messages than this is no harm."
+    )
+    evenkeelHarmWatchMinutes: int = key(
+        15,
+        lowest=0,
+        highest=55,
+        unit="min",
+        meaning="For so long after a command its bundle is watched for harm; in the second snapshot after it always.",
+    )
+    evenkeelHarmHoldMinutes: int = key(
+        240,
+        before=0,
+        lowest=0,
+        highest=1_380,
+        unit="min",
+        meaning="For so long after harm was seen no bundle of its namespace is unloaded, unless an operator wishes it; "
+        "0: harm is put on record only.",
+    )
+    evenkeelHarmLiftedNamespaces: frozenset[str] = key(
+        frozenset(),
+        unit="tenant/namespace",
+        meaning="Namespaces whose bundles are unloaded all the same after harm: lifts evenkeelHarmHoldMinutes.",
     )
     evenkeelFrozenNamespaces: frozenset[str] = key(
         frozenset(), unit="tenant/namespace", meaning="Namespaces whose bundles are neither unloaded nor split."
