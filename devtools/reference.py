@@ -83,9 +83,16 @@ def settings_page() -> str:
         dynamic = "yes" if key["dynamic"] else "no"
         lines.append(
             f"| `{key['key']}` | {_value(key['default_4_x'])} | {_value(newer)} | {key['unit']} | "
-            f"{_cell(key['allowed'])} | {key['manager']} | {dynamic} | {_cell(key['meaning'])}{alias} |"
+            f"{_cell(key['allowed'])} | {key['manager']} | {dynamic} | {_cell(key['meaning'])}{alias}{_before(key)} |"
         )
     return "\n".join(lines) + "\n"
+
+
+def _before(key: Mapping[str, object]) -> str:
+    """What holds for settings that were recorded before there was the key, where that is not the default."""
+    if key["before"] == key["default_4_x"]:
+        return ""
+    return f" In settings recorded before there was the key: {_value(key['before'])}."
 
 
 def _value(value: object) -> str:

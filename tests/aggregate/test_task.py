@@ -36,8 +36,9 @@ def busy(at: Any = NOON, rate: float = 100.0) -> ClusterBuilder:
     built = cluster("busy", at=at)
     for n in range(4):
         built.namespace(f"acme/n{n}")
-        built.topic(f"persistent://acme/n{n}/a", msg_rate_in=rate, msg_throughput_in=1_000.0, consumers=2, producers=1)
-        built.topic(f"persistent://acme/n{n}/b", msg_rate_out=0.1, msg_throughput_out=0.2)
+        in_ = {"msg_rate_in": rate, "msg_throughput_in": 1_000.0}
+        built.topic(f"persistent://acme/n{n}/a", **in_, consumers=2, producers=1, msg_backlog=40)
+        built.topic(f"persistent://acme/n{n}/b", msg_rate_out=0.1, msg_throughput_out=0.2, msg_backlog=2)
         built.listed(f"persistent://acme/n{n}/asleep")
     return built
 
@@ -138,6 +139,18 @@ def test_bundle_sums_its_topics_and_starts_its_averages(bundles: Rows) -> None:
     assert row["trusted_at"].isoformat() == NOON.replace(tzinfo=None).isoformat()
     assert (row["short_samples"], row["long_samples"], row["long_msg_rate_in"]) == (1, 1, 100.0)
     assert (row["reported_msg_rate_in"], row["reported_topics"]) == (100.0, 2)
+
+
+def test_bundle_has_the_backlog_of_its_topics_and_what_it_had_in_the_cycle_before(
+    bundles: Rows, bundles_later: Rows
+) -> None:
+    row, later = bundles["busy", single("acme/n0")], bundles_later["busy", single("acme/n3")]
+    assert row["msg_backlog"] == 42
+    assert [row[f"{name}_before"] for name in ("producers", "consumers", "msg_backlog")] == [None] * 3
+    assert [later[f"{name}_before"] for name in ("producers", "consumers", "msg_backlog")] == [2, 3, 42]
+    assert (later["producers"], later["consumers"]) == (2, 2)
+    assert later["msg_backlog"] is None, "of a loaded topic it is not known"
+    assert bundles_later["busy", single("acme/n0")]["msg_backlog"] is None, "it has just moved"
 
 
 def test_bundle_that_lost_a_topic_to_a_rejection_is_not_measured(bundles: Rows) -> None:

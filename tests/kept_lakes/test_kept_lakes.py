@@ -8,14 +8,19 @@ from __future__ import annotations
 import html
 import json
 import re
+import shutil
 import tarfile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from evenkeel.cli import main
+from evenkeel.lake.schemas import TABLES
+from evenkeel.lake.store import Lake
 from evenkeel.record.read import read_cycles, read_table
+from evenkeel.record.verify.recorded_cycle import settings_text
+from evenkeel.settings import EffectiveSettings, registry
 
 if TYPE_CHECKING:
     from evenkeel.spark.server import Engine
@@ -48,6 +53,13 @@ UNLOADED = [
         "with it 70.2 KiB/s leave of the 650.0 KiB/s wanted.",
     ),
 ]
+
+BEFORE: dict[str, object] = {
+    "evenkeelMovedTrafficOrder": "plan_order",
+    "evenkeelHarmClientsBackPercent": 0.0,
+    "evenkeelHarmBacklogGrowthPercent": 0.0,
+    "evenkeelHarmHoldMinutes": 0,
+}
 
 
 @pytest.fixture(scope="module")
@@ -111,6 +123,13 @@ def test_an_unload_is_traced_to_its_writes_and_to_the_cycle_before(
     assert len(found["code_digest"]) == 64
 
 
+def test_what_a_setting_stands_for_that_came_later_is_what_held_then(schema_3: Path) -> None:
+    rows = [row for row in read_table(schema_3, "settings") if row["cluster"] == "extensible"]
+    assert {row["key"] for row in rows} <= set(registry()) - BEFORE.keys()
+    held = EffectiveSettings.from_json(settings_text(rows)).settings
+    assert {name: getattr(held, name) for name in BEFORE} == BEFORE
+
+
 @pytest.mark.parametrize("cluster", ["extensible", "lab"])
 def test_the_report_is_built(schema_3: Path, cluster: str, tmp_path: Path) -> None:
     page = tmp_path / "report.html"
@@ -140,3 +159,23 @@ def test_every_row_is_as_it_was_and_is_decided_again_from_its_topics(
     found = json.loads(capsys.readouterr().out)
     assert (found["faults"], found["attempts"], found["reproduced"], found["writes_by_files"]) == ([], 6, 5, 0)
     assert (found["sound"], found["wording_only"]) == (True, 5)
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_columns_that_came_later_are_added_and_the_record_is_whole_still(
+    schema_3: Path, spark: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake = tmp_path / "lake"
+    shutil.copytree(schema_3, lake)
+    Lake(str(lake)).ensure_tables(spark)
+    for name in ("bundle_load", "commands"):
+        later = {column.name for column in TABLES[name].columns if column.since > 3}
+        rows = read_table(lake, name)
+        assert later
+        assert rows
+        assert all(row[column] is None for row in rows for column in later)
+    monkeypatch.setenv("EVENKEEL_SPARK", NO_SPARK)
+    assert main(["verify", "--lake", str(lake), "--depth", "bundles", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["faults"], found["reproduced"], found["sound"]) == ([], 5, True)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from evenkeel.model.bundles import namespace_of
 from evenkeel.publish.guards.hold_back import Guarded, hold_back
 from evenkeel.publish.guards.sentences import CAUSES, EXCEPTIONS, sentence
-from evenkeel.publish.guards.situation import Broker, Command, Move, Pause, Situation, Unsettled
+from evenkeel.publish.guards.situation import Broker, Command, Harm, Move, Pause, Situation, Unsettled
 from evenkeel.settings import Settings, contradictions
 from tests.publish.situations import NOW, bundle
 
@@ -39,6 +39,12 @@ moves = st.builds(
     Move,
     bundle=st.sampled_from(BUNDLES),
     source=st.sampled_from([*NAMES, None]),
+    at=st.builds(lambda seconds: NOW - timedelta(seconds=seconds), times),
+)
+harms = st.builds(
+    Harm,
+    bundle=st.sampled_from(BUNDLES),
+    kind=st.sampled_from(["unload", "split"]),
     at=st.builds(lambda seconds: NOW - timedelta(seconds=seconds), times),
 )
 unsettled = st.builds(
@@ -82,6 +88,7 @@ def any_situation(plan: st.SearchStrategy[list[Command]] = plans, **more: Any) -
         "unclear": st.frozensets(st.sampled_from(BUNDLES), max_size=2),
         "moves": st.lists(moves, max_size=6),
         "unsettled": st.lists(unsettled, max_size=4),
+        "harms": st.lists(harms, max_size=2),
         "pauses": st.sampled_from([[], [], [], [], [], [Pause("", "anna")], [Pause("full.", ""), Pause("a\nb", "")]]),
     }
     return st.builds(
@@ -101,6 +108,7 @@ calm: dict[str, Any] = {
     "moves": st.just([]),
     "unsettled": st.just([]),
     "pauses": st.just([]),
+    "harms": st.just([]),
 }
 once_each = plans.map(lambda found: in_turn([*{one.bundle: one for one in found}.values()]))
 
@@ -117,6 +125,7 @@ budgets: dict[str, Any] = {
     "evenkeelMaxUnloadsToBroker": limits,
     "evenkeelMaxSplitsPerCycle": limits,
     "evenkeelMaxMovedTrafficPercent": percents,
+    "evenkeelMovedTrafficOrder": st.sampled_from(["fitting_first", "plan_order"]),
     "evenkeelMaxBundleTrafficPercent": percents,
 }
 everything = st.builds(
@@ -178,6 +187,56 @@ def test_no_budget_is_exceeded_whatever_its_limit(found: Situation, held: Settin
         assert after <= held.loadBalancerNamespaceMaximumBundles or any(one.wished for one in own)
 
 
+FITTING = {"evenkeelMovedTrafficOrder": "fitting_first"}
+light_and_heavy = st.lists(
+    st.builds(
+        Command,
+        kind=st.just("unload"),
+        bundle=st.sampled_from(BUNDLES),
+        source=st.sampled_from(NAMES),
+        traffic=st.sampled_from([10.0, 50.0, 90.1, 200.0]),
+        wished=st.booleans(),
+    ),
+    min_size=2,
+    max_size=6,
+    unique_by=lambda one: one.bundle,
+)
+nine_percent = st.builds(Settings, evenkeelMaxUnloadsFromBroker=limits)
+
+
+@given(st.one_of(any_situation(light_and_heavy, **calm), situations()), st.one_of(nine_percent, settings))
+def test_where_any_unload_fits_by_itself_none_goes_above_the_budget(found: Situation, held: Settings) -> None:
+    """An unload fits by itself if it goes as the only one beside the plan's splits, and not by the exception."""
+    held = held.with_values(FITTING)
+    made = hold_back(found, held)
+    most = held.evenkeelMaxMovedTrafficPercent
+    above = [one for one in asked(found, made, "unload") if found.share(one.traffic or 0.0) > most]
+    splits = [one for one in found.commands if one.kind == "split"]
+    for index, one in enumerate(found.commands):
+        repeats = one.bundle in [other.bundle for other in found.commands[:index]]
+        if one.kind == "unload" and found.share(one.traffic or 0.0) <= most and not repeats:
+            by_itself = replace(found, commands=[*splits, one])
+            assert not (above and asked(by_itself, hold_back(by_itself, held), "unload"))
+
+
+@given(situations(), settings)
+def test_with_all_traffic_as_the_budget_no_unload_is_held_back_for_its_traffic(
+    found: Situation, held: Settings
+) -> None:
+    made = hold_back(found, held.with_values({"evenkeelMaxMovedTrafficPercent": 100.0}))
+    assert "moved_traffic" not in {verdict.objection.rule for verdict in made.verdicts}
+
+
+@given(situations(), settings)
+def test_where_no_unload_is_above_the_budget_both_orders_let_the_same_go(found: Situation, held: Settings) -> None:
+    most = held.evenkeelMaxMovedTrafficPercent
+    fitting = [one for one in found.commands if one.kind == "split" or found.share(one.traffic or 0.0) <= most]
+    found = replace(found, commands=fitting)
+    made = [hold_back(found, held.with_values({"evenkeelMovedTrafficOrder": order})).allowed
+            for order in ("fitting_first", "plan_order")]  # fmt: skip
+    assert made[0] == made[1]
+
+
 @pytest.mark.parametrize(
     ("key", "kind"),
     [
@@ -204,6 +263,7 @@ def test_no_unload_goes_to_a_known_broker_where_none_may(found: Situation, held:
 def test_nothing_but_the_order_of_the_plan_matters(found: Situation, held: Settings, random: Any) -> None:
     names = list(found.brokers)
     lists = {"moves": list(found.moves), "unsettled": list(found.unsettled), "pauses": list(found.pauses)}
+    lists |= {"harms": list(found.harms)}
     for one in (names, *lists.values()):
         random.shuffle(one)
     shuffled = replace(found, brokers={name: found.brokers[name] for name in names}, **lists)
@@ -228,7 +288,7 @@ def test_every_command_is_asked_or_held_back_by_a_rule_with_a_sentence(found: Si
 
 @given(situations(), settings)
 def test_a_row_can_be_checked_by_its_own_numbers(found: Situation, held: Settings) -> None:
-    below = {"too_few_reports", "returns", "moved_often"}
+    below = {"too_few_reports", "returns", "moved_often", "harmed_namespace"}
     for verdict in hold_back(found, held).verdicts:
         one = verdict.objection
         if one.measured is None or one.threshold is None:
@@ -256,6 +316,15 @@ def test_without_a_brokers_report_no_command_appears(found: Situation, held: Set
 def test_one_more_unsettled_subject_makes_no_command_appear(found: Situation, held: Settings, one: Unsettled) -> None:
     more = replace(found, unsettled=[*found.unsettled, one])
     assert set(hold_back(more, held).allowed) <= set(hold_back(found, held).allowed)
+
+
+@given(situations(), settings, harms)
+def test_after_harm_no_bundle_of_the_namespace_moves_unless_it_is_wished(
+    found: Situation, held: Settings, one: Harm
+) -> None:
+    made = hold_back(replace(found, harms=[*found.harms, replace(one, at=NOW)]), held)
+    moving = [command for command in asked(found, made, "unload") if not command.wished]
+    assert namespace_of(one.bundle) not in {namespace_of(command.bundle) for command in moving}
 
 
 @given(situations(), settings)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from evenkeel.publish.guards.bundle_guards import gain_points
+from evenkeel.publish.guards.hold_back import hold_back
 from evenkeel.publish.guards.objection import Objection, Verdict, duration
 from evenkeel.publish.guards.sentences import CAUSES, EXCEPTIONS, sentence
-from evenkeel.publish.guards.situation import Broker, Command, Move, Pause, Situation, Unsettled
-from evenkeel.settings import registry
+from evenkeel.publish.guards.situation import Broker, Command, Harm, Move, Pause, Situation, Unsettled
+from evenkeel.settings import registry, resolve, settings_in
 from tests.publish.situations import (
     B1,
     B2,
@@ -66,6 +68,8 @@ HELD: list[tuple[str, Situation, dict[str, Any], str]] = [
      "would be split on b1:8080 and is held back: 2 splits in one cycle are the most, and they are used up."),
     ("bundle_maximum", situation(split(1, cuts=3)), {"loadBalancerNamespaceMaximumBundles": 18},
      "acme/web would have 19 bundles, and 18 are the most it may have."),
+    ("harmed_namespace", situation(unload(1), harms=[Harm(bundle(5), "unload", ago(minutes=90))]), {},
+     f"the unload of {bundle(5)} did harm, seen 90 minutes ago, and moves of acme/web are held for 4 hours."),
     ("frozen_namespace", situation(unload(1)), {"evenkeelFrozenNamespaces": frozenset(["acme/web"])},
      "the namespace acme/web is frozen."),
     ("frozen_bundle", situation(unload(1)), {"evenkeelFrozenBundles": frozenset(["acme/web/0x00000000_0x20000000"])},
@@ -163,16 +167,83 @@ def test_what_does_not_fit_into_the_budget_leaves_room_for_what_comes_after_it()
     assert guarded(found).allowed == (0, 2)
 
 
-def test_a_bundle_above_the_budget_goes_alone_as_the_first_one_and_the_row_says_so() -> None:
-    heavy, light = unload(1, traffic=200.0), unload(2, traffic=0.0)
-    found = situation(heavy, light)
+HEAVY, HEAVIER, LIGHT = unload(1, traffic=200.0), unload(2, traffic=240.0), unload(3, traffic=30.0)
+
+
+def test_a_bundle_above_the_budget_goes_alone_where_nothing_fits_and_the_row_says_so() -> None:
+    found = situation(HEAVY, HEAVIER)
     assert guarded(found).allowed == (0,)
     assert rules(found) == [(1, "allowed", "moved_traffic"), (2, "held", "moved_traffic")]
     assert words(found) == (
         f"{bundle(1)} would be unloaded from b1:8080 to b2:8080 and is let through: its 20.0 % of the cluster's "
-        "traffic are more than the 9.0 % of one cycle, and as the first one it may go alone."
+        "traffic are more than the 9.0 % of one cycle, and as no unload that may go fits into them, it goes alone."
     )
-    assert guarded(situation(unload(0, traffic=1.0), heavy)).allowed == (0,)
+    assert words(found, 2) == (
+        f"{bundle(2)} would be unloaded from b1:8080 to b2:8080 and is held back: its 24.0 % of the cluster's "
+        "traffic are more than the 9.0 % of one cycle, and it may go alone only where no other unload has a place in "
+        "them."
+    )
+
+
+@pytest.mark.parametrize(("commands", "allowed"), [
+    ((HEAVY, LIGHT), (1,)),
+    ((LIGHT, HEAVY), (0,)),
+    ((HEAVY, LIGHT, unload(4, traffic=61.0), unload(5, traffic=60.0)), (1, 3)),
+    ((replace(HEAVY, wished=True), LIGHT), (1,)),
+], ids=["before it", "after it", "and as many as fit", "before a wish"])  # fmt: skip
+def test_what_fits_goes_before_a_bundle_above_the_budget(
+    commands: tuple[Command, ...], allowed: tuple[int, ...]
+) -> None:
+    found = situation(*commands)
+    assert guarded(found).allowed == allowed
+    held = [one for one in guarded(found).verdicts if one.command and one.command.bundle == HEAVY.bundle]
+    assert [(one.outcome, one.objection.rule) for one in held] == [("held", "moved_traffic")]
+
+
+def test_what_may_not_go_for_another_reason_does_not_keep_a_heavy_bundle_from_going_alone() -> None:
+    assert guarded(situation(HEAVY, LIGHT), evenkeelFrozenBundles=frozenset([LIGHT.bundle])).allowed == (0,)
+
+
+def test_what_is_not_known_well_enough_keeps_its_place_and_no_heavy_bundle_goes_instead() -> None:
+    assert guarded(situation(HEAVY, LIGHT, unclear=[LIGHT.bundle])).allowed == ()
+    assert guarded(situation(HEAVY, HEAVIER, unclear=[HEAVY.bundle])).allowed == ()
+
+
+def test_settings_recorded_before_there_was_the_order_give_the_budget_to_the_first_of_the_plan() -> None:
+    body = json.loads(resolve(observed=None, overrides=None).to_json())
+    del body["settings"]["evenkeelMovedTrafficOrder"]
+    before = settings_in(json.dumps(body))
+    found = situation(HEAVY, LIGHT)
+    made = hold_back(found, before)
+    assert made.allowed == (0,)
+    assert [sentence(verdict, "lab").partition(": ")[2] for verdict in made.verdicts] == [
+        "its 20.0 % of the cluster's traffic are more than the 9.0 % of one cycle, and as the first one it may go "
+        "alone.",
+        "with its 3.0 % of the cluster's traffic this cycle would move 23.0 %, and 9.0 % are the most.",
+    ]
+    assert guarded(situation(LIGHT, HEAVY), evenkeelMovedTrafficOrder="plan_order").allowed == (0,)
+
+
+def test_after_harm_moves_of_its_namespace_are_held_until_an_operator_or_the_clock_lifts_it() -> None:
+    seen = {"harms": [Harm(bundle(5), "unload", ago(hours=3)), Harm(bundle(6), "split", ago(minutes=20))]}
+    other = Command("unload", bundle(1, "acme/ads"), B1, B2, 10.0)
+    found = situation(split(2), unload(1), unload(3, wished=True), other, **seen)
+    assert guarded(found).allowed == (0, 2, 3)
+    assert words(found, 2).endswith(
+        f"the split of {bundle(6)} did harm, seen 20 minutes ago, and moves of acme/web are held for 4 hours."
+    )
+    everything = (0, 1, 2, 3)
+    assert guarded(found, evenkeelHarmHoldMinutes=20).allowed == everything
+    assert guarded(found, evenkeelHarmHoldMinutes=21).allowed == (0, 2, 3)
+    assert guarded(found, evenkeelHarmHoldMinutes=0).allowed == everything
+    assert guarded(found, evenkeelHarmLiftedNamespaces=frozenset(["acme/web"])).allowed == everything
+    assert guarded(found, evenkeelHarmLiftedNamespaces=frozenset(["acme/ads"])).allowed == (0, 2, 3)
+
+
+def test_what_is_held_for_harm_uses_up_no_budget() -> None:
+    other = Command("unload", bundle(1, "acme/ads"), B1, B2, 60.0)
+    found = situation(unload(1, traffic=60.0), other, harms=[Harm(bundle(5), "unload", ago(minutes=20))])
+    assert guarded(found).allowed == (1,)
 
 
 def test_where_there_is_no_traffic_nothing_is_a_share_of_it() -> None:

@@ -6,6 +6,9 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from evenkeel.cli import main
 from evenkeel.record.report import build_model, gather, render
 from tests.record.page_reader import Reader
 from tests.record.plausible import (
@@ -89,3 +92,39 @@ def test_a_dry_run_has_no_results(tmp_path: Path) -> None:
     model = build_model(gather(tmp_path))
     assert model.chapters[0].results == ()
     assert "What came of it" not in render(model)
+
+
+def test_harm_is_shown_before_all_else_whichever_cycle_saw_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = lake(tmp_path, [seen(1, "done", 3), seen(2, "done", 4)])
+    stamp = {"cluster": "lab", "cycle_at": AT, "cycle_date": AT.date(), "write_id": "a later cycle's"}
+    gone = f"0 of 8 producers are connected, says {ODD}"
+    made.append("outcomes", [{**seen(2, "harmed", 240, gone), **stamp}])
+    model = build_model(gather(tmp_path))
+    shown = model.chapters[0]
+    assert shown.harm == (
+        f"The unload of {NEXT} from {A} to {C}, decided at 2026-11-21 08:00:00 UTC, did harm, seen at "
+        f"2026-11-21 08:04:00 UTC: {gone}.",
+    )
+    assert [(one.bundle, one.outcome, one.mood) for one in shown.results] == [
+        (NEXT, "done but harmed", "bad"),
+        (HOT, "done", "good"),
+    ]
+    assert shown.headline.effect.startswith("Of the commands that were on record: 1 done but harmed and 1 done.")
+    page = render(model)
+    Reader(page)
+    assert "<script>" not in page
+    assert page.index("Harm was done") < page.index('class="lead"')
+
+    assert main(["explain", NEXT, "--lake", str(tmp_path), "--cluster", "lab"]) == 0
+    said = capsys.readouterr().out
+    assert said.index("Harm that was seen") < said.index("Where it was")
+    assert "0 of 8 producers are connected" in said
+
+
+def test_where_no_harm_was_seen_none_is_spoken_of(tmp_path: Path) -> None:
+    lake(tmp_path, [seen(1, "done", 3)])
+    model = build_model(gather(tmp_path))
+    assert model.chapters[0].harm == ()
+    assert "Harm was done" not in render(model)

@@ -20,6 +20,7 @@ from evenkeel.cli.verify import as_json, as_text
 from evenkeel.errors import NoSuchCycle
 from evenkeel.ingest.open_run import CycleRequest
 from evenkeel.lake.manifest import CYCLES, body_digest
+from evenkeel.lake.schema import SCHEMA_VERSION
 from evenkeel.maintenance.upkeep import Request, keep, upkeep_as_text
 from evenkeel.pipeline import run_cycle
 from evenkeel.record.export import export
@@ -333,7 +334,7 @@ def test_a_lake_of_an_earlier_schema_is_upgraded_and_its_cycles_verify(
     found = verified(lake)
     assert [fault.sentence() for fault in found.faults] == []
     attempts = read_attempts(lake, cluster="modular")
-    assert [one.schema_version for one in attempts] == [version, 3, version]
+    assert [one.schema_version for one in attempts] == [version, SCHEMA_VERSION, version]
     assert [bool(one.planned["files"]) for one in attempts] == [False, True, False]
     assert len(found.verified.reproduced) == 5
 

@@ -77,6 +77,23 @@ def test_settings_that_this_version_does_not_know_are_named_with_their_version(t
     assert "9.9.9" in str(refused.value)
 
 
+def test_what_a_cycle_knew_of_commands_and_their_harm_is_known_again(tmp_path: Path) -> None:
+    lake = SmallLake(tmp_path / "lake")
+    clients = [{"at": "2026-11-21T07:58:13.000000+00:00", "producers": 8, "consumers": 4, "msg_backlog": None}]
+    command = {"command_id": "c1", "kind": "unload", "bundle": "a/b/0x00000000_0x80000000", "mode": "auto"}
+    command |= {"expires_at": moment("2026-11-21T08:18:13"), "clients": clients}
+    add(lake, "2026-11-21T07:58:13", tables={"settings": settings_rows(), "commands": [command]})
+    seen = {"done": "2026-11-21T07:58:33+00:00", "harmed": "2026-11-21T08:01:13+00:00"}
+    acts = [{"command_id": "c1", "outcome": outcome, "seen_at": at} for outcome, at in seen.items()]
+    add(lake, "2026-11-21T08:02:13", acts=acts)
+    history = read_history(str(lake.root), "lab", "2026-11-21T08:02", None)
+    known = history.known(history.cycles[0])
+    assert known["predecessor"] == ["2026-11-21T08:01:13.000000+00:00", "used"]
+    assert [(act["outcome"], act["seen_at"], act["clients"]) for act in known["acts"]] == [
+        (outcome, at, clients) for outcome, at in seen.items()
+    ]
+
+
 def test_settings_past_their_retention_are_missed_by_name(tmp_path: Path) -> None:
     lake = SmallLake(tmp_path / "lake")
     add(lake, "2026-11-21T08:00:13", tables={})

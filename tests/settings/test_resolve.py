@@ -259,6 +259,14 @@ def test_a_text_of_another_version_is_read_where_it_can_be() -> None:
     back = EffectiveSettings.from_json(json.dumps(body))
     assert (back.settings.minUnloadMessage, back.settings.maxUnloadPercentage) == (7, 0.2)
     assert "maxUnloadPercentage is missing" in back.problems[0]
+    del body["settings"]["evenkeelMovedTrafficOrder"]
+    older = EffectiveSettings.from_json(json.dumps(body))
+    assert older.settings.evenkeelMovedTrafficOrder == "plan_order"
+    assert Settings().evenkeelMovedTrafficOrder == "fitting_first"
+    assert older.problems[0] == (
+        'evenkeelMovedTrafficOrder is missing in the settings text: it is older than the key, and "plan_order" holds, '
+        "as it did then"
+    )
     body["settings"]["unheardOf"] = 1
     for text in (json.dumps(body), "{}", "<html>", "[]", json.dumps({"settings": {}, "origins": [], "problems": []})):
         with pytest.raises(SettingsError):

@@ -8,6 +8,7 @@ from pyspark.sql import functions as F
 from evenkeel.aggregate.topic_sums import CYCLE, FIGURES, is_system_namespace
 
 COUNTS = ("topics", "consumers", "producers")
+CLIENTS = ("consumers", "producers", "msg_backlog")
 _MEASURED = tuple(f"measured_{figure}" for figure in FIGURES)
 _USED = tuple(f"used_{figure}" for figure in FIGURES)
 
@@ -37,6 +38,7 @@ def bundle_load(
         *["has_non_persistent", "topics", "listed_topics", "consumers", "producers"],
         *[*_MEASURED, *_USED, "used_reason", "measured_gap", "trusted_at", *SAMPLES, *AVERAGES],
         *[f"reported_{name}" for name in SAID],
+        *["msg_backlog", *(f"{name}_before" for name in CLIENTS)],
     )
 
 
@@ -55,12 +57,14 @@ def _with_sums(owned: DataFrame, sums: DataFrame, cut_short: DataFrame | None) -
         "coalesce(has_non_persistent, false) as has_non_persistent",
         f"coalesce(lost_topics, false) or not coalesce(all_known and (topics = 0 or {complete}), true) as is_cut_short",
         *[f"coalesce({figure}, 0.0D) as {figure}" for figure in FIGURES],
+        "if(coalesce(topics, 0) = 0, 0, msg_backlog) as msg_backlog",
     )
 
 
 def _with_previous(gathered: DataFrame, previous: DataFrame, inherited: DataFrame | None) -> DataFrame:
     before = previous.selectExpr(
         *["cluster", "bundle", "topics as topics_before", "last_owner as owner_before", "trusted_at as trusted_before"],
+        *[f"{name} as {name}_before" for name in CLIENTS],
         *[f"used_{figure} as {figure}_before" for figure in FIGURES],
         *["'carried' as reason_before", *SAMPLES, *AVERAGES],
     )
@@ -102,7 +106,7 @@ def _with_gap(gathered: DataFrame) -> DataFrame:
 def _with_measured(gathered: DataFrame) -> DataFrame:
     """What was measured; upset figures are shown, though they are not used."""
     is_known = F.col("measured_gap").isNull() | (F.col("measured_gap") == "unsettled")
-    known = {count: F.when(is_known, F.col(count)) for count in COUNTS}
+    known = {count: F.when(is_known, F.col(count)) for count in (*COUNTS, "msg_backlog")}
     known |= {f"measured_{figure}": F.when(is_known, F.col(figure)) for figure in FIGURES}
     return gathered.withColumns(known).drop(*FIGURES)
 

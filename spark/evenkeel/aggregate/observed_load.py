@@ -27,7 +27,10 @@ from evenkeel.aggregate.topic_sums import (
     with_bundle,
 )
 
-_TOPIC_COLUMNS = ("namespace", "topic", "hash", "broker", "seen_on", "observation", "domain", "producers", "consumers")
+_TOPIC_COLUMNS = (
+    *("namespace", "topic", "hash", "broker", "seen_on", "observation", "domain"),
+    *("producers", "consumers", "msg_backlog"),
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -113,7 +113,8 @@ def topics_once(topics: DataFrame, owners: DataFrame) -> DataFrame:
 
 
 def bundle_sums(topics: DataFrame) -> DataFrame:
-    """Per bundle: topics (loaded), listed_topics (known), consumers, producers, four figures, has_non_persistent.
+    """Per bundle: topics (loaded), listed_topics (known), consumers, producers, msg_backlog, four figures,
+    has_non_persistent.
 
     `all_known` is false where a loaded topic lacks a figure: then the sums are too small. Sums are exact, so that
     neither order nor partitioning of the rows changes a bit.
@@ -125,6 +126,7 @@ def bundle_sums(topics: DataFrame) -> DataFrame:
         F.count(F.lit(1)).alias("listed_topics"),
         F.sum("consumers").alias("consumers"),
         F.sum("producers").alias("producers"),
+        F.when(F.every(~is_loaded | F.col("msg_backlog").isNotNull()), F.sum("msg_backlog")).alias("msg_backlog"),
         *[exact_sum(figure).alias(figure) for figure in FIGURES],
         F.bool_or(is_loaded & (F.col("domain") == "non-persistent")).alias("has_non_persistent"),
         F.every(~is_loaded | has_all).alias("all_known"),

@@ -25,9 +25,12 @@ SENT = frozenset({"done", "refused", "overridden", "lost", "timed_out", "unknown
 OPEN = frozenset({"unknown"})
 """Outcomes that are not the last word."""
 
+HARMED = "harmed"
+"""What a later cycle says beside the outcome of a command; it is none of `SENT`, so it never stands in its place."""
+
 _COMMAND = (
     *("command_id", "plan_id", "cluster", "step", "kind", "bundle", "from_broker", "destination", "algorithm", "cuts"),
-    *("unload_children", "mode", "request"),
+    *("unload_children", "mode", "request", "clients"),
 )
 _TIMES = ("cycle_at", "expires_at")
 
@@ -37,7 +40,8 @@ def recent_acts(
 ) -> list[Row]:
     """Commands of cycles in a span of time, each with the last `outcome`, `seen_at` and `detail` of it, if any.
 
-    By cluster, cycle and step; doubled rows of one id are one command. Times are aware datetimes.
+    By cluster, cycle and step; doubled rows of one id are one command. Times are aware datetimes. A command that did
+    harm is there once more, after all others, with the outcome `harmed`.
     """
     if newest_version(lake.path("commands")) == 0:
         return []
@@ -48,7 +52,21 @@ def recent_acts(
     seen = _within(
         spark, lake, "outcomes", clusters, since, until, ("command_id", "outcome", "seen_at", "detail"), ("seen_at",)
     )
-    return with_outcomes(commands, seen)
+    found = with_outcomes(commands, seen)
+    return [*found, *harmed(found, seen)]
+
+
+def harmed(commands: Iterable[Mapping[str, Any]], outcomes: Iterable[Mapping[str, Any]]) -> list[Row]:
+    """The commands that were seen to have done harm, each once, as they were when that was first seen."""
+    first: dict[str, Mapping[str, Any]] = {}
+    for one in sorted(outcomes, key=lambda one: (one["seen_at"], one["detail"] or "")):
+        if one["outcome"] == HARMED:
+            first.setdefault(one["command_id"], one)
+    return [
+        {**command, **{name: first[command["command_id"]][name] for name in ("outcome", "seen_at", "detail")}}
+        for command in commands
+        if command["command_id"] in first
+    ]
 
 
 def with_outcomes(commands: Iterable[Mapping[str, Any]], outcomes: Iterable[Mapping[str, Any]]) -> list[Row]:

@@ -13,6 +13,9 @@ from evenkeel.settings import Settings
 UNTOUCHED = frozenset({"refused", "stale", "withheld", "dry_run"})
 """Outcomes after which the cluster is as it was."""
 
+HARMED = "harmed"
+"""What is said beside the outcome of a command that did harm; a row that says it is no further command."""
+
 
 @dataclass(frozen=True, slots=True)
 class Act:
@@ -65,8 +68,9 @@ def act_of(row: Mapping[str, Any]) -> Act:
 
 
 def acts_of(rows: Iterable[Mapping[str, Any]]) -> tuple[Act, ...]:
-    """The acts of a hand-over, by cycle and command."""
-    return tuple(sorted(map(act_of, rows), key=lambda act: (act.cycle_at, act.command_id)))
+    """The acts of a hand-over, by cycle and command; what is said of their harm left out."""
+    acts = (act_of(row) for row in rows if row["outcome"] != HARMED)
+    return tuple(sorted(acts, key=lambda act: (act.cycle_at, act.command_id)))
 
 
 # Whose figures are wrong for a while after a command, and since when bundles have been gone from a broker.

@@ -15,7 +15,7 @@ from evenkeel.publish.commands import Wanted
 from evenkeel.publish.guards.hold_back import Guarded, hold_back
 from evenkeel.publish.guards.objection import Verdict
 from evenkeel.publish.guards.sentences import sentence
-from evenkeel.publish.guards.situation import Broker, Command, Move, Pause, Situation, Unsettled
+from evenkeel.publish.guards.situation import Broker, Command, Harm, Move, Pause, Situation, Unsettled
 from evenkeel.rounds import reading
 from evenkeel.rounds.memo import once
 from evenkeel.rounds.reading import Row, Rows
@@ -24,15 +24,17 @@ from evenkeel.settings import Settings
 UNCLEAR = frozenset({"doubled", "unknown"})
 
 
-def guarded(rows: Rows, commands: Sequence[Wanted], settings: Settings) -> tuple[list[Wanted], list[dict[str, Any]]]:
+def guarded(
+    rows: Rows, commands: Sequence[Wanted], settings: Settings, harms: Sequence[Harm] = ()
+) -> tuple[list[Wanted], list[dict[str, Any]]]:
     """The commands that are asked, in the plan's order, and the rows of `guard_decisions`.
 
     Beside the figures that decisions rest on it counts what was done and said before: commands of the past with what
-    was seen of them, whose figures are not to be trusted yet, and pauses.
+    was seen of them, whose figures are not to be trusted yet, pauses, and `harms` that were done.
     """
     if not commands:
         return [], []
-    situation = situation_of(rows, commands, settings)
+    situation = situation_of(rows, commands, settings, harms)
     made = hold_back(situation, settings)
     return [commands[index] for index in made.allowed], _rows(made, commands, reading.the_cycle(rows)["cluster"])
 
@@ -42,7 +44,7 @@ def throughput(row: Row, prefix: str = "") -> float:
     return float((row[f"{prefix}msg_throughput_in"] or 0.0) + (row[f"{prefix}msg_throughput_out"] or 0.0))
 
 
-def situation_of(rows: Rows, commands: Sequence[Wanted], settings: Settings) -> Situation:
+def situation_of(rows: Rows, commands: Sequence[Wanted], settings: Settings, harms: Sequence[Harm] = ()) -> Situation:
     """What the guards look at."""
     cycle = reading.the_cycle(rows)
     now = datetime.fromisoformat(cycle["cycle_at"])
@@ -58,6 +60,7 @@ def situation_of(rows: Rows, commands: Sequence[Wanted], settings: Settings) -> 
         moves=moves(reading.act_rows(cycle), now, settings),
         unsettled=_unsettled(reading.acts_before(cycle), now, settings),
         pauses=[Pause(row.get("reason") or "", row.get("by") or "") for row in reading.pauses(cycle)],
+        harms=harms,
     )
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from evenkeel.publish.commands import Wanted, numbered, plan_id, wanted
 from evenkeel.publish.guarding import guarded, throughput
+from evenkeel.publish.harm import harm_found, harms, outcome_rows, with_clients
 from evenkeel.rounds import reading
 from evenkeel.rounds.memo import acts_only
 from evenkeel.rounds.reading import Row, Rows
@@ -18,12 +20,13 @@ if TYPE_CHECKING:
 
 DECIDED_TABLES = ("split_decisions", "unload_decisions", "placement_decisions")
 GUARD_TABLE = "guard_decisions"
+OUTCOMES = "outcomes"
 # What a row of a decided table carries besides the decision itself; its wording may change without the plan changing.
 _NOT_DECIDED = frozenset({"cluster", "cycle_at", "cycle_date", "write_id", "sentence"})
 PLAN_TYPE = (
     "cluster string, plan_id string, shedder string, placement string, splits int, unloads int, placements int, "
-    "refusals int, held int, guard_rows int, commands int, before_max_over_mean double, after_max_over_mean double, "
-    "moved_traffic_share double"
+    "refusals int, held int, guard_rows int, harm_rows int, commands int, before_max_over_mean double, "
+    "after_max_over_mean double, moved_traffic_share double"
 )
 
 
@@ -37,7 +40,8 @@ def plan_type() -> StructType:
 
 
 def decide(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
-    """One row of `plan` with its figures, and the rows of `commands` and `guard_decisions`.
+    """One row of `plan` with its figures, the rows of `commands` and `guard_decisions`, and those of `outcomes` that
+    say which commands of the past were seen to have done harm.
 
     The plan's id covers what guards came to as well: whoever approves it approves what is sent. `splits` and `unloads`
     count what was decided, `commands` what is asked; the forecast is of what is asked, since the rest stays as it is.
@@ -49,18 +53,21 @@ def decide(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
         "plan": [made.figures],
         "commands": made.commands,
         GUARD_TABLE: [{**row, **stamp} for row in made.objections],
+        OUTCOMES: made.harm,
     }
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A plan: its own row, what is asked with the commands for it, what guards said, the load before and after."""
+    """A plan: its own row, what is asked with the commands for it, what guards said, the load before and after, and
+    rows of `outcomes` about harm that was done."""
 
     figures: dict[str, Any]
     asked: list[Wanted]
     commands: list[dict[str, Any]]
     objections: list[dict[str, Any]]
     change: Forecast
+    harm: list[dict[str, Any]]
 
 
 def made_of(rows: Rows) -> Plan:
@@ -69,7 +76,8 @@ def made_of(rows: Rows) -> Plan:
     decided = {table: rows[table] for table in DECIDED_TABLES}
     splits, placements = decided["split_decisions"], decided["placement_decisions"]
     plan = wanted(cycle, splits, placements)
-    asked, verdicts = guarded(rows, plan, settings)
+    found = harm_found(rows, settings)
+    asked, verdicts = guarded(rows, plan, settings, harms(rows, found))
     name = "" if acts_only(rows) else plan_id(cycle, {**decided, GUARD_TABLE: verdicts}, _NOT_DECIDED)
     ownerless = [row for row in placements if row["cause"] == "no_owner"]
     change = forecast_of(rows, [*ownerless, *(one.decision for one in asked if one.command["kind"] == "unload")])
@@ -83,12 +91,15 @@ def made_of(rows: Rows) -> Plan:
         "refusals": sum(row["outcome"] == "refused" for table in DECIDED_TABLES for row in decided[table]),
         "held": len(plan) - len(asked),
         "guard_rows": len(verdicts),
+        "harm_rows": len(found),
         "commands": len(asked),
         "before_max_over_mean": change.before_max_over_mean,
         "after_max_over_mean": change.after_max_over_mean,
         "moved_traffic_share": change.moved_share,
     }
-    return Plan(figures, asked, numbered(name, cycle, asked, settings), verdicts, change)
+    told = outcome_rows(cycle["cluster"], datetime.fromisoformat(cycle["cycle_at"]), found)
+    commands = with_clients(numbered(name, cycle, asked, settings), rows)
+    return Plan(figures, asked, commands, verdicts, change, told)
 
 
 def forecast_of(rows: Rows, placements: Sequence[Row]) -> Forecast:

@@ -101,7 +101,8 @@ def summary(plan: Mapping[str, Any]) -> str:
 def _plan(spark: SparkSession, lake: Lake, handover: Handover) -> tuple[Plans, DataFrame | None, tuple[Write, ...]]:
     """Each open cluster's plan row, the commands of all of them, and where what guards said of them is on record.
 
-    The manifest lists the guards' rows with all other decisions, so they are written before it.
+    The manifest lists the guards' rows with all other decisions, so they are written before it; and so is harm that
+    commands of the past were seen to have done.
     """
     if not handover.open_cycles():
         return {}, None, ()
@@ -109,11 +110,14 @@ def _plan(spark: SparkSession, lake: Lake, handover: Handover) -> tuple[Plans, D
     inputs = round_inputs(
         spark, lake, handover, *plan_round.DECIDED_TABLES, "broker_load", "bundle_load", "broker_reports"
     )
-    types = {"plan": plan_round.plan_type(), **{name: TABLES[name].body_type() for name in ("commands", guards)}}
+    told = plan_round.OUTCOMES
+    types = {"plan": plan_round.plan_type(), **{name: TABLES[name].body_type() for name in ("commands", guards, told)}}
     made = decide_rounds(inputs, plan_round.decide, types)
     plans = {row["cluster"]: row.asDict() for row in made["plan"].collect()}
     objected = any(plan["guard_rows"] for plan in plans.values())
     rows = {guards: made[guards]} if objected else {}
+    if any(plan["harm_rows"] for plan in plans.values()) and handover.run.kind != "backfill":
+        rows[told] = made[told]
     return plans, made["commands"], lake.append(spark, rows, handover=handover, task="publish")
 
 

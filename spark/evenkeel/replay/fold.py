@@ -125,7 +125,8 @@ class Recorded:
     """A cycle of the record: its moment, what it counted on, what it came to, and the state that it started from.
 
     `chosen`: variant -> what it decides with. `state` is None where the cycle stands on the one before it in the fold.
-    `known` are the further columns of its `cycle` row: mode, wishes, acts, pauses, snapshot_at.
+    `known` are the further columns of its `cycle` row: mode, wishes, acts, pauses, snapshot_at,
+    predecessor.
     """
 
     cluster: str

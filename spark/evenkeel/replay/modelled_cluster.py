@@ -168,6 +168,7 @@ class Cluster:
             "topics": stats.topics,
             "consumers": stats.consumers,
             "producers": stats.producers,
+            "msg_backlog": None,
             "short_samples": history.short_term.samples,
             "long_samples": history.long_term.samples,
         }

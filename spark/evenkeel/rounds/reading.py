@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from functools import lru_cache
 from operator import itemgetter
 from typing import Any
 
@@ -22,7 +23,7 @@ from evenkeel.model.load import (
     Policies,
     ResourceUsage,
 )
-from evenkeel.model.past_commands import Act, acts_of
+from evenkeel.model.past_commands import HARMED, Act, acts_of
 from evenkeel.rounds.memo import Row, Rows, once
 from evenkeel.settings import Settings, settings_in, simple_class_name
 
@@ -292,8 +293,13 @@ def acts_before(cycle: Row) -> tuple[Act, ...]:
 
 
 def act_rows(cycle: Row) -> list[dict[str, Any]]:
-    """The frame as rows, with times as text."""
-    return list(_steering(cycle).get("acts", ()))
+    """The commands of the past as rows, with times as text."""
+    return [row for row in _steering(cycle).get("acts", ()) if row["outcome"] != HARMED]
+
+
+def harm_rows(cycle: Row) -> list[dict[str, Any]]:
+    """The commands of the past that did harm, with `seen_at`, when it was first seen."""
+    return [row for row in _steering(cycle).get("acts", ()) if row["outcome"] == HARMED]
 
 
 def pauses(cycle: Row) -> list[dict[str, Any]]:
@@ -302,5 +308,11 @@ def pauses(cycle: Row) -> list[dict[str, Any]]:
 
 
 def _steering(cycle: Row) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(cycle.get("steering") or "{}")
+    return _parsed(cycle.get("steering") or "{}")
+
+
+@lru_cache(maxsize=2)
+def _parsed(text: str) -> dict[str, Any]:
+    """Kept, since a cycle asks several times; nobody changes what is in it."""
+    found: dict[str, Any] = json.loads(text)
     return found

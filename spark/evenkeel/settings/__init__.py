@@ -36,13 +36,15 @@ __all__ = [
 
 
 def describe() -> list[dict[str, Any]]:
-    """One row per key for the reference page: key, type and range, defaults, unit, manager, dynamic, alias, meaning."""
+    """One row per key for the reference page: key, type and range, defaults, what held before there was the key,
+    unit, manager, dynamic, alias, meaning."""
     return [
         {
             "key": k.name,
             "allowed": k.allowed,
             "default_4_x": k.default,
             "default_5_0": k.default_5_0,
+            "before": k.before,
             "unit": k.unit,
             "manager": k.manager,
             "dynamic": k.dynamic,

@@ -145,6 +145,12 @@ def contradictions(settings: Settings) -> list[Contradiction]:
             "namespace: write tenant/namespace",
         ),
         _misspelt(
+            "evenkeelHarmLiftedNamespaces",
+            settings.evenkeelHarmLiftedNamespaces,
+            _NAMESPACE,
+            "namespace: write tenant/namespace",
+        ),
+        _misspelt(
             "evenkeelFrozenBundles",
             settings.evenkeelFrozenBundles,
             _BUNDLE,

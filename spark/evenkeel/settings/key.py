@@ -29,13 +29,15 @@ class Key:
     """One settings key. `name` is filled in by the registry from the field it describes.
 
     `lowest`/`highest` are inclusive and bind an operator's override; what a cluster really runs with is taken as it is.
-    `choices` are the spellings known (of a class: its simple name).
+    `choices` are the spellings known (of a class: its simple name). `before` is what holds where settings were recorded
+    before there was the key: the behaviour of then, so that a cycle of the past is decided again as it was.
     """
 
     name: str
     kind: Kind
     default: Value
     default_5_0: Value
+    before: Value
     unit: str
     meaning: str
     lowest: float | None = None
@@ -76,6 +78,7 @@ def key(
     unit: str,
     meaning: str,
     default_5_0: Value = _UNSET,
+    before: Value = _UNSET,
     kind: Kind | None = None,
     lowest: float | None = None,
     highest: float | None = None,
@@ -84,7 +87,11 @@ def key(
     dynamic: bool = True,
     deprecated_alias_of: str | None = None,
 ) -> Any:
-    """Declare a dataclass field that is a settings key; the field's name is Pulsar's own key."""
+    """Declare a dataclass field that is a settings key; the field's name is Pulsar's own key.
+
+    A key that changes what was decided until now needs `before`, the value with which all is as it was without the key;
+    it is the default where nothing is given.
+    """
     described = kind or _kind_of(default)
     if described == "int" and highest is None:
         highest = INT_HIGHEST
@@ -93,6 +100,7 @@ def key(
         kind=described,
         default=default,
         default_5_0=default if default_5_0 is _UNSET else default_5_0,
+        before=default if before is _UNSET else before,
         unit=unit,
         meaning=meaning,
         lowest=lowest,

@@ -54,21 +54,29 @@ class EffectiveSettings:
 
     @classmethod
     def from_json(cls, text: str) -> EffectiveSettings:
-        """The settings that `to_json` wrote; keys it did not know yet stand at their 4.x default and are listed."""
+        """The settings that `to_json` wrote. Keys it did not know yet are listed, and stand at what held before there
+        was the key (`Key.before`): most at their 4.x default."""
         try:
             given = parse_json(text)
             values, origins, problems = given["settings"].items(), given["origins"].items(), list(given["problems"])
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise SettingsError(f"this is not a settings text of Evenkeel's: {error!r} in {text[:80]!r}") from None
         values, origins = dict(values), dict(origins)
-        for name in sorted(registry().keys() - values.keys()):
-            problems.append(f"{name} is missing in the settings text: its 4.x default holds")
         typed: dict[str, Value] = {name: coerce(known_key(name), value) for name, value in values.items()}
+        for name in sorted(registry().keys() - values.keys()):
+            typed[name] = (missing := known_key(name)).before
+            problems.append(f"{name} is missing in the settings text: {_what_held(missing)}")
         return cls(
             settings=Settings().with_values(typed),
             origins={name: _origin(origins.get(name, "default")) for name in registry()},
             problems=tuple(problems),
         )
+
+
+def _what_held(missing: Key) -> str:
+    if missing.before == missing.default:
+        return "its 4.x default holds"
+    return f"it is older than the key, and {_canonical(missing.before)} holds, as it did then"
 
 
 def _origin(text: object) -> Origin:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from evenkeel.handover import ClusterCycle
 from evenkeel.lake.controls import leases, pauses
-from evenkeel.lake.outbox import recent_acts
+from evenkeel.lake.outbox import HARMED, recent_acts
 from evenkeel.lake.store import Lake
 
 if TYPE_CHECKING:
@@ -55,16 +55,21 @@ def _concerns(act: Mapping[str, Any], cycle: ClusterCycle) -> bool:
 def as_text(act: Mapping[str, Any]) -> dict[str, Any]:
     """An act as a hand-over carries it."""
     times = {name: _text(act[name]) for name in ("cycle_at", "expires_at", "seen_at")}
-    return {**{name: act[name] for name in (*_KEPT, *_SEEN)}, **times}
+    return {**{name: act[name] for name in (*_KEPT, *_SEEN)}, "clients": act.get("clients"), **times}
 
 
 def as_known_at(acts: Iterable[Mapping[str, Any]], moment: datetime) -> list[dict[str, Any]]:
-    """The acts as they were known at a moment: what was seen later is not known yet, whoever asks again later."""
+    """The acts as they were known at a moment: what was seen later is not known yet, whoever asks again later, and harm
+    that was seen later has not been done yet."""
     unseen = {"outcome": None, "detail": None, "seen_at": None}
-    return [
-        {**act, **unseen} if act["seen_at"] is not None and datetime.fromisoformat(act["seen_at"]) > moment else {**act}
-        for act in acts
-    ]
+    known = []
+    for act in acts:
+        is_later = act["seen_at"] is not None and datetime.fromisoformat(act["seen_at"]) > moment
+        if not is_later:
+            known.append({**act})
+        elif act["outcome"] != HARMED:
+            known.append({**act, **unseen})
+    return known
 
 
 def _text(moment: datetime | None) -> str | None:

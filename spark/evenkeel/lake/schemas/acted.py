@@ -5,6 +5,7 @@ from __future__ import annotations
 from evenkeel.lake.schema import CYCLE_COLUMNS, Column, Table, cycle_table
 
 _ACTS = "array<struct<command_id:string,outcome:string,seen_at:string>>"
+_CLIENTS = "array<struct<at:string,producers:bigint,consumers:bigint,msg_backlog:bigint>>"
 _PAUSES = "array<struct<by:string,reason:string>>"
 WRITES_TYPE = "array<struct<table:string,write_id:string,version:bigint,rows:bigint,digest:string>>"
 _FILES = "array<struct<table:string,write_id:string,path:string,size:bigint,digest:string>>"
@@ -28,16 +29,22 @@ COMMANDS = cycle_table(
     Column("mode", "string", "dry_run, approve or auto", nullable=False),
     Column("request", "string", "the admin request that carries it out", nullable=False),
     Column("expires_at", "timestamp", "not to be sent after this moment", nullable=False),
+    Column("clients", _CLIENTS, "the bundle in the cycle before, if known, and when it was decided on", since=4),
 )
 
 OUTCOMES = cycle_table(
     "outcomes",
     "acted",
-    "One row per command and observation of it.",
+    "One row per command and observation of it; `harmed` stands beside what became of a command and replaces nothing.",
     ("command_id", "outcome"),
     ("publish", "ingest"),
     Column("command_id", "string", "command observed", nullable=False),
-    Column("outcome", "string", "dry_run, done, stale, refused, overridden, lost, timed_out, unknown", nullable=False),
+    Column(
+        "outcome",
+        "string",
+        "dry_run, done, stale, refused, overridden, lost, timed_out, unknown, harmed",
+        nullable=False,
+    ),
     Column("seen_at", "timestamp", "when it was seen; the cycle's time in a dry run", nullable=False),
     Column("detail", "string", "what was seen, in words", nullable=False),
 )

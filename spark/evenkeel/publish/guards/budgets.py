@@ -1,12 +1,13 @@
 """How much one cycle may change: unloads in all and per broker, the traffic they move, and splits on their own.
 
 Keys: evenkeelMaxUnloadsPerCycle, evenkeelMaxUnloadsFromBroker, evenkeelMaxUnloadsToBroker,
-evenkeelMaxMovedTrafficPercent, evenkeelMaxBundleTrafficPercent, evenkeelMaxSplitsPerCycle,
+evenkeelMaxMovedTrafficPercent, evenkeelMovedTrafficOrder, evenkeelMaxBundleTrafficPercent, evenkeelMaxSplitsPerCycle,
 loadBalancerNamespaceMaximumBundles.
 
 A command goes if it fits beside those that go before it; one that does not fit leaves its room to the next. A bundle
-that alone exceeds the traffic budget would never move: as the first of a cycle it may, and then it goes alone. Above
-evenkeelMaxBundleTrafficPercent not even so, for then moving it would move the trouble.
+that by itself exceeds the traffic budget would never move: where no unload fits it may go, and then it goes alone.
+Above evenkeelMaxBundleTrafficPercent not even so, for then moving it would move the trouble. Before there was
+evenkeelMovedTrafficOrder, the first unload of the plan could go alone whatever came after it (`plan_order`).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from evenkeel.publish.guards.situation import Command, Situation
 from evenkeel.settings import Settings
 
 _MOST_PERCENT = 100.0
+FITTING_FIRST = "fitting_first"
 
 
 def too_heavy(command: Command, situation: Situation, settings: Settings) -> Objection | None:
@@ -52,15 +54,15 @@ class Budgets:
             self._unloads_per_cycle()
             or self._of_broker("unloads_from_broker", "evenkeelMaxUnloadsFromBroker", command.source, self._from)
             or self._of_broker("unloads_to_broker", "evenkeelMaxUnloadsToBroker", command.destination, self._to)
-            or (None if self.goes_alone(command) else self.moved_traffic(command))
+            or self._moved_traffic(command)
         )
 
-    def goes_alone(self, command: Command) -> bool:
-        """Whether the command exceeds the traffic budget, and may all the same as the first unload of the cycle."""
-        allows_any = self._settings.evenkeelMaxMovedTrafficPercent > 0
-        return allows_any and self._unloads == 0 and self.moved_traffic(command) is not None
+    @property
+    def lets_one_exceed(self) -> bool:
+        """Whether an unload may exceed the traffic budget: some traffic may be moved, and none has a place yet."""
+        return self._unloads == 0 and self._settings.evenkeelMaxMovedTrafficPercent > 0
 
-    def moved_traffic(self, command: Command) -> Objection | None:
+    def _moved_traffic(self, command: Command) -> Objection | None:
         """Whether the traffic of the unloads would be more than the budget; a budget of 0 has room for nothing."""
         most = self._settings.evenkeelMaxMovedTrafficPercent
         if command.kind != "unload" or most >= _MOST_PERCENT:
@@ -70,7 +72,8 @@ class Budgets:
         if most > 0 and share <= most:
             return None
         numbers = {"own_percent": own, "before_percent": self._situation.share(self._moved)}
-        return Objection("moved_traffic", "evenkeelMaxMovedTrafficPercent", share, most, "percent", numbers)
+        words = {"order": self._settings.evenkeelMovedTrafficOrder}
+        return Objection("moved_traffic", "evenkeelMaxMovedTrafficPercent", share, most, "percent", numbers, words)
 
     def take(self, command: Command) -> None:
         """Counts the command."""
@@ -132,8 +135,11 @@ def _most(noun: str, where: str = "") -> Cause:
 def _moved_traffic_words(o: Objection) -> str:
     if not o.threshold:
         return "no traffic may be moved"
+    own = o.numbers.get("own_percent")
+    if o.words.get("order") == FITTING_FIRST and own is not None and own > (o.threshold or 0.0):
+        return f"{_too_much(o)}, and it may go alone only where no other unload has a place in them"
     return (
-        f"with its {percent(o.numbers.get('own_percent'))} of the cluster's traffic this cycle would move "
+        f"with its {percent(own)} of the cluster's traffic this cycle would move "
         f"{percent(o.measured)}, and {percent(o.threshold)} are the most"
     )
 
@@ -148,10 +154,14 @@ def _too_heavy_words(o: Objection) -> str:
 
 
 def _goes_alone(o: Objection) -> str:
-    return (
-        f"its {percent(o.measured)} of the cluster's traffic are more than the {percent(o.threshold)} of one cycle, "
-        "and as the first one it may go alone"
-    )
+    if o.words.get("order") == FITTING_FIRST:
+        return f"{_too_much(o)}, and as no unload that may go fits into them, it goes alone"
+    return f"{_too_much(o)}, and as the first one it may go alone"
+
+
+def _too_much(o: Objection) -> str:
+    own = percent(o.numbers.get("own_percent"))
+    return f"its {own} of the cluster's traffic are more than the {percent(o.threshold)} of one cycle"
 
 
 def _bundle_maximum_words(o: Objection) -> str:

@@ -1,4 +1,4 @@
-"""Guards that look at one bundle: bounces, freezes, and one command per bundle.
+"""Guards that look at one bundle: bounces, freezes, harm in its namespace, and one command per bundle.
 
 Keys: evenkeelBounceWindowMinutes, evenkeelFreeMovesPerBundlePerDay, evenkeelBounceGainPoints. The gain of a move is how
 far the usage of the busier of its two brokers falls, in percentage points, if the bundle takes along the part of its
@@ -86,6 +86,26 @@ def frozen(command: Command, settings: Settings) -> Objection | None:
     return None
 
 
+# What commands of the past did harm to: whatever moves next in the namespace may meet the same clients.
+#
+# Keys: evenkeelHarmHoldMinutes, evenkeelHarmLiftedNamespaces. An operator's wish goes all the same.
+
+
+def harmed(command: Command, situation: Situation, settings: Settings) -> Objection | None:
+    """Whether a move in the namespace did harm, and not long ago. What is held for it uses up no budget."""
+    namespace = namespace_of(command.bundle)
+    if command.kind != "unload" or command.wished or namespace in settings.evenkeelHarmLiftedNamespaces:
+        return None
+    hold = timedelta(minutes=settings.evenkeelHarmHoldMinutes)
+    found = [one for one in situation.harms if namespace_of(one.bundle) == namespace and situation.at - one.at < hold]
+    if not found:
+        return None
+    last = max(found, key=lambda one: (one.at, one.bundle, one.kind))
+    since = (situation.at - last.at).total_seconds()
+    words = {"namespace": namespace, "bundle": last.bundle, "kind": last.kind}
+    return Objection("harmed_namespace", "evenkeelHarmHoldMinutes", since, hold.total_seconds(), "s", words=words)
+
+
 # One command per bundle and cycle, and none for part of a bundle before the bundle is split.
 #
 # Two commands for one bundle at once can both be lost: the extensible manager lets a split time out beside an unload,
@@ -147,6 +167,10 @@ CAUSES: Mapping[str, Cause] = {
     "frozen_broker": lambda o: f"the broker {o.words['broker']} is frozen",
     "one_command_per_bundle": lambda o: f"the plan has a command for it already, to {_verb(o)} it",
     "parent_not_split": lambda o: f"it is part of {o.words['parent']}, whose split does not come before it",
+    "harmed_namespace": lambda o: (
+        f"the {o.words['kind']} of {o.words['bundle']} did harm, seen {duration(o.measured)} ago, and moves of "
+        f"{o.words['namespace']} are held for {duration(o.threshold)}"
+    ),
     "returns": lambda o: f"{_left(o)}; moving it back {_gain(o)}",
     "moved_often": lambda o: f"{_moved(o)}; moving it again {_gain(o)}",
 }

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from evenkeel.publish.guards.budgets import Budgets, too_heavy
-from evenkeel.publish.guards.bundle_guards import bounces, firsts, frozen, is_worth_it, orphaned, repeated
+from evenkeel.publish.guards.budgets import FITTING_FIRST, Budgets, too_heavy
+from evenkeel.publish.guards.bundle_guards import bounces, firsts, frozen, harmed, is_worth_it, orphaned, repeated
 from evenkeel.publish.guards.cluster_wide import doubts, refusals
 from evenkeel.publish.guards.objection import Objection, Verdict
 from evenkeel.publish.guards.situation import Situation
@@ -30,8 +30,9 @@ def hold_back(situation: Situation, settings: Settings) -> Guarded:
 
     What refuses the cluster as a whole holds every command back. Else each command is looked at in the order of the
     plan, wishes before all others: a wish is used up by the cycle that takes it, while a strategy asks again. Of
-    several objections the first one is named: what an operator froze, other commands of the plan, what is not known
-    well enough, bounces, and then budgets.
+    several objections the first one is named: what an operator froze, harm that was done, other commands of the plan,
+    what is not known well enough, bounces, and then budgets. What by itself exceeds the traffic budget is looked at
+    last, unless evenkeelMovedTrafficOrder says otherwise: it may go alone where nothing else has a place.
     """
     commands = situation.commands
     if not settings.evenkeelGuardsEnabled or not commands:
@@ -41,6 +42,24 @@ def hold_back(situation: Situation, settings: Settings) -> Guarded:
         every = (Verdict("held", whole[0], command, n) for n, command in enumerate(commands, start=1))
         return Guarded((), (*(Verdict("held", one) for one in whole), *every))
     return _Looking(situation, settings).at_all()
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What speaks against the command of that index: everything but the budgets, and the first budget without room.
+
+    `excused`: a bounce that is worth it.
+    """
+
+    index: int
+    objections: list[Objection]
+    full: Objection | None
+    excused: Objection | None
+
+    @property
+    def is_too_large(self) -> bool:
+        """Whether the traffic budget has no room; while nothing has a place in it, for this command by itself."""
+        return self.full is not None and self.full.rule == "moved_traffic"
 
 
 class _Looking:
@@ -54,24 +73,32 @@ class _Looking:
         self._asked_splits: set[str] = set()
         self._allowed: list[int] = []
         self._verdicts: list[Verdict] = []
+        self._too_large: list[_Found] = []
 
     def at_all(self) -> Guarded:
         commands = self._situation.commands
         for index in sorted(range(len(commands)), key=lambda index: not commands[index].wished):
             self._look(index)
+        for found in self._too_large:
+            self._settle(found)
         verdicts = sorted(self._verdicts, key=lambda verdict: verdict.position)
         return Guarded(tuple(sorted(self._allowed)), tuple(verdicts))
 
     def _look(self, index: int) -> None:
-        command, budgets = self._situation.commands[index], self._budgets
+        command = self._situation.commands[index]
         bounce = bounces(command, self._situation, self._settings)
         excused = bounce if bounce is not None and is_worth_it(bounce) else None
-        alone = budgets.moved_traffic(command) if budgets.goes_alone(command) else None
         objections = self._objections(index, None if excused else bounce)
-        full = budgets.objection(command)
-        if full is None and all(one.keeps_place for one in objections):
-            budgets.take(command)
-        self._settle(index, [*objections, *([full] if full else [])], excused or alone)
+        full = self._budgets.objection(command)
+        found = _Found(index, objections, full, excused)
+        if found.is_too_large and self._budgets.lets_one_exceed and self._in_order_of_fit:
+            self._too_large.append(found)
+        else:
+            self._settle(found)
+
+    @property
+    def _in_order_of_fit(self) -> bool:
+        return self._settings.evenkeelMovedTrafficOrder == FITTING_FIRST
 
     def _objections(self, index: int, bounce: Objection | None) -> list[Objection]:
         """Everything but the budgets, in the order in which it is named."""
@@ -79,6 +106,7 @@ class _Looking:
         command = commands[index]
         found = (
             frozen(command, self._settings),
+            harmed(command, self._situation, self._settings),
             repeated(index, commands, self._first),
             orphaned(command, self._splits, self._asked_splits),
             *doubts(command, self._situation, self._settings),
@@ -87,12 +115,18 @@ class _Looking:
         )
         return [one for one in found if one is not None]
 
-    def _settle(self, index: int, objections: list[Objection], exception: Objection | None) -> None:
-        command, position = self._situation.commands[index], index + 1
+    def _settle(self, found: _Found) -> None:
+        command, position = self._situation.commands[found.index], found.index + 1
+        goes_alone = found.is_too_large and self._budgets.lets_one_exceed
+        full = None if goes_alone else found.full
+        if full is None and all(one.keeps_place for one in found.objections):
+            self._budgets.take(command)
+        objections = [*found.objections, *([full] if full else [])]
         if objections:
             self._verdicts.append(Verdict("held", objections[0], command, position))
             return
-        self._allowed.append(index)
+        exception = found.excused or (found.full if goes_alone else None)
+        self._allowed.append(found.index)
         if command.kind == "split":
             self._asked_splits.add(command.bundle)
         if exception is not None:

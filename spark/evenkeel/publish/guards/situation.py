@@ -62,6 +62,15 @@ class Unsettled:
 
 
 @dataclass(frozen=True, slots=True)
+class Harm:
+    """A command did harm to a bundle; `kind` is the command's, `at` when the harm was first seen."""
+
+    bundle: str
+    kind: str
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class Pause:
     """An operator's word that this cluster is to be left alone."""
 
@@ -88,6 +97,7 @@ class Situation:
     moves: Sequence[Move] = ()
     unsettled: Sequence[Unsettled] = ()
     pauses: Sequence[Pause] = ()
+    harms: Sequence[Harm] = ()
 
     @property
     def bundles(self) -> int:

@@ -8,6 +8,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime, tzinfo
 from typing import Any
 
+from evenkeel.lake.outbox import HARMED
 from evenkeel.model import amounts
 from evenkeel.record import wording
 from evenkeel.record.explain.changes import Change
@@ -42,6 +43,7 @@ def _moment(moment: Moment, where: tzinfo) -> Iterator[str]:
     yield f"{name} in cluster {moment.cluster}, cycle of {clock(moment.cycle_at, where)} ({how})"
     if moment.subject.kind in ("topic", "command"):
         yield f"Its bundle is {moment.bundle or 'not known'}."
+    yield from _section("Harm that was seen", [line for sent in moment.commands for line in _harm(sent, where)])
     yield ""
     yield "Where it was"
     yield f"  {_where(moment)}"
@@ -146,6 +148,12 @@ def _sent(sent: SentCommand, where: tzinfo) -> Iterator[str]:
         yield f"  {clock(one.at, where)} {outcome}: {one.detail.removeprefix(f'{outcome}: ')}"
     if not sent.seen:
         yield "  nothing is on record of it yet: the next cycle looks"
+
+
+def _harm(sent: SentCommand, where: tzinfo) -> Iterator[str]:
+    for one in sent.seen:
+        if one.outcome == HARMED:
+            yield f"{clock(one.at, where)}, after the {sent.kind} of {sent.bundle}: {one.detail}"
 
 
 def _section(title: str, lines: Sequence[str]) -> Iterator[str]:

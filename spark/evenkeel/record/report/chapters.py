@@ -19,6 +19,7 @@ from evenkeel.record.report.headline import (
     RejectionSummary,
     Result,
     checks,
+    harm_lines,
     headline,
     rejections,
     results,
@@ -74,6 +75,7 @@ class Chapter:
     status: str
     decided: bool
     headline: Headline
+    harm: tuple[str, ...]
     newer: str
     state: tuple[Fact, ...]
     brokers: tuple[BrokerLine, ...]
@@ -111,13 +113,14 @@ def _chapter(rows: ClusterRows) -> Chapter:
     verdicts = checks(tables["validation_results"])
     made = decisions(tables)
     lines = broker_lines(tables)
-    came_of_it = results(rows.commands)
+    came_of_it = results(rows.commands, {row["command_id"]: row["detail"] for row in rows.harm})
     return Chapter(
         cluster=attempt.cluster,
         cycle_at=attempt.cycle_at,
         status=attempt.status,
         decided=attempt.decided,
         headline=headline(attempt, made, verdicts, tables["unload_decisions"], tally(came_of_it)),
+        harm=harm_lines(rows.harm),
         newer=_newer(rows),
         state=_state(attempt, tables),
         brokers=lines,

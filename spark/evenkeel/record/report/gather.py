@@ -11,16 +11,19 @@ from operator import or_
 from pathlib import Path
 
 from evenkeel.errors import LakeError
+from evenkeel.lake.outbox import HARMED, harmed
 from evenkeel.manual_requests.round import BY_REQUEST
 from evenkeel.record.compare import Cycle, LoggedMove, Round, ShedderComparison, compare, read_rounds
 from evenkeel.record.read import Attempt, Record, Row, find_cycles, read_commands, read_rows, read_rows_of
 from evenkeel.record.read.ranges import FIRST_MOMENT, LAST_MOMENT
+from evenkeel.record.read.tables import is_in
 from evenkeel.shed.rows import usage_averages
 
 # The course is a picture: more points than this could not be distinguished.
 COURSE_CYCLES = 60
 _AFTER_THE_SHOWN = 10
 _NEAR_A_ROUND = timedelta(minutes=2)
+_HARM_IS_SHOWN = timedelta(days=1)
 
 THRESHOLD_KEY = "loadBalancerBrokerThresholdShedderPercentage"
 
@@ -70,7 +73,8 @@ class ClusterRows:
     """What the report of one cluster rests on. `newest` is its newest cycle, which need not be the one shown, and
     `commands` are those of the plan with their outcomes, where they were not a dry run's.
 
-    `missing` says of each table that could not be read why.
+    `harm` is what commands of this cycle and of the day before it did, as far as any cycle has seen it. `missing` says
+    of each table that could not be read why.
     """
 
     attempt: Attempt
@@ -80,6 +84,7 @@ class ClusterRows:
     comparison: ShedderComparison | None = None
     missing: Mapping[str, str] = field(default_factory=dict)
     commands: Sequence[Row] = ()
+    harm: Sequence[Row] = ()
 
 
 @dataclass(frozen=True)
@@ -128,11 +133,24 @@ def _cluster_rows(record: Record, attempt: Attempt, recording: str | Path | None
     course = _course(record, attempt)
     newest = record.in_force(attempt.cluster, LAST_MOMENT) or attempt
     commands: Sequence[Row] = []
+    harm: Sequence[Row] = []
     try:
         commands = read_commands(lake, attempt)
+        harm = _harm(record, attempt)
     except LakeError as error:
         missing["commands"] = str(error)
-    return ClusterRows(attempt, newest, tables, course, comparison, missing, commands)
+    return ClusterRows(attempt, newest, tables, course, comparison, missing, commands, harm)
+
+
+def _harm(record: Record, attempt: Attempt) -> list[Row]:
+    """Commands that did harm, as they are on record, with when it was seen and what."""
+    span = attempt.cluster, attempt.cycle_at - _HARM_IS_SHOWN, attempt.cycle_at
+    told = record.outbox("outcomes", *span, where=is_in("outcome", [HARMED]))
+    if not told:
+        return []
+    ids = is_in("command_id", sorted({row["command_id"] for row in told}))
+    asked = {row["command_id"]: row for row in record.outbox("commands", *span, where=ids)}
+    return harmed([asked[command_id] for command_id in sorted(asked)], told)
 
 
 def _course(record: Record, attempt: Attempt) -> CourseRows:

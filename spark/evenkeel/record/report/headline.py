@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -217,12 +217,15 @@ def rejections(rows: Sequence[Row]) -> tuple[RejectionSummary, ...]:
 # What came of a plan's commands: the last that was seen of each, in the order of the plan.
 
 OPEN = "open"
+_BUT_HARMED = " but harmed"
+_NOTHING_YET = "Nothing is on record of it yet: the next cycle looks."
 _MOODS = {"done": "good", OPEN: "warn", "unknown": "warn", "stale": "warn", "withheld": "warn", "overridden": "warn"}
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A command and its outcome; `open` where nothing is on record of it yet. `mood` is good, warn or bad."""
+    """A command and its outcome; `open` where nothing is on record of it yet, `done but harmed` where a later cycle has
+    seen harm. `mood` is good, warn or bad."""
 
     kind: str
     bundle: str
@@ -233,30 +236,56 @@ class Result:
     detail: str
 
     @property
+    def did_harm(self) -> bool:
+        """Whether a later cycle has seen harm."""
+        return self.outcome.endswith(_BUT_HARMED)
+
+    @property
     def mood(self) -> str:
         """good, warn or bad, by the outcome."""
         return _MOODS.get(self.outcome, "bad")
 
 
-def results(commands: Iterable[Row]) -> tuple[Result, ...]:
-    """Of commands with their last `outcome`, `seen_at` and `detail`; what a dry run noted is not a result."""
-    return tuple(
+def harm_lines(rows: Iterable[Row]) -> tuple[str, ...]:
+    """A sentence for each command that did harm, the latest seen first; `rows` are commands with what was seen."""
+    latest = sorted(rows, key=lambda row: row["command_id"])
+    return tuple(_harm_line(row) for row in sorted(latest, key=lambda row: row["seen_at"], reverse=True))
+
+
+def _harm_line(row: Row) -> str:
+    goal = f" to {row['destination']}" if row["destination"] else ""
+    start = f" from {row['from_broker']}" if row["from_broker"] else ""
+    return (
+        f"The {row['kind']} of {row['bundle']}{start}{goal}, decided at {wording.time(row['cycle_at'])}, did harm, "
+        f"seen at {wording.time(row['seen_at'])}: {row['detail']}."
+    )
+
+
+def results(commands: Iterable[Row], harm: Mapping[str, str] | None = None) -> tuple[Result, ...]:
+    """Of commands with their last `outcome`, `seen_at` and `detail`, those that did harm first; what a dry run noted is
+    not a result. `harm`: command id -> what harm it did, in words."""
+    found = tuple(
         Result(
             row["kind"],
             row["bundle"],
             row["from_broker"] or "",
             row["destination"] or "",
-            row["outcome"] or OPEN,
+            _with_harm(row["outcome"] or OPEN, row["command_id"] in (harm or {})),
             row["seen_at"],
-            row["detail"] or "Nothing is on record of it yet: the next cycle looks.",
+            (harm or {}).get(row["command_id"]) or row["detail"] or _NOTHING_YET,
         )
         for row in sorted(commands, key=lambda row: row["step"])
         if row["mode"] != "dry_run"
     )
+    return tuple(sorted(found, key=lambda result: not result.did_harm))
+
+
+def _with_harm(outcome: str, did_harm: bool) -> str:
+    return f"{outcome}{_BUT_HARMED}" if did_harm else outcome
 
 
 def tally(found: Sequence[Result]) -> str:
-    """`8 done, 2 overridden`: the most frequent first, then by name."""
+    """`1 done but harmed, 8 done, 2 overridden`: harm first, then the most frequent, then by name."""
     counts = Counter(result.outcome for result in found)
-    ordered = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
+    ordered = sorted(counts.items(), key=lambda pair: (not pair[0].endswith(_BUT_HARMED), -pair[1], pair[0]))
     return wording.listed([f"{number:,} {outcome.replace('_', ' ')}" for outcome, number in ordered])

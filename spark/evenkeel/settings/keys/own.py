@@ -76,7 +76,7 @@ class OwnKeys:
 
 @dataclass(frozen=True)
 class GuardKeys:
-    """Budgets, bounce margin, completeness, freezes and windows.
+    """Budgets, bounce margin, completeness, harm, freezes and windows.
 
     Of every budget 0 means: none at all. The defaults are those that other rebalancers have settled on: 9 % of the load
     moved at a time, 5 moves per broker, no act while more than one broker in ten is silent.
@@ -101,8 +101,17 @@ class GuardKeys:
         lowest=0.0,
         highest=100.0,
         unit="%",
-        meaning="Most of the cluster's traffic that one cycle unloads; a first bundle above it goes alone. "
-        "100: no limit.",
+        meaning="Most of the cluster's traffic that one cycle unloads; a bundle that by itself is above it may go "
+        "alone. 100: no limit.",
+    )
+    evenkeelMovedTrafficOrder: str = key(
+        "fitting_first",
+        before="plan_order",
+        choices=("fitting_first", "plan_order"),
+        unit="rule",
+        meaning="Who gets evenkeelMaxMovedTrafficPercent. fitting_first: what fits into it, in the order of the plan, "
+        "and a bundle above it goes alone only where nothing fits. plan_order: the first of the plan, also where it is "
+        "above it, and then nothing else goes.",
     )
     evenkeelMaxBundleTrafficPercent: float = key(
         25.0,
@@ -157,6 +166,47 @@ class GuardKeys:
         lowest=0.0,
         unit="percentage points",
         meaning="The gain for which a bundle may bounce: how far the usage of the busier of its two brokers falls.",
+    )
+    evenkeelHarmClientsBackPercent: float = key(
+        50.0,
+        before=0.0,
+        lowest=0.0,
+        highest=100.0,
+        unit="%",
+        meaning="A command did harm if fewer of the bundle's producers or consumers are connected two snapshots after "
+        "it or later; those that were leaving before it are not counted. 0: not looked at.",
+    )
+    evenkeelHarmBacklogGrowthPercent: float = key(
+        50.0,
+        before=0.0,
+        lowest=0.0,
+        unit="%",
+        meaning="A command did harm if since then the bundle's backlog grew by more than this share of the messages "
+        "that came in, beyond what it grew before. 0: not looked at.",
+    )
+    evenkeelHarmBacklogMessages: int = key(
+        1_000, lowest=0, unit="msg", meaning="A backlog that grew by fewer messages than this is no harm."
+    )
+    evenkeelHarmWatchMinutes: int = key(
+        15,
+        lowest=0,
+        highest=55,
+        unit="min",
+        meaning="For so long after a command its bundle is watched for harm; in the second snapshot after it always.",
+    )
+    evenkeelHarmHoldMinutes: int = key(
+        240,
+        before=0,
+        lowest=0,
+        highest=1_380,
+        unit="min",
+        meaning="For so long after harm was seen no bundle of its namespace is unloaded, unless an operator wishes it; "
+        "0: harm is put on record only.",
+    )
+    evenkeelHarmLiftedNamespaces: frozenset[str] = key(
+        frozenset(),
+        unit="tenant/namespace",
+        meaning="Namespaces whose bundles are unloaded all the same after harm: lifts evenkeelHarmHoldMinutes.",
     )
     evenkeelFrozenNamespaces: frozenset[str] = key(
         frozenset(), unit="tenant/namespace", meaning="Namespaces whose bundles are neither unloaded nor split."

@@ -1,0 +1,136 @@
+"""Whether a command did harm: whether a bundle's producers and consumers came back, and how its backlog grew.
+
+Keys: evenkeelHarmClientsBackPercent, evenkeelHarmBacklogGrowthPercent, evenkeelHarmBacklogMessages,
+evenkeelHarmWatchMinutes. While a bundle moves its topics are closed, and its clients look them up and connect again
+within seconds. Some do not: clients that do not return after an unload are a known trouble of Pulsar's, and a consumer
+that is gone shows as a backlog that grows as fast as messages come in. So the bundle is looked at again, two
+snapshots after its command at the earliest, and compared with what it was when the command was decided. What was
+falling or growing before is expected to go on as it did, and is no harm.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from evenkeel.model.past_commands import Act
+from evenkeel.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Clients:
+    """A bundle at one moment: connected producers and consumers, and messages not yet acknowledged over all
+    subscriptions (`backlog`). None: not known."""
+
+    at: datetime
+    producers: int | None
+    consumers: int | None
+    backlog: int | None
+
+
+def is_watched(act: Act, now: datetime, previous: datetime | None, settings: Settings) -> bool:
+    """Whether the bundle of a command is looked at in this cycle: the command was seen to be done before the cycle
+    before (`previous`), so that this is the second snapshot after it or a later one. Later ones count for a while only,
+    the second one always, also where cycles are far apart; by how far they are it is told which one it is."""
+    if act.outcome != "done" or act.seen_at is None or previous is None or previous < act.seen_at:
+        return False
+    is_second = previous - (now - previous) < act.seen_at
+    return is_second or now - act.seen_at <= timedelta(minutes=settings.evenkeelHarmWatchMinutes)
+
+
+def harm_of(samples: Sequence[Clients], now: Clients, published: float | None, settings: Settings) -> str | None:
+    """The harm in words; None where there is none, or nothing is known.
+
+    `samples`: the bundle in the cycle that decided the command, and before it in the cycle before that, if any.
+    `published`: msg/s that the bundle takes in now; None if not known.
+    """
+    if not samples:
+        return None
+    *earlier, then = samples
+    before = earlier[0] if earlier and earlier[0].at < then.at else None
+    found = [_gone(noun, before, then, now, settings) for noun in ("producers", "consumers")]
+    found.append(_piled_up(before, then, now, published, settings))
+    told = "; ".join(one for one in found if one)
+    return told or None
+
+
+def _gone(noun: str, before: Clients | None, then: Clients, now: Clients, settings: Settings) -> str | None:
+    least = settings.evenkeelHarmClientsBackPercent
+    had, have = getattr(then, noun), getattr(now, noun)
+    if least <= 0 or not had or have is None:
+        return None
+    expected = had - _as_before(getattr(before, noun, None), had, before, then, now, falling=True)
+    if expected <= 0 or have >= expected * least / 100.0:
+        return None
+    enough = math.ceil(expected * least / 100.0)
+    return (
+        f"{have:,} of {had:,} {noun} are connected {_seconds(then, now):,.0f} s later, and {enough:,} would be enough"
+    )
+
+
+def _piled_up(
+    before: Clients | None, then: Clients, now: Clients, published: float | None, settings: Settings
+) -> str | None:
+    most = settings.evenkeelHarmBacklogGrowthPercent
+    if most <= 0 or then.backlog is None or now.backlog is None or published is None:
+        return None
+    came_in = published * _seconds(then, now)
+    usual = _as_before(before.backlog if before else None, then.backlog, before, then, now, falling=False)
+    grown = now.backlog - then.backlog - usual
+    if grown < settings.evenkeelHarmBacklogMessages or grown <= came_in * most / 100.0:
+        return None
+    return (
+        f"its backlog grew from {then.backlog:,} to {now.backlog:,} messages in {_seconds(then, now):,.0f} s, by "
+        f"{grown:,.0f} more than it did before, while {came_in:,.0f} came in, of which {most:g} % are the most"
+    )
+
+
+def _as_before(
+    first: int | None, second: int, before: Clients | None, then: Clients, now: Clients, *, falling: bool
+) -> float:
+    """How far a figure would fall (or grow) until now if it went on as it did before the command; never less than 0."""
+    if first is None or before is None:
+        return 0.0
+    change = first - second if falling else second - first
+    return max(0.0, change * _seconds(then, now) / _seconds(before, then))
+
+
+def _seconds(one: Clients, other: Clients) -> float:
+    return (other.at - one.at).total_seconds()
+
+
+# Samples as a command carries them, and as a bundle's row shows them.
+
+
+def samples_of(row: Mapping[str, Any] | None, at: str, before_at: str | None) -> list[dict[str, Any]]:
+    """What a row of `bundle_load` says of now and of the cycle before, as the column `commands.clients` holds it."""
+    if row is None:
+        return []
+    now = {"at": at, **{name: row.get(name) for name in _FIGURES}}
+    if before_at is None or all(row.get(f"{name}_before") is None for name in _FIGURES):
+        return [now]
+    return [{"at": before_at, **{name: row.get(f"{name}_before") for name in _FIGURES}}, now]
+
+
+def clients_of(samples: Iterable[Mapping[str, Any]] | None) -> tuple[Clients, ...]:
+    """The samples of a command."""
+    return tuple(
+        Clients(datetime.fromisoformat(one["at"]), one["producers"], one["consumers"], one["msg_backlog"])
+        for one in samples or ()
+    )
+
+
+_FIGURES = ("producers", "consumers", "msg_backlog")
+
+
+def together(rows: Sequence[Mapping[str, Any]], at: datetime) -> Clients:
+    """The bundles of these rows of `bundle_load` as one. A bundle that nobody owns has no clients."""
+    return Clients(at, _sum(rows, "producers"), _sum(rows, "consumers"), _sum(rows, "msg_backlog"))
+
+
+def _sum(rows: Sequence[Mapping[str, Any]], name: str) -> int | None:
+    figures = [0 if row["ownership"] == "unowned" and name != "msg_backlog" else row.get(name) for row in rows]
+    return None if any(figure is None for figure in figures) else sum(int(figure) for figure in figures if figure)

@@ -1,0 +1,103 @@
+"""Harm that commands of the past did: looked for in every cycle, put on record beside `done`, and told to the guards.
+
+What a bundle was before its command stands in the command itself (`commands.clients`), so that a later cycle needs
+nothing but the command and its own `bundle_load`. Harm is a row of `outcomes` with the outcome `harmed`, beside the one
+that says what became of the command, and comes back to later cycles with the commands of the day before.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from evenkeel.model.harm import clients_of, harm_of, is_watched, samples_of, together
+from evenkeel.model.past_commands import HARMED, Act, act_of
+from evenkeel.publish.guards.situation import Harm, overlaps
+from evenkeel.rounds import reading
+from evenkeel.rounds.reading import Row, Rows
+from evenkeel.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Harm that this cycle was the first to see."""
+
+    act: Act
+    detail: str
+
+
+def harm_found(rows: Rows, settings: Settings) -> list[Found]:
+    """Commands of the past whose bundles were harmed, by what this cycle observed; those on record already left out.
+
+    A command whose bundle another one touched after it is not looked at any more: whose harm it is could not be told.
+    """
+    cycle = reading.the_cycle(rows)
+    known = {row["command_id"] for row in reading.harm_rows(cycle)}
+    now, previous = datetime.fromisoformat(cycle["cycle_at"]), _moment(cycle.get("predecessor_cycle_at"))
+    given = {row["command_id"]: row for row in reading.act_rows(cycle) if row["command_id"] not in known}
+    acts = reading.acts_before(cycle)
+    watched = [one for one in acts if one.command_id in given and is_watched(one, now, previous, settings)]
+    found = []
+    for act in watched:
+        samples = clients_of(given[act.command_id].get("clients"))
+        own = _rows_of(act, rows) if samples and not _is_followed(act, acts) else []
+        told = harm_of(samples, together(own, now), _published(own), settings) if own else None
+        if told is not None:
+            found.append(Found(act, told))
+    return found
+
+
+def harms(rows: Rows, found: Sequence[Found]) -> list[Harm]:
+    """All harm that is known by now, on record or just found."""
+    cycle = reading.the_cycle(rows)
+    now = datetime.fromisoformat(cycle["cycle_at"])
+    on_record = [(act_of(row), datetime.fromisoformat(row["seen_at"])) for row in reading.harm_rows(cycle)]
+    return [Harm(act.bundle, act.kind, at) for act, at in (*on_record, *((one.act, now) for one in found))]
+
+
+def outcome_rows(cluster: str, now: datetime, found: Sequence[Found]) -> list[dict[str, Any]]:
+    """The rows of `outcomes`; as every outcome they belong to the cycle of their command."""
+    return [
+        {
+            "cluster": cluster,
+            "cycle_at": one.act.cycle_at,
+            "command_id": one.act.command_id,
+            "outcome": HARMED,
+            "seen_at": now,
+            "detail": one.detail,
+        }
+        for one in found
+    ]
+
+
+def with_clients(commands: Sequence[Mapping[str, Any]], rows: Rows) -> list[dict[str, Any]]:
+    """The commands with what their bundles were when they were decided, and in the cycle before."""
+    cycle, asked = reading.the_cycle(rows), {one["bundle"] for one in commands}
+    loads = {row["bundle"]: row for row in rows["bundle_load"] if row["bundle"] in asked} if asked else {}
+    before_at = cycle.get("predecessor_cycle_at")
+    return [{**one, "clients": samples_of(loads.get(one["bundle"]), cycle["cycle_at"], before_at)} for one in commands]
+
+
+def _rows_of(act: Act, rows: Rows) -> list[Row]:
+    """The rows of the bundle, or of the children of a split; none where one of them is not there."""
+    wanted = {act.bundle} if act.kind == "unload" else set(act.children())
+    own = [row for row in rows["bundle_load"] if row["bundle"] in wanted]
+    return own if len(own) == len(wanted) else []
+
+
+def _is_followed(act: Act, acts: Sequence[Act]) -> bool:
+    return any(
+        one.touched and one.cycle_at > act.cycle_at and overlaps(one.bundle, act.bundle) for one in acts if one != act
+    )
+
+
+def _published(own: Sequence[Row]) -> float | None:
+    rates = [row["used_msg_rate_in"] for row in own]
+    return None if any(rate is None for rate in rates) else math.fsum(rates)
+
+
+def _moment(text: str | None) -> datetime | None:
+    return datetime.fromisoformat(text) if text else None
