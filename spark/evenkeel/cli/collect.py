@@ -80,9 +80,9 @@ def run(given: argparse.Namespace) -> int:
     store = store_of(given.to, cluster=cluster, spool=given.spool, say=_say, limits=limits)
     with (
         AdminClient(connection, most_connections=PARALLEL, limits=limits, folder=store.folder) as client,
-        _ended_by_sigterm(),
+        _ended_by_signals() as ended,
     ):
-        return _CollectRun(given, client, store, count, limits).snapshots()
+        return _CollectRun(given, client, store, count, limits, ended).snapshots()
 
 
 class _CollectRun:
@@ -95,7 +95,9 @@ class _CollectRun:
         store: SnapshotStore,
         count: int | float,
         limits: Limits,
+        ended: list[int],
     ) -> None:
+        self._ended = ended
         self._given, self._client, self._store, self._count = given, client, store, count
         self._limits = limits
         self._number = store.next_number()
@@ -112,7 +114,10 @@ class _CollectRun:
                 # A snapshot that took longer than its turn does not make the next ones hurry.
                 due = max(due + every, time.monotonic())
                 time.sleep(max(0.0, due - time.monotonic()))
-        except KeyboardInterrupt:
+        except BaseException:
+            # An interrupt inside a lock of Python's own comes out of it as another error.
+            if not self._ended:
+                raise
             print(f"ended; {self._taken} snapshots in {self._given.to}", file=sys.stderr, flush=True)
             return 0 if math.isinf(self._count) and self._taken else INTERRUPTED
         return 1 if self._missed else 0
@@ -193,17 +198,20 @@ def _count(given: argparse.Namespace) -> int | float:
 
 
 @contextmanager
-def _ended_by_sigterm() -> Iterator[None]:
-    """SIGTERM, as service managers send it, ends a run as Ctrl-C does."""
+def _ended_by_signals() -> Iterator[list[int]]:
+    """SIGTERM, as service managers send it, ends a run as Ctrl-C does; gives the signals that came."""
+    came: list[int] = []
 
     def interrupt(signum: int, frame: FrameType | None) -> None:
+        came.append(signum)
         raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGTERM, interrupt)
+    before = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
-        yield
+        yield came
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, former in before.items():
+            signal.signal(number, former)
 
 
 def _say(text: str) -> None:
