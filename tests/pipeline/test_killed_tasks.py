@@ -74,8 +74,14 @@ def contents(handover: Handover, known: Handover) -> dict[tuple[str, str], tuple
 
 def demand_one_set(stage: Stage, again: Handover) -> None:
     """The retried task comes to the same rows; after publish readers see one attempt and each command once."""
-    assert contents(again, stage.given) == contents(stage.made, stage.given)
+    found, known = (outside_the_outbox(contents(made, stage.given)) for made in (again, stage.made))
+    assert found == known
     demand_one_attempt(stage, again)
+
+
+def outside_the_outbox(found: dict[tuple[str, str], Any]) -> dict[tuple[str, str], Any]:
+    """What a killed try has put into the outbox is not put there again, so the retry may have no write of its own."""
+    return {key: value for key, value in found.items() if key[0] not in ("commands", "outcomes")}
 
 
 def demand_one_attempt(stage: Stage, again: Handover) -> None:
