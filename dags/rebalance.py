@@ -65,7 +65,7 @@ from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOpe
 from airflow.sdk import CronTriggerTimetable, TriggerRule, dag, task
 
 from evenkeel import pipeline
-from evenkeel.airflow.dag_files import outlets, rebalance_params, tried_again
+from evenkeel.airflow.dag_files import APPROVAL_DAG, outlets, rebalance_params, tried_again
 
 CONNECTION = "evenkeel_spark"
 # `none` leaves the DAG to manual runs and triggers.
@@ -138,7 +138,7 @@ def rebalance() -> None:
     place(shed(plan_splits(aggregate(validate(ingest()))))) >> published
     TriggerDagRunOperator.partial(
         task_id="ask",
-        trigger_dag_id="rebalance_approval",
+        trigger_dag_id=APPROVAL_DAG,
         logical_date=None,
         skip_when_already_exists=True,
         doc_md="Starts a run of rebalance_approval for each plan that waits.\n\nNo later cycle waits for the answer.",

@@ -84,7 +84,7 @@ def named(description: str) -> Param:
 def rebalance_approval() -> None:
     approve = PlanApproval(task_id="approve", doc_md=APPROVE_DOC)
 
-    @task.pyspark(task_id="send", conn_id="evenkeel_spark", doc_md=SEND_DOC, outlets=outlets("send"))
+    @task.pyspark(task_id="send", conn_id="evenkeel_spark", doc_md=SEND_DOC, outlets=outlets("publish"))
     def send(
         answer: dict[str, Any], spark: Any = None, params: Any = None, ti: Any = None, outlet_events: Any = None
     ) -> str:

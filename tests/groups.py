@@ -17,6 +17,7 @@ _TOGETHER = {
     "tests/maintenance/": "maintenance",
     "tests/replay/test_open_loop.py": "replay",
     "tests/replay/test_results.py": "replay",
+    "tests/pipeline/test_killed_tasks.py::test_a_spark_server": "killed server",
     **dict.fromkeys((f"tests/publish/test_{name}.py" for name in ("acting", "killed", "trouble")), "acting"),
 }
 # The real brokers come once Airflow is done or nearly so: both at once are more than two cores can carry in time.
@@ -28,6 +29,7 @@ _LONGEST_FIRST = (
     "replay",
     "tests/tutorial/test_incident",
     "pulsar",
+    "killed server",
     "tests/pipeline/",
     "tests/ingest/test_task",
     "tests/steering/queue/",
@@ -38,8 +40,7 @@ _RUNNING = ExitStack()
 
 def group_of(nodeid: str) -> str:
     """The group of a test."""
-    file = nodeid.split("::")[0]
-    return next((group for start, group in _TOGETHER.items() if file.startswith(start)), file)
+    return next((group for start, group in _TOGETHER.items() if nodeid.startswith(start)), nodeid.split("::")[0])
 
 
 def place_of(nodeid: str) -> int:

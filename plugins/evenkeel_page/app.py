@@ -13,6 +13,7 @@ from airflow.api_fastapi.core_api.security import requires_access_dag
 from fastapi import Depends, FastAPI
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
+from evenkeel.airflow.dag_files import DECIDING_DAG
 from evenkeel.errors import BadInput, EvenkeelError, NoLake, NoSuchCycle
 from evenkeel.record.read import Attempt, Record, find_cycles, newest_cycles
 from evenkeel.record.read.tables import all_of, text
@@ -20,14 +21,13 @@ from evenkeel.record.report import build_model, gather, render
 from evenkeel.record.report.page import LISTED, MOST_LISTED, content_policy, render_listing, render_notice, report_link
 from evenkeel.times import time_given
 from evenkeel_page import airflow_side
-from evenkeel_page.link import DAG_ID
 
 _HOME = "./"
 
 
 def make_app(*, guarded: bool = True) -> FastAPI:
     """The page as a FastAPI app; `guarded=False` leaves Airflow's login away, for tests without an Airflow."""
-    guards = [Depends(requires_access_dag("GET", param_dag_id=DAG_ID))] if guarded else []
+    guards = [Depends(requires_access_dag("GET", param_dag_id=DECIDING_DAG))] if guarded else []
     app = FastAPI(title="Evenkeel", dependencies=guards, docs_url=None, redoc_url=None, openapi_url=None)
     for path, route in (("/", show_list), ("/cycle", show_cycle), ("/run", show_run)):
         app.add_api_route(path, route, methods=["GET"], response_class=HTMLResponse, response_model=None)

@@ -15,8 +15,7 @@ VALUES = 8_000_000
 """What a text may have where its reader says nothing else; a value takes up to 100 bytes once it is read."""
 
 # Possessive, and an open text ends with the whole: no text makes it look twice at a sign.
-_TEXTS = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
-_TEXTS_OF_BYTES = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
+_TEXTS = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
 _ALL_BUT_BRACKETS = bytes(sign for sign in range(256) if sign not in b"[]{}")
 _AS_BRACKETS = bytes.maketrans(b"{}", b"[]")
 _FEW = 100_000
@@ -32,6 +31,9 @@ class NotJson(ValueError):
 
 class TooMuchJson(NotJson):
     """A text that is nested deeper, or has more values, than is read."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason, reason)
 
 
 def parse_json(text: str | bytes, *, depth: int = DEPTH, values: int = VALUES) -> Any:
@@ -52,27 +54,31 @@ def parse_json(text: str | bytes, *, depth: int = DEPTH, values: int = VALUES) -
 
 def values_in(text: str | bytes) -> int:
     """How many values and names a JSON text has at most: by its signs, without reading it."""
-    found = _signs(text)[1]
-    return found if found <= _FEW else _signs(_bare(text))[1]
+    data = _bytes_of(text)
+    found = _signs(data)[1]
+    return found if found <= _FEW else _signs(_bare(data))[1]
 
 
 def _demand_small(text: str | bytes, depth: int, values: int) -> None:
-    openers, signs = _signs(text)
+    data = _bytes_of(text)
+    openers, signs = _signs(data)
     if openers <= depth and signs <= values:
         return
-    bare = _bare(text)
+    bare = _bare(data)
     openers, signs = _signs(bare)
     if signs > values:
-        raise TooMuchJson(*[f"it has more than {values:,} values"] * 2)
+        raise TooMuchJson(f"it has more than {values:,} values")
     if openers > depth and _is_deeper(bare.translate(_AS_BRACKETS, _ALL_BUT_BRACKETS), depth):
         raise _too_deep(depth)
 
 
-def _bare(text: str | bytes) -> bytes:
+def _bytes_of(text: str | bytes) -> bytes:
+    return text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
+
+
+def _bare(data: bytes) -> bytes:
     """The text without what stands in quotes."""
-    return (
-        _TEXTS_OF_BYTES.sub(b"", text) if isinstance(text, bytes) else _TEXTS.sub("", text).encode("ascii", "replace")
-    )
+    return _TEXTS.sub(b"", data)
 
 
 def _is_deeper(brackets: bytes, depth: int) -> bool:
@@ -85,14 +91,11 @@ def _is_deeper(brackets: bytes, depth: int) -> bool:
     return b"[" in brackets
 
 
-def _signs(text: str | bytes) -> tuple[int, int]:
+def _signs(data: bytes) -> tuple[int, int]:
     """Brackets that open, and all signs that a value or a name stands behind."""
-    if isinstance(text, str):
-        openers = text.count("[") + text.count("{")
-        return openers, openers + text.count(",") + text.count(":")
-    openers = text.count(b"[") + text.count(b"{")
-    return openers, openers + text.count(b",") + text.count(b":")
+    openers = data.count(b"[") + data.count(b"{")
+    return openers, openers + data.count(b",") + data.count(b":")
 
 
 def _too_deep(depth: int) -> TooMuchJson:
-    return TooMuchJson(*[f"its members are nested too deep: more than {depth} levels"] * 2)
+    return TooMuchJson(f"its members are nested too deep: more than {depth} levels")

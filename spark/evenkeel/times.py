@@ -101,6 +101,15 @@ def bounds_given(
     return first.first if first else None, last.last if last else None
 
 
+def moment_in(value: object) -> datetime | None:
+    """The moment of an ISO-8601 text with a time zone, in UTC; None for anything else."""
+    try:
+        moment = datetime.fromisoformat(value) if isinstance(value, str) else None
+        return moment.astimezone(UTC) if moment is not None and moment.tzinfo else None
+    except (ValueError, OverflowError):
+        return None
+
+
 def utc_text(at: datetime) -> str:
     """ISO-8601 in UTC with microseconds and offset, `2026-11-21T09:15:00.000000+00:00`; texts sort as moments do."""
     return at.astimezone(UTC).isoformat(timespec="microseconds")

@@ -103,6 +103,10 @@ def test_a_tasks_assets_are_the_tables_that_it_writes(rebalance: Any, step: str)
     assert written
 
 
+def test_send_writes_what_publish_does(dag_bag: Any, rebalance: Any) -> None:
+    assert dag_bag.dags["rebalance_approval"].get_task("send").outlets == rebalance.get_task("publish").outlets
+
+
 def test_only_publish_can_reach_a_sink() -> None:
     package = CHECKOUT / "spark" / "evenkeel"
     senders = ["command_executor", "dispatcher", "pulsar_admin", "sqs", "queue"]

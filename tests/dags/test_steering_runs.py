@@ -114,6 +114,11 @@ def test_an_approved_plan_is_carried_out_once_though_its_task_is_killed_and_no_t
     assert {last[row["command_id"]] for row in commands} == {"done"}
     assert Counter(one[1] for one in pulsar.effects) == Counter(row["bundle"] for row in commands)
 
+    events = airflow.rest.get("/api/v2/assets/events", source_run_id=asking, limit=100)["asset_events"]
+    told = {write["write_id"] for event in events for write in event["extra"].get("writes", ())}
+    assert told, "send's assets name what it wrote"
+    assert told.isdisjoint(write.write_id for write in waiting.writes), "and nothing that tasks before it wrote"
+
     report = tmp_path / "report.html"
     build_report(lake, cluster="steered", out=report)
     assert "What came of it" in report.read_text()

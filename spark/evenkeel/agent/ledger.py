@@ -40,7 +40,8 @@ if TYPE_CHECKING:
 
 KEPT = timedelta(days=30)
 MOST_REJECTED = 10_000
-"""Whoever may write to the queue could fill the disk else: of messages set aside so many are kept, the newest ones."""
+"""How many messages that were set aside are kept, the newest ones: without a bound a writer to the queue could fill the
+disk."""
 LONGEST_REJECTED = 16_384
 _OWED = "SELECT 1 FROM reports WHERE command_id = ? AND sent_at IS NULL"
 
@@ -138,7 +139,10 @@ class Ledger:
     def withdrawn(self, plan_id: str) -> str | None:
         """Who withdrew the plan and why, or None."""
         found = self._file.rows("SELECT made_at, by, reason FROM withdrawn WHERE plan_id = ?", plan_id)
-        return None if not found else "withdrawn by {1} at {0}: {2}".format(*found[0])
+        if not found:
+            return None
+        at, by, reason = found[0]
+        return f"withdrawn by {by} at {at}: {reason}"
 
     # What is known
 

@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, Any
 from airflow.providers.standard.operators.hitl import HITLOperator
 from airflow.sdk.execution_time.hitl import HITLUser
 
+from evenkeel.airflow.dag_files import DECIDING_DAG
 from evenkeel.errors import BadInput
 
 if TYPE_CHECKING:
     from evenkeel.handover import Handover
 
 APPROVE, REJECT = "Approve", "Reject"
-DECIDING_DAG, PUBLISH = "rebalance", "publish"
+PUBLISH = "publish"
 APPROVERS_VARIABLE = "EVENKEEL_APPROVERS"
 FOUR_EYES_VARIABLE = "EVENKEEL_FOUR_EYES"
 _LONGEST = timedelta(hours=20)

@@ -18,6 +18,7 @@ from evenkeel.handover import Write
 from evenkeel.lake.schemas import TABLES
 from evenkeel.manual_requests.schema import SCHEMAS
 from evenkeel.settings.keys.own import GuardKeys
+from evenkeel.steering.admin_request import ACTING
 
 if TYPE_CHECKING:
     from airflow.sdk import Asset
@@ -71,7 +72,7 @@ def rebalance_params() -> dict[str, Param]:
 # How far a run may go. Whoever may trigger a DAG may pass any params, so the environment draws the line.
 
 MODE_VARIABLE, LIMIT_VARIABLE = "EVENKEEL_MODE", "EVENKEEL_MODE_LIMIT"
-_MODES = ("dry_run", "approve", "auto")
+_MODES = ("dry_run", *ACTING)
 
 
 def default_mode() -> str:
@@ -113,6 +114,7 @@ def _mode(variable: str, default: str) -> str:
     return mode
 
 
+DECIDING_DAG, APPROVAL_DAG = "rebalance", "rebalance_approval"
 _MARK = "--plan-"
 
 

@@ -129,17 +129,19 @@ def carry_out(
     """Puts an operator's answer on record, and carries the plan out if it was yes."""
     from evenkeel.airflow.approval import waiting_plan
 
+    with _told_to_operators(ti):
+        handover, plan = waiting_plan(ti, params)
+
     def publish() -> Handover:
         from evenkeel.lake.controls import answers
         from evenkeel.lake.store import Lake, append_row
 
-        handover, plan = waiting_plan(ti, params)
         lake, row = Lake(handover.lake), answer_to(handover, plan["plan_id"], answer)
         if row not in answers(spark, lake, [plan["plan_id"]]):  # a try that was killed has put it on record
             append_row(lake, "approvals", row, lambda: nullcontext(spark))
         return pipeline.publish(spark, handover, sending())
 
-    return _carried_out(publish, ti, events)
+    return _carried_out(publish, ti, events, handover)
 
 
 def keep(spark: SparkSession, params: Mapping[str, Any], dag_run: Any, ti: TaskInstance) -> str:

@@ -99,9 +99,10 @@ def run(given: argparse.Namespace) -> int:
     from evenkeel.pulsar.admin import AdminClient
 
     _log_to_stderr()
-    settings = _settings(given)
+    source = _source(given) if given.config else None
+    settings = _settings(given, source)
     clock = QueueClock()
-    with AdminClient(_connection(given)) as client:
+    with AdminClient(_connection(given, source)) as client:
         carrier = ClusterExecutor(client, longest_request_s=settings.longest_request_s, now=clock.now)
         ledger = Ledger(settings.ledger, settings.cluster, settings.name)
         try:
@@ -111,10 +112,10 @@ def run(given: argparse.Namespace) -> int:
     return 0
 
 
-def _settings(given: argparse.Namespace) -> AgentSettings:
+def _settings(given: argparse.Namespace, source: ClusterSource | None) -> AgentSettings:
     default = engine_home() / ".evenkeel" / "agent" / f"{quote(given.cluster, safe='')}.db"
     return AgentSettings(
-        signature=_signature(given),
+        signature=_signature(given, source),
         queue=given.queue,
         reports=given.reports,
         ledger=Path(given.ledger) if given.ledger else default,
@@ -128,11 +129,12 @@ def _settings(given: argparse.Namespace) -> AgentSettings:
     )
 
 
-def _signature(given: argparse.Namespace) -> Signature:
+def _signature(given: argparse.Namespace, source: ClusterSource | None) -> Signature:
+    from evenkeel.sources.configuration import default_keys
     from evenkeel.steering.queue.signing import Signature, resolved_keys
 
-    source = _source(given) if given.config and not given.keys else None
-    name = given.keys or (source.queues.keys if source is not None and source.queues else f"queue_{given.cluster}")
+    configured = source.queues.keys if source is not None and source.queues is not None else None
+    name = given.keys or configured or default_keys(given.cluster)
     return Signature(given.cluster, resolved_keys(name), timedelta(seconds=given.clock_tolerance))
 
 
@@ -143,13 +145,12 @@ def _source(given: argparse.Namespace) -> ClusterSource:
     return source
 
 
-def _connection(given: argparse.Namespace) -> AdminConnection:
+def _connection(given: argparse.Namespace, source: ClusterSource | None) -> AdminConnection:
     from evenkeel.pulsar.admin.connection import from_environment
     from evenkeel.sources.collecting import connection_of
 
-    if given.config:
+    if source is not None:
         options.refuse_admin_options(given)
-        source = _source(given)
         if source.live is None:
             raise SettingsError(f"{given.cluster} is not a running cluster in {given.config}: give it `admin`")
         return connection_of(source.live, from_environment)

@@ -20,6 +20,7 @@ from evenkeel.handover import ClusterCycle
 from evenkeel.lake.controls import PAUSE, last_words
 from evenkeel.lake.store import Lake
 from evenkeel.settings import settings_in
+from evenkeel.sources.configuration import default_keys
 from evenkeel.steering.outcome import ReportOutcome, not_sent, standing
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def sign_with(resolve: KeyResolver | None = None) -> Callable[[ClusterCycle], Si
     def signature(cycle: ClusterCycle) -> Signature:
         from evenkeel.steering.queue.signing import TOLERANCE, Signature, keys_from_environment, resolved_keys
 
-        name = (cycle.queues or {}).get("keys") or f"queue_{cycle.cluster}"
+        name = (cycle.queues or {}).get("keys") or default_keys(cycle.cluster)
         tolerance = TOLERANCE
         if cycle.settings is not None:  # a cluster that was left out early has none
             tolerance = timedelta(seconds=settings_in(cycle.settings).evenkeelFutureToleranceSeconds)
@@ -133,8 +134,10 @@ def send_by_queue(
 
 
 def _withdraw(sink: SqsSink, commands: Sequence[Mapping[str, Any]], reason: str) -> None:
+    from evenkeel.steering.queue.messages import WITHDRAW
+
     for plan_id in sorted({str(command["plan_id"]) for command in commands}):
-        sink.control("withdraw", made_at=datetime.now(UTC), by=PUBLISHER, reason=reason, plan_id=plan_id)
+        sink.control(WITHDRAW, made_at=datetime.now(UTC), by=PUBLISHER, reason=reason, plan_id=plan_id)
 
 
 def _report(taken: Reports, records: ReportStore, report: ReportOutcome) -> set[str]:

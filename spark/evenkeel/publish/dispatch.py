@@ -61,7 +61,7 @@ class Sending:
 
     reach: Reach
     halted: Halted = field(default=lambda cluster: None)
-    signature: Sign = field(default_factory=lambda: sign_with())
+    signature: Sign = field(default_factory=sign_with)
     timing: Timing = field(default_factory=Timing)
 
 

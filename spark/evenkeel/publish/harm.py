@@ -36,7 +36,8 @@ def harm_found(rows: Rows, settings: Settings) -> list[Found]:
     """
     cycle = reading.the_cycle(rows)
     known = {row["command_id"] for row in reading.harm_rows(cycle)}
-    now, previous = datetime.fromisoformat(cycle["cycle_at"]), _moment(cycle.get("predecessor_cycle_at"))
+    now, before_at = datetime.fromisoformat(cycle["cycle_at"]), cycle.get("predecessor_cycle_at")
+    previous = datetime.fromisoformat(before_at) if before_at else None
     given = {row["command_id"]: row for row in reading.act_rows(cycle) if row["command_id"] not in known}
     acts = reading.acts_before(cycle)
     watched = [one for one in acts if one.command_id in given and is_watched(one, now, previous, settings)]
@@ -97,7 +98,3 @@ def _is_followed(act: Act, acts: Sequence[Act]) -> bool:
 def _published(own: Sequence[Row]) -> float | None:
     rates = [row["used_msg_rate_in"] for row in own]
     return None if any(rate is None for rate in rates) else math.fsum(rates)
-
-
-def _moment(text: str | None) -> datetime | None:
-    return datetime.fromisoformat(text) if text else None

@@ -196,6 +196,11 @@ def _live(file: Path, body: Mapping[str, Any], place: str) -> LiveSource:
     return live
 
 
+def default_keys(cluster: str) -> str:
+    """The name of the keys that sign a cluster's queues, where its configuration gives none."""
+    return f"queue_{cluster}"
+
+
 def _queues(cluster: str, body: Mapping[str, Any], place: str) -> QueueSource | None:
     commands, reports, keys = (_typed(body, name, str, place, None) for name in ("queue", "reports", "queue_keys"))
     if commands is None and reports is None:
@@ -204,7 +209,7 @@ def _queues(cluster: str, body: Mapping[str, Any], place: str) -> QueueSource | 
         return None
     if commands is None or reports is None:
         raise SettingsError(f"{place}: `queue` and `reports` go together: URLs of the queues that the agent serves")
-    return QueueSource(commands, reports, keys or f"queue_{cluster}")
+    return QueueSource(commands, reports, keys or default_keys(cluster))
 
 
 def _zone(body: Mapping[str, Any], place: str) -> ZoneSource | None:

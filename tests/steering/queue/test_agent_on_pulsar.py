@@ -15,15 +15,16 @@ from evenkeel.model.bundles import parse_range
 from evenkeel.steering.sqs import SqsSink
 from tests.steering.commands import split, unload
 from tests.steering.queue.conftest import Pair
-from tests.steering.queue.examples import LAB
+from tests.steering.queue.examples import KEY, LAB
 from tests.steering.queue.running import collect
 
 pytestmark = [pytest.mark.pulsar, pytest.mark.slow, pytest.mark.exhaustive]
 
 
 def test_commands_from_the_queue_are_carried_out_on_real_brokers(
-    modular_cluster: Cluster, fresh_tenant: str, queues: Pair, tmp_path: Path
+    modular_cluster: Cluster, fresh_tenant: str, queues: Pair, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("EVENKEEL_KEYS_QUEUE_LAB", KEY)
     hot, other, third = modular_cluster.broker_ids
     layout = skewed(fresh_tenant, modular_cluster.broker_ids)
     lay_out(modular_cluster, layout)

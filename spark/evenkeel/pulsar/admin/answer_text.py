@@ -69,7 +69,7 @@ class LargeText:
     @staticmethod
     @contextmanager
     def alone() -> Iterator[None]:
-        """Whoever reads a large text as a whole does so while no other thread does."""
+        """Lets one thread at a time read a large text as a whole."""
         with _ONE_AT_A_TIME:
             yield
 

@@ -13,7 +13,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from evenkeel.errors import BadInput
@@ -21,11 +21,11 @@ from evenkeel.json_text import NotJson, parse_json
 from evenkeel.steering.admin_request import demand_sense, shown
 from evenkeel.steering.outcome import STRENGTH, Outcome
 from evenkeel.steering.queue.fifo import BadMessage
-from evenkeel.times import utc_text
+from evenkeel.times import moment_in, utc_text
 
 SCHEMA = 1
-PAUSE, RESUME, WITHDRAW = "pause", "resume", "withdraw"
-CONTROLS = (PAUSE, RESUME, WITHDRAW)
+WITHDRAW = "withdraw"
+CONTROLS = ("pause", "resume", WITHDRAW)
 
 _ID = re.compile(r"[!-~]{1,128}")  # what SQS takes for a deduplication id
 _TEXTS = ("command_id", "plan_id", "cluster", "kind", "bundle", "mode", "request")
@@ -229,11 +229,7 @@ def _text_or_none(fields: Mapping[str, Any], name: str) -> str | None:
 
 def _moment(fields: Mapping[str, Any], name: str) -> datetime:
     value = fields.get(name)
-    try:
-        moment = datetime.fromisoformat(value) if isinstance(value, str) else None
-        moment = moment.astimezone(UTC) if moment is not None and moment.tzinfo else None
-    except (ValueError, OverflowError):
-        moment = None
+    moment = moment_in(value)
     if moment is None:
         raise BadMessage(f"{name} {shown(value)} is not a moment with a time zone", command_id=_id(fields))
     return moment

@@ -1,10 +1,10 @@
 """Signed messages: what stands on a queue counts only if the other end of that queue wrote it.
 
-Whoever may write to a queue of the cloud account is not yet somebody who may move bundles. So every message is a JSON
-Web Signature (RFC 7515, compact, HS256) under a key of its cluster that the pipeline and its agents share. The signed
-header says which way the message goes, for which cluster, when it was signed and under which number; the payload is the
-message itself. A copy of a command is answered from the agent's ledger, and one that is late has expired, so a message
-that is sent again by somebody else does nothing new.
+The right to write to a queue gives no right to move bundles. Every message is a JSON Web Signature (RFC 7515, compact,
+HS256) under a key that the pipeline and the agents of its cluster share. The signed header says which way the message
+goes, for which cluster, when it was signed and under which number; the payload is the message itself. A copy of a
+command is answered from the agent's ledger, and a late one has expired, so a message that somebody else sends again
+does nothing new.
 
 Keys come from the variable `EVENKEEL_KEYS_<NAME>` or the file that `EVENKEEL_KEYS_<NAME>_FILE` names, in Airflow also
 from the password of the connection of that name; by default the name is `queue_<cluster>`. Several keys stand there
@@ -19,7 +19,7 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, Literal
 
 from jwt.api_jws import PyJWS
@@ -29,7 +29,7 @@ from evenkeel.errors import BadInput, SettingsError
 from evenkeel.secret import FILE, Secret, text_given
 from evenkeel.steering.admin_request import shown
 from evenkeel.steering.queue.fifo import MOST_BYTES, BadMessage
-from evenkeel.times import utc_text
+from evenkeel.times import moment_in, utc_text
 
 Direction = Literal["to agents", "from agents"]
 TO_AGENTS: Direction = "to agents"
@@ -156,10 +156,7 @@ def _name(key: Secret) -> str:
 
 
 def _moment(text: object) -> datetime:
-    try:
-        moment = datetime.fromisoformat(text) if isinstance(text, str) else None
-    except ValueError:
-        moment = None
-    if moment is None or moment.tzinfo is None:
+    moment = moment_in(text)
+    if moment is None:
         raise BadMessage(f"signed at {shown(text)}, which is not a moment with a time zone")
-    return moment.astimezone(UTC)
+    return moment
