@@ -20,7 +20,7 @@ split, which to unload, and where each of them should go. Every decision is a ro
 | `mode` | `dry_run`: send nothing. `approve`: ask a person, then send. `auto`: send. At most `EVENKEEL_MODE_LIMIT` |
 | `settings` | Pulsar's own keys, for this run only; an unknown key or a value out of range is refused by name |
 | `at` | decide the newest snapshot up to this moment; empty: the run's logical date, else now |
-| `wishes` | splits and unloads to carry out beside what the strategies decide, with the names of Pulsar's admin API |
+| `wishes` | splits and unloads to carry out beside what the strategies decide, as in Pulsar's admin API; drains |
 
 ```json
 {"clusters": ["eu-1"], "settings": {"loadBalancerBrokerThresholdShedderPercentage": 15}}
@@ -30,7 +30,8 @@ split, which to unload, and where each of them should go. Every decision is a ro
 reason. `evenkeel wish` makes them too; such a wish waits until a cycle takes it. A wish is carried out in one cycle
 only, and a re-run of that cycle takes it again. Examples of the param:
 `{"kind": "split", "namespace": "acme/orders", "bundle": "LARGEST", "unload": true}`,
-`{"kind": "unload", "namespace": "acme/orders", "bundle": "0x00000000_0x40000000", "destinationBroker": "b2:8080"}`.
+`{"kind": "unload", "namespace": "acme/orders", "bundle": "0x00000000_0x40000000", "destinationBroker": "b2:8080"}`,
+`{"kind": "drain", "broker": "b3:8080"}` (holds until `undrain`; not in a dry run).
 With more than one cluster in the run each names its `cluster`.
 
 **An approval** is asked for by the DAG `rebalance_approval`, in a run for each cluster's plan: this run is over by

@@ -225,7 +225,7 @@ def test_a_wished_bundle_does_not_count_for_its_own_group_where_it_leaves() -> N
 
 
 def test_a_draining_broker_is_given_nothing_and_stands_in_nobodys_way() -> None:
-    emptied = {"evenkeelDrainingBrokers": ["b2:8080"]}
+    emptied = {"evenkeelDrainingBrokers": ["b2:8080"], "evenkeelDrainingUnloads": False}
     made = extensible_shed_round.decide_extensible({}, hot_rows(settings=emptied))
     assert set(gone(made).values()) == {"b3:8080"}
     policies = {"anti_affinity_groups": {"acme/ns0": "g"}, "failure_domains": {}, "isolation_policies": None}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import pwd
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -57,7 +59,8 @@ def test_a_takeover_switches_the_brokers_off_and_a_handback_restores_what_was(
     values = cluster.admin().get(f"{DYNAMIC}/values")
     assert (values.get(SHEDDING), values.get(SPLITTING)) == ("true", None)
     rows = sorted(read_table(lake, "controls"), key=lambda row: row["at"])
+    by = f"{pwd.getpwuid(os.geteuid()).pw_name} (jo)"
     assert [(row["kind"], row["by"], row["reason"]) for row in rows] == [
-        ("takeover", "jo", "release night"),
-        ("handback", "jo", None),
+        ("takeover", by, "release night"),
+        ("handback", by, None),
     ]

@@ -9,18 +9,19 @@ import pytest
 
 from evenkeel.errors import BadInput
 from evenkeel.handover import ClusterCycle, Run, Snapshot
-from evenkeel.ingest.wish_intake import Maker, wish_row, wishes_of_run
+from evenkeel.ingest.wish_intake import Maker, wish_row, wishes_of_run, with_taken
 from evenkeel.lake.schemas import TABLES
 
 AT = "2026-11-21T08:27:04.000000+00:00"
 MAKER = Maker("ann", AT)
 SPLIT = {"kind": "split", "namespace": "t/n", "bundle": "0x00000000_0x40000000"}
 UNLOAD = {**SPLIT, "kind": "unload"}
+DRAIN = {"kind": "drain", "broker": "b1:8080"}
 CYCLE = ClusterCycle("lab", AT, Snapshot("/s", AT), {})
 
 
 def test_a_wish_is_a_row_of_its_table_and_spells_its_range_as_pulsar_does() -> None:
-    for given in (SPLIT, UNLOAD):
+    for given in (SPLIT, UNLOAD, DRAIN, {**DRAIN, "kind": "undrain"}):
         assert wish_row(given, "lab", MAKER).keys() == set(TABLES["wishes"].column_names())
     assert wish_row({**SPLIT, "bundle": "0X0_1073741824"}, "lab", MAKER)["bundle"] == SPLIT["bundle"]
     given = {**SPLIT, "splitAlgorithmName": "specified_positions_divide", "splitBoundaries": ["0x10", "17", 18]}
@@ -91,3 +92,40 @@ def test_a_wish_for_a_whole_namespace_has_no_destination() -> None:
         wish_row({**whole, "destinationBroker": "b1:8080"}, "lab", MAKER)
     with pytest.raises(BadInput, match="names its bundle as a range, LARGEST or HOT"):
         wish_row({**whole, "kind": "split"}, "lab", MAKER)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"kind": "drain"}, "a wish for a drain names its broker as host:port, not as None"),
+        ({"kind": "drain", "broker": "b1"}, "names its broker as host:port, not as 'b1'"),
+        ({"kind": "undrain", "broker": "b1:80 80"}, "a wish for an undrain names its broker as host:port"),
+        ({"kind": "drain", "broker": ["b1:8080"]}, "broker of a wish is a name"),
+        (
+            {**DRAIN, "namespace": "acme/orders"},
+            "a drain has no 'namespace': known are kind, cluster",
+        ),
+    ],
+)
+def test_a_drain_names_one_broker_and_nothing_else(given: dict[str, Any], said: str) -> None:
+    with pytest.raises(BadInput, match=said):
+        wish_row(given, "lab", MAKER)
+    assert wish_row({**DRAIN, "broker": " http://b1:8080 "}, "lab", MAKER)["broker"] == "b1:8080"
+
+
+def test_a_dry_run_begins_and_ends_no_drain_since_that_would_outlast_it() -> None:
+    for kind, words in (("drain", "a drain"), ("undrain", "an undrain")):
+        with pytest.raises(BadInput, match=f"{words} outlasts the run that brings it, and this run is a dry run"):
+            wishes_of_run([CYCLE], Run("rebalance", "m"), [{**DRAIN, "kind": kind}])
+    for mode in ("approve", "auto"):
+        (row,) = wishes_of_run([CYCLE], Run("rebalance", "m", mode=mode), [DRAIN])
+        assert (row["kind"], row["broker"], row["namespace"], row["bundle"]) == ("drain", "b1:8080", "", "")
+
+
+def test_a_drained_broker_joins_those_that_the_configuration_empties_unless_nothing_may_leave_it() -> None:
+    rows = tuple(wish_row({**DRAIN, "broker": name}, "lab", MAKER) for name in ("b3:8080", "b1:8080", "b2:8080"))
+    configured = {"evenkeelDrainingBrokers": ["b4:8080", "b1:8080"], "evenkeelFrozenBrokers": ["b2:8080"]}
+    taken = with_taken(replace(CYCLE, overrides=configured), rows)
+    assert taken.overrides == {**configured, "evenkeelDrainingBrokers": ["b1:8080", "b3:8080", "b4:8080"]}
+    assert taken.wishes == rows
+    assert with_taken(CYCLE, (wish_row(UNLOAD, "lab", MAKER),)).overrides == {}

@@ -59,21 +59,32 @@ BEFORE: dict[str, object] = {
     "evenkeelHarmClientsBackPercent": 0.0,
     "evenkeelHarmBacklogGrowthPercent": 0.0,
     "evenkeelHarmHoldMinutes": 0,
+    "evenkeelDrainingUnloads": False,
 }
 
 
 @pytest.fixture(scope="module")
 def schema_3(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The lake of schema version 3, written on 2026-11-23; nobody writes to this copy."""
-    folder = tmp_path_factory.mktemp("schema_3")
-    with tarfile.open(HERE / "schema_3.tar.gz") as archive:
+    return unpacked(3, tmp_path_factory)
+
+
+@pytest.fixture(scope="module")
+def schema_4(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The lake of schema version 4, written on 2026-11-24 over the same recordings; nobody writes to this copy."""
+    return unpacked(4, tmp_path_factory)
+
+
+def unpacked(version: int, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp(f"schema_{version}")
+    with tarfile.open(HERE / f"schema_{version}.tar.gz") as archive:
         archive.extractall(folder, filter="data")
     return folder / "lake"
 
 
 def test_every_kept_lake_is_small_and_has_its_tests_here() -> None:
     kept = {file.name: file.stat().st_size for file in HERE.glob("*.tar.gz")}
-    assert set(kept) == {"schema_3.tar.gz"}
+    assert set(kept) == {"schema_3.tar.gz", "schema_4.tar.gz"}
     assert max(kept.values()) <= 1_000_000
 
 
@@ -147,6 +158,21 @@ def test_the_record_is_whole_and_is_decided_again_from_its_loads(
     found = json.loads(capsys.readouterr().out)
     assert (found["faults"], found["attempts"], found["reproduced"], found["writes_by_rows"]) == ([], 6, 5, 0)
     assert (found["sound"], found["wording_only"]) == (True, 5)
+
+
+def test_the_record_of_schema_4_with_its_clients_before_and_after_is_decided_again_too(
+    schema_4: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EVENKEEL_SPARK", NO_SPARK)
+    assert main(["verify", "--lake", str(schema_4), "--depth", "bundles", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["faults"], found["attempts"], found["reproduced"], found["sound"]) == ([], 6, 5, True)
+    assert found["wording_only"] == 0
+    assert {row["clients"] is not None for row in read_table(schema_4, "commands")} == {True}
+    (wish,) = read_table(schema_4, "wishes")[:1]
+    assert "broker" not in wish
+    assert main(["wish", "list", "--lake", str(schema_4), "--cluster", "modular"]) == 0
+    assert "unload acme/ns0/0x20000000_0x40000000" in capsys.readouterr().out
 
 
 @pytest.mark.spark

@@ -19,7 +19,7 @@ def at(minute: int) -> str:
 
 
 def wish(number: int, minute: int, **more: Any) -> dict[str, Any]:
-    return {"cluster": "lab", "wish_id": f"w{number}", "made_at": at(minute), "run_id": None} | more
+    return {"cluster": "lab", "wish_id": f"w{number}", "made_at": at(minute), "run_id": None, "kind": "unload"} | more
 
 
 def ids(cycle: int, known: list[dict[str, Any]], taken: list[TakenWishes] | None = None, run: Run = LIVE) -> list[str]:
@@ -57,6 +57,35 @@ def test_a_wish_that_the_run_brings_joins_a_cycle_that_was_decided_before() -> N
     assert ids(5, [wish(2, 4), own], [took(5)], by_hand) == ["w3"]
     assert ids(5, [own], [took(5), took(5, "w3")], by_hand) == ["w3"]
     assert ids(5, [own], [took(5), took(6, "w3")], by_hand) == []
+
+
+def drain(number: int, minute: int, broker: str = "b1:8080", kind: str = "drain", **more: Any) -> dict[str, Any]:
+    return wish(number, minute, kind=kind, broker=broker, **more)
+
+
+def test_a_drain_is_taken_by_each_cycle_until_it_is_ended_whichever_took_it_before() -> None:
+    known = [drain(1, 3), drain(2, 8, kind="undrain"), drain(3, 4, broker="b2:8080"), drain(4, 12)]
+    assert ids(2, known) == []
+    assert ids(5, known, [took(4, "w1")]) == ["w1", "w3"]
+    assert ids(6, known, [took(4, "w1"), took(5, "w1", "w3")]) == ["w1", "w3"]
+    assert ids(9, known, [took(5, "w1", "w3")]) == ["w3", "w2"]
+    assert ids(10, known, [took(9, "w3", "w2")]) == ["w3"]
+    assert ids(12, known, [took(9, "w3", "w2")]) == ["w3", "w4"]
+    # A cycle before the end that is decided late is still one of a drain.
+    assert ids(7, known, [took(9, "w3", "w2")]) == ["w1", "w3"]
+
+
+def test_a_re_run_of_a_cycle_drains_what_it_drained_and_a_backfill_no_more_than_that() -> None:
+    known = [drain(1, 3), drain(2, 8, kind="undrain")]
+    assert ids(5, known, [took(5)]) == []
+    assert ids(5, known, [took(5, "w1"), took(6, "w1")]) == ["w1"]
+    assert ids(5, known, [took(5, "w1")], BACKFILL) == ["w1"]
+    assert ids(5, known, [took(4, "w1")], BACKFILL) == []
+
+
+def test_a_second_drain_of_a_broker_takes_the_place_of_the_first() -> None:
+    assert ids(5, [drain(1, 3), drain(2, 4)]) == ["w2"]
+    assert ids(5, [drain(1, 3), drain(2, 4, cluster="other")]) == ["w1"]
 
 
 def test_a_backfill_takes_what_its_cycle_took_and_nothing_that_waits() -> None:

@@ -19,6 +19,7 @@ from deltalake import DeltaTable, write_deltalake
 from evenkeel.cli.verify import as_json, as_text
 from evenkeel.errors import NoSuchCycle
 from evenkeel.ingest.open_run import CycleRequest
+from evenkeel.lake.digest import contents, nothing
 from evenkeel.lake.manifest import CYCLES, body_digest
 from evenkeel.lake.schema import SCHEMA_VERSION
 from evenkeel.maintenance.upkeep import Request, keep, upkeep_as_text
@@ -327,8 +328,16 @@ def test_a_plan_that_does_not_come_out_is_told_apart_by_the_code_that_decided(
 def test_a_lake_of_an_earlier_schema_is_upgraded_and_its_cycles_verify(
     spark: Any, recorded: Path, lake: Path, verified: Callable[..., VerifyReport], version: int
 ) -> None:
-    names = CYCLES.names_at(version)
-    rewrite_chain(lake, lambda row: {name: {**row, "schema_version": version}[name] for name in names})
+    names, digests = CYCLES.names_at(version), digests_at(spark, lake, version)
+
+    def written_then(row: dict[str, Any]) -> dict[str, Any]:
+        listed = {
+            name: [{**one, "digest": digests[one["table"], row["cluster"], one["write_id"]]} for one in row[name]]
+            for name in ("writes", "reads")
+        }
+        return {name: {**row, "schema_version": version, **listed}[name] for name in names}
+
+    rewrite_chain(lake, written_then)
     assert verified(lake).is_sound  # as it lies there, read by this version
     decide(spark, recorded / "evenkeel.toml", lake, "modular", 1)
     found = verified(lake)
@@ -337,6 +346,19 @@ def test_a_lake_of_an_earlier_schema_is_upgraded_and_its_cycles_verify(
     assert [one.schema_version for one in attempts] == [version, SCHEMA_VERSION, version]
     assert [bool(one.planned["files"]) for one in attempts] == [False, True, False]
     assert len(found.verified.reproduced) == 5
+
+
+def digests_at(spark: Any, lake: Path, version: int) -> dict[tuple[str, str, str], str]:
+    """(table, cluster, write id) -> the digest that this version of the schema gave the rows, by its columns."""
+    compile_queries(spark, compiled=False)
+    manifests = DeltaTable(str(lake / "cycles")).to_pyarrow_table(columns=["cluster", "writes"]).to_pylist()
+    listed = {(one["table"], row["cluster"], one["write_id"]) for row in manifests for one in row["writes"]}
+    found = dict.fromkeys(listed, nothing()[1])
+    for name in sorted({table for table, _, _ in listed}):
+        frame = spark.read.format("delta").load(str(lake / name))
+        for (cluster, write_id), (_, digest) in contents(frame, name, version, ("cluster", "write_id")).items():
+            found[name, cluster, write_id] = digest
+    return found
 
 
 def rewrite_chain(lake: Path, changed: Callable[[dict[str, Any]], dict[str, Any]]) -> None:

@@ -64,7 +64,7 @@ def rebalance_params() -> dict[str, Param]:
             [],
             type="array",
             items={"oneOf": list(SCHEMAS.values())},
-            description="Splits and unloads to carry out beside what the strategies decide. Not in a backfill.",
+            description="Splits, unloads and drains to carry out beside what the strategies decide. Not in a backfill.",
         ),
     }
 

@@ -1,29 +1,48 @@
-"""`evenkeel wish`: a split or an unload for the next cycle to carry out; options are those of Pulsar's admin CLI."""
+"""`evenkeel wish`: a split or an unload for the next cycle to carry out, or a broker for all cycles to empty.
+
+Options of a split and an unload are those of Pulsar's admin CLI.
+"""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from evenkeel.cli.options import check_folder, said_by, session
+from evenkeel.errors import BadInput, NoLake, NoSuchCycle
 from evenkeel.ingest.wish_intake import PICKED, Maker, wish_row
-from evenkeel.manual_requests.round import SPLIT, UNLOAD
+from evenkeel.lake.schemas.acted import DRAIN, SPLIT, UNDRAIN, UNLOAD
+from evenkeel.lake.wishes import ended_drains
 from evenkeel.manual_requests.schema import ALL
-from evenkeel.record.read import Attempt, Record, read_table
-from evenkeel.record.read.ranges import FIRST_MOMENT, LAST_MOMENT
+from evenkeel.record.read import (
+    Attempt,
+    Record,
+    find_cycles,
+    read_rows,
+    read_rows_of,
+    read_table,
+    read_table_if_any,
+)
+from evenkeel.record.read.ranges import FIRST_MOMENT, LAST_MOMENT, nearest
 from evenkeel.record.read.tables import is_in
 from evenkeel.times import IN_UTC, moment_given
 
 
 def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """The options of `wish`."""
-    parser = commands.add_parser("wish", help="ask for a split or an unload, or list what was asked for")
-    kinds = parser.add_subparsers(dest="wish", required=True, metavar="split|unload|list")
+    parser = commands.add_parser("wish", help="ask for a split, an unload or an empty broker; list what was asked for")
+    kinds = parser.add_subparsers(dest="wish", required=True, metavar="split|unload|drain|undrain|list")
     _add_split(kinds.add_parser("split", help="split a bundle"))
     _add_unload(kinds.add_parser("unload", help="unload a bundle, or all of a namespace"))
+    for kind, words in ((DRAIN, "empty a broker, until `undrain`"), (UNDRAIN, "let a broker have bundles again")):
+        parser = kinds.add_parser(kind, help=words)
+        parser.add_argument("broker", metavar="HOST:PORT", help="broker id, as Pulsar lists it")
+        _add_common(parser)
+        parser.set_defaults(run=partial(run_drain, kind))
     listing = kinds.add_parser("list", help="every wish, and the cycle that took it")
     listing.add_argument("--lake", required=True, metavar="DIR", help="where the tables are")
     listing.add_argument("--cluster", metavar="NAME", help="of this cluster (default: of all)")
@@ -89,17 +108,43 @@ def run_unload(given: argparse.Namespace) -> int:
     return _make(given, wish)
 
 
+def run_drain(kind: str, given: argparse.Namespace) -> int:
+    """Puts the beginning or the end of a drain on record; a broker that is emptied already is left as it is."""
+    row = _row(given, {"kind": kind, "broker": given.broker})
+    if kind == DRAIN:
+        demand_known_broker(given.lake, given.cluster, row["broker"])
+    going = {wish["broker"]: wish for wish in standing_drains(given.lake, given.cluster)}
+    before = going.get(row["broker"])
+    if kind == DRAIN and before is not None:
+        since, who = before["made_at"].isoformat(), before["made_by"]
+        print(f"{row['broker']} of {given.cluster} is being emptied already, as {who} asked for at {since}")
+        return 0
+    if kind == UNDRAIN and before is None:
+        named = f": {', '.join(sorted(going))} {'is' if len(going) == 1 else 'are'}" if going else ""
+        raise BadInput(f"no wish empties {row['broker']} of {given.cluster}{named}. Nothing was changed")
+    return _put(given, row)
+
+
 def _make(given: argparse.Namespace, wish: Mapping[str, Any]) -> int:
+    return _put(given, _row(given, wish))
+
+
+def _row(given: argparse.Namespace, wish: Mapping[str, Any]) -> dict[str, Any]:
+    return wish_row(wish, given.cluster, Maker(said_by(given), _moment(given.at)))
+
+
+def _put(given: argparse.Namespace, row: Mapping[str, Any]) -> int:
     from evenkeel.lake.store import Lake
     from evenkeel.lake.wishes import append_wishes
 
-    row = wish_row(wish, given.cluster, Maker(said_by(given), _moment(given.at)))
     check_folder(given.lake, "--lake")
     lake = Lake(given.lake)
     with session("evenkeel wish") as spark:
         lake.ensure_tables(spark, ["wishes", "cycles"])
         append_wishes(spark, lake, [row])
-    print(f"wish {row['wish_id'][:12]}: the next cycle of {given.cluster} from {row['made_at']} on takes it")
+    takes = "each cycle" if row["kind"] == DRAIN else "the next cycle"
+    until = f", until `evenkeel wish undrain {row['broker']}`" if row["kind"] == DRAIN else ""
+    print(f"wish {row['wish_id'][:12]}: {takes} of {given.cluster} from {row['made_at']} on takes it{until}")
     return 0
 
 
@@ -111,15 +156,43 @@ def _moment(text: str | None) -> str:
 def run_list(given: argparse.Namespace) -> int:
     """Prints the wishes, oldest first."""
 
-    for wish in read_wishes(given.lake, cluster=given.cluster):
-        print(_line(wish))
+    wishes = read_wishes(given.lake, cluster=given.cluster)
+    ended = ended_drains(wishes)
+    for wish in wishes:
+        print(_line(wish, _progress(given.lake, wish, ended) if wish["kind"] == DRAIN else ""))
     return 0
 
 
-def _line(wish: Mapping[str, Any]) -> str:
+def _line(wish: Mapping[str, Any], progress: str) -> str:
     taken = wish["taken_at"].isoformat() if wish["taken_at"] else "waiting"
     head = f"{wish['wish_id'][:12]}  {wish['made_at'].isoformat()}  {wish['made_by']}  {wish['cluster']}"
-    return f"{head}  {wish['kind']} {wish['namespace']}/{wish['bundle']}{_options(wish)}  {taken}"
+    what = wish.get("broker") or f"{wish['namespace']}/{wish['bundle']}{_options(wish)}"
+    return f"{head}  {wish['kind']} {what}  {progress or taken}"
+
+
+def _progress(lake: str, wish: Mapping[str, Any], ended: Collection[str]) -> str:
+    """How far a drain is: what was there in the first cycle that took it, and what is left in the last one."""
+    if not wish["takers"]:
+        return "ended before a cycle took it" if wish["wish_id"] in ended else "waiting"
+    ends = {wish["takers"][place].cycle_at for place in (0, -1)}
+    found = [find_cycles(lake, cluster=wish["cluster"], cycle=at)[0] for at in sorted(ends)]
+    first, last = found[0], found[-1]
+    rows = read_rows_of(lake, [first, last], "unload_decisions", where={"wish_id": [wish["wish_id"]]})
+    told = {attempt_id: own[0] for attempt_id, own in rows.items() if own}
+    at, row = last.cycle_at.isoformat(), told.get(last.attempt_id)
+    state = "ended, last seen" if wish["wish_id"] in ended else "as of"
+    if row is None:
+        return f"{state} {at}"
+    if row["measured"] is None:
+        return f"{state} {at}: {row['sentence']}"
+    began = max(told.get(first.attempt_id, row)["measured"] or 0.0, row["measured"])
+    of = f" of {began:,.0f}" if began is not None and began >= row["measured"] else ""
+    left = (
+        f"{row['measured']:,.0f}{of} bundles left"
+        if row["measured"]
+        else f"empty{of and f', {began:,.0f} bundles gone'}"
+    )
+    return f"{state} {at}: {left}"
 
 
 def _options(wish: Mapping[str, Any]) -> str:
@@ -141,18 +214,47 @@ _WHO_TOOK = ("cluster", "cycle_at", "attempt_id", "attempt", "sequence", "row_ki
 
 
 def read_wishes(lake: str | Path, *, cluster: str | None = None) -> list[dict[str, Any]]:
-    """Each wish once, oldest first, with `taken_at`: the cycle that took it, None while it waits."""
+    """Each wish once, oldest first. `takers`: the attempts that took it, oldest first (a drain is taken by each cycle
+    while it holds); `taken_at`: the cycle of the last of them, None while it waits."""
     rows = {row["wish_id"]: row for row in read_table(lake, "wishes", cluster=cluster)}
     record = Record(lake)
-    taken: dict[str, datetime] = {
-        wish_id: attempt.cycle_at
-        for name in sorted({row["cluster"] for row in rows.values()} & {*record.clusters()})
-        for attempt in _takers(record, name)
-        if attempt.decided and attempt.kind != "backfill"
-        for wish_id in attempt.planned["wishes"]
-    }
-    wishes = [{**row, "taken_at": taken.get(wish_id)} for wish_id, row in rows.items()]
+    takers: dict[str, list[Attempt]] = {}
+    for name in sorted({row["cluster"] for row in rows.values()} & {*record.clusters()}):
+        for attempt in _takers(record, name):
+            if attempt.decided and attempt.kind != "backfill":
+                for wish_id in attempt.planned["wishes"]:
+                    takers.setdefault(wish_id, []).append(attempt)
+    wishes = []
+    for wish_id, row in rows.items():
+        took = takers.get(wish_id, [])
+        wishes.append({**row, "takers": took, "taken_at": took[-1].cycle_at if took else None})
     return sorted(wishes, key=lambda wish: (wish["made_at"], wish["wish_id"]))
+
+
+def standing_drains(lake: str | Path, cluster: str) -> list[dict[str, Any]]:
+    """The wishes for drains of a cluster that nothing has ended, oldest first; none where there is no lake yet."""
+    wishes = sorted(read_table_if_any(lake, "wishes"), key=lambda wish: (wish["made_at"], wish["wish_id"]))
+    ended = ended_drains(wishes)
+    drains = [wish for wish in wishes if (wish["cluster"], wish["kind"]) == (cluster, DRAIN)]
+    return [wish for wish in drains if wish["wish_id"] not in ended]
+
+
+def demand_known_broker(lake: str | Path, cluster: str, broker: str) -> None:
+    """`BadInput`, with the nearest name, for a broker that the cluster's newest cycle did not see.
+
+    A cluster without any cycle on record is taken at its word.
+    """
+    try:
+        (newest,) = find_cycles(lake, cluster=cluster)
+    except (NoSuchCycle, NoLake):
+        return
+    rows = read_rows(lake, newest, "broker_load", columns=["broker"], check=False)
+    known = sorted({str(row["broker"]) for row in rows})
+    if known and broker not in known:
+        raise BadInput(
+            f"{broker} is no broker of {cluster} in its newest cycle ({newest.cycle_at.isoformat()})."
+            f"{nearest(broker, known)} Nothing was changed"
+        )
 
 
 def _takers(record: Record, cluster: str) -> Iterator[Attempt]:

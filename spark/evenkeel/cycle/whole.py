@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from evenkeel.lake.plain_rows import as_read
-from evenkeel.manual_requests.round import SPLIT, wishes_of
+from evenkeel.lake.schemas.acted import SPLIT
+from evenkeel.manual_requests.round import wishes_of
 from evenkeel.place import round as place_round
 from evenkeel.place.round import keeps_state
 from evenkeel.plan_splits import round as split_round

@@ -49,7 +49,7 @@ class CycleRequest:
     none for all; with a `source` one name renames its cluster. `at` is the moment to decide (ISO-8601), None for a
     recording's newest snapshot and for a running cluster as it is now. `overrides` win over the configuration's
     settings. `after`, of a backfill, is the moment of the cycle before: a recording's snapshot up to then is none for
-    this one. `wishes` are splits and unloads to carry out beside what the strategies decide (`wish_intake.wish_row`).
+    this one. `wishes` are what operators ask for beside what the strategies decide (`wish_intake.wish_row`).
     `triggered_by` is the login of whoever started the run, None for the schedule.
     """
 

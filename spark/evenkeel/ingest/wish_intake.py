@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -14,11 +15,14 @@ from typing import TYPE_CHECKING, Any
 from evenkeel.errors import BadInput, BadName, BadRange
 from evenkeel.handover import ClusterCycle, Run
 from evenkeel.lake.controls import person
+from evenkeel.lake.schemas.acted import DRAIN, SPLIT, UNDRAIN, UNLOAD
 from evenkeel.lake.store import Lake
 from evenkeel.lake.wishes import BACKFILL, append_wishes, read_taken, read_wishes, wishes_for
-from evenkeel.manual_requests.round import SPLIT
-from evenkeel.manual_requests.schema import ALL, HOT, LARGEST, SCHEMAS, names_of
+from evenkeel.manual_requests.schema import ALL, BROKER, HOT, LARGEST, SCHEMAS, names_of
+from evenkeel.manual_requests.unload import broker_id
 from evenkeel.model.bundles import decode_number, namespace_of, parse_range
+from evenkeel.settings import resolve
+from evenkeel.steering.admin_request import ACTING
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,30 +41,49 @@ class Maker:
 
 
 def wish_row(given: Mapping[str, Any], cluster: str, maker: Maker, number: int = 0) -> dict[str, Any]:
-    """A row of `wishes`. `given` has kind, namespace, bundle and the options of its kind (`SCHEMAS`).
+    """A row of `wishes`. `given` has its kind, and what a wish of that kind names (`SCHEMAS`).
 
     What is not a wish at all is a `BadInput`; whether Pulsar would carry it out is for the cycle to say, which sees the
     cluster. `number` distinguishes equal wishes of one maker.
     """
     kind = str(given.get("kind"))
     if kind not in SCHEMAS:
-        raise BadInput(f"a wish is for a split or an unload, not for {given.get('kind')!r}: give its kind")
+        raise BadInput(
+            f"a wish is for a split, an unload, a drain or an undrain, not for {given.get('kind')!r}: give its kind"
+        )
     known = names_of(kind)
     if unknown := sorted(set(given) - {*known}):
-        words = "a split" if kind == SPLIT else "an unload"
-        raise BadInput(f"a wish for {words} has no {unknown[0]!r}: known are {', '.join(known)}")
+        raise BadInput(f"a wish for {_A[kind]} has no {unknown[0]!r}: known are {', '.join(known)}")
     row = {
         "cluster": cluster,
         "made_at": maker.made_at,
         "made_by": person(maker.made_by, given.get("by")),
         "run_id": maker.run_id,
         "kind": kind,
+        **(_of_broker(kind, given) if kind in (DRAIN, UNDRAIN) else _of_bundle(kind, given)),
+    }
+    content = json.dumps([row, number], sort_keys=True, ensure_ascii=False)
+    return {"broker": None, **row, "wish_id": hashlib.sha256(content.encode()).hexdigest()}
+
+
+_A = {SPLIT: "a split", UNLOAD: "an unload", DRAIN: "a drain", UNDRAIN: "an undrain"}
+_NO_OPTIONS = {"algorithm": None, "positions": None, "unload_children": None, "destination": None}
+
+
+def _of_broker(kind: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """A wish about a whole broker; it names no bundle."""
+    broker = broker_id(_text(given, "broker"))
+    if not re.match(BROKER, broker):
+        raise BadInput(f"a wish for {_A[kind]} names its broker as host:port, not as {given.get('broker')!r}")
+    return {"namespace": "", "bundle": "", **_NO_OPTIONS, "broker": broker}
+
+
+def _of_bundle(kind: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    return {
         "namespace": _namespace(given.get("namespace")),
         "bundle": _bundle(kind, given.get("bundle")),
         **_options(kind, given),
     }
-    content = json.dumps([row, number], sort_keys=True, ensure_ascii=False)
-    return {**row, "wish_id": hashlib.sha256(content.encode()).hexdigest()}
 
 
 def _options(kind: str, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -77,7 +100,7 @@ def _options(kind: str, given: Mapping[str, Any]) -> dict[str, Any]:
             f"a wish that unloads all of {given.get('namespace')} names no destination, as in Pulsar: placement "
             "decides for each bundle; name one bundle, or leave the destination out"
         )
-    return {"algorithm": None, "positions": None, "unload_children": None, "destination": destination or None}
+    return {**_NO_OPTIONS, "destination": destination or None}
 
 
 def _namespace(value: Any) -> str:
@@ -147,7 +170,18 @@ def with_wishes(
     if not known:
         return list(cycles)
     taken = read_taken(spark, lake, [(cycle.cluster, cycle.cycle_at) for cycle in cycles])
-    return [replace(cycle, wishes=wishes_for(cycle.cluster, cycle.cycle_at, known, taken, run)) for cycle in cycles]
+    return [with_taken(cycle, wishes_for(cycle.cluster, cycle.cycle_at, known, taken, run)) for cycle in cycles]
+
+
+def with_taken(cycle: ClusterCycle, wishes: tuple[dict[str, Any], ...]) -> ClusterCycle:
+    """The cycle with its wishes. Brokers that they empty join evenkeelDrainingBrokers, unless nothing may leave them:
+    a wish that contradicts the configuration is refused by the round that empties brokers, and the cycle goes on."""
+    asked = {wish["broker"] for wish in wishes if wish["kind"] == DRAIN}
+    if not asked:
+        return replace(cycle, wishes=wishes)
+    configured = resolve(observed=None, overrides=cycle.overrides).settings
+    brokers = sorted(configured.evenkeelDrainingBrokers | (asked - configured.evenkeelFrozenBrokers))
+    return replace(cycle, wishes=wishes, overrides={**cycle.overrides, "evenkeelDrainingBrokers": brokers})
 
 
 def wishes_of_run(
@@ -157,6 +191,12 @@ def wishes_of_run(
     the only one of the run."""
     if brought and run.kind == BACKFILL:
         raise BadInput("a backfill carries no wishes out: make them with `evenkeel wish`, or trigger a run of its own")
+    standing = next((_A[one["kind"]] for one in brought if one.get("kind") in (DRAIN, UNDRAIN)), None)
+    if standing and run.mode not in ACTING:
+        raise BadInput(
+            f"{standing} outlasts the run that brings it, and this run is a dry run: to try a drain out, give it "
+            "evenkeelDrainingBrokers in its settings; to begin or end one, use `evenkeel wish`, or a run that may act"
+        )
     at = {cycle.cluster: cycle.cycle_at for cycle in cycles}
     rows = []
     for number, given in enumerate(brought):

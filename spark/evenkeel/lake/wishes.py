@@ -11,6 +11,8 @@ cycle took stands in its manifest (`cycles.wishes`), and the manifests alone are
   cycle. Only wishes that the run itself brings (the param `wishes`) join, as its operator asked for just that.
 - A cycle decided for the first time takes what waits and was made up to its moment. A later wish is not taken by an
   earlier moment, whose snapshot its maker had not seen.
+- A drain is carried out until it is ended: each cycle takes those that were made up to its moment, whoever took them
+  before, and of one broker the last wish counts, a drain or an undrain. A re-run takes what the cycle's attempts took.
 - A backfill takes what a live attempt at its cycle took, to arrive at the same plan, and nothing that waits: nothing is
   ever sent for a backfill, so a wish would be used up and never carried out. For the same reason what a backfill lists
   does not count as taken.
@@ -26,6 +28,7 @@ from typing import TYPE_CHECKING, Any
 from evenkeel.lake.delta_log import newest_version
 from evenkeel.lake.manifest import DECIDED_STATUSES
 from evenkeel.lake.schemas import TABLES
+from evenkeel.lake.schemas.acted import DRAIN, UNDRAIN
 from evenkeel.lake.store import Lake, append_values
 from evenkeel.spark.sql import is_one_of, iso
 
@@ -59,13 +62,26 @@ def wishes_for(
     def is_taken(wish: Wish) -> bool:
         if wish["wish_id"] in here:
             return True
-        if wish["wish_id"] in elsewhere or run.kind == BACKFILL:
+        if run.kind == BACKFILL or (wish["wish_id"] in elsewhere and wish["kind"] != DRAIN) or wish["wish_id"] in over:
             return False
         brought = wish["run_id"] is not None and wish["run_id"] == run.run_id
         return brought or (not before and bool(wish["made_at"] <= cycle_at))
 
     waiting = {wish["wish_id"]: wish for wish in known if wish["cluster"] == cluster}
+    over = ended_drains(wish for wish in waiting.values() if wish["made_at"] <= cycle_at)
     return tuple(sorted(filter(is_taken, waiting.values()), key=lambda wish: (wish["made_at"], wish["wish_id"])))
+
+
+def ended_drains(wishes: Iterable[Mapping[str, Any]]) -> set[str]:
+    """Ids of the drains, and undrains, after which there is another one of the same broker and cluster."""
+    last: dict[tuple[str, str], str] = {}
+    over = set()
+    for wish in sorted(wishes, key=lambda wish: (wish["made_at"], wish["wish_id"])):
+        if wish["kind"] in (DRAIN, UNDRAIN):
+            about = wish["cluster"], wish["broker"]
+            over |= {last[about]} if about in last else set()
+            last[about] = wish["wish_id"]
+    return over - set(last.values())
 
 
 def read_wishes(spark: SparkSession, lake: Lake, clusters: Sequence[str]) -> list[Wish]:

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import replace
 from typing import Any
 
+from evenkeel.lake.schemas.acted import SPLIT, UNLOAD
 from evenkeel.manual_requests.request import ClusterView, Granted, SplitWish, bundle_meant, subject_of
 from evenkeel.manual_requests.split import grant_split
 from evenkeel.manual_requests.unload import grant_unload, unloads_meant
@@ -20,7 +21,6 @@ from evenkeel.split_algorithms import name_in_force
 from evenkeel.split_algorithms.split_option import BundleTopics
 
 BY_REQUEST = "wish"
-SPLIT, UNLOAD = "split", "unload"
 
 
 def wishes_of(cycle: Row, kind: str) -> list[Row]:

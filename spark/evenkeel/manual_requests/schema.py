@@ -1,13 +1,15 @@
-"""The JSON Schema of a wish: one per kind, with its options named as in Pulsar's admin REST API.
+"""The JSON Schema of a wish: one per kind; a split's and an unload's options are named as in Pulsar's admin REST API.
 
 The DAG `rebalance` checks its param `wishes` with it, and `ingest.wish_intake` takes the names of a wish's
-options from it. It imports nothing, since DAG files are parsed again and again.
+options from it. It imports nothing large, since DAG files are parsed again and again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
+
+from evenkeel.lake.schemas.acted import DRAIN, SPLIT, UNDRAIN, UNLOAD
 
 LARGEST, HOT = "LARGEST", "HOT"
 """Written in place of a range: the namespace's bundle with most topics, or with most traffic."""
@@ -16,6 +18,8 @@ ALL = "ALL"
 
 _RANGE = r"^0[xX][0-9a-fA-F]{1,8}_0[xX][0-9a-fA-F]{1,8}$"
 _NAMESPACE = r"^[-=:.\w]+/[-=:.\w]+$"
+BROKER = r"^[^\s/]+:\d{1,5}$"
+"""A broker id, `host:port`."""
 
 
 def _schema(kind: str, bundle: str, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -34,9 +38,23 @@ def _schema(kind: str, bundle: str, options: Mapping[str, Any]) -> dict[str, Any
     }
 
 
+def _of_broker(kind: str) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": {
+            "kind": {"const": kind},
+            "cluster": {"type": "string", "minLength": 1},
+            "broker": {"type": "string", "pattern": BROKER},
+            "by": {"type": "string", "minLength": 1},
+        },
+        "required": ["kind", "broker"],
+        "additionalProperties": False,
+    }
+
+
 SCHEMAS: Mapping[str, dict[str, Any]] = {
-    "split": _schema(
-        "split",
+    SPLIT: _schema(
+        SPLIT,
         f"{_RANGE}|^{LARGEST}$|^{HOT}$",
         {
             "splitAlgorithmName": {"type": "string"},
@@ -44,7 +62,9 @@ SCHEMAS: Mapping[str, dict[str, Any]] = {
             "unload": {"type": "boolean"},
         },
     ),
-    "unload": _schema("unload", f"{_RANGE}|^{ALL}$", {"destinationBroker": {"type": "string", "minLength": 1}}),
+    UNLOAD: _schema(UNLOAD, f"{_RANGE}|^{ALL}$", {"destinationBroker": {"type": "string", "minLength": 1}}),
+    DRAIN: _of_broker(DRAIN),
+    UNDRAIN: _of_broker(UNDRAIN),
 }
 """Kind -> the schema of a wish of that kind."""
 

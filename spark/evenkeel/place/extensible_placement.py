@@ -66,6 +66,14 @@ class ExtensiblePlacementRound:
             self._filters.give(bundle, placement.destination)
         return placement
 
+    def candidates(self, bundle: str) -> Filtered:
+        """Who may get the bundle, whatever its load."""
+        return self._filters.candidates(bundle)
+
+    def give(self, bundle: str, broker: str) -> None:
+        """Counts the bundle as the broker's for what is placed after it."""
+        self._filters.give(bundle, broker)
+
     def _in_turns(self, bundle: str, owner: str | None, found: Filtered) -> Placement:
         taken, self.turn = round_robin.select(found.brokers, self.turn)
         best = (taken,) if taken else ()

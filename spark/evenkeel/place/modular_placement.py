@@ -104,6 +104,14 @@ class PlacementRound:
             self._strategy.given(placement.destination)
         return placement
 
+    def candidates(self, bundle: str) -> Candidates:
+        """Who may get the bundle, whatever the strategy would say."""
+        return candidates_for(bundle, self._view)
+
+    def give(self, bundle: str, broker: str) -> None:
+        """Counts the bundle as the broker's for what is placed after it."""
+        self._view.give(bundle, broker, self._history(bundle))
+
     def _history(self, bundle: str) -> BundleHistory:
         return self._histories.get(bundle, self._default_history)
 

@@ -10,6 +10,7 @@ from typing import Any
 from evenkeel.model.common_rules import REPORTED_TWICE
 from evenkeel.model.considered import PLANNED
 from evenkeel.model.load import LoadData, Policies
+from evenkeel.place.emptying import drained_rows, is_drained
 from evenkeel.place.extensible_placement import ExtensiblePlacementRound
 from evenkeel.place.modular_placement import PlacementRound, strategy_in_force
 from evenkeel.place.placement import TRANSFERRED, Placement, settled
@@ -57,7 +58,8 @@ def decide_modular(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
     noted = waiting_rows(rows, strategy)
     stamp = {"cluster": cycle["cluster"], "cycle_at": cycle["cycle_at"]}
     wished = _wished(rows, load, policies, settings)
-    decided = [{**row, **stamp} for row in (*placed, *wished, *noted)]
+    drained = drained_rows(rows, lambda freely: _round(rows, load, _policies(policies, freely), settings, {}))
+    decided = [{**row, **stamp} for row in (*placed, *wished, *drained, *noted)]
     kept = [*assumed_rows(decided, cycle, settings), *({**row, **stamp} for row in placement_rows(after))]
     return {"placement_decisions": decided, "strategy_state": kept}
 
@@ -67,7 +69,7 @@ _Placed = tuple[Placement, str, Placement]
 
 def _shed(rows: Rows, load: LoadData, policies: Policies, settings: Settings) -> tuple[list[_Placed], PlacementState]:
     """Each shed bundle with its placement, and what it would have been without anti-affinity groups."""
-    chosen = sorted((row for row in rows["unload_decisions"] if is_unload(row) and not is_wished(row)), key=_selection)
+    chosen = sorted((row for row in rows["unload_decisions"] if _is_shed(row)), key=_selection)
     proposed = in_pulsars_order((row["subject"], row["broker"]) for row in chosen)
     remembered = placement_state(rows["state"])
     actual = _round(rows, load, policies, settings, remembered)
@@ -156,12 +158,9 @@ def decide_extensible(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
     candidates. Whose turn it is among brokers for excluded namespaces is handed on.
     """
     settings, cycle = reading.settings_of(rows), reading.the_cycle(rows)
-    shed = {
-        row["subject"]: row
-        for row in sorted(rows["unload_decisions"], key=_subject)
-        if is_unload(row) and not is_wished(row)
-    }
+    shed = {row["subject"]: row for row in sorted(rows["unload_decisions"], key=_subject) if _is_shed(row)}
     gone = {bundle: _destination(row) for bundle, row in shed.items()}
+    emptied = {row["subject"]: None for row in rows["unload_decisions"] if is_drained(row)}
     view = _View(rows, gone, settings)
     leaving = {bundle: str(shed[bundle]["broker"]) for bundle, destination in gone.items() if destination is None}
     lost = lost_bundles(rows)
@@ -178,7 +177,9 @@ def decide_extensible(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
     wished = wished_rows(rows, view.place_alone, partial(view.place_alone, freely=True))
     noted = waiting_rows(rows, STRATEGY)
     stamp = {"cluster": cycle["cluster"], "cycle_at": cycle["cycle_at"]}
-    decided = [{**row, **stamp} for row in (*placed, *wished, *noted)]
+    spread = _View(rows, {**gone, **emptied}, settings) if emptied else view
+    drained = drained_rows(rows, lambda freely: spread.round(freely=freely))
+    decided = [{**row, **stamp} for row in (*placed, *wished, *drained, *noted)]
     turns = ({**row, **stamp} for row in placement_rows(state_of(after, EXCLUDED)))
     return {"placement_decisions": decided, "strategy_state": [*assumed_rows(decided, cycle, settings), *turns]}
 
@@ -230,3 +231,12 @@ def _destination(row: Row) -> str | None:
 
 def _subject(row: Row) -> str:
     return str(row["subject"])
+
+
+def _is_shed(row: Row) -> bool:
+    """Whether the strategy in force unloads the bundle, and no operator."""
+    return is_unload(row) and not is_wished(row) and not is_drained(row)
+
+
+def _policies(policies: Policies, freely: bool) -> Policies:
+    return replace(policies, groups={}) if freely else policies

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from evenkeel.filters.unload_gates import unload_gates
+from evenkeel.lake.schemas.acted import SPLIT
 from evenkeel.manual_requests.round import (
     BY_REQUEST,
-    SPLIT,
     bundles_to_look_into,
     granted_splits,
     left_to_wishes,

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
+from evenkeel.manual_requests.drain import BY_DRAINING
 from evenkeel.manual_requests.round import BY_REQUEST
 from evenkeel.model.bundles import namespace_of
 from evenkeel.model.past_commands import UNTOUCHED, Act, unsettled_brokers, unsettled_bundles
@@ -89,7 +90,8 @@ def _command(one: Wanted, traffic: dict[str, float | None]) -> Command:
         destination=decision["destination"] if asked["kind"] == "unload" else None,
         traffic=traffic.get(asked["bundle"]),
         cuts=len(asked["cuts"] or ()),
-        wished=decision.get("strategy") == BY_REQUEST,
+        wished=decision.get("strategy") in (BY_REQUEST, BY_DRAINING),
+        asked_again=decision.get("strategy") == BY_DRAINING,
     )
 
 

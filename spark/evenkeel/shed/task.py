@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from evenkeel.handover import Handover
 from evenkeel.lake.schemas import TABLES
+from evenkeel.lake.schemas.acted import UNLOAD
 from evenkeel.lake.store import Lake
-from evenkeel.manual_requests.round import UNLOAD
 from evenkeel.rounds.frames import decide_rounds, predecessor_rows, round_inputs
 from evenkeel.shed.round import decide
 

@@ -175,13 +175,15 @@ APPROVALS = Table(
 STEERED = (CONTROLS, APPROVALS)
 
 
-# Wishes: splits and unloads that operators ask for. A wish is put on record once and never changed.
+# Wishes: what operators ask for. A wish is put on record once and never changed.
+
+SPLIT, UNLOAD, DRAIN, UNDRAIN = "split", "unload", "drain", "undrain"
 
 WISHES = Table(
     "wishes",
     "wished",
-    "One row per wish; it waits until a cycle takes it, and then stands in that cycle's `wishes` and decisions. "
-    "Doubled rows of one id are one wish.",
+    "One row per wish; it waits until a cycle takes it, and then stands in that cycle's `wishes` and decisions. A "
+    "drain is taken by each cycle until an undrain of its broker. Doubled rows of one id are one wish.",
     ("wish_id",),
     ("ingest",),
     (
@@ -190,13 +192,19 @@ WISHES = Table(
         Column("made_at", "timestamp", "when it was made; only cycles from this moment on take it", nullable=False),
         Column("made_by", "string", "who made it", nullable=False),
         Column("run_id", "string", "Airflow run that brought it; NULL from the command line"),
-        Column("kind", "string", "split or unload", nullable=False),
-        Column("namespace", "string", "tenant/namespace", nullable=False),
-        Column("bundle", "string", "range of the bundle; LARGEST or HOT for a split, ALL for unloads", nullable=False),
+        Column("kind", "string", "split, unload, drain or undrain", nullable=False),
+        Column("namespace", "string", "tenant/namespace; empty for a drain", nullable=False),
+        Column(
+            "bundle",
+            "string",
+            "range of the bundle; LARGEST or HOT for a split, ALL for unloads; empty for a drain",
+            nullable=False,
+        ),
         Column("algorithm", "string", "split algorithm asked for; empty for the broker's default"),
         Column("positions", "array<bigint>", "cuts asked for, for specified_positions_divide"),
         Column("unload_children", "boolean", "whether the children of a split are to be unloaded"),
         Column("destination", "string", "broker id asked for; NULL leaves it to placement"),
+        Column("broker", "string", "of a drain: broker id of the broker that is to be emptied", since=5),
     ),
     partition=("cluster",),
 )

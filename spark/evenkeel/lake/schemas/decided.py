@@ -44,8 +44,9 @@ SPLIT_DECISIONS = cycle_table(
 UNLOAD_DECISIONS = cycle_table(
     "unload_decisions",
     "decided",
-    "One row per broker and bundle considered for shedding, and per wish for an unload.",
-    ("subject_kind", "subject", "wish_id"),
+    "One row per broker and bundle considered for shedding, per wish for an unload, and per broker that is emptied "
+    "with its bundles.",
+    ("subject_kind", "subject", "wish_id", "strategy"),
     ("shed",),
     *_REASON,
 )
@@ -53,11 +54,11 @@ UNLOAD_DECISIONS = cycle_table(
 PLACEMENT_DECISIONS = cycle_table(
     "placement_decisions",
     "decided",
-    "One row per bundle that needs a broker: shed, wished away, or without owner.",
+    "One row per bundle that needs a broker: shed, wished away, on a broker that is emptied, or without owner.",
     ("subject",),
     ("place",),
     *_REASON,
-    Column("cause", "string", "shed, wish or no_owner", nullable=False),
+    Column("cause", "string", "shed, wish, draining or no_owner", nullable=False),
     Column("destination", "string", "broker chosen; NULL if none"),
     Column("best", "array<string>", "brokers among which the strategy was indifferent, sorted", nullable=False),
     Column(

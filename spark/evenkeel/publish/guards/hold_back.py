@@ -29,7 +29,8 @@ def hold_back(situation: Situation, settings: Settings) -> Guarded:
     """Which commands are asked, and what speaks against the others.
 
     What refuses the cluster as a whole holds every command back. Else each command is looked at in the order of the
-    plan, wishes before all others: a wish is used up by the cycle that takes it, while a strategy asks again. Of
+    plan, wishes before all others: a wish is used up by the cycle that takes it, while a strategy asks again. After
+    them come bundles of emptied brokers, for a strategy that always has something to move would hold them up. Of
     several objections the first one is named: what an operator froze, harm that was done, other commands of the plan,
     what is not known well enough, bounces, and then budgets. What by itself exceeds the traffic budget is looked at
     last, unless evenkeelMovedTrafficOrder says otherwise: it may go alone where nothing else has a place.
@@ -77,7 +78,7 @@ class _Looking:
 
     def at_all(self) -> Guarded:
         commands = self._situation.commands
-        for index in sorted(range(len(commands)), key=lambda index: not commands[index].wished):
+        for index in sorted(range(len(commands)), key=lambda index: commands[index].turn):
             self._look(index)
         for found in self._too_large:
             self._settle(found)

@@ -18,7 +18,7 @@ class Command:
 
     `source`: the owner, None if nobody owns the bundle. `destination`: where an unloaded bundle is expected, whether
     Pulsar is told so or not. `traffic`: of the bundle, byte/s in and out, None if not known. `cuts`: of a split.
-    `wished`: an operator asked for it.
+    `wished`: an operator asked for it; `asked_again`: and what is held back now, the next cycle asks for again.
     """
 
     kind: Literal["split", "unload"]
@@ -28,6 +28,12 @@ class Command:
     traffic: float | None = 0.0
     cuts: int = 0
     wished: bool = False
+    asked_again: bool = False
+
+    @property
+    def turn(self) -> int:
+        """What guards look at first: what is asked for once, then what operators ask for, then strategies."""
+        return 0 if self.wished and not self.asked_again else 1 if self.wished else 2
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from evenkeel.errors import LakeError
 from evenkeel.lake.outbox import HARMED, harmed
+from evenkeel.manual_requests.drain import BY_DRAINING
 from evenkeel.manual_requests.round import BY_REQUEST
 from evenkeel.record.compare import Cycle, LoggedMove, Round, ShedderComparison, compare, read_rounds
 from evenkeel.record.read import Attempt, Record, Row, find_cycles, read_commands, read_rows, read_rows_of
@@ -230,9 +231,10 @@ def _comparable(attempt: Attempt, rows: Mapping[str, Sequence[Row]], limit: floa
     traffic = {row["bundle"]: _throughput(row) for row in rows["bundle_load"]}
     goal = {row["subject"]: row["destination"] for row in rows["placement_decisions"]}
     unloads = rows["unload_decisions"]
-    brokers = [row for row in unloads if row["subject_kind"] == "broker"]
-    # What an operator wished for is not the shedder's work.
-    shed = [row for row in unloads if row["subject_kind"] == "bundle" and row["strategy"] != BY_REQUEST]
+    # What an operator asked for is not the shedder's work.
+    own = [row for row in unloads if row["strategy"] not in (BY_REQUEST, BY_DRAINING)]
+    brokers = [row for row in own if row["subject_kind"] == "broker"]
+    shed = [row for row in own if row["subject_kind"] == "bundle"]
     whole = next((row for row in unloads if row["subject_kind"] == "cluster"), None)
     # A shedder that ran has looked at a broker; one that was not due or is off has only the cluster's row.
     ran = whole is None or whole["outcome"] != "skipped"

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from evenkeel.manual_requests.drain import BY_DRAINING
 from evenkeel.model import amounts
 from evenkeel.record import wording
 from evenkeel.record.read import Attempt, Row
@@ -34,15 +35,16 @@ def headline(
         return Headline(mode, "This cycle failed: nothing was decided.", _stop(attempt), _advice(attempt, checks))
     acts = _acts(made)
     held = _held(made)
+    drained = _drained(unload_rows)
     if not acts:
-        why = f"{_why_nothing(made, unload_rows)} {_wishes(made)}".rstrip()
+        why = " ".join(filter(None, (*(drained or [_why_nothing(made, unload_rows)]), _wishes(made))))
         return Headline(mode, f"Evenkeel would leave this cluster as it is{held.replace(';', ':', 1)}.", why)
     would = "would" if attempt.mode == "dry_run" else "decided to"
     text = f"Evenkeel {would} {wording.listed(acts)}"
     if attempt.status == "withheld":
         return Headline(mode, f"{text}, and held it back.", _stop(attempt))
     came = f"Of the commands that were on record: {outcomes}. " if outcomes else ""
-    return Headline(mode, f"{text}{held}.", f"{came}{_effect(attempt, made)}".rstrip())
+    return Headline(mode, f"{text}{held}.", " ".join((f"{came}{_effect(attempt, made)}".rstrip(), *drained)).strip())
 
 
 def _held(made: Decisions) -> str:
@@ -93,6 +95,12 @@ def _wishes(made: Decisions) -> str:
     if len(refused) < 2:
         return "".join(wish.sentence for wish in refused)
     return f"{len(refused)} wishes were refused, each with its reason below."
+
+
+def _drained(unload_rows: Sequence[Row]) -> list[str]:
+    """How far the brokers are that an operator empties, each in a sentence."""
+    rows = [row for row in unload_rows if row["strategy"] == BY_DRAINING and row["subject_kind"] == "broker"]
+    return [str(row["sentence"]) for row in sorted(rows, key=lambda row: str(row["subject"]))]
 
 
 def _were(number: int) -> str:

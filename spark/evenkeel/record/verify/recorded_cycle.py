@@ -119,7 +119,7 @@ def _wish(background: Background, wish_id: str) -> dict[str, Any]:
     if wish_id not in background.wishes:
         raise LookupError(f"wish {wish_id} is not on record any more")
     found = background.wishes[wish_id]
-    return {name: utc_text(v) if isinstance(v := found[name], datetime) else v for name in WISHES.column_names()}
+    return {name: utc_text(v) if isinstance(v := found.get(name), datetime) else v for name in WISHES.column_names()}
 
 
 def _act(background: Background, act: Row) -> dict[str, Any]:

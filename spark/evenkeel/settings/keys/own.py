@@ -30,7 +30,15 @@ class OwnKeys:
     evenkeelDrainingBrokers: frozenset[str] = key(
         frozenset(),
         unit="broker ids (host:port)",
-        meaning="Brokers that are being emptied: they get no bundles, whatever the filters and policies say.",
+        meaning="Brokers that are being emptied: they get no bundles, whatever the filters and policies say. "
+        "`evenkeel wish drain` adds to them.",
+    )
+    evenkeelDrainingUnloads: bool = key(
+        True,
+        before=False,
+        unit="switch",
+        meaning="Whether bundles are moved away from evenkeelDrainingBrokers, as far as the guards' budgets allow in a "
+        "cycle; else those brokers get no new ones, and that is all.",
     )
     evenkeelMaxReportAgeSeconds: float = key(
         1_200.0, lowest=0.0, unit="s", meaning="A broker report older than this is not trusted (Pulsar: one in 15 min)."

@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from evenkeel.manual_requests.drain import BY_DRAINING
 from evenkeel.manual_requests.round import BY_REQUEST
 from evenkeel.record.explain.changes.change import Change, Context, Row, at_least
 from evenkeel.settings.compatibility import PLACEMENT
@@ -147,7 +148,7 @@ _FILTERS = {
     "draining": "being emptied",
 }
 # What the scores of a placement strategy are; any other one's is a rate in msg/s.
-_SCORED = {"LeastResourceUsageWithWeight": ("Average usage", "fraction")}
+_SCORED = {"LeastResourceUsageWithWeight": ("Average usage", "fraction"), BY_DRAINING: ("Usage by then", "fraction")}
 
 
 @dataclass(frozen=True, slots=True)

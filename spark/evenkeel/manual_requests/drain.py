@@ -1,0 +1,151 @@
+"""Brokers that an operator empties: what they have is moved away, over as many cycles as the budgets make of it.
+
+Pulsar has nothing of the kind: a broker that is to be taken away is stopped, and all its bundles go at once. Keys:
+evenkeelDrainingUnloads and evenkeelDrainingBrokers, to which a wish for a drain adds its broker (`ingest.wish_intake`).
+A broker stays empty until its drain is ended: it gets no bundles, also after a restart.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from evenkeel.lake.schemas.acted import DRAIN
+from evenkeel.model.bundles import is_heartbeat_or_sla, namespace_of
+from evenkeel.model.common_rules import LEFT_TO_REQUEST
+from evenkeel.model.considered import Considered, Rule
+from evenkeel.model.words import plural
+from evenkeel.rounds import reading
+from evenkeel.rounds.reading import Row, Rows
+from evenkeel.rounds.reasons import reason_row, telling
+from evenkeel.settings import Settings
+
+BY_DRAINING = "draining"
+"""What stands as the strategy in rows about brokers that are emptied, and about their bundles."""
+DRAINING_KEY = "evenkeelDrainingBrokers"
+_DOUBLED = "doubled"
+
+
+def _emptying_words(row: Considered) -> str:
+    left, leaving = plural(row.measured, "bundle"), int(row.numbers.get("leaving", 0))
+    what = "all of them" if leaving == row.measured else f"{leaving:,} of them"
+    are = "is" if row.measured == 1 else "are"
+    if not leaving:
+        return f"{row.subject} is being emptied: {left} {are} still there, and none can leave in this cycle."
+    if row.measured == 1:
+        return f"{row.subject} is being emptied: {left} is still there, and leaves if nothing holds it back."
+    return f"{row.subject} is being emptied: {left} are still there, and {what} leave as far as the budgets allow."
+
+
+LEAVES = Rule(
+    "unload",
+    "draining",
+    lambda row: f"{row.subject} leaves {row.broker}, which is being emptied; placement decides where it goes.",
+)
+SPLIT_FIRST = Rule(
+    "skipped",
+    "draining_split_first",
+    lambda row: f"{row.subject} is split in this cycle; its parts leave {row.broker} afterwards.",
+)
+CLAIMED_TWICE = Rule(
+    "skipped",
+    "draining_claimed_twice",
+    lambda row: f"{row.subject} is claimed by more than one broker; it leaves {row.broker} once that has cleared up.",
+)
+EMPTYING = Rule("unload", "emptying", _emptying_words, "above")
+EMPTIED = Rule(
+    "kept",
+    "emptied",
+    lambda row: f"{row.subject} is empty: no bundle is left there that could move, and it gets none.",
+    "at most",
+)
+NOT_THERE = Rule(
+    "skipped", "draining_not_there", lambda row: f"{row.subject} is to be emptied, but is no broker of the cluster."
+)
+FROZEN = Rule(
+    "refused",
+    "draining_frozen",
+    lambda row: f"{row.subject} is not emptied, because {row.setting} names it: nothing may leave it.",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Emptied:
+    """What becomes of the brokers that are emptied in a cycle: a verdict on each, and on each of their bundles."""
+
+    verdicts: Sequence[Considered] = ()
+    wish_ids: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def leaving(self) -> frozenset[str]:
+        """The bundles that leave."""
+        return frozenset(one.subject for one in self.verdicts if one.by is LEAVES)
+
+    def beside(self, verdicts: Iterable[Considered]) -> list[Considered]:
+        """A shedder's verdicts but those on bundles that it left alone because they leave here."""
+        leaving = self.leaving
+        return [one for one in verdicts if one.by is not LEFT_TO_REQUEST or one.subject not in leaving]
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Rows of `unload_decisions`; those about a broker that a wish names carry the wish's id."""
+        return [reason_row(one, BY_DRAINING, self.wish_ids.get(one.subject)) for one in self.verdicts]
+
+
+def emptied(rows: Rows, settings: Settings, wished: Collection[str] = ()) -> Emptied:
+    """What leaves the brokers that are emptied, by broker and bundle; `wished` are bundles that a wish unloads anyway.
+
+    A broker's own namespaces (heartbeat, SLA monitor) stay with it and do not count. Whether there is a broker that may
+    take a bundle is for placement to say, and how many go at once for the guards' budgets.
+    """
+    asked = {wish["broker"]: wish["wish_id"] for wish in drains_of(reading.the_cycle(rows))}
+    named = settings.evenkeelDrainingBrokers if settings.evenkeelDrainingUnloads else frozenset[str]()
+    if not (asked or named):
+        return Emptied()
+    listed = {row["broker"] for row in rows["broker_load"]}
+    split = {row["subject"] for row in rows["split_decisions"] if row["outcome"] == "split"}
+    there: dict[str, list[Row]] = {broker: [] for broker in named}
+    for row in rows["bundle_load"]:
+        if row["owner"] in there and not _is_brokers_own(row["bundle"]):
+            there[row["owner"]].append(row)
+    found: list[Considered] = []
+    for broker in sorted({*asked, *named}):
+        if broker not in named:
+            found.append(FROZEN.about_broker(broker, setting="evenkeelFrozenBrokers"))
+        elif broker not in listed:
+            found.append(NOT_THERE.about_broker(broker, setting=DRAINING_KEY))
+        else:
+            found += _of_broker(broker, there[broker], split, wished)
+    return Emptied(telling(found, rows), asked)
+
+
+def drains_of(cycle: Row) -> list[Row]:
+    """The wishes for drains that hold in a cycle, oldest first."""
+    return [wish for wish in json.loads(cycle.get("wishes") or "[]") if wish["kind"] == DRAIN]
+
+
+def _of_broker(
+    broker: str, bundles: Iterable[Row], split: Collection[str], wished: Collection[str]
+) -> list[Considered]:
+    rules = {row["bundle"]: _rule(row, split, wished) for row in bundles}
+    leaving, left = sum(rule is LEAVES for rule in rules.values()), len(rules)
+    about = EMPTYING if left else EMPTIED
+    figures = {"leaving": leaving, "left_to_wishes": sum(rule is LEFT_TO_REQUEST for rule in rules.values())}
+    verdict = about.about_broker(
+        broker, setting=DRAINING_KEY, measured=left, threshold=0, unit="count", numbers=figures
+    )
+    return [verdict, *(rules[bundle].about_bundle(bundle, broker, setting=DRAINING_KEY) for bundle in sorted(rules))]
+
+
+def _is_brokers_own(bundle: str) -> bool:
+    namespace = namespace_of(bundle)
+    return is_heartbeat_or_sla(namespace) or is_heartbeat_or_sla(namespace, three_part=True)
+
+
+def _rule(row: Row, split: Collection[str], wished: Collection[str]) -> Rule:
+    if row["ownership"] == _DOUBLED:
+        return CLAIMED_TWICE
+    if row["bundle"] in split:
+        return SPLIT_FIRST
+    return LEFT_TO_REQUEST if row["bundle"] in wished else LEAVES

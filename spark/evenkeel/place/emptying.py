@@ -1,0 +1,140 @@
+"""Where the bundles of emptied brokers go: one after the other, to the broker that is used least by then.
+
+A placement strategy of Pulsar's chooses for one bundle that was just looked up, and for many at once would name the
+same broker. Here each bundle counts for those after it. Candidates are those that the load manager's filters leave.
+How much a bundle adds to a broker's usage is not known beforehand: it is taken to bring half of what it has of its
+broker's traffic and half of what it is of its broker's bundles, as a bundle without traffic is some work too.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Protocol
+
+from evenkeel.manual_requests.drain import BY_DRAINING, LEAVES
+from evenkeel.model.amounts import amount
+from evenkeel.model.considered import Alternative, Considered, Rule
+from evenkeel.model.words import plural
+from evenkeel.place.placement import NO_CANDIDATE, Placement, goes_to
+from evenkeel.place.rows import placement_row
+from evenkeel.rounds.reading import Row, Rows
+
+
+class Filtered(Protocol):
+    """What filters leave of the brokers, and which filter removed each of the others."""
+
+    @property
+    def brokers(self) -> tuple[str, ...]:
+        """Those that are left, by name."""
+        ...
+
+    @property
+    def removed(self) -> Mapping[str, str]:
+        """Broker -> the rule that removed it."""
+        ...
+
+
+class Placing(Protocol):
+    """A round of placing of either load manager."""
+
+    def candidates(self, bundle: str) -> Filtered:
+        """Who may get the bundle."""
+        ...
+
+    def give(self, bundle: str, broker: str) -> None:
+        """Counts the bundle as the broker's."""
+        ...
+
+
+def _words(row: Considered) -> str:
+    removed = int(row.numbers.get("removed", 0))
+    filters = f", {plural(removed, 'broker')} filtered out" if removed else ""
+    of = f"{goes_to(row)}: of {plural(row.numbers.get('candidates'), 'candidate')}{filters}"
+    if row.measured is None:
+        return f"{of} none has load data, and it was given the fewest bundles of emptied brokers."
+    return f"{of} it is used least, {amount(row.measured, row.unit)} with what it was given before."
+
+
+LEAST_USED = Rule("placed", "least_used_by_then", _words)
+
+
+def is_drained(row: Row) -> bool:
+    """Whether a row of `unload_decisions` is a bundle that leaves an emptied broker."""
+    return bool(row["strategy"] == BY_DRAINING and row["rule"] == LEAVES.name)
+
+
+def drained_rows(rows: Rows, begin: Callable[[bool], Placing]) -> list[dict[str, Any]]:
+    """Rows of `placement_decisions`, by bundle. `begin` gives a round of placing; with True one that pays no regard to
+    anti-affinity groups."""
+    asked = sorted(filter(is_drained, rows["unload_decisions"]), key=lambda row: str(row["subject"]))
+    if not asked:
+        return []
+    found, without = (_Spreading(rows, begin(freely)).place(asked) for freely in (False, True))
+    made = zip(found, without, strict=True)
+    return [placement_row(one, BY_DRAINING, BY_DRAINING, other) for one, other in made]
+
+
+class _Spreading:
+    """What each broker's usage will be, as far as is known, with the bundles that it was given."""
+
+    def __init__(self, rows: Rows, placing: Placing) -> None:
+        self._placing = placing
+        loads = {row["broker"]: row for row in rows["broker_load"]}
+        self._usage: dict[str, float | None] = {name: row.get("weighted_usage") for name, row in loads.items()}
+        self._traffic = {name: _throughput(row, "") for name, row in loads.items()}
+        self._of_bundle = {row["bundle"]: _throughput(row, "used_") for row in rows["bundle_load"]}
+        self._bundles = Counter(row["owner"] for row in rows["bundle_load"] if row["owner"] is not None)
+        self._given: Counter[str] = Counter()
+
+    def place(self, asked: Iterable[Row]) -> list[Placement]:
+        return [self._place(row["subject"], row["broker"]) for row in asked]
+
+    def _place(self, bundle: str, owner: str) -> Placement:
+        found = self._placing.candidates(bundle)
+        removed = [Alternative(broker, "removed", rule) for broker, rule in found.removed.items()]
+        if not found.brokers:
+            row = NO_CANDIDATE.about_bundle(bundle, owner, alternatives=_by_name(removed))
+            return Placement(bundle, None, (), row.alternatives, row)
+        taken = min(found.brokers, key=self._standing)
+        usage = self._usage.get(taken)
+        others = [
+            Alternative(one, "best" if one == taken else "candidate", LEAST_USED.name, self._usage.get(one))
+            for one in found.brokers
+        ]
+        row = LEAST_USED.about_bundle(
+            bundle,
+            owner,
+            measured=usage,
+            unit="fraction",
+            alternatives=_by_name([*others, *removed]),
+            numbers={"candidates": len(found.brokers), "removed": len(removed), "given": self._given[taken]},
+        )
+        self._give(bundle, owner, taken)
+        return Placement(bundle, taken, (taken,), row.alternatives, row)
+
+    def _standing(self, broker: str) -> tuple[bool, float, int, str]:
+        """Brokers whose usage is known come first; of equal ones the one with the fewest new bundles, then by name."""
+        usage = self._usage.get(broker)
+        return usage is None, usage or 0.0, self._given[broker], broker
+
+    def _give(self, bundle: str, owner: str, taken: str) -> None:
+        self._placing.give(bundle, taken)
+        self._given[taken] += 1
+        usage, source = self._usage.get(taken), self._usage.get(owner)
+        if usage is not None and source is not None:
+            self._usage[taken] = usage + source * self._part(bundle, owner)
+
+    def _part(self, bundle: str, owner: str) -> float:
+        """What the bundle is of its broker, between 0 and 1: the mean of its parts of the traffic and of the count."""
+        whole = self._traffic.get(owner, 0.0)
+        traffic = min(self._of_bundle.get(bundle, 0.0) / whole, 1.0) if whole > 0 else 0.0
+        return (traffic + 1.0 / max(self._bundles[owner], 1)) / 2.0
+
+
+def _by_name(found: list[Alternative]) -> tuple[Alternative, ...]:
+    return tuple(sorted(found, key=lambda one: one.name))
+
+
+def _throughput(row: Row, prefix: str) -> float:
+    return float((row.get(f"{prefix}msg_throughput_in") or 0.0) + (row.get(f"{prefix}msg_throughput_out") or 0.0))

@@ -1,0 +1,194 @@
+"""Brokers that an operator empties: what leaves them, where it goes, and what comes before what."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evenkeel.manual_requests.drain import BY_DRAINING
+from evenkeel.place import round as place_round
+from evenkeel.publish import commands, guarding
+from evenkeel.rounds import reading
+from evenkeel.settings import resolve
+from evenkeel.shed import round as shed_round
+from tests.cycle.rows import AT, CLASS, MIB, broker, bundle, cycle, report, rows
+
+NAMES = ["b1:8080", "b2:8080", "b3:8080"]
+USAGE = {"b1:8080": 0.5, "b2:8080": 0.2, "b3:8080": 0.25}
+Made = dict[str, list[dict[str, Any]]]
+
+
+def cluster(
+    *bundles: dict[str, Any], manager: str = "modular", wishes: tuple[dict[str, Any], ...] = (), **settings: Any
+) -> Made:
+    """Three brokers that no strategy would touch, and their bundles."""
+    overrides: dict[str, Any] = {"evenkeelDrainingBrokers": ["b1:8080"], **settings}
+    if manager == "extensible":
+        overrides["loadManagerClassName"] = CLASS
+    taken = {**cycle(**overrides), "manager": manager, "wishes": json.dumps(wishes)}
+    reports = [(report if manager == "modular" else broker)(name, 100.0 * USAGE[name]) for name in NAMES]
+    given = rows(reports, list(bundles), cycle=[taken])
+    traffic = Counter(dict.fromkeys(NAMES, 0.0))
+    for row in bundles:
+        traffic[row["owner"]] += row["used_msg_throughput_in"]
+    for row in given["broker_load"]:
+        row |= {"weighted_usage": USAGE[row["broker"]], "msg_throughput_out": 0.0}
+        row["msg_throughput_in"] = traffic[row["broker"]]
+    for row in given["broker_reports"]:
+        row |= {"bundles": [one["bundle"] for one in bundles if one["owner"] == row["broker"]], "report_at": AT}
+    return given
+
+
+def decided(given: Made) -> Made:
+    found = dict(given)
+    for decide in (shed_round.decide, place_round.decide):
+        found |= {name: made for name, made in decide({}, found).items() if name != "strategy_state"}
+    return found
+
+
+def drained(found: Made, table: str = "unload_decisions") -> dict[str, dict[str, Any]]:
+    return {row["subject"]: row for row in found[table] if row["strategy"] == BY_DRAINING}
+
+
+def asked(found: Made) -> list[dict[str, Any]]:
+    """The commands that guards let through."""
+    settings = reading.settings_of(found)
+    every = commands.wanted(found["cycle"][0], found["split_decisions"], found["placement_decisions"])
+    let, _ = guarding.guarded(found, every, settings)
+    return [one.command for one in let]
+
+
+FOUR = [bundle(n, "b1:8080", MIB) for n in range(4)]
+OTHERS = [bundle(8, "b2:8080", MIB), bundle(9, "b3:8080", MIB)]
+BOTH = pytest.mark.parametrize("manager", ["modular", "extensible"])
+
+
+@BOTH
+def test_every_bundle_of_an_emptied_broker_leaves_it_to_the_least_used_one_and_no_other_does(manager: str) -> None:
+    found = decided(cluster(*FOUR, *OTHERS, manager=manager, evenkeelMaxMovedTrafficPercent=100))
+    verdicts = drained(found)
+    assert verdicts.keys() == {"b1:8080", *(row["bundle"] for row in FOUR)}
+    about = verdicts["b1:8080"]
+    assert (about["rule"], about["outcome"], about["measured"]) == ("emptying", "unload", 4.0)
+    assert about["sentence"] == (
+        "b1:8080 is being emptied: 4 bundles are still there, and all of them leave as far as the budgets allow."
+    )
+    goes = {row["subject"]: row["destination"] for row in drained(found, "placement_decisions").values()}
+    assert list(goes) == sorted(goes)
+    # Each adds a quarter of the usage of the broker that it leaves, 0.125, to one that has 0.2 or 0.25.
+    assert [goes[row["bundle"]] for row in FOUR] == ["b2:8080", "b3:8080", "b2:8080", "b3:8080"]
+    requests = [(one["bundle"], one["destination"]) for one in asked(found)]
+    assert requests == sorted(goes.items()), "Pulsar is told where they go"
+
+
+@BOTH
+def test_an_empty_broker_is_said_to_be_empty_and_stays_so(manager: str) -> None:
+    own = bundle(0, "b1:8080") | {"bundle": "pulsar/b1:8080/0x00000000_0xffffffff"}
+    found = decided(cluster(own, *OTHERS, manager=manager))
+    (about,) = drained(found).values()
+    assert (about["rule"], about["outcome"], about["measured"]) == ("emptied", "kept", 0.0)
+    assert asked(found) == []
+    lost = bundle(5, None, last_owner="b1:8080")
+    placed = decided(cluster(lost, *OTHERS, manager=manager))["placement_decisions"]
+    assert [row["destination"] for row in placed] == ["b2:8080"]
+
+
+@BOTH
+def test_the_switch_that_older_cycles_know_nothing_of_leaves_bundles_where_they_are(manager: str) -> None:
+    found = decided(cluster(*FOUR, *OTHERS, manager=manager, evenkeelDrainingUnloads=False))
+    assert drained(found) == {}
+    text = json.loads(resolve(observed=None, overrides={"evenkeelDrainingBrokers": ["b1:8080"]}).to_json())
+    del text["settings"]["evenkeelDrainingUnloads"]
+    before = cluster(*FOUR, *OTHERS, manager=manager)
+    before["cycle"][0]["settings"] = json.dumps(text)
+    assert drained(decided(before)) == {}
+
+
+def test_a_wish_for_one_of_its_bundles_comes_before_the_drain_and_a_split_too() -> None:
+    unload = {"wish_id": "w1", "kind": "unload", "namespace": "acme/ns0", "bundle": FOUR[0]["bundle"][9:],
+              "destination": "b3:8080"}  # fmt: skip
+    given = cluster(*FOUR, *OTHERS, wishes=(unload,))
+    given["split_decisions"] = [{"subject": FOUR[1]["bundle"], "outcome": "split", "rule": "topics_over_limit"}]
+    found = drained(decided(given))
+    rules = [found[row["bundle"]]["rule"] for row in FOUR]
+    assert rules == ["wished", "draining_split_first", "draining", "draining"]
+    assert found["b1:8080"]["numbers"] == {"leaving": 2.0, "left_to_wishes": 1.0}
+
+
+def test_a_wish_names_the_rows_about_its_broker_and_a_frozen_or_missing_broker_is_said_to_be_so() -> None:
+    drains = tuple(
+        {"wish_id": f"w{n}", "kind": "drain", "broker": name} for n, name in enumerate(["b1:8080", "b2:8080", "b9:1"])
+    )
+    settings = {"evenkeelDrainingBrokers": ["b1:8080", "b9:1"], "evenkeelFrozenBrokers": ["b2:8080"]}
+    found = drained(decided(cluster(*FOUR, *OTHERS, wishes=drains, **settings)))
+    told = {name: (found[name]["rule"], found[name]["wish_id"]) for name in ("b1:8080", "b2:8080", "b9:1")}
+    assert told == {
+        "b1:8080": ("emptying", "w0"),
+        "b2:8080": ("draining_frozen", "w1"),
+        "b9:1": ("draining_not_there", "w2"),
+    }
+    assert found["b2:8080"]["sentence"].endswith("evenkeelFrozenBrokers names it: nothing may leave it.")
+
+
+def test_what_two_brokers_claim_waits() -> None:
+    found = drained(decided(cluster(FOUR[0], {**FOUR[1], "ownership": "doubled"}, *OTHERS)))
+    assert found[FOUR[1]["bundle"]]["rule"] == "draining_claimed_twice"
+    assert found["b1:8080"]["numbers"]["leaving"] == 1.0
+
+
+@BOTH
+def test_where_no_other_broker_may_have_a_bundle_it_stays(manager: str) -> None:
+    found = decided(cluster(*FOUR, manager=manager, evenkeelDrainingBrokers=NAMES))
+    placed = drained(found, "placement_decisions")
+    assert {row["rule"] for row in placed.values()} == {"no_candidate"}
+    assert asked(found) == []
+
+
+@BOTH
+def test_the_budgets_hold_the_rest_back_for_later_cycles_until_the_broker_is_empty(manager: str) -> None:
+    """Each cycle's commands are carried out; the broker is empty after as many cycles as the budget makes of it."""
+    bundles = [bundle(n, "b1:8080", MIB) for n in range(7)] + [bundle(n, "b2:8080", MIB) for n in range(7, 15)]
+    went = []
+    for _ in range(5):
+        settings = {"evenkeelMaxUnloadsFromBroker": 3, "evenkeelMaxMovedTrafficPercent": 100}
+        found = decided(cluster(*bundles, manager=manager, **settings))
+        goes = {one["bundle"]: one["destination"] for one in asked(found) if one["kind"] == "unload"}
+        went.append(len(goes))
+        bundles = [{**row, "owner": goes.get(row["bundle"], row["owner"])} for row in bundles]
+    assert went == [3, 3, 1, 0, 0]
+    assert drained(found)["b1:8080"]["rule"] == "emptied"
+
+
+def test_wishes_get_a_place_in_the_budgets_first_and_what_leaves_an_emptied_broker_next() -> None:
+    bundles = [*(bundle(n, "b1:8080", MIB) for n in range(3)), *(bundle(n, "b2:8080", 40 * MIB) for n in range(4, 8))]
+    unload = {"wish_id": "w1", "kind": "unload", "namespace": "acme/ns0", "bundle": bundles[6]["bundle"][9:],
+              "destination": "b3:8080"}  # fmt: skip
+    given = cluster(*bundles, bundle(9, "b3:8080", MIB), wishes=(unload,), evenkeelMaxUnloadsPerCycle=2,
+                    evenkeelMaxMovedTrafficPercent=100, evenkeelMaxBundleTrafficPercent=100,
+                    loadBalancerLoadSheddingStrategy="OverloadShedder",
+                    loadBalancerBrokerOverloadedThresholdPercentage=10)  # fmt: skip
+    found = decided(given)
+    shed = [row for row in found["unload_decisions"] if row["strategy"] == "OverloadShedder"]
+    assert any(row["outcome"] == "unload" and row["subject_kind"] == "bundle" for row in shed), "it wants to move too"
+    assert sorted(one["bundle"] for one in asked(found)) == [bundles[0]["bundle"], bundles[6]["bundle"]]
+
+
+@BOTH
+@given(data=st.data())
+def test_nothing_leaves_other_brokers_or_goes_to_an_emptied_one(manager: str, data: st.DataObject) -> None:
+    weights = data.draw(st.lists(st.integers(0, 50), min_size=0, max_size=12))
+    owners = [data.draw(st.sampled_from([*NAMES, None])) for _ in weights]
+    emptied = data.draw(st.sets(st.sampled_from(NAMES)))
+    bundles = [bundle(n, owner, w * MIB) for n, (w, owner) in enumerate(zip(weights, owners, strict=True))]
+    found = decided(cluster(*bundles, manager=manager, evenkeelDrainingBrokers=sorted(emptied)))
+    placed = drained(found, "placement_decisions")
+    assert {row["subject"] for row in placed.values()} == {row["bundle"] for row in bundles if row["owner"] in emptied}
+    assert not {row["destination"] for row in found["placement_decisions"]} & emptied
+    assert all((row["destination"] is None) == (emptied == set(NAMES)) for row in placed.values())
+    keys = [(row["subject_kind"], row["subject"], row["wish_id"], row["strategy"]) for row in found["unload_decisions"]]
+    assert len(keys) == len(set(keys))
