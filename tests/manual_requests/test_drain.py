@@ -88,8 +88,10 @@ def test_every_bundle_of_an_emptied_broker_leaves_it_to_the_least_used_one_and_n
 
 @BOTH
 def test_an_empty_broker_is_said_to_be_empty_and_stays_so(manager: str) -> None:
-    own = bundle(0, "b1:8080") | {"bundle": "pulsar/b1:8080/0x00000000_0xffffffff"}
-    found = decided(cluster(own, *OTHERS, manager=manager))
+    own = [bundle(0, "b1:8080") | {"bundle": "pulsar/b1:8080/0x00000000_0xffffffff"}]
+    if manager == "extensible":
+        own += [bundle(0, "b1:8080") | {"bundle": "pulsar/system/0x00000000_0x40000000"}]
+    found = decided(cluster(*own, *OTHERS, manager=manager))
     (about,) = drained(found).values()
     assert (about["rule"], about["outcome"], about["measured"]) == ("emptied", "kept", 0.0)
     assert asked(found) == []

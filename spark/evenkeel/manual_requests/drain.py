@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from evenkeel.lake.schemas.acted import DRAIN
-from evenkeel.model.bundles import is_heartbeat_or_sla, namespace_of
+from evenkeel.model.bundles import is_heartbeat_or_sla, is_system, namespace_of
 from evenkeel.model.common_rules import LEFT_TO_REQUEST
 from evenkeel.model.considered import Considered, Rule
 from evenkeel.model.words import plural
@@ -96,10 +96,12 @@ class Emptied:
 def emptied(rows: Rows, settings: Settings, wished: Collection[str] = ()) -> Emptied:
     """What leaves the brokers that are emptied, by broker and bundle; `wished` are bundles that a wish unloads anyway.
 
-    A broker's own namespaces (heartbeat, SLA monitor) stay with it and do not count. Whether there is a broker that may
+    A broker's own namespaces (heartbeat, SLA monitor) stay with it and do not count; nor does `pulsar/system` under the
+    extensible manager, whose leader keeps the topics that brokers agree by. Whether there is a broker that may
     take a bundle is for placement to say, and how many go at once for the guards' budgets.
     """
-    asked = {wish["broker"]: wish["wish_id"] for wish in drains_of(reading.the_cycle(rows))}
+    cycle = reading.the_cycle(rows)
+    asked = {wish["broker"]: wish["wish_id"] for wish in drains_of(cycle)}
     named = settings.evenkeelDrainingBrokers if settings.evenkeelDrainingUnloads else frozenset[str]()
     if not (asked or named):
         return Emptied()
@@ -107,7 +109,7 @@ def emptied(rows: Rows, settings: Settings, wished: Collection[str] = ()) -> Emp
     split = {row["subject"] for row in rows["split_decisions"] if row["outcome"] == "split"}
     there: dict[str, list[Row]] = {broker: [] for broker in named}
     for row in rows["bundle_load"]:
-        if row["owner"] in there and not _is_brokers_own(row["bundle"]):
+        if row["owner"] in there and not _stays(row["bundle"], cycle["manager"]):
             there[row["owner"]].append(row)
     found: list[Considered] = []
     for broker in sorted({*asked, *named}):
@@ -138,8 +140,11 @@ def _of_broker(
     return [verdict, *(rules[bundle].about_bundle(bundle, broker, setting=DRAINING_KEY) for bundle in sorted(rules))]
 
 
-def _is_brokers_own(bundle: str) -> bool:
+def _stays(bundle: str, manager: str) -> bool:
+    """Whether the bundle is Pulsar's own affair and no sign that the broker is not empty yet."""
     namespace = namespace_of(bundle)
+    if manager == reading.EXTENSIBLE and is_system(namespace):
+        return True
     return is_heartbeat_or_sla(namespace) or is_heartbeat_or_sla(namespace, three_part=True)
 
 
