@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
 
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 """The version of all tables together. It rises by one whenever columns join; columns never leave and never change."""
 
 
