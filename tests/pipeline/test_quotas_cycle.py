@@ -69,7 +69,10 @@ def snapshot(minute: int, *, quotas: bool, manager: str = MODULAR) -> Answering:
 
 @pytest.fixture(scope="module")
 def lake(spark: Any, empty_lake: Callable[[Path], Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two cycles of three clusters: one with quotas, one whose brokers were not asked, one that knows none."""
+    """Two cycles of three clusters: one with quotas, one whose brokers were not asked, one that knows none.
+
+    An extensible broker that owns nothing is not ready, so the last one's second cycle is left out.
+    """
     folder = tmp_path_factory.mktemp("quotas")
     root, lines = empty_lake(folder / "lake"), []
     kinds: dict[str, dict[str, Any]] = {"quotas": {"quotas": True}, "plain": {"quotas": False}}
@@ -94,10 +97,8 @@ def test_quotas_are_rows_of_their_own_and_the_default_is_none(lake: Path) -> Non
     first, second = read_attempts(lake, cluster="quotas")
     rows = {row["bundle"]: row for row in read_rows(lake, first, "resource_quotas")}
     assert {bundle: row["msg_rate_in"] for bundle, row in rows.items()} == {BUSY: 2_000.0, X: 5_000.0}
-    assert [write.table for write in second.writes].count("resource_quotas") == 0
-    assert "resource_quotas" not in {
-        write.table for one in read_attempts(lake, cluster="plain") for write in one.writes
-    }
+    without = [second, *read_attempts(lake, cluster="plain")]
+    assert sum(write.rows for one in without for write in one.writes if write.table == "resource_quotas") == 0
 
 
 def test_averages_begin_from_the_quota_with_ample_history(lake: Path) -> None:
@@ -155,4 +156,4 @@ def test_verify_comes_to_the_same_from_the_topics_on(spark: Any, lake: Path) -> 
 
     found = verify(str(lake), session)
     assert [fault.sentence() for fault in found.faults] == []
-    assert sorted(found.verified.reproduced.values()) == [TOPICS] * 6
+    assert sorted(found.verified.reproduced.values()) == [TOPICS] * 5
