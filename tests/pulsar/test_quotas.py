@@ -129,15 +129,15 @@ def test_bundles_that_are_gone_have_none_and_those_without_an_answer_are_one_rec
     assert "those of 2 bundles, the first shop/n2/" in one.reason
 
 
-def lent(own: list[dict[str, Any]], earlier: list[dict[str, Any]]) -> ObservedRows:
-    sources = (
-        Answers(
-            Answer(n, r["broker"], r["path"], r["status"], r["body"], FINISHED_AT, r["location"], r["method"])
-            for n, r in enumerate(requests)
-        )
-        for requests in (own, earlier)
+def told(requests: list[dict[str, Any]]) -> Answers:
+    return Answers(
+        Answer(n, r["broker"], r["path"], r["status"], r["body"], FINISHED_AT, r["location"], r["method"])
+        for n, r in enumerate(requests)
     )
-    return observe(SnapshotView("lab", "0001.json", STARTED_AT, FINISHED_AT, *sources, 300.0))
+
+
+def lent(own: list[dict[str, Any]], earlier: list[dict[str, Any]]) -> ObservedRows:
+    return observe(SnapshotView("lab", "0001.json", STARTED_AT, FINISHED_AT, told(own), told(earlier), 300.0))
 
 
 def test_what_an_earlier_snapshot_lends_counts_where_this_one_did_not_ask() -> None:
