@@ -144,6 +144,7 @@ class ClusterBuilder:
             "topic_stats": topics,
             "namespace_bundles": [{"namespace": name, **row} for name, row in self._namespaces.items()],
             "bundle_ownership": claims,
+            "resource_quotas": [],
             "cluster_policies": [self._policy_row()],
             "raw_answers": self._answer_rows(),
         }

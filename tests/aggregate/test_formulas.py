@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from evenkeel.aggregate.broker_load import RESOURCES, percent, weighted_usage
-from evenkeel.aggregate.bundle_load import AVERAGES, MOST_SAMPLES, SAMPLES, with_averages
+from evenkeel.aggregate.bundle_load import AVERAGES, MOST_SAMPLES, SAMPLES, started_from_quotas, with_averages
 from evenkeel.aggregate.topic_sums import FIGURES, bundles_in_force, is_broker_namespace, with_bundle
-from evenkeel.model.averages import updated
+from evenkeel.model.averages import history_of_quota, updated
 from evenkeel.model.load import BundleHistory, BundleStats, MessageAverages
 from evenkeel.settings import resolve
 from evenkeel.spark.sql import exact_sum
@@ -166,7 +166,8 @@ def test_averages_are_those_of_the_rule_in_python_to_the_bit(spark: SparkSession
     rows.append(("upset", "unsettled", 7.0, 7.0, 7.0, 7.0, *silent[6:]))
     types = ["bundle string", "measured_gap string", *[f"measured_{figure} double" for figure in FIGURES]]
     types += [f"{name} int" for name in SAMPLES] + [f"{name} double" for name in AVERAGES]
-    found = {row.bundle: row for row in with_averages(spark.createDataFrame(rows, ", ".join(types))).collect()}
+    before_it = spark.createDataFrame(rows, ", ".join(types)).selectExpr("*", "bigint(null) as samples_since_quota")
+    found = {row.bundle: row for row in with_averages(before_it).collect()}
 
     silent = found["silent"]
     assert [silent[name] for name in SAMPLES] == [0, 0]
@@ -180,6 +181,47 @@ def test_averages_are_those_of_the_rule_in_python_to_the_bit(spark: SparkSession
             assert found[name][f"{term}_samples"] == expected.samples
             for figure in FIGURES:
                 assert bits(found[name][f"{term}_{figure}"]) == bits(getattr(expected, figure)), (name, term, figure)
+
+
+def test_averages_begin_from_a_quota_only_where_there_is_no_history(spark: SparkSession) -> None:
+    """Two bundles were never seen, one was seen and never measured, one began from another quota, one has a sample."""
+    quota = dict(zip(FIGURES, (5_000.0, 0.1, 1e6, 3e5), strict=True))
+    sample = BundleStats(**dict.fromkeys(FIGURES, 7.7))
+    default, own = [50.0, 50.0, 5e4, 5e4] * 2, [1.0] * 8
+    given = {
+        "new": (True, None, None, None, [None] * 8),
+        "silent": (False, None, None, None, [None] * 8),
+        "unmeasured": (True, 0, 0, None, default),
+        "other quota": (True, 10, 1_000, 0, own),
+        "measured": (True, 1, 1, None, own),
+        "since": (True, 10, 1_000, 3, own),
+    }
+    rows = [
+        ("c", name, *[7.7 if is_told else None] * 4, *counts, *before)
+        for name, (is_told, *counts, before) in given.items()
+    ]
+    types = ["cluster string", "bundle string", *[f"measured_{figure} double" for figure in FIGURES]]
+    types += [*[f"{name} int" for name in SAMPLES], "samples_since_quota bigint"]
+    types += [f"{name} double" for name in AVERAGES]
+    bundles = spark.createDataFrame(rows, ", ".join(types)).selectExpr("*", "string(null) as measured_gap")
+    told = [("c", name, *quota.values()) for name in given] + [("other", "new", 1.0, 1.0, 1.0, 1.0)]
+    quotas = spark.createDataFrame(
+        told, ", ".join(["cluster string", "bundle string", *[f"{x} double" for x in FIGURES]])
+    )
+    found = {row.bundle: row for row in with_averages(started_from_quotas(bundles, quotas)).collect()}
+    begun = history_of_quota(BundleStats(**quota))
+    assert found["silent"].samples_since_quota == 0
+    fresh = dict.fromkeys(("new", "unmeasured", "other quota"), updated(begun, sample))
+    for name, after in ({"silent": begun} | fresh).items():
+        row = found[name]
+        assert row.samples_since_quota == after.samples_since_quota, name
+        for term, expected in (("short", after.short_term), ("long", after.long_term)):
+            assert row[f"{term}_samples"] == expected.samples, name
+            for figure in FIGURES:
+                assert bits(row[f"{term}_{figure}"]) == bits(getattr(expected, figure)), (name, term, figure)
+    assert (found["measured"].long_samples, found["measured"].samples_since_quota) == (2, None)
+    assert found["measured"].long_msg_rate_in == (1.0 + 7.7) / 2.0
+    assert (found["since"].samples_since_quota, found["since"].long_msg_rate_in) == (4, (999.0 * 1.0 + 7.7) / 1_000.0)
 
 
 def test_sums_are_the_same_bits_in_any_order_and_partitioning(spark: SparkSession) -> None:

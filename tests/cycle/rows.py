@@ -36,7 +36,7 @@ def bundle(number: int, owner: str | None, throughput: float = 0.0, **more: Any)
     for prefix in ("used_", "short_", "long_"):
         row |= {prefix + name: 0.0 for name in FIGURES}
         row[prefix + "msg_throughput_in"] = throughput
-    row |= {"short_samples": 10, "long_samples": 10}
+    row |= {"short_samples": 10, "long_samples": 10, "samples_since_quota": None}
     return row | more
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from evenkeel.place import round as place_round
 from evenkeel.plan_splits import round as split_round
 from evenkeel.publish import plan as plan_round
 from evenkeel.shed import round as shed_round
-from tests.cycle.rows import BUNDLES, HOT, MIB, bundle, cycle, report, rows
+from tests.cycle.rows import BUNDLES, FIGURES, HOT, MIB, bundle, cycle, report, rows
 
 
 def test_a_hot_broker_sheds_and_the_row_says_by_how_much() -> None:
@@ -55,6 +57,48 @@ def test_a_bundle_that_lost_its_owner_is_placed_and_one_that_never_had_one_is_no
     assert by_subject[lost["bundle"]]["outcome"] == "placed"
     assert by_subject[lost["bundle"]]["destination"] == "b3:8080"
     assert (by_subject[fresh["bundle"]]["outcome"], by_subject[fresh["bundle"]]["rule"]) == ("skipped", "never_owned")
+
+
+def without_history(number: int, rate: float | None) -> dict[str, Any]:
+    """A bundle that lost its owner before it was measured, with a resource quota of `rate` msg/s in, None for none."""
+    averages = {f"{term}_{name}": 0.0 for term in ("short", "long") for name in FIGURES}
+    samples = {"short_samples": 0, "long_samples": 0, "samples_since_quota": None}
+    if rate is not None:
+        averages |= {"short_msg_rate_in": rate, "long_msg_rate_in": rate}
+        samples = {"short_samples": 10, "long_samples": 1_000, "samples_since_quota": 0}
+    return bundle(number, None, last_owner="dead:8080", **samples, **averages)
+
+
+@pytest.mark.parametrize(
+    ("quota", "second"),
+    [(5_000.0, "b1:8080"), (None, "b2:8080"), (950.0, "b2:8080")],
+    ids=["a quota", "no quota, so Pulsar's default of 100 msg/s", "a quota that leaves b2 behind b1"],
+)
+def test_a_bundle_that_was_never_measured_counts_with_its_quota_for_those_placed_after_it(
+    quota: float | None, second: str
+) -> None:
+    """b1 has 1,000 msg/s and b2 none; x is placed first, then y."""
+    busy = bundle(0, "b1:8080", long_msg_rate_in=1_000.0)
+    idle = bundle(1, "b2:8080")
+    x, y = without_history(6, quota), without_history(7, None)
+    reports = [report(name, 10.0, bundles=[one["bundle"]]) for name, one in (("b1:8080", busy), ("b2:8080", idle))]
+    cluster = rows(reports, [busy, idle, x, y])
+    cluster["cycle"] = [cycle(loadBalancerDistributeBundlesEvenlyEnabled=False)]
+    made = {row["subject"]: row for row in place_round.decide_modular({}, cluster)["placement_decisions"]}
+    assert made[x["bundle"]]["destination"] == "b2:8080"
+    assert made[y["bundle"]]["destination"] == second
+
+
+def test_a_placement_says_that_a_load_is_the_resource_quota() -> None:
+    lost = without_history(6, 5_000.0)
+    measured = bundle(7, None, MIB, last_owner="dead:8080")
+    made = place_round.decide_modular({}, rows(HOT, [*BUNDLES, lost, measured]))["placement_decisions"]
+    rows_of = {row["subject"]: row for row in made}
+    own = rows_of[lost["bundle"]]
+    assert (own["numbers"]["samples_since_quota"], own["numbers"]["bundle_rate"]) == (0, 5_000.0)
+    assert own["sentence"].endswith("It has no history of its own and counts with its resource quota, 5,000 msg/s.")
+    assert "samples_since_quota" not in rows_of[measured["bundle"]]["numbers"]
+    assert "quota" not in rows_of[measured["bundle"]]["sentence"]
 
 
 def test_anti_affinity_changes_the_destination_and_the_row_names_the_other_one() -> None:

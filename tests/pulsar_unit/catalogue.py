@@ -78,14 +78,13 @@ CLASSES = {
         "testLoadSheddingWithNamespaceIsolationPolicies",
         "testRemoveNonExistBundleData",
         "testRepeatSplitBundle",
+        "testBundleDataDefaultValue",
         testBrokerAffinityLookupUsesFullBundleName=SERVER,
         testFilterBundlesWhileWritingToMetadataStore=REPORT,
         testNeedBrokerDataUpdate=REPORT,
         testBrokerStopCacheUpdate=SERVER,
         testOwnBrokerZnodeByMultipleBroker=SERVER,
         testRemoveDeadBrokerTimeAverageData=REPORT,
-        testBundleDataDefaultValue="resource quotas, which Evenkeel does not read: a bundle that was never measured "
-        "counts with Pulsar's assumed figures there, whatever its quota",
     ),
     "AntiAffinityNamespaceGroupTest": of(
         "testAntiAffinityNamespaceFilteringWithDomain",

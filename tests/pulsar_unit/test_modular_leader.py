@@ -11,7 +11,7 @@ import pytest
 
 from evenkeel.filters.isolation import Isolation
 from evenkeel.filters.unload_gates import unload_gates
-from evenkeel.model.averages import broker_averages, update_histories
+from evenkeel.model.averages import broker_averages, history_of_quota, update_histories
 from evenkeel.model.bundles import bundle_name, bundle_of, initial_boundaries, range_of, ranges_of, topic_hash
 from evenkeel.model.load import BrokerReport, BundleHistory, IsolationPolicy, LoadData, Policies
 from evenkeel.place.modular_placement import PlacementRound
@@ -216,6 +216,15 @@ def test_the_averages_of_a_split_bundle_are_forgotten(namespace: str, count: int
     parent, after, later = split_off(namespace, count, topic)
     assert parent not in after
     assert parent not in later
+
+
+@mirrors(IMPL, "testBundleDataDefaultValue")
+def test_a_bundle_without_history_starts_from_its_resource_quota() -> None:
+    quota = stats(rate_in=1024.1, rate_out=1024.2, throughput_in=1024.3, throughput_out=1024.4)
+    found = history_of_quota(quota)
+    for term in (found.short_term, found.long_term):
+        assert (term.msg_rate_in, term.msg_rate_out) == (1024.1, 1024.2)
+        assert (term.msg_throughput_in, term.msg_throughput_out) == (1024.3, 1024.4)
 
 
 @mirrors("NamespaceServiceTest", "testModularLoadManagerRemoveBundleAndLoad")

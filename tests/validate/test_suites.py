@@ -24,7 +24,8 @@ from evenkeel.validate.suites import (
 
 
 def test_every_observed_table_has_a_suite() -> None:
-    assert set(SUITES) == {table.name for table in OBSERVED}
+    """But one: a resource quota is read as a whole or set aside as a whole, so no row of it is left to be judged."""
+    assert set(SUITES) == {table.name for table in OBSERVED} - {"resource_quotas"}
     assert {path.stem for path in suites_folder().glob("*.json")} == set(SUITES)
 
 

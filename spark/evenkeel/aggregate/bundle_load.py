@@ -20,6 +20,7 @@ def bundle_load(
     previous: DataFrame,
     unsettled: DataFrame | None = None,
     inherited: DataFrame | None = None,
+    quotas: DataFrame | None = None,
 ) -> DataFrame:
     """Rows of bundle_load, one for each bundle of `owned`.
 
@@ -27,10 +28,11 @@ def bundle_load(
     bundles that lost a topic to a rejection (None if none did), `previous` the predecessor's rows of bundle_load,
     `unsettled` (cluster, bundle) those whose figures a command of late has upset (None if none), `inherited` what those
     of them that a split has just made take over from their topics (None if nothing; `inheriting`). A bundle that a
-    split made has no predecessor, and its averages start anew.
+    split made has no predecessor, and its averages start anew. `quotas` (cluster, bundle and the four figures) are the
+    resource quotas from which averages start where there are none (None if there are none).
     """
     gathered = _with_unsettled(_with_previous(_with_sums(owned, sums, cut_short), previous, inherited), unsettled)
-    loaded = with_averages(_with_used(_with_measured(_with_gap(gathered))))
+    loaded = with_averages(started_from_quotas(_with_used(_with_measured(_with_gap(gathered))), quotas))
     return loaded.select(
         *CYCLE,
         *["bundle", "namespace", "lower", "upper", "owner", "ownership", "last_owner"],
@@ -38,7 +40,7 @@ def bundle_load(
         *["has_non_persistent", "topics", "listed_topics", "consumers", "producers"],
         *[*_MEASURED, *_USED, "used_reason", "measured_gap", "trusted_at", *SAMPLES, *AVERAGES],
         *[f"reported_{name}" for name in SAID],
-        *["msg_backlog", *(f"{name}_before" for name in CLIENTS)],
+        *["msg_backlog", *(f"{name}_before" for name in CLIENTS), SINCE_QUOTA],
     )
 
 
@@ -66,7 +68,7 @@ def _with_previous(gathered: DataFrame, previous: DataFrame, inherited: DataFram
         *["cluster", "bundle", "topics as topics_before", "last_owner as owner_before", "trusted_at as trusted_before"],
         *[f"{name} as {name}_before" for name in CLIENTS],
         *[f"used_{figure} as {figure}_before" for figure in FIGURES],
-        *["'carried' as reason_before", *SAMPLES, *AVERAGES],
+        *["'carried' as reason_before", *SAMPLES, *AVERAGES, SINCE_QUOTA],
     )
     if inherited is not None:
         taken_over = inherited.selectExpr(
@@ -139,6 +141,10 @@ def _with_used(measured: DataFrame) -> DataFrame:
 # for the long one. A bundle never seen before starts from Pulsar's defaults with n = 0, so that its first sample
 # replaces them. Pulsar takes the sample from the brokers' reports, several times per report; here it is the sum over
 # the bundle's topics, once per cycle.
+#
+# Where a bundle has a resource quota stored, Pulsar starts it from that with n at its most, as if it had ample history
+# (ModularLoadManagerImpl.getBundleDataOrDefault): the first sample then counts for a tenth and a thousandth. Until that
+# sample the quota counts as it is now, as Pulsar reads it again each time that it asks.
 
 MOST_SAMPLES = {"short": 10, "long": 1_000}
 
@@ -146,6 +152,7 @@ MOST_SAMPLES = {"short": 10, "long": 1_000}
 DEFAULTS = {"msg_rate_in": 50.0, "msg_rate_out": 50.0, "msg_throughput_in": 50_000.0, "msg_throughput_out": 50_000.0}
 AVERAGES = tuple(f"{term}_{figure}" for term in MOST_SAMPLES for figure in FIGURES)
 SAMPLES = tuple(f"{term}_samples" for term in MOST_SAMPLES)
+SINCE_QUOTA = "samples_since_quota"
 
 
 def default_average(average: str) -> float:
@@ -162,6 +169,24 @@ def updated_average(average: Column, samples_after: Column, sample: Column) -> C
     """The average after `sample`, in the very operations and order of Pulsar's; unchanged where there is none."""
     n = samples_after.cast("double")
     return F.when(sample.isNull(), average).otherwise(((n - F.lit(1.0)) * average + sample) / n)
+
+
+def started_from_quotas(bundles: DataFrame, quotas: DataFrame | None) -> DataFrame:
+    """Puts the figures of a bundle's resource quota where its averages have had no sample.
+
+    `bundles` as for `with_averages`; `quotas` (cluster, bundle and the four figures), None if there are none.
+    """
+    if quotas is None:
+        return bundles
+    figures = [F.col(figure).alias(f"quota_{figure}") for figure in FIGURES]
+    known = bundles.join(F.broadcast(quotas.select("cluster", "bundle", *figures)), ["cluster", "bundle"], how="left")
+    unmeasured = f"(coalesce(long_samples, 0) = 0 or coalesce({SINCE_QUOTA} = 0, false))"
+    starts = F.expr(f"quota_{FIGURES[0]} is not null and {unmeasured}")
+    begun = {f"{term}_samples": F.lit(most) for term, most in MOST_SAMPLES.items()}
+    begun |= {average: F.col(f"quota_{average.split('_', 1)[1]}") for average in AVERAGES}
+    begun[SINCE_QUOTA] = F.lit(0).cast("bigint")
+    started = {name: F.when(starts, value).otherwise(F.col(name)) for name, value in begun.items()}
+    return known.withColumns(started).drop(*[f"quota_{figure}" for figure in FIGURES])
 
 
 def with_averages(bundles: DataFrame) -> DataFrame:
@@ -186,6 +211,8 @@ def with_averages(bundles: DataFrame) -> DataFrame:
         for term in MOST_SAMPLES
         for figure in FIGURES
     }
+    # NULL stays NULL: averages that did not begin from a quota.
+    counted[SINCE_QUOTA] = F.col(SINCE_QUOTA) + F.when(sample.isNull(), F.lit(0)).otherwise(F.lit(1))
     return bundles.withColumns(started).withColumns(counted).withColumns(averaged)
 
 

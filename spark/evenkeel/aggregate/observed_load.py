@@ -39,7 +39,8 @@ class Observed:
     the predecessor's rows of bundle_load, and the bundles (cluster, bundle) that a command of late has upset.
 
     `children` (cluster, bundle, parent) are what splits of late have made, and `earlier_topics` the predecessor's rows
-    of topic_stats of their namespaces: both are there, or neither.
+    of topic_stats of their namespaces: both are there, or neither. `quotas` are rows of resource_quotas, of clusters
+    whose load manager starts from them; None if there are none.
     """
 
     topic_stats: DataFrame
@@ -51,6 +52,7 @@ class Observed:
     unsettled: DataFrame | None = None
     children: DataFrame | None = None
     earlier_topics: DataFrame | None = None
+    quotas: DataFrame | None = None
 
 
 def load_of(seen: Observed, weights: DataFrame) -> dict[str, DataFrame]:
@@ -70,7 +72,8 @@ def bundle_rows(seen: Observed) -> DataFrame:
         topics = topics_once(topics, owned)
     sums = local(bundle_sums(topics))
     cut_short = bundles_with_rejected_topics(seen.rejected, bundles) if seen.rejected is not None else None
-    return bundle_load(owned, sums, cut_short, seen.previous, seen.unsettled, _inherited(seen, bundles))
+    inherits = _inherited(seen, bundles)
+    return bundle_load(owned, sums, cut_short, seen.previous, seen.unsettled, inherits, seen.quotas)
 
 
 def _inherited(seen: Observed, bundles: DataFrame) -> DataFrame | None:
@@ -94,6 +97,7 @@ def _fetched(seen: Observed) -> Observed:
         "broker_reports": reports_once(seen.broker_reports.drop("rest", "state_reason")),
         "previous": seen.previous,
         "rejected": seen.rejected,
+        "quotas": seen.quotas,
     }
     asked = {name: frame for name, frame in small.items() if frame is not None}
     with ThreadPoolExecutor(len(asked)) as pool:

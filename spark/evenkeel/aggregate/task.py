@@ -8,10 +8,11 @@ Skips: clusters that are not open. Fails: never for what it finds in the data; w
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from evenkeel.aggregate.bundle_load import AVERAGES, SAMPLES
+from evenkeel.aggregate.bundle_load import AVERAGES, SAMPLES, SINCE_QUOTA
 from evenkeel.aggregate.observed_load import Observed, load_of
 from evenkeel.handover import Handover, Write
 from evenkeel.lake.store import Lake
@@ -19,6 +20,7 @@ from evenkeel.model.bundles import namespace_of
 from evenkeel.model.past_commands import acts_of, unsettled_bundles
 from evenkeel.rounds.frames import children_of_splits, predecessor_rows, read_checked
 from evenkeel.rounds.loads import FORGOTTEN_THOUGH_REFUSED
+from evenkeel.rounds.reading import EXTENSIBLE
 from evenkeel.settings import settings_in
 
 if TYPE_CHECKING:
@@ -61,7 +63,8 @@ def without_histories(previous: DataFrame, bundles: DataFrame) -> DataFrame:
     from pyspark.sql import functions as F
 
     marked = previous.join(F.broadcast(bundles.withColumn("is_forgotten", F.lit(True))), ["cluster", "bundle"], "left")
-    return marked.withColumns({name: F.expr(f"if(is_forgotten, null, {name})") for name in (*SAMPLES, *AVERAGES)})
+    histories = (*SAMPLES, *AVERAGES, SINCE_QUOTA)
+    return marked.withColumns({name: F.expr(f"if(is_forgotten, null, {name})") for name in histories})
 
 
 def observed(spark: SparkSession, lake: Lake, handover: Handover, previous: DataFrame) -> Observed:
@@ -82,7 +85,17 @@ def observed(spark: SparkSession, lake: Lake, handover: Handover, previous: Data
         previous=previous,
         rejected=all_rows("rejected") if handover.writes_of("rejected") else None,
         unsettled=_unsettled(spark, handover),
+        quotas=_quotas(checked, handover),
     )
+
+
+def _quotas(checked: Callable[[str], DataFrame], handover: Handover) -> DataFrame | None:
+    """The resource quotas of clusters whose load manager starts bundles from them; the extensible one knows none."""
+    starting = [cycle.cluster for cycle in handover.open_cycles() if cycle.manager != EXTENSIBLE]
+    if not starting or not handover.writes_of("resource_quotas"):
+        return None
+    quotas = checked("resource_quotas")
+    return quotas.where(quotas.cluster.isin(starting))
 
 
 def _unsettled(spark: SparkSession, handover: Handover) -> DataFrame | None:
@@ -124,7 +137,7 @@ def weights(spark: SparkSession, handover: Handover) -> DataFrame:
         rows.append(
             (
                 cycle.cluster,
-                cycle.manager == "extensible",
+                cycle.manager == EXTENSIBLE,
                 settings.loadBalancerCPUResourceWeight,
                 settings.loadBalancerMemoryResourceWeight,
                 settings.loadBalancerDirectMemoryResourceWeight,

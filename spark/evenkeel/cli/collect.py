@@ -102,6 +102,7 @@ class _CollectRun:
         self._limits = limits
         self._number = store.next_number()
         self._taken = self._missed = 0
+        self._lent: frozenset[str] = frozenset()  # bundles whose quotas the last full snapshot lends
 
     def snapshots(self) -> int:
         every = self._given.every or EVERY_SECONDS
@@ -126,7 +127,9 @@ class _CollectRun:
         from evenkeel.pulsar.limits import BeyondLimit
         from evenkeel.sources.collecting import WantedSnapshot, take_snapshot
 
-        wanted = WantedSnapshot(self._number, self._taken % self._given.full_every == 0, self._given.note)
+        full = self._taken % self._given.full_every == 0
+        known = frozenset() if full else self._lent
+        wanted = WantedSnapshot(self._number, full, self._given.note, known=known)
         label = f"[{self._taken + self._missed + 1}{'' if math.isinf(self._count) else f'/{self._count}'}]"
         try:
             writer = self._store.begin(f"{self._number:04d}")
@@ -145,6 +148,8 @@ class _CollectRun:
             )
         self._number += 1
         self._taken += 1
+        if taken.head.has_configuration:
+            self._lent = taken.quotas
         print(f"{label} {_line(wanted, taken)}", file=sys.stderr, flush=True)
 
 

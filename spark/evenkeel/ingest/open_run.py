@@ -4,7 +4,8 @@ A running cluster is observed here, once for the run's moment, and its snapshot 
 A snapshot that was uploaded to a landing zone in S3 is fetched at the same time. A cluster whose snapshot cannot be had
 is left out with the reason, and the others go on.
 
-Reads: the source's listing, `cycles`, `wishes`, and of clusters that can be steered `commands`, `outcomes`, `controls`.
+Reads: the source's listing, `cycles`, `wishes`, of clusters that can be steered `commands`, `outcomes`, `controls`, and
+of running clusters the predecessor's `bundle_load` and `split_decisions`.
 Writes: `wishes`, for those that the run brings; the rest of what it finds becomes the hand-over.
 """
 
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from evenkeel.errors import BadInput, EvenkeelError, LandingError, SettingsError
 from evenkeel.handover import FAILED, SKIPPED, ClusterCycle, Handover, Run, Snapshot
+from evenkeel.ingest.measured import Measured, measured_bundles
 from evenkeel.ingest.wish_intake import with_wishes
 from evenkeel.lake.manifest import find_predecessors
 from evenkeel.lake.store import Lake
@@ -117,7 +119,8 @@ def open_cycles(
     compile_queries(spark, compiled=False)
     lake = Lake(request.lake)
     lake.ensure_tables(spark)
-    cycles = cycles_of(request, credentials, stores, may_observe=may_observe)
+    measured = partial(measured_bundles, spark, lake)
+    cycles = cycles_of(request, credentials, stores, may_observe=may_observe, measured=measured)
     expected = [(cycle.cluster, cycle.cycle_at, cycle.snapshot.previous_at) for cycle in cycles]
     predecessors = find_predecessors(spark, lake, expected, kind=request.kind)
     run = Run(request.dag_id, request.run_id, request.kind, request.mode, request.triggered_by)
@@ -134,22 +137,28 @@ def cycles_of(
     stores: StoreResolver | None = None,
     *,
     may_observe: bool = True,
+    measured: Measured | None = None,
 ) -> list[ClusterCycle]:
     """The cycles of the request, in the order of its sources; those that could not be had are not open.
 
+    `measured` says which bundles of clusters have a history at a moment, None where there is no lake to say it; it is
+    asked, once, if a running cluster may be observed.
     `BadInput` where the only cluster asked for is one of a recording that cannot be read.
     """
     sources = request.sources()
     at = utc(request.at) if request.at is not None else datetime.now(UTC).replace(microsecond=0)
     may_observe = may_observe and request.kind != "backfill"
     connect = cache(partial(_client, resolve=stores))
+    live = [str(source.cluster) for source in sources if source.live and not source.zone]
+    known = measured(live, at) if measured is not None and live and may_observe else {}
     with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="observe") as pool:
 
         def begun(source: ClusterSource) -> Callable[[], ClusterCycle]:
             if source.zone:
                 return _fetched(pool, source, request.at or iso(datetime.now(UTC)), connect)
             if source.live:
-                return _observed(pool, source, at, credentials, may_observe)
+                known_there = known.get(str(source.cluster), frozenset())
+                return _observed(pool, source, at, credentials, may_observe, known_there)
             recorded = partial(_recorded, source, request.at, request.after)
             return recorded if len(sources) == 1 else _waiting(recorded, source, at)
 
@@ -157,7 +166,12 @@ def cycles_of(
 
 
 def _observed(
-    pool: ThreadPoolExecutor, source: ClusterSource, at: datetime, credentials: Resolver | None, may_observe: bool
+    pool: ThreadPoolExecutor,
+    source: ClusterSource,
+    at: datetime,
+    credentials: Resolver | None,
+    may_observe: bool,
+    known: frozenset[str],
 ) -> Callable[[], ClusterCycle]:
     """Finds the snapshot of that moment, or begins to take it; what is returned waits for it.
 
@@ -177,7 +191,7 @@ def _observed(
         connection = connection_of(source.live, credentials or from_environment)
     except EvenkeelError as error:
         return partial(_left_out, source, at, error)
-    taking = pool.submit(land_now, source.live, landing, at, connection)
+    taking = pool.submit(land_now, source.live, landing, at, connection, known)
     return _waiting(lambda: _landed(source, taking.result()), source, at)
 
 

@@ -2,7 +2,7 @@
 
 Reads: the landed snapshot of every open cycle, and of the earlier one that lends it configuration and topic lists.
 Writes: broker_reports, topic_stats, namespace_bundles, bundle_ownership, cluster_policies, raw_answers, settings,
-rejected. The hand-over gets each cluster's settings and load manager.
+rejected, and resource_quotas where a bundle has one. The hand-over gets each cluster's settings and load manager.
 Skips: a cluster whose snapshot cannot be read, contradicts itself, or in which no broker gave its figures; what can be
 read of it is written all the same, and the reason stands in `rejected`.
 Fails when: the lake cannot be written, or the Spark server does not see the snapshots.
@@ -31,6 +31,7 @@ from evenkeel.ingest.snapshot_intake import (
     topic_frames,
 )
 from evenkeel.lake.store import Lake
+from evenkeel.pulsar.quotas import QUOTAS
 from evenkeel.sources.landed import LENT, OWN, collect_answers, requests_of_cycles, set_apart
 
 if TYPE_CHECKING:
@@ -99,6 +100,9 @@ def _frames(spark: SparkSession, intakes: list[SnapshotIntake]) -> dict[str, Dat
         "settings": body_frame(spark, "settings", [row for intake in intakes for row in _settings_rows(intake)]),
     }
     frames |= {table: body_frame(spark, table, _rows(intakes, table)) for table in _SMALL_TABLES}
+    quotas = _rows(intakes, QUOTAS)
+    if quotas:
+        frames[QUOTAS] = body_frame(spark, QUOTAS, quotas)
     if topics.refused is not None:
         files = {(intake.cluster, source): intake.file(source) for intake in intakes for source in (OWN, LENT)}
         frames["rejected"] = refused_topics(topics.refused, files)

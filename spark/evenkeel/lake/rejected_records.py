@@ -16,6 +16,7 @@ _PLACES = {
     "broker_reports": "concat('broker ', broker)",
     "bundle_ownership": "concat('bundle ', bundle, ' on broker ', broker)",
     "namespace_bundles": "concat('namespace ', namespace)",
+    "resource_quotas": "concat('resource quota of bundle ', bundle)",
     "cluster_policies": "concat('cluster ', cluster)",
     "raw_answers": "concat('answer ', n, coalesce(concat(' of ', broker), ''), coalesce(concat(' to ', path), ''))",
 }

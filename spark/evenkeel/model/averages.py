@@ -6,6 +6,7 @@ Sample counts (10 and 1000) and defaults are constants in Pulsar, not settings.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from evenkeel.model.load import (
     LONG_TERM_SAMPLES,
@@ -64,7 +65,24 @@ def with_sample(averages: MessageAverages, stats: BundleStats) -> MessageAverage
 def updated(history: BundleHistory | None, stats: BundleStats) -> BundleHistory:
     """A bundle's history after one more sample; without a history the sample is its first."""
     past = history or default_history()
-    return BundleHistory(with_sample(past.short_term, stats), with_sample(past.long_term, stats), stats.topics)
+    since = None if past.samples_since_quota is None else past.samples_since_quota + 1
+    return BundleHistory(with_sample(past.short_term, stats), with_sample(past.long_term, stats), stats.topics, since)
+
+
+def history_of_quota(quota: BundleStats) -> BundleHistory:
+    """The history of a bundle that has none but a resource quota: "ample history" of the quota's figures.
+
+    Source: ModularLoadManagerImpl.getBundleDataOrDefault. Sample counts are at their most, so the first sample counts
+    for a tenth in the short term and for a thousandth in the long one.
+    """
+    short = replace(first_averages(SHORT_TERM_SAMPLES, quota), samples=SHORT_TERM_SAMPLES)
+    long = replace(first_averages(LONG_TERM_SAMPLES, quota), samples=LONG_TERM_SAMPLES)
+    return BundleHistory(short, long, 0, 0)
+
+
+def share_of_quota(samples_since: int) -> float:
+    """What part of the long-term averages is still the resource quota that they began from: 1.0 is all."""
+    return float((1.0 - 1.0 / LONG_TERM_SAMPLES) ** samples_since)
 
 
 def update_histories(

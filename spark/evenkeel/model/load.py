@@ -79,11 +79,15 @@ class MessageAverages:
 
 @dataclass(frozen=True, slots=True)
 class BundleHistory:
-    """Short-term and long-term averages of one bundle, and its latest number of topics (Pulsar: BundleData)."""
+    """Short-term and long-term averages of one bundle, and its latest number of topics (Pulsar: BundleData).
+
+    `samples_since_quota`: samples since the averages began from the bundle's resource quota; None where they did not.
+    """
 
     short_term: MessageAverages
     long_term: MessageAverages
     topics: int = 0
+    samples_since_quota: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

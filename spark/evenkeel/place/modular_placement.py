@@ -17,7 +17,14 @@ from evenkeel.model.bundles import broker_of, namespace_of
 from evenkeel.model.load import BundleHistory, LoadData, Policies
 from evenkeel.place.broker_figures import broker_figures
 from evenkeel.place.modular_candidates import Candidates, PlacementView, candidates_for
-from evenkeel.place.placement import NO_CANDIDATE, PREALLOCATED, Placement, settled, with_its_own_broker
+from evenkeel.place.placement import (
+    NO_CANDIDATE,
+    PREALLOCATED,
+    SINCE_QUOTA,
+    Placement,
+    settled,
+    with_its_own_broker,
+)
 from evenkeel.place.strategies import strategy_named
 from evenkeel.place.strategies.round_robin_broker_selector import EXCLUDED, RoundRobinBrokerSelector
 from evenkeel.place.strategy import Alternatives, Asked, Choice, PlacementState
@@ -145,13 +152,14 @@ class PlacementRound:
         return Placement(bundle, destination, choice.brokers, alternatives, row)
 
     def _numbers(self, bundle: str, found: Candidates, choice: Choice) -> Mapping[str, float]:
-        score = choice.score(choice.brokers[0])
+        score, history = choice.score(choice.brokers[0]), self._history(bundle)
         return {
             "candidates": len(found.brokers),
             "best": len(choice.brokers),
             "removed": len(found.removed),
             "restored": int(found.restored),
-            "bundle_rate": self._history(bundle).long_term.rate,
+            "bundle_rate": history.long_term.rate,
+            **({} if history.samples_since_quota is None else {SINCE_QUOTA: history.samples_since_quota}),
             **choice.numbers,
             **({} if score is None else {"score": score}),
         }

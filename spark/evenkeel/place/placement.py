@@ -10,6 +10,9 @@ from evenkeel.model.common_rules import BROKERS_OWN_NAMESPACE
 from evenkeel.model.considered import Alternative, Considered, Rule, Sentence
 from evenkeel.model.words import destination_of, plural
 
+SINCE_QUOTA = "samples_since_quota"
+"""The number that a verdict has of a bundle whose averages began from its resource quota: samples since then."""
+
 
 @dataclass(frozen=True, slots=True)
 class Placement:
@@ -34,7 +37,15 @@ class Placement:
 def placed(how: str) -> Sentence:
     """The sentence of a bundle that goes to a broker; `how` says by what, with the words of `placement_words`."""
 
-    return lambda row: f"{goes_to(row)}: {how.format(**placement_words(row))}."
+    return lambda row: f"{goes_to(row)}: {how.format(**placement_words(row))}.{_of_quota(row)}"
+
+
+def _of_quota(row: Considered) -> str:
+    """That the bundle has no history, and what it is taken for instead; nothing for any other bundle."""
+    if row.numbers.get(SINCE_QUOTA) != 0:
+        return ""
+    rate = amount(row.numbers["bundle_rate"], "msg/s")
+    return f" It has no history of its own and counts with its resource quota, {rate}."
 
 
 def goes_to(row: Considered) -> str:

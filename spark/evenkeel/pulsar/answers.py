@@ -118,6 +118,7 @@ class Kind(StrEnum):
     BUNDLES = "bundle boundaries: namespace"
     GROUP = "anti-affinity group: namespace"
     TOPIC_LIST = "topics known: domain and namespace"
+    QUOTA = "resource quota: bundle, or nothing for the default"
     OTHER = "anything else: path"
 
 
@@ -133,6 +134,7 @@ _FIXED = {
     "broker-stats/topics": Kind.TOPIC_FIGURES,
     "broker-stats/metrics": Kind.METRICS,
     "clusters": Kind.CLUSTERS,
+    "resource-quotas": Kind.QUOTA,
 }
 _NO_CLUSTER = frozenset({"health", "ready", "configuration", "internal-configuration", "backlog-quota-check"})
 _OF_CLUSTER = {"failureDomains": Kind.DOMAINS, "namespaceIsolationPolicies": Kind.ISOLATION}
@@ -179,6 +181,8 @@ def _of_parts(parts: list[str], query: str) -> AnswerSubject | None:
             return AnswerSubject(_OF_NAMESPACE[leaf], f"{tenant}/{namespace}")
         case ["persistent" | "non-persistent" as domain, tenant, namespace]:
             return AnswerSubject(Kind.TOPIC_LIST, f"{domain}://{tenant}/{namespace}")
+        case ["resource-quotas", tenant, namespace, bundle_range]:
+            return AnswerSubject(Kind.QUOTA, f"{tenant}/{namespace}/{bundle_range}")
     return None
 
 

@@ -37,6 +37,7 @@ class Limits:
     values in them and `json_depth` how deep they are nested. `snapshot_mib`: all answers of a snapshot together;
     `packed_mib`: its files as they lie there; `document_mib`: a snapshot that is one JSON document. `requests`: in one
     snapshot. `rows`: of a broker- or bundle-sized table; `topics`: of `topic_stats`. `snapshots`: in one folder.
+    `quotas`: bundles whose resource quota is asked about for one snapshot.
     `run_mib`: what the rows and texts of all clusters of a run take in its process; of several values the largest.
     """
 
@@ -53,6 +54,7 @@ class Limits:
     topics: int = 5_000_000
     run_mib: int = 512
     snapshots: int = 500_000
+    quotas: int = 5_000
 
     def bytes_of(self, name: str) -> int:
         """The limit of that name in bytes."""

@@ -16,6 +16,7 @@ from evenkeel.pulsar.broker_reports import (
     leader_of,
     listed_brokers,
 )
+from evenkeel.pulsar.quotas import QUOTAS, quotas_of
 from evenkeel.pulsar.snapshot import Row, SnapshotView, generation_of, manager_of_cluster
 
 NO_BROKERS = "no_brokers"
@@ -56,10 +57,13 @@ def observe(view: SnapshotView) -> ObservedRows:
     for broker in brokers:
         _demand_rows(view, "bundle_ownership", len(ownership) + len(claims_of(broker)))
         ownership += ownership_of(broker, view.rejections)
+    quotas = quotas_of(view)
+    _demand_rows(view, QUOTAS, len(quotas))
     rows = {
         "broker_reports": [broker.row for broker in brokers],
         "namespace_bundles": namespaces,
         "bundle_ownership": ownership,
+        QUOTAS: quotas,
         "cluster_policies": [policies_of(view, brokers, listed or [], namespaces)],
     }
     left_out = _left_out(view, listed, brokers)

@@ -171,6 +171,7 @@ class Cluster:
             "msg_backlog": None,
             "short_samples": history.short_term.samples,
             "long_samples": history.long_term.samples,
+            "samples_since_quota": history.samples_since_quota,
         }
         for prefix, figures in (("used", stats), ("short", history.short_term), ("long", history.long_term)):
             row |= {f"{prefix}_{rate}": getattr(figures, rate) for rate in _RATES}

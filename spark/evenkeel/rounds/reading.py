@@ -166,7 +166,7 @@ def _stats(bundle: Row) -> BundleStats:
 
 @once
 def histories(rows: Rows) -> Histories:
-    """Short- and long-term averages of the bundles that have had a sample."""
+    """Short- and long-term averages of the bundles that have had a sample, or began from a resource quota."""
     return Histories({row["bundle"]: row for row in rows["bundle_load"] if row["long_samples"] > 0})
 
 
@@ -231,7 +231,7 @@ _OF_AN_UNKNOWN_BUNDLE = figures_of(default_history())
 
 
 class Histories(Mapping[str, BundleHistory]):
-    """Bundle -> its history, of those that have had a sample. What was read stays, also for whoever sees fewer."""
+    """Bundle -> its history, of those that have one. What was read stays, also for whoever sees fewer."""
 
     def __init__(self, rows: Mapping[str, Row], read: dict[str, BundleHistory] | None = None) -> None:
         self._rows = rows
@@ -270,6 +270,7 @@ class Histories(Mapping[str, BundleHistory]):
                 MessageAverages(SHORT_TERM_SAMPLES, *short),
                 MessageAverages(LONG_TERM_SAMPLES, *long),
                 row["topics"] or 0,
+                row.get("samples_since_quota"),
             )
             self._read[bundle] = found
         return found

@@ -10,6 +10,8 @@ What is asked, and why:
   the modular manager, the metrics of the extensible one (which answers a report with 500 and a line in the broker's
   log); both where it is unknown. Then version, topic figures and the bundles owned.
 * `full` adds the topic lists of all namespaces; what a snapshot lacks of these is taken from the last full one.
+* of bundles without a history, unless all brokers run the extensible manager: their resource quotas, last of all
+  (`asking_quotas`).
 
 A broker that does not answer is rows that say so. Only a cluster of which no address lists its brokers cannot be
 observed: `Unreachable`.
@@ -34,7 +36,8 @@ from evenkeel.pulsar.admin.answer_text import LargeText
 from evenkeel.pulsar.admin.connection import Resolver, resolved
 from evenkeel.pulsar.admin.http_exchange import Failure, failure_text
 from evenkeel.pulsar.limits import DEFAULT, MOST_BROKERS, BeyondLimit, Limits
-from evenkeel.pulsar.snapshot import EXTENSIBLE, MODULAR, manager_of_class, own_cluster
+from evenkeel.pulsar.snapshot import EXTENSIBLE, MODULAR, manager_of_class, manager_of_cluster, own_cluster
+from evenkeel.sources.asking_quotas import ask_for_quotas, bundles_to_ask, claimed_in
 from evenkeel.sources.configuration import LiveSource
 from evenkeel.sources.landing import Landing
 from evenkeel.sources.writing import Head, SnapshotWriter
@@ -61,16 +64,22 @@ class TakenSnapshot:
     tally: RequestTally
     brokers: int
     seconds: float
+    quotas: frozenset[str] = frozenset()
+    """Bundles that an answer about their resource quota came for."""
 
 
 @dataclass(frozen=True, slots=True)
 class WantedSnapshot:
-    """What kind of snapshot: its number, the moment it is for, and whether topic lists come along."""
+    """What kind of snapshot: its number, the moment it is for, and whether topic lists come along.
+
+    `known`: bundles whose resource quota need not be asked for.
+    """
 
     n: int = 0
     full: bool = True
     note: str = ""
     cycle_at: datetime | None = None
+    known: frozenset[str] = frozenset()
 
 
 def take_snapshot(
@@ -91,7 +100,8 @@ def take_snapshot(
     asking = Asking(client, writer, begin + most_seconds, limits)
     pool = ThreadPoolExecutor(parallel, thread_name_prefix="collect")
     try:
-        brokers, is_full = _Snapshot(asking, pool, wanted.full).take()
+        snapshot = _Snapshot(asking, pool, wanted, limits)
+        brokers, is_full = snapshot.take()
         head = Head(
             n=wanted.n,
             started_at=started_at,
@@ -107,14 +117,16 @@ def take_snapshot(
         writer.discard()
         raise
     pool.shutdown()
-    return TakenSnapshot(head, committed, asking.tally, brokers, time.monotonic() - begin)
+    return TakenSnapshot(head, committed, asking.tally, brokers, time.monotonic() - begin, snapshot.quotas)
 
 
 class _Snapshot:
     """The questions of one snapshot in their order."""
 
-    def __init__(self, asking: Asking, pool: ThreadPoolExecutor, full: bool) -> None:
-        self._asking, self._pool, self._full = asking, pool, full
+    def __init__(self, asking: Asking, pool: ThreadPoolExecutor, wanted: WantedSnapshot, limits: Limits) -> None:
+        self._asking, self._pool, self._full = asking, pool, wanted.full
+        self._known, self._limits = wanted.known, limits
+        self.quotas: frozenset[str] = frozenset()
 
     def take(self) -> tuple[int, bool]:
         """Number of brokers listed, and whether configuration and topic lists came."""
@@ -134,6 +146,11 @@ class _Snapshot:
             self._asking.demand("requests", len(namespaces), f"the cluster lists {len(namespaces):,} namespaces")
         lists = list(self._map(self._of_namespace, namespaces))
         _finish([*of_brokers, *of_cluster])
+        if manager_of_cluster(found.manager for found in configurations.values()) != EXTENSIBLE:
+            claimed = (bundle for future in of_brokers for bundle in future.result())
+            listed = {f"{tenant}/{name}" for tenant, name in namespaces}
+            wanted = bundles_to_ask(claimed, listed, self._known, self._limits)
+            self.quotas = ask_for_quotas(wanted, of_any, lambda question, names: list(self._map(question, names)))
         lends = self._full and any(found.came for found in configurations.values()) and any([*lists, not lists])
         return len(brokers), lends
 
@@ -154,16 +171,17 @@ class _Snapshot:
     def _configuration(self, broker: str) -> _Configuration:
         return _configured(self._asking.of_broker(broker, admin_path("brokers", "configuration", "runtime")))
 
-    def _of_broker(self, cluster: str, broker: str, configuration: _Configuration) -> None:
-        ask = self._asking.of_broker
+    def _of_broker(self, cluster: str, broker: str, configuration: _Configuration) -> frozenset[str]:
+        """Asks one broker; the bundles that it says it has."""
+        ask, report = self._asking.of_broker, None
         manager = configuration.manager
         ask(broker, admin_path("brokers", "version"))
         if manager != EXTENSIBLE:
-            ask(broker, admin_path("broker-stats", "load-report"))
+            report = ask(broker, admin_path("broker-stats", "load-report"))
         if manager != MODULAR:
             ask(broker, admin_path("broker-stats", "metrics"))
         ask(broker, admin_path("broker-stats", "topics"), timeout_s=FIGURES_SECONDS)
-        ask(broker, admin_path("brokers", cluster, broker, "ownedNamespaces"))
+        return claimed_in(ask(broker, admin_path("brokers", cluster, broker, "ownedNamespaces")), report)
 
     def _namespaces(self, tenant: str) -> list[tuple[str, str]]:
         names = _names(self._asking.of_any(admin_path("namespaces", tenant)))
@@ -362,16 +380,19 @@ def connection_of(live: LiveSource, resolve: Resolver) -> AdminConnection:
     )
 
 
-def land_now(live: LiveSource, landing: Landing, at: datetime, connection: AdminConnection) -> Snapshot:
+def land_now(
+    live: LiveSource, landing: Landing, at: datetime, connection: AdminConnection, known: frozenset[str] = frozenset()
+) -> Snapshot:
     """Observes the cluster for that moment, lands the snapshot, and lets go of those that are too old.
 
+    `known` are the bundles that have a history: their resource quotas are not asked for.
     Raises `Unreachable`, `LandingError` or `BadInput`, each with what is to be done. The landing's limits hold.
     """
 
     def take(begin: Callable[[], SnapshotWriter], moment: datetime, number: int, full: bool) -> None:
         writer = begin()  # makes the folder
         with AdminClient(connection, most_connections=PARALLEL, limits=landing.limits, folder=landing.folder) as client:
-            wanted = WantedSnapshot(n=number, full=full, cycle_at=moment)
+            wanted = WantedSnapshot(n=number, full=full, cycle_at=moment, known=known)
             take_snapshot(client, writer, wanted, limits=landing.limits)
 
     snapshot = landing.land(at, take, now=datetime.now(UTC), full_every=live.full_every)

@@ -1,7 +1,8 @@
 """Writing a snapshot as its answers arrive: nothing of it can be seen before all of it lies there.
 
-    NNNN/requests-000.jsonl.gz, …    one request a line, as they came
-    NNNN/snapshot.json               the head, written last
+    NNNN/requests-000.jsonl.gz, …       one request a line, as they came
+    NNNN/requests-quotas.jsonl.gz       the same, of resource quotas; only where any was asked for
+    NNNN/snapshot.json                  the head, written last
 
 This is the folder layout of a recording, for small snapshots too: bodies go to disk one by one, whatever their sum, and
 the head is read without unpacking anything.
@@ -25,6 +26,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Protocol
 
 from evenkeel.errors import LandingError
+from evenkeel.pulsar.answers import Kind, subject_of
 from evenkeel.pulsar.limits import DEFAULT, Limits
 from evenkeel.sources.recordings import FOLDER_HEADER
 from evenkeel.times import utc_milliseconds
@@ -34,6 +36,9 @@ if TYPE_CHECKING:
 
 PART_BYTES = 16 << 20
 """A part is closed once it holds this much, unpacked: packed text cannot be divided among readers."""
+
+QUOTAS_PART = "requests-quotas.jsonl.gz"
+"""Resource quotas lie apart, so that a snapshot without any has the files that it always had."""
 
 _PIECE = 1 << 20
 # Two thirds of the best ratio at a third of its cost.
@@ -134,6 +139,7 @@ class FolderWriter:
         self._working.mkdir()
         self._lock = Lock()
         self._part: gzip.GzipFile | None = None
+        self._quotas: gzip.GzipFile | None = None
         self._parts = self._written = self._requests = self._packed = 0
         self._limits = limits
 
@@ -141,10 +147,11 @@ class FolderWriter:
         """Takes a request with its answer; LandingError where it cannot be written."""
         try:
             with self._lock:
-                part = self._open_part()
+                is_quota = subject_of(hop.path).kind == Kind.QUOTA
+                part = self._quota_part() if is_quota else self._open_part()
                 for piece in _line(hop, self._requests):
                     part.write(piece)
-                    self._written += len(piece)
+                    self._written += 0 if is_quota else len(piece)
                 self._requests += 1
         except OSError as error:
             raise _not_written(self.place, error) from None
@@ -155,6 +162,9 @@ class FolderWriter:
             with self._lock:
                 self._open_part()
                 self._close_part()
+                if self._quotas is not None:
+                    self._close(self._quotas)
+                    self._quotas = None
             with (self._working / FOLDER_HEADER).open("w", encoding="utf-8") as file:
                 file.write(head.to_json())
                 file.flush()
@@ -171,26 +181,37 @@ class FolderWriter:
     def discard(self) -> None:
         """Leaves nothing behind of a snapshot that was not committed."""
         with self._lock:
-            if self._part is not None:
-                with suppress(OSError):  # a full disk is why it is discarded
-                    self._part.close()
-                self._part = None
+            for part in (self._part, self._quotas):
+                if part is not None:
+                    with suppress(OSError):  # a full disk is why it is discarded
+                        part.close()
+            self._part = self._quotas = None
         shutil.rmtree(self._working, ignore_errors=True)
 
     def _open_part(self) -> gzip.GzipFile:
         if self._part is not None and self._written >= PART_BYTES:
             self._close_part()
         if self._part is None:
-            name = f"requests-{self._parts:03d}.jsonl.gz"
-            self._part = gzip.GzipFile(self._working / name, "wb", compresslevel=_LEVEL)
+            self._part = self._file(f"requests-{self._parts:03d}.jsonl.gz")
             self._parts, self._written = self._parts + 1, 0
         return self._part
 
+    def _quota_part(self) -> gzip.GzipFile:
+        if self._quotas is None:
+            self._quotas = self._file(QUOTAS_PART)
+        return self._quotas
+
+    def _file(self, name: str) -> gzip.GzipFile:
+        return gzip.GzipFile(self._working / name, "wb", compresslevel=_LEVEL)
+
     def _close_part(self) -> None:
         assert self._part is not None
-        self._part.close()
+        self._close(self._part)
         self._part = None
-        with (self._working / f"requests-{self._parts - 1:03d}.jsonl.gz").open("rb") as file:
+
+    def _close(self, part: gzip.GzipFile) -> None:
+        part.close()
+        with Path(part.name).open("rb") as file:
             _settle(file.fileno())
             self._packed += os.fstat(file.fileno()).st_size
         what = f"the snapshot's files come to {self._packed:,} bytes"

@@ -90,8 +90,13 @@ class Size:
     bundles: int = 16
 
 
-def sized(size: Size, manager: str = "Modular") -> Callable[[Sequence[str]], Book]:
-    """The book of a cluster `sim` of that size: bundles dealt out in turn, topics in the bundle of their hash."""
+def sized(
+    size: Size, manager: str = "Modular", quotas: Mapping[str, Mapping[str, Any]] | None = None
+) -> Callable[[Sequence[str]], Book]:
+    """The book of a cluster `sim` of that size: bundles dealt out in turn, topics in the bundle of their hash.
+
+    `quotas`: bundle -> its resource quota; of any other bundle the default is answered, as Pulsar does.
+    """
 
     def book(ids: Sequence[str]) -> Book:
         owned = _owned(size, ids)
@@ -111,6 +116,9 @@ def sized(size: Size, manager: str = "Modular") -> Callable[[Sequence[str]], Boo
             if subject_of(asked.path).kind == Kind.OWNED:
                 held = owned.get(_teller(asked.path, ""))
                 return None if held is None else Answer(200, json.dumps(dict.fromkeys(held, _OWNED)))
+            subject = subject_of(asked.path)
+            if subject.kind == Kind.QUOTA:
+                return Answer(200, json.dumps((quotas or {}).get(subject.name, DEFAULT_QUOTA)))
             body = known.get(asked.path)
             return None if body is None else Answer(200, body)
 
@@ -119,6 +127,11 @@ def sized(size: Size, manager: str = "Modular") -> Callable[[Sequence[str]], Boo
     return book
 
 
+DEFAULT_QUOTA = {
+    **{"msgRateIn": 40.0, "msgRateOut": 120.0, "bandwidthIn": 100000.0, "bandwidthOut": 300000.0},
+    **{"memory": 80.0, "dynamic": True},
+}
+"""What Pulsar answers until an operator has set another one."""
 _OWNED = {"broker_assignment": "shared", "is_controlled": False, "is_active": True}
 _STATS = {"msgRateIn": 10.0, "msgRateOut": 10.0, "msgThroughputIn": 7000.0, "msgThroughputOut": 7000.0}
 _FILLER = "x" * 220

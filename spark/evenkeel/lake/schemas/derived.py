@@ -98,6 +98,13 @@ BUNDLE_LOAD = cycle_table(
     Column("consumers_before", "bigint", "consumers in the cycle before", "count", since=4),
     Column("producers_before", "bigint", "producers in the cycle before", "count", since=4),
     Column("msg_backlog_before", "bigint", "msg_backlog in the cycle before", "msg", since=4),
+    Column(
+        "samples_since_quota",
+        "bigint",
+        "samples since the averages began from the bundle's resource quota; NULL where they did not begin from one",
+        "count",
+        since=5,
+    ),
 )
 
 BROKER_LOAD = cycle_table(

@@ -113,6 +113,23 @@ BUNDLE_OWNERSHIP = cycle_table(
     Column("cache_size", "bigint", "bytes cached", "byte"),
 )
 
+RESOURCE_QUOTAS = cycle_table(
+    "resource_quotas",
+    "observed",
+    "One row per bundle that was asked about and has a resource quota of its own: what it counts for unmeasured.",
+    ("bundle",),
+    _INGEST,
+    Column("bundle", "string", "tenant/namespace/0x…_0x…", nullable=False),
+    Column("namespace", "string", "tenant/namespace", nullable=False),
+    Column("msg_rate_in", "double", "messages published, `msgRateIn`", "msg/s", nullable=False),
+    Column("msg_rate_out", "double", "messages delivered, `msgRateOut`", "msg/s", nullable=False),
+    Column("msg_throughput_in", "double", "bytes published, `bandwidthIn`", "byte/s", nullable=False),
+    Column("msg_throughput_out", "double", "bytes delivered, `bandwidthOut`", "byte/s", nullable=False),
+    Column("memory", "double", "`memory`; no decision looks at it", "MB"),
+    Column("is_dynamic", "boolean", "`dynamic`; no decision looks at it"),
+    Column("age_seconds", "double", "age against the snapshot, if an earlier one lent it", "s"),
+)
+
 CLUSTER_POLICIES = cycle_table(
     "cluster_policies",
     "observed",
@@ -153,4 +170,7 @@ RAW_ANSWERS = cycle_table(
     Column("body", "string", "the answer's text; NULL for topic figures, kept in topic_stats"),
 )
 
-OBSERVED = (BROKER_REPORTS, TOPIC_STATS, NAMESPACE_BUNDLES, BUNDLE_OWNERSHIP, CLUSTER_POLICIES, RAW_ANSWERS)
+OBSERVED = (
+    *(BROKER_REPORTS, TOPIC_STATS, NAMESPACE_BUNDLES, BUNDLE_OWNERSHIP, RESOURCE_QUOTAS, CLUSTER_POLICIES),
+    RAW_ANSWERS,
+)

@@ -22,7 +22,7 @@ from evenkeel.times import utc_seconds
 DECIDED = ("split_decisions", "unload_decisions", "placement_decisions", "guard_decisions")
 _BUNDLE = (
     *("bundle", "owner", "ownership", "topics", "used_msg_rate_in", "used_msg_rate_out"),
-    *("used_msg_throughput_in", "used_msg_throughput_out"),
+    *("used_msg_throughput_in", "used_msg_throughput_out", "samples_since_quota"),
 )
 _BROKER = (
     *("broker", "state", "weighted_usage", "topics", "bundles", "msg_rate_in", "msg_rate_out"),

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from evenkeel.model.amounts import percent
+from evenkeel.model.averages import share_of_quota
+from evenkeel.model.words import plural
 from evenkeel.record.explain.changes import Change, Context, changes_of
 from evenkeel.record.explain.changes.bundle_splits import setting_values
 from evenkeel.record.explain.changes.placements import candidates_of, scored_by, strategy_of
@@ -16,6 +19,8 @@ from evenkeel.record.read import Attempt, Row
 STEPS = {"split_decisions": "split", "unload_decisions": "unload", "placement_decisions": "placement"}
 ACTS = frozenset({"split", "unload", "placed", "refused"})
 MOST_OTHERS = 5
+LEAST_SHARE_OF_QUOTA = 0.01
+"""A smaller part of the long-term averages than this (fraction) is not worth a word."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,8 +181,20 @@ def moment_of(facts: CycleFacts) -> Moment:
         where=_where(facts),
         reasons=tuple(_reasons(facts)),
         commands=_sent(facts),
-        notes=facts.notes,
+        notes=(*_of_quota(facts), *facts.notes),
     )
+
+
+def _of_quota(facts: CycleFacts) -> tuple[str, ...]:
+    """That the bundle's averages began from its resource quota, as long as that is a part of them worth a word."""
+    row = next((r for r in facts.tables["bundle_load"] if r["bundle"] == facts.bundle), {})
+    samples = row.get("samples_since_quota")
+    if samples is None or (share := share_of_quota(samples)) < LEAST_SHARE_OF_QUOTA:
+        return ()
+    if samples == 0:
+        return ("Its averages are its resource quota, as Pulsar's would be: it was not measured since they began.",)
+    since = plural(samples, "sample")
+    return (f"Its averages began from its resource quota, {since} ago: {percent(share)} of the long-term ones.",)
 
 
 def _where(facts: CycleFacts) -> Where | None:

@@ -1,0 +1,58 @@
+"""Which bundles have a history, by the lake: their resource quotas need not be asked for.
+
+A bundle has one where the predecessor's averages of it have had a sample. It has none where the predecessor asked for
+its split: Pulsar 4.x forgets the history then, also if the split does not happen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from evenkeel.lake.manifest import find_predecessors
+from evenkeel.lake.store import Lake
+from evenkeel.rounds.loads import FORGOTTEN_THOUGH_REFUSED
+from evenkeel.sources.recordings import iso
+from evenkeel.spark.sql import any_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+    from evenkeel.handover import Predecessor
+
+Measured = Callable[[Sequence[str], datetime], Mapping[str, frozenset[str]]]
+"""Clusters and the moment to decide -> cluster -> its bundles that have a history."""
+
+
+def measured_bundles(
+    spark: SparkSession, lake: Lake, clusters: Sequence[str], at: datetime
+) -> Mapping[str, frozenset[str]]:
+    """Cluster -> its bundles that have a history by the cycle that a live one of that moment would follow."""
+    from pyspark.sql import functions as F
+
+    before = find_predecessors(spark, lake, [(cluster, iso(at), None) for cluster in clusters], kind="live")
+    loads = _of(spark, lake, before, "bundle_load")
+    if loads is None:
+        return {}
+    # Averages that began from a resource quota and have had no sample count that many all the same.
+    known = loads.where("long_samples > 0 and coalesce(samples_since_quota, 1) > 0").select("cluster", "bundle")
+    splits = _of(spark, lake, before, "split_decisions")
+    if splits is not None:
+        asked = (F.col("outcome") == "split") | F.col("rule").isin(sorted(FORGOTTEN_THOUGH_REFUSED))
+        forgotten = splits.where(asked).select("cluster", F.col("subject").alias("bundle")).distinct()
+        known = known.join(forgotten, ["cluster", "bundle"], how="left_anti")
+    rows = known.groupBy("cluster").agg(F.collect_set("bundle").alias("bundles")).collect()
+    return {row["cluster"]: frozenset(row["bundles"]) for row in rows}
+
+
+def _of(spark: SparkSession, lake: Lake, before: Mapping[str, Predecessor], table: str) -> DataFrame | None:
+    """What these attempts left in a table; None where they left nothing."""
+    from pyspark.sql import functions as F
+
+    writes = [write for one in before.values() for write in one.writes if write.table == table and write.rows]
+    own = sorted({(write.cluster, write.write_id) for write in writes})
+    if not own:
+        return None
+    mine: list[Column] = [(F.col("cluster") == cluster) & (F.col("write_id") == write_id) for cluster, write_id in own]
+    return lake.read(spark, table, writes).where(any_of(mine))

@@ -1,0 +1,153 @@
+"""Resource quotas of bundles: rows of `resource_quotas`.
+
+An operator may store a quota for a bundle (`pulsar-admin resource-quotas set`). The modular load manager takes a bundle
+that it has no history of for as busy as that (ModularLoadManagerImpl.getBundleDataOrDefault). It looks for the bundle's
+own quota only, while the admin API answers with the default quota where a bundle has none (BundlesQuotas
+.getResourceQuota). So the default is asked as well, and an answer equal to it counts as none: of a bundle whose own
+quota is equal to the default in every member, the answers cannot tell that it has one.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any, TypeGuard
+
+from evenkeel.pulsar.answers import Answer, Answers, Kind, Reading, Rejection, excerpt, place_of
+from evenkeel.pulsar.snapshot import Row, SnapshotView
+
+QUOTAS = "resource_quotas"
+UNREADABLE_QUOTA = "unreadable_quota"
+UNKNOWN_QUOTAS = "unknown_quotas"
+MOST = 1e12
+"""A rate or throughput beyond this is no figure of Pulsar's; the rules of other tables say the same."""
+
+_FIGURES = {
+    "msg_rate_in": "msgRateIn",
+    "msg_rate_out": "msgRateOut",
+    "msg_throughput_in": "bandwidthIn",
+    "msg_throughput_out": "bandwidthOut",
+}
+# A namespace or bundle that is gone since it was listed: Pulsar answers 404, or 412 for a range without such bounds.
+_GONE = (404, 412)
+
+
+@dataclass(frozen=True, slots=True)
+class Quota:
+    """One resource quota (Pulsar: ResourceQuota): msg/s, byte/s, and what no decision looks at."""
+
+    msg_rate_in: float
+    msg_rate_out: float
+    msg_throughput_in: float
+    msg_throughput_out: float
+    memory: float | None
+    is_dynamic: bool | None
+
+
+class _Unreadable(ValueError):
+    """What is wrong with a quota, in words."""
+
+
+def quotas_of(view: SnapshotView) -> list[Row]:
+    """One row per bundle whose answer is another than the default's, by bundle.
+
+    The snapshot's own answers win over those of the snapshot that lends its configuration. A quota that cannot be read
+    is set aside; where quotas were asked for and may not be read, or the broker has no such question, one record says
+    so, and there are none.
+    """
+    found: dict[str, Row] = {}
+    for answers, age in ((view.lent, view.lent_age_seconds), (view.own, 0.0)):
+        for bundle, quota in _told(view, answers, is_own=answers is view.own).items():
+            found.pop(bundle, None)
+            if quota is not None:
+                found[bundle] = _row(bundle, quota, age)
+    return [found[bundle] for bundle in sorted(found)]
+
+
+def _told(view: SnapshotView, answers: Answers, *, is_own: bool) -> dict[str, Quota | None]:
+    """Bundle to its quota, None where it has none of its own; bundles of which nothing is known are left out."""
+    asked = {bundle: answer for bundle, answer in answers.each(Kind.QUOTA) if bundle}
+    default_answer = answers.about(Kind.QUOTA)
+    if default_answer is None and not asked:
+        return {}
+    default = _default(view, default_answer, is_own=is_own)
+    if default is None:
+        return {}
+    told: dict[str, Quota | None] = {}
+    silent: list[str] = []
+    for bundle, answer in asked.items():
+        reading = view.json(answer, dict, QUOTAS, nothing_at=_GONE)
+        quota = _read(view, reading, answer)
+        if quota is not None:
+            told[bundle] = None if quota == default else quota
+        elif reading.outcome == "no_answer" and reading.rule is None:
+            silent.append(f"{bundle}: {reading.reason}")
+    if silent and is_own:
+        view.rejections.append(_unknown(f"those of {len(silent)} bundles, the first {silent[0]}"))
+    return told
+
+
+def _default(view: SnapshotView, answer: Answer | None, *, is_own: bool) -> Quota | None:
+    reading = view.json(answer, dict, QUOTAS, nothing_at=(404,))
+    if answer is None or not reading.is_read:
+        if is_own and reading.rule is None:
+            reason = reading.reason or f"answered {answer.status if answer is not None else 'nothing'}"
+            view.rejections.append(_unknown(f"the default, without which no answer can be judged: {reason}"))
+        return None
+    return _read(view, reading, answer)
+
+
+def _read(view: SnapshotView, reading: Reading, answer: Answer) -> Quota | None:
+    """The quota of an answer; None where it has none, after a record was set aside if it cannot be one."""
+    if not reading.is_read:
+        return None
+    try:
+        return _quota(reading.value)
+    except _Unreadable as fault:
+        place = place_of(answer)
+        reason = f"{place}: {fault}; the bundle counts as one without a quota in this cycle"
+        view.rejections.append(Rejection(QUOTAS, place, UNREADABLE_QUOTA, reason, excerpt(answer.body)))
+        return None
+
+
+def _quota(body: dict[str, Any]) -> Quota:
+    figures = {name: _figure(body, member) for name, member in _FIGURES.items()}
+    memory, dynamic = body.get("memory"), body.get("dynamic")
+    return Quota(
+        **figures,
+        memory=float(memory) if _is_figure(memory) else None,
+        is_dynamic=dynamic if isinstance(dynamic, bool) else None,
+    )
+
+
+def _figure(body: dict[str, Any], member: str) -> float:
+    if body.get(member) is None:
+        raise _Unreadable(f"member {member} is missing")
+    value = body[member]
+    if not _is_figure(value):
+        shown = json.dumps(value, ensure_ascii=False)[:60]
+        raise _Unreadable(f"member {member} is {shown} where a number from 0 to {MOST:g} is due")
+    return float(value)
+
+
+def _is_figure(value: object) -> TypeGuard[float]:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= MOST
+
+
+def _unknown(what: str) -> Rejection:
+    reason = (
+        f"resource quotas are not known: {what}; bundles without a history start from Pulsar's defaults (only a "
+        "superuser's token may read quotas)"
+    )
+    return Rejection(QUOTAS, "resource quotas", UNKNOWN_QUOTAS, reason, None)
+
+
+def _row(bundle: str, quota: Quota, age: float | None) -> Row:
+    return {
+        "bundle": bundle,
+        "namespace": bundle.rpartition("/")[0],
+        **{name: getattr(quota, name) for name in _FIGURES},
+        "memory": quota.memory,
+        "is_dynamic": quota.is_dynamic,
+        "age_seconds": age,
+    }

@@ -1,0 +1,84 @@
+"""Which bundles' resource quotas a snapshot asks about.
+
+A quota counts only for a bundle that has no history, and only under the modular load manager. So the default is asked
+first (who may not read it may read no other, and without it no answer can be judged), and then those bundles, not more
+than `quotas` of the limits allow, by name:
+
+* that a broker says it owns, or names in its report. What nobody has owned yet is not placed, and what lost its owner
+  was asked about while it had one; the lake keeps that.
+* that are not `known`. A run of the DAG knows from the lake what was measured. `evenkeel collect` has no lake: it asks
+  about all of them in a full snapshot, which lends its answers to the next ones, and about new ones in those.
+
+A brokers' own namespaces (heartbeats) are left out: their bundles are placed by name.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterable
+from typing import TYPE_CHECKING
+
+from evenkeel.pulsar.admin import Hop, admin_path
+from evenkeel.pulsar.admin.answer_text import LargeText
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from evenkeel.pulsar.limits import Limits
+
+log = logging.getLogger(__name__)
+
+# No other bundle's quota can be read either. Pulsar's 404 and 412 are about the one bundle.
+_REFUSED = frozenset({0, 401, 403, 405, 501})
+
+
+def claimed_in(owned: Hop, report: Hop | None) -> frozenset[str]:
+    """The bundles that a broker says it owns, or names in its load report."""
+    found: set[str] = set()
+    for hop, member in ((owned, None), (report, "bundles")):
+        if hop is None or hop.status != 200:
+            continue
+        with LargeText.alone():
+            body = hop.json
+            named = body.get(member) if member is not None and isinstance(body, dict) else body
+            found |= {name for name in named if isinstance(name, str)} if isinstance(named, dict | list) else set()
+    return frozenset(found)
+
+
+def bundles_to_ask(
+    claimed: Iterable[str], namespaces: Collection[str], known: Collection[str], limits: Limits
+) -> list[str]:
+    """The bundles to ask about, by name; a line in the log says where the limit leaves some out."""
+    wanted = sorted({name for name in claimed if name.rpartition("/")[0] in namespaces and name not in known})
+    if len(wanted) > limits.quotas:
+        log.warning(
+            "the resource quotas of %d bundles are wanted and %d are asked for (`quotas` of the limits): the others "
+            "count as bundles without one",
+            len(wanted),
+            limits.quotas,
+        )
+    return wanted[: limits.quotas]
+
+
+def ask_for_quotas(
+    bundles: Iterable[str], ask: Callable[[str], Hop], ask_all: Callable[[Callable[[str], bool], list[str]], list[bool]]
+) -> frozenset[str]:
+    """Asks for the default, then for each bundle; those that an answer came for.
+
+    `ask` sends one question about a path, `ask_all` puts one question about many things, several at a time. Where the
+    default or the first bundle is refused, no other is asked about.
+    """
+    wanted = list(bundles)
+    if not wanted or ask(admin_path("resource-quotas")).status != 200:
+        return frozenset()
+
+    def of_bundle(bundle: str) -> int:
+        namespace, _, bundle_range = bundle.rpartition("/")
+        return ask(admin_path("resource-quotas", *namespace.split("/"), bundle_range)).status
+
+    first, *others = wanted
+    status = of_bundle(first)
+    if status in _REFUSED:
+        return frozenset()
+    came = [status == 200, *ask_all(lambda bundle: of_bundle(bundle) == 200, others)]
+    return frozenset(bundle for bundle, answered in zip(wanted, came, strict=True) if answered)
