@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -13,6 +14,10 @@ from pathlib import Path
 from evenkeel.errors import EvenkeelError
 from evenkeel.steering.outcome import LONGEST_REQUEST_S
 from evenkeel.steering.queue.signing import Signature
+
+LONGEST_VISIBILITY_S = 43_200
+"""SQS holds no message longer than twelve hours."""
+MOST_IN_FLIGHT = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +44,23 @@ class AgentSettings:
     idle_s: float | None = None
 
     def __post_init__(self) -> None:
+        for name, value in (("rate", self.per_second), ("longest request", self.longest_request_s)):
+            if not 0 < value < math.inf:
+                raise AgentError(f"an agent's {name} is a number above 0, not {value}")
+        if self.idle_s is not None and not 0 <= self.idle_s < math.inf:
+            raise AgentError(f"an agent ends after a number of seconds without work, not after {self.idle_s}")
+        if self.visibility_s > LONGEST_VISIBILITY_S or self.most_in_flight > MOST_IN_FLIGHT:
+            raise AgentError(
+                f"a queue holds a message for {LONGEST_VISIBILITY_S:,} s at most, and an agent has {MOST_IN_FLIGHT:,} "
+                "commands in flight at most"
+            )
         if self.visibility_s < 1.5 * self.longest_request_s:
             raise AgentError(
                 f"messages held for {self.visibility_s} s could be given to another agent while a request of up to "
                 f"{self.longest_request_s:g} s is under way: hold them for at least {1.5 * self.longest_request_s:g} s"
             )
-        if self.most_in_flight < 1 or self.per_second <= 0:
-            raise AgentError("an agent needs room for at least one command in flight, and a rate above 0")
+        if self.most_in_flight < 1:
+            raise AgentError("an agent needs room for at least one command in flight")
 
     @property
     def cluster(self) -> str:

@@ -91,10 +91,32 @@ def allowed_modes() -> list[str]:
     return list(_MODES[: _MODES.index(limit) + 1])
 
 
+_SHAPES: Mapping[str, tuple[type, type | None, str]] = {
+    "clusters": (list, str, "a list of names"),
+    "source": (str, None, "a text"),
+    "mode": (str, None, "a text"),
+    "settings": (dict, None, "an object of keys and values"),
+    "at": (str, None, "a time"),
+    "wishes": (list, dict, "a list of wishes"),
+}
+
+
+def check_shapes(params: Mapping[str, Any]) -> None:
+    """`SettingsError` where a param is of another type than `rebalance_params` says. Airflow holds params against that
+    when a run is triggered; what was stored before, or comes another way, it does not."""
+    for name, (kind, inner, words) in _SHAPES.items():
+        value = params.get(name) or kind()
+        items = value if isinstance(value, list) and inner is not None else ()
+        if not isinstance(value, kind) or not all(isinstance(item, inner or object) for item in items):
+            raise SettingsError(f"the param `{name}` is not {words}: {str(value)[:200]!r}")
+
+
 def check_ceiling(params: Mapping[str, Any]) -> None:
     """`SettingsError` where a run's params ask for a mode above the limit, or change guards where commands may go."""
     mode, allowed = params.get("mode") or default_mode(), allowed_modes()
-    if mode in _MODES and mode not in allowed:
+    if mode not in _MODES:
+        raise SettingsError(f"the param `mode` is {mode!r}: it is one of {', '.join(_MODES)}")
+    if mode not in allowed:
         raise SettingsError(
             f"the param `mode` is {mode}, and runs here may have {' or '.join(allowed)}: whoever runs Airflow sets "
             f"{LIMIT_VARIABLE}"

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from evenkeel import pipeline
 from evenkeel.airflow.credentials import from_airflow, keys_from_airflow, store_from_airflow
-from evenkeel.airflow.dag_files import approval_run_id, check_ceiling, tell
+from evenkeel.airflow.dag_files import approval_run_id, check_ceiling, check_shapes, tell
 from evenkeel.airflow.liveness import server_watched
 from evenkeel.airflow.order import await_turn, kind_of
 from evenkeel.errors import BadInput, EvenkeelError, SettingsError
@@ -201,6 +201,7 @@ def halted(cluster: str) -> str | None:
 
 def request_from(params: Mapping[str, Any], dag_run: Any) -> CycleRequest:
     """The request that a run's params and date make; `SettingsError` where they ask for more than a run may."""
+    check_shapes(params)
     check_ceiling(params)
     asked = params.get("at")
     moment = moment_given(asked, "the param `at`") if asked else dag_run.logical_date or dag_run.run_after

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import logging
 import sys
 from collections.abc import Sequence
@@ -47,14 +48,39 @@ def parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command; errors of ours end in one message, without a stack trace."""
+    words = sys.argv[1:] if arguments is None else arguments
+    for word in words:
+        if not _is_text(word):
+            print(f"evenkeel: {ascii(word)[:200]} is not UTF-8, and no name on record is like that", file=sys.stderr)
+            return BAD_USAGE
     given = parser().parse_args(arguments)
     logging.basicConfig(level=logging.INFO if given.verbose else logging.ERROR, format="%(name)s: %(message)s")
     try:
         code: int = given.run(given)
     except EvenkeelError as error:
-        print(f"evenkeel: {error}", file=sys.stderr)
+        print(f"evenkeel: {_in_one_line(str(error))}", file=sys.stderr)
+        return BAD_USAGE
+    except OSError as error:
+        if error.errno != errno.ENAMETOOLONG:
+            raise
+        print(f"evenkeel: {str(error.filename)[:200]!r}… is too long for the name of a file", file=sys.stderr)
         return BAD_USAGE
     except KeyboardInterrupt:
         print("evenkeel: interrupted; run the same command again to go on", file=sys.stderr)
         return 130
     return code
+
+
+def _is_text(word: str) -> bool:
+    """Whether a word can be stored; Python makes half characters of bytes that are not UTF-8."""
+    try:
+        word.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _in_one_line(text: str) -> str:
+    """The text with signs that no terminal shows (line feeds, escapes, marks of direction) as Python writes them: names
+    and files that a message repeats may hold any."""
+    return "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in text)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from evenkeel.steering.queue.signing import Signature
 
 PAUSED_VARIABLE = "EVENKEEL_PAUSED_FILE"
+_DAY_S = 86_400.0
 EPILOG = """Credentials, region and endpoint of the queues come from where boto3 takes them: the environment
 (AWS_ACCESS_KEY_ID, AWS_DEFAULT_REGION, AWS_ENDPOINT_URL_SQS, …), ~/.aws, or the machine's role.
 While the file of --paused-file exists, nothing is sent: commands that come in are answered `withheld`, for good.
@@ -135,6 +136,8 @@ def _signature(given: argparse.Namespace, source: ClusterSource | None) -> Signa
 
     configured = source.queues.keys if source is not None and source.queues is not None else None
     name = given.keys or configured or default_keys(given.cluster)
+    if not 0 <= given.clock_tolerance <= _DAY_S:
+        raise SettingsError(f"--clock-tolerance {given.clock_tolerance:g}: from 0 to {_DAY_S:g} seconds")
     return Signature(given.cluster, resolved_keys(name), timedelta(seconds=given.clock_tolerance))
 
 

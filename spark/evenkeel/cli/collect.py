@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 EVERY_SECONDS = 60.0
 FULL_EVERY = 8
 INTERRUPTED = 130
+_MOST = 1_000_000_000
 EPILOG = """exit codes: 0 all snapshots asked for were taken (also: an endless run was ended by Ctrl-C or SIGTERM);
 1 some could not be taken; 2 none could be taken, or an option is wrong; 130 interrupted before --count was reached.
 A broker that does not answer is part of the snapshot and no failure."""
@@ -191,10 +192,10 @@ def _connection(given: argparse.Namespace) -> tuple[str | None, AdminConnection,
 
 
 def _count(given: argparse.Namespace) -> int | float:
-    if given.count is not None and given.count < 1:
-        raise SettingsError(f"--count {given.count}: at least 1")
-    if given.every is not None and not given.every > 0:
-        raise SettingsError(f"--every {given.every:g}: more than 0 seconds")
+    if given.count is not None and not 1 <= given.count <= _MOST:
+        raise SettingsError(f"--count {given.count}: at least 1, and {_MOST:,} at most")
+    if given.every is not None and not 0 < given.every <= _MOST:
+        raise SettingsError(f"--every {given.every:g}: more than 0 seconds, and {_MOST:,} at most")
     if given.full_every < 1:
         raise SettingsError(f"--full-every {given.full_every}: at least 1")
     if given.count is None:

@@ -104,6 +104,8 @@ def run_replay(given: argparse.Namespace) -> int:
 # `evenkeel simulate`: strategies steer a model of a cluster, where what they ask for takes effect.
 
 RECORDED = "recorded"
+_DAY_S = 86_400.0
+_MOST_PERCENT = 1_000.0
 
 
 def _add_simulate(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -149,6 +151,8 @@ def run_simulate(given: argparse.Namespace) -> int:
     """Simulates and prints, and keeps the results where a lake is named."""
     from evenkeel.replay.history import Played, keep_closed_loop
 
+    if not 0 < given.limit <= _MOST_PERCENT:
+        raise BadInput(f"--limit {given.limit} is not a usage in percent: give one above 0, such as 85")
     for option, folder in (("--lake", given.lake), ("--out", given.out)):
         if folder:
             check_folder(folder, option)
@@ -177,8 +181,8 @@ def _generated(given: argparse.Namespace) -> Stage:
 
     if given.since or given.until or given.cluster:
         raise BadInput("--from, --to and --cluster go with recorded traffic, which lies in a lake: leave them out")
-    if given.every <= 0:
-        raise BadInput(f"--every {given.every}: the time between two cycles has to be above 0 seconds")
+    if not 0 < given.every <= _DAY_S:
+        raise BadInput(f"--every {given.every}: the time between two cycles is above 0 seconds, and a day at most")
     name = given.scenario or "zipf"
     size = Size(given.brokers, given.bundles, given.cycles, timedelta(seconds=given.every))
     made = scenario(name, size, given.seed)

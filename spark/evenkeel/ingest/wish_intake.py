@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from evenkeel.errors import BadInput, BadName, BadRange
+from evenkeel.errors import BadInput, BadRange
 from evenkeel.handover import ClusterCycle, Run
 from evenkeel.lake.controls import person
 from evenkeel.lake.schemas.acted import DRAIN, SPLIT, UNDRAIN, UNLOAD
@@ -20,7 +20,7 @@ from evenkeel.lake.store import Lake
 from evenkeel.lake.wishes import BACKFILL, append_wishes, read_taken, read_wishes, wishes_for
 from evenkeel.manual_requests.schema import ALL, BROKER, HOT, LARGEST, SCHEMAS, names_of
 from evenkeel.manual_requests.unload import broker_id
-from evenkeel.model.bundles import decode_number, namespace_of, parse_range
+from evenkeel.model.bundles import decode_number, parse_range
 from evenkeel.settings import resolve
 from evenkeel.steering.admin_request import ACTING
 
@@ -104,16 +104,10 @@ def _options(kind: str, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _namespace(value: Any) -> str:
-    try:
-        return (
-            namespace_of(f"{value}/range") if isinstance(value, str) and value.count("/") == 1 else _no_namespace(value)
-        )
-    except BadName:
-        return _no_namespace(value)
-
-
-def _no_namespace(value: Any) -> str:
-    raise BadInput(f"a wish names its namespace as tenant/namespace, not as {value!r}")
+    tenant, _, name = value.partition("/") if isinstance(value, str) else ("", "", "")
+    if not tenant.strip() or not name.strip() or "/" in name:
+        raise BadInput(f"a wish names its namespace as tenant/namespace, not as {value!r}")
+    return f"{tenant}/{name}"
 
 
 def _bundle(kind: str, value: Any) -> str:
@@ -146,7 +140,10 @@ def _text(given: Mapping[str, Any], name: str) -> str:
     value = given.get(name)
     if value is not None and not isinstance(value, str):
         raise BadInput(f"{name} of a wish is a name, not {value!r}")
-    return (value or "").strip()
+    text = (value or "").strip()
+    if any("\ud800" <= sign <= "\udfff" for sign in text):
+        raise BadInput(f"{name} of a wish is a name, and {text!a} holds half a character")
+    return text
 
 
 def _switch(value: Any) -> bool:

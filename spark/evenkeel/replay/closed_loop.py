@@ -151,6 +151,10 @@ class Scenario:
     down: Callable[[int], frozenset[str]]
 
 
+MOST_BROKERS, MOST_BUNDLES, MOST_CYCLES = 10_000, 150_000, 600_000
+"""What a model is made for at most: as many brokers and bundles as are read of a cluster, and a year of minutes."""
+
+
 @dataclass(frozen=True, slots=True)
 class Size:
     """How large a generated cluster is, and how long it is watched."""
@@ -177,6 +181,11 @@ def scenario(name: str, size: Size, seed: int) -> Scenario:
         close = difflib.get_close_matches(name, MEANINGS, n=1, cutoff=0.4)
         hint = f"did you mean {close[0]}? " if close else ""
         raise BadInput(f"unknown scenario {name!r}: {hint}There are {', '.join(MEANINGS)}, and recorded (with --lake)")
+    if size.brokers > MOST_BROKERS or size.bundles > MOST_BUNDLES or size.cycles > MOST_CYCLES:
+        raise BadInput(
+            f"a model of a cluster has {MOST_BROKERS:,} brokers, {MOST_BUNDLES:,} bundles and {MOST_CYCLES:,} cycles "
+            "at most: ask for fewer"
+        )
     if size.brokers < 2 or size.bundles < size.brokers or size.cycles < 1:
         raise BadInput(
             f"{size.brokers} brokers, {size.bundles} bundles, {size.cycles} cycles: a cluster has two brokers or "

@@ -14,6 +14,7 @@ from evenkeel.settings.resolving import (
     read_overrides,
     resolve,
     settings_in,
+    toml_in,
 )
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
     "resolve",
     "settings_in",
     "simple_class_name",
+    "toml_in",
 ]
 
 

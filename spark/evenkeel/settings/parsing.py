@@ -104,7 +104,11 @@ def _parse_number(key: Key, text: str) -> int | float | None:
 
 
 def _number(key: Key, given: int | float) -> int | float:
-    if not math.isfinite(given):
+    try:
+        is_finite = math.isfinite(given)
+    except OverflowError:  # a whole number beyond what a float can be
+        is_finite = False
+    if not is_finite:
         raise _wrong(key, given)
     if key.kind != "int":
         return float(given)

@@ -254,14 +254,7 @@ def read_overrides(path: str | Path) -> dict[str, Value]:
     table, an unknown key, and a value of the wrong type or out of range.
     """
     file = Path(path)
-    try:
-        text = file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError(f"settings file {file} cannot be read: {error}") from None
-    try:
-        given = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise SettingsError(f"settings file {file} is not TOML: {error}") from None
+    given, text = toml_in(file, "settings file")
     overrides: dict[str, Value] = {}
     for name, value in given.items():
         place = f"settings file {file}{_line(text, name)}"
@@ -274,6 +267,20 @@ def read_overrides(path: str | Path) -> dict[str, Value]:
         except SettingsError as error:
             raise SettingsError(f"{place}: {error}") from None
     return overrides
+
+
+def toml_in(file: Path, what: str) -> tuple[dict[str, Any], str]:
+    """What stands in a TOML file, and its text; all that can be wrong is a `SettingsError` about `what`."""
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:  # ValueError: not UTF-8, or a name that no file can have
+        raise SettingsError(f"{what} {file} cannot be read: {error}") from None
+    try:
+        return tomllib.loads(text), text
+    except RecursionError:
+        raise SettingsError(f"{what} {file} is not TOML that can be read: it is nested too deep") from None
+    except ValueError as error:  # TOMLDecodeError, and whole numbers and dates that Python cannot hold
+        raise SettingsError(f"{what} {file} is not TOML: {error}") from None
 
 
 def _line(text: str, name: str) -> str:

@@ -36,7 +36,6 @@ A configuration file is TOML:
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -45,10 +44,11 @@ from typing import Any
 
 from evenkeel.errors import BadInput, SettingsError
 from evenkeel.pulsar.limits import DEFAULT, Limits, limits_of
-from evenkeel.settings import resolve
+from evenkeel.settings import resolve, toml_in
 
 RECORDING_SCHEME = "recording:"
 DAYS_KEPT = 14.0
+_MOST_DAYS = 36_500
 _QUEUES = frozenset({"queue", "reports", "queue_keys"})
 _LIVE = frozenset(
     {"admin", "connection", "ca_file", "check_hostname", "broker_url", "landing", "landing_days", "full_every"}
@@ -112,17 +112,12 @@ class ClusterSource:
 def read_configuration(path: str | Path) -> tuple[ClusterSource, ...]:
     """The clusters of a configuration file, by name. `SettingsError` names the file and the entry that is wrong."""
     file = Path(path)
-    try:
-        body = tomllib.loads(file.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError(f"configuration {file} cannot be read: {error}") from None
-    except tomllib.TOMLDecodeError as error:
-        raise SettingsError(f"configuration {file} is not TOML: {error}") from None
+    body = toml_in(file, "configuration")[0]
     _only_known(body, {"settings", "limits", "clusters"}, f"configuration {file}")
     clusters = body.get("clusters")
     if not isinstance(clusters, dict) or not clusters:
         raise SettingsError(f"configuration {file} names no cluster: add a table [clusters.NAME] with `recording`")
-    common = body.get("settings", {})
+    common = _table(body, "settings", f"configuration {file}")
     limits = _table(body, "limits", f"configuration {file}")
     limits_of(limits, place=f"configuration {file}, [limits]")
     sources = tuple(_cluster(file, name, clusters[name], common, limits) for name in sorted(clusters))
@@ -150,7 +145,8 @@ def _cluster(
         )
     elif odd := sorted((_LIVE | _ZONE | _QUEUES) & body.keys()):
         raise SettingsError(f"{place}: `{odd[0]}` is for a running cluster, and `recording` is a folder: take one")
-    overrides = {**common, **body.get("settings", {})}
+    _typed(body, "recording", str, place, None)
+    overrides = {**common, **_table(body, "settings", place)}
     try:
         resolve(observed=None, overrides=overrides)
     except SettingsError as error:
@@ -229,10 +225,10 @@ def _zone(body: Mapping[str, Any], place: str) -> ZoneSource | None:
 
 
 def _days(body: Mapping[str, Any], place: str) -> float:
-    days = float(_typed(body, "landing_days", (int, float), place, DAYS_KEPT))
-    if not days > 0:
-        raise SettingsError(f"{place}: `landing_days` is more than 0")
-    return days
+    days = _typed(body, "landing_days", (int, float), place, DAYS_KEPT)
+    if not 0 < days <= _MOST_DAYS:
+        raise SettingsError(f"{place}: `landing_days` is more than 0, and {_MOST_DAYS:,} at most")
+    return float(days)
 
 
 def _typed(body: Mapping[str, Any], name: str, kind: type | tuple[type, ...], place: str, default: Any) -> Any:
@@ -241,6 +237,8 @@ def _typed(body: Mapping[str, Any], name: str, kind: type | tuple[type, ...], pl
         return default
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool) or value == "":
         raise SettingsError(f"{place}: `{name}` cannot be {value!r}")
+    if isinstance(value, str) and "\0" in value:
+        raise SettingsError(f"{place}: `{name}` holds a NUL, which no name or path may")
     return value
 
 

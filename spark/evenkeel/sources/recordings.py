@@ -57,7 +57,7 @@ class Recording:
 
     def __init__(self, path: str | Path, limits: Limits = DEFAULT) -> None:
         self.path, self._limits = Path(path), limits
-        if not self.path.is_dir():
+        if not _is_folder(self.path):
             raise BadInput(f"no recording at {self.path}: there is no such folder")
         self.problems: tuple[Problem, ...] = ()
         headers = self._headers()
@@ -115,6 +115,13 @@ class Recording:
             return f"no snapshot in {self.path}: expected files NNNN.json, NNNN.json.gz or folders NNNN/"
         first = self.problems[0]
         return f"no readable snapshot in {self.path}: {len(self.problems)} refused, first {first.file}: {first.reason}"
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except OSError:  # a name that is too long, a folder that may not be looked into
+        return False
 
 
 def cluster_name(snapshot: Snapshot, wanted: str | None = None, limits: Limits = DEFAULT) -> str:
@@ -299,7 +306,10 @@ def utc(text: object) -> datetime:
         raise BadInput(f"{text!r} is not an ISO-8601 time")
     if moment.tzinfo is None:
         raise BadInput(f"{text!r} has no time zone: write UTC, as in 2026-01-31T09:15:00Z")
-    return moment.astimezone(UTC)
+    try:
+        return moment.astimezone(UTC)
+    except OverflowError:
+        raise BadInput(f"{text!r} lies before the year 1 or after 9999 in UTC") from None
 
 
 def _document_header(path: Path, limits: Limits) -> Header:

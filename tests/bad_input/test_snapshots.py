@@ -1,0 +1,67 @@
+"""A snapshot that is wrong in one place: what is wrong is set aside or unknown, and every other record is there."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evenkeel.errors import BadInput
+from evenkeel.pulsar.observed_rows import observe
+from evenkeel.settings import Detected, resolve
+from evenkeel.sources.recordings import Recording, read_header
+from tests.bad_input.snapshots import clusters, heads
+from tests.pulsar.small_cluster import SmallCluster
+
+CLUSTERS = dict(clusters())
+HEADS = dict(heads())
+BROKER_2 = "b2:8080"
+
+
+def rows_of_broker_2(cluster: SmallCluster) -> dict[str, list[dict[str, Any]]]:
+    rows = observe(cluster.view()).rows
+    return {
+        name: [row for row in rows[name] if row["broker"] == BROKER_2]
+        for name in ("broker_reports", "bundle_ownership")
+    }
+
+
+SOUND = rows_of_broker_2(SmallCluster())
+
+
+@pytest.mark.parametrize("name", CLUSTERS)
+def test_what_is_wrong_in_one_answer_costs_nothing_else(name: str) -> None:
+    cluster = CLUSTERS[name]
+    observed = observe(cluster.view())
+    if observed.left_out is not None:
+        assert name.startswith("brokers ")
+        assert observed.left_out.reason
+        assert observed.left_out in observed.rejections
+        return
+    if not name.startswith("brokers "):
+        assert rows_of_broker_2(cluster) == SOUND
+    orders = [row["namespace"] for row in observed.rows["namespace_bundles"]]
+    set_aside = [one for one in observed.rejections if "shop/orders" in one.place]
+    assert orders == ["shop/orders"] or set_aside
+    for one in observed.rejections:
+        assert one.reason
+        assert one.rule
+    policies = observed.policies
+    resolve(observed=policies["configuration"], overrides={}, generation=Detected(policies["generation"], ()))
+    for rows in observed.rows.values():
+        # Each row can be written: all texts are whole.
+        json.dumps(rows, default=str, ensure_ascii=False).encode("utf-8", "surrogatepass")
+
+
+@pytest.mark.parametrize("name", HEADS)
+def test_a_document_that_is_no_snapshot_is_named_and_the_others_are_read(name: str, tmp_path: Path) -> None:
+    (tmp_path / "0000.json").write_bytes(HEADS[name])
+    SmallCluster().land(tmp_path, "0001.json")
+    with pytest.raises(BadInput) as error:
+        read_header(tmp_path / "0000.json")
+    assert str(error.value)
+    recording = Recording(tmp_path)
+    assert [Path(one.path).name for one in recording.snapshots] == ["0001.json"]
+    assert [Path(one.file).name for one in recording.problems] == ["0000.json"]
