@@ -181,6 +181,14 @@ def test_wishes_get_a_place_in_the_budgets_first_and_what_leaves_an_emptied_brok
 
 
 @BOTH
+def test_figures_that_are_no_numbers_count_as_unknown(manager: str) -> None:
+    given = cluster(*FOUR, *OTHERS, manager=manager, loadBalancerDistributeBundlesEvenlyEnabled=False)
+    given["broker_load"][1] |= {"weighted_usage": float("nan"), "msg_throughput_in": float("inf")}
+    placed = drained(decided(given), "placement_decisions")
+    assert {row["destination"] for row in placed.values()} == {"b3:8080"}, "the one that is known"
+
+
+@BOTH
 @given(data=st.data())
 def test_nothing_leaves_other_brokers_or_goes_to_an_emptied_one(manager: str, data: st.DataObject) -> None:
     weights = data.draw(st.lists(st.integers(0, 50), min_size=0, max_size=12))

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from evenkeel.manual_requests.drain import BY_DRAINING, LEAVES
 from evenkeel.model.amounts import amount
-from evenkeel.model.considered import Alternative, Considered, Rule
+from evenkeel.model.considered import Alternative, Considered, Rule, finite
 from evenkeel.model.words import plural
 from evenkeel.place.placement import NO_CANDIDATE, Placement, goes_to
 from evenkeel.place.rows import placement_row
@@ -81,7 +81,7 @@ class _Spreading:
     def __init__(self, rows: Rows, placing: Placing) -> None:
         self._placing = placing
         loads = {row["broker"]: row for row in rows["broker_load"]}
-        self._usage: dict[str, float | None] = {name: row.get("weighted_usage") for name, row in loads.items()}
+        self._usage: dict[str, float | None] = {name: finite(row.get("weighted_usage")) for name, row in loads.items()}
         self._traffic = {name: _throughput(row, "") for name, row in loads.items()}
         self._of_bundle = {row["bundle"]: _throughput(row, "used_") for row in rows["bundle_load"]}
         self._bundles = Counter(row["owner"] for row in rows["bundle_load"] if row["owner"] is not None)
@@ -137,4 +137,5 @@ def _by_name(found: list[Alternative]) -> tuple[Alternative, ...]:
 
 
 def _throughput(row: Row, prefix: str) -> float:
-    return float((row.get(f"{prefix}msg_throughput_in") or 0.0) + (row.get(f"{prefix}msg_throughput_out") or 0.0))
+    """In and out, byte/s; what is not known, or no number, counts as nothing."""
+    return sum(finite(row.get(f"{prefix}msg_throughput_{way}")) or 0.0 for way in ("in", "out"))
