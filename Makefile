@@ -40,7 +40,7 @@ test: setup-dev ## run the tests, one process per core (ARGS goes to pytest; -n 
 	@$(RUN) -m pytest $(PROCESSES) -m "not exhaustive" $(ARGS)
 
 test-all: setup-dev ## run every test, the exhaustive ones too, and keep the results in build/test-all.xml
-	@$(RUN) -m pytest $(PROCESSES) --junitxml=$(RESULTS) $(ARGS); status=$$?; echo "results: $(RESULTS)"; exit $$status
+	@$(RUN) -m pytest $(PROCESSES) --timeout=3600 --junitxml=$(RESULTS) $(ARGS); status=$$?; echo "results: $(RESULTS)"; exit $$status
 
 check: setup-dev ## the fast part: lint, format, types, and the tests that need no Spark, Airflow or browser
 	@echo "ruff check";  .venv/bin/ruff check .

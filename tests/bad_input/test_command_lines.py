@@ -29,13 +29,17 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 
 @pytest.fixture(autouse=True)
-def without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+def nothing_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     def start(*_: object) -> None:
         raise AssertionError("Spark is started")
+
+    def serve(*_: object) -> None:
+        raise AssertionError("an agent waits for messages")
 
     for name in ("EVENKEEL_SPARK", "EVENKEEL_LAKE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("EVENKEEL_KEYS_QUEUE_LAB", "0" * 64)
+    monkeypatch.setattr("evenkeel.agent.service.serve", serve)
     monkeypatch.setattr(options, "engine_for", start)
     monkeypatch.setattr(options, "connect", start)
 

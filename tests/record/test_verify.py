@@ -219,7 +219,7 @@ def test_a_row_removed_through_delta_is_counted_and_named(
     spark.sql(f"DELETE FROM delta.`{lake}/unload_decisions` WHERE {where} AND subject = '{gone.subject}'").collect()
     (fault,) = verified(lake, cluster="extensible", depth=BUNDLES).faults
     assert f"{write.rows - 1} rows are there of {write.rows} listed" in fault.words
-    assert f"{gone.subject} is missing" in fault.words
+    assert f"subject_kind broker, subject {gone.subject}, strategy TransferShedder is missing" in fault.words
 
 
 @pytest.mark.parametrize("checksum", ["kept", pytest.param("removed", marks=pytest.mark.exhaustive)])

@@ -135,7 +135,7 @@ def _signature(given: argparse.Namespace, source: ClusterSource | None) -> Signa
     from evenkeel.steering.queue.signing import Signature, resolved_keys
 
     configured = source.queues.keys if source is not None and source.queues is not None else None
-    name = given.keys or configured or default_keys(given.cluster)
+    name = given.keys if given.keys is not None else configured or default_keys(given.cluster)
     if not 0 <= given.clock_tolerance <= _DAY_S:
         raise SettingsError(f"--clock-tolerance {given.clock_tolerance:g}: from 0 to {_DAY_S:g} seconds")
     return Signature(given.cluster, resolved_keys(name), timedelta(seconds=given.clock_tolerance))

@@ -33,9 +33,9 @@ def elasticmq(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Elasticmq]:
         server.stop()
 
 
-@pytest.fixture(autouse=True, scope="session")
+@pytest.fixture(autouse=True, scope="module")
 def credentials() -> Iterator[None]:
-    """The stand-in asks for none, but boto3 does."""
+    """The stand-in asks for none, but boto3 does. They end with the module: what follows must not find them."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("AWS_ACCESS_KEY_ID", "test")
         patch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
@@ -47,11 +47,17 @@ def credentials() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def make_queues(elasticmq: Elasticmq, credentials: None) -> Callable[[], Pair]:
+def make_queues(elasticmq: Elasticmq) -> Callable[[], Pair]:
     """Makes pairs of queues that nobody else uses."""
     import boto3
 
-    client = boto3.client("sqs", endpoint_url=elasticmq.url)
+    client = boto3.client(
+        "sqs",
+        endpoint_url=elasticmq.url,
+        region_name="us-east-1",
+        aws_access_key_id="test",
+        aws_secret_access_key=SECRET,
+    )
 
     def make() -> Pair:
         urls = []
