@@ -31,6 +31,7 @@ reason. `evenkeel wish` makes them too; such a wish waits until a cycle takes it
 only, and a re-run of that cycle takes it again. Examples of the param:
 `{"kind": "split", "namespace": "acme/orders", "bundle": "LARGEST", "unload": true}`,
 `{"kind": "unload", "namespace": "acme/orders", "bundle": "0x00000000_0x40000000", "destinationBroker": "b2:8080"}`,
+`{"kind": "unload_topic", "topic": "persistent://acme/orders/in"}`,
 `{"kind": "drain", "broker": "b3:8080"}` (holds until `undrain`; not in a dry run).
 With more than one cluster in the run each names its `cluster`.
 

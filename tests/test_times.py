@@ -135,6 +135,7 @@ TAKES: dict[str, tuple[list[str], tuple[str, ...]]] = {
     "wish split": (["wish", "split", "acme/web", "-b", "HOT", "--cluster", "lab"], ("--at",)),
     "wish unload": (
         ["wish", "unload", "acme/web", "-b", "0x00000000_0x80000000", "--cluster", "lab"], ("--at",)),
+    "wish unload-topic": (["wish", "unload-topic", "acme/web/in", "--cluster", "lab"], ("--at",)),
     "wish drain": (["wish", "drain", "b1:8080", "--cluster", "lab"], ("--at",)),
     "wish undrain": (["wish", "undrain", "b1:8080", "--cluster", "lab"], ("--at",)),
     "rebalance": (["rebalance", "--recording", "demo/recordings/own-threshold"], ("--at",)),

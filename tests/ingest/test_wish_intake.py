@@ -17,11 +17,12 @@ MAKER = Maker("ann", AT)
 SPLIT = {"kind": "split", "namespace": "t/n", "bundle": "0x00000000_0x40000000"}
 UNLOAD = {**SPLIT, "kind": "unload"}
 DRAIN = {"kind": "drain", "broker": "b1:8080"}
+TOPIC = {"kind": "unload_topic", "topic": "persistent://t/n/in"}
 CYCLE = ClusterCycle("lab", AT, Snapshot("/s", AT), {})
 
 
 def test_a_wish_is_a_row_of_its_table_and_spells_its_range_as_pulsar_does() -> None:
-    for given in (SPLIT, UNLOAD, DRAIN, {**DRAIN, "kind": "undrain"}):
+    for given in (SPLIT, UNLOAD, TOPIC, DRAIN, {**DRAIN, "kind": "undrain"}):
         assert wish_row(given, "lab", MAKER).keys() == set(TABLES["wishes"].column_names())
     assert wish_row({**SPLIT, "bundle": "0X0_1073741824"}, "lab", MAKER)["bundle"] == SPLIT["bundle"]
     given = {**SPLIT, "splitAlgorithmName": "specified_positions_divide", "splitBoundaries": ["0x10", "17", 18]}
@@ -44,7 +45,7 @@ def test_equal_wishes_have_one_id_and_a_different_one_another() -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"kind": "merge"}, "not for 'merge'"),
+        ({"kind": "merge"}, "is of the kind split, unload, unload_topic, drain, undrain, not 'merge'"),
         ({"namespace": "n"}, "tenant/namespace, not as 'n'"),
         ({"namespace": None}, "tenant/namespace, not as None"),
         ({"bundle": "largest"}, "LARGEST or HOT"),
@@ -61,6 +62,29 @@ def test_equal_wishes_have_one_id_and_a_different_one_another() -> None:
 def test_what_is_no_wish_is_refused_in_plain_words(change: dict[str, Any], said: str) -> None:
     with pytest.raises(BadInput, match=said):
         wish_row(SPLIT | change, "lab", MAKER)
+
+
+@pytest.mark.parametrize("typed", ["PERSISTENT://t/n/in", "t/n/in", " persistent://t/n/in "])
+def test_a_topic_is_put_on_record_under_its_full_name(typed: str) -> None:
+    row = wish_row({**TOPIC, "topic": typed}, "lab", MAKER)
+    assert (row["namespace"], row["bundle"], row["topic"]) == ("t/n", "", "persistent://t/n/in")
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"topic": None}, "names it as domain://tenant/namespace/topic: topic '' "),
+        ({"topic": 5}, "topic of a wish is a name, not 5"),
+        ({"topic": "kafka://t/n/in"}, "unknown domain 'kafka'"),
+        ({"topic": "persistent://t/cluster/n/in"}, "not of the form domain://tenant/namespace/topic"),
+        ({"topic": "persistent://t/n/.."}, "none that could be asked for"),
+        ({"topic": "persistent://t/n/a\nb"}, "none that could be asked for"),
+        ({"bundle": "0x00000000_0x40000000"}, "has no 'bundle': known are kind, cluster, topic, by"),
+    ],
+)
+def test_what_is_no_topic_is_refused_in_plain_words(change: dict[str, Any], said: str) -> None:
+    with pytest.raises(BadInput, match=said):
+        wish_row(TOPIC | change, "lab", MAKER)
 
 
 def test_wishes_of_a_run_are_made_at_its_cycles_moment_and_stay_the_same_when_it_is_tried_again() -> None:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+from itertools import islice
 from typing import Any
 
+from evenkeel.model.bundles import namespace_of, range_of
+from evenkeel.model.topics import topic_hash
 from evenkeel.place import round as place_round
 from evenkeel.plan_splits import round as split_round
 from evenkeel.publish import commands
@@ -36,10 +39,11 @@ def whole_cycle(given: dict[str, Any]) -> tuple[dict[str, list[dict[str, Any]]],
     found = dict(given)
     for decide in (split_round.decide_modular, shed_round.decide_modular, place_round.decide_modular):
         found |= {name: made for name, made in decide({}, found).items() if name != "strategy_state"}
-    asked = commands.commands(
-        "p", found["cycle"][0], found["split_decisions"], found["placement_decisions"], Settings()
+    (the_cycle,) = found["cycle"]
+    wanted = commands.wanted(
+        the_cycle, found["split_decisions"], found["placement_decisions"], found["unload_decisions"]
     )
-    return found, asked
+    return found, commands.numbered("p", the_cycle, wanted, Settings())
 
 
 def test_a_wished_split_is_decided_with_its_cuts_and_becomes_a_command() -> None:
@@ -114,6 +118,48 @@ def test_a_bundle_that_is_shed_anyway_is_left_to_the_wish_for_it() -> None:
     assert len(instead) == len(shed)
     (broker,) = [row for row in found["unload_decisions"] if row["subject"] == "b1:8080"]
     assert broker["numbers"]["selected"] == len(instead)
+
+
+def topic_of(name: str, number: int = 0) -> str:
+    """A topic that lies in the bundle."""
+    inside = (f"persistent://{namespace_of(name)}/topic-{at}" for at in range(10_000))
+    return [topic for topic in islice(inside, 2_000) if range_of(name).includes(topic_hash(topic))][number]
+
+
+def of_topic(number: int, topic: str) -> dict[str, Any]:
+    namespace = topic.removeprefix("persistent://").rpartition("/")[0]
+    return wish(
+        number, f"{namespace}/", "unload_topic", algorithm=None, positions=None, unload_children=None, topic=topic
+    )
+
+
+def test_topics_are_unloaded_last_and_their_bundles_stay_where_they_are() -> None:
+    one, other = topic_of(NAMES[4]), topic_of(NAMES[4], 1)
+    found, made = whole_cycle(known(of_topic(1, one), of_topic(2, other), of_topic(3, one)))
+    rows = by_wish(found["unload_decisions"])
+    assert [(rows[name]["subject"], rows[name]["rule"]) for name in ("w1", "w2", "w3")] == [
+        (one, "wish_topic"),
+        (other, "wish_topic"),
+        (one, "wish_topic_already"),
+    ]
+    assert {row["namespace"] for row in rows.values()} == {namespace_of(NAMES[4])}
+    assert f"{one} is unloaded on" in rows["w1"]["sentence"]
+    assert by_wish(found["placement_decisions"]) == {}
+    topics = [command for command in made if command["kind"] == "unload_topic"]
+    assert made[-2:] == topics
+    assert {(command["topic"], command["bundle"]) for command in topics} == {(one, NAMES[4]), (other, NAMES[4])}
+    assert topics[0]["request"].startswith("PUT /admin/v2/persistent/")
+
+
+def test_a_bundle_with_a_topic_to_be_unloaded_is_not_shed_and_one_that_leaves_takes_its_topics_along() -> None:
+    plain, _ = whole_cycle(known())
+    shed = next(row["subject"] for row in plain["unload_decisions"] if row["outcome"] == "unload" and row["namespace"])
+    found, made = whole_cycle(known(of_topic(1, topic_of(shed))))
+    assert {row["rule"] for row in found["unload_decisions"] if row["subject"] == shed} == {"wished"}
+    assert [command["kind"] for command in made if command["bundle"] == shed] == ["unload_topic"]
+    found, made = whole_cycle(known(of_topic(1, topic_of(shed)), wish(2, shed, "unload")))
+    assert by_wish(found["unload_decisions"])["w1"]["rule"] == "wish_topic_bundle_unloaded"
+    assert [command["kind"] for command in made if command["bundle"] == shed] == ["unload"]
 
 
 def test_a_wish_that_is_refused_stands_among_the_decisions_and_asks_for_nothing() -> None:

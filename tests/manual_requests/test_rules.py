@@ -11,10 +11,12 @@ from hypothesis import strategies as st
 
 from evenkeel.manual_requests.request import ClusterView, Granted, SplitWish, UnloadWish
 from evenkeel.manual_requests.split import grant_split
+from evenkeel.manual_requests.topic import bundle_left_to, grant_topic_unload
 from evenkeel.manual_requests.unload import grant_unload
 from evenkeel.model.averages import updated
 from evenkeel.model.bundles import bundle_name, initial_boundaries, range_of, ranges_of
 from evenkeel.model.load import BundleStats
+from evenkeel.model.topics import topic_hash
 from evenkeel.settings import Settings
 from evenkeel.settings.keys.splitting import SPLIT_ALGORITHMS
 from evenkeel.split_algorithms.split_option import BundleTopics, TopicLoads
@@ -262,3 +264,30 @@ def test_children_of_a_wish_cover_the_parent_exactly_whatever_was_wished(
     others = [one for one in ranges_of(limits) if one != found]
     assert validate_ranges([*others, *children]) == []
     assert manager == "modular" or len(children) == 2
+
+
+# Topics: PersistentTopicsBase.internalUnloadTopic.
+
+
+def topic_in(found: str) -> str:
+    inside = (f"persistent://t/n/topic-{number}" for number in range(1_000))
+    return next(name for name in inside if range_of(named(found)).includes(topic_hash(name)))
+
+
+def test_a_topic_is_unloaded_at_the_owner_of_the_bundle_that_its_hash_lies_in() -> None:
+    for found in (FIRST, SECOND, LAST):
+        made = told(grant_topic_unload(topic_in(found), view()))
+        assert (made.verdict.subject_kind, made.verdict.rule, made.verdict.broker) == ("topic", "wish_topic", "b1:8080")
+        assert bundle_left_to(made.verdict) == named(found)
+
+
+def test_a_topic_is_left_alone_where_its_bundle_is_not_there_to_stay() -> None:
+    one, lost = topic_in(FIRST), topic_in(THIRD)
+    for around, topic, expected in (
+        (view(), "persistent://t/other/x", ("wish_topic_no_namespace", 404)),
+        (view(), lost, ("wish_topic_unowned", 404)),
+        (view(splitting={named(FIRST)}), one, ("wish_topic_bundle_split", 500)),
+        (view(unloading={named(FIRST)}), one, ("wish_topic_bundle_unloaded", 204)),
+        (view(unloading={one}), one, ("wish_topic_already", 204)),
+    ):
+        assert refusal(told(grant_topic_unload(topic, around))) == expected

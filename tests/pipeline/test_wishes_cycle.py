@@ -12,6 +12,7 @@ from evenkeel.cli.wish import read_wishes
 from evenkeel.errors import BadInput
 from evenkeel.ingest.open_run import CycleRequest, open_cycles
 from evenkeel.lake.store import Lake
+from evenkeel.model.topics import topic_hash
 from evenkeel.pipeline import aggregate, ingest, run_cycle, validate
 from evenkeel.record.read import Attempt, read_attempts, read_rows
 from tests import planned
@@ -136,6 +137,41 @@ def test_wishes_of_a_run_are_carried_out_by_it_and_wait_where_it_fails(
     assert (command["kind"], command["bundle"], command["destination"]) == ("unload", some_bundle["bundle"], None)
     with pytest.raises(BadInput, match="a backfill carries no wishes out"):
         run(spark, new_lake, 0, wishes=asked, kind="backfill")
+
+
+def test_a_topics_unload_is_a_command_that_is_explained_shown_verified_and_replayed(
+    spark: Any, engine: Any, new_lake: Path, some_bundle: dict[str, Any], monkeypatch: Any, capsys: Any, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("EVENKEEL_SPARK", engine.url)
+    space = f"persistent://{some_bundle['namespace']}"
+    names = (f"{space}/t-{number}" for number in range(10_000))
+    topic = next(name for name in names if some_bundle["lower"] <= topic_hash(name) < some_bundle["upper"])
+    make(new_lake, "unload-topic", topic.removeprefix("persistent://"))
+    run(spark, new_lake, 0)
+    run(spark, new_lake, 1)
+    first, second = read_attempts(new_lake)
+    (row,) = wished(new_lake, first).values()
+    assert (row["subject"], row["subject_kind"], row["rule"]) == (topic, "topic", "wish_topic")
+    assert (first.planned["unloads"], wished(new_lake, second)) == (0, {})
+    (command,) = spark.read.format("delta").load(f"{new_lake}/commands").collect()
+    assert (command["kind"], command["topic"], command["bundle"]) == ("unload_topic", topic, some_bundle["bundle"])
+    local = topic.rpartition("/")[2]
+    assert command["request"] == f"PUT /admin/v2/persistent/{some_bundle['namespace']}/{local}/unload"
+    capsys.readouterr()
+    assert main(["wish", "list", "--lake", str(new_lake)]) == 0
+    assert f"unload_topic {topic}  {first.cycle_at.isoformat()}" in capsys.readouterr().out
+    assert main(["explain", topic, "--at", SNAPSHOTS[0].cycle_at, "--lake", str(new_lake)]) == 0
+    told = capsys.readouterr().out
+    assert row["sentence"] in " ".join(told.split())
+    assert f"unload of {topic} from {row['broker']}" in told
+    assert (
+        main(["report", "--cycle", SNAPSHOTS[0].cycle_at, "--lake", str(new_lake), "--out", str(tmp_path / "p")]) == 0
+    )
+    assert "connects again" in (tmp_path / "p").read_text()
+    assert main(["verify", "--lake", str(new_lake)]) == 0
+    assert main(["replay", "--lake", str(new_lake)]) == 0
+    out = capsys.readouterr().out
+    assert "2 of 2" in out, out
 
 
 def test_traffic_cuts_a_wished_bundle_by_what_its_owner_has_loaded(

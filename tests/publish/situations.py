@@ -36,6 +36,10 @@ def split(n: int, cuts: int = 1, source: str | None = B1, **more: Any) -> Comman
     return Command("split", bundle(n), source, cuts=cuts, **more)
 
 
+def topic(n: int, name: str = "t", source: str = B1, **more: Any) -> Command:
+    return Command("unload_topic", bundle(n), source, topic=f"persistent://acme/web/{name}", wished=True, **more)
+
+
 def situation(*commands: Command, **more: Any) -> Situation:
     """Three brokers that have just reported, 1000 byte/s in 16 bundles."""
     found = Situation("lab", NOW, commands, BROKERS, traffic=1000.0, bundle_counts={"acme/web": 16})

@@ -27,6 +27,7 @@ from tests.publish.situations import (
     rules,
     situation,
     split,
+    topic,
     unload,
     words,
 )
@@ -79,6 +80,15 @@ HELD: list[tuple[str, Situation, dict[str, Any], str]] = [
      "the broker b2:8080 is frozen."),
     ("one_command_per_bundle", situation(split(1), unload(1)), {},
      "the plan has a command for it already, to split it."),
+    ("one_command_per_bundle", situation(unload(1), topic(1)), {},
+     "persistent://acme/web/t would be unloaded on b1:8080 and is held back: the plan has a command for it already, to "
+     "unload it."),
+    ("unsettled_bundle", situation(topic(1), unsettled=[Unsettled(bundle(1), None, "Its unload is out.")]), {},
+     f"the figures of {bundle(1)} cannot be trusted, for an unknown time (Its unload is out.)"),
+    ("frozen_namespace", situation(topic(1)), {"evenkeelFrozenNamespaces": frozenset(["acme/web"])},
+     "the namespace acme/web is frozen."),
+    ("harmed_namespace", situation(unload(1), harms=[Harm(bundle(5), "unload_topic", ago(minutes=90))]), {},
+     f"the unload of a topic of {bundle(5)} did harm, seen 90 minutes ago,"),
     ("parent_not_split", situation(WIDE, unload(1)), {"evenkeelMaxSplitsPerCycle": 0},
      "it is part of acme/web/0x00000000_0x40000000, whose split does not come before it."),
     ("unsettled_bundle", situation(unload(1), unsettled=[Unsettled(bundle(1), SOON, "unloaded 30 s ago")]), {},
@@ -135,7 +145,7 @@ def test_what_is_held_back_says_why(rule: str, found: Situation, settings: dict[
     assert (verdict.outcome, verdict.objection.rule) == ("held", rule)
     assert position - 1 not in made.allowed
     text = words(found, position, **settings)
-    assert text.startswith(found.commands[-1].bundle)
+    assert text.startswith(found.commands[-1].topic or found.commands[-1].bundle)
     assert said in text
 
 
@@ -392,3 +402,10 @@ def test_a_row_of_another_version_still_has_a_sentence() -> None:
 )  # fmt: skip
 def test_a_duration_is_written_in_the_unit_that_suits_it(seconds: float | None, text: str) -> None:
     assert duration(seconds) == text
+
+
+def test_topics_use_up_no_budget_rest_on_no_figure_and_may_lie_in_one_bundle() -> None:
+    none = {"evenkeelMaxUnloadsPerCycle": 0, "evenkeelMaxMovedTrafficPercent": 0.0, "evenkeelMaxSplitsPerCycle": 0}
+    unsettled = [Unsettled(bundle(1), SOON), Unsettled(B1, SOON)]
+    found = situation(topic(1, "a", traffic=900.0), topic(1, "b"), topic(1, "a"), unsettled=unsettled)
+    assert rules(found, **none) == [(3, "held", "one_command_per_bundle")]

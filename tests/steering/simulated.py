@@ -17,7 +17,8 @@ from itertools import pairwise
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from evenkeel.model.bundles import initial_boundaries
+from evenkeel.model.bundles import initial_boundaries, range_of
+from evenkeel.model.topics import topic_hash
 
 OFF = {"loadBalancerSheddingEnabled": "false", "loadBalancerAutoBundleSplitEnabled": "false", "clusterName": "lab"}
 
@@ -50,6 +51,7 @@ class SimulatedPulsar:
         self.boundaries: dict[str, list[int]] = {}
         self.owner: dict[str, str] = {}
         self.pins: dict[str, str] = {}
+        self.topics: set[str] = set()
         self.effects: list[tuple[str, str, str | None]] = []
         self.requests: list[tuple[str, str, str, str | None]] = []
         self.tokens: set[str | None] = set()
@@ -117,6 +119,8 @@ class SimulatedPulsar:
             return self._owned(broker, parts[2])
         if parts[0] == "namespaces" and parts[-1] == "bundles":
             return self._bounds("/".join(parts[1:3]))
+        if method == "PUT" and parts[0] in ("persistent", "non-persistent") and parts[-1] == "unload":
+            return self._unload_topic(broker, "/".join(parts[1:3]), f"{parts[0]}://{'/'.join(parts[1:4])}")
         if method == "PUT" and parts[-1] in ("unload", "split"):
             return self._act(broker, parts[-1], "/".join(parts[1:3]), parts[3], query, body)
         return 404, {"reason": "HTTP 404 Not Found"}, None
@@ -160,6 +164,16 @@ class SimulatedPulsar:
         if self.clients or (self.extensible and goal):
             others = [one for one in self.listed if one != owner and one in self.servers]
             self.owner[bundle] = goal or others[0]
+        return 204, None, None
+
+    def _unload_topic(self, broker: str, namespace: str, topic: str) -> Answered:
+        at = topic_hash(topic)
+        owner = next((self.owner.get(name) for name in self.bundles(namespace) if range_of(name).includes(at)), None)
+        if topic not in self.topics:
+            return 404, {"reason": f"Topic {topic} not found"}, None
+        if owner != broker:
+            return 307, None, owner
+        self.effects.append(("unload_topic", topic, None))
         return 204, None, None
 
     def _split(self, bundle: str, query: dict[str, str], body: str) -> Answered:

@@ -7,14 +7,23 @@ from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from evenkeel.errors import BadInput
+from evenkeel.model.topics import topic_hash
 from evenkeel.steering.admin_request import demand_sense, request_of, request_text
-from tests.steering.commands import split, unload
+from tests.steering.commands import split, unload, unload_topic
 
 BUNDLE = "acme/orders/0x00000000_0x40000000"
+INSIDE, OUTSIDE = (
+    next(
+        name
+        for name in (f"persistent://acme/orders/in-{n}" for n in range(99))
+        if (topic_hash(name) < 0x40000000) is inside
+    )
+    for inside in (True, False)
+)
 names = st.text(st.characters(codec="utf-8", exclude_characters="/"), min_size=1, max_size=20)
 
 
@@ -35,6 +44,16 @@ def test_a_request_names_one_bundle_and_one_broker_whatever_their_names_hold(
     ]
     assert parse_qs(parts.query) == {"destinationBroker": [f"{host}:{port}"]}
     assert (parts.scheme, parts.netloc, parts.fragment, found.body) == ("", "", "", None)
+
+
+@given(local=names, domain=st.sampled_from(["persistent", "non-persistent"]))
+def test_a_topics_request_names_one_topic_whatever_its_name_holds(local: str, domain: str) -> None:
+    assume(local.strip())
+    found = request_of(unload_topic(BUNDLE, f"{domain}://acme/orders/{local}", "b1:8080"))
+    parts = urlsplit(found.path)
+    names_of = [unquote(name) for name in parts.path.split("/")]
+    assert names_of == ["", "admin", "v2", domain, "acme", "orders", local, "unload"]
+    assert (parts.scheme, parts.netloc, parts.query, parts.fragment, found.body) == ("", "", "", "", None)
 
 
 def test_a_split_sends_its_cuts_ascending_and_each_once() -> None:
@@ -68,6 +87,16 @@ def test_a_split_sends_its_cuts_ascending_and_each_once() -> None:
         (split(BUNDLE, "b1:8080", 0), r"cuts \[0\] do not lie inside"),
         (split(BUNDLE, "b1:8080", 2**30), "do not lie inside"),
         (split(BUNDLE, "b1:8080", 5, destination="b2:8080"), "a split has no destination"),
+        (unload_topic(BUNDLE, INSIDE, "b1:8080", destination="b2:8080"), "an unload of a topic has no destination"),
+        (unload_topic(BUNDLE, INSIDE, "b1:8080", cuts=[1]), "an unload of a topic has no cuts"),
+        (unload_topic(BUNDLE, OUTSIDE, "b1:8080"), "does not lie in acme/orders/0x00000000_0x40000000"),
+        (unload_topic(BUNDLE, "persistent://acme/payments/x", "b1:8080"), "does not lie in acme/orders"),
+        (unload_topic(BUNDLE, INSIDE.replace("persistent", "PERSISTENT"), "b1:8080"), "is not a topic's name"),
+        (unload_topic(BUNDLE, "persistent://acme/orders/..", "b1:8080"), "is not a topic's name"),
+        (unload_topic(BUNDLE, "persistent://acme/orders/a\nb", "b1:8080"), "is not a topic's name"),
+        (unload_topic(BUNDLE, "persistent://acme/orders/a/b", "b1:8080", request=""), "an unload of a topic names one"),
+        (unload(BUNDLE, "b1:8080", kind="unload_topic", request=""), "an unload of a topic names one"),
+        (unload(BUNDLE, "b1:8080", topic=INSIDE), "an unload names no topic, and this one names"),
     ],
 )
 def test_fields_that_make_no_command_are_refused(row: dict[str, Any], message: str) -> None:
@@ -76,7 +105,11 @@ def test_fields_that_make_no_command_are_refused(row: dict[str, Any], message: s
 
 
 @pytest.mark.parametrize(
-    "row", [unload(BUNDLE, "b1:8080"), unload(BUNDLE, "[::1]:8080", "b-2.eu:8443"), split(BUNDLE, "b1:1", 9)]
+    "row",
+    [
+        *(unload(BUNDLE, "b1:8080"), unload(BUNDLE, "[::1]:8080", "b-2.eu:8443"), split(BUNDLE, "b1:1", 9)),
+        unload_topic(BUNDLE, INSIDE, "b1:8080"),
+    ],
 )
 def test_fields_of_a_plan_make_sense(row: dict[str, Any]) -> None:
     demand_sense(row)

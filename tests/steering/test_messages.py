@@ -33,6 +33,7 @@ from evenkeel.steering.queue.messages import (
     report_body,
 )
 from evenkeel.steering.queue.sending import TRIES, send_all, waves
+from tests.steering.commands import unload_topic
 from tests.steering.queue.examples import command
 
 NOW = datetime(2026, 11, 21, 9, 0, 0, 123456, UTC)
@@ -52,6 +53,17 @@ def test_a_command_survives_the_wire(tenant: str, name: str, text: str, cuts: li
     assert 1 <= len(group) <= 128
     assert all("!" <= sign <= "~" for sign in group)
     assert not group.startswith("control-")
+
+
+def test_a_topics_unload_survives_the_wire_and_a_topic_stands_only_in_its_own_message() -> None:
+    topic = "persistent://acme/orders/t"
+    row = unload_topic("acme/orders/0x00000000_0xffffffff", topic, "b1:8080", cycle_at=NOW, expires_at=NOW)
+    assert read_command(command_body(row)) == row
+    assert '"topic"' not in command_body(command(destination=None))
+    without = json.loads(command_body(row))
+    del without["command"]["topic"]
+    with pytest.raises(BadMessage, match="an unload of a topic names one"):
+        read_command(json.dumps(without))
 
 
 @given(texts, st.sampled_from(STRENGTH), st.none() | texts)

@@ -14,7 +14,7 @@ from evenkeel.pulsar.admin.connection import AdminConnection
 from evenkeel.steering.broker_switches import hands_off
 from evenkeel.steering.command_executor import CommandExecutor, Patience
 from evenkeel.steering.outcome import Outcome
-from tests.steering.commands import NOW, split, unload
+from tests.steering.commands import NOW, split, unload, unload_topic
 from tests.steering.simulated import Fault, SimulatedPulsar, simulated
 
 QUICK = Patience(answered_s=0.4, unanswered_s=0.6, unowned_s=0.1)
@@ -69,6 +69,36 @@ def test_a_split_is_done_when_its_cuts_are_seen_and_positions_go_out_once_and_in
     assert made.outcome == "done"
     assert lab.boundaries[NS][:4] == [0, 0x10000000, 0x20000000, 0x40000000]
     assert [body for *_, path, body in lab.requests if acting(path)] == ["[268435456, 536870912]"]
+
+
+def test_a_topic_is_closed_once_by_its_owner_and_its_answer_tells(lab: SimulatedPulsar) -> None:
+    a, b, _ = lab.brokers
+    (whole,) = lab.namespace(NS, 1)
+    lab.topics = {topic := f"persistent://{NS}/in voices"}
+    made = carried_out(lab, unload_topic(whole, topic, a))
+    assert (made.outcome, made.detail) == ("done", "its broker has closed the topic")
+    assert lab.effects == [("unload_topic", topic, None)]
+    gone = carried_out(lab, unload_topic(whole, f"persistent://{NS}/gone", a))
+    assert gone.outcome == "stale"
+    assert "not found" in gone.detail
+    lab.owner[whole] = b
+    assert carried_out(lab, unload_topic(whole, topic, a)).outcome == "stale"
+    assert len(lab.effects) == 1
+
+
+@pytest.mark.parametrize("status", [0, 500, 503])
+def test_a_topic_of_which_nobody_can_tell_is_lost_and_not_sent_again(lab: SimulatedPulsar, status: int) -> None:
+    (whole,) = lab.namespace(NS, 1)
+    lab.topics = {topic := f"persistent://{NS}/t"}
+    lab.faults = lambda _broker, method, _path: Fault(status=status) if method == "PUT" else None
+    command = unload_topic(whole, topic, lab.brokers[0])
+    made = carried_out(lab, command)
+    assert made.outcome == "lost"
+    assert "whether the topic was unloaded cannot be seen; it is not sent again" in made.detail
+    again = steering(lab).look_again(command)
+    assert again is not None
+    assert again.outcome == "lost"
+    assert len(lab.effects) == 1
 
 
 def test_what_has_changed_since_it_was_decided_is_not_sent(lab: SimulatedPulsar) -> None:

@@ -254,4 +254,5 @@ def _fit(outcome: Outcome, command_id: str) -> Outcome:
 
 def _name(command: Mapping[str, Any]) -> str:
     to = f" to {command['destination']}" if command["destination"] else ""
-    return f"command {command['command_id'][:12]} {command['kind']} {command['bundle']}{to}"
+    what = command["topic"] or command["bundle"]
+    return f"command {command['command_id'][:12]} {command['kind']} {what}{to}"

@@ -1,4 +1,4 @@
-"""`evenkeel wish`: a split or an unload for the next cycle to carry out, or a broker for all cycles to empty.
+"""`evenkeel wish`: a split or unload for the next cycle to carry out, or a broker for all cycles to empty.
 
 Options of a split and an unload are those of Pulsar's admin CLI.
 """
@@ -15,7 +15,7 @@ from typing import Any
 from evenkeel.cli.options import check_folder, said_by, session
 from evenkeel.errors import BadInput, NoLake, NoSuchCycle
 from evenkeel.ingest.wish_intake import PICKED, Maker, wish_row
-from evenkeel.lake.schemas.acted import DRAIN, SPLIT, UNDRAIN, UNLOAD
+from evenkeel.lake.schemas.acted import DRAIN, SPLIT, UNDRAIN, UNLOAD, UNLOAD_TOPIC
 from evenkeel.lake.wishes import ended_drains
 from evenkeel.manual_requests.schema import ALL
 from evenkeel.record.read import (
@@ -35,9 +35,13 @@ from evenkeel.times import IN_UTC, moment_given
 def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """The options of `wish`."""
     parser = commands.add_parser("wish", help="ask for a split, an unload or an empty broker; list what was asked for")
-    kinds = parser.add_subparsers(dest="wish", required=True, metavar="split|unload|drain|undrain|list")
+    kinds = parser.add_subparsers(dest="wish", required=True, metavar="split|unload|unload-topic|drain|undrain|list")
     _add_split(kinds.add_parser("split", help="split a bundle"))
     _add_unload(kinds.add_parser("unload", help="unload a bundle, or all of a namespace"))
+    topic = kinds.add_parser("unload-topic", help="unload one topic: its clients connect again, its bundle stays")
+    topic.add_argument("topic", metavar="persistent://tenant/namespace/topic")
+    _add_common(topic)
+    topic.set_defaults(run=run_unload_topic)
     for kind, words in ((DRAIN, "empty a broker, until `undrain`"), (UNDRAIN, "let a broker have bundles again")):
         parser = kinds.add_parser(kind, help=words)
         parser.add_argument("broker", metavar="HOST:PORT", help="broker id, as Pulsar lists it")
@@ -108,6 +112,11 @@ def run_unload(given: argparse.Namespace) -> int:
     return _make(given, wish)
 
 
+def run_unload_topic(given: argparse.Namespace) -> int:
+    """Puts a wish for an unload of a topic on record."""
+    return _make(given, {"kind": UNLOAD_TOPIC, "topic": given.topic})
+
+
 def run_drain(kind: str, given: argparse.Namespace) -> int:
     """Puts the beginning or the end of a drain on record; a broker that is emptied already is left as it is."""
     row = _row(given, {"kind": kind, "broker": given.broker})
@@ -166,7 +175,7 @@ def run_list(given: argparse.Namespace) -> int:
 def _line(wish: Mapping[str, Any], progress: str) -> str:
     taken = wish["taken_at"].isoformat() if wish["taken_at"] else "waiting"
     head = f"{wish['wish_id'][:12]}  {wish['made_at'].isoformat()}  {wish['made_by']}  {wish['cluster']}"
-    what = wish.get("broker") or f"{wish['namespace']}/{wish['bundle']}{_options(wish)}"
+    what = wish.get("broker") or wish.get("topic") or f"{wish['namespace']}/{wish['bundle']}{_options(wish)}"
     return f"{head}  {wish['kind']} {what}  {progress or taken}"
 
 

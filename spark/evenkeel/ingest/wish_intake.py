@@ -12,15 +12,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from evenkeel.errors import BadInput, BadRange
+from evenkeel.errors import BadInput, BadName, BadRange
 from evenkeel.handover import ClusterCycle, Run
 from evenkeel.lake.controls import person
-from evenkeel.lake.schemas.acted import DRAIN, SPLIT, UNDRAIN, UNLOAD
+from evenkeel.lake.schemas.acted import DRAIN, SPLIT, UNDRAIN, UNLOAD, UNLOAD_TOPIC
 from evenkeel.lake.store import Lake
 from evenkeel.lake.wishes import BACKFILL, append_wishes, read_taken, read_wishes, wishes_for
 from evenkeel.manual_requests.schema import ALL, BROKER, HOT, LARGEST, SCHEMAS, names_of
 from evenkeel.manual_requests.unload import broker_id
 from evenkeel.model.bundles import decode_number, parse_range
+from evenkeel.model.topics import parse_topic
 from evenkeel.settings import resolve
 from evenkeel.steering.admin_request import ACTING
 
@@ -48,9 +49,7 @@ def wish_row(given: Mapping[str, Any], cluster: str, maker: Maker, number: int =
     """
     kind = str(given.get("kind"))
     if kind not in SCHEMAS:
-        raise BadInput(
-            f"a wish is for a split, an unload, a drain or an undrain, not for {given.get('kind')!r}: give its kind"
-        )
+        raise BadInput(f"a wish is of the kind {', '.join(SCHEMAS)}, not {given.get('kind')!r}: give its kind")
     known = names_of(kind)
     if unknown := sorted(set(given) - {*known}):
         raise BadInput(f"a wish for {_A[kind]} has no {unknown[0]!r}: known are {', '.join(known)}")
@@ -60,13 +59,19 @@ def wish_row(given: Mapping[str, Any], cluster: str, maker: Maker, number: int =
         "made_by": person(maker.made_by, given.get("by")),
         "run_id": maker.run_id,
         "kind": kind,
-        **(_of_broker(kind, given) if kind in (DRAIN, UNDRAIN) else _of_bundle(kind, given)),
+        **_OF.get(kind, _of_bundle)(kind, given),
     }
     content = json.dumps([row, number], sort_keys=True, ensure_ascii=False)
-    return {"broker": None, **row, "wish_id": hashlib.sha256(content.encode()).hexdigest()}
+    return {"broker": None, "topic": None, **row, "wish_id": hashlib.sha256(content.encode()).hexdigest()}
 
 
-_A = {SPLIT: "a split", UNLOAD: "an unload", DRAIN: "a drain", UNDRAIN: "an undrain"}
+_A = {
+    SPLIT: "a split",
+    UNLOAD: "an unload",
+    UNLOAD_TOPIC: "an unload of a topic",
+    DRAIN: "a drain",
+    UNDRAIN: "an undrain",
+}
 _NO_OPTIONS = {"algorithm": None, "positions": None, "unload_children": None, "destination": None}
 
 
@@ -76,6 +81,22 @@ def _of_broker(kind: str, given: Mapping[str, Any]) -> dict[str, Any]:
     if not re.match(BROKER, broker):
         raise BadInput(f"a wish for {_A[kind]} names its broker as host:port, not as {given.get('broker')!r}")
     return {"namespace": "", "bundle": "", **_NO_OPTIONS, "broker": broker}
+
+
+def _of_topic(kind: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """A wish about one topic, under its full name; which bundle it lies in is for the cycle to say."""
+    text = _text(given, "topic")
+    try:
+        topic = parse_topic(text)
+    except BadName as error:
+        raise BadInput(f"a wish for {_A[kind]} names it as domain://tenant/namespace/topic: {error}") from None
+    if not topic.name.isprintable() or topic.local_name in (".", ".."):
+        raise BadInput(f"a wish for {_A[kind]} names none that could be asked for: {text!r}")
+    name = f"{topic.domain}://{topic.namespace}/{topic.local_name}"
+    return {"namespace": topic.namespace, "bundle": "", **_NO_OPTIONS, "topic": name}
+
+
+_OF = {DRAIN: _of_broker, UNDRAIN: _of_broker, UNLOAD_TOPIC: _of_topic}
 
 
 def _of_bundle(kind: str, given: Mapping[str, Any]) -> dict[str, Any]:

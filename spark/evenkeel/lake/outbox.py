@@ -30,7 +30,7 @@ HARMED = "harmed"
 
 _COMMAND = (
     *("command_id", "plan_id", "cluster", "step", "kind", "bundle", "from_broker", "destination", "algorithm", "cuts"),
-    *("unload_children", "mode", "request", "clients"),
+    *("unload_children", "mode", "request", "clients", "topic"),
 )
 _TIMES = ("cycle_at", "expires_at")
 

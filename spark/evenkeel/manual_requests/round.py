@@ -7,9 +7,10 @@ from collections.abc import Collection, Iterator
 from dataclasses import replace
 from typing import Any
 
-from evenkeel.lake.schemas.acted import SPLIT, UNLOAD
+from evenkeel.lake.schemas.acted import SPLIT, UNLOAD, UNLOAD_TOPIC
 from evenkeel.manual_requests.request import ClusterView, Granted, SplitWish, bundle_meant, subject_of
 from evenkeel.manual_requests.split import grant_split
+from evenkeel.manual_requests.topic import bundle_left_to, grant_topic_unload
 from evenkeel.manual_requests.unload import grant_unload, unloads_meant
 from evenkeel.model.common_rules import LEFT_TO_REQUEST
 from evenkeel.model.considered import Considered
@@ -45,9 +46,9 @@ def granted_splits(rows: Rows, topics: dict[str, BundleTopics]) -> list[tuple[Ro
 
 
 def granted_unloads(rows: Rows) -> list[tuple[Row, Granted]]:
-    """Each wish for an unload with its verdict, one per bundle for a whole namespace; a bundle that this cycle splits
-    is not unloaded."""
-    asked = wishes_of(reading.the_cycle(rows), UNLOAD)
+    """Each wish for an unload of a bundle or topic with its verdict, one per bundle for a whole namespace; a bundle
+    that this cycle splits is not unloaded, and neither are its topics."""
+    asked = [wish for kind in (UNLOAD, UNLOAD_TOPIC) for wish in wishes_of(reading.the_cycle(rows), kind)]
     if not asked:
         return []
     split = {row["subject"] for row in rows["split_decisions"] if row["outcome"] == "split"}
@@ -55,12 +56,20 @@ def granted_unloads(rows: Rows) -> list[tuple[Row, Granted]]:
     done: set[str] = set()
     found = []
     for wish in asked:
-        for given in unloads_meant(wish["namespace"], wish["bundle"], wish["destination"], view):
-            verdict = grant_unload(given, replace(view, unloading=done))
+        for verdict in _unloads(wish, view, done):
             if verdict.accepted:
                 done.add(verdict.verdict.subject)
             found.append((wish, verdict))
     return found
+
+
+def _unloads(wish: Row, view: ClusterView, done: Collection[str]) -> Iterator[Granted]:
+    """The verdicts on one wish; `done` grows between them."""
+    if wish["kind"] == UNLOAD_TOPIC:
+        yield grant_topic_unload(wish["topic"], replace(view, unloading=done))
+        return
+    for given in unloads_meant(wish["namespace"], wish["bundle"], wish["destination"], view):
+        yield grant_unload(given, replace(view, unloading=done))
 
 
 def bundles_to_look_into(rows: Rows, settings: Settings) -> Iterator[tuple[str, str | None]]:
@@ -108,8 +117,8 @@ def view_of(rows: Rows, topics: dict[str, BundleTopics]) -> ClusterView:
 
 
 def unloaded_by(wished: list[tuple[Row, Granted]]) -> frozenset[str]:
-    """The bundles that wishes unload: no shedder counts on them, for their wish takes them away."""
-    return frozenset(one.verdict.subject for _, one in wished if one.accepted)
+    """The bundles that wishes unload, or topics of: no shedder counts on them, for they are left to their wish."""
+    return frozenset(bundle_left_to(one.verdict) for _, one in wished if one.accepted)
 
 
 def with_unloads(verdicts: list[Considered], shedder: str, wished: list[tuple[Row, Granted]]) -> list[dict[str, Any]]:

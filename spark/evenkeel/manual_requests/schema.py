@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from evenkeel.lake.schemas.acted import DRAIN, SPLIT, UNDRAIN, UNLOAD
+from evenkeel.lake.schemas.acted import DRAIN, SPLIT, UNDRAIN, UNLOAD, UNLOAD_TOPIC
 
 LARGEST, HOT = "LARGEST", "HOT"
 """Written in place of a range: the namespace's bundle with most topics, or with most traffic."""
@@ -20,6 +20,7 @@ _RANGE = r"^0[xX][0-9a-fA-F]{1,8}_0[xX][0-9a-fA-F]{1,8}$"
 _NAMESPACE = r"^[-=:.\w]+/[-=:.\w]+$"
 BROKER = r"^[^\s/]+:\d{1,5}$"
 """A broker id, `host:port`."""
+_TOPIC = r"^((non-)?persistent://)?[-=:.\w]+/[-=:.\w]+/[^/]+$"
 
 
 def _schema(kind: str, bundle: str, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -38,16 +39,17 @@ def _schema(kind: str, bundle: str, options: Mapping[str, Any]) -> dict[str, Any
     }
 
 
-def _of_broker(kind: str) -> dict[str, Any]:
+def _of_one(kind: str, name: str, pattern: str) -> dict[str, Any]:
+    """A wish that names one thing, and has no options."""
     return {
         "type": "object",
         "properties": {
             "kind": {"const": kind},
             "cluster": {"type": "string", "minLength": 1},
-            "broker": {"type": "string", "pattern": BROKER},
+            name: {"type": "string", "pattern": pattern},
             "by": {"type": "string", "minLength": 1},
         },
-        "required": ["kind", "broker"],
+        "required": ["kind", name],
         "additionalProperties": False,
     }
 
@@ -63,8 +65,9 @@ SCHEMAS: Mapping[str, dict[str, Any]] = {
         },
     ),
     UNLOAD: _schema(UNLOAD, f"{_RANGE}|^{ALL}$", {"destinationBroker": {"type": "string", "minLength": 1}}),
-    DRAIN: _of_broker(DRAIN),
-    UNDRAIN: _of_broker(UNDRAIN),
+    UNLOAD_TOPIC: _of_one(UNLOAD_TOPIC, "topic", _TOPIC),
+    DRAIN: _of_one(DRAIN, "broker", BROKER),
+    UNDRAIN: _of_one(UNDRAIN, "broker", BROKER),
 }
 """Kind -> the schema of a wish of that kind."""
 

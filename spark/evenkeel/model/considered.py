@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple, Protocol, TypedDict, TypeVar, Unpac
 
 from evenkeel.errors import SettingsError
 
-SubjectKind = Literal["bundle", "broker", "cluster"]
+SubjectKind = Literal["bundle", "broker", "cluster", "topic"]
 Outcome = Literal["split", "unload", "placed", "kept", "skipped", "refused"]
 Unit = Literal["fraction", "percent", "byte/s", "msg/s", "count", "ms", ""]
 Comparison = Literal["at least", "above", "at most", "below", ""]
@@ -67,6 +67,10 @@ class Rule:
     def about_broker(self, broker: str, **figures: Unpack[VerdictFigures]) -> Considered:
         """The verdict on a broker."""
         return _verdict(broker, "broker", broker, self, **figures)
+
+    def about_topic(self, topic: str, broker: str | None, **figures: Unpack[VerdictFigures]) -> Considered:
+        """The verdict on a topic by its full name; `broker`: the owner of its bundle."""
+        return _verdict(topic, "topic", broker, self, **figures)
 
     def about_cluster(self, broker: str | None = None, **figures: Unpack[VerdictFigures]) -> Considered:
         """The verdict on the cluster as a whole; `broker`: the one that stands for it, if one does."""

@@ -158,7 +158,7 @@ def _mark(act: Act, now: datetime, wait: timedelta) -> Settling | None:
 
 
 def _bundles(act: Act) -> tuple[str, ...]:
-    return (act.bundle,) if act.kind == "unload" else (act.bundle, *act.children())
+    return (act.bundle, *act.children()) if act.kind == "split" else (act.bundle,)
 
 
 def _later(one: Settling | None, other: Settling) -> Settling:

@@ -99,7 +99,7 @@ Place = Callable[[str, str], Placement]
 
 def is_wished(row: Row) -> bool:
     """Whether a row of `unload_decisions` is a wish that is carried out."""
-    return bool(row["strategy"] == BY_REQUEST and row["outcome"] == "unload")
+    return bool(row["strategy"] == BY_REQUEST and is_unload(row))
 
 
 def wished_rows(rows: Rows, place: Place, freely: Place) -> list[dict[str, Any]]:

@@ -10,8 +10,9 @@ from datetime import datetime, timedelta
 from itertools import chain
 from typing import Any
 
+from evenkeel.manual_requests.topic import bundle_of_topic, is_topic_unload
 from evenkeel.settings import Settings
-from evenkeel.steering.admin_request import request_text
+from evenkeel.steering.admin_request import SPLIT, UNLOAD, UNLOAD_TOPIC, request_text
 
 
 def plan_id(cycle: Row, decisions: Mapping[str, Sequence[Row]], leaving_out: Collection[str] = ()) -> str:
@@ -36,17 +37,23 @@ class Wanted:
     decision: Row
 
 
-def wanted(cycle: Row, splits: Sequence[Row], placements: Sequence[Row]) -> list[Wanted]:
-    """Splits, then unloads, each in name order. A bundle without owner needs no command: Pulsar assigns it when asked.
+def wanted(cycle: Row, splits: Sequence[Row], placements: Sequence[Row], unloads: Iterable[Row] = ()) -> list[Wanted]:
+    """Splits, then unloads, then topics that are unloaded, each in name order. A bundle without owner needs no command:
+    Pulsar assigns it when asked. Of `unloads` topics alone count: bundles that leave have their placements.
 
     Of bundles with the same lower edge the wider one comes first, so that a parent is split before its child.
     """
     acting = [Wanted(_split(row), row) for row in splits if row["outcome"] == "split"]
     leaving = (row for row in placements if row["cause"] != "no_owner" and row["outcome"] == "placed")
     acting += [Wanted(_unload(row, cycle["manager"]), row) for row in leaving]
+    acting += [Wanted(_topic_unload(row), row) for row in unloads if is_topic_unload(row)]
     acting.sort(key=lambda one: str(one.command["request"]))
     acting.sort(key=lambda one: _edges(one)[1], reverse=True)
-    return sorted(acting, key=lambda one: (one.command["kind"] != "split", _edges(one)[0]))
+    return sorted(acting, key=lambda one: (_PHASES.index(one.command["kind"]), _edges(one)[0]))
+
+
+_PHASES = (SPLIT, UNLOAD, UNLOAD_TOPIC)
+"""All of one kind go out before any of the next."""
 
 
 def numbered(plan: str, cycle: Row, asked: Sequence[Wanted], settings: Settings) -> list[dict[str, Any]]:
@@ -95,7 +102,7 @@ def _edges(one: Wanted) -> tuple[str, str]:
 def _split(row: Row) -> dict[str, Any]:
     return _with_request(
         {
-            "kind": "split",
+            "kind": SPLIT,
             "bundle": row["subject"],
             "from_broker": row["broker"],
             "destination": None,
@@ -110,7 +117,7 @@ def _unload(row: Row, manager: str) -> dict[str, Any]:
     destination = row["destination"] if _is_bound(row, manager) else None
     return _with_request(
         {
-            "kind": "unload",
+            "kind": UNLOAD,
             "bundle": row["subject"],
             "from_broker": row["broker"],
             "destination": destination,
@@ -121,8 +128,23 @@ def _unload(row: Row, manager: str) -> dict[str, Any]:
     )
 
 
+def _topic_unload(row: Row) -> dict[str, Any]:
+    return _with_request(
+        {
+            "kind": UNLOAD_TOPIC,
+            "bundle": bundle_of_topic(row),
+            "from_broker": row["broker"],
+            "destination": None,
+            "algorithm": None,
+            "cuts": None,
+            "unload_children": None,
+            "topic": row["subject"],
+        }
+    )
+
+
 def _with_request(command: dict[str, Any]) -> dict[str, Any]:
-    return {**command, "request": request_text(command)}
+    return {"topic": None, **command, "request": request_text(command)}
 
 
 def _is_bound(row: Row, manager: str) -> bool:

@@ -84,12 +84,13 @@ def _command(one: Wanted, traffic: dict[str, float | None]) -> Command:
     """The destination is the one that placement expects, also where Pulsar is not told of it."""
     asked, decision = one.command, one.decision
     return Command(
-        kind="split" if asked["kind"] == "split" else "unload",
+        kind=asked["kind"],
         bundle=asked["bundle"],
         source=asked["from_broker"],
         destination=decision["destination"] if asked["kind"] == "unload" else None,
         traffic=traffic.get(asked["bundle"]),
         cuts=len(asked["cuts"] or ()),
+        topic=asked["topic"],
         wished=decision.get("strategy") in (BY_REQUEST, BY_DRAINING),
         asked_again=decision.get("strategy") == BY_DRAINING,
     )

@@ -84,7 +84,7 @@ def with_clients(commands: Sequence[Mapping[str, Any]], rows: Rows) -> list[dict
 
 def _rows_of(act: Act, rows: Rows) -> list[Row]:
     """The rows of the bundle, or of the children of a split; none where one of them is not there."""
-    wanted = {act.bundle} if act.kind == "unload" else set(act.children())
+    wanted = set(act.children()) if act.kind == "split" else {act.bundle}
     own = [row for row in rows["bundle_load"] if row["bundle"] in wanted]
     return own if len(own) == len(wanted) else []
 

@@ -75,7 +75,7 @@ def made_of(rows: Rows) -> Plan:
     settings, cycle = reading.settings_of(rows), reading.the_cycle(rows)
     decided = {table: rows[table] for table in DECIDED_TABLES}
     splits, placements = decided["split_decisions"], decided["placement_decisions"]
-    plan = wanted(cycle, splits, placements)
+    plan = wanted(cycle, splits, placements, decided["unload_decisions"])
     found = harm_found(rows, settings)
     asked, verdicts = guarded(rows, plan, settings, harms(rows, found))
     name = "" if acts_only(rows) else plan_id(cycle, {**decided, GUARD_TABLE: verdicts}, _NOT_DECIDED)

@@ -84,10 +84,10 @@ def spread(values: Iterable[float]) -> float | None:
 
 
 def command_key(command: Mapping[str, Any], destination: str | None) -> tuple[Any, ...]:
-    """What makes two commands the same: kind, bundle, where it goes or is cut."""
+    """What makes two commands the same: kind, bundle, where it goes or is cut, or which of its topics it is."""
     if command["kind"] == "split":
         return "split", command["bundle"], tuple(command["cuts"] or ())
-    return "unload", command["bundle"], destination
+    return command["kind"], command["bundle"], command.get("topic") or destination
 
 
 def owners_changed(
@@ -256,7 +256,9 @@ class VariantPlan:
 
 def recorded_plan(rows: Rows, cycle: Row) -> VariantPlan:
     """The plan on record: its acting decisions, without those that guards held back, by the same forecast."""
-    every = wanted(cycle, rows.get("split_decisions", ()), rows.get("placement_decisions", ()))
+    every = wanted(
+        cycle, rows.get("split_decisions", ()), rows.get("placement_decisions", ()), rows.get("unload_decisions", ())
+    )
     held = [row for row in rows.get(GUARD_TABLE, ()) if row["outcome"] == "held"]
     positions = {row["position"] for row in held}
     asked = [one for number, one in enumerate(every, start=1) if number not in positions]

@@ -215,7 +215,7 @@ class Cluster:
         for command, destination in commands:
             if command["kind"] == "split":
                 self._split(command)
-            elif destination in self.alive:
+            elif command["kind"] == "unload" and destination in self.alive:
                 self._give(command["bundle"], destination, done_at)
             self.acts.append(_act(command, destination, self.at, done_at))
         for bundle, destination in placed:

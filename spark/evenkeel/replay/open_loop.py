@@ -19,6 +19,7 @@ from evenkeel.cycle.whole import OBSERVED, STATE
 from evenkeel.errors import BadInput
 from evenkeel.handover import Write
 from evenkeel.lake.schemas import TABLES
+from evenkeel.lake.schemas.acted import UNLOAD_TOPIC
 from evenkeel.lake.store import Lake
 from evenkeel.publish.plan import GUARD_TABLE
 from evenkeel.record.read import Attempt, chunked
@@ -51,10 +52,11 @@ MOST_ROWS = 400_000
 MOST_CYCLES = 1_500
 _ACTING: Mapping[str, tuple[str, str]] = {
     "split_decisions": ("outcome", "split"),
+    "unload_decisions": ("subject_kind", "topic"),
     "placement_decisions": ("outcome", "placed"),
     GUARD_TABLE: ("outcome", "held"),
 }
-"""Of the recorded decisions, those that act: table -> column and its value."""
+"""Of the recorded decisions, those that act: table -> column and its value. Bundles that leave have placements."""
 _OF_TOPICS = {TOPICS: topics_type, PERSISTENT: persistent_type}
 Progress = Callable[[int, int], None]
 Carried = dict[str, Any]
@@ -234,17 +236,19 @@ def _folded(
     from evenkeel.spark.grouped import run_kept
 
     cluster = asked.history.cluster
+    wishing = [attempt for attempt in chunk if attempt.planned["wishes"]]
+    wishes = [(attempt, wish) for attempt in wishing for wish in asked.history.known(attempt)["wishes"]]
+    about_topics = any(wish["kind"] == UNLOAD_TOPIC for _, wish in wishes)
     frames = [
         pack(table, _rows(spark, lake, cluster, chunk, table), TABLES[table].struct_type())
         for table in (*OBSERVED, *_ACTING)
+        if table != "unload_decisions" or about_topics
     ]
     texts = {body["settings"] for key in {asked.key(one) for one in chunk} for body in chosen[key].values()}
     settings = [EffectiveSettings.from_json(text).settings for text in sorted(texts)]
     topics = topic_hashes(spark, lake, cluster, chunk, settings)
     if topics is not None:
         frames.append(pack(TOPICS, topics, topics_type()))
-    wishing = [attempt for attempt in chunk if attempt.planned["wishes"]]
-    wishes = [(attempt, wish) for attempt in wishing for wish in asked.history.known(attempt)["wishes"]]
     counts = persistent_topics(spark, lake, cluster, wishes)
     if counts is not None:
         frames.append(pack(PERSISTENT, counts, persistent_type()))

@@ -7,6 +7,7 @@ from typing import Any
 
 from evenkeel.model.bundles import namespace_of
 from evenkeel.model.considered import PLANNED, Considered
+from evenkeel.model.topics import parse_topic
 from evenkeel.rounds.memo import acts_only
 from evenkeel.rounds.reading import Rows
 
@@ -35,7 +36,7 @@ def reason_row(verdict: Considered, strategy: str, wish_id: str | None = None) -
     return {
         "subject": verdict.subject,
         "subject_kind": verdict.subject_kind,
-        "namespace": namespace_of(verdict.subject) if verdict.subject_kind == "bundle" else None,
+        "namespace": _namespace(verdict),
         "broker": verdict.broker,
         "strategy": strategy,
         "outcome": verdict.outcome,
@@ -53,3 +54,9 @@ def reason_row(verdict: Considered, strategy: str, wish_id: str | None = None) -
         "sentence": verdict.sentence(),
         "wish_id": wish_id,
     }
+
+
+def _namespace(verdict: Considered) -> str | None:
+    if verdict.subject_kind == "bundle":
+        return namespace_of(verdict.subject)
+    return parse_topic(verdict.subject).namespace if verdict.subject_kind == "topic" else None

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from evenkeel.handover import Handover
 from evenkeel.lake.schemas import TABLES
-from evenkeel.lake.schemas.acted import UNLOAD
+from evenkeel.lake.schemas.acted import UNLOAD, UNLOAD_TOPIC
 from evenkeel.lake.store import Lake
 from evenkeel.rounds.frames import decide_rounds, predecessor_rows, round_inputs
 from evenkeel.shed.round import decide
@@ -28,7 +28,7 @@ OUTPUTS = ("unload_decisions", "strategy_state")
 def run(spark: SparkSession, handover: Handover) -> Handover:
     """Sheds in every open cluster."""
     lake = Lake(handover.lake)
-    wished = any(wish["kind"] == UNLOAD for cycle in handover.open_cycles() for wish in cycle.wishes)
+    wished = any(wish["kind"] in (UNLOAD, UNLOAD_TOPIC) for cycle in handover.open_cycles() for wish in cycle.wishes)
     inputs = round_inputs(spark, lake, handover, *INPUTS, *(WISH_INPUTS if wished else ()))
     inputs["state"], reads = predecessor_rows(spark, lake, handover, "strategy_state")
     decided = decide_rounds(inputs, decide, [TABLES[name] for name in OUTPUTS])

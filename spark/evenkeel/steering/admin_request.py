@@ -13,13 +13,15 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
-from evenkeel.errors import BadInput
+from evenkeel.errors import BadInput, BadName
 from evenkeel.model.bundles import namespace_of, range_of
+from evenkeel.model.topics import parse_topic
 
 METHOD = "PUT"
-SPLIT, UNLOAD = "split", "unload"
+SPLIT, UNLOAD, UNLOAD_TOPIC = "split", "unload", "unload_topic"
 ACTING = ("approve", "auto")
 """Modes of a run that may send commands."""
+_A = {SPLIT: "a split", UNLOAD: "an unload", UNLOAD_TOPIC: "an unload of a topic"}
 _NO_NAMES = frozenset({"", ".", ".."})  # the last two would lead to another path
 _BROKER_ID = re.compile(r"[^\s/\\?#@%&=]{1,255}:[0-9]{1,5}")
 
@@ -35,7 +37,8 @@ class AdminRequest:
 def request_of(command: Mapping[str, Any]) -> AdminRequest:
     """The request that is sent; cuts ascending and each once, since the modular manager never answers to doubled ones.
 
-    Pulsar: `NamespacesBase.internalSplitNamespaceBundle`, `internalUnloadNamespaceBundle`.
+    Pulsar: `NamespacesBase.internalSplitNamespaceBundle`, `internalUnloadNamespaceBundle`,
+    `PersistentTopicsBase.internalUnloadTopic`.
     """
     path = _path(command)
     return AdminRequest(path, json.dumps(sorted(set(command["cuts"]))) if command["kind"] == SPLIT else None)
@@ -48,6 +51,9 @@ def request_text(command: Mapping[str, Any]) -> str:
 
 
 def _path(command: Mapping[str, Any]) -> str:
+    if command["kind"] == UNLOAD_TOPIC:
+        topic = parse_topic(command["topic"])
+        return f"/admin/v2/{topic.domain}/{topic.namespace}/{quote(topic.local_name, safe='')}/unload"
     bundle = "/".join(quote(part, safe="") for part in command["bundle"].split("/"))
     start = f"/admin/v2/namespaces/{bundle}/{command['kind']}"
     if command["kind"] == SPLIT:
@@ -61,14 +67,15 @@ def _path(command: Mapping[str, Any]) -> str:
 def demand_sense(command: Mapping[str, Any]) -> None:
     """`BadInput` where the fields, each of its type, make no command of a plan, or its `request` is another one."""
     kind = command["kind"]
-    if kind not in (SPLIT, UNLOAD):
+    if kind not in (SPLIT, UNLOAD, UNLOAD_TOPIC):
         raise BadInput(f"unknown kind {shown(kind)} of command")
     names = namespace_of(command["bundle"]).split("/")
     if len(names) < 2 or not _NO_NAMES.isdisjoint(names) or not command["bundle"].isprintable():
         raise BadInput(f"{shown(command['bundle'])} is not a bundle's name")
     _demand_cuts(kind, command["cuts"], command["bundle"])
-    if kind == SPLIT and command["destination"] is not None:
-        raise BadInput(f"a split has no destination, and this one has {shown(command['destination'])}")
+    _demand_topic(kind, command.get("topic"), command["bundle"])
+    if kind != UNLOAD and command["destination"] is not None:
+        raise BadInput(f"{_A[kind]} has no destination, and this one has {shown(command['destination'])}")
     for column in ("from_broker", "destination"):
         broker = command[column]
         if broker is not None and not _BROKER_ID.fullmatch(broker):
@@ -83,11 +90,28 @@ def demand_sense(command: Mapping[str, Any]) -> None:
 
 def _demand_cuts(kind: str, cuts: Sequence[int] | None, bundle: str) -> None:
     lower, upper = (found := range_of(bundle)).lower, found.upper
-    if kind == UNLOAD:
+    if kind != SPLIT:
         if cuts is not None:
-            raise BadInput(f"an unload has no cuts, and this one has {shown(cuts)}")
+            raise BadInput(f"{_A[kind]} has no cuts, and this one has {shown(cuts)}")
     elif not cuts or not all(lower < cut < upper for cut in cuts):
         raise BadInput(f"cuts {shown(cuts)} do not lie inside {bundle}")
+
+
+def _demand_topic(kind: str, topic: str | None, bundle: str) -> None:
+    """A topic is named where one is unloaded, and lies in the bundle whose owner the command was decided on."""
+    if kind != UNLOAD_TOPIC:
+        if topic is not None:
+            raise BadInput(f"{_A[kind]} names no topic, and this one names {shown(topic)}")
+        return
+    try:
+        found = parse_topic(topic or "")
+    except BadName as error:
+        raise BadInput(f"{_A[kind]} names one: {error}") from None
+    plain = f"{found.domain}://{found.namespace}/{found.local_name}"
+    if topic != plain or not plain.isprintable() or found.local_name in _NO_NAMES:
+        raise BadInput(f"{shown(topic)} is not a topic's name")
+    if found.namespace != namespace_of(bundle) or not range_of(bundle).includes(found.hash):
+        raise BadInput(f"{shown(topic)} does not lie in {bundle}")
 
 
 def shown(value: object) -> str:

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 
 from evenkeel.pulsar.admin.client import AdminClient
 from evenkeel.pulsar.admin.http_exchange import Hop
-from evenkeel.steering.admin_request import METHOD, request_of
+from evenkeel.steering.admin_request import METHOD, UNLOAD_TOPIC, request_of
 from evenkeel.steering.outcome import (
     LONGEST_REQUEST_S,
     AnswerKind,
@@ -75,10 +75,12 @@ class CommandExecutor:
     def look_again(self, command: Command) -> Outcome | None:
         """What became of a command that may have been sent; None if nothing is seen of it and it may be sent (again).
 
+        Of a topic's unload nothing is ever seen, so it is not sent again.
+
         To be asked only when the longest request is over.
         """
         look = self._watching.look(command)
-        if sight(command, look) is Sight.UNTOUCHED:
+        if sight(command, look) is Sight.UNTOUCHED and command["kind"] != UNLOAD_TOPIC:
             return None
         found = outcome_of(command, look, is_last=True, is_over=True, is_expired=self._is_expired(command))
         return None if found is None else self._seen(command, *found)

@@ -13,6 +13,7 @@ from enum import Enum
 
 from evenkeel.json_text import NotJson, parse_json
 from evenkeel.pulsar.admin.http_exchange import Hop
+from evenkeel.steering.admin_request import UNLOAD_TOPIC
 from evenkeel.steering.premise import Command, Look, Sight, effect_in_words, sight
 
 # Pulsar gives an unload or split up after 60 s (namespaceBundleUnloadingTimeoutMs): no answer may still come then.
@@ -204,7 +205,19 @@ def outcome_of(
 
     `command`: a row of `commands`; `look`: the cluster as seen last. The others: see `Observation`.
     """
+    if command["kind"] == UNLOAD_TOPIC:
+        return _outcome_of_topic(answer, is_over=is_over)
     any_broker = command["kind"] == "unload" and command["destination"] is None
     seen = sight(command, look)
     row = row_of(Observation(answer, seen, any_broker, had_left, is_last, is_over, is_expired))
     return None if row is None else (row.outcome, row.words.format(seen=effect_in_words(command, look)))
+
+
+def _outcome_of_topic(answer: AnswerKind, *, is_over: bool) -> tuple[str, str] | None:
+    """Of a topic that is unloaded. It is open again at once and at the same broker, so the cluster shows nothing of
+    it: here the answer counts, and where none is known nobody will ever tell."""
+    if answer is AnswerKind.TAKEN:
+        return "done", "its broker has closed the topic"
+    if not is_over:
+        return None
+    return "lost", "whether the topic was unloaded cannot be seen; it is not sent again"

@@ -82,7 +82,7 @@ def why_stale(command: Command, look: Look) -> str | None:
     bundle, source = command["bundle"], command["from_broker"]
     seen = sight(command, look)
     if seen is Sight.UNTOUCHED:
-        return None if command["kind"] == "unload" else _why_not_split(command, look)
+        return _why_not_split(command, look) if command["kind"] == "split" else None
     if look.boundaries == ():
         return f"namespace {namespace_of(bundle)} no longer exists"
     if seen is Sight.GONE or (command["kind"] == "split" and seen is not Sight.UNKNOWN):

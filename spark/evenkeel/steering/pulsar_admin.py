@@ -55,7 +55,8 @@ class PulsarAdmin:
             if stop() is not None:  # it may have been waiting for long
                 return
             outcome = self._carrier.carry_out(command)
-            log.info("%s %s: %s (%s)", command["kind"], command["bundle"], outcome.outcome, outcome.detail)
+            what = command.get("topic") or command["bundle"]
+            log.info("%s %s: %s (%s)", command["kind"], what, outcome.outcome, outcome.detail)
             report(outcome)
 
 

@@ -32,6 +32,7 @@ def command(step: int = 1, kind: str = "unload", namespace: str = "acme/ns0", pl
         "algorithm": "range_equally_divide" if split else None,
         "cuts": [(int(RANGES[place][:10], 16) + int(RANGES[place][11:], 16)) // 2] if split else None,
         "unload_children": False if split else None,
+        "topic": None,
         "mode": "auto",
         "expires_at": datetime.now(UTC) + timedelta(minutes=10),
     } | other

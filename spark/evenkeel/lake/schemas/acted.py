@@ -18,9 +18,9 @@ COMMANDS = cycle_table(
     ("publish",),
     Column("command_id", "string", "digest of plan, subject and step", nullable=False),
     Column("plan_id", "string", "plan that asks for it", nullable=False),
-    Column("step", "int", "position in the plan: splits before unloads", nullable=False),
-    Column("kind", "string", "split or unload", nullable=False),
-    Column("bundle", "string", "bundle concerned", nullable=False),
+    Column("step", "int", "position in the plan: splits, then unloads, then topics", nullable=False),
+    Column("kind", "string", "split, unload or unload_topic", nullable=False),
+    Column("bundle", "string", "bundle concerned; of a topic the one that it lies in", nullable=False),
     Column("from_broker", "string", "owner when it was decided"),
     Column("destination", "string", "broker asked for; NULL where Pulsar is to find one"),
     Column("algorithm", "string", "split algorithm"),
@@ -30,6 +30,7 @@ COMMANDS = cycle_table(
     Column("request", "string", "the admin request that carries it out", nullable=False),
     Column("expires_at", "timestamp", "not to be sent after this moment", nullable=False),
     Column("clients", _CLIENTS, "the bundle in the cycle before, if known, and when it was decided on", since=4),
+    Column("topic", "string", "of unload_topic: the topic's full name", since=5),
 )
 
 OUTCOMES = cycle_table(
@@ -177,7 +178,7 @@ STEERED = (CONTROLS, APPROVALS)
 
 # Wishes: what operators ask for. A wish is put on record once and never changed.
 
-SPLIT, UNLOAD, DRAIN, UNDRAIN = "split", "unload", "drain", "undrain"
+SPLIT, UNLOAD, UNLOAD_TOPIC, DRAIN, UNDRAIN = "split", "unload", "unload_topic", "drain", "undrain"
 
 WISHES = Table(
     "wishes",
@@ -192,12 +193,12 @@ WISHES = Table(
         Column("made_at", "timestamp", "when it was made; only cycles from this moment on take it", nullable=False),
         Column("made_by", "string", "who made it", nullable=False),
         Column("run_id", "string", "Airflow run that brought it; NULL from the command line"),
-        Column("kind", "string", "split, unload, drain or undrain", nullable=False),
+        Column("kind", "string", "split, unload, unload_topic, drain or undrain", nullable=False),
         Column("namespace", "string", "tenant/namespace; empty for a drain", nullable=False),
         Column(
             "bundle",
             "string",
-            "range of the bundle; LARGEST or HOT for a split, ALL for unloads; empty for a drain",
+            "range of the bundle; LARGEST or HOT for a split, ALL for unloads; empty for a drain or a topic",
             nullable=False,
         ),
         Column("algorithm", "string", "split algorithm asked for; empty for the broker's default"),
@@ -205,6 +206,7 @@ WISHES = Table(
         Column("unload_children", "boolean", "whether the children of a split are to be unloaded"),
         Column("destination", "string", "broker id asked for; NULL leaves it to placement"),
         Column("broker", "string", "of a drain: broker id of the broker that is to be emptied", since=5),
+        Column("topic", "string", "of unload_topic: the topic's full name", since=5),
     ),
     partition=("cluster",),
 )

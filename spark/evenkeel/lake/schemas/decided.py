@@ -5,9 +5,9 @@ from __future__ import annotations
 from evenkeel.lake.schema import Column, cycle_table
 
 _REASON = (
-    Column("subject", "string", "bundle, broker or cluster considered", nullable=False),
-    Column("subject_kind", "string", "bundle, broker or cluster", nullable=False),
-    Column("namespace", "string", "namespace of a bundle"),
+    Column("subject", "string", "bundle, broker, cluster or topic considered", nullable=False),
+    Column("subject_kind", "string", "bundle, broker, cluster or topic", nullable=False),
+    Column("namespace", "string", "namespace of a bundle or topic"),
     Column("broker", "string", "present owner, or the broker considered"),
     Column("strategy", "string", "Pulsar's name of the strategy, or `wish`", nullable=False),
     Column("outcome", "string", "what was decided", nullable=False),
@@ -44,8 +44,8 @@ SPLIT_DECISIONS = cycle_table(
 UNLOAD_DECISIONS = cycle_table(
     "unload_decisions",
     "decided",
-    "One row per broker and bundle considered for shedding, per wish for an unload, and per broker that is emptied "
-    "with its bundles.",
+    "One row per broker and bundle considered for shedding, per wish for an unload of a bundle or topic, and per "
+    "broker that is emptied with its bundles.",
     ("subject_kind", "subject", "wish_id", "strategy"),
     ("shed",),
     *_REASON,

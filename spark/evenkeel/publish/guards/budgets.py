@@ -2,7 +2,7 @@
 
 Keys: evenkeelMaxUnloadsPerCycle, evenkeelMaxUnloadsFromBroker, evenkeelMaxUnloadsToBroker,
 evenkeelMaxMovedTrafficPercent, evenkeelMovedTrafficOrder, evenkeelMaxBundleTrafficPercent, evenkeelMaxSplitsPerCycle,
-loadBalancerNamespaceMaximumBundles.
+loadBalancerNamespaceMaximumBundles. A topic that is unloaded moves no load and uses up nothing.
 
 A command goes if it fits beside those that go before it; one that does not fit leaves its room to the next. A bundle
 that by itself exceeds the traffic budget would never move: where no unload fits it may go, and then it goes alone.
@@ -50,6 +50,8 @@ class Budgets:
         """The first budget that the command does not fit into."""
         if command.kind == "split":
             return self._splits_per_cycle() or self._bundle_maximum(command)
+        if command.kind == "unload_topic":
+            return None
         return (
             self._unloads_per_cycle()
             or self._of_broker("unloads_from_broker", "evenkeelMaxUnloadsFromBroker", command.source, self._from)
@@ -80,6 +82,8 @@ class Budgets:
         if command.kind == "split":
             self._splits += 1
             self._added[namespace_of(command.bundle)] += command.cuts
+            return
+        if command.kind == "unload_topic":
             return
         self._unloads += 1
         self._moved += command.traffic or 0.0

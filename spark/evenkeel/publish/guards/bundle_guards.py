@@ -18,6 +18,7 @@ from evenkeel.settings import Settings
 _DAY = timedelta(days=1)
 _POINTS: Unit = "points"
 SETTING = "evenkeelBounceGainPoints"
+WORDS: Mapping[str, str] = {"split": "split", "unload": "unload", "unload_topic": "unload of a topic"}
 
 
 def bounces(command: Command, situation: Situation, settings: Settings) -> Objection | None:
@@ -113,16 +114,18 @@ def harmed(command: Command, situation: Situation, settings: Settings) -> Object
 
 
 def firsts(commands: Sequence[Command]) -> dict[str, int]:
-    """Bundle to the index of the first command that the plan has for it."""
+    """Bundle to the index of the first command that the plan has for it, and topic to that of the first one for it."""
     found: dict[str, int] = {}
     for index, command in enumerate(commands):
-        found.setdefault(command.bundle, index)
+        found.setdefault(command.topic or command.bundle, index)
     return found
 
 
 def repeated(index: int, commands: Sequence[Command], first: Mapping[str, int]) -> Objection | None:
-    """Whether the plan has an earlier command for the same bundle, held back or not."""
-    earlier = first[commands[index].bundle]
+    """Whether the plan has an earlier command for the same bundle or topic, held back or not. Topics of one bundle may
+    be unloaded together; of a bundle that a command is for they are not."""
+    command = commands[index]
+    earlier = first.get(command.bundle, first[command.topic or command.bundle])
     if earlier == index:
         return None
     return Objection("one_command_per_bundle", words={"kind": commands[earlier].kind})
@@ -168,7 +171,7 @@ CAUSES: Mapping[str, Cause] = {
     "one_command_per_bundle": lambda o: f"the plan has a command for it already, to {_verb(o)} it",
     "parent_not_split": lambda o: f"it is part of {o.words['parent']}, whose split does not come before it",
     "harmed_namespace": lambda o: (
-        f"the {o.words['kind']} of {o.words['bundle']} did harm, seen {duration(o.measured)} ago, and moves of "
+        f"the {WORDS[o.words['kind']]} of {o.words['bundle']} did harm, seen {duration(o.measured)} ago, and moves of "
         f"{o.words['namespace']} are held for {duration(o.threshold)}"
     ),
     "returns": lambda o: f"{_left(o)}; moving it back {_gain(o)}",

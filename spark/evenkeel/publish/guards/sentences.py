@@ -34,6 +34,8 @@ def _wanted(command: Command) -> str:
     """What the plan wants with the bundle."""
     if command.kind == "split":
         return f"{command.bundle} would be split" + (f" on {command.source}" if command.source else "")
+    if command.kind == "unload_topic":
+        return f"{command.topic} would be unloaded on {command.source}"
     start = f" from {command.source}" if command.source else ""
     return f"{command.bundle} would be unloaded{start}" + (f" to {command.destination}" if command.destination else "")
 

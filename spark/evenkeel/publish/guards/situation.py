@@ -11,6 +11,8 @@ from typing import Literal
 from evenkeel.errors import BadInput
 from evenkeel.model.bundles import BundleRange, namespace_of, range_of
 
+CommandKind = Literal["split", "unload", "unload_topic"]
+
 
 @dataclass(frozen=True, slots=True)
 class Command:
@@ -19,9 +21,10 @@ class Command:
     `source`: the owner, None if nobody owns the bundle. `destination`: where an unloaded bundle is expected, whether
     Pulsar is told so or not. `traffic`: of the bundle, byte/s in and out, None if not known. `cuts`: of a split.
     `wished`: an operator asked for it; `asked_again`: and what is held back now, the next cycle asks for again.
+    `topic`: of `unload_topic`, which moves no load.
     """
 
-    kind: Literal["split", "unload"]
+    kind: CommandKind
     bundle: str
     source: str | None
     destination: str | None = None
@@ -29,6 +32,7 @@ class Command:
     cuts: int = 0
     wished: bool = False
     asked_again: bool = False
+    topic: str | None = None
 
     @property
     def turn(self) -> int:

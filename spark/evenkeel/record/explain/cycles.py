@@ -90,12 +90,19 @@ def facts_of(
             subject=subject,
             bundle=bundles[one.attempt_id],
             tables=own,
-            commands=[c for c in asked if subject.kind == "broker" or c["bundle"] == bundles[one.attempt_id]],
+            commands=[c for c in asked if subject.kind == "broker" or _is_of(c, subject, bundles[one.attempt_id])],
             outcomes=outcomes,
             incomplete=incomplete[one.attempt_id],
             notes=gone[one.attempt_id],
         )
     return made
+
+
+def _is_of(command: Row, subject: Subject, bundle: str | None) -> bool:
+    """Whether a command is about the bundle; of a topic, not one for another topic of its bundle."""
+    if subject.kind == "topic" and command.get("topic") is not None:
+        return bool(command["topic"] == subject.name)
+    return bool(command["bundle"] == bundle)
 
 
 def _decided(
@@ -113,7 +120,7 @@ def _decided(
         if table in ("placement_decisions", "guard_decisions"):
             named = named | is_in("destination", [subject.name])
         return record.rows(attempts, table, where=whole | named)
-    condition = whole | is_in("subject", bundles)
+    condition = whole | is_in("subject", [*bundles, subject.name])
     if table == "unload_decisions":
         owners = sorted({row["owner"] for row in where.values() if row["owner"]})
         condition = condition | is_in("broker", owners)
@@ -233,13 +240,15 @@ def _is_about(rows: Sequence[Row], subject: Subject, row: Row | None) -> bool:
     if subject.kind != "topic":
         return bool(rows)
     bundle = bundle_of(subject, row)
-    return any(one["subject"] == bundle for one in rows)
+    return any(one["subject"] in (bundle, subject.name) for one in rows)
 
 
 def _named(table: str, subject: Subject, where: Mapping[str, Row]) -> Any:
     if subject.kind != "broker":
-        bundles = sorted({name for row in where.values() if (name := bundle_of(subject, row))} or {subject.name})
-        return is_in("bundle" if table == "commands" else "subject", bundles)
+        bundles = {name for row in where.values() if (name := bundle_of(subject, row))} or {subject.name}
+        if table == "commands":
+            return is_in("bundle", sorted(bundles))
+        return is_in("subject", sorted(bundles | {subject.name}))
     condition = is_in("from_broker" if table == "commands" else "broker", [subject.name])
     if table in ("placement_decisions", "guard_decisions", "commands"):
         condition = condition | is_in("destination", [subject.name])

@@ -89,7 +89,7 @@ class SeenOutcome:
 
 @dataclass(frozen=True, slots=True)
 class SentCommand:
-    """A command of the plan, with everything that was seen of it, oldest first."""
+    """A command of the plan, with everything that was seen of it, oldest first. `topic`: of an unload of a topic."""
 
     command_id: str
     kind: str
@@ -99,6 +99,12 @@ class SentCommand:
     mode: str
     request: str
     seen: tuple[SeenOutcome, ...]
+    topic: str | None = None
+
+    @property
+    def act(self) -> str:
+        """What it does, to what."""
+        return f"unload of {self.topic}" if self.topic is not None else f"{self.kind} of {self.bundle}"
 
 
 @dataclass(frozen=True)
@@ -259,7 +265,8 @@ def _of_others(table: str, row: Row, context: Context) -> list[Change]:
 
 
 def _concerns(row: Row, step: str, facts: CycleFacts) -> bool:
-    """Of a bundle: its own rows, and why its broker sheds. Of a broker: its own, and what leaves it or comes to it."""
+    """Of a bundle: its own rows, and why its broker sheds. Of a topic: its bundle's and its own. Of a broker: its own,
+    and what leaves it or comes to it."""
     if row["subject_kind"] == "cluster":
         return step == "guard" or bool(row["outcome"] == "skipped" or step == "unload")
     if facts.subject.kind == "broker":
@@ -270,7 +277,7 @@ def _concerns(row: Row, step: str, facts: CycleFacts) -> bool:
         return concerned and (step == "guard" or row["outcome"] in ACTS)
     if row["subject_kind"] == "broker":
         return bool(row["subject"] == _owner(facts))
-    return bool(row["subject"] == facts.bundle)
+    return row["subject"] in (facts.bundle, facts.subject.name)
 
 
 def _owner(facts: CycleFacts) -> str | None:
@@ -283,7 +290,7 @@ def _owner(facts: CycleFacts) -> str | None:
 
 
 def _order(row: Row) -> tuple[int, float, str, str]:
-    kinds = {"cluster": 0, "broker": 1, "bundle": 2}
+    kinds = {"cluster": 0, "broker": 1, "bundle": 2, "topic": 3}
     return (kinds[row["subject_kind"]], row["numbers"].get("rank", 0.0), row["subject"], row["wish_id"] or "")
 
 
@@ -374,6 +381,7 @@ def _command(row: Mapping[str, Any], outcomes: Sequence[Row]) -> SentCommand:
         command_id=row["command_id"],
         kind=row["kind"],
         bundle=row["bundle"],
+        topic=row.get("topic"),
         from_broker=row["from_broker"],
         destination=row["destination"],
         mode=row["mode"],

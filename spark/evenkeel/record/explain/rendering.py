@@ -141,7 +141,7 @@ def _changes(reasons: Sequence[Reason]) -> list[str]:
 def _sent(sent: SentCommand, where: tzinfo) -> Iterator[str]:
     goal = f" to {sent.destination}" if sent.destination else ""
     start = f" from {sent.from_broker}" if sent.from_broker else ""
-    yield f"{sent.kind} of {sent.bundle}{start}{goal} ({sent.mode.replace('_', ' ')}), command {sent.command_id[:16]}"
+    yield f"{sent.act}{start}{goal} ({sent.mode.replace('_', ' ')}), command {sent.command_id[:16]}"
     yield f"  {sent.request}"
     for one in sent.seen:
         outcome = one.outcome.replace("_", " ")
@@ -153,7 +153,7 @@ def _sent(sent: SentCommand, where: tzinfo) -> Iterator[str]:
 def _harm(sent: SentCommand, where: tzinfo) -> Iterator[str]:
     for one in sent.seen:
         if one.outcome == HARMED:
-            yield f"{clock(one.at, where)}, after the {sent.kind} of {sent.bundle}: {one.detail}"
+            yield f"{clock(one.at, where)}, after the {sent.act}: {one.detail}"
 
 
 def _section(title: str, lines: Sequence[str]) -> Iterator[str]:

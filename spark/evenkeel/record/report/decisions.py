@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+from evenkeel.lake.schemas.acted import SPLIT, UNLOAD, UNLOAD_TOPIC
 from evenkeel.manual_requests.round import BY_REQUEST
+from evenkeel.manual_requests.topic import bundle_of_topic, is_topic_unload
 from evenkeel.model import amounts
 from evenkeel.record.explain.changes import Context
 from evenkeel.record.explain.changes.bundle_splits import setting_values
@@ -44,10 +46,10 @@ class PlacementLine:
 
 @dataclass(frozen=True, slots=True)
 class UnloadLine:
-    """A bundle that leaves its broker; `placement` None where no placement was decided.
+    """A bundle that leaves its broker, or a topic that is closed there; `placement` None where none was decided.
 
     `traffic`: now, byte/s; `average`: over the short term, byte/s, where the shedder went by it, as its sentence does.
-    `is_held`: a guard holds the unload back.
+    `is_held`: a guard holds the unload back. `is_topic`: then `bundle` is the topic's name.
     """
 
     bundle: str
@@ -57,6 +59,7 @@ class UnloadLine:
     placement: PlacementLine | None
     why: Why
     is_held: bool = False
+    is_topic: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +177,7 @@ def decisions(tables: Mapping[str, Sequence[Row]]) -> Decisions:
     let_be = [(kind, row) for kind, row in every if row["outcome"] in ("kept", "skipped")]
     let_be.sort(key=lambda pair: _distance(*pair))
     return Decisions(
-        sheddings=_sheddings(tables["unload_decisions"], by_bundle, traffic, held["unload"], whys),
+        sheddings=_sheddings(tables["unload_decisions"], by_bundle, traffic, held, whys),
         ownerless=_ownerless(placed, by_bundle),
         splits=tuple(
             _split(row, held["split"], whys) for row in tables["split_decisions"] if row["outcome"] == "split"
@@ -188,10 +191,18 @@ def decisions(tables: Mapping[str, Sequence[Row]]) -> Decisions:
     )
 
 
+def _is_held(unload: Row, held: Mapping[str, Collection[str]]) -> bool:
+    if is_topic_unload(unload):
+        return bundle_of_topic(unload) in held[UNLOAD_TOPIC]
+    return unload["subject"] in held[UNLOAD]
+
+
 def held_bundles(guards: Sequence[Row]) -> dict[str, frozenset[str]]:
     """By kind of command, the bundles whose commands are held back."""
     held = [row for row in guards if row["outcome"] == "held"]
-    return {kind: frozenset(row["subject"] for row in held if row["kind"] == kind) for kind in ("split", "unload")}
+    return {
+        kind: frozenset(row["subject"] for row in held if row["kind"] == kind) for kind in (SPLIT, UNLOAD, UNLOAD_TOPIC)
+    }
 
 
 def _objections(guards: Sequence[Row], subject_kind: str, outcome: str, whys: Whys) -> tuple[ObjectionLine, ...]:
@@ -220,12 +231,12 @@ def _sheddings(
     rows: Sequence[Row],
     placements: Mapping[str, PlacementLine],
     traffic: Mapping[str, float],
-    held: Collection[str],
+    held: Mapping[str, Collection[str]],
     whys: Whys,
 ) -> tuple[SheddingLine, ...]:
     taken: dict[str, list[Row]] = {}
     for row in rows:
-        if row["subject_kind"] == "bundle" and row["outcome"] == "unload":
+        if row["subject_kind"] in ("bundle", "topic") and row["outcome"] == "unload":
             taken.setdefault(row["broker"] or "", []).append(row)
     sheds = {row["subject"]: row for row in rows if row["subject_kind"] == "broker" and _unloads(row)}
     return tuple(
@@ -240,7 +251,8 @@ def _sheddings(
                     _average(row),
                     placements.get(row["subject"]),
                     whys.of("unload_decisions", row),
-                    row["subject"] in held,
+                    _is_held(row, held),
+                    is_topic_unload(row),
                 )
                 for row in sorted(bundles, key=lambda row: (row["numbers"].get("rank", 0.0), row["subject"]))
             ),

@@ -133,11 +133,17 @@ def decisions_of(
     span = attempts[0].cluster, min(moments), max(moments)
     commands = record.outbox("commands", *span)
     seen = with_outcomes(commands, record.outbox("outcomes", *span) if commands else [])
-    outcomes = {(row["plan_id"], row["bundle"], row["kind"]): row["outcome"] or "open" for row in seen}
+    outcomes = {(row["plan_id"], *_done_to(row)): row["outcome"] or "open" for row in seen}
     for attempt in attempts:
         own = {table: rows[table][attempt.attempt_id] for table in _TABLES}
         found[attempt.attempt_id] = _decisions(own, attempt.plan_id, outcomes, broker)
     return found
+
+
+def _done_to(command: Row) -> tuple[str, str]:
+    """Subject and outcome of the decision that a command follows."""
+    topic = command.get("topic")
+    return (command["bundle"], command["kind"]) if topic is None else (topic, "unload")
 
 
 def _decisions(

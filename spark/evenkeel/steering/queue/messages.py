@@ -63,6 +63,8 @@ def command_body(command: Mapping[str, Any]) -> str:
     """The message that asks for a command; `BadInput` where the row is none that an agent would take."""
     fields = {name: command.get(name) for name in (*_TEXTS, *_TEXTS_OR_NONE, "step", "cuts", "unload_children")}
     fields |= {name: _text_of(command.get(name), name) for name in _MOMENTS}
+    if command.get("topic") is not None:  # what it does not concern, agents of before there were topics go on reading
+        fields["topic"] = command["topic"]
     if fields["cuts"] is not None:
         fields["cuts"] = list(fields["cuts"])
     body = _body("command", fields)
@@ -184,6 +186,7 @@ def _command(fields: Mapping[str, Any]) -> dict[str, Any]:
         command = {name: fields[name] for name in _TEXTS}
         command |= {name: _text_or_none(fields, name) for name in _TEXTS_OR_NONE}
         command |= {name: _moment(fields, name) for name in _MOMENTS}
+        command |= {"topic": _text_or_none(fields, "topic")}
         command |= {"step": _step(fields), "cuts": _cuts(fields), "unload_children": _switch(fields)}
         demand_sense(command)
     except BadInput as error:

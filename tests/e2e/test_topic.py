@@ -1,0 +1,57 @@
+"""A topic of a real cluster is unloaded under load: its clients come back to the same broker, and the others stay."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from devtools.lab.admin import Admin
+from devtools.lab.layout import skewed
+from devtools.lab.measures import measure_load, owners
+from devtools.lab.traffic import traffic_for
+from devtools.lab.waiting import wait_until
+from evenkeel.cli import main
+from evenkeel.record.read import read_table
+from tests.e2e.scene import Scene
+
+pytestmark = [pytest.mark.pulsar, pytest.mark.spark, pytest.mark.slow, pytest.mark.exhaustive]
+
+CALM = {"evenkeelSheddingEnabled": False, "evenkeelSplitEnabled": False}
+
+
+@pytest.mark.parametrize("manager", ["modular", "extensible"])
+def test_a_topics_clients_connect_again_and_its_bundle_stays(
+    manager: str, spark: Any, engine: Any, request: Any, fresh_tenant: str, new_lake: Path, monkeypatch: Any
+) -> None:
+    monkeypatch.setenv("EVENKEEL_SPARK", engine.url)
+    cluster = request.getfixturevalue(f"{manager}_cluster")
+    layout = skewed(fresh_tenant, cluster.broker_ids, rate=200.0)
+    admin, scene = cluster.admin(), Scene(spark, cluster, new_lake.parent, CALM)
+    bundle = max(layout.bundles, key=lambda bundle: len(bundle.topics))
+    wished, *others = [topic.name for topic in bundle.topics]
+    with traffic_for(cluster, layout, seconds=600) as traffic:
+        measure_load(admin, [topic.name for topic in layout.topics])
+        before = {topic: since(admin, topic) for topic in (wished, *others)}
+        there = owners(admin, of=f"{layout.tenant}/")
+        for topic in (wished, f"persistent://{bundle.namespace}/{'x' * 20}"):
+            assert main(["wish", "unload-topic", topic, "--lake", str(new_lake), "--cluster", "lab"]) == 0
+        tally = scene.tally(scene.cycle())
+        assert tally == {"done": 1, "stale": 1}, [row["detail"] for row in scene.rows_of("outcomes")]
+        wait_until(
+            "its clients", lambda: not before[wished] & since(admin, wished) and bool(since(admin, wished)), seconds=60
+        )
+        assert {topic: since(admin, topic) for topic in others} == {topic: before[topic] for topic in others}
+        assert owners(admin, of=f"{layout.tenant}/") == there
+        sent = traffic.stop()
+    assert (sent.lost, sent.failed) == (0, 0), sent
+    assert {row["kind"] for row in read_table(new_lake, "commands")} == {"unload_topic"}
+    assert main(["verify", "--lake", str(new_lake)]) == 0
+
+
+def since(admin: Admin, topic: str) -> frozenset[str]:
+    """When the topic's producers and consumers have connected."""
+    stats = admin.get(f"/admin/v2/{topic.replace('://', '/')}/stats")
+    consumers = [one for each in stats["subscriptions"].values() for one in each["consumers"]]
+    return frozenset(one["connectedSince"] for one in (*stats["publishers"], *consumers))
