@@ -11,7 +11,8 @@ import os
 import secrets
 import subprocess
 import sys
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
 
@@ -31,7 +32,7 @@ class Wiring:
     `checkout` holds `dags/` and `plugins/`; `connection` is the value of the Spark connection (a URI or JSON); `lake`
     the root of the tables; `configuration` the file with the clusters; `schedule` a cron expression or `none`; `users`
     are further users as `name:role` beside the admin; `upkeep` is the schedule of the DAG of that name; `mode_limit` is
-    the most that a run may be triggered with.
+    the most that a run may be triggered with. `variables`: further ones of the processes' environment.
     """
 
     checkout: Path
@@ -42,6 +43,7 @@ class Wiring:
     users: tuple[str, ...] = ()
     upkeep: str = "none"
     mode_limit: str = "dry_run"
+    variables: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +131,7 @@ class AirflowHome:
         }
         if wiring.configuration is not None:
             own["EVENKEEL_CONFIG"] = str(wiring.configuration)
-        return {**_inherited(), **own}
+        return {**_inherited(), **own, **wiring.variables}
 
     def migrate(self, environment: dict[str, str]) -> None:
         """Creates Airflow's own database, or brings it up to date."""
