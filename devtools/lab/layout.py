@@ -45,7 +45,7 @@ class Layout:
     """A tenant's load. `bundles` are those with topics; `bundle_counts` has every namespace.
 
     `partitioned` are topics with their numbers of partitions, `groups` namespaces with their anti-affinity group,
-    `domains` failure domains with their brokers.
+    `domains` failure domains with their brokers. Where messages are not batched, each costs a broker the same CPU.
     """
 
     tenant: str
@@ -55,6 +55,7 @@ class Layout:
     groups: Mapping[str, str] = field(default_factory=dict)
     domains: Mapping[str, Sequence[str]] = field(default_factory=dict)
     message_bytes: int = 600
+    is_batched: bool = True
 
     @property
     def topics(self) -> tuple[Topic, ...]:
@@ -78,6 +79,7 @@ def skewed(
     bundles: int = 6,
     apart: int = 2,
     domains: Mapping[str, Sequence[str]] | None = None,
+    is_batched: bool = True,
 ) -> Layout:
     """`rate` messages/s, of which the first broker carries `hot_broker_share`, one of its bundles `hot_bundle_share`.
 
@@ -111,7 +113,15 @@ def skewed(
         on_hot += share if broker == hot else 0.0
         found.append(_bundle(namespace, bundle_range, 3, share, broker))
     counts = {f"{tenant}/load-{number}": bundles for number in range(namespaces)} | {pool: 3} | dict.fromkeys(group, 1)
-    return Layout(tenant, counts, tuple(found), {f"persistent://{pool}/shared": partitions}, group, domains or {})
+    return Layout(
+        tenant,
+        counts,
+        tuple(found),
+        {f"persistent://{pool}/shared": partitions},
+        group,
+        domains or {},
+        is_batched=is_batched,
+    )
 
 
 def _bundle(namespace: str, bundle_range: BundleRange, topics: int, rate: float, broker: str | None = None) -> Bundle:

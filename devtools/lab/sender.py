@@ -45,6 +45,7 @@ class Order:
     token: str | None
     topics: Sequence[tuple[str, float]]
     message_bytes: int
+    is_batched: bool
     seconds: float
     drain_seconds: float
     owner: str
@@ -103,7 +104,7 @@ class Sender:
     def _produce(self, client: Any, name: str) -> Any:
         return client.create_producer(
             name,
-            batching_enabled=True,
+            batching_enabled=self._order.is_batched,
             batching_max_publish_delay_ms=BATCHING_MS,
             send_timeout_millis=SEND_TIMEOUT_MS,
             max_pending_messages=QUEUE,

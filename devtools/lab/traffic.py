@@ -108,6 +108,7 @@ def _order(cluster: Cluster, layout: Layout, seconds: float, folder: Path) -> Or
         token=cluster.token(),
         topics=[(topic.name, topic.rate) for topic in layout.topics],
         message_bytes=layout.message_bytes,
+        is_batched=layout.is_batched,
         seconds=seconds,
         drain_seconds=DRAIN_SECONDS,
         owner=identity(os.getpid()) or "",

@@ -9,10 +9,11 @@ import pytest
 
 from evenkeel.cli import main, options
 from tests.bad_input.command_lines import command_lines
+from tests.bad_input.values import by_place
 from tests.record.plausible import plausible_lake
 
 RECORDING = Path(__file__).resolve().parents[2] / "demo" / "recordings" / "own-threshold"
-CASES = {name: (words, value) for name, words, value in command_lines()}
+CASES = {name: words for name, words, _ in command_lines()}
 
 
 @pytest.fixture(scope="module")
@@ -56,16 +57,18 @@ def run(words: Sequence[str], places: dict[str, str]) -> int:
         return int(error.code or 0)
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("names", by_place(CASES))
 def test_a_word_that_is_wrong_is_told_in_one_line(
-    name: str, places: dict[str, str], capsys: pytest.CaptureFixture[str]
+    names: list[str], subtests: pytest.Subtests, places: dict[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words, _ = CASES[name]
-    assert run(words, places) == 2
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert "Traceback" not in said.err
-    *usage, last = said.err.splitlines()
-    assert last.startswith("evenkeel")
-    assert last.isprintable()
-    assert not usage or usage[0].startswith("usage: evenkeel")
+    for name in names:
+        with subtests.test(name):
+            status = run(CASES[name], places)
+            said = capsys.readouterr()
+            assert status == 2
+            assert said.out == ""
+            assert "Traceback" not in said.err
+            *usage, last = said.err.splitlines()
+            assert last.startswith("evenkeel")
+            assert last.isprintable()
+            assert not usage or usage[0].startswith("usage: evenkeel")

@@ -10,33 +10,42 @@ from evenkeel.errors import SettingsError
 from evenkeel.settings import read_overrides
 from evenkeel.sources.configuration import read_configuration
 from tests.bad_input.configurations import configurations, overrides
+from tests.bad_input.values import by_place
 
 FILES = dict(configurations())
 OVERRIDES = {name: (key, value) for name, key, value in overrides()}
 
 
-@pytest.mark.parametrize("name", FILES)
-def test_a_configuration_with_one_wrong_entry_is_refused_by_name(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("names", by_place(FILES))
+def test_a_configuration_with_one_wrong_entry_is_refused_by_name(
+    names: list[str], subtests: pytest.Subtests, tmp_path: Path
+) -> None:
     file = tmp_path / "evenkeel.toml"
-    file.write_bytes(FILES[name])
-    with pytest.raises(SettingsError) as error:
-        read_configuration(file)
-    assert str(file) in str(error.value)
-    entry = name.split()[0].removeprefix("limits.")
-    # What is to be written in the place of addresses is told, and not which entry holds them.
-    assert entry in ("file", "admin", "broker_url", "settings") or entry in str(error.value)
+    for name in names:
+        with subtests.test(name):
+            file.write_bytes(FILES[name])
+            with pytest.raises(SettingsError) as error:
+                read_configuration(file)
+            assert str(file) in str(error.value)
+            entry = name.split()[0].removeprefix("limits.")
+            # What is to be written in the place of addresses is told, and not which entry holds them.
+            assert entry in ("file", "admin", "broker_url", "settings") or entry in str(error.value)
 
 
-@pytest.mark.parametrize("name", OVERRIDES)
-def test_a_setting_with_a_value_of_another_kind_is_refused_with_its_key_and_line(name: str, tmp_path: Path) -> None:
-    key, value = OVERRIDES[name]
+@pytest.mark.parametrize("names", by_place(OVERRIDES))
+def test_a_setting_with_a_value_of_another_kind_is_refused_with_its_key_and_line(
+    names: list[str], subtests: pytest.Subtests, tmp_path: Path
+) -> None:
     file = tmp_path / "settings.toml"
-    file.write_text(f"# a comment\n{key} = {value}\n", encoding="utf-8")
-    with pytest.raises(SettingsError) as error:
-        read_overrides(file)
-    assert str(file) in str(error.value)
-    assert "line 2" in str(error.value)
-    assert key in str(error.value)
+    for name in names:
+        key, value = OVERRIDES[name]
+        with subtests.test(name):
+            file.write_text(f"# a comment\n{key} = {value}\n", encoding="utf-8")
+            with pytest.raises(SettingsError) as error:
+                read_overrides(file)
+            assert str(file) in str(error.value)
+            assert "line 2" in str(error.value)
+            assert key in str(error.value)
 
 
 def test_a_path_that_no_file_can_have_is_told() -> None:

@@ -20,6 +20,7 @@ from evenkeel.pulsar.admin.connection import from_environment
 from evenkeel.sources.configuration import read_configuration
 from evenkeel.steering.queue.signing import keys_from_environment
 from tests.bad_input.params import params, variables
+from tests.bad_input.values import by_place
 from tests.pulsar.small_cluster import SmallCluster
 
 PARAMS = dict(params())
@@ -69,15 +70,19 @@ def read(variable: str, text: str) -> None:
         from_environment("lab", {variable: text})
 
 
-@pytest.mark.parametrize("name", PARAMS)
-def test_params_that_are_wrong_are_refused(name: str) -> None:
-    with pytest.raises(EvenkeelError) as error:
-        begin(PARAMS[name])
-    assert str(error.value)
+@pytest.mark.parametrize("names", by_place(PARAMS))
+def test_params_that_are_wrong_are_refused(names: list[str], subtests: pytest.Subtests) -> None:
+    for name in names:
+        with subtests.test(name):
+            with pytest.raises(EvenkeelError) as error:
+                begin(PARAMS[name])
+            assert str(error.value)
 
 
-@pytest.mark.parametrize("name", VARIABLES)
-def test_variables_that_are_wrong_are_refused(name: str) -> None:
-    with pytest.raises(SettingsError) as error:
-        read(*VARIABLES[name])
-    assert str(error.value)
+@pytest.mark.parametrize("names", by_place(VARIABLES))
+def test_variables_that_are_wrong_are_refused(names: list[str], subtests: pytest.Subtests) -> None:
+    for name in names:
+        with subtests.test(name):
+            with pytest.raises(SettingsError) as error:
+                read(*VARIABLES[name])
+            assert str(error.value)

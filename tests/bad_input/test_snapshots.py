@@ -13,6 +13,7 @@ from evenkeel.pulsar.observed_rows import observe
 from evenkeel.settings import Detected, resolve
 from evenkeel.sources.recordings import Recording, read_header
 from tests.bad_input.snapshots import clusters, heads
+from tests.bad_input.values import by_place
 from tests.pulsar.small_cluster import SmallCluster
 
 CLUSTERS = dict(clusters())
@@ -31,9 +32,14 @@ def rows_of_broker_2(cluster: SmallCluster) -> dict[str, list[dict[str, Any]]]:
 SOUND = rows_of_broker_2(SmallCluster())
 
 
-@pytest.mark.parametrize("name", CLUSTERS)
-def test_what_is_wrong_in_one_answer_costs_nothing_else(name: str) -> None:
-    cluster = CLUSTERS[name]
+@pytest.mark.parametrize("names", by_place(CLUSTERS))
+def test_what_is_wrong_in_one_answer_costs_nothing_else(names: list[str], subtests: pytest.Subtests) -> None:
+    for name in names:
+        with subtests.test(name):
+            _demand_the_rest(name, CLUSTERS[name])
+
+
+def _demand_the_rest(name: str, cluster: SmallCluster) -> None:
     observed = observe(cluster.view())
     if observed.left_out is not None:
         assert name.startswith("brokers ")
@@ -55,13 +61,17 @@ def test_what_is_wrong_in_one_answer_costs_nothing_else(name: str) -> None:
         json.dumps(rows, default=str, ensure_ascii=False).encode("utf-8", "surrogatepass")
 
 
-@pytest.mark.parametrize("name", HEADS)
-def test_a_document_that_is_no_snapshot_is_named_and_the_others_are_read(name: str, tmp_path: Path) -> None:
-    (tmp_path / "0000.json").write_bytes(HEADS[name])
+@pytest.mark.parametrize("names", by_place(HEADS))
+def test_a_document_that_is_no_snapshot_is_named_and_the_others_are_read(
+    names: list[str], subtests: pytest.Subtests, tmp_path: Path
+) -> None:
     SmallCluster().land(tmp_path, "0001.json")
-    with pytest.raises(BadInput) as error:
-        read_header(tmp_path / "0000.json")
-    assert str(error.value)
-    recording = Recording(tmp_path)
-    assert [Path(one.path).name for one in recording.snapshots] == ["0001.json"]
-    assert [Path(one.file).name for one in recording.problems] == ["0000.json"]
+    for name in names:
+        with subtests.test(name):
+            (tmp_path / "0000.json").write_bytes(HEADS[name])
+            with pytest.raises(BadInput) as error:
+                read_header(tmp_path / "0000.json")
+            assert str(error.value)
+            recording = Recording(tmp_path)
+            assert [Path(one.path).name for one in recording.snapshots] == ["0001.json"]
+            assert [Path(one.file).name for one in recording.problems] == ["0000.json"]

@@ -1,9 +1,26 @@
 """What may be wrong with a value, by name: the mutations that the lists of this folder multiply their fields with.
 
-A *kind* of bad input is an entry point, a field of it, and a mutation. Names are parts of test ids, so they are plain.
+A *kind* of bad input is an entry point, a field of it, and a mutation: one subtest, named in plain words.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import groupby
+from typing import Any
+
+import pytest
+
+
+def by_place(names: Iterable[str]) -> list[Any]:
+    """Names of kinds as parameters of a test: one list for each first word, which is the parameter's id."""
+
+    def first(name: str) -> str:
+        return name.split()[0]
+
+    groups = ((place, list(found)) for place, found in groupby(sorted(names, key=first), key=first))
+    return [pytest.param(found, id=place) for place, found in groups]
+
 
 TIMES = {
     "word": "soon",

@@ -36,7 +36,7 @@ def test_a_topics_clients_connect_again_and_its_bundle_stays(
         before = {topic: since(admin, topic) for topic in (wished, *others)}
         there = owners(admin, of=f"{layout.tenant}/")
         for topic in (wished, f"persistent://{bundle.namespace}/{'x' * 20}"):
-            assert main(["wish", "unload-topic", topic, "--lake", str(new_lake), "--cluster", "lab"]) == 0
+            scene.wish("unload-topic", topic)
         tally = scene.tally(scene.cycle())
         assert tally == {"done": 1, "stale": 1}, [row["detail"] for row in scene.rows_of("outcomes")]
         wait_until(
