@@ -34,7 +34,7 @@ def test_a_broker_is_emptied_under_load_and_stays_empty(
     scene = Scene(spark, cluster, new_lake.parent, CALM)
     with traffic_for(cluster, layout, seconds=600) as traffic:
         measure_load(cluster.admin(), [topic.name for topic in layout.topics])
-        assert main(["wish", "drain", busy, "--lake", str(new_lake), "--cluster", "lab"]) == 0
+        scene.wish("drain", busy)
         first = scene.cycle()
         _, left = _about(scene, first, busy)
         assert left >= len([bundle for bundle in layout.bundles if bundle.broker == busy])

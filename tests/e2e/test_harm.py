@@ -66,7 +66,7 @@ def test_consumers_that_stay_away_are_harm_and_others_are_not(
         decided = [one for one in acts if one["namespace"]]
         assert decided
         assert not [one for one in scene.commands(last) if one["bundle"].startswith(f"{shy.namespace}/")]
-        assert held <= {"harmed_namespace"}
+        assert held == {"harmed_namespace"}
         traffic.stop()
     capsys.readouterr()
     assert main(["explain", shy.name, "--at", last.cycle_at.isoformat(), "--lake", str(new_lake)]) == 0

@@ -69,7 +69,7 @@ def test_the_leaders_death_between_plan_and_command_doubles_and_loses_nothing(
     scene = Scene(spark, cluster, new_lake.parent, {"evenkeelSheddingEnabled": False, "evenkeelSplitEnabled": False})
     with traffic_for(cluster, layout, seconds=300) as traffic:
         measure_load(cluster.admin(), [topic.name for topic in layout.topics])
-        assert main(["wish", "drain", hot, "--lake", str(new_lake), "--cluster", "lab"]) == 0
+        scene.wish("drain", hot)
         handover = open_cycles(spark, scene.request("auto"))
         for task in DECIDING:
             handover = task(spark, handover)
