@@ -84,7 +84,7 @@ HELD: list[tuple[str, Situation, dict[str, Any], str]] = [
      "persistent://acme/web/t would be unloaded on b1:8080 and is held back: the plan has a command for it already, to "
      "unload it."),
     ("unsettled_bundle", situation(topic(1), unsettled=[Unsettled(bundle(1), None, "Its unload is out.")]), {},
-     f"the figures of {bundle(1)} cannot be trusted, for an unknown time (Its unload is out.)"),
+     f"the figures of {bundle(1)} cannot be trusted, for an unknown time (Its unload is out)."),
     ("frozen_namespace", situation(topic(1)), {"evenkeelFrozenNamespaces": frozenset(["acme/web"])},
      "the namespace acme/web is frozen."),
     ("harmed_namespace", situation(unload(1), harms=[Harm(bundle(5), "unload_topic", ago(minutes=90))]), {},
