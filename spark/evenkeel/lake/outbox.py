@@ -48,10 +48,12 @@ def recent_acts(
     commands = _within(spark, lake, "commands", clusters, since, until, (*_COMMAND, *_TIMES), _TIMES)
     if not commands:
         return []
-    # An outcome carries the cycle of its command, so the same span holds both.
-    seen = _within(
-        spark, lake, "outcomes", clusters, since, until, ("command_id", "outcome", "seen_at", "detail"), ("seen_at",)
-    )
+    # An outcome carries cluster and cycle of its command, so the same span holds both.
+    columns = ("cluster", "command_id", "outcome", "seen_at", "detail")
+    told = _within(spark, lake, "outcomes", clusters, since, until, columns, ("seen_at",))
+    own = {(command["cluster"], command["command_id"]) for command in commands}
+    # Of another cluster's command nobody can say anything (`publish.by_queue`).
+    seen = [one for one in told if (one["cluster"], one["command_id"]) in own]
     found = with_outcomes(commands, seen)
     return [*found, *harmed(found, seen)]
 

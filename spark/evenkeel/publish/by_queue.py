@@ -73,8 +73,8 @@ class ReportStore(Protocol):
         """Notes where an outcome of the command belongs."""
         ...
 
-    def knows(self, command_id: str) -> bool:
-        """Whether an outcome of the command can be put on record."""
+    def cluster_of(self, command_id: str) -> str | None:
+        """The cluster of the command; None where an outcome of it cannot be put on record."""
         ...
 
     def confirm_later(self, confirm: Callable[[], None]) -> None:
@@ -126,7 +126,7 @@ def send_by_queue(
                 _withdraw(sink, commands, reason)
             return reason
         taken = sink.take(wanted, min(until, time.monotonic() + _LOOK_S))
-        wanted -= _report(taken, records, report)
+        wanted -= _report(sink.cluster, taken, records, report)
         records.confirm_later(lambda taken=taken: sink.confirm(taken))  # type: ignore[misc]
     if wanted:
         log.info("%d commands are not reported yet; the next cycle sees what became of them", len(wanted))
@@ -140,15 +140,21 @@ def _withdraw(sink: SqsSink, commands: Sequence[Mapping[str, Any]], reason: str)
         sink.control(WITHDRAW, made_at=datetime.now(UTC), by=PUBLISHER, reason=reason, plan_id=plan_id)
 
 
-def _report(taken: Reports, records: ReportStore, report: ReportOutcome) -> set[str]:
-    """Reports the outcomes whose commands are known, those of other cycles too; returns the ids of all."""
+def _report(cluster: str, taken: Reports, records: ReportStore, report: ReportOutcome) -> set[str]:
+    """Reports the outcomes whose commands are known, those of other cycles too; returns the ids of all.
+
+    Clusters of one run share their records. Whoever has the key of one cluster's queue speaks for that cluster alone.
+    """
     for one in taken.reports:
         if one.cluster is not None and one.cycle_at is not None:
             records.know_one(one.outcome.command_id, one.cluster, one.cycle_at)
     found = standing(taken.outcomes)
     for command_id, outcome in found.items():
-        if records.knows(command_id):
+        owner = records.cluster_of(command_id)
+        if owner == cluster:
             report(outcome)
+        elif owner is not None:
+            log.error("an agent of %s reports on command %s of %s: not believed", cluster, command_id[:12], owner)
     return set(found)
 
 

@@ -103,9 +103,10 @@ class OutcomeRecorder:
         """An outcome of a command of another cycle may come with a report."""
         self._of.setdefault(command_id, {"cluster": cluster, "cycle_at": cycle_at})
 
-    def knows(self, command_id: str) -> bool:
-        """Whether an outcome of the command can be put on record."""
-        return command_id in self._of
+    def cluster_of(self, command_id: str) -> str | None:
+        """The cluster of the command; None where an outcome of it cannot be put on record."""
+        known = self._of.get(command_id)
+        return None if known is None else str(known["cluster"])
 
     def confirm_later(self, confirm: Callable[[], None]) -> None:
         """To be called once all that was reported is on record."""
