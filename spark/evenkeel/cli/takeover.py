@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import argparse
 import json
-from functools import partial
 
-from evenkeel.cli.options import add_on_record, said_by, session
+from evenkeel.cli.control import say
+from evenkeel.cli.options import add_on_record, said_by
 from evenkeel.errors import BadInput, SettingsError
 from evenkeel.lake.controls import HANDBACK, TAKEOVER, control_row, last_switches
-from evenkeel.lake.store import Lake, append_row
 from evenkeel.pulsar.admin import AdminClient
 from evenkeel.record.read import read_table
 from evenkeel.steering.broker_switches import OFF, Values
-
-_NAME = "evenkeel control"
 
 
 def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -73,7 +70,7 @@ def _noted(given: argparse.Namespace) -> Values | None:
 def _record(given: argparse.Namespace, kind: str, values: Values) -> None:
     row = control_row(given.cluster, kind, said_by(given), given.reason)
     row["switches"] = json.dumps(values, sort_keys=True)
-    append_row(Lake(given.lake), "controls", row, partial(session, _NAME))
+    say(given.lake, "controls", row, cluster=[given.cluster], kind=[TAKEOVER, HANDBACK])
 
 
 def _client(given: argparse.Namespace) -> AdminClient:

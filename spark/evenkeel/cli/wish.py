@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Collection, Iterator, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -124,6 +124,7 @@ def run_drain(kind: str, given: argparse.Namespace) -> int:
         demand_known_broker(given.lake, given.cluster, row["broker"])
     going = {wish["broker"]: wish for wish in standing_drains(given.lake, given.cluster)}
     before = going.get(row["broker"])
+    row = _last_of_its_broker(given, row)
     if kind == DRAIN and before is not None:
         since, who = before["made_at"].isoformat(), before["made_by"]
         print(f"{row['broker']} of {given.cluster} is being emptied already, as {who} asked for at {since}")
@@ -132,6 +133,17 @@ def run_drain(kind: str, given: argparse.Namespace) -> int:
         named = f": {', '.join(sorted(going))} {'is' if len(going) == 1 else 'are'}" if going else ""
         raise BadInput(f"no wish empties {row['broker']} of {given.cluster}{named}. Nothing was changed")
     return _put(given, row)
+
+
+def _last_of_its_broker(given: argparse.Namespace, row: dict[str, Any]) -> dict[str, Any]:
+    """The row behind all drains and undrains of its broker: the last one counts, and operators' clocks may differ."""
+    known = (wish for wish in read_table_if_any(given.lake, "wishes") if wish["kind"] in (DRAIN, UNDRAIN))
+    moments = [wish["made_at"] for wish in known if (wish["cluster"], wish["broker"]) == (given.cluster, row["broker"])]
+    newest = max(moments, default=None)
+    if given.at is not None or newest is None or newest < datetime.fromisoformat(row["made_at"]):
+        return row
+    moment = (newest + timedelta(microseconds=1)).isoformat(timespec="microseconds")
+    return wish_row({"kind": row["kind"], "broker": row["broker"]}, given.cluster, Maker(said_by(given), moment))
 
 
 def _make(given: argparse.Namespace, wish: Mapping[str, Any]) -> int:

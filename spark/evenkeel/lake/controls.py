@@ -78,6 +78,24 @@ def control_row(cluster: str, kind: str, by: str, reason: str | None) -> dict[st
     return {**said, "token": 0, "until": None, "switches": None}
 
 
+def said_last(row: dict[str, Any], others: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """The row at a moment after all the others: the last word holds, and the clocks of who said them may differ."""
+    newest = max((one["at"] for one in others), default=row["at"])
+    return {**row, "at": row["at"] if newest < row["at"] else newest + timedelta(microseconds=1)}
+
+
+def words_on(spark: SparkSession, lake: Lake, table: str, same: Mapping[str, Sequence[str]]) -> list[dict[str, Any]]:
+    """What was said before on the same (column -> values) in `controls` or `approvals`: the moments alone."""
+    if newest_version(lake.path(table)) == 0:
+        return []
+    from pyspark.sql import functions as F
+
+    rows = spark.read.format("delta").load(lake.path(table))
+    for column, values in same.items():
+        rows = rows.where(F.col(column).isin(list(values)))
+    return with_moments(rows.select("at"), ("at",))
+
+
 def last_switches(rows: Iterable[Mapping[str, Any]]) -> dict[str, str | None] | None:
     """What a takeover that still holds found: switch -> dynamic value, None where there was none. None: none holds."""
     found = sorted((row for row in rows if row["kind"] in (TAKEOVER, HANDBACK)), key=lambda row: row["at"])
