@@ -17,7 +17,7 @@ from evenkeel.errors import SettingsError
 from evenkeel.handover import Write
 from evenkeel.lake.schemas import TABLES
 from evenkeel.manual_requests.schema import SCHEMAS
-from evenkeel.settings.keys.own import GuardKeys
+from evenkeel.settings.keys.own import DECIDING_KEYS, GuardKeys, OwnKeys
 from evenkeel.steering.admin_request import ACTING
 
 if TYPE_CHECKING:
@@ -73,6 +73,8 @@ def rebalance_params() -> dict[str, Param]:
 
 MODE_VARIABLE, LIMIT_VARIABLE = "EVENKEEL_MODE", "EVENKEEL_MODE_LIMIT"
 _MODES = ("dry_run", *ACTING)
+_GUARDED = frozenset(one.name for keys in (GuardKeys, OwnKeys) for one in fields(keys)) - DECIDING_KEYS
+"""Keys that a run's params do not change where commands may go out."""
 
 
 def default_mode() -> str:
@@ -121,11 +123,12 @@ def check_ceiling(params: Mapping[str, Any]) -> None:
             f"the param `mode` is {mode}, and runs here may have {' or '.join(allowed)}: whoever runs Airflow sets "
             f"{LIMIT_VARIABLE}"
         )
-    guards = sorted({one.name for one in fields(GuardKeys)} & set(params.get("settings") or ()))
+    guards = sorted(_GUARDED & set(params.get("settings") or ()))
     if mode != _MODES[0] and guards:
         raise SettingsError(
             f"the param `settings` changes {', '.join(guards)}: where commands may go out, guards are as the "
-            "configuration has them. Change them there, or run with mode dry_run"
+            "configuration has them, and so is what is trusted for how long. Change that there, or run with mode "
+            "dry_run"
         )
 
 

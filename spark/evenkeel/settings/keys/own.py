@@ -79,6 +79,20 @@ class OwnKeys:
     )
 
 
+DECIDING_KEYS = frozenset(
+    {
+        "evenkeelSheddingEnabled",
+        "evenkeelSplitEnabled",
+        "evenkeelManager",
+        "evenkeelPulsarVersion",
+        "evenkeelDrainingBrokers",
+        "evenkeelDrainingUnloads",
+        "evenkeelAssumeUnloadsSucceed",
+    }
+)
+"""Those of `OwnKeys` that say what is decided; all others, what is trusted, for how long, and how commands go out."""
+
+
 # Keys of the guards: what may hold a decided command back. Evenkeel's own; no broker knows them.
 
 
