@@ -12,11 +12,19 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from evenkeel import pipeline
 from evenkeel.airflow.credentials import from_airflow, keys_from_airflow, store_from_airflow
-from evenkeel.airflow.dag_files import approval_run_id, check_ceiling, check_shapes, tell
+from evenkeel.airflow.dag_files import (
+    LIMIT_VARIABLE,
+    allowed_modes,
+    approval_run_id,
+    check_ceiling,
+    check_shapes,
+    tell,
+)
 from evenkeel.airflow.liveness import server_watched
 from evenkeel.airflow.order import await_turn, kind_of
 from evenkeel.errors import BadInput, EvenkeelError, SettingsError
@@ -96,7 +104,7 @@ def close(spark: SparkSession, params: Mapping[str, Any], dag_run: Any, ti: Task
         )
         if failure:
             opened = opened.leave_out({cycle.cluster: failure for cycle in opened.open_cycles()}, status=FAILED)
-        return pipeline.publish(spark, opened, sending())
+        return pipeline.publish(spark, opened, sending(opened.run.mode))
 
     published = _carried_out(publish, ti, events, handover)
     if failure:
@@ -139,7 +147,7 @@ def carry_out(
         lake, row = Lake(handover.lake), answer_to(handover, plan["plan_id"], answer)
         if row not in answers(spark, lake, [plan["plan_id"]]):  # a try that was killed has put it on record
             append_row(lake, "approvals", row, lambda: nullcontext(spark))
-        return pipeline.publish(spark, handover, sending())
+        return pipeline.publish(spark, handover, sending(handover.run.mode))
 
     return _carried_out(publish, ti, events, handover)
 
@@ -164,15 +172,20 @@ def keep(spark: SparkSession, params: Mapping[str, Any], dag_run: Any, ti: TaskI
 def answer_to(handover: Handover, plan_id: str, answer: Mapping[str, Any]) -> dict[str, Any]:
     """The row of `approvals` for the plan of the hand-over's one cluster; nobody's answer is that of the time limit.
 
-    Where four eyes are asked for (EVENKEEL_FOUR_EYES), the yes of whoever triggered the run counts as a no.
+    Where four eyes are asked for (EVENKEEL_FOUR_EYES), the yes of whoever triggered the run counts as a no, and so does
+    that of anybody whom EVENKEEL_APPROVERS does not name: Airflow holds the answer against the list as it was when the
+    question was put, and where it takes every user for an administrator against none.
     """
-    from evenkeel.airflow.approval import APPROVE, FOUR_EYES_VARIABLE, wants_four_eyes
+    from evenkeel.airflow.approval import APPROVE, APPROVERS_VARIABLE, FOUR_EYES_VARIABLE, approvers, wants_four_eyes
     from evenkeel.lake.controls import APPROVED, REJECTED, answer_row
 
     said = APPROVED if list(answer["chosen_options"]) == [APPROVE] else REJECTED
     user = answer.get("responded_by_user") or {}
     names = {str(user[name]) for name in ("id", "name") if user.get(name)}
     by, note = (str(user.get("name") or user.get("id")), None) if names else ("nobody", "nobody answered in time")
+    allowed = {user["id"] for user in approvers()}
+    if said == APPROVED and allowed and allowed.isdisjoint(names):
+        said, note = REJECTED, f"{by} is not among those who may approve a plan ({APPROVERS_VARIABLE})"
     if said == APPROVED and wants_four_eyes() and handover.run.triggered_by in names:
         said, note = REJECTED, f"{by} triggered the run, and somebody else has to approve it ({FOUR_EYES_VARIABLE})"
     at = answer.get("responded_at")
@@ -181,18 +194,26 @@ def answer_to(handover: Handover, plan_id: str, answer: Mapping[str, Any]) -> di
     return answer_row(cycle.cluster, plan_id, said, by, note, moment)
 
 
-def sending() -> Sending:
-    """How a DAG run steers clusters: tokens from Airflow's connections, and an Airflow variable that stops it."""
+def sending(mode: str) -> Sending:
+    """How a DAG run of this mode steers clusters: tokens from Airflow's connections, and what stops it from outside."""
     from evenkeel.publish.by_queue import sign_with
     from evenkeel.publish.dispatch import Sending, reach_with
 
-    return Sending(reach_with(from_airflow), halted=halted, signature=sign_with(keys_from_airflow))
+    return Sending(reach_with(from_airflow), halted=partial(halted, mode), signature=sign_with(keys_from_airflow))
 
 
-def halted(cluster: str) -> str | None:
-    """Whether the variable `evenkeel_pause` names the cluster (names parted by blanks or commas, or * for all)."""
+def halted(mode: str, cluster: str) -> str | None:
+    """Why nothing may go out to the cluster: the variable `evenkeel_pause` names it (names parted by blanks or commas,
+    or * for all), or the run's mode is above the limit.
+
+    The mode was held against the limit when the run began. What it hands on may be older than the limit that is in
+    force now, or have been changed since.
+    """
     from airflow.sdk import Variable
 
+    allowed = allowed_modes()
+    if mode not in allowed:
+        return f"the run's mode is {mode}, and {LIMIT_VARIABLE} allows {allowed[-1]} at most"
     named = str(Variable.get(PAUSE_VARIABLE, default="") or "").replace(",", " ").split()
     if cluster not in named and "*" not in named:
         return None
