@@ -255,9 +255,12 @@ def _work(errand: ClusterCommands, lease: Lease, sending: Sending, client: Admin
 
     def work(stop: LeaseGuard, report: ReportOutcome) -> str | None:
         try:
+            begun = time.monotonic()
             hands = hands_off(client)
             if hands.objections:
                 return "; ".join(hands.objections)
+            if time.monotonic() - begun > sending.timing.look_s:  # many brokers, or slow ones: a wait like any other
+                stop.ask_gate()
             settings = settings_in(errand.cycle.settings)
             patience = Patience(settings.evenkeelOutcomeWaitSeconds, sending.timing.longest_request_s)
             steering = CommandExecutor(client, hands.pulsar_name or "", patience=patience)
