@@ -147,6 +147,21 @@ def test_a_past_moment_is_not_observed(cluster: SimulatedCluster, tmp_path: Path
     assert cluster.seen == []
 
 
+def test_a_moment_to_come_is_refused_before_anything_is_on_record(cluster: SimulatedCluster, tmp_path: Path) -> None:
+    """On record it would be the newest cycle until then, and no other one of the cluster could be carried out."""
+    late = (datetime.now(UTC) + timedelta(days=400)).isoformat()
+    request = request_for(
+        tmp_path, running("east", cluster), f'[clusters.recorded]\nrecording = "{RECORDING}"', at=late
+    )
+    with pytest.raises(
+        BadInput, match=r"is still to come, in 576,000 min by the clock of this machine: nothing was put"
+    ):
+        cycles_of(request, credentials)
+    assert cluster.seen == []
+    (recorded,) = cycles_of(replace(request, clusters=("recorded",)))
+    assert recorded.status == OPEN, "a recording is of its own time"
+
+
 def test_clusters_are_observed_at_the_same_time(cluster: SimulatedCluster, tmp_path: Path) -> None:
     meeting = Barrier(6, timeout=10)
 

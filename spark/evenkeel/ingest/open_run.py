@@ -26,7 +26,7 @@ from evenkeel.lake.manifest import find_predecessors
 from evenkeel.lake.store import Lake
 from evenkeel.settings import resolve
 from evenkeel.sources.configuration import ClusterSource, choose, read_configuration, source_of
-from evenkeel.sources.landing import Landing, milliseconds
+from evenkeel.sources.landing import LATEST_SECONDS, Landing, milliseconds
 from evenkeel.sources.recordings import Recording, cluster_name, iso, utc
 from evenkeel.spark.sql import compile_queries
 from evenkeel.steering.recent_commands import with_acts
@@ -143,10 +143,12 @@ def cycles_of(
 
     `measured` says which bundles of clusters have a history at a moment, None where there is no lake to say it; it is
     asked, once, if a running cluster may be observed.
-    `BadInput` where the only cluster asked for is one of a recording that cannot be read.
+    `BadInput` where the only cluster asked for is one of a recording that cannot be read, and for a time to come.
     """
     sources = request.sources()
     at = utc(request.at) if request.at is not None else datetime.now(UTC).replace(microsecond=0)
+    if request.kind != "backfill":
+        _demand_no_time_to_come(sources, at)
     may_observe = may_observe and request.kind != "backfill"
     connect = cache(partial(_client, resolve=stores))
     live = [str(source.cluster) for source in sources if source.live and not source.zone]
@@ -163,6 +165,17 @@ def cycles_of(
             return recorded if len(sources) == 1 else _waiting(recorded, source, at)
 
         return [cycle() for cycle in [begun(source) for source in sources]]
+
+
+def _demand_no_time_to_come(sources: Iterable[ClusterSource], at: datetime) -> None:
+    """Nothing is put on record for a running cluster's moment that has not been: until then it would be the newest
+    cycle, and keep every other one of the cluster from being carried out."""
+    ahead = (at - datetime.now(UTC)).total_seconds()
+    if ahead > LATEST_SECONDS and any(source.live or source.zone for source in sources):
+        raise BadInput(
+            f"the moment {iso(at)} is still to come, in {ahead / 60:,.0f} min by the clock of this machine: nothing "
+            "was put on record. Give an earlier one, in UTC, or set the clock"
+        )
 
 
 def _observed(
