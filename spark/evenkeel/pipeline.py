@@ -1,4 +1,4 @@
-"""The seven tasks in their order: what the DAG calls, and what runs a cycle without Airflow.
+"""The seven tasks in their order: what the DAG calls, and what runs a cycle, or a window of them, without Airflow.
 
 Each function is a task. It takes the hand-over of the task before and returns its own; its room holds `task.py` (tables
 in, tables out) and, where it decides, `round.py` (rows of one cluster in, rows out).
@@ -6,19 +6,19 @@ in, tables out) and, where it decides, `round.py` (rows of one cluster in, rows 
 
 from __future__ import annotations
 
-import math
 import time
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from evenkeel.errors import EvenkeelError
+from evenkeel.errors import BadInput, EvenkeelError
 from evenkeel.handover import FAILED, Handover
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from evenkeel.ingest.open_run import CycleRequest
+    from evenkeel.ingest.window import Chunk, Landed
     from evenkeel.publish.dispatch import Sending
 
 LARGE_SNAPSHOT_BYTES = 4_000_000
@@ -92,16 +92,12 @@ def _with_queries_to_size(
 
 
 def is_large(handover: Handover) -> bool:
-    """Whether any snapshot of the run is so large that compiled queries pay; unknown sizes count as large."""
-    return any(landed_bytes(cycle.snapshot.path) > LARGE_SNAPSHOT_BYTES for cycle in handover.open_cycles())
+    """Whether any snapshot of the run, or all of a window together, are so large that compiled queries pay; unknown
+    sizes count as large."""
+    from evenkeel.ingest.window import landed_bytes
 
-
-def landed_bytes(path: str) -> float:
-    """Size of a landed snapshot as it lies there, infinite where it cannot be seen from here."""
-    landed = Path(path.removeprefix("file://"))
-    if landed.is_dir():
-        return sum(part.stat().st_size for part in landed.iterdir())
-    return landed.stat().st_size if landed.exists() else math.inf
+    sizes = [landed_bytes(cycle.snapshot.path) for cycle in handover.open_cycles()]
+    return (sum(sizes) if handover.is_window() else max(sizes, default=0.0)) > LARGE_SNAPSHOT_BYTES
 
 
 def run_cycle(
@@ -114,7 +110,10 @@ def run_cycle(
     """
     from evenkeel.ingest.open_run import open_cycles
 
-    handover = open_cycles(spark, request)
+    return _run_tasks(spark, open_cycles(spark, request), progress, sending)
+
+
+def _run_tasks(spark: SparkSession, handover: Handover, progress: Progress, sending: Sending | None = None) -> Handover:
     for task in DECIDING:
         begin = time.perf_counter()
         try:
@@ -129,6 +128,73 @@ def run_cycle(
     handover = publish(spark, handover, sending)
     progress(publish.__name__, time.perf_counter() - begin)
     return handover
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """How far a window is, after a task: the task's name (empty: none yet), cycles on record of all that are to be
+    decided, those that were decided before, and the part of the work that is done (0 to 1)."""
+
+    task: str
+    cycles: int
+    of: int
+    decided_before: int
+    share: float
+
+
+def check_window(request: CycleRequest) -> None:
+    """BadInput where a window is asked for more than it may do: it sends nothing, whatever the mode."""
+    if request.mode != "dry_run":
+        raise BadInput(
+            f"mode {request.mode} does not go with a window of past cycles, of which nothing is ever sent: decide them "
+            "with mode dry_run, and the newest cycle alone with the mode that it is to have"
+        )
+
+
+def run_window(
+    spark: SparkSession,
+    request: CycleRequest,
+    progress: Callable[[Course], None],
+    failed: Callable[[Chunk, EvenkeelError], None] | None = None,
+    *,
+    snapshots: Sequence[Landed] | None = None,
+    anew: bool = False,
+) -> Iterator[Handover]:
+    """All landed snapshots of the request from `since` to `until`, chunk by chunk: each chunk's hand-over comes when
+    its manifests are written, so a window that was ended anywhere is run again and goes on where the record ends.
+
+    Cycles that this code has decided already, under the same settings and as the same kind, are not decided again,
+    unless `anew`. `snapshots` are what `landed_in` found, where that is known. If a task fails, the cycles of its chunk
+    are put on record as failed; then the error goes on, or, where it is one of ours, to `failed`, if that is given, and
+    the next chunk begins. BadInput as `check_window` and `landed_in` raise it.
+    """
+    from evenkeel.ingest.window import decided_already, in_chunks, landed_in, open_chunk, undecided
+
+    check_window(request)
+    snapshots = landed_in(request) if snapshots is None else snapshots
+    decided = frozenset() if anew else decided_already(spark, request, snapshots)
+    chunks = in_chunks(undecided(snapshots, decided))
+    total, done = sum(map(len, chunks)), 0
+    progress(Course("", 0, total, len(decided), 0.0 if total else 1.0))
+    for chunk in chunks:
+        tasks = 0
+
+        def task_done(task: str, _seconds: float, chunk: Chunk = chunk) -> None:
+            nonlocal tasks, done
+            tasks += 1
+            done += len(chunk) if tasks > len(DECIDING) else 0
+            part = len(chunk) * tasks / (len(DECIDING) + 1) if tasks <= len(DECIDING) else 0
+            progress(Course(task, done, total, len(decided), (done + part) / total))
+
+        try:
+            decided_on = _run_tasks(spark, open_chunk(spark, request, chunk), task_done)
+        except EvenkeelError as error:
+            if failed is None:
+                raise
+            failed(chunk, error)
+            done += len(chunk)
+        else:
+            yield decided_on
 
 
 def _reason(name: str, error: Exception) -> str:

@@ -47,6 +47,9 @@ BAD = {
     # recordings, configurations, clusters
     "rebalance --lake {new} --recording {gone}": "there is no such folder",
     "rebalance --lake {new} --recording {gone} --all": "there is no such folder",
+    "rebalance --lake {new} --recording {gone} --from 2026-11-21": "there is no such folder",
+    "rebalance --lake {new} --recording {recording} --all --mode auto": "mode auto does not go with a window",
+    "rebalance --lake {new} --config {config} --cluster lab --to 2026-11-22 --mode approve": "nothing is ever sent",
     "rebalance --lake {new} --recording {empty}": "no snapshot in",
     "rebalance --lake {new} --recording {recording} --cluster a --cluster b": "one recording shows one cluster",
     "rebalance --lake {new} --config {gone}": "cannot be read",
@@ -60,6 +63,11 @@ BAD = {
     # times
     "rebalance --lake {new} --recording {recording} --at soon": "--at 'soon' is not a time",
     "rebalance --lake {new} --recording {recording} --at 2001-01-01": "no snapshot at or before",
+    "rebalance --lake {new} --recording {recording} --from soon": "--from 'soon' is not a time",
+    "rebalance --lake {new} --recording {recording} --from 2026-11-22 --to 2026-11-21": "swap them",
+    "rebalance --lake {new} --recording {recording} --to 2001-01-01": "no snapshot was landed",
+    "rebalance --lake {new} --recording {recording} --at 2026-11-21 --to 2026-11-22": "leave one of them away",
+    "rebalance --lake {new} --recording {recording} --anew": "--anew goes with",
     "replay --lake {lake} --from soon": "--from 'soon' is not a time",
     "replay --lake {lake} --from 2027-01-01": "on record",
     "simulate --lake {lake} --to soon": "--to 'soon' is not a time",
@@ -85,6 +93,7 @@ BAD = {
     "upkeep --lake {lake} --audit-days 0": "audit_days",
     "upkeep --lake {lake} --observed-days 9000": "must not exceed audit_days",
     # lakes
+    "rebalance --lake {file} --recording {recording} --all": "is a file, and a folder is needed",
     "rebalance --lake {file} --recording {recording}": "is a file, and a folder is needed",
     "rebalance --lake {file}/below --recording {recording}": "is a file, and a folder is needed",
     f"{WISH} {{file}}": "is a file, and a folder is needed",
@@ -138,6 +147,8 @@ def test_bad_input_is_told_without_spark(
     "words",
     [
         "rebalance --lake {new} --recording {recording}",
+        "rebalance --lake {new} --recording {recording} --all",
+        "rebalance --lake {new} --recording {recording} --from 2026-11-21 --to 2026-11-21",
         "rebalance --lake {new} --config {config} --cluster lab",
         "rebalance --lake {new} --config {config}",
         "upkeep --lake {lake}",

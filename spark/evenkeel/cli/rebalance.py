@@ -1,4 +1,7 @@
-"""`evenkeel rebalance`: cycles over a recording, or over all clusters of a configuration, without Airflow."""
+"""`evenkeel rebalance`: cycles over a recording, or over all clusters of a configuration, without Airflow.
+
+One moment is a run of its own. A range of time, or all that was landed, is decided in windows.
+"""
 
 from __future__ import annotations
 
@@ -6,24 +9,28 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from datetime import datetime
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from evenkeel.cli.options import add_source, check_folder, overrides_of, session
+from evenkeel.cli.progress import ProgressLine, course_text
 from evenkeel.errors import BadInput, EvenkeelError
-from evenkeel.handover import Handover
+from evenkeel.handover import FAILED, ClusterCycle, Handover
 from evenkeel.ingest.open_run import CycleRequest, check
-from evenkeel.pipeline import run_cycle
-from evenkeel.record.read import Attempt, find_cycles
+from evenkeel.ingest.window import Chunk, Landed, landed_in
+from evenkeel.pipeline import Course, check_window, run_cycle, run_window
+from evenkeel.record.read import Attempt, Record, trusted
 from evenkeel.record.wording import plural
-from evenkeel.sources.recordings import Recording
-from evenkeel.times import IN_UTC, moment_given
+from evenkeel.times import IN_UTC, bounds_given, moment_given
 from evenkeel.validate.suites import load_great_expectations
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+BACKFILL = "backfill"
 
 
 def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -37,7 +44,16 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     which.add_argument(
         "--at", metavar="TIME", help=f"the newest snapshot up to this moment ({IN_UTC}; default: the newest)"
     )
-    which.add_argument("--all", action="store_true", help="every snapshot, in the order of time")
+    which.add_argument("--all", action="store_true", help="every landed snapshot, in the order of time")
+    parser.add_argument(
+        "--from", dest="since", metavar="TIME", help=f"every landed snapshot from then on ({IN_UTC}); sends nothing"
+    )
+    parser.add_argument("--to", dest="until", metavar="TIME", help="… and up to then; a date is its whole day")
+    parser.add_argument(
+        "--anew",
+        action="store_true",
+        help="with --all, --from or --to: also what is on record already, decided by this code under these settings",
+    )
     parser.add_argument(
         "--mode",
         choices=("dry_run", "approve", "auto"),
@@ -60,23 +76,69 @@ def run(given: argparse.Namespace) -> int:
         overrides=overrides_of(given),
         run_id=f"cli__{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())}",
     )
+    if given.all or given.since or given.until:
+        return _run_window(given, request)
+    if given.anew:
+        raise BadInput("--anew goes with --all, --from or --to: one moment is always decided anew")
     check_folder(given.lake, "--lake")
     check(request)
-    requests = list(_every_snapshot(request)) if given.all else [request]
     _import_ahead()
-    failed = 0
     with session("evenkeel rebalance") as spark:
-        for number, one in enumerate(requests, start=1):
-            failed += not _run_one(spark, one, number, len(requests), as_json=given.json)
-    return 1 if failed else 0
+        return 0 if _run_one(spark, request, as_json=given.json) else 1
 
 
-def _every_snapshot(request: CycleRequest) -> Iterator[CycleRequest]:
-    """One request per snapshot: cluster by cluster, each in the order of time."""
-    for source in request.sources():
-        for snapshot in Recording(source.recording, source.limits).snapshots:
-            clusters = request.clusters if request.source else (str(source.cluster),)
-            yield replace(request, clusters=clusters, at=snapshot.cycle_at)
+def _run_window(given: argparse.Namespace, request: CycleRequest) -> int:
+    """Decides all landed snapshots of a range; 1 if any cycle failed."""
+    if given.at is not None:
+        raise BadInput("--at is one moment, --from and --to are a range: leave one of them away")
+    since, until = bounds_given(given.since, given.until)
+    window = replace(
+        request,
+        every=True,
+        since=None if since is None else since.isoformat(),
+        until=None if until is None else until.isoformat(),
+        kind=BACKFILL if any(one.live or one.zone for one in request.sources()) else request.kind,
+    )
+    check_window(window)
+    check_folder(given.lake, "--lake")
+    snapshots = landed_in(window)
+    _import_ahead()
+    with session("evenkeel rebalance") as spark:
+        return _decide(spark, window, snapshots, anew=given.anew, as_json=given.json)
+
+
+def _decide(spark: SparkSession, window: CycleRequest, snapshots: list[Landed], *, anew: bool, as_json: bool) -> int:
+    line, begin, failures = ProgressLine(sys.stderr), time.monotonic(), 0
+
+    def progress(course: Course) -> None:
+        if not course.task and course.decided_before:
+            known = plural(course.decided_before, "cycle")
+            with line.aside():
+                print(
+                    f"{known} on record already, decided by this code under these settings (--anew: decide them again)",
+                    file=sys.stderr,
+                    flush=True,
+                )
+        text = course_text(course.cycles, course.of, course.share, time.monotonic() - begin)
+        line.show(f"{text}  {course.task}".rstrip())
+
+    def failed(chunk: Chunk, error: EvenkeelError) -> None:
+        nonlocal failures
+        failures += 1
+        span = chunk[0].cycle_at if len(chunk) == 1 else f"{chunk[0].cycle_at} to {chunk[-1].cycle_at}"
+        with line.aside():
+            print(f"{span}  failed: {error}", file=sys.stderr, flush=True)
+
+    lap = begin
+    try:
+        for handover in run_window(spark, window, progress, failed, snapshots=snapshots, anew=anew):
+            took, lap = time.monotonic() - lap, time.monotonic()
+            failures += sum(cycle.status == FAILED for cycle in handover.cycles)
+            with line.aside():
+                _tell(_summaries(window.lake, handover, took / len(handover.cycles)), as_json=as_json)
+    finally:
+        line.end()
+    return 1 if failures else 0
 
 
 def _import_ahead() -> None:
@@ -84,11 +146,11 @@ def _import_ahead() -> None:
     Thread(target=load_great_expectations, daemon=True).start()
 
 
-def _run_one(spark: SparkSession, request: CycleRequest, number: int, total: int, *, as_json: bool) -> bool:
+def _run_one(spark: SparkSession, request: CycleRequest, *, as_json: bool) -> bool:
     from evenkeel.publish.dispatch import Sending, reach_with
 
     begin = time.perf_counter()
-    label = f"[{number}/{total}] {request.at or 'newest snapshot'}"
+    label = f"[1/1] {request.at or 'newest snapshot'}"
 
     def progress(task: str, seconds: float) -> None:
         print(f"{label}  {task:<12}{seconds:6.1f} s", file=sys.stderr, flush=True)
@@ -97,7 +159,7 @@ def _run_one(spark: SparkSession, request: CycleRequest, number: int, total: int
         handover = run_cycle(spark, request, progress, Sending(reach_with()))
     except EvenkeelError as error:
         print(f"{label}  failed: {error}", file=sys.stderr, flush=True)
-        if isinstance(error, BadInput) and total == 1:
+        if isinstance(error, BadInput):
             raise
         return False
     for cluster, one in sorted(handover.awaiting.items()):
@@ -105,15 +167,31 @@ def _run_one(spark: SparkSession, request: CycleRequest, number: int, total: int
         print(
             f"{label}  {cluster}: {one['summary']} To carry it out: {said}, and run this cycle again", file=sys.stderr
         )
-    for summary in _summaries(request.lake, handover, time.perf_counter() - begin):
-        print(json.dumps(summary) if as_json else _line(summary), flush=True)
+    _tell(_summaries(request.lake, handover, time.perf_counter() - begin), as_json=as_json)
     return True
 
 
+def _tell(summaries: Iterable[dict[str, Any]], *, as_json: bool) -> None:
+    for summary in summaries:
+        print(json.dumps(summary) if as_json else _line(summary), flush=True)
+
+
 def _summaries(lake: str, handover: Handover, seconds: float) -> Iterator[dict[str, Any]]:
+    """One for each cycle of the run, in its order; `seconds` are a cycle's."""
+    record, run = Record(lake), handover.run
+    by_cluster: dict[str, list[ClusterCycle]] = {}
     for cycle in handover.cycles:
-        (attempt,) = find_cycles(lake, cluster=cycle.cluster, cycle=cycle.at)
-        yield _summary(attempt, seconds)
+        by_cluster.setdefault(cycle.cluster, []).append(cycle)
+    found: dict[tuple[str, datetime], Attempt] = {}
+    for cluster, cycles in by_cluster.items():
+        first, last = min(cycle.at for cycle in cycles), max(cycle.at for cycle in cycles)
+        counted = record.cycles(cluster, first, last)
+        if run.kind == BACKFILL:  # what was decided live counts for readers, and is not what was done here
+            attempts = record.attempts(cluster, first, last)
+            counted += trusted(one for one in attempts if one.kind == BACKFILL)
+        found |= {(cluster, one.cycle_at): one for one in counted}
+    for cycle in handover.cycles:
+        yield _summary(found[cycle.cluster, cycle.at], seconds)
 
 
 def _summary(attempt: Attempt, seconds: float) -> dict[str, Any]:

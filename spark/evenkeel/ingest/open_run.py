@@ -53,6 +53,9 @@ class CycleRequest:
     settings. `after`, of a backfill, is the moment of the cycle before: a recording's snapshot up to then is none for
     this one. `wishes` are what operators ask for beside what the strategies decide (`wish_intake.wish_row`).
     `triggered_by` is the login of whoever started the run, None for the schedule.
+
+    `every` asks for a window in the place of `at`: all landed snapshots from `since` to `until` (ISO-8601, both
+    included; None for no bound).
     """
 
     lake: str
@@ -68,6 +71,9 @@ class CycleRequest:
     after: str | None = None
     wishes: tuple[Mapping[str, Any], ...] = ()
     triggered_by: str | None = None
+    every: bool = False
+    since: str | None = None
+    until: str | None = None
 
     def sources(self) -> tuple[ClusterSource, ...]:
         """The clusters asked for, with their settings checked."""

@@ -1,0 +1,76 @@
+"""One line on a terminal, written anew; lines now and then in a file; how far a window is, in words."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from evenkeel.cli.progress import ProgressLine, course_text, duration
+
+
+class Terminal(io.StringIO):
+    """A stream that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def screen(written: str) -> list[str]:
+    """What a terminal shows of it: a line that is cleared begins anew."""
+    return [line.rpartition("\r\x1b[K")[2] for line in written.split("\n")]
+
+
+def test_a_terminal_shows_the_last_text_alone_with_other_output_above_it() -> None:
+    terminal = Terminal()
+    line = ProgressLine(terminal)
+    for text in ("a long first text", "second"):
+        line.show(text)
+    with line.aside():
+        terminal.write("a result\n")
+    line.show("third")
+    line.end()
+    assert screen(terminal.getvalue()) == ["a result", "third", ""]
+
+
+def test_a_file_gets_a_line_now_and_then_and_the_last_one_always() -> None:
+    file = io.StringIO()
+    line = ProgressLine(file, every=3600)
+    for number in range(5):
+        line.show(f"step {number}")
+    with line.aside():
+        file.write("a result\n")
+    line.end()
+    line.end()
+    assert file.getvalue() == "step 0\na result\nstep 4\n"
+
+
+def test_nothing_shown_leaves_nothing() -> None:
+    for stream in (Terminal(), io.StringIO()):
+        line = ProgressLine(stream)
+        with line.aside():
+            pass
+        line.end()
+        assert stream.getvalue() == ""
+
+
+@pytest.mark.parametrize(
+    ("course", "text"),
+    [
+        ((0, 8640, 0.0, 0.0), "0 of 8,640 cycles, 0 %"),
+        ((0, 8640, 0.01, 10.0), "0 of 8,640 cycles, 1 %, 16 min 30 s to go"),
+        ((4320, 8640, 0.5, 216.0), "4,320 of 8,640 cycles, 50 %, 20.0 cycles/s, 3 min 36 s to go"),
+        ((8640, 8640, 1.0, 432.0), "8,640 of 8,640 cycles, 100 %, 20.0 cycles/s"),
+        ((0, 0, 1.0, 0.1), "0 of 0 cycles, 100 %"),
+    ],
+)
+def test_how_far_a_window_is(course: tuple[int, int, float, float], text: str) -> None:
+    assert course_text(*course) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0.4, "0 s"), (59.4, "59 s"), (59.6, "1 min 0 s"), (3599.9, "1 h 0 min"), (7500, "2 h 5 min")],
+)
+def test_durations(seconds: float, text: str) -> None:
+    assert duration(seconds) == text
