@@ -50,6 +50,7 @@ snapshots, for the first time or anew (`--reprocess-behavior completed`), marks 
 command. Each cycle builds on the averages of the one before, so *ingest* waits for the run before it, however many
 `--max-active-runs` there are; with `--run-backwards` it says so and fails. A moment without a snapshot of its own is
 on record as skipped. Stopped half-way, a backfill is created again with the reprocess behaviour `none` and goes on.
+For more than a few moments use `rebalance_history`: it decides a day of cycles in one run.
 
 **When it is red**: the failed task's log ends with what is wrong, where, and what to do; the same sentence stands in
 the cycle's row (`status` failed, `reason`), which *publish* writes before it turns red itself. `evenkeel_spark` is the
@@ -64,34 +65,25 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
-from airflow.sdk import CronTriggerTimetable, TriggerRule, dag, task
+from airflow.sdk import CronTriggerTimetable, dag, task
 
-from evenkeel import pipeline
-from evenkeel.airflow.dag_files import APPROVAL_DAG, outlets, rebalance_params, tried_again
+from evenkeel.airflow.dag_files import APPROVAL_DAG, rebalance_params, tried_again
+from evenkeel.airflow.wiring import seven_tasks
 
-CONNECTION = "evenkeel_spark"
 # `none` leaves the DAG to manual runs and triggers.
 SCHEDULE = os.environ.get("EVENKEEL_SCHEDULE", "*/5 * * * *")
-PUBLISH_DOC = """Writes the outbox and the cycle's row, for skipped and failed cycles too.
-
-Turns red where another task was, after it has written. Clear it freely."""
 
 
-def step(task_id: str, doc: str, **more: Any) -> dict[str, Any]:
-    """What all tasks have in common; the outlets are the tables that the task writes."""
-    return {"task_id": task_id, "conn_id": CONNECTION, "doc_md": doc, "outlets": outlets(task_id), **more}
+def begin(*given: Any) -> str:
+    from evenkeel.airflow import steps
+
+    return steps.begin(*given)
 
 
-def carried(run_task: pipeline.Task, doc: str) -> Any:
-    """A task between the first and the last: takes the hand-over of the task before and returns its own."""
+def close(*given: Any) -> str:
+    from evenkeel.airflow import steps
 
-    @task.pyspark(**step(run_task.__name__, doc))
-    def run(handover: str, spark: Any = None, ti: Any = None, outlet_events: Any = None) -> str:
-        from evenkeel.airflow import steps
-
-        return steps.carry_on(run_task, spark, handover, ti, outlet_events)
-
-    return run
+    return steps.close(*given)
 
 
 @dag(
@@ -108,36 +100,13 @@ def carried(run_task: pipeline.Task, doc: str) -> Any:
     doc_md=__doc__,
 )
 def rebalance() -> None:
-    @task.pyspark(**step("ingest", "Reads each cluster's snapshot into the observed tables.\n\nClear it freely."))
-    def ingest(
-        spark: Any = None, params: Any = None, dag_run: Any = None, ti: Any = None, outlet_events: Any = None
-    ) -> str:
-        from evenkeel.airflow import steps
-
-        return steps.begin(spark, params, dag_run, ti, outlet_events)
-
-    validate = carried(pipeline.validate, "Checks what was observed; sets bad records aside.\n\nClear it freely.")
-    aggregate = carried(pipeline.aggregate, "Topics to bundles, averages, broker usage.\n\nClear it freely.")
-    plan_splits = carried(pipeline.plan_splits, "Decides which bundles to split, and where.\n\nClear it freely.")
-    shed = carried(pipeline.shed, "Decides which bundles leave their broker.\n\nClear it freely.")
-    place = carried(pipeline.place, "Decides where shed and ownerless bundles go.\n\nClear it freely.")
-
-    @task.pyspark(**step("publish", PUBLISH_DOC, trigger_rule=TriggerRule.ALL_DONE))
-    def publish(
-        spark: Any = None, params: Any = None, dag_run: Any = None, ti: Any = None, outlet_events: Any = None
-    ) -> str:
-        from evenkeel.airflow import steps
-
-        return steps.close(spark, params, dag_run, ti, outlet_events)
-
     @task(task_id="waiting", doc_md="Names the plans that wait for an approval.\n\nSkipped unless the mode is approve.")
     def waiting(published: str, dag_run: Any = None) -> list[dict[str, Any]]:
         from evenkeel.airflow import steps
 
         return steps.questions(published, dag_run.run_id)
 
-    published = publish()
-    place(shed(plan_splits(aggregate(validate(ingest()))))) >> published
+    published = seven_tasks(begin, close)
     TriggerDagRunOperator.partial(
         task_id="ask",
         trigger_dag_id=APPROVAL_DAG,

@@ -5,7 +5,8 @@ Every route asks Airflow's auth manager whether the user may read the DAG `rebal
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from datetime import datetime
 from functools import lru_cache, wraps
 from typing import Any
 
@@ -106,12 +107,21 @@ def _cycles_of_run(record: Record, dag_id: str, run_id: str) -> list[Attempt]:
     """By what the run's tasks handed on, since a run that came to the plan on record adds no attempt of its own."""
     handed_on = airflow_side.cycles_of_run(dag_id, run_id)
     if handed_on:
-        known = {*record.clusters()}
-        return [one for name, at in sorted(handed_on) if name in known for one in record.cycles(name, at, at)]
+        return _counted(record, handed_on)
     its_own = all_of(text("dag_id") == dag_id, text("run_id") == run_id)
-    moments = [(name, at) for name in record.clusters() for at in record.moments(name, its_own).to_pylist()]
-    near = [one for name, at in moments for one in record.cycles(name, at, at)]
+    moments = {(name, at) for name in record.clusters() for at in record.moments(name, its_own).to_pylist()}
+    near = _counted(record, moments)
     return [one for one in near if (one.planned["dag_id"], one.planned["run_id"]) == (dag_id, run_id)]
+
+
+def _counted(record: Record, cycles: Collection[tuple[str, datetime]]) -> list[Attempt]:
+    """The attempts that count for these cycles, by cluster and moment; each cluster's range is read once."""
+    columns = [*LISTED, "dag_id", "run_id"]
+    found: list[Attempt] = []
+    for name in sorted({name for name, _ in cycles} & {*record.clusters()}):
+        moments = {at for cluster, at in cycles if cluster == name}
+        found += [one for one in record.cycles(name, min(moments), max(moments), columns) if one.cycle_at in moments]
+    return found
 
 
 def _page(text: str, status: int = 200) -> HTMLResponse:

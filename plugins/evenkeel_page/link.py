@@ -9,7 +9,7 @@ from airflow.configuration import conf
 from airflow.providers.apache.spark.decorators.pyspark import _PySparkDecoratedOperator
 from airflow.sdk import BaseOperatorLink
 
-from evenkeel.airflow.dag_files import APPROVAL_DAG, DECIDING_DAG, deciding_run_id
+from evenkeel.airflow.dag_files import APPROVAL_DAG, DECIDING_DAG, HISTORY_DAG, deciding_run_id
 
 if TYPE_CHECKING:
     from airflow.sdk.types import TaskInstanceKey
@@ -29,8 +29,10 @@ class CycleReportLink(BaseOperatorLink):
 
     def get_link(self, operator: Any, *, ti_key: TaskInstanceKey) -> str:
         """Address of the page that knows the run's cycles, below the path that Airflow itself is served under."""
-        if ti_key.dag_id not in (DECIDING_DAG, APPROVAL_DAG):
+        if ti_key.dag_id not in (DECIDING_DAG, APPROVAL_DAG, HISTORY_DAG):
             return ""
-        run_id = ti_key.run_id if ti_key.dag_id == DECIDING_DAG else deciding_run_id(ti_key.run_id)
+        dag_id, run_id = ti_key.dag_id, ti_key.run_id
+        if dag_id == APPROVAL_DAG:
+            dag_id, run_id = DECIDING_DAG, deciding_run_id(run_id)
         base = urlsplit(conf.get("api", "base_url", fallback="") or "").path.rstrip("/")
-        return f"{base}/evenkeel/run?{urlencode({'dag_id': DECIDING_DAG, 'run_id': run_id})}"
+        return f"{base}/evenkeel/run?{urlencode({'dag_id': dag_id, 'run_id': run_id})}"

@@ -172,7 +172,7 @@ def run_window(
 
     check_window(request)
     snapshots = landed_in(request) if snapshots is None else snapshots
-    decided = frozenset() if anew else decided_already(spark, request, snapshots)
+    decided = frozenset() if anew else decided_already(spark, request, [one.key for one in snapshots])
     chunks = in_chunks(undecided(snapshots, decided))
     total, done = sum(map(len, chunks)), 0
     progress(Course("", 0, total, len(decided), 0.0 if total else 1.0))

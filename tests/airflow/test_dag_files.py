@@ -30,6 +30,15 @@ def test_a_write_for_several_clusters_is_told_once_with_all_its_rows() -> None:
     assert set(told) == {"bundle_load", "rejected"}
 
 
+def test_the_writes_of_a_window_are_told_as_one_per_append() -> None:
+    ids = [f"{'a' * 19}{n:013x}" for n in range(3)]
+    given = [write("shed", id_, "east", 2) for id_ in ids] + [write("shed", "b" * 32, "west", 5)]
+    assert by_table("/lake", given)["shed"]["writes"] == [
+        {"write_id": "a" * 19, "version": 7, "clusters": ["east"], "rows": 6, "cycles": 3},
+        {"write_id": "b" * 32, "version": 7, "clusters": ["west"], "rows": 5},
+    ]
+
+
 def test_without_airflow_nobody_is_told() -> None:
     tell(None, "/lake", [write("bundle_load", "b", "west", 3)])
 

@@ -71,6 +71,24 @@ def test_the_seven_tasks_stand_in_the_pipelines_order(rebalance: Any) -> None:
         assert after in rebalance.get_task(before).downstream_task_ids
 
 
+def test_the_history_has_the_same_seven_tasks_and_none_that_asks(dag_bag: Any, rebalance: Any) -> None:
+    history = dag_bag.dags["rebalance_history"]
+    assert [task.task_id for task in history.topological_sort()] == STEPS
+    for step in STEPS:
+        own, live = history.get_task(step), rebalance.get_task(step)
+        assert (own.conn_id, own.trigger_rule, own.outlets) == (live.conn_id, live.trigger_rule, live.outlets)
+
+
+def test_the_history_decides_closed_intervals_and_only_if_asked(dag_bag: Any) -> None:
+    history = dag_bag.dags["rebalance_history"]
+    assert type(history.timetable).__name__ == "CronDataIntervalTimetable"
+    assert history.timetable.expression == "0 0 * * *"
+    assert (history.catchup, history.is_paused_upon_creation, history.max_active_runs) == (False, True, 1)
+    assert history.start_date == datetime(2020, 1, 1, tzinfo=UTC)
+    assert sorted(history.params) == ["clusters", "settings", "source"]
+    assert "mode" not in history.params, "nothing of the past is ever sent"
+
+
 def test_every_task_runs_on_the_spark_connection(rebalance: Any) -> None:
     assert {rebalance.get_task(step).conn_id for step in STEPS} == {"evenkeel_spark"}
 
@@ -186,19 +204,23 @@ def test_a_good_param_is_taken(rebalance: Any, conf: dict[str, Any]) -> None:
     assert rebalance.params.get_param(name).resolve(value) == value
 
 
-def test_the_example_in_the_manual_is_a_valid_trigger_with_a_known_setting(rebalance: Any) -> None:
+@pytest.mark.parametrize("dag_id", ["rebalance", "rebalance_history"])
+def test_the_example_in_the_manual_is_a_valid_trigger_with_a_known_setting(dag_bag: Any, dag_id: str) -> None:
     from evenkeel.settings import resolve
 
-    example = json.loads(re.findall(r"```json\n(.*?)```", rebalance.doc_md, re.DOTALL)[0])
+    dag = dag_bag.dags[dag_id]
+    example = json.loads(re.findall(r"```json\n(.*?)```", dag.doc_md, re.DOTALL)[0])
     for name, value in example.items():
-        assert rebalance.params.get_param(name).resolve(value) == value
+        assert dag.params.get_param(name).resolve(value) == value
     assert resolve(observed=None, overrides=example["settings"])
 
 
-def test_every_param_is_described_in_its_form_and_in_the_manual(rebalance: Any) -> None:
-    for name in rebalance.params:
-        assert rebalance.params.get_param(name).description.endswith(".")
-        assert f"| `{name}` |" in rebalance.doc_md
+@pytest.mark.parametrize("dag_id", ["rebalance", "rebalance_history"])
+def test_every_param_is_described_in_its_form_and_in_the_manual(dag_bag: Any, dag_id: str) -> None:
+    dag = dag_bag.dags[dag_id]
+    for name in dag.params:
+        assert dag.params.get_param(name).description.endswith(".")
+        assert f"| `{name}` |" in dag.doc_md
 
 
 @pytest.mark.parametrize("file", DAG_FILES, ids=lambda file: file.name)
@@ -217,14 +239,24 @@ print(sorted(set(sys.modules) - before))
     assert "evenkeel.lake.schemas" in loaded
 
 
-def test_the_schedule_is_the_environments(airflow_library: None) -> None:
+@pytest.mark.parametrize(
+    ("dag_id", "variable", "given", "schedule"),
+    [
+        ("rebalance", "EVENKEEL_SCHEDULE", "none", "None"),
+        ("rebalance_history", "EVENKEEL_HISTORY_SCHEDULE", "0 */6 * * *", "0 */6 * * *"),
+    ],
+)
+def test_the_schedule_is_the_environments(
+    airflow_library: None, dag_id: str, variable: str, given: str, schedule: str
+) -> None:
     script = f"""
 import runpy
-print(runpy.run_path({str(CHECKOUT / "dags" / "rebalance.py")!r})["rebalance"]().schedule)
+schedule = runpy.run_path({str(CHECKOUT / "dags" / f"{dag_id}.py")!r})[{dag_id!r}]().schedule
+print(getattr(schedule, "expression", schedule))
 """
-    environment = {**_environment(), "PYTHONPATH": str(CHECKOUT / "spark"), "EVENKEEL_SCHEDULE": "none"}
+    environment = {**_environment(), "PYTHONPATH": str(CHECKOUT / "spark"), variable: given}
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment, check=True)
-    assert done.stdout.strip().splitlines()[-1] == "None"
+    assert done.stdout.strip().splitlines()[-1] == schedule
 
 
 def _environment() -> dict[str, str]:

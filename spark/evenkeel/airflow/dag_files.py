@@ -16,6 +16,7 @@ from airflow.sdk import Param
 from evenkeel.errors import SettingsError
 from evenkeel.handover import Write
 from evenkeel.lake.schemas import TABLES
+from evenkeel.lake.write_ids import try_of
 from evenkeel.manual_requests.schema import SCHEMAS
 from evenkeel.settings.keys.own import DECIDING_KEYS, GuardKeys, OwnKeys
 from evenkeel.steering.admin_request import ACTING
@@ -67,6 +68,12 @@ def rebalance_params() -> dict[str, Param]:
             description="Splits, unloads and drains to carry out beside what the strategies decide. Not in a backfill.",
         ),
     }
+
+
+def history_params() -> dict[str, Param]:
+    """The params of `rebalance` that a window of past cycles has as well."""
+    params = rebalance_params()
+    return {name: params[name] for name in ("clusters", "source", "settings")}
 
 
 # How far a run may go. Whoever may trigger a DAG may pass any params, so the environment draws the line.
@@ -139,7 +146,7 @@ def _mode(variable: str, default: str) -> str:
     return mode
 
 
-DECIDING_DAG, APPROVAL_DAG = "rebalance", "rebalance_approval"
+DECIDING_DAG, APPROVAL_DAG, HISTORY_DAG = "rebalance", "rebalance_approval", "rebalance_history"
 _MARK = "--plan-"
 
 
@@ -200,14 +207,24 @@ def tell(events: Mapping[Any, Any] | None, lake: str, writes: Iterable[Write]) -
 
 
 def by_table(lake: str, writes: Iterable[Write]) -> dict[str, dict[str, Any]]:
-    """Table -> what its event says: the lake, and for each write its id, version, clusters and rows."""
-    found: dict[str, dict[str, dict[str, Any]]] = {}
+    """Table -> what its event says: the lake, and for each write its id, version, clusters and rows.
+
+    The writes of a window, hundreds in one append, are one there: its `write_id` is how their ids begin, and `cycles`
+    their number.
+    """
+    tries: dict[tuple[str, str], list[Write]] = {}
     for write in writes:
-        one = found.setdefault(write.table, {}).setdefault(
-            write.write_id, {"write_id": write.write_id, "version": write.version, "clusters": [], "rows": 0}
+        tries.setdefault((write.table, try_of(write.write_id)), []).append(write)
+    found: dict[str, list[dict[str, Any]]] = {}
+    for (table, beginning), own in sorted(tries.items(), key=lambda item: item[0]):
+        ids = {write.write_id for write in own}
+        found.setdefault(table, []).append(
+            {
+                "write_id": beginning if len(ids) > 1 else own[0].write_id,
+                "version": own[0].version,
+                "clusters": sorted({write.cluster for write in own}),
+                "rows": sum(write.rows for write in own),
+                **({"cycles": len({(write.cluster, write.write_id) for write in own})} if len(ids) > 1 else {}),
+            }
         )
-        one["clusters"] = sorted({*one["clusters"], write.cluster})
-        one["rows"] += write.rows
-    return {
-        table: {"lake": lake, "writes": [own[write_id] for write_id in sorted(own)]} for table, own in found.items()
-    }
+    return {table: {"lake": lake, "writes": told} for table, told in found.items()}

@@ -70,6 +70,10 @@ class TaskInstance(Protocol):
         """The run of the DAG before this one, of that state or of any; None where there is none."""
         ...
 
+    def get_dr_count(self, dag_id: str, *, states: list[str]) -> int:
+        """How many runs of a DAG are in one of these states."""
+        ...
+
     def get_task_states(self, dag_id: str, *, task_ids: list[str], run_ids: list[str]) -> dict[str, Any]:
         """Run id -> task id -> state."""
         ...
@@ -83,14 +87,14 @@ def begin(spark: SparkSession, params: Mapping[str, Any], dag_run: Any, ti: Task
         request = replace(request_from(params, dag_run), after=None if before is None else before.isoformat())
         return pipeline.ingest(spark, open_cycles(spark, request, from_airflow, store_from_airflow))
 
-    return _carried_out(ingest, ti, events)
+    return carried_out(ingest, ti, events)
 
 
 def carry_on(task: pipeline.Task, spark: SparkSession, handover: str, ti: TaskInstance, events: Events = None) -> str:
     """Runs a task on the hand-over of the one before it."""
     with _told_to_operators(ti):
         given = taken(handover)
-    return _carried_out(lambda: task(spark, given), ti, events, given)
+    return carried_out(lambda: task(spark, given), ti, events, given)
 
 
 def close(spark: SparkSession, params: Mapping[str, Any], dag_run: Any, ti: TaskInstance, events: Events = None) -> str:
@@ -98,27 +102,47 @@ def close(spark: SparkSession, params: Mapping[str, Any], dag_run: Any, ti: Task
 
     Where no plan waits for an approval, the tasks that ask for one are skipped.
     """
-    failure, handover = _progress(ti, dag_run)
 
-    def publish() -> Handover:
-        opened = handover or open_cycles(
-            spark, request_from(params, dag_run), from_airflow, store_from_airflow, may_observe=False
-        )
-        if failure:
-            opened = opened.leave_out({cycle.key: failure for cycle in opened.open_cycles()}, status=FAILED)
-        return pipeline.publish(spark, opened, sending(opened.run.mode))
+    def reopened() -> Handover:
+        request = request_from(params, dag_run)
+        return open_cycles(spark, request, from_airflow, store_from_airflow, may_observe=False)
 
-    published = _carried_out(publish, ti, events, handover)
-    if failure:
-        from airflow.sdk.exceptions import AirflowFailException
-
-        raise AirflowFailException(f"The cycle is on record as failed. {failure}")
+    published = put_on_record(spark, reopened, dag_run, ti, events, sending)
     if not taken(published).awaiting:
         from airflow.sdk.exceptions import DownstreamTasksSkipped
 
         # Started only to find that there is nothing to do, the first of them would take a second of every cycle.
         ti.xcom_push("return_value", published)
         raise DownstreamTasksSkipped(tasks=list(ON_APPROVAL))
+    return published
+
+
+def put_on_record(
+    spark: SparkSession,
+    reopened: Callable[[], Handover],
+    dag_run: Any,
+    ti: TaskInstance,
+    events: Events,
+    steer: Callable[[str], Sending] | None,
+) -> str:
+    """Publishes the newest hand-over of the run, or, where there is none, what `reopened` gives. `steer` says how a run
+    of a mode steers clusters; without it nothing is sent.
+
+    Raises AirflowFailException where a task before it failed, once that is on record.
+    """
+    failure, handover = _progress(ti, dag_run)
+
+    def publish() -> Handover:
+        opened = handover or reopened()
+        if failure:
+            opened = opened.leave_out({cycle.key: failure for cycle in opened.open_cycles()}, status=FAILED)
+        return pipeline.publish(spark, opened, steer(opened.run.mode) if steer is not None else None)
+
+    published = carried_out(publish, ti, events, handover)
+    if failure:
+        from airflow.sdk.exceptions import AirflowFailException
+
+        raise AirflowFailException(f"The cycle is on record as failed. {failure}")
     return published
 
 
@@ -151,7 +175,7 @@ def carry_out(
             append_row(lake, "approvals", row, lambda: nullcontext(spark))
         return pipeline.publish(spark, handover, sending(handover.run.mode))
 
-    return _carried_out(publish, ti, events, handover)
+    return carried_out(publish, ti, events, handover)
 
 
 def keep(spark: SparkSession, params: Mapping[str, Any], dag_run: Any, ti: TaskInstance) -> str:
@@ -286,9 +310,11 @@ def watched(work: Callable[[], str], ti: TaskInstance) -> str:
         return work()
 
 
-def _carried_out(
+def carried_out(
     work: Callable[[], Handover], ti: TaskInstance, events: Events = None, given: Handover | None = None
 ) -> str:
+    """The text of the hand-over that `work` makes, for the next task; its writes go into the task's asset events."""
+
     def progress() -> str:
         made = work()
         known = given.writes if given is not None else ()

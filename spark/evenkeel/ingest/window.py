@@ -9,7 +9,7 @@ Reads: the listings of recordings and landing folders; `cycles` and `settings` f
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,7 +23,7 @@ from evenkeel.settings import resolve
 from evenkeel.sources.configuration import ClusterSource
 from evenkeel.sources.recordings import Recording, cluster_name, utc
 from evenkeel.spark.code import code_digest
-from evenkeel.spark.sql import iso
+from evenkeel.spark.sql import compile_queries, iso, moment
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -98,12 +98,14 @@ def landed_bytes(path: str) -> float:
 
 
 def in_chunks(
-    snapshots: Iterable[Landed], most_cycles: int = MOST_CYCLES, most_bytes: float = MOST_BYTES
+    snapshots: Iterable[Landed], most_cycles: int | None = None, most_bytes: float | None = None
 ) -> list[Chunk]:
-    """The snapshots in their order, cut so that no chunk has more cycles or bytes than that, but one cycle at least.
+    """The snapshots in their order, cut so that no chunk has more cycles or bytes than that (None: as many as fit),
+    but one cycle at least.
 
     `snapshots` come by time: a cluster's cycles stay in order across chunks.
     """
+    most_cycles, most_bytes = most_cycles or MOST_CYCLES, most_bytes or MOST_BYTES
     chunks: list[Chunk] = []
     chunk: list[Landed] = []
     size = 0.0
@@ -134,15 +136,15 @@ def open_chunk(
     return opened.with_cycles(cycle for cycle in opened.cycles if cycle.key in wanted)
 
 
-def decided_already(spark: SparkSession, request: CycleRequest, snapshots: Sequence[Landed]) -> frozenset[CycleKey]:
-    """Which of these snapshots have an attempt of the request's kind that was decided by this code under the same
+def decided_already(spark: SparkSession, request: CycleRequest, cycles: Collection[CycleKey]) -> frozenset[CycleKey]:
+    """Which of these cycles have an attempt of the request's kind that was decided by this code under the same
     settings of the operator's.
 
     What the brokers were configured with stands in the snapshot, so equal overrides make equal settings.
     """
     from pyspark.sql import functions as F
 
-    attempts = _decided(spark, request.lake, snapshots)
+    attempts = _decided(spark, request.lake, cycles)
     if attempts is None:
         return frozenset()
     same_code = (F.col("code_digest") == code_digest()) & (F.col("kind") == request.kind)
@@ -163,7 +165,7 @@ def decided_already(spark: SparkSession, request: CycleRequest, snapshots: Seque
     )  # fmt: skip
     asked = {str(source.cluster): _overrides(source) for source in request.sources()}
     only = next(iter(asked.values())) if len(asked) == 1 else None
-    wanted = {one.key for one in snapshots}
+    wanted = frozenset(cycles)
     found = (((row["cluster"], row["cycle_at"]), row["overrides"]) for row in under.collect())
     return frozenset(
         key
@@ -173,12 +175,12 @@ def decided_already(spark: SparkSession, request: CycleRequest, snapshots: Seque
     )
 
 
-def decided_at_all(spark: SparkSession, request: CycleRequest, snapshots: Sequence[Landed]) -> frozenset[CycleKey]:
-    """Which of these snapshots have an attempt of any kind that came to a decision."""
-    attempts = _decided(spark, request.lake, snapshots)
+def decided_at_all(spark: SparkSession, lake: str, cycles: Collection[CycleKey]) -> frozenset[CycleKey]:
+    """Which of these cycles have an attempt of any kind that came to a decision."""
+    attempts = _decided(spark, lake, cycles)
     if attempts is None:
         return frozenset()
-    wanted = {one.key for one in snapshots}
+    wanted = frozenset(cycles)
     rows = attempts.select("cluster", iso("cycle_at").alias("cycle_at")).distinct().collect()
     return frozenset(key for row in rows if (key := (row["cluster"], row["cycle_at"])) in wanted)
 
@@ -188,20 +190,19 @@ def _overrides(source: ClusterSource) -> dict[str, str]:
     return {row["key"]: row["value"] for row in rows if row["origin"].startswith("override")}
 
 
-def _decided(spark: SparkSession, lake: str, snapshots: Sequence[Landed]) -> DataFrame | None:
-    """The attempts that decided, in the range of these snapshots; None where there is nothing to look at."""
+def _decided(spark: SparkSession, lake: str, cycles: Collection[CycleKey]) -> DataFrame | None:
+    """The attempts that decided, in the range of these cycles; None where there is nothing to look at."""
     from pyspark.sql import functions as F
 
-    from evenkeel.spark.sql import moment
-
-    if not snapshots:
+    if not cycles:
         return None
+    compile_queries(spark, compiled=False)
     Lake(lake).ensure_tables(spark)
-    times = [one.cycle_at for one in snapshots]
+    clusters, times = zip(*cycles, strict=True)
     return (
         spark.read.format("delta")
         .load(Lake(lake).path("cycles"))
-        .where(F.col("cluster").isin(sorted({one.cluster for one in snapshots})))
+        .where(F.col("cluster").isin(sorted(set(clusters))))
         .where((F.col("cycle_at") >= moment(min(times))) & (F.col("cycle_at") <= moment(max(times))))
         .where((F.col("row_kind") == "planned") & F.col("status").isin(*DECIDED_STATUSES))
     )

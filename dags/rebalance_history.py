@@ -1,0 +1,108 @@
+"""
+### Rebalance history: past cycles from landed snapshots, a day of them in one run
+
+Decides what `rebalance` would have decided, over all snapshots that were landed in the run's data interval, in one pass
+of the same seven tasks: a day of five-minute cycles takes little longer than a few single ones. For deciding a month
+again under other settings or with new code, for clusters whose snapshots were recorded before Evenkeel ran, and for
+days on which nothing ran.
+
+```
+ 2026-11-01T00:00                                                             2026-11-02T00:00
+ │ landed snapshots of the interval: 288 cycles of each cluster                              │
+ └─► ingest ──► validate ──► aggregate ──► plan_splits ──► shed ──► place ──► publish ◄──────┘
+                                                                              288 plans, none is ever sent
+```
+
+**A backfill** is what this DAG is for; a month is thirty runs, one after the other:
+
+```
+airflow dags unpause rebalance_history
+airflow backfill create --dag-id rebalance_history --from-date 2026-11-01 --to-date 2026-11-30
+```
+
+Its runs take all landed snapshots of their intervals. Attempts are marked `backfill`: readers go on seeing what was
+decided live, where there is that. Every cycle goes on from the averages and the state of the one before, so *ingest*
+waits for the run of the interval before, however many `--max-active-runs` there are; with `--run-backwards` it says so
+and fails. Stopped half-way, a backfill is created again with the reprocess behaviour `none` and goes on; a run in which
+something is to be decided anew takes `completed`. What cannot be read or trusted is skipped, that cycle alone, with its
+reason.
+
+**Paused**, the DAG does nothing: a backfill of a paused DAG waits until it is unpaused. **Unpaused**, it also
+schedules: after each interval a run takes those of its snapshots that have no decided attempt yet; where there is none,
+all tasks after *ingest* are skipped. So nothing is decided twice where `rebalance` runs, and its gaps are filled within
+a day. Intervals are those of `EVENKEEL_HISTORY_SCHEDULE`, a cron expression, by default days in UTC: shorter ones where
+a day of snapshots is more than the Spark server has room for.
+
+**`rebalance` or this one?** A single moment, or a few: `rebalance`, triggered with `at`, or its own backfill, whose
+dates are moments. Anything longer: this one. Commands go out from `rebalance` alone.
+
+**Params** (all optional; *Trigger DAG w/ config*, or `--dag-run-conf` of a backfill)
+
+| param | meaning |
+|---|---|
+| `clusters` | names from the configuration; empty: all of them |
+| `source` | where snapshots come from, e.g. `recording:/data/recordings/monday`; empty: as configured |
+| `settings` | Pulsar's own keys, for this run only; an unknown key or a value out of range is refused by name |
+
+```json
+{"clusters": ["eu-1"], "settings": {"loadBalancerLoadSheddingStrategy": "AvgShedder"}}
+```
+
+A run that is triggered by hand needs a logical date: the interval that it falls into is decided.
+
+**A re-run** (clear the run, or any task of it) decides the same snapshots again and arrives at the same `plan_id`s;
+plans that are on record add nothing.
+
+**Progress**: *ingest* logs how many cycles the run has, *publish* how many it put on record, cycles a second, and how
+long the runs behind it will take. The tasks' link *Evenkeel report* lists the run's cycles.
+
+**When it is red**: the failed task's log ends with what is wrong, where, and what to do; the same sentence stands in
+the rows of the cycles that it kept from being decided (`status` failed, `reason`). Landed snapshots are kept for
+`landing_days` of the configuration: what is older cannot be decided any more.
+"""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from airflow.sdk import CronDataIntervalTimetable, dag
+
+from evenkeel.airflow.dag_files import HISTORY_DAG, history_params, tried_again
+from evenkeel.airflow.wiring import seven_tasks
+
+SCHEDULE = os.environ.get("EVENKEEL_HISTORY_SCHEDULE", "0 0 * * *")
+
+
+def begin(*given: Any) -> str:
+    from evenkeel.airflow import history
+
+    return history.begin(*given)
+
+
+def close(*given: Any) -> str:
+    from evenkeel.airflow import history
+
+    return history.close(*given)
+
+
+@dag(
+    dag_id=HISTORY_DAG,
+    description="Decides past cycles from landed snapshots, an interval in one run; sends nothing",
+    schedule=CronDataIntervalTimetable(SCHEDULE, timezone="UTC"),
+    start_date=datetime(2020, 1, 1, tzinfo=UTC),  # before all recordings: earlier logical dates run no task at all
+    catchup=False,
+    is_paused_upon_creation=True,
+    max_active_runs=1,
+    dagrun_timeout=timedelta(hours=12),  # runs of a backfill may wait long for the one before
+    default_args=tried_again(ends_after=timedelta(hours=1)),
+    params=history_params(),
+    tags=["evenkeel", "pulsar", "load-balancing", "backfill"],
+    doc_md=__doc__,
+)
+def rebalance_history() -> None:
+    seven_tasks(begin, close)
+
+
+rebalance_history()

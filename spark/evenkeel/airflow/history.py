@@ -1,0 +1,129 @@
+"""The first and the last task of `rebalance_history`: a run takes all landed snapshots of its data interval.
+
+The interval is the window. Nothing is ever sent, whatever the environment says of modes.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from evenkeel import pipeline
+from evenkeel.airflow.credentials import from_airflow, store_from_airflow
+from evenkeel.airflow.dag_files import check_ceiling, check_shapes
+from evenkeel.airflow.order import BACKFILL, await_turn, kind_of
+from evenkeel.airflow.steps import Events, TaskInstance, carried_out, lake_root, put_on_record
+from evenkeel.errors import BadInput
+from evenkeel.handover import Handover
+from evenkeel.ingest.open_run import CycleRequest, open_cycles
+from evenkeel.ingest.window import decided_at_all, landed_bytes
+from evenkeel.lake.handover_files import taken
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+log = logging.getLogger(__name__)
+
+_TICK = timedelta(microseconds=1)
+LARGE_INTERVAL_BYTES = 2_000_000_000
+"""Landed, packed: from there on a shorter interval spares the Spark server's memory."""
+
+
+def begin(spark: SparkSession, params: Mapping[str, Any], dag_run: Any, ti: TaskInstance, events: Events = None) -> str:
+    """Opens the cycles of the interval and ingests their snapshots; skips all tasks where there is none to decide."""
+
+    def ingest() -> Handover:
+        await_turn(dag_run, ti)
+        opened = open_interval(spark, window_request(params, dag_run), everything=kind_of(dag_run) == BACKFILL)
+        return pipeline.ingest(spark, opened) if opened.cycles else opened
+
+    ingested = carried_out(ingest, ti, events)
+    if not taken(ingested).cycles:
+        from airflow.sdk.exceptions import DownstreamTasksSkipped
+
+        ti.xcom_push("return_value", ingested)
+        later = [task.__name__ for task in pipeline.DECIDING[1:]]
+        raise DownstreamTasksSkipped(tasks=[*later, pipeline.publish.__name__])
+    return ingested
+
+
+def close(spark: SparkSession, params: Mapping[str, Any], dag_run: Any, ti: TaskInstance, events: Events = None) -> str:
+    """Publishes the interval's cycles, and says how far the backfill is; fails where a task before it failed."""
+
+    def reopened() -> Handover:
+        return open_interval(spark, window_request(params, dag_run), everything=kind_of(dag_run) == BACKFILL)
+
+    published = put_on_record(spark, reopened, dag_run, ti, events, None)
+    seconds = (datetime.now(UTC) - dag_run.start_date).total_seconds()
+    waiting = ti.get_dr_count(dag_run.dag_id, states=["queued"])
+    log.info("%s", course(len(taken(published).cycles), seconds, waiting))
+    return published
+
+
+def open_interval(spark: SparkSession, request: CycleRequest, *, everything: bool) -> Handover:
+    """The hand-over of the request's window: with `everything` all its cycles, else those without a decision."""
+    opened = open_cycles(spark, request, from_airflow, store_from_airflow, may_observe=False)
+    decided = frozenset() if everything else decided_at_all(spark, request.lake, [one.key for one in opened.cycles])
+    opened = opened.with_cycles(cycle for cycle in opened.cycles if cycle.key not in decided)
+    known = f", {len(decided):,} more are decided already" if decided else ""
+    span = f"from {request.since} to {request.until}"
+    if not opened.cycles:
+        log.info("no landed snapshot to decide on %s%s", span, known)
+        return opened
+    log.info("%d cycles of %d clusters to decide %s%s", len(opened.cycles), len(opened.open_clusters()), span, known)
+    size = sum(landed_bytes(cycle.snapshot.path) for cycle in opened.open_cycles())
+    if size > LARGE_INTERVAL_BYTES:
+        log.warning(
+            "the snapshots of the interval are %.1f GB, which may be more than the Spark server has room for at once: "
+            "make the interval shorter (EVENKEEL_HISTORY_SCHEDULE), or give the server more memory",
+            size / 1e9,
+        )
+    return opened
+
+
+def window_request(params: Mapping[str, Any], dag_run: Any) -> CycleRequest:
+    """The request that a run's params and data interval make; the interval's end is not part of it.
+
+    BadInput for a run without an interval, `SettingsError` for params that are not what they should be.
+    """
+    given = {**params, "mode": "dry_run"}
+    check_shapes(given)
+    check_ceiling(given)
+    since, until = dag_run.data_interval_start, dag_run.data_interval_end
+    if since is None or until is None or since >= until:
+        raise BadInput(
+            "the run has no data interval, so there is no window to decide: trigger it with a logical date, or create "
+            f"a backfill (airflow backfill create --dag-id {dag_run.dag_id} --from-date … --to-date …)"
+        )
+    return CycleRequest(
+        lake=lake_root(),
+        source=params.get("source") or "",
+        configuration=os.environ.get("EVENKEEL_CONFIG"),
+        clusters=tuple(params.get("clusters") or ()),
+        every=True,
+        since=_text(since),
+        until=_text(until - _TICK),
+        overrides=dict(params.get("settings") or {}),
+        dag_id=dag_run.dag_id,
+        run_id=dag_run.run_id,
+        kind=BACKFILL,
+        triggered_by=getattr(dag_run, "triggering_user_name", None),
+    )
+
+
+def course(cycles: int, seconds: float, waiting: int) -> str:
+    """How fast the run was, and when those that wait behind it will be done if they are alike."""
+    text = f"{cycles:,} cycles on record after {seconds:.0f} s"
+    if seconds > 0:
+        text += f" ({cycles / seconds:.1f} a second)"
+    if waiting:
+        runs = "1 more run waits" if waiting == 1 else f"{waiting:,} more runs wait"
+        text += f"; {runs}, for about {waiting * seconds / 60:,.0f} min at that pace"
+    return text
+
+
+def _text(at: datetime) -> str:
+    return at.astimezone(UTC).isoformat(timespec="microseconds")

@@ -1,0 +1,69 @@
+"""The seven tasks of the pipeline in a DAG: `rebalance` and `rebalance_history` have the same ones.
+
+Called where a DAG is declared, so this imports nothing heavy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from airflow.sdk import TriggerRule, task
+
+from evenkeel import pipeline
+from evenkeel.airflow.dag_files import outlets
+
+CONNECTION = "evenkeel_spark"
+PUBLISH_DOC = """Writes the outbox and the cycle's row, for skipped and failed cycles too.
+
+Turns red where another task was, after it has written. Clear it freely."""
+
+Ends = Callable[..., str]
+"""The first or the last task: takes the session, params, the DAG run, the task instance and its asset events."""
+
+
+def seven_tasks(begin: Ends, close: Ends) -> Any:
+    """Declares ingest to publish, one after the other, and returns what publish hands on.
+
+    `begin` opens the run's cycles and ingests them, `close` publishes; those between run on the hand-over of the one
+    before.
+    """
+
+    @task.pyspark(**step("ingest", "Reads each cluster's snapshot into the observed tables.\n\nClear it freely."))
+    def ingest(
+        spark: Any = None, params: Any = None, dag_run: Any = None, ti: Any = None, outlet_events: Any = None
+    ) -> str:
+        return begin(spark, params, dag_run, ti, outlet_events)
+
+    validate = carried(pipeline.validate, "Checks what was observed; sets bad records aside.\n\nClear it freely.")
+    aggregate = carried(pipeline.aggregate, "Topics to bundles, averages, broker usage.\n\nClear it freely.")
+    plan_splits = carried(pipeline.plan_splits, "Decides which bundles to split, and where.\n\nClear it freely.")
+    shed = carried(pipeline.shed, "Decides which bundles leave their broker.\n\nClear it freely.")
+    place = carried(pipeline.place, "Decides where shed and ownerless bundles go.\n\nClear it freely.")
+
+    @task.pyspark(**step("publish", PUBLISH_DOC, trigger_rule=TriggerRule.ALL_DONE))
+    def publish(
+        spark: Any = None, params: Any = None, dag_run: Any = None, ti: Any = None, outlet_events: Any = None
+    ) -> str:
+        return close(spark, params, dag_run, ti, outlet_events)
+
+    published = publish()
+    place(shed(plan_splits(aggregate(validate(ingest()))))) >> published
+    return published
+
+
+def step(task_id: str, doc: str, **more: Any) -> dict[str, Any]:
+    """What all tasks have in common; the outlets are the tables that the task writes."""
+    return {"task_id": task_id, "conn_id": CONNECTION, "doc_md": doc, "outlets": outlets(task_id), **more}
+
+
+def carried(run_task: pipeline.Task, doc: str) -> Any:
+    """A task between the first and the last: takes the hand-over of the task before and returns its own."""
+
+    @task.pyspark(**step(run_task.__name__, doc))
+    def run(handover: str, spark: Any = None, ti: Any = None, outlet_events: Any = None) -> str:
+        from evenkeel.airflow import steps
+
+        return steps.carry_on(run_task, spark, handover, ti, outlet_events)
+
+    return run
