@@ -19,6 +19,10 @@ class BadInput(EvenkeelError):
     """Input that cannot be read as what it claims to be: a name, a range, a record, a file."""
 
 
+class NothingLanded(BadInput):
+    """No snapshot was landed in a range of time; the text names the nearest."""
+
+
 class BadName(BadInput):
     """A topic, namespace, bundle or broker name that Pulsar itself would refuse."""
 

@@ -17,8 +17,9 @@ from evenkeel.handover import FAILED, Handover
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from evenkeel.handover import ClusterCycle
+    from evenkeel.ingest.chunks import Chunk
     from evenkeel.ingest.open_run import CycleRequest
-    from evenkeel.ingest.window import Chunk, Landed
     from evenkeel.publish.dispatch import Sending
 
 LARGE_SNAPSHOT_BYTES = 4_000_000
@@ -94,7 +95,7 @@ def _with_queries_to_size(
 def is_large(handover: Handover) -> bool:
     """Whether any snapshot of the run, or all of a window together, are so large that compiled queries pay; unknown
     sizes count as large."""
-    from evenkeel.ingest.window import landed_bytes
+    from evenkeel.ingest.chunks import landed_bytes
 
     sizes = [landed_bytes(cycle.snapshot.path) for cycle in handover.open_cycles()]
     return (sum(sizes) if handover.is_window() else max(sizes, default=0.0)) > LARGE_SNAPSHOT_BYTES
@@ -157,23 +158,24 @@ def run_window(
     progress: Callable[[Course], None],
     failed: Callable[[Chunk, EvenkeelError], None] | None = None,
     *,
-    snapshots: Sequence[Landed] | None = None,
+    cycles: Sequence[ClusterCycle] | None = None,
     anew: bool = False,
 ) -> Iterator[Handover]:
     """All landed snapshots of the request from `since` to `until`, chunk by chunk: each chunk's hand-over comes when
     its manifests are written, so a window that was ended anywhere is run again and goes on where the record ends.
 
     Cycles that this code has decided already, under the same settings and as the same kind, are not decided again,
-    unless `anew`. `snapshots` are what `landed_in` found, where that is known. If a task fails, the cycles of its chunk
+    unless `anew`. `cycles` are what `landed_in` found, where that is known. If a task fails, the cycles of its chunk
     are put on record as failed; then the error goes on, or, where it is one of ours, to `failed`, if that is given, and
     the next chunk begins. BadInput as `check_window` and `landed_in` raise it.
     """
-    from evenkeel.ingest.window import decided_already, in_chunks, landed_in, open_chunk, undecided
+    from evenkeel.ingest.chunks import decided_already, in_chunks, landed_in
+    from evenkeel.ingest.open_run import open_listed
 
     check_window(request)
-    snapshots = landed_in(request) if snapshots is None else snapshots
-    decided = frozenset() if anew else decided_already(spark, request, [one.key for one in snapshots])
-    chunks = in_chunks(undecided(snapshots, decided))
+    cycles = landed_in(request) if cycles is None else cycles
+    decided = frozenset() if anew else decided_already(spark, request, cycles)
+    chunks = in_chunks(cycle for cycle in cycles if cycle.key not in decided)
     total, done = sum(map(len, chunks)), 0
     progress(Course("", 0, total, len(decided), 0.0 if total else 1.0))
     for chunk in chunks:
@@ -187,7 +189,7 @@ def run_window(
             progress(Course(task, done, total, len(decided), (done + part) / total))
 
         try:
-            decided_on = _run_tasks(spark, open_chunk(spark, request, chunk), task_done)
+            decided_on = _run_tasks(spark, open_listed(spark, request, list(chunk)), task_done)
         except EvenkeelError as error:
             if failed is None:
                 raise

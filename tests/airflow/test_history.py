@@ -14,7 +14,7 @@ import pytest
 
 from evenkeel import pipeline
 from evenkeel.airflow import history
-from evenkeel.errors import BadInput, SettingsError
+from evenkeel.errors import BadInput, NothingLanded, SettingsError
 from evenkeel.handover import ClusterCycle, Handover, Run, Snapshot
 from evenkeel.ingest.open_run import CycleRequest
 from evenkeel.lake.handover_files import handed_on, taken
@@ -108,13 +108,12 @@ def test_a_scheduled_run_takes_what_has_no_decision_and_a_backfill_takes_all(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, everything: bool, minutes: list[int]
 ) -> None:
     given = opened(tmp_path, 0, 5, 10)
-    asked: list[CycleRequest] = []
-    monkeypatch.setattr(history, "open_cycles", lambda spark, request, *_, **more: (asked.append(request), given)[1])
+    monkeypatch.setattr(history, "landed_in", lambda request: list(given.cycles))
     monkeypatch.setattr(history, "decided_at_all", lambda spark, lake, cycles: frozenset([given.cycles[1].key]))
+    monkeypatch.setattr(history, "open_listed", lambda spark, request, cycles: given.with_cycles(cycles))
     request = history.window_request({}, DagRun())
     found = history.open_interval(None, request, everything=everything)  # type: ignore[arg-type]
     assert found == opened(tmp_path, *minutes)
-    assert asked == [request]
 
 
 def test_an_interval_without_anything_to_decide_skips_the_other_tasks(
@@ -125,7 +124,11 @@ def test_an_interval_without_anything_to_decide_skips_the_other_tasks(
     def never(*_: Any) -> Any:
         raise AssertionError("nothing is to be ingested")
 
-    monkeypatch.setattr(history, "open_cycles", lambda *_, **more: opened(tmp_path))
+    def nothing(request: CycleRequest) -> Any:
+        raise NothingLanded(f"no snapshot from {request.since}")
+
+    monkeypatch.setattr(history, "landed_in", nothing)
+    monkeypatch.setattr(history, "open_listed", lambda spark, request, cycles: opened(tmp_path).with_cycles(cycles))
     monkeypatch.setattr(pipeline, "ingest", never)
     ti = TaskInstance()
     with pytest.raises(DownstreamTasksSkipped) as skipped:

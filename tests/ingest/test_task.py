@@ -21,7 +21,7 @@ from evenkeel.errors import BadInput
 from evenkeel.handover import ClusterCycle, Handover, Run, Snapshot
 from evenkeel.ingest import task as ingest
 from evenkeel.lake.store import Lake
-from evenkeel.sources.landed import open_landed, requests_of_cycles
+from evenkeel.sources.landed import open_landed, requests_of_snapshots
 from evenkeel.sources.recordings import Recording, requests_of
 from tests.pulsar.small_cluster import SmallCluster, pulsar_hash, topic
 
@@ -351,7 +351,7 @@ def test_a_snapshot_that_the_server_does_not_see_is_told_in_plain_words(spark: S
     landed = open_landed(str(path))
     path.unlink()
     with pytest.raises(BadInput, match="the Spark server does not see the snapshot"):
-        ingest.seen_by_the_server(requests_of_cycles(spark, [(cycle("lab", path), landed, None)]))
+        ingest.seen_by_the_server(requests_of_snapshots(spark, [landed]))
 
 
 def test_the_same_snapshot_gives_the_same_rows_again(ingested: Ingested) -> None:

@@ -1,87 +1,156 @@
-"""Which landed snapshots a window takes, and how it is cut into chunks."""
+"""Ingest and validate of a window: the rows, digests and outcomes of its cycles decided one by one.
+
+Test plan: two real recordings, one of them with a file that breaks off, a moment that was landed twice, a snapshot that
+validate quarantines, and topic figures that cannot be read. They are decided cycle by cycle, as one window of both
+clusters, cut at random, and in pieces as small as can be.
+"""
 
 from __future__ import annotations
 
-import math
+import gzip
+import json
+import random
 import shutil
-from itertools import pairwise
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from evenkeel.errors import BadInput
-from evenkeel.ingest.open_run import CycleRequest
-from evenkeel.ingest.window import Landed, in_chunks, landed_bytes, landed_in, undecided
+from evenkeel.handover import Handover, Run
+from evenkeel.ingest import task as ingest
+from evenkeel.ingest.open_run import CycleRequest, cycles_of
+from evenkeel.pulsar.limits import Limits
+from evenkeel.sources import collected
+from evenkeel.validate import task as validate
 
-RECORDINGS = Path(__file__).resolve().parents[2] / "demo" / "recordings"
-RECORDING = RECORDINGS / "own-threshold"
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.spark
 
-def over(recording: Path, **more: object) -> CycleRequest:
-    return CycleRequest("lake", source=f"recording:{recording}", every=True, **more)  # type: ignore[arg-type]
-
-
-def test_a_window_without_bounds_takes_every_snapshot_in_the_order_of_time() -> None:
-    found = landed_in(over(RECORDING))
-    assert [one.cycle_at for one in found] == sorted(one.cycle_at for one in found)
-    assert len(found) == 4
-    assert {one.cluster for one in found} == {"lab"}
-    assert [one.size for one in found] == [file.stat().st_size for file in sorted(RECORDING.glob("0*.gz"))]
+CHECKOUT = Path(__file__).resolve().parents[2]
+QUARANTINED = "0009.json.gz"
 
 
-def test_both_bounds_belong_to_the_window() -> None:
-    moments = [one.cycle_at for one in landed_in(over(RECORDING))]
-    within = landed_in(over(RECORDING, since=moments[1], until=moments[2]))
-    assert [one.cycle_at for one in within] == moments[1:3]
-    assert [one.cycle_at for one in landed_in(over(RECORDING, since=moments[3]))] == moments[3:]
-    assert [one.cycle_at for one in landed_in(over(RECORDING, until=moments[0]))] == moments[:1]
+def changed(file: Path, change: Callable[[dict[str, Any]], None]) -> None:
+    body = json.loads(gzip.decompress(file.read_bytes()))
+    change(body)
+    file.write_bytes(gzip.compress(json.dumps(body).encode()))
 
 
-def test_a_range_without_a_snapshot_names_the_nearest() -> None:
-    moments = [one.cycle_at for one in landed_in(over(RECORDING))]
-    with pytest.raises(BadInput, match=rf"no snapshot was landed from .*nearest are of {moments[3][:19]}"):
-        landed_in(over(RECORDING, since="2027-01-01T00:00:00+00:00"))
-    between = moments[0].replace(".", ":")[:19] + ".999999+00:00"
-    with pytest.raises(BadInput, match=rf"nearest are of {moments[0][:19]}.* and {moments[1][:19]}"):
-        landed_in(over(RECORDING, since=between, until=between))
+def takes_too_long(body: dict[str, Any]) -> None:
+    body["started_at"] = (datetime.fromisoformat(body["started_at"]) - timedelta(seconds=500)).isoformat()
 
 
-def test_clusters_of_a_configuration_lie_in_the_window_by_time(tmp_path: Path) -> None:
-    for name in ("east", "west"):
-        shutil.copytree(RECORDING, tmp_path / name)
-    configuration = tmp_path / "evenkeel.toml"
-    configuration.write_text('[clusters.east]\nrecording = "east"\n[clusters.west]\nrecording = "west"\n')
-    found = landed_in(CycleRequest("lake", configuration=str(configuration), every=True))
-    assert [one.cluster for one in found] == ["east", "west"] * 4
-    assert [one.key for one in found] == sorted((one.key for one in found), key=lambda key: (key[1], key[0]))
-    named = landed_in(CycleRequest("lake", configuration=str(configuration), clusters=("west",), every=True))
-    assert {one.cluster for one in named} == {"west"}
+def loses_figures(body: dict[str, Any]) -> None:
+    """Figures of one broker break off, one topic is no object, and a topic list is a page."""
+    figures = [one for one in body["requests"] if one["path"].endswith("/broker-stats/topics")]
+    figures[0]["body"] = figures[0]["body"][:-40]
+    topics = json.loads(figures[1]["body"])
+    next(iter(next(iter(next(iter(topics.values())).values())).values()))["persistent://a/b/odd"] = 5
+    figures[1]["body"] = json.dumps(topics)
 
 
-snapshots = st.lists(st.floats(0, 100), max_size=40).map(
-    lambda sizes: [Landed("c", f"{n:04d}", size) for n, size in enumerate(sizes)]
-)
+@pytest.fixture(scope="module")
+def configuration(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two clusters; the folder of one has a name that wants quoting in a URI."""
+    folder = tmp_path_factory.mktemp("window")
+    own = folder / "own +1%20 [é]"
+    shutil.copytree(CHECKOUT / "demo" / "recordings" / "own-threshold", own)
+    (own / "0005.json.gz").write_bytes((own / "0002.json.gz").read_bytes()[:9_000])
+    shutil.copy(own / "0002.json.gz", own / "0012.json.gz")
+    changed(own / QUARANTINED, takes_too_long)
+    changed(own / "0002.json.gz", loses_figures)
+    shutil.copytree(CHECKOUT / "tests" / "recordings" / "lost-modular", folder / "lost")
+    file = folder / "clusters.toml"
+    file.write_text(
+        f'[clusters.own]\nrecording = "{own}"\n[clusters.lost]\nrecording = "{folder / "lost"}"\n'
+        "[clusters.lost.settings]\nminUnloadMessage = 5\n",
+        encoding="utf-8",
+    )
+    return file
 
 
-@given(snapshots, st.integers(1, 7), st.floats(1, 250))
-def test_chunks_hold_all_in_order_and_no_more_than_they_may(found: list[Landed], most: int, size: float) -> None:
-    chunks = in_chunks(found, most, size)
-    assert [one for chunk in chunks for one in chunk] == found
-    for chunk in chunks:
-        assert 1 <= len(chunk) <= most
-        assert len(chunk) == 1 or sum(one.size for one in chunk) <= size
-    for before, after in pairwise(chunks):
-        assert len(before) == most or sum(one.size for one in before) + after[0].size > size, "cut too early"
+def taken_in(spark: SparkSession, lake: Path, request: CycleRequest) -> Handover:
+    handover = Handover(str(lake), Run("cli", "test", "backfill"), tuple(cycles_of(request)))
+    return validate.run(spark, ingest.run(spark, handover))
 
 
-def test_a_snapshot_of_unknown_size_is_a_chunk_of_its_own() -> None:
-    found = [Landed("c", f"{n}", math.inf if n == 1 else 1.0) for n in range(4)]
-    assert [len(chunk) for chunk in in_chunks(found, 10, 100.0)] == [1, 1, 2]
-    assert landed_bytes("/nowhere/0000.json.gz") == math.inf
+def content(runs: Iterable[Handover]) -> tuple[dict[Any, Any], list[Any]]:
+    """What is known of each cycle, and the rows and digest of each table and cycle."""
+    known: dict[Any, Any] = {}
+    written: list[Any] = []
+    for run in runs:
+        for cycle in run.cycles:
+            known[cycle.key] = cycle
+        written += [(w.cluster, w.cycle_at, w.table, w.rows, w.digest) for w in run.writes if w.rows]
+    return known, sorted(written)
 
 
-def test_what_is_decided_is_left_out_by_cluster_and_moment() -> None:
-    found = [Landed("a", "1", 1), Landed("b", "1", 1), Landed("a", "2", 1)]
-    assert list(undecided(found, frozenset({("a", "1"), ("c", "2")}))) == found[1:]
+@pytest.fixture(scope="module")
+def one_by_one(
+    spark: SparkSession,
+    configuration: Path,
+    empty_lake: Callable[[Path], Path],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> tuple[dict[Any, Any], list[Any]]:
+    lake = empty_lake(tmp_path_factory.mktemp("lake") / "single")
+    request = CycleRequest(str(lake), configuration=str(configuration), kind="backfill")
+    cycles = cycles_of(replace(request, every=True))
+    assert len(cycles) == 7
+    return content(
+        taken_in(spark, lake, replace(request, clusters=(cycle.cluster,), at=cycle.cycle_at)) for cycle in cycles
+    )
+
+
+def demand_equal(found: tuple[dict[Any, Any], list[Any]], expected: tuple[dict[Any, Any], list[Any]]) -> None:
+    assert found[0] == expected[0]
+    assert found[1] == expected[1]
+
+
+def test_one_window_of_two_clusters_is_their_cycles_one_by_one(
+    spark: SparkSession, configuration: Path, new_lake: Path, one_by_one: tuple[dict[Any, Any], list[Any]]
+) -> None:
+    request = CycleRequest(str(new_lake), configuration=str(configuration), kind="backfill", every=True)
+    run = taken_in(spark, new_lake, request)
+    assert run.is_window()
+    demand_equal(content([run]), one_by_one)
+    assert len({write.version for write in run.writes_of("topic_stats")}) == 1
+    left_out = {Path(cycle.snapshot.path).name: cycle.reason for cycle in run.cycles if cycle.status != "open"}
+    assert QUARANTINED in left_out
+    assert "The snapshot took 50" in str(left_out[QUARANTINED])
+    rejected = [table for _, _, table, _, _ in one_by_one[1]].count("rejected")
+    assert rejected >= 3
+
+
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.exhaustive)])
+def test_cut_anywhere_it_is_the_same(
+    spark: SparkSession, configuration: Path, new_lake: Path, one_by_one: tuple[dict[Any, Any], list[Any]], seed: int
+) -> None:
+    chance = random.Random(seed)
+    runs = []
+    for cluster in ("own", "lost"):
+        request = CycleRequest(str(new_lake), configuration=str(configuration), clusters=(cluster,), kind="backfill")
+        moments = [cycle.cycle_at for cycle in cycles_of(replace(request, every=True))]
+        cut = chance.randrange(1, len(moments))
+        for part in (moments[:cut], moments[cut:]):
+            runs.append(taken_in(spark, new_lake, replace(request, since=part[0], until=part[-1])))
+    demand_equal(content(runs), one_by_one)
+
+
+def test_in_the_smallest_pieces_it_is_the_same(
+    spark: SparkSession,
+    configuration: Path,
+    new_lake: Path,
+    one_by_one: tuple[dict[Any, Any], list[Any]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(ingest, "_PIECE", 1_000_000)
+    monkeypatch.setattr(collected, "_FEW", Limits(small_answers_mib=1, requests=100))
+    monkeypatch.setattr(validate, "parts", partial(validate.parts, most_rows=200))
+    request = CycleRequest(str(new_lake), configuration=str(configuration), kind="backfill", every=True)
+    demand_equal(content([taken_in(spark, new_lake, request)]), one_by_one)

@@ -12,7 +12,7 @@ from evenkeel import pipeline
 from evenkeel.cli import main
 from evenkeel.errors import BadInput, LakeError
 from evenkeel.handover import Handover
-from evenkeel.ingest import window
+from evenkeel.ingest import chunks
 from evenkeel.ingest.open_run import CycleRequest
 from evenkeel.pipeline import Course, run_window
 from evenkeel.record.read import read_attempts
@@ -32,7 +32,7 @@ def lake(empty_lake: Callable[[Path], Path], tmp_path_factory) -> Path:
 @pytest.fixture(autouse=True)
 def two_a_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
     """Chunks as small as that show what happens between them."""
-    monkeypatch.setattr(window, "MOST_CYCLES", min(window.MOST_CYCLES, 2))
+    monkeypatch.setattr(chunks, "MOST_CYCLES", min(chunks.MOST_CYCLES, 2))
 
 
 def over(lake: Path, **more) -> CycleRequest:
@@ -100,7 +100,7 @@ def test_a_task_that_fails_puts_its_chunk_on_record_as_failed_and_the_next_chunk
         handovers, seen = decided(
             spark, over(lake), failed=lambda chunk, error: failures.append((len(chunk), str(error)))
         )
-        first = min(window.MOST_CYCLES, CYCLES)
+        first = min(chunks.MOST_CYCLES, CYCLES)
         assert failures == [(first, "no room")]
         assert sum(len(one.cycles) for one in handovers) == CYCLES - first
         assert seen[-1].cycles == CYCLES

@@ -12,14 +12,13 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from evenkeel import pipeline
-from evenkeel.airflow.credentials import from_airflow, store_from_airflow
 from evenkeel.airflow.dag_files import check_ceiling, check_shapes
 from evenkeel.airflow.order import BACKFILL, await_turn, kind_of
 from evenkeel.airflow.steps import Events, TaskInstance, carried_out, lake_root, put_on_record
-from evenkeel.errors import BadInput
+from evenkeel.errors import BadInput, NothingLanded
 from evenkeel.handover import Handover
-from evenkeel.ingest.open_run import CycleRequest, open_cycles
-from evenkeel.ingest.window import decided_at_all, landed_bytes
+from evenkeel.ingest.chunks import decided_at_all, landed_bytes, landed_in
+from evenkeel.ingest.open_run import CycleRequest, open_listed
 from evenkeel.lake.handover_files import taken
 
 if TYPE_CHECKING:
@@ -37,8 +36,8 @@ def begin(spark: SparkSession, params: Mapping[str, Any], dag_run: Any, ti: Task
 
     def ingest() -> Handover:
         await_turn(dag_run, ti)
-        opened = open_interval(spark, window_request(params, dag_run), everything=kind_of(dag_run) == BACKFILL)
-        return pipeline.ingest(spark, opened) if opened.cycles else opened
+        handover = open_interval(spark, window_request(params, dag_run), everything=kind_of(dag_run) == BACKFILL)
+        return pipeline.ingest(spark, handover) if handover.cycles else handover
 
     ingested = carried_out(ingest, ti, events)
     if not taken(ingested).cycles:
@@ -65,23 +64,29 @@ def close(spark: SparkSession, params: Mapping[str, Any], dag_run: Any, ti: Task
 
 def open_interval(spark: SparkSession, request: CycleRequest, *, everything: bool) -> Handover:
     """The hand-over of the request's window: with `everything` all its cycles, else those without a decision."""
-    opened = open_cycles(spark, request, from_airflow, store_from_airflow, may_observe=False)
-    decided = frozenset() if everything else decided_at_all(spark, request.lake, [one.key for one in opened.cycles])
-    opened = opened.with_cycles(cycle for cycle in opened.cycles if cycle.key not in decided)
-    known = f", {len(decided):,} more are decided already" if decided else ""
-    span = f"from {request.since} to {request.until}"
-    if not opened.cycles:
-        log.info("no landed snapshot to decide on %s%s", span, known)
-        return opened
-    log.info("%d cycles of %d clusters to decide %s%s", len(opened.cycles), len(opened.open_clusters()), span, known)
-    size = sum(landed_bytes(cycle.snapshot.path) for cycle in opened.open_cycles())
+    try:
+        landed = landed_in(request)
+    except NothingLanded as error:
+        log.info("%s", error)
+        landed = []
+    decided = frozenset() if everything else decided_at_all(spark, request.lake, landed)
+    handover = open_listed(spark, request, [cycle for cycle in landed if cycle.key not in decided])
+    log.info(
+        "%d cycles of %d clusters to decide from %s to %s%s",
+        len(handover.cycles),
+        len({cycle.cluster for cycle in handover.cycles}),
+        request.since,
+        request.until,
+        f"; {len(decided):,} more are decided already" if decided else "",
+    )
+    size = sum(landed_bytes(cycle.snapshot.path) for cycle in handover.open_cycles())
     if size > LARGE_INTERVAL_BYTES:
         log.warning(
             "the snapshots of the interval are %.1f GB, which may be more than the Spark server has room for at once: "
             "make the interval shorter (EVENKEEL_HISTORY_SCHEDULE), or give the server more memory",
             size / 1e9,
         )
-    return opened
+    return handover
 
 
 def window_request(params: Mapping[str, Any], dag_run: Any) -> CycleRequest:

@@ -19,8 +19,8 @@ from evenkeel.cli.options import add_source, check_folder, overrides_of, session
 from evenkeel.cli.progress import ProgressLine, course_text
 from evenkeel.errors import BadInput, EvenkeelError
 from evenkeel.handover import FAILED, ClusterCycle, Handover
+from evenkeel.ingest.chunks import Chunk, landed_in
 from evenkeel.ingest.open_run import CycleRequest, check
-from evenkeel.ingest.window import Chunk, Landed, landed_in
 from evenkeel.pipeline import Course, check_window, run_cycle, run_window
 from evenkeel.record.read import Attempt, Record, trusted
 from evenkeel.record.wording import plural
@@ -101,13 +101,13 @@ def _run_window(given: argparse.Namespace, request: CycleRequest) -> int:
     )
     check_window(window)
     check_folder(given.lake, "--lake")
-    snapshots = landed_in(window)
+    cycles = landed_in(window, lambda told: print(told, file=sys.stderr, flush=True))
     _import_ahead()
     with session("evenkeel rebalance") as spark:
-        return _decide(spark, window, snapshots, anew=given.anew, as_json=given.json)
+        return _decide(spark, window, cycles, anew=given.anew, as_json=given.json)
 
 
-def _decide(spark: SparkSession, window: CycleRequest, snapshots: list[Landed], *, anew: bool, as_json: bool) -> int:
+def _decide(spark: SparkSession, window: CycleRequest, cycles: list[ClusterCycle], *, anew: bool, as_json: bool) -> int:
     line, begin, failures = ProgressLine(sys.stderr), time.monotonic(), 0
 
     def progress(course: Course) -> None:
@@ -131,7 +131,7 @@ def _decide(spark: SparkSession, window: CycleRequest, snapshots: list[Landed], 
 
     lap = begin
     try:
-        for handover in run_window(spark, window, progress, failed, snapshots=snapshots, anew=anew):
+        for handover in run_window(spark, window, progress, failed, cycles=cycles, anew=anew):
             took, lap = time.monotonic() - lap, time.monotonic()
             failures += sum(cycle.status == FAILED for cycle in handover.cycles)
             with line.aside():

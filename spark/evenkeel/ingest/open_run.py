@@ -11,7 +11,7 @@ Writes: `wishes`, for those that the run brings; the rest of what it finds becom
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
@@ -27,7 +27,7 @@ from evenkeel.lake.store import Lake
 from evenkeel.settings import resolve
 from evenkeel.sources.configuration import ClusterSource, choose, read_configuration, source_of
 from evenkeel.sources.landing import LATEST_SECONDS, Landing, milliseconds
-from evenkeel.sources.recordings import Recording, cluster_name, iso, utc
+from evenkeel.sources.recordings import Problem, Recording, cluster_name, iso, utc
 from evenkeel.spark.sql import compile_queries
 from evenkeel.steering.recent_commands import with_acts
 
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from evenkeel.pulsar.admin.connection import Resolver
+    from evenkeel.pulsar.limits import Limits
     from evenkeel.sources.landing_zone.s3 import Resolver as StoreResolver
 
 PULSAR_ADMIN = "pulsar-admin"
@@ -55,7 +56,7 @@ class CycleRequest:
     `triggered_by` is the login of whoever started the run, None for the schedule.
 
     `every` asks for a window in the place of `at`: all landed snapshots from `since` to `until` (ISO-8601, both
-    included; None for no bound).
+    included; None for no bound). A range alone asks for one, too.
     """
 
     lake: str
@@ -74,6 +75,22 @@ class CycleRequest:
     every: bool = False
     since: str | None = None
     until: str | None = None
+
+    @property
+    def asks_for_a_window(self) -> bool:
+        """Whether it asks for many cycles of each cluster."""
+        return self.every or self.since is not None or self.until is not None
+
+    def span(self) -> tuple[datetime | None, datetime | None]:
+        """The range that a window takes; `BadInput` where the request contradicts itself."""
+        since, until = (None if text is None else utc(text) for text in (self.since, self.until))
+        if self.at is not None:
+            raise BadInput(f"a run decides the moment {self.at}, or a range of them: give one of the two")
+        if since is not None and until is not None and until < since:
+            raise BadInput(f"the range ends at {iso(until)}, before it begins at {iso(since)}: turn it round")
+        if self.wishes:
+            raise BadInput("a window of past cycles carries no wishes out: use `evenkeel wish`, or a run of one moment")
+        return since, until
 
     def sources(self) -> tuple[ClusterSource, ...]:
         """The clusters asked for, with their settings checked."""
@@ -99,9 +116,12 @@ def check(request: CycleRequest) -> None:
     sources = request.sources()
     errors = []
     for source in sources:
-        if source.live is None and source.zone is None:
+        if request.asks_for_a_window or (source.live is None and source.zone is None):
             try:
-                _recorded(source, request.at, request.after)
+                if request.asks_for_a_window:
+                    window_of(source, *request.span())
+                else:
+                    _recorded(source, request.at, request.after)
             except BadInput as error:
                 errors.append(error)
     if errors and len(errors) == len(sources):
@@ -116,21 +136,37 @@ def open_cycles(
     *,
     may_observe: bool = True,
 ) -> Handover:
-    """The hand-over that ingest starts from: one open cycle per cluster that has a snapshot for the moment asked for.
+    """The hand-over that ingest starts from: one open cycle per cluster that has a snapshot for the moment asked for,
+    or one per snapshot of the range.
 
     `credentials` finds the token of a connection, by default in the environment; `stores` a connection to S3. A running
     cluster is asked only where the run is a live one and `may_observe`; else its landed snapshot serves. `BadInput`
     says which folder or moment of a recording is wrong, and names the nearest snapshot.
     """
+    lake = _lake_of(spark, request)
+    measured = partial(measured_bundles, spark, lake)
+    cycles = cycles_of(request, credentials, stores, may_observe=may_observe, measured=measured)
+    return _opened(spark, lake, request, cycles)
+
+
+def open_listed(spark: SparkSession, request: CycleRequest, cycles: list[ClusterCycle]) -> Handover:
+    """The hand-over of cycles that `window_of` listed for the request, or of some of them."""
+    return _opened(spark, _lake_of(spark, request), request, cycles)
+
+
+def _lake_of(spark: SparkSession, request: CycleRequest) -> Lake:
     compile_queries(spark, compiled=False)
     lake = Lake(request.lake)
     lake.ensure_tables(spark)
-    measured = partial(measured_bundles, spark, lake)
-    cycles = cycles_of(request, credentials, stores, may_observe=may_observe, measured=measured)
+    return lake
+
+
+def _opened(spark: SparkSession, lake: Lake, request: CycleRequest, cycles: list[ClusterCycle]) -> Handover:
     expected = [(cycle.cluster, cycle.cycle_at, cycle.snapshot.previous_at) for cycle in cycles]
     predecessors = find_predecessors(spark, lake, expected, kind=request.kind)
     run = Run(request.dag_id, request.run_id, request.kind, request.mode, request.triggered_by)
-    cycles = with_wishes(spark, lake, cycles, run, request.wishes)
+    if not request.asks_for_a_window:
+        cycles = with_wishes(spark, lake, cycles, run, request.wishes)
     cycles = with_acts(spark, lake, cycles)
     return Handover(
         request.lake, run, tuple(replace(cycle, predecessor=predecessors[cycle.cluster]) for cycle in cycles)
@@ -147,11 +183,18 @@ def cycles_of(
 ) -> list[ClusterCycle]:
     """The cycles of the request, in the order of its sources; those that could not be had are not open.
 
+    Of a window each source gives one for every snapshot that was landed in the range, in the order of time: nothing is
+    observed or fetched for it. A landed snapshot of a running cluster that cannot be read is a cycle that is left out;
+    what a recording holds beside its snapshots stands with the cycle after it, as in runs of one moment.
+
     `measured` says which bundles of clusters have a history at a moment, None where there is no lake to say it; it is
     asked, once, if a running cluster may be observed.
-    `BadInput` where the only cluster asked for is one of a recording that cannot be read, and for a time to come.
+    `BadInput` where the only cluster asked for is one of a recording that cannot be read, or has nothing in the range,
+    and for a time to come.
     """
     sources = request.sources()
+    if request.asks_for_a_window:
+        return _window(sources, *request.span())
     at = utc(request.at) if request.at is not None else datetime.now(UTC).replace(microsecond=0)
     if request.kind != "backfill":
         _demand_no_time_to_come(sources, at)
@@ -310,22 +353,51 @@ def _recorded(source: ClusterSource, at: str | None, after: str | None = None) -
             utc(at),
             LandingError(words),
         )
-    return ClusterCycle(
-        cluster=source.cluster or cluster_name(snapshot, limits=source.limits),
-        cycle_at=snapshot.cycle_at,
-        snapshot=snapshot,
-        overrides=source.overrides,
-        unreadable=tuple(_unreadable(recording, snapshot)),
-        limits=source.limits.to_dict(),
-    )
+    named = replace(source, cluster=source.cluster or cluster_name(snapshot, limits=source.limits))
+    return _of_recording(named, snapshot, recording.unreadable()[snapshot.path])
 
 
-def _unreadable(recording: Recording, snapshot: Snapshot) -> Iterable[tuple[str, str, str]]:
-    """Problems of files between the snapshot before this one and this one; behind the last one, to the end."""
-    paths = [known.path for known in recording.snapshots]
-    place = paths.index(snapshot.path)
-    after = paths[place - 1] if place else ""
-    last = place == len(paths) - 1
-    for problem in recording.problems:
-        if problem.file > after and (last or problem.file < snapshot.path):
-            yield problem.file, problem.place, problem.reason
+# A window: every landed snapshot of a range.
+
+
+def _window(sources: Sequence[ClusterSource], since: datetime | None, until: datetime | None) -> list[ClusterCycle]:
+    if len(sources) == 1:
+        return window_of(sources[0], since, until)
+    found = []
+    for source in sources:
+        try:
+            found += window_of(source, since, until)
+        except BadInput as error:
+            at = next((one for one in (until, since) if one is not None), datetime.now(UTC))
+            found.append(_left_out(source, at, error))
+    return found
+
+
+def window_of(source: ClusterSource, since: datetime | None, until: datetime | None) -> list[ClusterCycle]:
+    """A cluster's cycles of a range, oldest first; `BadInput` names the nearest where nothing was landed in it."""
+    if source.live and not source.zone:
+        landed = Landing(source.recording, source.limits).between(since, until)
+        return [
+            _left_out(source, at, found) if isinstance(found, BadInput) else _landed(source, found)
+            for at, found in landed
+        ]
+    recording = Recording(source.recording, source.limits)
+    snapshots, unreadable = recording.between(since, until), recording.unreadable()
+    named = source if source.cluster else replace(source, cluster=_name_of(recording, source.limits))
+    return [_of_recording(named, snapshot, unreadable[snapshot.path]) for snapshot in snapshots]
+
+
+def _name_of(recording: Recording, limits: Limits) -> str:
+    """The cluster that a recording shows, by its newest snapshot that names it; `BadInput` if none does."""
+    errors = []
+    for snapshot in reversed(recording.snapshots):
+        try:
+            return cluster_name(snapshot, limits=limits)
+        except BadInput as error:
+            errors.append(error)
+    raise errors[0]
+
+
+def _of_recording(source: ClusterSource, snapshot: Snapshot, unreadable: Iterable[Problem]) -> ClusterCycle:
+    problems = tuple((problem.file, problem.place, problem.reason) for problem in unreadable)
+    return replace(_landed(source, snapshot), unreadable=problems)

@@ -1,35 +1,21 @@
-"""Taking in one cluster's snapshot: what can be read, what is set aside, which settings hold, why it is left out."""
+"""Taking in a cycle's snapshot: what can be read, what is set aside, which settings hold, why it is left out."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from evenkeel.errors import BadInput, SettingsError
-from evenkeel.handover import ClusterCycle
-from evenkeel.lake.schemas import TABLES
-from evenkeel.pulsar.answers import (
-    BEYOND_LIMIT,
-    HTML_PAGE,
-    MOST_REJECTIONS,
-    UNREADABLE_JSON,
-    Answers,
-    Kind,
-    Rejection,
-)
+from evenkeel.handover import ClusterCycle, CycleKey
+from evenkeel.pulsar.answers import BEYOND_LIMIT, MOST_REJECTIONS, Answers, Kind, Rejection
 from evenkeel.pulsar.limits import DEFAULT, BeyondLimit, Limits
 from evenkeel.pulsar.observed_rows import ObservedRows, observe
 from evenkeel.pulsar.snapshot import CLASSES, SnapshotView, own_cluster, times_that_do_not_fit
-from evenkeel.pulsar.topic_stats import UNREADABLE_TOPIC, listed_topics, loaded_topics, sightings, topic_stats
 from evenkeel.settings import Detected, EffectiveSettings, resolve
-from evenkeel.sources.landed import LENT, OWN, CollectedAnswers, Landed, open_landed
-from evenkeel.spark.session import keep
-from evenkeel.spark.sql import any_of, first_of
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
-
+from evenkeel.sources.collected import LENT, OWN, CollectedAnswers, UnreadRequest
+from evenkeel.sources.landed import Landed, open_landed
 
 UNREADABLE_SNAPSHOT = "unreadable_snapshot"
 BROKEN_PART = "broken_part"
@@ -41,9 +27,10 @@ _ROW_BYTES = 1_500
 
 @dataclass
 class SnapshotIntake:
-    """One cluster while it is taken in. `rejections` stand with the file they were found in; `failed` marks a cluster
-    that an operator's override keeps out from one whose snapshot does. `held` is what its rows and the texts in
-    them take in this process, in bytes.
+    """A cycle while it is taken in. `rejections` stand with the file they were found in; `failed` marks a cycle that an
+    operator's override keeps out from one whose snapshot does. `held` is what its rows and the texts in them take in
+    this process, in bytes; `is_sent` says that most of them are with the server. `own_number` and `lent_number` are
+    those of its snapshots among all that the run reads, `collected` is how large their small answers are, in bytes.
     """
 
     cycle: ClusterCycle
@@ -55,6 +42,15 @@ class SnapshotIntake:
     left_out: str | None = None
     failed: bool = False
     held: int = 0
+    own_number: int = 0
+    lent_number: int | None = None
+    collected: int = 0
+    is_sent: bool = False
+
+    @property
+    def key(self) -> CycleKey:
+        """What tells the cycle apart from the others of the run."""
+        return self.cycle.key
 
     @property
     def limits(self) -> Limits:
@@ -73,6 +69,10 @@ class SnapshotIntake:
             return self.settings.settings.manager
         return str(self.observed.policies["manager"]) if self.observed is not None else None
 
+    def number(self, source: str) -> int:
+        """The number of the snapshot that holds its own or the lent answers."""
+        return self.own_number if source == OWN or self.lent_number is None else self.lent_number
+
     def file(self, source: str) -> str:
         """The file of the snapshot's own or lent answers."""
         landed = self.lent if source == LENT else self.own
@@ -88,21 +88,40 @@ class SnapshotIntake:
             self.left_out, self.failed = reason, failed
 
 
-def opened(cycle: ClusterCycle) -> SnapshotIntake:
+class KnownSnapshots:
+    """What `open_landed` says of each snapshot of a run, which may lend to many cycles: asked once."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, Limits], Landed | BadInput] = {}
+
+    def open(self, path: str, limits: Limits) -> Landed:
+        """The snapshot; `BadInput` where nothing of it can be read."""
+        if (path, limits) not in self._known:
+            try:
+                self._known[path, limits] = open_landed(path, limits)
+            except BadInput as error:
+                self._known[path, limits] = error
+        found = self._known[path, limits]
+        if isinstance(found, BadInput):
+            raise found
+        return found
+
+
+def opened(cycle: ClusterCycle, known: KnownSnapshots) -> SnapshotIntake:
     """Looks whether the cycle's snapshot, and the one that lends configuration and topic lists, can be read at all."""
     intake = SnapshotIntake(cycle)
     for file, place, reason in cycle.unreadable:
         intake.refuse(Rejection("raw_answers", place, UNREADABLE_SNAPSHOT, reason, None), file)
     path, lender = cycle.snapshot.path, cycle.snapshot.configuration_path
     try:
-        intake.own = open_landed(path, intake.limits)
+        intake.own = known.open(path, intake.limits)
     except BadInput as error:
         intake.refuse(_unreadable(error), path)
         intake.leave_out(f"the snapshot {path} cannot be read: {error}")
         return intake
     if lender is not None and lender != path:
         try:
-            intake.lent = open_landed(lender, intake.limits)
+            intake.lent = known.open(lender, intake.limits)
         except BadInput as error:
             intake.refuse(_unreadable(error, "; configuration and topic lists are unknown in this cycle"), lender)
     for landed in (intake.own, intake.lent):
@@ -111,15 +130,32 @@ def opened(cycle: ClusterCycle) -> SnapshotIntake:
     return intake
 
 
-def look_at(intake: SnapshotIntake, collected: CollectedAnswers) -> None:
+class SettingsInForce:
+    """Settings, resolved once for each input: cycles of a window mostly have the same."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[object, ...], EffectiveSettings] = {}
+
+    def resolve(
+        self, observed: Mapping[str, str], overrides: Mapping[str, Any], detected: Detected
+    ) -> EffectiveSettings:
+        """As `settings.resolve`; `SettingsError` where the overrides cannot be."""
+        given = json.dumps(overrides, sort_keys=True, default=repr)
+        key = (tuple(sorted(observed.items())), given, detected)
+        if key not in self._known:
+            self._known[key] = resolve(observed=observed, overrides=overrides, generation=detected)
+        return self._known[key]
+
+
+def look_at(intake: SnapshotIntake, collected: CollectedAnswers, known: SettingsInForce) -> None:
     """Reads the small answers, resolves the settings and judges whether the snapshot can be decided on."""
     path = intake.cycle.snapshot.path
     if collected.beyond is not None:
         intake.refuse(_beyond("raw_answers", "snapshot", collected.beyond))
         intake.leave_out(f"the snapshot {path} is not read: {collected.beyond}")
         return
-    for row in collected.unread[:MOST_REJECTIONS]:
-        _refuse_request(intake, row)
+    for request in collected.unread[:MOST_REJECTIONS]:
+        _refuse_request(intake, request)
     if len(collected.unread) > MOST_REJECTIONS:
         reason = (
             f"{len(collected.unread):,} of its requests cannot be read; the first {MOST_REJECTIONS:,} are on record"
@@ -136,12 +172,13 @@ def look_at(intake: SnapshotIntake, collected: CollectedAnswers) -> None:
         intake.refuse(_beyond("raw_answers", "snapshot", str(error)))
         intake.leave_out(f"the snapshot {path} is not read: {error}")
         return
+    intake.collected = collected.size
     intake.held = collected.size + _ROW_BYTES * sum(len(rows) for rows in intake.observed.rows.values())
     for rejection in intake.observed.rejections:
         intake.refuse(rejection)
     if intake.observed.left_out is not None:
         intake.leave_out(intake.observed.left_out.reason)
-    _settle(intake)
+    _settle(intake, known)
     if intake.settings is None:
         return
     misfit = times_that_do_not_fit(view, intake.settings.settings.evenkeelFutureToleranceSeconds)
@@ -167,6 +204,16 @@ def let_go_of_the_largest(intakes: Sequence[SnapshotIntake]) -> None:
         largest.refuse(_beyond("raw_answers", "snapshot", reason))
         largest.leave_out(f"the snapshot {largest.cycle.snapshot.path} is not read: {reason}")
         largest.observed, largest.settings, largest.held = None, None, 0
+
+
+def without_rows(intake: SnapshotIntake) -> None:
+    """Lets go of what was sent to the server. Rows on brokers stay: their topic figures may prove unreadable."""
+    if intake.observed is not None:
+        rows = {"broker_reports": intake.observed.rows["broker_reports"]}
+        policies = [{"manager": intake.observed.policies["manager"]}]
+        intake.observed = replace(intake.observed, rows={**rows, "cluster_policies": policies}, rejections=())
+    intake.rejections.clear()
+    intake.held, intake.is_sent = 0, True
 
 
 def leave_out_topics(intake: SnapshotIntake, count: int) -> None:
@@ -204,17 +251,14 @@ def _pulsar_name(cluster: str, own: Answers, lent: Answers) -> str:
     return cluster
 
 
-def _settle(intake: SnapshotIntake) -> None:
+def _settle(intake: SnapshotIntake, known: SettingsInForce) -> None:
     """Settings in force: an override over the leader's runtime configuration over the defaults."""
     assert intake.observed is not None
     policies = intake.observed.policies
     versions = [row.get("pulsar_version") for row in intake.observed.rows["broker_reports"]]
     try:
-        settings = resolve(
-            observed=configuration_of(policies),
-            overrides=intake.cycle.overrides,
-            generation=Detected(policies["generation"], tuple(versions)),
-        )
+        detected = Detected(policies["generation"], tuple(versions))
+        settings = known.resolve(configuration_of(policies), intake.cycle.overrides, detected)
     except SettingsError as error:
         intake.refuse(Rejection("settings", "overrides", REFUSED_SETTINGS, str(error), None))
         intake.leave_out(f"the settings given for {intake.cluster} are refused: {error}", failed=True)
@@ -231,11 +275,11 @@ def configuration_of(policies: Mapping[str, Any]) -> dict[str, str]:
     return dict(policies["configuration"] or {}) | shown
 
 
-def _refuse_request(intake: SnapshotIntake, row: Any) -> None:
-    place = f"request {row['n']}"
+def _refuse_request(intake: SnapshotIntake, request: UnreadRequest) -> None:
+    place = f"request {request.n}"
     reason = f"{place} cannot be read as a request; whatever was answered to it is unknown in this cycle"
     intake.refuse(
-        Rejection("raw_answers", place, UNREADABLE_REQUEST, reason, row["unread"]), intake.file(row["source"])
+        Rejection("raw_answers", place, UNREADABLE_REQUEST, reason, request.text), intake.file(request.source)
     )
 
 
@@ -246,167 +290,3 @@ def _unreadable(reason: str | BadInput, more: str = "") -> Rejection:
 
 def _beyond(table: str, place: str, reason: str) -> Rejection:
     return Rejection(table, place, BEYOND_LIMIT, reason, None)
-
-
-# The frames that ingest appends: small rows from this process, topic-sized ones by Spark alone.
-
-_REFUSED = ("cluster", "cycle_at", "n", "broker", "path", "topic", "refused", "rest")
-_ONE_FILE_CHARACTERS = 32 << 20
-# The least that a topic takes in an answer, as in `[1,2]`.
-_TOPIC_CHARACTERS = 2
-_REASONS = {
-    HTML_PAGE: "it is an HTML page in place of JSON",
-    UNREADABLE_JSON: "it is not JSON of the shape due, or ends too early",
-    UNREADABLE_TOPIC: "this topic's name or object cannot be read; the others of the answer are kept",
-}
-
-
-def body_frame(spark: SparkSession, table: str, rows: Sequence[Mapping[str, Any]]) -> DataFrame:
-    """Rows of a table as a frame of one partition, hence one file; a column that a row lacks is NULL."""
-    schema = TABLES[table].body_type()
-    names = schema.fieldNames()
-    return spark.createDataFrame([tuple(_plain(row.get(name)) for name in names) for row in rows], schema).coalesce(1)
-
-
-@dataclass(frozen=True, slots=True)
-class TopicFrames:
-    """Rows of topic_stats; topics and answers that are refused, if any; the answers refused as a whole."""
-
-    topic_stats: DataFrame
-    refused: DataFrame | None
-    unreadable: tuple[tuple[str, int, str], ...]
-    """cluster, n and broker of each."""
-    too_many: Mapping[str, int]
-    """Clusters that name more topics than they may, and how many; the frames hold nothing of theirs."""
-
-
-def topic_frames(
-    requests: DataFrame, apart: DataFrame, observed: Mapping[str, ObservedRows], most: Mapping[str, int]
-) -> TopicFrames:
-    """Reads the topics once; they stay with the server until the frames are gone. `most`: topics by cluster.
-
-    They are needed three times: for the table, for what is refused, and to see which topic shows twice or nowhere.
-    """
-    from pyspark import StorageLevel
-    from pyspark.sql import functions as F
-
-    figures = [(cluster, OWN, found.topic_figures) for cluster, found in observed.items()]
-    lists = [(c, LENT if found.lists_are_lent else OWN, found.topic_lists) for c, found in observed.items()]
-    loaded = keep(loaded_topics(requests.where(_is_one_of(figures))), StorageLevel.DISK_ONLY)
-    listed = listed_topics(apart.where(_is_one_of(lists))) if any(found for _, _, found in lists) else None
-    too_many = _too_many(loaded, listed, observed, most)
-    if too_many:
-        loaded = loaded.where(~F.col("cluster").isin(list(too_many)))
-        listed = listed.where(~F.col("cluster").isin(list(too_many))) if listed is not None else None
-    odd = keep(sightings(loaded, listed))
-    refused = loaded.where("refused is not null").select(*_REFUSED, F.lit(OWN).alias("source"))
-    if listed is not None:
-        lent = [cluster for cluster, found in observed.items() if found.lists_are_lent]
-        source = F.when(F.col("cluster").isin(lent), F.lit(LENT)).otherwise(F.lit(OWN))
-        refused = refused.unionByName(listed.where("refused is not null").select(*_REFUSED, source.alias("source")))
-    where = ("cluster", "n", "broker", "source", "is_figures", F.col("topic").isNull().alias("as_a_whole"))
-    is_figures = F.col("path").rlike("/broker-stats/topics").alias("is_figures")
-    marks = refused.select("*", is_figures).select(*where).distinct().collect()
-    unreadable = tuple(sorted((row[0], row[1], row[2]) for row in marks if row["as_a_whole"] and row["is_figures"]))
-    topics = topic_stats(loaded, listed, odd)
-    if sum(found.topic_characters for found in observed.values()) < _ONE_FILE_CHARACTERS:
-        topics = topics.coalesce(1)
-    return TopicFrames(topics, refused if marks else None, unreadable, too_many)
-
-
-def _too_many(
-    loaded: DataFrame, listed: DataFrame | None, observed: Mapping[str, ObservedRows], most: Mapping[str, int]
-) -> dict[str, int]:
-    """Clusters with more topics than they may have, in figures or in lists. They are counted only where their text has
-    room for so many."""
-    from pyspark.sql import functions as F
-
-    suspects = [
-        cluster
-        for cluster, found in observed.items()
-        if max(found.topic_characters, found.listed_characters) > _TOPIC_CHARACTERS * most[cluster]
-    ]
-    if not suspects:
-        return {}
-    topics = loaded.select("cluster", F.lit(True).alias("is_loaded"))
-    if listed is not None:
-        topics = topics.unionByName(listed.select("cluster", F.lit(False).alias("is_loaded")))
-    counts = topics.where(F.col("cluster").isin(suspects)).groupBy("cluster", "is_loaded").count().collect()
-    found = sorted((row["cluster"], row["count"]) for row in counts)
-    return {cluster: count for cluster, count in found if count > most[cluster]}
-
-
-def refused_topics(refused: DataFrame, files: Mapping[tuple[str, str], str]) -> DataFrame:
-    """Rows of rejected: `files` names the file by cluster and source."""
-    from pyspark.sql import functions as F
-
-    unknown = F.lit(None).cast("string")
-    cases = [
-        ((F.col("cluster") == cluster) & (F.col("source") == source), path) for (cluster, source), path in files.items()
-    ]
-    file = first_of(cases, unknown)
-    reason = first_of(((F.col("refused") == rule, words) for rule, words in _REASONS.items()), unknown)
-    place = F.concat_ws(" ", "broker", "path", "topic")
-    return refused.select(
-        "cluster",
-        "cycle_at",
-        F.lit("topic_stats").alias("rejected_from"),
-        file.alias("file"),
-        place.alias("place"),
-        F.col("refused").alias("rule"),
-        F.concat(place, F.lit(": "), reason, F.lit("; unknown in this cycle")).alias("reason"),
-        F.substring("rest", 1, 2000).alias("record"),
-        F.lit(None).cast("string").alias("record_key"),
-    )
-
-
-def raw_answers(
-    requests: DataFrame,
-    apart: DataFrame,
-    observed: Mapping[str, ObservedRows],
-    unreadable: Iterable[tuple[str, int, str]],
-) -> DataFrame:
-    """Rows of raw_answers: every request of the snapshots.
-
-    Only figures that went into topic_stats leave their text out; those that cannot be read, or that another answer
-    supersedes, keep it.
-    """
-    from pyspark.sql import functions as F
-
-    refused = {(cluster, n) for cluster, n, _ in unreadable}
-    kept: list[tuple[str, str, list[int]]] = []
-    read: list[tuple[str, str, list[int]]] = []
-    for cluster, found in observed.items():
-        lost = [n for n in found.topic_figures if (cluster, n) in refused]
-        kept.append((cluster, OWN, [*lost, *found.superseded_figures]))
-        read.append((cluster, OWN, [n for n in found.topic_figures if n not in lost]))
-    rows = apart.where((F.col("source") == OWN) & ~_is_one_of(kept)).drop("size")
-    rows = rows.withColumn("body", F.when(~_is_one_of(read), F.coalesce("body", "unread")))
-    if any(positions for _, _, positions in kept):
-        rows = rows.unionByName(requests.where(_is_one_of(kept)))
-    return rows.select(
-        *("cluster", "cycle_at", "n", "broker", "method", "path", "status"),
-        F.try_to_timestamp("at").alias("at"),
-        *("elapsed_ms", "location", "body"),
-    )
-
-
-def _is_one_of(wanted: Iterable[tuple[str, str, Sequence[int]]]) -> Column:
-    from pyspark.sql import functions as F
-
-    return any_of(
-        (F.col("cluster") == cluster) & (F.col("source") == source) & F.col("n").isin(list(positions))
-        for cluster, source, positions in wanted
-        if positions
-    )
-
-
-def _plain(value: Any) -> Any:
-    """Text that UTF-8 can hold: half a surrogate pair, which JSON can, becomes a question mark."""
-    if isinstance(value, str):
-        return value if value.isascii() else value.encode("utf-8", "replace").decode("utf-8")
-    if isinstance(value, list):
-        return [_plain(item) for item in value]
-    if isinstance(value, dict):
-        return {_plain(key): _plain(item) for key, item in value.items()}
-    return value

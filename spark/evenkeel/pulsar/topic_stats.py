@@ -14,6 +14,8 @@ from pyspark.sql import functions as F
 from evenkeel.pulsar.answers import HTML_PAGE, RECORD_CHARACTERS, UNREADABLE_JSON
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pyspark.sql import Column, DataFrame
 
 LOADED = "loaded"
@@ -44,14 +46,19 @@ _TOPIC_TYPE = ", ".join(
 _TOPIC_NAME = r"^(persistent|non-persistent)://([^/]+/[^/]+(?:/[^/]+)?)/[^/]+$"
 
 
-def loaded_topics(answers: DataFrame) -> DataFrame:
-    """Answers (cluster, cycle_at, n, broker, path, body) → topics with their figures, and what cannot be read.
+_CYCLE = ("cluster", "cycle_at")
+_PLACE = ("snapshot", "n", "broker", "path")
 
-    Columns: cluster, cycle_at, n, broker, path; topic, namespace, domain, bundle_range, the figures and `rest`; and
+
+def loaded_topics(answers: DataFrame) -> DataFrame:
+    """Answers (cluster, cycle_at, snapshot, n, broker, path, body) → topics with their figures, and what cannot be
+    read.
+
+    Columns: those of the answers without `body`; topic, namespace, domain, bundle_range, the figures and `rest`; and
     `refused`, the rule that refuses the row: then `rest` is the record, and without a topic it is the whole answer that
     cannot be read. A figure that is missing is NULL; NaN and negative ones are kept.
     """
-    keys = ["cluster", "cycle_at", "n", "broker", "path"]
+    keys = [*_CYCLE, *_PLACE]
     read = answers.select(*keys, "body", F.from_json("body", _ANSWER_TYPE).alias("namespaces"))
     refused_body = F.when(
         F.col("namespaces").isNull(), F.substring(F.coalesce("body", F.lit("")), 1, RECORD_CHARACTERS)
@@ -71,11 +78,12 @@ def loaded_topics(answers: DataFrame) -> DataFrame:
 
 
 def listed_topics(answers: DataFrame) -> DataFrame:
-    """Topic lists (cluster, cycle_at, n, broker, path, body) → cluster, cycle_at, topic, namespace, domain, `refused`…
+    """Topic lists (snapshot, n, broker, path, body) → the same without body, topic, namespace, domain, `refused`…
 
-    As in `loaded_topics`, `refused` rows hold in `rest` what cannot be read: a whole list, or a name in it.
+    A list may be lent to many cycles, so it is read before they come in. As in `loaded_topics`, `refused` rows hold in
+    `rest` what cannot be read: a whole list, or a name in it.
     """
-    keys = ["cluster", "cycle_at", "n", "broker", "path"]
+    keys = _PLACE
     read = answers.select(*keys, "body", F.from_json("body", "array<string>").alias("topics"))
     refused_body = F.when(F.col("topics").isNull(), F.substring(F.coalesce("body", F.lit("")), 1, RECORD_CHARACTERS))
     names = read.select(*keys, refused_body.alias("refused_body"), F.explode_outer("topics").alias("topic"))
@@ -95,29 +103,32 @@ def listed_topics(answers: DataFrame) -> DataFrame:
     )
 
 
-def sightings(loaded: DataFrame, listed: DataFrame | None) -> DataFrame:
-    """Topics that are not simply loaded on one broker: cluster, topic, `brokers` that show it (0: only listed)."""
-    seen = loaded.where("refused is null").select("cluster", "topic", F.lit(1).alias("shown"))
+def sightings(loaded: DataFrame, listed: DataFrame | None, of: Sequence[str] = ("cluster",)) -> DataFrame:
+    """Topics that are not simply loaded on one broker: topic, `brokers` that show it (0: only listed), and the columns
+    that tell the cycles apart (`of`)."""
+    by = [*of, "topic"]
+    seen = loaded.where("refused is null").select(*by, F.lit(1).alias("shown"))
     if listed is not None:
-        seen = seen.unionByName(listed.where("refused is null").select("cluster", "topic", F.lit(0).alias("shown")))
-    odd = seen.groupBy("cluster", "topic").agg(F.sum("shown").alias("shown")).where("shown <> 1")
+        seen = seen.unionByName(listed.where("refused is null").select(*by, F.lit(0).alias("shown")))
+    odd = seen.groupBy(*by).agg(F.sum("shown").alias("shown")).where("shown <> 1")
     # Counted by broker only where it shows more than once: that is rare, and a broker may name a topic twice.
-    doubled = loaded.where("refused is null").join(
-        F.broadcast(odd.where("shown > 1")), ["cluster", "topic"], "left_semi"
-    )
-    counted = doubled.groupBy("cluster", "topic").agg(F.count_distinct("broker").cast("int").alias("brokers"))
-    return odd.where("shown = 0").select("cluster", "topic", F.lit(0).alias("brokers")).unionByName(counted)
+    doubled = loaded.where("refused is null").join(F.broadcast(odd.where("shown > 1")), by, "left_semi")
+    counted = doubled.groupBy(*by).agg(F.count_distinct("broker").cast("int").alias("brokers"))
+    return odd.where("shown = 0").select(*by, F.lit(0).alias("brokers")).unionByName(counted)
 
 
-def topic_stats(loaded: DataFrame, listed: DataFrame | None, odd: DataFrame) -> DataFrame:
+def topic_stats(
+    loaded: DataFrame, listed: DataFrame | None, odd: DataFrame, of: Sequence[str] = ("cluster",)
+) -> DataFrame:
     """Rows of `topic_stats` from loaded and listed topics and their sightings (`odd`, few rows)."""
-    shown = loaded.where("refused is null").join(F.broadcast(odd.where("brokers > 0")), ["cluster", "topic"], "left")
+    by = [*of, "topic"]
+    shown = loaded.where("refused is null").join(F.broadcast(odd.where("brokers > 0")), by, "left")
     rows = shown.select(*_columns(F.lit(LOADED), F.col("broker"), F.coalesce("brokers", F.lit(1)), loaded.columns))
     if listed is None:
         return rows
-    unseen = odd.where("brokers = 0").select("cluster", "topic")
-    only = listed.where("refused is null").join(unseen, ["cluster", "topic"], "left_semi")
-    only = only.dropDuplicates(["cluster", "topic"]).drop("broker", "rest")
+    unseen = odd.where("brokers = 0").select(*by)
+    only = listed.where("refused is null").join(unseen, by, "left_semi")
+    only = only.dropDuplicates(by).drop("broker", "rest")
     return rows.unionByName(only.select(*_columns(F.lit(LISTED), F.lit(None).cast("string"), F.lit(0), only.columns)))
 
 
@@ -128,7 +139,7 @@ def _topic_rows(topics: DataFrame) -> DataFrame:
     columns = [F.col(f"figures.{member}").alias(column) for column, (member, _) in _FIGURES.items()]
     subscriptions = F.map_values("figures.subscriptions")
     return topics.select(
-        *("cluster", "cycle_at", "n", "broker", "path", "topic", "namespace", "domain", "bundle_range"),
+        *(*_CYCLE, *_PLACE, "topic", "namespace", "domain", "bundle_range"),
         *columns,
         _sum(subscriptions, lambda subscription: F.size(subscription["consumers"])).alias("consumers"),
         F.size(subscriptions).cast("bigint").alias("subscriptions"),

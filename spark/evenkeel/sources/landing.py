@@ -17,7 +17,7 @@ from pathlib import Path
 from evenkeel.errors import BadInput, LandingError
 from evenkeel.handover import Snapshot
 from evenkeel.pulsar.limits import DEFAULT, Limits
-from evenkeel.sources.recordings import Header, iso, names_in, read_header
+from evenkeel.sources.recordings import Header, in_span, iso, known_header, names_in, read_header
 from evenkeel.sources.writing import FolderStore, SnapshotWriter, remove
 
 log = logging.getLogger(__name__)
@@ -50,13 +50,7 @@ class Landing:
         place = bisect.bisect_left(moments, wanted)
         header = self._header(names[wanted], wanted)
         lender = wanted if header.has_configuration else next(self._full_before(names, wanted), None)
-        return Snapshot(
-            path=str(names[wanted]),
-            cycle_at=_iso(wanted),
-            configuration_path=str(names[lender]) if lender is not None else None,
-            configuration_at=_iso(lender) if lender is not None else None,
-            previous_at=_iso(moments[place - 1]) if place else None,
-        )
+        return self._snapshot(names, moments, place, lender)
 
     def land(self, at: datetime, take: Take, *, now: datetime, full_every: int = 1) -> Snapshot:
         """The snapshot of that moment: the one that lies there, else a new one.
@@ -88,6 +82,40 @@ class Landing:
         told = f"the nearest are {' and '.join(near)}" if near else "there is no snapshot at all"
         return f"No snapshot of {iso(at.astimezone(UTC))} was landed in {self.folder}; {told}."
 
+    def between(self, since: datetime | None, until: datetime | None) -> list[tuple[datetime, Snapshot | BadInput]]:
+        """The moments of a span of time that were landed, both ends included (None: no bound), in order: each with its
+        snapshot as `find` gives it, or with what is wrong with it. `BadInput` names the nearest where there is none.
+        """
+        names = self._names()
+        moments = sorted(names)
+        nothing = f"a window takes what was landed, and {self.folder} holds no snapshot"
+        span = in_span([_moment(each) for each in moments], since, until, nothing)
+        lender = next(self._full_before(names, moments[span.start]), None)
+        found: list[tuple[datetime, Snapshot | BadInput]] = []
+        for place in range(span.start, span.stop):
+            moment = moments[place]
+            try:
+                header = known_header(names[moment], self.limits)
+                lender = moment if header.has_configuration else lender
+                self._demand_name(header, names[moment], moment)
+            except BadInput as error:
+                found.append((_moment(moment), error))
+                continue
+            found.append((_moment(moment), self._snapshot(names, moments, place, lender)))
+        return found
+
+    @staticmethod
+    def _snapshot(names: dict[int, Path], moments: list[int], place: int, lender: int | None) -> Snapshot:
+        """The snapshot of a moment at its place among all, with the one that lends it configuration."""
+        moment = moments[place]
+        return Snapshot(
+            path=str(names[moment]),
+            cycle_at=_iso(moment),
+            configuration_path=str(names[lender]) if lender is not None else None,
+            configuration_at=_iso(lender) if lender is not None else None,
+            previous_at=_iso(moments[place - 1]) if place else None,
+        )
+
     def expire(self, days: float) -> list[Path]:
         """Removes snapshots that are more than so many days older than the newest, and returns which.
 
@@ -116,9 +144,13 @@ class Landing:
 
     def _header(self, snapshot: Path, moment: int) -> Header:
         header = read_header(snapshot, self.limits)
+        self._demand_name(header, snapshot, moment)
+        return header
+
+    @staticmethod
+    def _demand_name(header: Header, snapshot: Path, moment: int) -> None:
         if milliseconds(header.moment) != moment:
             raise BadInput(f"the snapshot {snapshot} is of {iso(header.moment)}, but its name says {_iso(moment)}")
-        return header
 
     def _borrows(self, snapshot: Path) -> bool:
         try:

@@ -19,18 +19,20 @@ what is packed is counted while it is unpacked.
 
 from __future__ import annotations
 
+import bisect
 import gzip
 import os
 import re
 import stat
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import IO, Any, cast
 
-from evenkeel.errors import BadInput
+from evenkeel.errors import BadInput, NothingLanded
 from evenkeel.handover import Snapshot
 from evenkeel.json_text import NotJson, TooMuchJson, parse_json
 from evenkeel.pulsar.limits import DEFAULT, BeyondLimit, Limits
@@ -77,6 +79,24 @@ class Recording:
             f"({Path(first.path).name})"
         )
 
+    def between(self, since: datetime | None, until: datetime | None) -> tuple[Snapshot, ...]:
+        """The snapshots of a span of time, both ends included (None: no bound), in order; where it has none,
+        `BadInput` names the nearest."""
+        moments = [datetime.fromisoformat(snapshot.cycle_at) for snapshot in self.snapshots]
+        return self.snapshots[in_span(moments, since, until, f"the recording {self.path} has no snapshot")]
+
+    def unreadable(self) -> dict[str, tuple[Problem, ...]]:
+        """Path of a snapshot -> the problems of files between the snapshot before it and this one; with the last one
+        those behind it as well."""
+        files = [problem.file for problem in self.problems]
+        found, before = {}, ""
+        for snapshot in self.snapshots:
+            last = snapshot is self.snapshots[-1]
+            end = len(files) if last else bisect.bisect_left(files, snapshot.path)
+            found[snapshot.path] = self.problems[bisect.bisect_right(files, before) : end]
+            before = snapshot.path
+        return found
+
     def _headers(self) -> list[tuple[Header, Path]]:
         """Readable headers by time and name; of two with the same time the first by name stays."""
         found: list[tuple[Header, Path]] = []
@@ -84,7 +104,7 @@ class Recording:
         for entry in self._entries():
             try:
                 if entry.is_dir() != entry.name.endswith((".json", ".gz")):
-                    found.append((read_header(entry, self._limits), entry))
+                    found.append((known_header(entry, self._limits), entry))
             except BadInput as error:
                 problems.append(Problem(str(entry), "snapshot", str(error)))
             except OSError as error:
@@ -122,6 +142,18 @@ def _is_folder(path: Path) -> bool:
         return path.is_dir()
     except OSError:  # a name that is too long, a folder that may not be looked into
         return False
+
+
+def in_span(moments: Sequence[datetime], since: datetime | None, until: datetime | None, nothing: str) -> slice:
+    """Where in these moments, which are in order, a span of time lies, both ends included (None: no bound); where it
+    holds none, `NothingLanded` says `nothing`, and the nearest."""
+    first = 0 if since is None else bisect.bisect_left(moments, since)
+    last = len(moments) if until is None else bisect.bisect_right(moments, until)
+    if first < last:
+        return slice(first, last)
+    span = " ".join(f"{word} {iso(at)}" for word, at in (("from", since), ("to", until)) if at is not None)
+    near = " and ".join(iso(at) for at in moments[max(first - 1, 0) : first + 1])
+    raise NothingLanded(f"{nothing} {span or 'at all'}" + (f"; nearest to that lies {near}" if near else ""))
 
 
 def cluster_name(snapshot: Snapshot, wanted: str | None = None, limits: Limits = DEFAULT) -> str:
@@ -231,6 +263,29 @@ def read_header(path: Path, limits: Limits = DEFAULT) -> Header:
         return _folder_header(path) if path.is_dir() else _document_header(path, limits)
     except OSError as error:
         raise BadInput(f"it cannot be read ({error.strerror or error})") from error
+
+
+def known_header(path: Path, limits: Limits = DEFAULT) -> Header:
+    """As `read_header`, which is asked once for as long as the file stays as it is: each chunk of a window lists its
+    folder anew, and a document is unpacked for it."""
+    try:
+        return _kept_header(path, _signature(path), limits)
+    except OSError as error:
+        raise BadInput(f"it cannot be read ({error.strerror or error})") from error
+
+
+def _signature(path: Path) -> tuple[tuple[int, int, int, int], ...]:
+    """What tells whether a snapshot is still the one that was read: it changes with the file, and with the files of a
+    folder."""
+    seen = [path.stat()]
+    if stat.S_ISDIR(seen[0].st_mode) and (path / FOLDER_HEADER).exists():
+        seen.append((path / FOLDER_HEADER).stat())
+    return tuple((each.st_ino, each.st_size, each.st_mtime_ns, each.st_ctime_ns) for each in seen)
+
+
+@lru_cache(maxsize=1 << 16)
+def _kept_header(path: Path, _: tuple[tuple[int, int, int, int], ...], limits: Limits) -> Header:
+    return read_header(path, limits)
 
 
 def parts_of(folder: Path) -> list[Path]:

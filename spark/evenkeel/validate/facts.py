@@ -1,7 +1,7 @@
 """The facts that rules across tables look at, and what such a rule is.
 
-One Spark job per table, all at the same time. The job that fetches a small table also marks which rules each row
-breaks, and the one over the topics counts the offenders, so that no rule needs a job of its own.
+One Spark job per table for all cycles, all jobs at the same time. The job that fetches a small table also marks which
+rules each row breaks, and the one over the topics counts the offenders, so that no rule needs a job of its own.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
+from evenkeel.handover import CycleKey
 from evenkeel.lake.rejected_records import place, record_key
 from evenkeel.lake.schemas import TABLES
 from evenkeel.settings import Settings
-from evenkeel.spark.sql import exact_sum
+from evenkeel.spark.sql import exact_sum, iso
 from evenkeel.validate.suites import FILTERED, REJECT, Found, Suite, ValidationRule
 
 if TYPE_CHECKING:
@@ -38,36 +39,58 @@ _UNREAD = {
     "raw_answers": ("body", "location"),
     "cluster_policies": ("isolation_policies", "configuration_differs"),
 }
-BROKEN, PLACE, KEY, RECORD = "broken", "place", "record_key", "record"
+BROKEN, PLACE, KEY, RECORD, AT = "broken", "place", "record_key", "record", "_cycle_at"
 _LARGEST_SMALL = 100_000
+
+
+class RowsOfCycles:
+    """Rows of many cycles, put in order once, so that those of each lie side by side. `rows` are all of them."""
+
+    def __init__(self, rows: pa.Table) -> None:
+        import pyarrow.compute as pc
+
+        many = rows.num_rows and (pc.count_distinct(rows["cluster"]).as_py(), pc.count_distinct(rows[AT]).as_py())
+        if many and many != (1, 1):
+            rows = rows.take(pc.sort_indices(rows, sort_keys=[("cluster", "ascending"), (AT, "ascending")]))
+        self.rows = rows
+        self._spans: dict[CycleKey, tuple[int, int]] = {}
+        for position, key in enumerate(zip(rows["cluster"].to_pylist(), rows[AT].to_pylist(), strict=True)):
+            first, length = self._spans.get(key, (position, 0))
+            self._spans[key] = first, length + 1
+
+    def of(self, key: CycleKey) -> pa.Table:
+        """The rows of one cycle."""
+        first, length = self._spans.get(key, (0, 0))
+        return self.rows.slice(first, length)
+
+    def counts(self) -> dict[CycleKey, int]:
+        """The number of rows of each cycle that has any."""
+        return {key: length for key, (_, length) in self._spans.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What was observed of all open clusters.
+    """What was observed in all open cycles. Every table has the column `_cycle_at`, the text of `cycle_at`.
 
     `small` are the tables but topic_stats, with the columns `broken` (names of the rules that the row breaks), `place`,
-    `record_key` and `record` (JSON, only of rows that break a rule). `topics` has one row per cluster, namespace,
-    bundle_range and broker. `topic_rows` are the columns of topic_stats that its suite looks at, None if there are more
-    topics than are worth fetching.
+    `record_key` and `record` (JSON). `topics` has one row per cycle, namespace, bundle_range and broker. `topic_rows`
+    are the columns of topic_stats that its suite looks at, None if there are more topics than are worth fetching.
     """
 
-    small: Mapping[str, pa.Table]
-    topics: pa.Table
-    topic_rows: pa.Table | None
+    small: Mapping[str, RowsOfCycles]
+    topics: RowsOfCycles
+    topic_rows: RowsOfCycles | None
 
-    def rows(self, table: str, cluster: str) -> list[Row]:
-        """The rows of one cluster in a small table, or of the summed `topic_stats`."""
-        import pyarrow.compute as pc
-
+    def rows(self, table: str, key: CycleKey) -> list[Row]:
+        """The rows of one cycle in a small table, or of the summed `topic_stats`."""
         rows = self.topics if table == "topic_stats" else self.small[table]
-        found: list[Row] = rows.filter(pc.equal(rows["cluster"], cluster)).to_pylist()
+        found: list[Row] = rows.of(key).to_pylist()
         return found
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterFacts:
-    """What was observed of one cluster, as the cross-table rules look at it. Times are aware, in UTC."""
+    """What was observed of one cluster in one cycle, as the cross-table rules look at it. Times are aware, in UTC."""
 
     cluster: str
     settings: Settings
@@ -77,6 +100,12 @@ class ClusterFacts:
     claims: tuple[Row, ...] = ()
     topics: tuple[Row, ...] = ()
     rejecting: frozenset[str] = field(default=frozenset())
+    cycle_at: str = ""
+
+    @property
+    def key(self) -> CycleKey:
+        """What tells the cycle apart from the others of the run."""
+        return self.cluster, self.cycle_at
 
     @property
     def listed(self) -> tuple[str, ...]:
@@ -94,7 +123,7 @@ class ClusterFacts:
 
 
 def fetch(tables: Mapping[str, DataFrame], suites: Mapping[str, Suite], topics: int) -> Facts:
-    """Runs the jobs. `tables` are the observed tables of open clusters, `topics` the number of rows of topic_stats."""
+    """Runs the jobs. `tables` are the observed tables of open cycles, `topics` the number of rows of topic_stats."""
     jobs: dict[str, Callable[[], pa.Table]] = {
         name: _marked(tables[name], suites[name]).toArrow for name in tables if name != "topic_stats"
     }
@@ -102,26 +131,30 @@ def fetch(tables: Mapping[str, DataFrame], suites: Mapping[str, Suite], topics: 
     jobs["topics"] = topic_groups(rows, suites["topic_stats"]).toArrow
     if topics <= _LARGEST_SMALL:
         named = {"cluster", *suites["topic_stats"].columns()}
-        jobs["topic_rows"] = rows.select(*sorted(named)).toArrow
+        jobs["topic_rows"] = rows.select(*sorted(named), iso("cycle_at").alias(AT)).toArrow
     with ThreadPoolExecutor(len(jobs)) as pool:
         futures = {name: pool.submit(job) for name, job in jobs.items()}
-        found = {name: future.result() for name, future in futures.items()}
+        found = {name: RowsOfCycles(future.result()) for name, future in futures.items()}
     summed, topic_rows = found.pop("topics"), found.pop("topic_rows", None)
     return Facts(found, summed, topic_rows)
 
 
 def topic_groups(rows: DataFrame, suite: Suite) -> DataFrame:
-    """Topics by cluster, namespace, bundle_range and broker: counts, extreme hashes, rates, offenders of each rule."""
+    """Topics by cycle, namespace, bundle_range and broker: counts, extreme hashes, rates, offenders of each rule."""
     offenders = [F.count_if(is_broken(rule)).alias(f"broken_{rule.name}") for rule in filtered(suite.rules)]
-    return rows.groupBy("cluster", "namespace", "bundle_range", "broker").agg(
-        F.count(F.lit(1)).alias("rows"),
-        F.count_if(F.col("observation") == "loaded").alias("loaded"),
-        F.count_if(F.expr(LACKS_A_RATE)).alias("without_rate"),
-        F.min("hash").alias("lowest_hash"),
-        F.max("hash").alias("highest_hash"),
-        exact_sum("msg_rate_in").alias("msg_rate_in"),
-        exact_sum("msg_rate_out").alias("msg_rate_out"),
-        *offenders,
+    return (
+        rows.groupBy("cluster", "cycle_at", "namespace", "bundle_range", "broker")
+        .agg(
+            F.count(F.lit(1)).alias("rows"),
+            F.count_if(F.col("observation") == "loaded").alias("loaded"),
+            F.count_if(F.expr(LACKS_A_RATE)).alias("without_rate"),
+            F.min("hash").alias("lowest_hash"),
+            F.max("hash").alias("highest_hash"),
+            exact_sum("msg_rate_in").alias("msg_rate_in"),
+            exact_sum("msg_rate_out").alias("msg_rate_out"),
+            *offenders,
+        )
+        .withColumn(AT, iso("cycle_at"))
     )
 
 
@@ -131,6 +164,7 @@ def _marked(rows: DataFrame, suite: Suite) -> DataFrame:
     marked = rows.withColumn(BROKEN, broken_rules(suite.rules))
     return marked.select(
         *kept,
+        iso("cycle_at").alias(AT),
         BROKEN,
         place(table).alias(PLACE),
         record_key(table).alias(KEY),

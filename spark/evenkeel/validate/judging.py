@@ -1,15 +1,22 @@
-"""From what was observed to findings, quarantined clusters and records set aside."""
+"""From what was observed to findings, quarantined cycles and records set aside.
+
+Each cycle is judged by itself; only Great Expectations looks at all of them at once, since a look takes a tenth of a
+second and more.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from evenkeel.handover import CycleKey
 from evenkeel.settings import Settings
+from evenkeel.spark.sql import is_one_of
 from evenkeel.validate.broker_rules import BROKER_RULES
 from evenkeel.validate.bundle_rules import BUNDLE_RULES, TOPIC_RULES, unknown_namespaces
-from evenkeel.validate.facts import BROKEN, KEY, PLACE, RECORD, ClusterFacts, Facts, Row
+from evenkeel.validate.facts import AT, BROKEN, KEY, PLACE, RECORD, ClusterFacts, Facts, Row, RowsOfCycles
 from evenkeel.validate.suites import (
     FILTERED,
     QUARANTINE,
@@ -33,28 +40,33 @@ TOPICS = "topic_stats"
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What validate says of the open clusters.
+    """What validate says of the open cycles.
 
-    `records` are bodies of `rejected` rows of the small tables. Of topic_stats, whose rows are not here,
-    `broken_topic_rules` are the rules that some topic breaks and `strange_namespaces` those whose topics are set aside.
+    `records` are bodies of `rejected` rows of the small tables, with `cluster` and `_cycle_at`. Of topic_stats, whose
+    rows are not here, `broken_topic_rules` are the rules that some topic breaks and `strange_namespaces` those whose
+    topics are set aside, each with its cycle.
     """
 
     findings: tuple[Finding, ...]
-    quarantined: Mapping[str, str]
+    quarantined: Mapping[CycleKey, str]
     records: tuple[Row, ...]
     broken_topic_rules: tuple[ValidationRule, ...]
-    strange_namespaces: tuple[tuple[str, str], ...]
+    strange_namespaces: tuple[tuple[CycleKey, str], ...]
 
 
 def judge(
-    facts: Facts, suites: Mapping[str, Suite], settings: Mapping[str, Settings], topic_stats: DataFrame
+    facts: Facts, suites: Mapping[str, Suite], settings: Mapping[CycleKey, Settings], topic_stats: DataFrame
 ) -> Judgement:
-    """Runs every suite and every cross-table rule. `settings` are those in force, by open cluster."""
-    clusters = sorted(settings)
-    findings = [finding for suite in suites.values() for finding in judge_suite(facts, suite, clusters, topic_stats)]
-    seen = [cluster_facts(facts, suites, cluster, settings[cluster]) for cluster in clusters]
-    findings += [finding for each in seen for finding in check_cluster(each)]
-    records = [row for each in seen for row in refused_records(each)]
+    """Runs every suite and every cross-table rule. `settings` are those in force, by open cycle."""
+    keys = sorted(settings)
+    findings = [finding for suite in suites.values() for finding in judge_suite(facts, suite, keys, topic_stats)]
+    records: list[Row] = []
+    strange: list[tuple[CycleKey, str]] = []
+    for key in keys:
+        seen = cluster_facts(facts, suites, key, settings[key])
+        findings += check_cluster(seen)
+        records += refused_records(seen)
+        strange += [(key, name) for name in unknown_namespaces(seen)]
     records += [row for suite in suites.values() if suite.table != TOPICS for row in broken_records(facts, suite)]
     failed = {finding.rule.name for finding in findings if not finding.passed and finding.rule.table == TOPICS}
     by_name = {finding.rule.name: finding.rule for finding in findings if finding.rule.table == TOPICS}
@@ -63,57 +75,122 @@ def judge(
         quarantined=quarantined(findings),
         records=tuple(records),
         broken_topic_rules=tuple(by_name[name] for name in sorted(failed) if by_name[name].severity == REJECT),
-        strange_namespaces=tuple((each.cluster, name) for each in seen for name in unknown_namespaces(each)),
+        strange_namespaces=tuple(strange),
     )
 
 
-def quarantined(findings: Iterable[Finding]) -> dict[str, str]:
-    """Per quarantined cluster the reason in words: the first finding, and how many more there are."""
-    broken: dict[str, list[Finding]] = {}
+def quarantined(findings: Iterable[Finding]) -> dict[CycleKey, str]:
+    """Per quarantined cycle the reason in words: the first finding, and how many more there are."""
+    broken: dict[CycleKey, list[Finding]] = {}
     for finding in findings:
         if not finding.passed and finding.rule.severity == QUARANTINE:
-            broken.setdefault(finding.cluster, []).append(finding)
+            broken.setdefault(finding.key, []).append(finding)
     return {
-        cluster: f"validation: {found[0].found.said} {found[0].rule.advice}".strip()
+        key: f"validation: {found[0].found.said} {found[0].rule.advice}".strip()
         + (f" ({len(found) - 1} more rules failed, see validation_results)" if len(found) > 1 else "")
-        for cluster, found in broken.items()
+        for key, found in broken.items()
     }
 
 
-def judge_suite(facts: Facts, suite: Suite, clusters: list[str], topic_stats: DataFrame) -> list[Finding]:
-    """One finding per rule and cluster.
+def judge_suite(facts: Facts, suite: Suite, keys: Sequence[CycleKey], topic_stats: DataFrame) -> list[Finding]:
+    """One finding per rule and cycle.
 
-    Great Expectations runs once over all clusters; only where a rule fails there, once more for each of them.
+    Great Expectations runs once over all cycles. Where a rule fails there, our own filters say in which of them; where
+    these cannot say it, or come to another number, it runs once more for each cycle that may be meant.
     """
-    import pyarrow.compute as pc
-    from pyspark.sql import functions as F
-
     arrow = facts.topic_rows if suite.table == TOPICS else facts.small[suite.table]
-    verdicts = run_suite(suite, _columns(arrow, suite) if arrow is not None else topic_stats.select(*suite.columns()))
-    if all(verdict.passed for verdict in verdicts) or len(clusters) == 1:
-        counts = _counts(facts, suite.table)
-        return [_finding(facts, each, verdict, counts) for each in clusters for verdict in verdicts]
+    rows = _columns(arrow.rows, suite) if arrow is not None else topic_stats.select(*suite.columns())
+    verdicts = run_suite(suite, rows)
+    checked = _counts(facts, suite.table)
+    if len(keys) == 1:
+        return [_finding(facts, keys[0], verdict, checked) for verdict in verdicts]
+    unsure = {v.rule.name: marks for v in verdicts if (marks := _looked_at_again(facts, v, keys)) is not None}
+    own = {key: _own_verdicts(facts, suite, key, topic_stats) for key in sorted(set().union(*unsure.values()))}
     findings = []
-    for each in clusters:
-        if arrow is not None:
-            own = run_suite(suite, _columns(arrow.filter(pc.equal(arrow["cluster"], each)), suite))
-        else:
-            own = run_suite(suite, topic_stats.where(F.col("cluster") == each).select(*suite.columns()))
-        findings += [_finding(facts, each, verdict, _counts(facts, suite.table)) for verdict in own]
+    for verdict in verdicts:
+        failed = offences(facts, verdict.rule) if verdict.rule.name not in unsure else {}
+        for key in keys:
+            if key in unsure.get(verdict.rule.name, ()):
+                of_cycle = own[key][verdict.rule.name]
+            else:
+                count = failed.get(key, 0)
+                of_cycle = replace(verdict, passed=not count, failed=count, offenders=())
+            findings.append(_finding(facts, key, of_cycle, checked))
     return findings
 
 
-def cluster_facts(facts: Facts, suites: Mapping[str, Suite], cluster: str, settings: Settings) -> ClusterFacts:
-    """What the cross-table rules look at, of one cluster."""
-    policies = facts.rows("cluster_policies", cluster)
+_KNOWN = frozenset({"column", "min_value", "max_value", "value_set", "regex"})
+
+
+def _looked_at_again(
+    facts: Facts, verdict: ExpectationVerdict, keys: Sequence[CycleKey]
+) -> Collection[CycleKey] | None:
+    """The cycles for which Great Expectations has to judge a rule by itself; None where our filters tell."""
+    rule = verdict.rule
+    if rule.definition["type"] in FILTERED:
+        failed = offences(facts, rule)
+        if _KNOWN.issuperset(rule.definition["kwargs"]):
+            if sum(failed.values()) == verdict.failed and verdict.passed == (not verdict.failed):
+                return None
+            return keys
+        return failed  # as with `mostly`, where one cycle may fail and all together pass
+    if verdict.passed and {"cluster", "cycle_at"}.issubset(rule.definition["kwargs"]["column_list"]):
+        return None
+    return keys if rule.table == TOPICS else _doubled(facts.small[rule.table], rule)
+
+
+def _doubled(rows: RowsOfCycles, rule: ValidationRule) -> set[CycleKey]:
+    """The cycles in which these columns of the rule do not tell the rows apart."""
+    import pyarrow.compute as pc
+
+    by = list(dict.fromkeys(["cluster", AT, *rule.definition["kwargs"]["column_list"]]))
+    found = rows.rows.select(by).group_by(by).aggregate([([], "count_all")])
+    doubled = found.filter(pc.greater(found["count_all"], 1))
+    return set(zip(doubled["cluster"].to_pylist(), doubled[AT].to_pylist(), strict=True))
+
+
+def _own_verdicts(facts: Facts, suite: Suite, key: CycleKey, topic_stats: DataFrame) -> dict[str, ExpectationVerdict]:
+    """What Great Expectations says of one cycle alone."""
+    arrow = facts.topic_rows if suite.table == TOPICS else facts.small[suite.table]
+    if arrow is not None:
+        found = run_suite(suite, _columns(arrow.of(key), suite))
+    else:
+        found = run_suite(suite, topic_stats.where(is_one_of([key])).select(*suite.columns()))
+    return {verdict.rule.name: verdict for verdict in found}
+
+
+def offences(facts: Facts, rule: ValidationRule) -> dict[CycleKey, int]:
+    """How many rows of each cycle break a rule, by our own filters."""
+    import pyarrow.compute as pc
+
+    found: Counter[CycleKey] = Counter()
+    if rule.table == TOPICS:
+        rows = facts.topics.rows
+        broken = rows.filter(pc.greater(rows[f"broken_{rule.name}"], 0))
+        counts = broken[f"broken_{rule.name}"].to_pylist()
+        for cluster, at, count in zip(broken["cluster"].to_pylist(), broken[AT].to_pylist(), counts, strict=True):
+            found[cluster, at] += count
+        return found
+    rows = facts.small[rule.table].rows
+    broken = rows.filter(pc.greater(pc.list_value_length(rows[BROKEN]), 0)).select(["cluster", AT, BROKEN])
+    for row in broken.to_pylist():
+        if rule.name in row[BROKEN]:
+            found[row["cluster"], row[AT]] += 1
+    return found
+
+
+def cluster_facts(facts: Facts, suites: Mapping[str, Suite], key: CycleKey, settings: Settings) -> ClusterFacts:
+    """What the cross-table rules look at, of one cycle."""
+    policies = facts.rows("cluster_policies", key)
     return ClusterFacts(
-        cluster=cluster,
+        cluster=key[0],
+        cycle_at=key[1],
         settings=settings,
         policies=policies[0] if policies else {},
-        brokers=tuple(facts.rows("broker_reports", cluster)),
-        namespaces=tuple(facts.rows("namespace_bundles", cluster)),
-        claims=tuple(facts.rows("bundle_ownership", cluster)),
-        topics=tuple(facts.rows(TOPICS, cluster)),
+        brokers=tuple(facts.rows("broker_reports", key)),
+        namespaces=tuple(facts.rows("namespace_bundles", key)),
+        claims=tuple(facts.rows("bundle_ownership", key)),
+        topics=tuple(facts.rows(TOPICS, key)),
         rejecting=frozenset(rule.name for rule in suites["broker_reports"].rules if rule.severity == REJECT),
     )
 
@@ -123,11 +200,12 @@ def broken_records(facts: Facts, suite: Suite) -> list[Row]:
     import pyarrow.compute as pc
 
     rules = {rule.name: rule for rule in suite.rules if rule.severity == REJECT}
-    rows = facts.small[suite.table]
+    rows = facts.small[suite.table].rows
     broken = rows.filter(pc.greater(pc.list_value_length(rows[BROKEN]), 0)).to_pylist() if rules else []
     return [
         {
             "cluster": row["cluster"],
+            AT: row[AT],
             "rejected_from": suite.table,
             "place": row[PLACE],
             "rule": name,
@@ -159,36 +237,36 @@ def _columns(rows: pa.Table, suite: Suite) -> pa.Table:
     return rows.select(list(suite.columns()))
 
 
-def _counts(facts: Facts, table: str) -> dict[str, int]:
-    rows = facts.topics if table == TOPICS else facts.small[table]
+def _counts(facts: Facts, table: str) -> dict[CycleKey, int]:
+    """The rows of each cycle."""
     if table != TOPICS:
-        found = rows.group_by("cluster").aggregate([([], "count_all")]).to_pylist()
-        return {row["cluster"]: row["count_all"] for row in found}
-    found = rows.group_by("cluster").aggregate([("rows", "sum")]).to_pylist()
-    return {row["cluster"]: row["rows_sum"] for row in found}
+        return facts.small[table].counts()
+    rows = facts.topics.rows
+    found = rows.group_by(["cluster", AT]).aggregate([("rows", "sum")]).to_pylist()
+    return {(row["cluster"], row[AT]): row["rows_sum"] for row in found}
 
 
-def _finding(facts: Facts, cluster: str, verdict: ExpectationVerdict, counts: Mapping[str, int]) -> Finding:
-    rule, checked = verdict.rule, counts.get(cluster, 0)
+def _finding(facts: Facts, key: CycleKey, verdict: ExpectationVerdict, counts: Mapping[CycleKey, int]) -> Finding:
+    rule, checked = verdict.rule, counts.get(key, 0)
     if verdict.passed:
-        return Finding(cluster, rule, Found(checked))
-    offenders = _offenders(facts, cluster, rule) or list(verdict.offenders)
+        return Finding(key[0], rule, Found(checked), key[1])
+    offenders = _offenders(facts, key, rule) or list(verdict.offenders)
     what = listing(offenders)
     said = f"{verdict.failed} of {checked} rows of {rule.table} break {rule.name}: {what}."
-    return Finding(cluster, rule, Found(checked, offenders, said, failed=verdict.failed))
+    return Finding(key[0], rule, Found(checked, offenders, said, failed=verdict.failed), key[1])
 
 
-def _offenders(facts: Facts, cluster: str, rule: ValidationRule) -> list[str]:
+def _offenders(facts: Facts, key: CycleKey, rule: ValidationRule) -> list[str]:
     """Who breaks the rule, by our own filters; of topics the bundles (the records themselves stand in `rejected`)."""
     if rule.definition["type"] not in FILTERED:
         return []
-    rows = facts.rows(rule.table, cluster)
+    rows = facts.rows(rule.table, key)
     if rule.table == TOPICS:
         return [f"{row['namespace']}/{row['bundle_range']}" for row in rows if row[f"broken_{rule.name}"]]
     return [row[PLACE] for row in rows if rule.name in row[BROKEN]]
 
 
-# All rules over several tables, run on one cluster.
+# All rules over several tables, run on one cycle.
 #
 # Transient effects of a move only warn. What cannot come from a move and touches the whole cluster's picture
 # quarantines. What touches one record sets that record aside.
@@ -198,7 +276,7 @@ CROSS_RULES = (*BROKER_RULES, *BUNDLE_RULES, *TOPIC_RULES)
 
 def check_cluster(facts: ClusterFacts) -> list[Finding]:
     """Every rule, in order."""
-    return [Finding(facts.cluster, each.rule, each.look(facts)) for each in CROSS_RULES]
+    return [Finding(facts.cluster, each.rule, each.look(facts), facts.cycle_at) for each in CROSS_RULES]
 
 
 def refused_records(facts: ClusterFacts) -> list[Row]:
@@ -206,6 +284,7 @@ def refused_records(facts: ClusterFacts) -> list[Row]:
     return [
         {
             "cluster": facts.cluster,
+            AT: facts.cycle_at,
             "rejected_from": each.rule.table,
             "place": row[PLACE],
             "rule": each.rule.name,

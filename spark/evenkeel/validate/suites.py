@@ -21,6 +21,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from evenkeel.errors import EvenkeelError
+from evenkeel.handover import CycleKey
 from evenkeel.json_text import parse_json
 from evenkeel.lake.schemas import TABLES
 from evenkeel.spark.code import suites_folder
@@ -113,7 +114,7 @@ def _unit(table: str, kwargs: Mapping[str, Any]) -> str | None:
     return units.get(kwargs.get("column", "")) or None
 
 
-# What a rule is, and what came of it for one cluster.
+# What a rule is, and what came of it for one cycle.
 
 REJECT = "reject"
 QUARANTINE = "quarantine"
@@ -143,7 +144,7 @@ class ValidationRule:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a rule found in one cluster: how many it looked at, who broke it, and the sentence to say so."""
+    """What a rule found in one cycle: how many it looked at, who broke it, and the sentence to say so."""
 
     checked: int
     offenders: Sequence[str] = ()
@@ -165,6 +166,12 @@ class Finding:
     cluster: str
     rule: ValidationRule
     found: Found
+    cycle_at: str = ""
+
+    @property
+    def key(self) -> CycleKey:
+        """What tells the cycle apart from the others of the run."""
+        return self.cluster, self.cycle_at
 
     @property
     def passed(self) -> bool:

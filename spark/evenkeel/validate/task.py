@@ -1,63 +1,93 @@
 """Whether what was observed can be trusted.
 
-Reads: the observed tables. Writes: `validation_results`, a row per rule, table and cluster, passed or failed, and
+Reads: the observed tables. Writes: `validation_results`, a row per rule, table and cycle, passed or failed, and
 `rejected`, a row per record set aside.
-Skips: clusters that are not open. Leaves out clusters that break a rule of severity quarantine, with the reason.
+Skips: cycles that are not open. Leaves out cycles that break a rule of severity quarantine, with the reason.
 Fails when: a suite in `expectations/` cannot be read or run.
+
+Rows of small tables are looked at in this process. Of a window that has very many they come a part of its cycles at a
+time, so that memory is bounded by rows.
 """
 
 from __future__ import annotations
 
-from functools import reduce
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
-from evenkeel.handover import Handover
+from evenkeel.handover import ClusterCycle, CycleKey, Handover
 from evenkeel.lake.schema import STAMP_NAMES
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake
 from evenkeel.settings import Settings, settings_in
-from evenkeel.spark.sql import first_of
-from evenkeel.validate.facts import LACKS_A_RATE, fetch, is_broken, rejected_rows
+from evenkeel.spark.sql import united
+from evenkeel.validate.facts import AT, LACKS_A_RATE, fetch, is_broken, rejected_rows
 from evenkeel.validate.judging import TOPICS, Judgement, broken_words, judge
 from evenkeel.validate.suites import SUITES, read_suites
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
-    from evenkeel.handover import Handover
     from evenkeel.validate.facts import Row
 
 
+MOST_ROWS = 300_000
+"""Rows of small tables that are looked at together, but for the cycle that alone has more."""
+
+
 def run(spark: SparkSession, handover: Handover) -> Handover:
-    """Checks the snapshots of all open clusters."""
+    """Checks the snapshots of all open cycles."""
     if not handover.open_cycles():
         return handover
     lake, suites = Lake(handover.lake), read_suites()
-    tables = observed(spark, lake, handover)
-    facts = fetch(tables, suites, sum(write.rows for write in handover.writes_of("topic_stats")))
-    judgement = judge(facts, suites, settings_of(handover), tables["topic_stats"])
-    frames = {"validation_results": result_frame(spark, handover, judgement)}
-    rejected = rejected_frame(spark, handover, judgement, tables["topic_stats"])
-    if rejected is not None:
-        frames["rejected"] = rejected
+    results: list[Row] = []
+    rejected: list[DataFrame] = []
+    quarantined: dict[CycleKey, str] = {}
+    for part in parts(handover):
+        tables = observed(spark, lake, part)
+        facts = fetch(tables, suites, sum(write.rows for write in part.open_writes("topic_stats")))
+        judgement = judge(facts, suites, settings_of(part), tables["topic_stats"])
+        del facts  # before the next part's come
+        results += result_rows(part, judgement)
+        rejected += rejected_frames(spark, part, judgement, tables["topic_stats"])
+        quarantined |= judgement.quarantined
+    frames = {"validation_results": _frame(spark, "validation_results", results)}
+    if rejected:
+        frames["rejected"] = united(rejected)
     writes = lake.append(spark, frames, handover=handover, task="validate")
-    quarantined = dict(judgement.quarantined)
-    reasons = {c.key: quarantined[c.cluster] for c in handover.open_cycles() if c.cluster in quarantined}
-    return handover.with_writes(writes).leave_out(reasons)
+    return handover.with_writes(writes).leave_out(quarantined)
+
+
+def parts(handover: Handover, most_rows: int = MOST_ROWS) -> Iterator[Handover]:
+    """The hand-over, with a part of its open cycles at a time where they have too many rows together."""
+    rows: Counter[CycleKey] = Counter()
+    for write in handover.writes:
+        if write.table in SUITES and write.table != TOPICS:
+            rows[write.cluster, write.cycle_at] += write.rows
+    part: list[ClusterCycle] = []
+    held = 0
+    for cycle in handover.open_cycles() if handover.is_window() else ():
+        if part and held + rows[cycle.key] > most_rows:
+            yield handover.with_cycles(part)
+            part, held = [], 0
+        part.append(cycle)
+        held += rows[cycle.key]
+    yield handover.with_cycles(part) if part else handover
 
 
 def observed(spark: SparkSession, lake: Lake, handover: Handover) -> dict[str, DataFrame]:
-    """The observed tables of this run's open clusters, as ingest wrote them."""
+    """The observed tables of this run's open cycles, as ingest wrote them."""
     return {table: lake.read(spark, table, handover.open_writes(table)) for table in SUITES}
 
 
-def settings_of(handover: Handover) -> dict[str, Settings]:
-    """The settings in force, by open cluster."""
-    return {cycle.cluster: settings_in(cycle.settings) for cycle in handover.open_cycles()}
+def settings_of(handover: Handover) -> dict[CycleKey, Settings]:
+    """The settings in force, by open cycle."""
+    texts = {cycle.settings for cycle in handover.open_cycles()}
+    read = {text: settings_in(text) for text in texts}
+    return {cycle.key: read[cycle.settings] for cycle in handover.open_cycles()}
 
 
 # The rows that validate writes.
@@ -65,35 +95,33 @@ def settings_of(handover: Handover) -> dict[str, Settings]:
 _STRANGE, _RATELESS = "topics_have_a_namespace", "loaded_topics_have_rates"
 
 
-def result_frame(spark: SparkSession, handover: Handover, judgement: Judgement) -> DataFrame:
+def result_rows(handover: Handover, judgement: Judgement) -> list[Row]:
     """Rows of validation_results."""
-    times = {cycle.cluster: cycle.at for cycle in handover.cycles}
-    rows = [
-        {"cluster": finding.cluster, "cycle_at": times[finding.cluster], **finding.row()}
-        for finding in judgement.findings
+    times = {cycle.key: cycle.at for cycle in handover.cycles}
+    return [
+        {"cluster": finding.cluster, "cycle_at": times[finding.key], **finding.row()} for finding in judgement.findings
     ]
-    return _frame(spark, "validation_results", rows)
 
 
-def rejected_frame(
+def rejected_frames(
     spark: SparkSession, handover: Handover, judgement: Judgement, topic_stats: DataFrame
-) -> DataFrame | None:
-    """Rows of rejected; None if nothing is set aside."""
-    times = {cycle.cluster: cycle.at for cycle in handover.cycles}
-    paths = {cycle.cluster: cycle.snapshot.path for cycle in handover.cycles}
+) -> list[DataFrame]:
+    """Rows of rejected, in one frame or two; none if nothing is set aside."""
+    cycles = {cycle.key: cycle for cycle in handover.cycles}
     frames = []
     if judgement.records:
         rows = [
-            {**record, "cycle_at": times[record["cluster"]], "file": paths[record["cluster"]]}
+            {**record, "cycle_at": cycle.at, "file": cycle.snapshot.path}
             for record in judgement.records
+            for cycle in [cycles[record["cluster"], record[AT]]]
         ]
         frames.append(_frame(spark, "rejected", rows))
     if judgement.broken_topic_rules:
-        frames.append(_rejected_topics(spark, judgement, topic_stats, _files(paths)))
-    return reduce(lambda one, other: one.unionByName(other), frames) if frames else None
+        frames.append(_rejected_topics(spark, judgement, _with_files(topic_stats, handover)))
+    return frames
 
 
-def _rejected_topics(spark: SparkSession, judgement: Judgement, topic_stats: DataFrame, files: Column) -> DataFrame:
+def _rejected_topics(spark: SparkSession, judgement: Judgement, topic_stats: DataFrame) -> DataFrame:
     reasons = {}
     marks = []
     rows = topic_stats
@@ -103,18 +131,26 @@ def _rejected_topics(spark: SparkSession, judgement: Judgement, topic_stats: Dat
         elif rule.name == _RATELESS:
             breaks, words = F.expr(LACKS_A_RATE), "it is loaded and a rate is missing."
         else:
-            strange = spark.createDataFrame(list(judgement.strange_namespaces), "cluster string, namespace string")
-            marked = strange.withColumn("is_strange", F.lit(True))
-            rows = rows.join(F.broadcast(marked), ["cluster", "namespace"], how="left")
+            named = [(*key, name) for key, name in judgement.strange_namespaces]
+            strange = spark.createDataFrame(named, "cluster string, at string, namespace string")
+            at = F.to_timestamp("at").alias("cycle_at")
+            marked = strange.select("cluster", at, "namespace", F.lit(True).alias("is_strange"))
+            rows = rows.join(F.broadcast(marked), ["cluster", "cycle_at", "namespace"], how="left")
             breaks, words = F.col("is_strange").isNotNull(), "the cluster has no such namespace."
         marks.append(F.when(breaks, F.lit(rule.name)))
         reasons[rule.name] = f"{words} {rule.advice}".strip()
     broken = rows.withColumn("broken", F.array_compact(F.array(*marks))).where("size(broken) > 0")
-    return rejected_rows(broken, TOPICS, F.col("broken"), reasons, files)
+    return rejected_rows(broken, TOPICS, F.col("broken"), reasons, F.col("_file"))
 
 
-def _files(paths: dict[str, str]) -> Column:
-    return first_of(((F.col("cluster") == cluster, path) for cluster, path in sorted(paths.items())), F.lit(""))
+def _with_files(rows: DataFrame, handover: Handover) -> DataFrame:
+    """The rows with the path of their cycle's snapshot."""
+    paths = [(*cycle.key, cycle.snapshot.path) for cycle in handover.open_cycles()]
+    if len(paths) == 1:
+        return rows.withColumn("_file", F.lit(paths[0][2]))
+    named = rows.sparkSession.createDataFrame(paths, "cluster string, at string, _file string")
+    files = named.select("cluster", F.to_timestamp("at").alias("cycle_at"), "_file")
+    return rows.join(F.broadcast(files), ["cluster", "cycle_at"], how="left")
 
 
 def _frame(spark: SparkSession, table: str, rows: Iterable[Row]) -> DataFrame:

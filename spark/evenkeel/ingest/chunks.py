@@ -1,0 +1,165 @@
+"""How a window is cut into chunks, and which of its cycles are decided already.
+
+A chunk is what the seven tasks take in one pass; each ends with its manifests, so whatever ends a window leaves whole
+chunks, and the same window goes on where the record ends.
+
+Reads: the listings of recordings and landing folders; `cycles` and `settings` for what is decided already.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable, Collection, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from evenkeel.errors import BadInput, NothingLanded
+from evenkeel.handover import ClusterCycle, CycleKey
+from evenkeel.ingest.open_run import CycleRequest, window_of
+from evenkeel.lake.manifest import DECIDED_STATUSES
+from evenkeel.lake.store import Lake
+from evenkeel.settings import resolve
+from evenkeel.spark.code import code_digest
+from evenkeel.spark.sql import compile_queries, iso, moment
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+log = logging.getLogger(__name__)
+
+MOST_CYCLES = 288
+"""A day of five-minute cycles: one append per table and day, and not more than a day to do again after a kill."""
+MOST_BYTES = 400_000_000
+"""Landed, packed: some million topic rows. Together with their bundles that is what a server of 2 GB and its workers
+hold without spilling; one snapshot that is larger is a chunk of its own."""
+
+Chunk = tuple[ClusterCycle, ...]
+
+
+def landed_in(request: CycleRequest, absent: Callable[[str], None] = log.warning) -> list[ClusterCycle]:
+    """The cycles of all snapshots that were landed from `since` to `until`, by time and cluster.
+
+    `absent` is told why a cluster has none. Where none has any: NothingLanded, or BadInput if a recording is broken.
+    """
+    since, until = request.span()
+    found: list[ClusterCycle] = []
+    errors: list[BadInput] = []
+    for source in request.sources():
+        try:
+            found += window_of(source, since, until)
+        except BadInput as error:
+            errors.append(error)
+    if not found:
+        raise next((error for error in errors if not isinstance(error, NothingLanded)), errors[0])
+    for told in map(str, errors):
+        absent(told)
+    return sorted(found, key=lambda cycle: (cycle.cycle_at, cycle.cluster))
+
+
+def landed_bytes(path: str) -> float:
+    """Size of a landed snapshot as it lies there, infinite where it cannot be seen from here."""
+    landed = Path(path.removeprefix("file://"))
+    if landed.is_dir():
+        return sum(part.stat().st_size for part in landed.iterdir())
+    return landed.stat().st_size if landed.exists() else math.inf
+
+
+def in_chunks(
+    cycles: Iterable[ClusterCycle], most_cycles: int | None = None, most_bytes: float | None = None
+) -> list[Chunk]:
+    """The cycles in their order, cut so that no chunk has more of them, or more bytes of snapshots, than that (None:
+    the module's bounds), but one cycle at least.
+
+    They come by time, so a cluster's cycles stay in order across chunks.
+    """
+    most_cycles, most_bytes = most_cycles or MOST_CYCLES, most_bytes or MOST_BYTES
+    chunks: list[Chunk] = []
+    chunk: list[ClusterCycle] = []
+    together = 0.0
+    for cycle in cycles:
+        size = landed_bytes(cycle.snapshot.path) if cycle.snapshot.path else 0.0
+        if chunk and (len(chunk) >= most_cycles or together + size > most_bytes):
+            chunks.append(tuple(chunk))
+            chunk, together = [], 0.0
+        chunk.append(cycle)
+        together += size
+    return [*chunks, tuple(chunk)] if chunk else chunks
+
+
+def decided_already(
+    spark: SparkSession, request: CycleRequest, cycles: Collection[ClusterCycle]
+) -> frozenset[CycleKey]:
+    """Which of these cycles have an attempt of the request's kind that was decided by this code under the same
+    settings of the operator's.
+
+    What the brokers were configured with stands in the snapshot, so equal overrides make equal settings.
+    """
+    from pyspark.sql import functions as F
+
+    asked = {cycle.key: cycle.overrides for cycle in cycles}
+    attempts = _decided(spark, request.lake, asked)
+    if attempts is None:
+        return frozenset()
+    listed = (
+        attempts.where((F.col("code_digest") == code_digest()) & (F.col("kind") == request.kind))
+        .select("cluster", "cycle_at", "attempt_id", F.explode("writes").alias("listed"))
+        .where(F.col("listed.table") == "settings")
+        .select("cluster", "cycle_at", "attempt_id", F.col("listed.write_id").alias("write_id"))
+    )
+    settings = (
+        spark.read.format("delta")
+        .load(Lake(request.lake).path("settings"))
+        .select("cluster", "cycle_at", "write_id", "origin", F.struct("key", "value").alias("given"))
+    )
+    given = F.when(F.col("origin").startswith("override"), F.col("given"))
+    under = (
+        listed.join(settings, ["cluster", "cycle_at", "write_id"])
+        .groupBy("cluster", "cycle_at", "attempt_id")
+        .agg(F.collect_list(given).alias("given"))
+        .select("cluster", iso("cycle_at").alias("cycle_at"), "given")
+        .collect()
+    )
+    texts: dict[str, dict[str, str]] = {}
+    found = set()
+    for row in under:
+        key = row["cluster"], row["cycle_at"]
+        if key in asked:
+            wanted = texts.setdefault(repr(asked[key]), _texts(asked[key]))
+            if {one["key"]: one["value"] for one in row["given"]} == wanted:
+                found.add(key)
+    return frozenset(found)
+
+
+def decided_at_all(spark: SparkSession, lake: str, cycles: Collection[ClusterCycle]) -> frozenset[CycleKey]:
+    """Which of these cycles have an attempt of any kind that came to a decision."""
+    keys = {cycle.key for cycle in cycles}
+    attempts = _decided(spark, lake, keys)
+    if attempts is None:
+        return frozenset()
+    rows = attempts.select("cluster", iso("cycle_at").alias("cycle_at")).distinct().collect()
+    return frozenset(key for row in rows if (key := (row["cluster"], row["cycle_at"])) in keys)
+
+
+def _texts(overrides: dict[str, object]) -> dict[str, str]:
+    """An operator's settings as they stand in the table `settings`."""
+    rows = resolve(observed=None, overrides=overrides).rows()
+    return {row["key"]: row["value"] for row in rows if row["origin"].startswith("override")}
+
+
+def _decided(spark: SparkSession, lake: str, keys: Collection[CycleKey]) -> DataFrame | None:
+    """The attempts that decided, in the range of these cycles; None where there is nothing to look at."""
+    from pyspark.sql import functions as F
+
+    if not keys:
+        return None
+    compile_queries(spark, compiled=False)
+    Lake(lake).ensure_tables(spark)
+    clusters, times = zip(*keys, strict=True)
+    return (
+        spark.read.format("delta")
+        .load(Lake(lake).path("cycles"))
+        .where(F.col("cluster").isin(sorted(set(clusters))))
+        .where((F.col("cycle_at") >= moment(min(times))) & (F.col("cycle_at") <= moment(max(times))))
+        .where((F.col("row_kind") == "planned") & F.col("status").isin(*DECIDED_STATUSES))
+    )

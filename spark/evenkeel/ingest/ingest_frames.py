@@ -1,0 +1,362 @@
+"""The frames that ingest appends: small rows from this process, topic-sized ones by Spark alone.
+
+Whatever the number of cycles, a table is one frame. The rows of one cycle are chosen by conditions; of many by a join
+with a list of theirs, since a plan with a condition for each would grow with their number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from evenkeel.handover import CycleKey
+from evenkeel.ingest.snapshot_intake import SnapshotIntake, without_rows
+from evenkeel.lake.schemas import TABLES
+from evenkeel.pulsar.answers import HTML_PAGE, UNREADABLE_JSON
+from evenkeel.pulsar.topic_stats import UNREADABLE_TOPIC, listed_topics, loaded_topics, sightings, topic_stats
+from evenkeel.settings import EffectiveSettings
+from evenkeel.sources.collected import LENT, OWN
+from evenkeel.spark.session import keep
+from evenkeel.spark.sql import is_one_of, iso, moment, united
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+_REFUSED = ("cluster", "cycle_at", "snapshot", "n", "broker", "path", "topic", "refused", "rest")
+_ONE_FILE_CHARACTERS = 32 << 20
+# The least that a topic takes in an answer, as in `[1,2]`.
+_TOPIC_CHARACTERS = 2
+_REASONS = {
+    HTML_PAGE: "it is an HTML page in place of JSON",
+    UNREADABLE_JSON: "it is not JSON of the shape due, or ends too early",
+    UNREADABLE_TOPIC: "this topic's name or object cannot be read; the others of the answer are kept",
+}
+_WAITING = ("broker_reports",)
+
+Row = Mapping[str, Any]
+Positions = Mapping[CycleKey, tuple[int, Sequence[int]]]
+"""Cycle -> number of a snapshot, and positions of answers in it."""
+
+
+# Rows that come from this process.
+
+
+def body_frame(spark: SparkSession, table: str, rows: Sequence[Row]) -> DataFrame:
+    """Rows of a table as a frame of one partition, hence one file; a column that a row lacks is NULL."""
+    return _sent(spark, table, rows).coalesce(1)
+
+
+def _sent(spark: SparkSession, table: str, rows: Sequence[Row]) -> DataFrame:
+    schema = TABLES[table].body_type()
+    names = schema.fieldNames()
+    return spark.createDataFrame([tuple(_plain(row.get(name)) for name in names) for row in rows], schema)
+
+
+class SmallRows:
+    """Rows of the small `tables`, taken out of intakes and sent to the Spark server piece by piece."""
+
+    def __init__(self, spark: SparkSession, tables: Sequence[str]) -> None:
+        self._spark, self._tables = spark, tables
+        self._pieces: dict[str, list[DataFrame]] = {}
+
+    def send(self, intakes: Sequence[SnapshotIntake]) -> None:
+        """Sends what these intakes hold, so that this process can let go of it. Rows on brokers wait for the end."""
+        for table in self._tables:
+            if table not in _WAITING:
+                self._send(table, rows_of(intakes, table))
+        self._send("rejected", rejected_rows(intakes))
+        for intake in intakes:
+            without_rows(intake)
+
+    def frames(self, intakes: Sequence[SnapshotIntake], always: Sequence[str]) -> dict[str, DataFrame]:
+        """All rows, also of the intakes that nothing was sent of; a frame for each table that has rows, or that is
+        named in `always`."""
+        rest = {table: rows_of(intakes, table) for table in self._tables}
+        rest["rejected"] = rejected_rows(intakes)
+        found = {}
+        for table, rows in rest.items():
+            pieces = self._pieces.get(table, [])
+            if rows or (table in always and not pieces):
+                pieces = [*pieces, _sent(self._spark, table, rows)]
+            if pieces:
+                found[table] = united(pieces).coalesce(1)
+        return found
+
+    def _send(self, table: str, rows: list[dict[str, Any]]) -> None:
+        if rows:
+            self._pieces.setdefault(table, []).append(_sent(self._spark, table, rows))
+
+
+def rows_of(intakes: Iterable[SnapshotIntake], table: str) -> list[dict[str, Any]]:
+    """The rows of a small table that intakes hold."""
+    return [
+        _stamp(intake) | row
+        for intake in intakes
+        if intake.observed is not None and not (intake.is_sent and table not in _WAITING)
+        for row in intake.observed.rows[table]
+    ]
+
+
+def rejected_rows(intakes: Iterable[SnapshotIntake]) -> list[dict[str, Any]]:
+    """Rows of rejected: what intakes set aside, each once."""
+    return [
+        _stamp(intake) | {"file": file} | asdict(rejection)
+        for intake in intakes
+        for file, rejection in dict.fromkeys(intake.rejections)
+    ]
+
+
+def settings_frame(spark: SparkSession, intakes: Iterable[SnapshotIntake]) -> DataFrame:
+    """Rows of settings: a cycle has one per key, and many cycles have the same, which are sent once."""
+    from pyspark.sql.types import IntegerType, StructField, StructType
+
+    resolved = [(intake, intake.settings) for intake in intakes if intake.settings is not None]
+    distinct = list({id(settings): settings for _, settings in resolved}.values())
+    if len(distinct) == len(resolved):
+        return body_frame(spark, "settings", [_stamp(i) | row for i, settings in resolved for row in _keys(settings)])
+    numbers = {id(settings): number for number, settings in enumerate(distinct)}
+    of_cycle = {"cluster", "cycle_at"}
+    own = StructType([field for field in TABLES["settings"].body_type().fields if field.name not in of_cycle])
+    rows = [
+        (number, *(row.get(name) for name in own.names))
+        for number, settings in enumerate(distinct)
+        for row in _keys(settings)
+    ]
+    values = spark.createDataFrame(rows, StructType([StructField("number", IntegerType()), *own.fields]))
+    cycles = _cycles(spark, [(numbers[id(settings)], *intake.key) for intake, settings in resolved], "number int")
+    return values.join(cycles, "number").drop("number").coalesce(1)
+
+
+def _keys(settings: EffectiveSettings) -> list[dict[str, Any]]:
+    return [{"settings_digest": settings.digest} | row for row in settings.rows()]
+
+
+def _stamp(intake: SnapshotIntake) -> dict[str, Any]:
+    return {"cluster": intake.cluster, "cycle_at": intake.cycle.at}
+
+
+def _plain(value: Any) -> Any:
+    """Text that UTF-8 can hold: half a surrogate pair, which JSON can, becomes a question mark."""
+    if isinstance(value, str):
+        return value if value.isascii() else value.encode("utf-8", "replace").decode("utf-8")
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    if isinstance(value, dict):
+        return {_plain(key): _plain(item) for key, item in value.items()}
+    return value
+
+
+# Whose requests, and which of them.
+
+
+def of_cycles(requests: DataFrame, snapshots: Mapping[CycleKey, int]) -> DataFrame:
+    """The requests of each cycle's snapshot, with its cluster and `cycle_at`; a snapshot may be that of many."""
+    from pyspark.sql import functions as F
+
+    if len(snapshots) == 1:
+        ((key, number),) = snapshots.items()
+        return requests.where(F.col("snapshot") == number).select(*_literals(key), "*")
+    named = [(number, *key) for key, number in snapshots.items()]
+    return requests.join(_cycles(requests.sparkSession, named, "snapshot int"), ["snapshot"])
+
+
+def answers_at(requests: DataFrame, wanted: Positions) -> DataFrame:
+    """The answers at these positions, with cluster and `cycle_at`."""
+
+    if len(wanted) == 1:
+        ((key, (number, positions)),) = wanted.items()
+        return requests.where(_stands_at(number, positions)).select(*_literals(key), "*")
+    named = [(number, n, *key) for key, (number, positions) in wanted.items() for n in sorted(set(positions))]
+    return requests.join(_cycles(requests.sparkSession, named, "snapshot int, n int"), ["snapshot", "n"])
+
+
+def lists_at(apart: DataFrame, wanted: Positions) -> DataFrame:
+    """The topics in the lists at these positions, with cluster and `cycle_at`; a list that is lent is read once."""
+    from pyspark.sql import functions as F
+
+    if len(wanted) == 1:
+        ((key, (number, positions)),) = wanted.items()
+        return listed_topics(apart.where(_stands_at(number, positions))).select(*_literals(key), "*")
+    named = [(number, n, *key) for key, (number, positions) in wanted.items() for n in sorted(set(positions))]
+    cycles = _cycles(apart.sparkSession, named, "snapshot int, n int")
+    lists = sorted({(number, n) for number, n, *_ in named})
+    those = apart.sparkSession.createDataFrame(lists, "snapshot int, n int")
+    topics = listed_topics(apart.join(F.broadcast(those), ["snapshot", "n"], "left_semi"))
+    return topics.join(cycles, ["snapshot", "n"])
+
+
+def _cycles(spark: SparkSession, named: Sequence[tuple[Any, ...]], key: str) -> DataFrame:
+    """A small frame that names cycles by `key`."""
+    from pyspark.sql import functions as F
+
+    cycles = spark.createDataFrame(named, f"{key}, cluster string, at string")
+    return F.broadcast(cycles.withColumn("cycle_at", F.to_timestamp("at")).drop("at"))
+
+
+def _stands_at(number: int, positions: Sequence[int]) -> Column:
+    from pyspark.sql import functions as F
+
+    if not positions:
+        return F.lit(False)
+    return (F.col("snapshot") == number) & F.col("n").isin(list(positions))
+
+
+def _literals(key: CycleKey) -> tuple[Column, Column]:
+    from pyspark.sql import functions as F
+
+    return F.lit(key[0]).alias("cluster"), moment(key[1]).alias("cycle_at")
+
+
+# Topics.
+
+
+@dataclass(frozen=True, slots=True)
+class TopicFrames:
+    """Rows of topic_stats; topics and answers that are refused, if any; the answers refused as a whole."""
+
+    topic_stats: DataFrame
+    refused: DataFrame | None
+    unreadable: Mapping[CycleKey, tuple[tuple[int, str], ...]]
+    """n and broker of each."""
+    too_many: Mapping[CycleKey, int]
+    """Cycles that name more topics than they may, and how many; the frames hold nothing of theirs."""
+
+
+def topic_frames(requests: DataFrame, apart: DataFrame, intakes: Sequence[SnapshotIntake]) -> TopicFrames:
+    """Reads the topics once; they stay with the server until the frames are gone. `intakes`: those with rows.
+
+    They are needed three times: for the table, for what is refused, and to see which topic shows twice or nowhere.
+    """
+    from pyspark import StorageLevel
+    from pyspark.sql import functions as F
+
+    seen = [(intake, intake.observed) for intake in intakes if intake.observed is not None]
+    figures = {intake.key: (intake.own_number, found.topic_figures) for intake, found in seen}
+    lists = {
+        intake.key: (intake.number(LENT if found.lists_are_lent else OWN), found.topic_lists) for intake, found in seen
+    }
+    loaded = keep(loaded_topics(answers_at(requests, figures)), StorageLevel.DISK_ONLY)
+    listed = lists_at(apart, lists) if any(found for _, found in lists.values()) else None
+    too_many = _too_many(loaded, listed, intakes)
+    if too_many:
+        loaded = loaded.where(~is_one_of(too_many))
+        listed = listed.where(~is_one_of(too_many)) if listed is not None else None
+    of = ("cluster",) if len({key[0] for key in figures}) == len(figures) else ("cluster", "cycle_at")
+    odd = keep(sightings(loaded, listed, of))
+    refused = loaded.where("refused is not null").select(*_REFUSED)
+    if listed is not None:
+        refused = refused.unionByName(listed.where("refused is not null").select(*_REFUSED))
+    where = ("cluster", iso("cycle_at").alias("at"), "n", "broker", F.col("topic").isNull().alias("as_a_whole"))
+    is_figures = F.col("path").rlike("/broker-stats/topics").alias("is_figures")
+    marks = refused.select(*where, is_figures).distinct().collect()
+    unreadable: dict[CycleKey, list[tuple[int, str]]] = {}
+    for row in marks:
+        if row["as_a_whole"] and row["is_figures"]:
+            unreadable.setdefault((row["cluster"], row["at"]), []).append((row["n"], row["broker"]))
+    topics = topic_stats(loaded, listed, odd, of)
+    characters = sum(found.topic_characters for _, found in seen)
+    if characters < _ONE_FILE_CHARACTERS or len(seen) > 1:
+        topics = topics.coalesce(1 + characters // _ONE_FILE_CHARACTERS)
+    told = {key: tuple(sorted(found)) for key, found in unreadable.items()}
+    return TopicFrames(topics, refused if marks else None, told, too_many)
+
+
+def _too_many(loaded: DataFrame, listed: DataFrame | None, intakes: Sequence[SnapshotIntake]) -> dict[CycleKey, int]:
+    """Cycles with more topics than they may have, in figures or in lists. They are counted only where their text has
+    room for so many."""
+    from pyspark.sql import functions as F
+
+    most = {
+        intake.key: intake.limits.topics
+        for intake in intakes
+        if intake.observed is not None
+        and max(intake.observed.topic_characters, intake.observed.listed_characters)
+        > _TOPIC_CHARACTERS * intake.limits.topics
+    }
+    if not most:
+        return {}
+    topics = loaded.select("cluster", "cycle_at", F.lit(True).alias("is_loaded"))
+    if listed is not None:
+        topics = topics.unionByName(listed.select("cluster", "cycle_at", F.lit(False).alias("is_loaded")))
+    by = ("cluster", iso("cycle_at").alias("at"), "is_loaded")
+    counts = topics.where(is_one_of(most)).groupBy(*by).count().collect()
+    found = sorted(((row["cluster"], row["at"]), row["count"]) for row in counts)
+    return {key: count for key, count in found if count > most[key]}
+
+
+def refused_topics(refused: DataFrame, files: Mapping[int, str]) -> DataFrame:
+    """Rows of rejected: `files` are the snapshots' by number."""
+    from pyspark.sql import functions as F
+
+    unknown = F.lit(None).cast("string")
+    named = refused.sparkSession.createDataFrame(sorted(files.items()), "snapshot int, file string")
+    reason = unknown
+    for rule, words in _REASONS.items():
+        reason = F.when(F.col("refused") == rule, F.lit(words)).otherwise(reason)
+    place = F.concat_ws(" ", "broker", "path", "topic")
+    return refused.join(F.broadcast(named), "snapshot", "left").select(
+        "cluster",
+        "cycle_at",
+        F.lit("topic_stats").alias("rejected_from"),
+        "file",
+        place.alias("place"),
+        F.col("refused").alias("rule"),
+        F.concat(place, F.lit(": "), reason, F.lit("; unknown in this cycle")).alias("reason"),
+        F.substring("rest", 1, 2000).alias("record"),
+        F.lit(None).cast("string").alias("record_key"),
+    )
+
+
+def raw_answers(
+    requests: DataFrame,
+    apart: DataFrame,
+    intakes: Sequence[SnapshotIntake],
+    unreadable: Mapping[CycleKey, Sequence[tuple[int, str]]],
+) -> DataFrame:
+    """Rows of raw_answers: every request of the snapshots.
+
+    Only figures that went into topic_stats leave their text out; those that cannot be read, or that another answer
+    supersedes, keep it.
+    """
+    from pyspark.sql import functions as F
+
+    kept: dict[CycleKey, tuple[int, list[int]]] = {}
+    read: dict[CycleKey, tuple[int, list[int]]] = {}
+    for intake in intakes:
+        if intake.observed is not None:
+            refused = {n for n, _ in unreadable.get(intake.key, ())}
+            lost = [n for n in intake.observed.topic_figures if n in refused]
+            kept[intake.key] = intake.own_number, [*lost, *intake.observed.superseded_figures]
+            figures = [n for n in intake.observed.topic_figures if n not in refused]
+            read[intake.key] = intake.own_number, figures
+    marked = _marked(of_cycles(apart, {key: number for key, (number, _) in kept.items()}), kept, read)
+    rows = marked.where(~F.col("is_kept")).drop("size", "is_kept", "is_read")
+    rows = rows.withColumn("body", F.when(~F.col("is_read"), F.coalesce("body", "unread")))
+    if any(positions for _, positions in kept.values()):
+        rows = rows.unionByName(answers_at(requests, kept))
+    answers = rows.select(
+        *("cluster", "cycle_at", "n", "broker", "method", "path", "status"),
+        F.try_to_timestamp("at").alias("at"),
+        *("elapsed_ms", "location", "body"),
+    )
+    return answers.coalesce(1 + sum(i.collected for i in intakes) // _ONE_FILE_CHARACTERS) if len(kept) > 1 else answers
+
+
+def _marked(rows: DataFrame, kept: Positions, read: Positions) -> DataFrame:
+    """The rows with `is_kept` and `is_read`: whether they stand at one of these positions."""
+    from pyspark.sql import functions as F
+
+    if len(kept) == 1:
+        ((number, those),), ((_, these),) = kept.values(), read.values()
+        return rows.withColumn("is_kept", _stands_at(number, those)).withColumn("is_read", _stands_at(number, these))
+    marks = {(n, *key): is_kept for which, is_kept in ((read, False), (kept, True)) for key, n in _each(which)}
+    named = [(is_kept, *place) for place, is_kept in marks.items()]
+    listed = _cycles(rows.sparkSession, named, "is_kept boolean, n int")
+    joined = rows.join(listed, ["cluster", "cycle_at", "n"], "left")
+    is_kept, is_marked = F.coalesce("is_kept", F.lit(False)), F.col("is_kept").isNotNull()
+    return joined.withColumn("is_read", is_marked & ~is_kept).withColumn("is_kept", is_kept)
+
+
+def _each(which: Positions) -> list[tuple[CycleKey, int]]:
+    return [(key, n) for key, (_, positions) in which.items() for n in positions]
