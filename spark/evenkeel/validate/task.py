@@ -45,7 +45,9 @@ def run(spark: SparkSession, handover: Handover) -> Handover:
     if rejected is not None:
         frames["rejected"] = rejected
     writes = lake.append(spark, frames, handover=handover, task="validate")
-    return handover.with_writes(writes).leave_out(dict(judgement.quarantined))
+    quarantined = dict(judgement.quarantined)
+    reasons = {c.key: quarantined[c.cluster] for c in handover.open_cycles() if c.cluster in quarantined}
+    return handover.with_writes(writes).leave_out(reasons)
 
 
 def observed(spark: SparkSession, lake: Lake, handover: Handover) -> dict[str, DataFrame]:
