@@ -14,10 +14,9 @@ from evenkeel.lake.manifest import find_predecessors
 from evenkeel.lake.store import Lake
 from evenkeel.rounds.loads import FORGOTTEN_THOUGH_REFUSED
 from evenkeel.sources.recordings import iso
-from evenkeel.spark.sql import any_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from evenkeel.handover import Predecessor
 
@@ -48,11 +47,5 @@ def measured_bundles(
 
 def _of(spark: SparkSession, lake: Lake, before: Mapping[str, Predecessor], table: str) -> DataFrame | None:
     """What these attempts left in a table; None where they left nothing."""
-    from pyspark.sql import functions as F
-
     writes = [write for one in before.values() for write in one.writes if write.table == table and write.rows]
-    own = sorted({(write.cluster, write.write_id) for write in writes})
-    if not own:
-        return None
-    mine: list[Column] = [(F.col("cluster") == cluster) & (F.col("write_id") == write_id) for cluster, write_id in own]
-    return lake.read(spark, table, writes).where(any_of(mine))
+    return lake.read(spark, table, writes) if writes else None
