@@ -6,10 +6,8 @@ the other in memory, and each sees its rows as it would have read them, so that 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from evenkeel.lake.plain_rows import as_read
 from evenkeel.lake.schemas.acted import SPLIT
@@ -23,6 +21,7 @@ from evenkeel.publish.plan import GUARD_TABLE, Plan
 from evenkeel.rounds import reading
 from evenkeel.rounds.memo import SharedRows
 from evenkeel.rounds.reading import EXTENSIBLE, Decided, Row, Rows
+from evenkeel.rounds.window import read_back
 from evenkeel.shed import round as shed_round
 
 OBSERVED = ("bundle_load", "broker_load", "broker_reports", "namespace_bundles", "cluster_policies")
@@ -80,13 +79,8 @@ def _add(made: dict[str, list[Row]], decided: Decided, *, kept: bool) -> list[Ro
     """Puts a round's rows to those of the cycle; what it remembers is the answer, if its task would write it."""
     for table, found in decided.items():
         if table != STATE:
-            made[table] = _in_order([as_read(table, row) for row in found])
+            made[table] = read_back(table, found)
     return [as_read(STATE, row) for row in decided[STATE]] if kept else []
-
-
-def _in_order(rows: list[dict[str, Any]]) -> list[Row]:
-    """Rows with maps reach a round sorted by their content (see `spark.worker`)."""
-    return sorted(rows, key=lambda row: json.dumps(row, sort_keys=True)) if len(rows) > 1 else list(rows)
 
 
 def _topics_of_chosen(key: Row, rows: SharedRows) -> Sequence[Row]:
