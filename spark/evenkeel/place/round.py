@@ -47,10 +47,10 @@ def decide(key: Row, rows: Rows) -> Decided:
 
 def decide_window(key: Row, rows: Rows, *, parameters: Mapping[str, Any]) -> Decided:
     """`decide` for the cycles of a cluster (see `window.fold`)."""
-    return fold(_keeping, key, rows, **parameters)
+    return fold(decide_remembering, key, rows, **parameters)
 
 
-def _keeping(key: Row, rows: SharedRows) -> Decided:
+def decide_remembering(key: Row, rows: SharedRows) -> Decided:
     """`decide`, given the state only where its settings ask for it, and remembering only what they keep."""
     keeps = keeps_state(reading.settings_of(rows))
     is_asked = keeps or reading.the_cycle(rows)["manager"] == EXTENSIBLE
@@ -269,5 +269,7 @@ def shed_window(key: Row, rows: Rows, *, parameters: Mapping[str, Any]) -> Decid
 
 def _shed_and_place(key: Row, rows: SharedRows) -> Decided:
     made = shed_round.decide(key, rows)
-    placed = _keeping(key, rows.having({"unload_decisions": read_back("unload_decisions", made["unload_decisions"])}))
+    placed = decide_remembering(
+        key, rows.having({"unload_decisions": read_back("unload_decisions", made["unload_decisions"])})
+    )
     return {**made, LEFT_UNWRITTEN: placed[REMEMBERED]}
