@@ -77,7 +77,7 @@ def _publish_window(
     unclosed = {key for key, row in rows.items() if row["plan_id"] and not known.has(row, "closed")}
     outbox = rehearse(spark, lake, handover, commands, {key for key in unclosed if plans[key]["commands"]})
     written: dict[CycleKey, list[Write]] = {}
-    for write in outbox:
+    for write in (one for one in outbox if one.rows):
         written.setdefault((write.cluster, write.cycle_at), []).append(write)
     manifests = []
     for key, row in rows.items():
