@@ -113,8 +113,8 @@ def test_a_cycle_takes_over_from_the_newest_before_it_that_has_a_state() -> None
     # The recorded attempts at the very cycles of the window are older than those that it makes.
     assert given({5: moment(0), 10: moment(5), 15: moment(10)}) == nothing
     # One that was left out has no state: where it is on record that counts, else the cycle before it.
-    assert given({}, 5) == {moment(10): moment(0), moment(15): moment(10)}
-    assert given({5: moment(0), 10: moment(5)}, 5) == {moment(15): moment(10)}
+    assert given({}, 5) == {moment(5): moment(0), moment(10): moment(0), moment(15): moment(10)}
+    assert given({5: moment(0), 10: moment(5)}, 5) == {moment(5): moment(0), moment(15): moment(10)}
     # A cycle on record between two of the window.
     assert given({10: moment(7)}) == {moment(5): moment(0), moment(15): moment(10)}
     assert given({}, 0, 5, 10, 15) == {}

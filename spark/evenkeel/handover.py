@@ -180,19 +180,21 @@ class Handover:
         return tuple(write for write in self.writes if (write.cluster, write.cycle_at) in _keys(cycle))
 
     def within(self) -> dict[CycleKey, CycleKey]:
-        """Cycle -> the cycle of this same run whose state it takes over; missing are those whose recorded predecessor
-        serves.
+        """Cycle -> the cycle of this same run that is its predecessor; missing are those that have none here, or whose
+        recorded one serves.
 
-        That is the newest one before it that still takes part: a cycle that was left out has no state. A recorded
-        attempt at a later moment comes first; one at the same moment is older than this run's.
+        That is the newest one before it that still takes part: a cycle that was left out has no state to hand on. A
+        recorded attempt at a later moment comes first; one at the same moment is older than this run's. Cycles that
+        were left out themselves are answered for, too: their manifests name a predecessor.
         """
         found: dict[CycleKey, CycleKey] = {}
         newest: dict[str, ClusterCycle] = {}
-        for cycle in sorted(self.open_cycles(), key=lambda one: one.cycle_at):
+        for cycle in sorted(self.cycles, key=lambda one: one.cycle_at):
             before, recorded = newest.get(cycle.cluster), cycle.predecessor.cycle_at
             if before is not None and (recorded is None or recorded <= before.cycle_at):
                 found[cycle.key] = before.key
-            newest[cycle.cluster] = cycle
+            if cycle.status == OPEN:
+                newest[cycle.cluster] = cycle
         return found
 
     def with_writes(self, writes: Iterable[Write]) -> Handover:

@@ -59,9 +59,10 @@ def plan_splits(spark: SparkSession, handover: Handover) -> Handover:
 
 def shed(spark: SparkSession, handover: Handover) -> Handover:
     """Decides which bundles leave their broker."""
+    from evenkeel.place.round import shed_window  # a room above shed
     from evenkeel.shed.task import run
 
-    return _with_queries_to_size(run, spark, handover)
+    return _with_queries_to_size(run, spark, handover, shed_window)
 
 
 def place(spark: SparkSession, handover: Handover) -> Handover:

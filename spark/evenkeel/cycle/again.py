@@ -8,17 +8,15 @@ from functools import cache
 from operator import itemgetter
 from typing import Any
 
+from evenkeel.cycle.whole import STATE as STATE
+from evenkeel.cycle.whole import run_rounds
 from evenkeel.lake.plain_rows import as_read, column_of, columns_as_read
 from evenkeel.lake.schemas import TABLES
-from evenkeel.place import round as place_round
-from evenkeel.plan_splits import round as split_round
 from evenkeel.publish import plan as plan_round
 from evenkeel.rounds.memo import SharedRows
 from evenkeel.rounds.reading import Row, Rows
-from evenkeel.shed import round as shed_round
 
 DECIDED = ("split_decisions", "unload_decisions", "placement_decisions")
-STATE = "strategy_state"
 PLAN = "plan"
 OUTPUTS = (*DECIDED, STATE, plan_round.GUARD_TABLE)
 DIFFERING = "differing"
@@ -61,12 +59,10 @@ def decide(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
 
     A round takes what the one before it had *recorded*, not what it comes to now: a difference stays where it arose.
     """
-    rows = SharedRows({**rows, **{table: [_without(row, key) for row in rows[table]] for table in DECIDED}})
-    made = [split_round.decide(key, rows), shed_round.decide(key, rows), place_round.decide(key, rows)]
-    plan = plan_round.decide(key, rows)
-    found: dict[str, list[dict[str, Any]]] = {name: one[name] for name, one in zip(DECIDED, made, strict=True)}
-    found[STATE] = [row for one in made for row in one[STATE]]
-    return {**found, plan_round.GUARD_TABLE: plan[plan_round.GUARD_TABLE], PLAN: plan["plan"]}
+    recorded = {table: [_without(row, key) for row in rows[table]] for table in DECIDED}
+    made, seen = run_rounds(key, SharedRows(rows), lambda table, _: recorded[table])
+    plan = plan_round.decide(key, seen)
+    return {**made, plan_round.GUARD_TABLE: plan[plan_round.GUARD_TABLE], PLAN: plan["plan"]}
 
 
 def _without(row: Row, key: Row) -> Row:

@@ -6,23 +6,21 @@ the other in memory, and each sees its rows as it would have read them, so that 
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from evenkeel.lake.plain_rows import as_read
 from evenkeel.lake.schemas.acted import SPLIT
 from evenkeel.manual_requests.round import wishes_of
 from evenkeel.place import round as place_round
-from evenkeel.place.round import keeps_state
 from evenkeel.plan_splits import round as split_round
 from evenkeel.plan_splits.round import cuts_by_topics
 from evenkeel.publish import plan as plan_round
 from evenkeel.publish.plan import GUARD_TABLE, Plan
 from evenkeel.rounds import reading
 from evenkeel.rounds.memo import SharedRows
-from evenkeel.rounds.reading import EXTENSIBLE, Decided, Row, Rows
+from evenkeel.rounds.reading import Decided, Row, Rows
+from evenkeel.rounds.window import read_back
 from evenkeel.shed import round as shed_round
 
 OBSERVED = ("bundle_load", "broker_load", "broker_reports", "namespace_bundles", "cluster_policies")
@@ -50,6 +48,32 @@ class DecidedCycle:
         return str(self.plan.figures["plan_id"])
 
 
+PassOn = Callable[[str, Sequence[Row]], Sequence[Row]]
+"""Given a table and what its round came to: the rows of it that the next rounds see."""
+
+ROUNDS = (
+    ("split_decisions", split_round.decide),
+    ("unload_decisions", shed_round.decide),
+    ("placement_decisions", place_round.decide_remembering),
+)
+"""The rounds up to the plan, each with the table that it decides."""
+
+
+def run_rounds(key: Row, rows: SharedRows, pass_on: PassOn = read_back) -> tuple[Decided, SharedRows]:
+    """What the rounds come to (`strategy_state` of all of them together), and the rows that the plan is made of.
+
+    Each round sees what the ones before it came to as it would read it from the lake, or whatever `pass_on` gives in
+    its place.
+    """
+    made: Decided = {STATE: []}
+    for table, decide_one in ROUNDS:
+        found = decide_one(key, rows)
+        made[table] = found[table]
+        made[STATE] += found[STATE]
+        rows = rows.having({table: pass_on(table, found[table])})
+    return made, rows
+
+
 def decide(observed: Rows, cycle: Row, state: Sequence[Row]) -> DecidedCycle:
     """Decides the cycle. `observed` holds `OBSERVED`; `state` is what the cycle before remembered.
 
@@ -58,35 +82,14 @@ def decide(observed: Rows, cycle: Row, state: Sequence[Row]) -> DecidedCycle:
     key = {"cluster": cycle["cluster"]}
     rows = observed if isinstance(observed, SharedRows) else SharedRows(observed)
     rows = rows.having({**_BEFORE_THE_ROUNDS, "topic_hashes": rows.get("topic_hashes", ()), "cycle": [cycle]})
-    extensible = cycle["manager"] == EXTENSIBLE
-    rows = rows.having({"state": state if extensible else ()})
-    rows = rows.having({"topic_hashes": _topics_of_chosen(key, rows)})
-    made: dict[str, list[Row]] = {}
-    after = _add(made, split_round.decide(key, rows), kept=extensible)
-    rows = rows.having({**made, "state": state})
-    after += _add(made, shed_round.decide(key, rows), kept=True)
-    keeps = keeps_state(reading.settings_of(rows))
-    rows = rows.having({**made, "state": state if extensible or keeps else ()})
-    after += _add(made, place_round.decide(key, rows), kept=keeps)
-    rows = rows.having(made)
+    rows = rows.having({"state": state})
+    made, rows = run_rounds(key, rows.having({"topic_hashes": _topics_of_chosen(key, rows)}))
     plan = plan_round.made_of(rows)
     stamp = {"cluster": cycle["cluster"], "cycle_at": cycle["cycle_at"]}
-    made[GUARD_TABLE] = [as_read(GUARD_TABLE, {**row, **stamp}) for row in plan.objections]
-    made["commands"] = [as_read("commands", row) for row in plan.commands]
-    return DecidedCycle({**made, STATE: after}, plan)
-
-
-def _add(made: dict[str, list[Row]], decided: Decided, *, kept: bool) -> list[Row]:
-    """Puts a round's rows to those of the cycle; what it remembers is the answer, if its task would write it."""
-    for table, found in decided.items():
-        if table != STATE:
-            made[table] = _in_order([as_read(table, row) for row in found])
-    return [as_read(STATE, row) for row in decided[STATE]] if kept else []
-
-
-def _in_order(rows: list[dict[str, Any]]) -> list[Row]:
-    """Rows with maps reach a round sorted by their content (see `spark.worker`)."""
-    return sorted(rows, key=lambda row: json.dumps(row, sort_keys=True)) if len(rows) > 1 else list(rows)
+    found: dict[str, list[Row]] = {table: list(rows[table]) for table, _ in ROUNDS}
+    found[GUARD_TABLE] = [as_read(GUARD_TABLE, {**row, **stamp}) for row in plan.objections]
+    found["commands"] = [as_read("commands", row) for row in plan.commands]
+    return DecidedCycle({**found, STATE: [as_read(STATE, row) for row in made[STATE]]}, plan)
 
 
 def _topics_of_chosen(key: Row, rows: SharedRows) -> Sequence[Row]:

@@ -31,15 +31,31 @@ from evenkeel.place.strategy import PlacementState
 from evenkeel.rounds import reading
 from evenkeel.rounds.extensible_loads import SHEDDER, see
 from evenkeel.rounds.loads import load_of, owned_of
-from evenkeel.rounds.reading import Decided, Row, Rows
+from evenkeel.rounds.memo import SharedRows
+from evenkeel.rounds.reading import EXTENSIBLE, Decided, Row, Rows
 from evenkeel.rounds.state import shedder_state
+from evenkeel.rounds.window import LEFT_UNWRITTEN, REMEMBERED, STATE, fold, read_back
 from evenkeel.settings import Settings
+from evenkeel.shed import round as shed_round
 from evenkeel.shed.unload_order import in_pulsars_order
 
 
 def decide(key: Row, rows: Rows) -> Decided:
     """Rows of `placement_decisions` and `strategy_state`."""
     return reading.by_manager(rows, decide_modular, decide_extensible)(key, rows)
+
+
+def decide_window(key: Row, rows: Rows, *, parameters: Mapping[str, Any]) -> Decided:
+    """`decide` for the cycles of a cluster (see `window.fold`)."""
+    return fold(decide_remembering, key, rows, **parameters)
+
+
+def decide_remembering(key: Row, rows: SharedRows) -> Decided:
+    """`decide`, given the state only where its settings ask for it, and remembering only what they keep."""
+    keeps = keeps_state(reading.settings_of(rows))
+    is_asked = keeps or reading.the_cycle(rows)["manager"] == EXTENSIBLE
+    made = decide(key, rows if is_asked else rows.having({STATE: ()}))
+    return made if keeps else {**made, REMEMBERED: []}
 
 
 def decide_modular(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
@@ -240,3 +256,20 @@ def _is_shed(row: Row) -> bool:
 
 def _policies(policies: Policies, freely: bool) -> Policies:
     return replace(policies, groups={}) if freely else policies
+
+
+# Shedding over several cycles where it goes by what placement assumed in the cycle before
+# (evenkeelAssumeUnloadsSucceed): placement is decided on the way, and comes to the same again in its own task.
+
+
+def shed_window(key: Row, rows: Rows, *, parameters: Mapping[str, Any]) -> Decided:
+    """`shed.round.decide_window` of such a cluster: what shedding decides and remembers, and nothing of placement."""
+    return fold(_shed_and_place, key, rows, **parameters)
+
+
+def _shed_and_place(key: Row, rows: SharedRows) -> Decided:
+    made = shed_round.decide(key, rows)
+    placed = decide_remembering(
+        key, rows.having({"unload_decisions": read_back("unload_decisions", made["unload_decisions"])})
+    )
+    return {**made, LEFT_UNWRITTEN: placed[REMEMBERED]}

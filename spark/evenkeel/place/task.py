@@ -3,7 +3,7 @@
 Reads: `unload_decisions` (shed), `split_decisions` (plan_splits), `bundle_load`, `broker_load` (aggregate),
 `broker_reports`, `cluster_policies`, and the predecessor's `strategy_state`. Writes: `placement_decisions`, a row per
 bundle that needs a broker, with every candidate and the filter that removed it; `strategy_state` where a placement
-strategy remembers anything, and with evenkeelAssumeUnloadsSucceed. Skips: clusters that are not open. Fails: never for
+strategy remembers anything, and with evenkeelAssumeUnloadsSucceed. Skips: cycles that are not open. Fails: never for
 what it finds in the data.
 """
 
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from evenkeel.handover import Handover
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake
-from evenkeel.place.round import decide, keeps_state
+from evenkeel.place.round import decide_window, keeps_state
 from evenkeel.rounds.frames import decide_rounds, round_inputs, state_before
 from evenkeel.rounds.reading import EXTENSIBLE
 from evenkeel.settings import settings_in
@@ -27,13 +27,13 @@ OUTPUTS = ("placement_decisions", "strategy_state")
 
 
 def run(spark: SparkSession, handover: Handover) -> Handover:
-    """Places the bundles of every open cluster."""
+    """Places the bundles of every open cycle."""
     lake = Lake(handover.lake)
     inputs = round_inputs(spark, lake, handover, *INPUTS)
     keeps = any(keeps_state(settings_in(cycle.settings)) for cycle in handover.open_cycles())
     averages = any(cycle.manager == EXTENSIBLE for cycle in handover.open_cycles())
     inputs["state"], reads = state_before(spark, lake, handover, needed=keeps or averages)
-    decided = decide_rounds(inputs, decide, [TABLES[name] for name in OUTPUTS])
+    decided, handover = decide_rounds(handover, inputs, decide_window, [TABLES[name] for name in OUTPUTS], "place")
     if not keeps:
         del decided["strategy_state"]  # nothing to remember: no empty commit
     return handover.with_writes(lake.append(spark, decided, handover=handover, task="place", reads=reads))

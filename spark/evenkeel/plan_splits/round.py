@@ -32,6 +32,7 @@ from evenkeel.rounds import reading, state
 from evenkeel.rounds.memo import acts_only, once
 from evenkeel.rounds.reading import Decided, Row, Rows
 from evenkeel.rounds.reasons import named, reason_row, telling
+from evenkeel.rounds.window import fold
 from evenkeel.settings import Settings
 from evenkeel.split_algorithms.split_option import BundleTopics, PlannedSplit, TopicLoads
 
@@ -53,6 +54,22 @@ def decide(key: Row, rows: Rows) -> Decided:
 def choose(key: Row, rows: Rows) -> Decided:
     """Rows of `chosen`: the bundles whose topics have to be looked at."""
     return reading.by_manager(rows, choose_modular, choose_extensible)(key, rows)
+
+
+def decide_window(key: Row, rows: Rows, *, parameters: Mapping[str, Any]) -> Decided:
+    """`decide` for the cycles of a cluster (see `window.fold`)."""
+    return fold(decide, key, rows, **parameters)
+
+
+def choose_window(key: Row, rows: Rows, *, parameters: Mapping[str, Any]) -> Decided:
+    """`choose` for the cycles of a cluster. In a window, which bundles the extensible manager looks into depends on
+    cuts of the cycles before, and those on topics; so there all are chosen that it may look into, whatever the state.
+    """
+    return fold(_choose_any if parameters["is_window"] else choose, key, rows, **parameters)
+
+
+def _choose_any(key: Row, rows: Rows) -> Decided:
+    return reading.by_manager(rows, choose_modular, _choose_any_extensible)(key, rows)
 
 
 def decide_modular(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
@@ -108,12 +125,13 @@ def chosen_rows(chosen: Mapping[str, str | None]) -> list[dict[str, Any]]:
 
 def chosen_type() -> StructType:
     """The schema of what `choose` gives."""
-    from pyspark.sql.types import BooleanType, LongType, StringType, StructField, StructType
+    from pyspark.sql.types import BooleanType, LongType, StringType, StructField, StructType, TimestampType
 
     texts = [StructField(name, StringType()) for name in ("cluster", "namespace", "bundle", "owner")]
     return StructType(
         [
             *texts,
+            StructField("cycle_at", TimestampType()),
             StructField("lower", LongType()),
             StructField("upper", LongType()),
             StructField("is_last", BooleanType()),
@@ -204,6 +222,16 @@ def choose_extensible(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
     if settings.defaultNamespaceBundleSplitAlgorithm != BY_RANGE:
         due = (row for row in _plan(rows, {}).considered if row.outcome == "split" or row.rule in FAILURES)
         chosen = {row.subject: row.broker for row in due}
+    return {"chosen": chosen_rows(chosen | dict(bundles_to_look_into(rows, settings)))}
+
+
+def _choose_any_extensible(key: Row, rows: Rows) -> Decided:
+    settings, reports = reading.settings_of(rows), reading.broker_reports(rows)
+    chosen: dict[str, str | None] = {}
+    if settings.defaultNamespaceBundleSplitAlgorithm != BY_RANGE:
+        if settings.loadBalancerNamespaceBundleSplitConditionHitCountThreshold >= 0:
+            reports = over_limits.by_latest(rows, reports, settings, ())
+        chosen = {bundle: broker for broker, report in reports.items() for bundle in report.stats}
     return {"chosen": chosen_rows(chosen | dict(bundles_to_look_into(rows, settings)))}
 
 

@@ -3,7 +3,7 @@
 Reads: `bundle_load`, `broker_load` (aggregate), `broker_reports`, `namespace_bundles`, `cluster_policies`, of
 `topic_stats` the topics of the chosen bundles where the algorithm asks for them, and under the extensible manager the
 predecessor's `strategy_state`. Writes: `split_decisions`, a row per bundle considered, and under the extensible manager
-`strategy_state`. Skips: clusters that are not open, and those whose strategies do not go together. Fails: never for
+`strategy_state`. Skips: cycles that are not open, and those whose strategies do not go together. Fails: never for
 what it finds in the data.
 """
 
@@ -18,7 +18,7 @@ from evenkeel.lake.store import Lake
 from evenkeel.manual_requests.schema import HOT, LARGEST
 from evenkeel.model.bundles import HIGHEST_HASH
 from evenkeel.plan_splits import round as split_round
-from evenkeel.rounds.frames import decide_rounds, read_checked, round_inputs, state_before
+from evenkeel.rounds.frames import cycle_rows, decide_rounds, read_checked, round_inputs, state_before
 from evenkeel.rounds.reading import EXTENSIBLE
 from evenkeel.settings import settings_in
 from evenkeel.settings.compatibility import why_undecidable
@@ -32,11 +32,13 @@ TOPICS_TYPE = (
     "loaded_hashes array<bigint>, loaded_rates array<double>, loaded_throughputs array<double>"
 )
 PERSISTENT_TYPE = "cluster string, bundle string, topics bigint"
+TASK = "plan_splits"
+_CYCLE = ("cluster", "cycle_at")
 _LOADED = {"hash": "hashes", "rate": "rates", "throughput": "throughputs"}
 
 
 def run(spark: SparkSession, handover: Handover) -> Handover:
-    """Decides on splits for every open cluster."""
+    """Decides on splits in every open cycle."""
     handover = handover.leave_out(undecidable(handover))
     lake = Lake(handover.lake)
     inputs = round_inputs(spark, lake, handover, "bundle_load", "broker_load", "broker_reports")
@@ -44,11 +46,12 @@ def run(spark: SparkSession, handover: Handover) -> Handover:
     inputs |= persistent_topics(spark, lake, handover, inputs["bundle_load"])
     remembers = any(cycle.manager == EXTENSIBLE for cycle in handover.open_cycles())
     inputs["state"], reads = state_before(spark, lake, handover, needed=remembers)
-    inputs["topic_hashes"] = topic_hashes(spark, lake, handover, inputs)
-    decided = decide_rounds(inputs, split_round.decide, [TABLES[name] for name in OUTPUTS])
+    inputs["topic_hashes"], handover = topic_hashes(spark, lake, handover, inputs)
+    outputs = [TABLES[name] for name in OUTPUTS]
+    decided, handover = decide_rounds(handover, inputs, split_round.decide_window, outputs, TASK)
     if not remembers:
         del decided["strategy_state"]  # the modular rule remembers nothing: no empty commit
-    return handover.with_writes(lake.append(spark, decided, handover=handover, task="plan_splits", reads=reads))
+    return handover.with_writes(lake.append(spark, decided, handover=handover, task=TASK, reads=reads))
 
 
 def undecidable(handover: Handover) -> dict[CycleKey, str]:
@@ -57,15 +60,23 @@ def undecidable(handover: Handover) -> dict[CycleKey, str]:
     return {key: reason for key, reason in found.items() if reason}
 
 
-def topic_hashes(spark: SparkSession, lake: Lake, handover: Handover, inputs: dict[str, DataFrame]) -> DataFrame:
-    """The topics of each bundle chosen, only where its algorithm looks at topics: see `TOPICS_TYPE`."""
-    empty = spark.createDataFrame([], TOPICS_TYPE)
+def topic_hashes(
+    spark: SparkSession, lake: Lake, handover: Handover, inputs: dict[str, DataFrame]
+) -> tuple[DataFrame, Handover]:
+    """The topics of each bundle chosen, only where its algorithm looks at topics: `TOPICS_TYPE` with the moment of the
+    cycle; and the hand-over without cycles that failed over it, which leave `inputs` too."""
+    empty = spark.createDataFrame([], f"cycle_at timestamp, {TOPICS_TYPE}")
     cycles = handover.open_cycles()
     if not any(split_round.cuts_by_topics(settings_in(cycle.settings), cycle.wishes) for cycle in cycles):
-        return empty
+        return empty, handover
     rounds = {**inputs, "topic_hashes": empty}
-    chosen = decide_rounds(rounds, split_round.choose, {"chosen": split_round.chosen_type()})["chosen"]
-    return empty if chosen.isEmpty() else hashes_in(chosen, read_checked(lake, spark, handover, "topic_stats"))
+    types = {"chosen": split_round.chosen_type()}
+    made, left = decide_rounds(handover, rounds, split_round.choose_window, types, TASK)
+    if left is not handover:
+        inputs["cycle"] = cycle_rows(spark, left)
+    if made["chosen"].isEmpty():
+        return empty, left
+    return hashes_in(made["chosen"], read_checked(lake, spark, left, "topic_stats"), _CYCLE), left
 
 
 def hashes_in(chosen: DataFrame, topic_stats: DataFrame, key: Sequence[str] = ("cluster",)) -> DataFrame:
@@ -95,17 +106,21 @@ def picks_by_topics(wish: Mapping[str, Any]) -> bool:
 
 
 def persistent_topics(spark: SparkSession, lake: Lake, handover: Handover, bundles: DataFrame) -> dict[str, DataFrame]:
-    """cluster, bundle, persistent topics: of the namespaces whose LARGEST or HOT bundle is to be split, if any."""
+    """cluster, cycle, bundle, persistent topics: of namespaces whose LARGEST or HOT bundle is to be split, if any."""
     wished = {
-        (cycle.cluster, wish["namespace"])
+        (*cycle.key, wish["namespace"])
         for cycle in handover.open_cycles()
         for wish in cycle.wishes
         if picks_by_topics(wish)
     }
     if not wished:
         return {}
-    asked = spark.createDataFrame(sorted(wished), "cluster string, namespace string")
-    return {"persistent_topics": persistent_in(asked, read_checked(lake, spark, handover, "topic_stats"), bundles)}
+    from pyspark.sql.functions import to_timestamp
+
+    asked = spark.createDataFrame(sorted(wished), "cluster string, cycle_at string, namespace string")
+    asked = asked.withColumn("cycle_at", to_timestamp("cycle_at"))
+    topics = read_checked(lake, spark, handover, "topic_stats")
+    return {"persistent_topics": persistent_in(asked, topics, bundles, _CYCLE)}
 
 
 def persistent_in(

@@ -12,7 +12,8 @@ from evenkeel.publish.guarding import guarded, throughput
 from evenkeel.publish.harm import harm_found, harms, outcome_rows, with_clients
 from evenkeel.rounds import reading
 from evenkeel.rounds.memo import acts_only
-from evenkeel.rounds.reading import Row, Rows
+from evenkeel.rounds.reading import Decided, Row, Rows
+from evenkeel.rounds.window import fold
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -24,8 +25,8 @@ OUTCOMES = "outcomes"
 # What a row of a decided table carries besides the decision itself; its wording may change without the plan changing.
 _NOT_DECIDED = frozenset({"cluster", "cycle_at", "cycle_date", "write_id", "sentence"})
 PLAN_TYPE = (
-    "cluster string, plan_id string, shedder string, placement string, splits int, unloads int, placements int, "
-    "refusals int, held int, guard_rows int, harm_rows int, commands int, before_max_over_mean double, "
+    "cluster string, cycle_at string, plan_id string, shedder string, placement string, splits int, unloads int, "
+    "placements int, refusals int, held int, guard_rows int, harm_rows int, commands int, before_max_over_mean double, "
     "after_max_over_mean double, moved_traffic_share double"
 )
 
@@ -55,6 +56,11 @@ def decide(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
         GUARD_TABLE: [{**row, **stamp} for row in made.objections],
         OUTCOMES: made.harm,
     }
+
+
+def decide_window(key: Row, rows: Rows, *, parameters: Mapping[str, Any]) -> Decided:
+    """`decide` for the cycles of a cluster (see `window.fold`)."""
+    return fold(decide, key, rows, **parameters)
 
 
 @dataclass(frozen=True, slots=True)

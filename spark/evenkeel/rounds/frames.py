@@ -1,4 +1,4 @@
-"""The rows that the rounds of a run need, as Spark frames, and running a round for every cluster."""
+"""The rows that the rounds of a run need, as Spark frames, and running a round for every cycle of every cluster."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
-from evenkeel.handover import ClusterCycle, Handover, Run, Write
+from evenkeel.handover import FAILED, ClusterCycle, CycleKey, Handover, Run, Write
 from evenkeel.lake.rejected_records import record_key
 from evenkeel.lake.schema import Table, ddl_type
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake
 from evenkeel.model.past_commands import acts_of, split_children
 from evenkeel.rounds.reading import cycle_row
+from evenkeel.rounds.window import FAILURES, FAILURES_TYPE, REMEMBERED, linked
 from evenkeel.settings import settings_in
 from evenkeel.spark.grouped import grouped_map
 
@@ -32,8 +33,8 @@ _CYCLE_TIMES = ("cycle_at", "snapshot_at", "predecessor_cycle_at")
 
 
 def cycle_rows(spark: SparkSession, handover: Handover) -> DataFrame:
-    """One row per open cluster: which cycle, with which settings."""
-    rows = [cycle_row_of(cycle, handover.run) for cycle in handover.open_cycles()]
+    """One row per open cycle: which one, with which settings, and after which other."""
+    rows = [cycle_row_of(cycle, handover.run) for cycle in linked(handover).open_cycles()]
     values = [tuple(row[name] for name in CYCLE_NAMES) for row in rows]
     return with_cycle_times(spark.createDataFrame(values, CYCLE_TYPE.replace("timestamp", "string")))
 
@@ -64,7 +65,7 @@ def with_cycle_times(frame: DataFrame) -> DataFrame:
 
 
 def round_inputs(spark: SparkSession, lake: Lake, handover: Handover, *tables: str) -> dict[str, DataFrame]:
-    """The cycle rows, and of each table the rows of this run that belong to open clusters."""
+    """The cycle rows, and of each table the rows of this run that belong to open cycles."""
     inputs = {table: lake.read(spark, table, handover.open_writes(table)) for table in tables}
     return {"cycle": cycle_rows(spark, handover), **inputs}
 
@@ -72,7 +73,10 @@ def round_inputs(spark: SparkSession, lake: Lake, handover: Handover, *tables: s
 def predecessor_rows(
     spark: SparkSession, lake: Lake, handover: Handover, table: str
 ) -> tuple[DataFrame, tuple[Write, ...]]:
-    """What the open clusters' predecessors left in `table`, and the writes it was read from."""
+    """What the open cycles' predecessors left in `table`, and the writes it was read from.
+
+    Of a window, the hand-over that is asked has to be `window.linked`.
+    """
     reads = tuple(w for c in handover.open_cycles() for w in c.predecessor.writes if w.table == table)
     return lake.read(spark, table, reads), reads
 
@@ -85,23 +89,56 @@ def children_of_splits(cycle: ClusterCycle) -> dict[str, str]:
 
 
 def state_before(
-    spark: SparkSession, lake: Lake, handover: Handover, *, needed: bool
+    spark: SparkSession, lake: Lake, handover: Handover, *, needed: bool = True
 ) -> tuple[DataFrame, tuple[Write, ...]]:
-    """What the predecessors' strategies remember; no rows, and nothing read, where no strategy in force asks."""
+    """What the predecessors' strategies remember, as far as it is written, those of cycles of this run too; no rows,
+    and nothing read, where no strategy in force asks."""
     if needed:
-        return predecessor_rows(spark, lake, handover, "strategy_state")
-    return spark.createDataFrame([], TABLES["strategy_state"].struct_type()), ()
+        return predecessor_rows(spark, lake, linked(handover), REMEMBERED)
+    return spark.createDataFrame([], TABLES[REMEMBERED].struct_type()), ()
+
+
+WindowRound = Callable[..., Mapping[str, list[dict[str, Any]]]]
+"""A round of a task over the cycles of a cluster (`window.fold`), called with `parameters`: `is_window`."""
 
 
 def decide_rounds(
+    handover: Handover,
     inputs: Mapping[str, DataFrame],
-    decide: Callable[..., Mapping[str, list[dict[str, Any]]]],
+    decide: WindowRound,
     outputs: Sequence[Table] | Mapping[str, StructType],
-) -> dict[str, DataFrame]:
-    """Runs a round for every cluster of `inputs`, in parallel, and returns its rows per table."""
-    types = outputs if isinstance(outputs, Mapping) else {table.name: table.body_type() for table in outputs}
+    task: str,
+) -> tuple[dict[str, DataFrame], Handover]:
+    """Runs a round over the cycles of every cluster of `inputs`, clusters in parallel, and returns its rows per table.
+
+    In a window, a cycle whose round raised an error is marked as failed in the hand-over that is returned, and the
+    cycles after it are left out, for their averages rest on it; they have no rows. In a run of one cycle per cluster
+    the error is raised.
+    """
+    types = dict(outputs) if isinstance(outputs, Mapping) else {table.name: table.body_type() for table in outputs}
     known = {name: schema for name in inputs if (schema := _known_type(name)) is not None}
-    return grouped_map(inputs, by=["cluster"], decide=decide, outputs=types, schemas=known)
+    is_window = handover.is_window()
+    if is_window:
+        types[FAILURES] = ddl_type(FAILURES_TYPE)
+    parameters = {"is_window": is_window}
+    made = grouped_map(inputs, by=["cluster"], decide=decide, outputs=types, parameters=parameters, schemas=known)
+    if not is_window:
+        return made, handover
+    failed = made.pop(FAILURES).collect()
+    return made, without_failed(handover, {(row["cluster"], row["cycle_at"]): row["error"] for row in failed}, task)
+
+
+def without_failed(handover: Handover, errors: Mapping[CycleKey, str], task: str) -> Handover:
+    """The hand-over with these cycles marked as failed, and without what comes after them."""
+    first = dict(sorted(errors, reverse=True))
+    after = {
+        cycle.key: f"the cycle of {first[cycle.cluster]} before it failed in {task}, and it rests on that one: mend "
+        "what is wrong there, and run it again"
+        for cycle in handover.open_cycles()
+        if cycle.cluster in first and cycle.cycle_at > first[cycle.cluster]
+    }
+    failed = {key: f"{task} failed: {error}" for key, error in errors.items()}
+    return handover.leave_out(failed, status=FAILED).leave_out(after)
 
 
 def _known_type(name: str) -> StructType | None:
@@ -116,14 +153,14 @@ def _known_type(name: str) -> StructType | None:
 
 
 def read_checked(lake: Lake, spark: SparkSession, handover: Handover, table: str) -> DataFrame:
-    """Rows of an observed `table` of this run's open clusters, minus the rejected ones.
+    """Rows of an observed `table` of this run's open cycles, minus the rejected ones.
 
     A rejected record is named by `rejected.record_key`: the JSON list of the row's key columns, as text, in the order
     of the table's `key`, e.g. `["persistent://t/n/a","b1:8080"]`. Rows of `rejected` without a key are records that
     ingest could not make a row of, so nothing has to be taken away for them.
     """
     rows = lake.read(spark, table, handover.open_writes(table))
-    return without_rejected(lake, spark, rows, table, handover.writes_of("rejected"))
+    return without_rejected(lake, spark, rows, table, handover.open_writes("rejected"))
 
 
 def without_rejected(

@@ -16,6 +16,7 @@ from evenkeel.rounds.extensible_loads import SHEDDER, Remembered, see
 from evenkeel.rounds.loads import load_of, owned_of
 from evenkeel.rounds.reading import Decided, Row, Rows, acts_before
 from evenkeel.rounds.reasons import named, telling
+from evenkeel.rounds.window import fold
 from evenkeel.settings import Settings
 from evenkeel.shed.rows import silent_brokers
 from evenkeel.shed.schedule import TransferRound, run_shedding, run_transfers
@@ -26,6 +27,11 @@ from evenkeel.shed.strategies.transfer_shedder import TransferState
 def decide(key: Row, rows: Rows) -> Decided:
     """Rows of `unload_decisions` and `strategy_state`."""
     return reading.by_manager(rows, decide_modular, decide_extensible)(key, rows)
+
+
+def decide_window(key: Row, rows: Rows, *, parameters: Mapping[str, Any]) -> Decided:
+    """`decide` for the cycles of a cluster (see `window.fold`)."""
+    return fold(decide, key, rows, **parameters)
 
 
 def decide_modular(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:

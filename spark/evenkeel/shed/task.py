@@ -2,8 +2,11 @@
 
 Reads: `bundle_load`, `broker_load` (aggregate), `split_decisions` (plan_splits), `broker_reports`, `cluster_policies`,
 the predecessor's `strategy_state`, and `namespace_bundles` where an unload is wished for. Writes: `unload_decisions`, a
-row per broker and bundle considered and per wish, and `strategy_state`. Skips: clusters that are not open. Fails: never
+row per broker and bundle considered and per wish, and `strategy_state`. Skips: cycles that are not open. Fails: never
 for what it finds in the data.
+
+With evenkeelAssumeUnloadsSucceed shedding also reads what placement assumed in the cycle before. In a window that is
+not written yet: there `place.round.shed_window` finds it, which places on the way.
 """
 
 from __future__ import annotations
@@ -14,8 +17,9 @@ from evenkeel.handover import Handover
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.schemas.acted import UNLOAD, UNLOAD_TOPIC
 from evenkeel.lake.store import Lake
-from evenkeel.rounds.frames import decide_rounds, predecessor_rows, round_inputs
-from evenkeel.shed.round import decide
+from evenkeel.rounds.frames import WindowRound, decide_rounds, round_inputs, state_before
+from evenkeel.settings import settings_in
+from evenkeel.shed.round import decide_window
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,11 +29,16 @@ WISH_INPUTS = ("namespace_bundles",)
 OUTPUTS = ("unload_decisions", "strategy_state")
 
 
-def run(spark: SparkSession, handover: Handover) -> Handover:
-    """Sheds in every open cluster."""
+def run(spark: SparkSession, handover: Handover, assuming: WindowRound = decide_window) -> Handover:
+    """Sheds in every open cycle. `assuming`: the rounds of a window in which unloads are assumed to succeed."""
     lake = Lake(handover.lake)
     wished = any(wish["kind"] in (UNLOAD, UNLOAD_TOPIC) for cycle in handover.open_cycles() for wish in cycle.wishes)
     inputs = round_inputs(spark, lake, handover, *INPUTS, *(WISH_INPUTS if wished else ()))
-    inputs["state"], reads = predecessor_rows(spark, lake, handover, "strategy_state")
-    decided = decide_rounds(inputs, decide, [TABLES[name] for name in OUTPUTS])
+    inputs["state"], reads = state_before(spark, lake, handover)
+    decide = assuming if handover.is_window() and _assumes(handover) else decide_window
+    decided, handover = decide_rounds(handover, inputs, decide, [TABLES[name] for name in OUTPUTS], "shed")
     return handover.with_writes(lake.append(spark, decided, handover=handover, task="shed", reads=reads))
+
+
+def _assumes(handover: Handover) -> bool:
+    return any(settings_in(cycle.settings).evenkeelAssumeUnloadsSucceed for cycle in handover.open_cycles())

@@ -1,0 +1,168 @@
+"""The rows of `cycles`: all that has to be known of an attempt to read, question and recompute it.
+
+An attempt that comes to what is on record of its cycle already is that attempt, and no further one. In a window a cycle
+also hands its state to the next. So there the recorded one has to have left the same, and to be one that later cycles
+of this kind of run may take over from; else the window's own is a further attempt, on which the next cycle rests.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from evenkeel.handover import OPEN, ClusterCycle, CycleKey, Handover, Run, Write
+from evenkeel.lake.manifest import file_rows, write_rows, writes_of
+from evenkeel.lake.schema import SCHEMA_VERSION
+from evenkeel.rounds.frames import children_of_splits
+from evenkeel.rounds.window import linked
+from evenkeel.spark.code import code_digest, code_version
+
+Row = Mapping[str, Any]
+Plans = Mapping[CycleKey, Row]
+"""The plan's own row of every cycle that has one."""
+
+# Of the cycle before, a cycle reads the averages, whose splits end some of them, and the strategies' state.
+STATE_TABLES = ("bundle_load", "split_decisions", "strategy_state")
+_FIGURES = ("shedder", "placement", "splits", "unloads", "placements", "refusals", "held")
+# Of a command that was counted on: the command itself stands in `commands`.
+_ACT = ("command_id", "outcome", "seen_at")
+_RATIOS = ("before_max_over_mean", "after_max_over_mean", "moved_traffic_share")
+
+
+class Known:
+    """The attempts at a run's cycles that are on record."""
+
+    def __init__(self, rows: Sequence[Row]) -> None:
+        self._kinds = {(row["attempt_id"], row["row_kind"]) for row in rows}
+        self._planned: dict[tuple[str, datetime], list[Row]] = {}
+        for row in rows:
+            if row["row_kind"] == "planned":
+                self._planned.setdefault((row["cluster"], row["cycle_at"]), []).append(row)
+
+    def has(self, row: Row, row_kind: str) -> bool:
+        """Whether the attempt of this row has such a row on record."""
+        return (row["attempt_id"], row_kind) in self._kinds
+
+    def attempts_at(self, row: Row) -> Sequence[Row]:
+        """The `planned` rows of the same cycle, oldest first."""
+        return self._planned.get((row["cluster"], row["cycle_at"]), ())
+
+
+def manifest_rows(handover: Handover, plans: Plans, known: Known, now: datetime) -> dict[CycleKey, dict[str, Any]]:
+    """The `planned` row of every cycle of the run, earlier ones first, each under the attempt that it is."""
+    within = handover.within()
+    handed_on = frozenset(within.values())
+    writes: dict[CycleKey, list[Write]] = {}
+    if handover.is_window():
+        for write in handover.writes:
+            writes.setdefault((write.cluster, write.cycle_at), []).append(write)
+    found: dict[CycleKey, dict[str, Any]] = {}
+    for cycle in sorted(linked(handover).cycles, key=lambda one: one.cycle_at):
+        own = writes.get(cycle.key, ()) if writes else handover.writes_for(cycle)
+        row = manifest_row(handover.run, cycle, own, plans.get(cycle.key, {}), now)
+        if cycle.key in within:
+            before = found[within[cycle.key]]
+            row["predecessor_attempt_id"] = before["attempt_id"]
+            row["reads"] = [write for write in before["writes"] if write["table"] in read_before(cycle)]
+        found[cycle.key] = as_recorded(row, known, is_handed_on=cycle.key in handed_on)
+    return found
+
+
+def as_recorded(row: dict[str, Any], known: Known, *, is_handed_on: bool = False) -> dict[str, Any]:
+    """The row under the attempt that came to the same before, if one did; else as a further attempt.
+
+    `is_handed_on`: a later cycle of the same run takes over from this one.
+    """
+    before = known.attempts_at(row)
+    same = [one for one in before if _outcome(one) == _outcome(row) and (not is_handed_on or _serves(one, row))]
+    if same:
+        listed = {"attempt_id": same[-1]["attempt_id"], "kind": same[-1]["kind"]}
+        writes = writes_of(row["cluster"], same[-1]["writes"], same[-1]["files"] or ())
+        return {**row, **listed, "writes": write_rows(writes), "files": file_rows(writes)}
+    if row["kind"] == "live" and any(one["kind"] != "backfill" for one in before):
+        return {**row, "kind": "rerun", "attempt_id": attempt_id({**row, "kind": "rerun"})}
+    return row
+
+
+def _outcome(row: Row) -> tuple[Any, ...]:
+    """What an attempt came to; the same plan to be carried out in another mode is another attempt."""
+    return (row["plan_id"], row["mode"]) if row["plan_id"] else (row["status"], row["reason"])
+
+
+def _serves(recorded: Row, row: Row) -> bool:
+    """Whether what is on record can be taken over in the place of what was decided now."""
+    may_be_taken = row["kind"] == "backfill" or recorded["kind"] != "backfill"
+    return may_be_taken and _left(recorded) == _left(row)
+
+
+def _left(row: Row) -> list[tuple[str, int, str]]:
+    """Content of what a cycle hands on."""
+    return sorted(
+        (w["table"], w["rows"], w["digest"]) for w in row["writes"] if w["table"] in STATE_TABLES and w["rows"]
+    )
+
+
+def manifest_row(run: Run, cycle: ClusterCycle, writes: Sequence[Write], plan: Row, now: datetime) -> dict[str, Any]:
+    """The `planned` row of one cycle, as a new attempt; `plan` is empty where nothing was decided."""
+    before = cycle.predecessor
+    row: dict[str, Any] = {
+        "cluster": cycle.cluster,
+        "cycle_at": cycle.at,
+        "row_kind": "planned",
+        "kind": run.kind,
+        "status": "planned" if cycle.status == OPEN else cycle.status,
+        "reason": cycle.reason,
+        "mode": run.mode,
+        "plan_id": plan.get("plan_id"),
+        "settings_digest": cycle.settings_digest,
+        "manager": cycle.manager,
+        **{name: plan.get(name) for name in (*_FIGURES, *_RATIOS)},
+        "rejected_records": sum(write.rows for write in writes if write.table == "rejected"),
+        "predecessor_cycle_at": _moment(before.cycle_at),
+        "predecessor_attempt_id": before.attempt_id,
+        "predecessor_expected_at": _moment(before.expected_at),
+        "predecessor_status": before.status,
+        "source": cycle.source,
+        "snapshot": cycle.snapshot.path or None,
+        "snapshot_at": _moment(cycle.snapshot.cycle_at),
+        "wishes": [wish["wish_id"] for wish in cycle.wishes] if cycle.status == OPEN else [],
+        "acts": [{name: act[name] for name in _ACT} for act in cycle.acts],
+        "pauses": [dict(pause) for pause in cycle.pauses],
+        "writes": write_rows(writes),
+        "files": file_rows(writes),
+        "reads": write_rows([write for write in before.writes if write.table in read_before(cycle)]),
+        "dag_id": run.dag_id,
+        "run_id": run.run_id,
+        "code_version": code_version(),
+        "code_digest": code_digest(),
+        "schema_version": SCHEMA_VERSION,
+        "recorded_at": now,
+    }
+    return {**row, "attempt_id": attempt_id(row)}
+
+
+def closed_row(
+    row: Row, writes: Sequence[Write], now: datetime, *, status: str = "closed", reason: str | None = None
+) -> dict[str, Any]:
+    """The closing row of a `planned` one; `writes` are those of the outbox that hold rows of the cycle."""
+    listed = {"writes": [*row["writes"], *write_rows(writes)], "files": file_rows(writes, row["files"])}
+    return {**row, "status": status, "reason": reason, **listed, "row_kind": "closed", "recorded_at": now}
+
+
+def read_before(cycle: ClusterCycle) -> tuple[str, ...]:
+    """The tables of which the cycle reads what its predecessor wrote; topics' figures only for a split's children."""
+    return (*STATE_TABLES, "topic_stats") if children_of_splits(cycle) else STATE_TABLES
+
+
+def attempt_id(row: Row) -> str:
+    """Digest that names an attempt: the cycle, what came of it, by which run, in which writes."""
+    parts = [row["cluster"], row["cycle_at"].isoformat(), row["kind"], row["plan_id"], row["status"], row["reason"]]
+    parts += [row["run_id"], [write["write_id"] for write in row["writes"]]]
+    return hashlib.sha256(json.dumps(parts, ensure_ascii=False).encode()).hexdigest()
+
+
+def _moment(text: str | None) -> datetime | None:
+    return datetime.fromisoformat(text) if text else None

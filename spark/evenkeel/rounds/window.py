@@ -1,0 +1,116 @@
+"""The cycles of a cluster in their order, each by the round of a single cycle, on the state that the one before left.
+
+A run of one cycle is a window of one. What a cycle takes over stands under the moment of its predecessor
+(`predecessor_cycle_at`), whether that is on record or has just been decided here.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from evenkeel.handover import ClusterCycle, CycleKey, Handover, Predecessor, Write
+from evenkeel.lake.plain_rows import as_read
+from evenkeel.rounds.memo import SharedRows
+from evenkeel.rounds.reading import Decided, Row, Rows
+
+OneCycle = Callable[[Row, SharedRows], Decided]
+"""A round of one cycle."""
+
+STATE = "state"
+"""The input of a round: what its predecessor's strategies remember."""
+REMEMBERED = "strategy_state"
+"""The table in which a round leaves what its strategies remember."""
+LEFT_UNWRITTEN = "left_unwritten"
+"""What a round leaves for the next cycle beside `REMEMBERED`, and another task writes: no output of `fold`."""
+FAILURES = "failures"
+"""What `fold` says of a cycle whose round raised an error."""
+FAILURES_TYPE = "cluster string, cycle_at string, error string"
+
+
+def fold(decide: OneCycle, key: Row, rows: Rows, *, is_window: bool) -> Decided:
+    """What `decide` gives for every cycle of `rows["cycle"]`, in order of time; rows without a `cycle_at` get it.
+
+    Each round is given the rows of its own cycle, as if there were no other, and as `STATE` the rows of its predecessor
+    alone: those of the input, and what `decide` itself has left there. An error ends a window with a row of `FAILURES`,
+    since what comes after rests on that cycle; where the run has one cycle per cluster it goes on to the caller.
+    """
+    made: Decided = {}
+    for at, found in _decided(decide, key, rows, is_window):
+        for table, own in found.items():
+            made.setdefault(table, []).extend(row if "cycle_at" in row else {**row, "cycle_at": at} for row in own)
+    return made
+
+
+def _decided(decide: OneCycle, key: Row, rows: Rows, is_window: bool) -> Iterator[tuple[str, Decided]]:
+    own = {kind: _by_moment(found) for kind, found in rows.items() if kind != STATE}
+    recorded = _by_moment(rows.get(STATE, ()))
+    last_at, left = None, list[Row]()
+    for cycle in sorted(rows["cycle"], key=lambda row: str(row["cycle_at"])):
+        at, before_at = str(cycle["cycle_at"]), cycle["predecessor_cycle_at"]
+        given: dict[str, Sequence[Row]] = {kind: found.get(at, ()) for kind, found in own.items()}
+        if STATE in rows:
+            given[STATE] = [*recorded.get(before_at, ()), *(left if before_at == last_at else ())]
+        try:
+            found = dict(decide(key, SharedRows(given)))
+        except Exception as error:
+            if not is_window:
+                raise
+            yield at, {FAILURES: [{"error": _in_a_line(error)}]}
+            return
+        last_at, left = at, _as_left([*found.get(REMEMBERED, ()), *found.pop(LEFT_UNWRITTEN, ())])
+        yield at, found
+
+
+def _by_moment(rows: Iterable[Row]) -> dict[str, list[Row]]:
+    found: dict[str, list[Row]] = {}
+    for row in rows:
+        found.setdefault(row["cycle_at"], []).append(row)
+    return found
+
+
+def _as_left(rows: Iterable[Row]) -> list[Row]:
+    """Rows of `strategy_state` as the next cycle would read them back."""
+    return sorted(
+        (as_read(REMEMBERED, row) for row in rows), key=lambda row: (row["strategy"], row["subject"], row["name"])
+    )
+
+
+def read_back(table: str, rows: Iterable[Row]) -> list[Row]:
+    """Rows of a table with maps as the round of the next task is given them: read back, in the order of content."""
+    found = [as_read(table, row) for row in rows]
+    return sorted(found, key=lambda row: json.dumps(row, sort_keys=True)) if len(found) > 1 else list(found)
+
+
+def _in_a_line(error: Exception) -> str:
+    text = (str(error).strip().splitlines() or [""])[0][:500]
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+# The hand-over of a window.
+
+
+def linked(handover: Handover) -> Handover:
+    """The hand-over with each cycle's predecessor as this run has it: where that is a cycle of the run itself, its
+    moment and what the run has written of it so far; its attempt has no id yet.
+
+    To be read from, not to be handed on: a cycle that is left out later is nobody's predecessor, and the one on record
+    serves again.
+    """
+    if not handover.is_window():
+        return handover
+    written: dict[CycleKey, list[Write]] = {}
+    for write in handover.writes:
+        written.setdefault((write.cluster, write.cycle_at), []).append(write)
+    before = handover.within()
+    return handover.with_cycles(
+        replace(cycle, predecessor=_taken_over(cycle, before[cycle.key], written)) if cycle.key in before else cycle
+        for cycle in handover.cycles
+    )
+
+
+def _taken_over(cycle: ClusterCycle, before: CycleKey, written: Mapping[CycleKey, Sequence[Write]]) -> Predecessor:
+    expected, at = cycle.predecessor.expected_at, before[1]
+    status = "used" if expected in (None, at) else "older"
+    return Predecessor(status, at, None, expected, tuple(written.get(before, ())))

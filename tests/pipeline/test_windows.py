@@ -1,0 +1,188 @@
+"""The deciding tasks over a window of cycles come to the rows, digests, plans and manifests of one cycle after another.
+
+Cycles are run one by one into a lake. A second lake gets their observed and summed up rows and nothing of what was
+decided on them; there plan_splits, shed, place and publish take all cycles at once.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import functions as F
+
+from evenkeel import pipeline
+from evenkeel.handover import Handover, Predecessor, Write
+from evenkeel.ingest.open_run import CycleRequest, open_cycles
+from evenkeel.lake.store import Lake
+from evenkeel.record.read import Attempt, read_attempts, read_table
+from evenkeel.record.verify import verify
+from evenkeel.sources.recordings import Recording
+from tests.shed.fitted import FITTED
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+SUMMED_UP = (pipeline.ingest, pipeline.validate, pipeline.aggregate)
+DECIDED = (pipeline.plan_splits, pipeline.shed, pipeline.place)
+OUTBOX = ("commands", "outcomes")
+CASES: Mapping[str, tuple[str, dict[str, Any]]] = {
+    "modular, unloads assumed": (
+        "tests/recordings/lost-modular",
+        {"loadBalancerNamespaceBundleMaxTopics": 8, "loadBalancerLoadSheddingStrategy": "OverloadShedder",
+         "loadBalancerBrokerOverloadedThresholdPercentage": 1, "evenkeelAssumeUnloadsSucceed": True,
+         "loadBalancerLoadPlacementStrategy": "RoundRobinBrokerSelector", "loadBalancerSheddingIntervalMinutes": 0},
+    ),
+    "modular, averages of usage": (
+        "demo/recordings/own-threshold",
+        {**FITTED["ThresholdShedder"], "loadBalancerLoadPlacementStrategy": "LeastResourceUsageWithWeight",
+         "loadBalancerHistoryResourcePercentage": 0.5, "loadBalancerSheddingIntervalMinutes": 0},
+    ),
+    "extensible, cut by topics": (
+        "tests/recordings/own-transfer",
+        {"loadBalancerNamespaceBundleMaxTopics": 2, "loadBalancerNamespaceBundleSplitConditionHitCountThreshold": 0,
+         "loadBalancerSheddingConditionHitCountThreshold": 0, "loadBalancerSheddingIntervalMinutes": 0,
+         "defaultNamespaceBundleSplitAlgorithm": "topic_count_equally_divide"},
+    ),
+}  # fmt: skip
+# What differs from run to run, or says where in a lake a write stands.
+OF_THE_RUN = {"attempt_id", "run_id", "recorded_at", "predecessor_attempt_id", "write_id", "writes", "files", "reads"}
+OF_THE_CHAIN = {"body_digest", "previous_digest", "manifest_digest"}
+
+
+@dataclass(frozen=True)
+class Decided:
+    """A lake with cycles that were run one by one, and their hand-overs as they were before anything was decided."""
+
+    lake: Path
+    summed_up: tuple[Handover, ...]
+
+    @property
+    def cluster(self) -> str:
+        return self.summed_up[0].cycles[0].cluster
+
+    def undecided(self, empty_lake: Callable[[Path], Path], folder: Path, *numbers: int) -> Handover:
+        """The window of these cycles, all by default, in a lake that holds none of their decisions."""
+        made = empty_lake(folder)
+        for table in {write.table for one in self.summed_up for write in one.writes}:
+            shutil.rmtree(made / table)
+            shutil.copytree(self.lake / table, made / table)
+        chosen = [one for n, one in enumerate(self.summed_up) if n in numbers or not numbers]
+        cycles = [replace(cycle, predecessor=_unknown(cycle.predecessor)) for one in chosen for cycle in one.cycles]
+        writes = tuple(write for one in chosen for write in one.writes)
+        return Handover(str(made), replace(chosen[0].run, run_id="window"), tuple(cycles), writes)
+
+
+def _unknown(before: Predecessor) -> Predecessor:
+    return Predecessor("none" if before.expected_at is None else "missing", expected_at=before.expected_at)
+
+
+@pytest.fixture(scope="module", params=CASES)
+def decided(request: Any, spark: Any, empty_lake: Callable[[Path], Path], tmp_path_factory: Any) -> Decided:
+    folder, overrides = CASES[request.param]
+    lake = empty_lake(tmp_path_factory.mktemp("one-by-one") / "lake")
+    summed_up = []
+    for snapshot in Recording(CHECKOUT / folder).snapshots:
+        asked = CycleRequest(
+            str(lake), f"recording:{CHECKOUT / folder}", at=snapshot.cycle_at, overrides=overrides, run_id="alone"
+        )
+        handover = open_cycles(spark, asked)
+        for task in SUMMED_UP:
+            handover = task(spark, handover)
+        summed_up.append(handover)
+        for task in DECIDED:
+            handover = task(spark, handover)
+        pipeline.publish(spark, handover)
+    return Decided(lake, tuple(summed_up))
+
+
+def decide(spark: Any, handover: Handover) -> Handover:
+    for task in DECIDED:
+        handover = task(spark, handover)
+    return pipeline.publish(spark, handover)
+
+
+def content(attempt: Attempt) -> dict[str, list[tuple[int, str]]]:
+    """Table -> rows and digest of each write that has any."""
+    assert attempt.closed is not None
+    found: dict[str, list[tuple[int, str]]] = {}
+    for write in attempt.closed["writes"]:
+        if write["rows"]:
+            found.setdefault(write["table"], []).append((write["rows"], write["digest"]))
+    return {table: sorted(own) for table, own in found.items()}
+
+
+def named(row: Mapping[str, Any] | None) -> dict[str, Any]:
+    assert row is not None
+    return {name: value for name, value in row.items() if name not in OF_THE_RUN | OF_THE_CHAIN}
+
+
+def demand_the_same(one_by_one: Path, windows: Path) -> list[Attempt]:
+    first, second = read_attempts(one_by_one), read_attempts(windows)
+    assert [attempt.cycle_at for attempt in second] == [attempt.cycle_at for attempt in first]
+    for alone, own in zip(first, second, strict=True):
+        assert own.plan_id == alone.plan_id is not None
+        assert content(own) == content(alone), own.cycle_at
+        for kind in ("planned", "closed"):
+            assert named(getattr(own, kind)) == named(getattr(alone, kind)), (kind, own.cycle_at)
+    ids = {alone.attempt_id: own.attempt_id for alone, own in zip(first, second, strict=True)}
+    for alone, own in zip(first, second, strict=True):
+        before = alone.planned["predecessor_attempt_id"]
+        assert own.planned["predecessor_attempt_id"] == (before and ids[before])
+        assert [r["digest"] for r in own.planned["reads"] if r["rows"]] or before is None
+    return second
+
+
+def demand_sound(spark: Any, lake: Path) -> None:
+    report = verify(str(lake), lambda: nullcontext(spark))
+    assert report.is_sound, report.faults
+
+
+def test_a_window_comes_to_what_its_cycles_come_to_one_by_one(
+    spark: Any, decided: Decided, empty_lake: Callable[[Path], Path], tmp_path: Path
+) -> None:
+    given = decided.undecided(empty_lake, tmp_path / "lake")
+    assert given.is_window()
+    decide(spark, given)
+    lake = tmp_path / "lake"
+    attempts = demand_the_same(decided.lake, lake)
+    assert sum(row["table"] == "commands" for attempt in attempts for row in attempt.closed["writes"]) > 0
+    assert len(read_table(lake, "commands")) == len(read_table(decided.lake, "commands")) > 0
+    assert {row["outcome"] for row in read_table(lake, "outcomes")} == {"dry_run"}
+    demand_sound(spark, lake)
+    # Again: every attempt is on record.
+    counts = {table: len(read_table(lake, table)) for table in ("cycles", *OUTBOX)}
+    decide(spark, given)
+    assert {table: len(read_table(lake, table)) for table in counts} == counts
+
+
+def test_a_cycle_whose_round_fails_is_failed_alone_and_the_window_ends_there(
+    spark: Any, decided: Decided, empty_lake: Callable[[Path], Path], tmp_path: Path
+) -> None:
+    """Isolation policies that are no JSON, which no snapshot leaves there, are more than a round can take."""
+    given = decided.undecided(empty_lake, tmp_path / "lake")
+    second = given.cycles[1]
+    broken = [w for w in given.writes if (w.table, w.cycle_at) == ("cluster_policies", second.cycle_at)]
+    assert len(broken) == 1
+    lake = Lake(given.lake)
+    frame = lake.read(spark, "cluster_policies", broken).drop("write_id", "cycle_date")
+    frame = frame.withColumn("isolation_policies", F.lit('{"unreadable"'))
+    alone = Handover(given.lake, given.run, (second,))
+    (rewritten,) = lake.append(spark, {"cluster_policies": frame}, handover=alone, task="test")
+    writes: list[Write] = [rewritten if write in broken else write for write in given.writes]
+    decide(spark, replace(given, writes=tuple(writes)))
+    attempts = read_attempts(tmp_path / "lake")
+    assert [attempt.status for attempt in attempts] == ["closed", "failed", *["skipped"] * (len(attempts) - 2)]
+    assert attempts[0].plan_id == read_attempts(decided.lake)[0].plan_id
+    assert "failed: JSONDecodeError" in attempts[1].reason
+    assert all(f"the cycle of {second.cycle_at} before it failed" in attempt.reason for attempt in attempts[2:])
+    demand_sound(spark, tmp_path / "lake")
+    # Once it is mended, the window goes on where the record ends.
+    decide(spark, given)
+    mended = read_attempts(tmp_path / "lake")
+    assert [a.plan_id for a in mended if a.plan_id] == [a.plan_id for a in read_attempts(decided.lake)]
