@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -49,7 +50,7 @@ def statuses(lake: Path) -> list[str]:
 
 
 def test_a_window_killed_after_a_chunk_goes_on_where_the_record_ends(spark, lake, capsys) -> None:
-    killed: Iterator[Handover] = run_window(spark, over(lake), lambda course: None)
+    killed = cast("Generator[Handover]", run_window(spark, over(lake), lambda course: None))
     first = next(killed)
     killed.close()
     assert statuses(lake) == ["closed"] * len(first.cycles)
