@@ -6,14 +6,15 @@ A run of one cycle is a window of one. What a cycle takes over stands under the 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from evenkeel.handover import ClusterCycle, CycleKey, Handover, Predecessor, Write
-from evenkeel.lake.plain_rows import as_read
+from evenkeel.lake.plain_rows import as_read, kinds_of
 from evenkeel.rounds.memo import SharedRows
 from evenkeel.rounds.reading import Decided, Row, Rows
+from evenkeel.spark.row_order import content_order
+from evenkeel.spark.rows import cells
 
 OneCycle = Callable[[Row, SharedRows], Decided]
 """A round of one cycle."""
@@ -78,9 +79,13 @@ def _as_left(rows: Iterable[Row]) -> list[Row]:
 
 
 def read_back(table: str, rows: Iterable[Row]) -> list[Row]:
-    """Rows of a table with maps as the round of the next task is given them: read back, in the order of content."""
+    """Rows of a table as the round of the next task is given them: read back, in the order of their content (see
+    `spark.row_order`)."""
     found = [as_read(table, row) for row in rows]
-    return sorted(found, key=lambda row: json.dumps(row, sort_keys=True)) if len(found) > 1 else list(found)
+    if len(found) < 2:
+        return found
+    columns = {name: kind for name, kind in kinds_of(table).items() if name in found[0]}
+    return [found[place] for place in content_order(columns, cells(found, tuple(columns)))]
 
 
 def _in_a_line(error: Exception) -> str:
