@@ -119,7 +119,7 @@ def settings_frame(spark: SparkSession, intakes: Iterable[SnapshotIntake]) -> Da
     of_cycle = {"cluster", "cycle_at"}
     own = StructType([field for field in TABLES["settings"].body_type().fields if field.name not in of_cycle])
     rows = [
-        (number, *(row.get(name) for name in own.names))
+        (number, *(_plain(row.get(name)) for name in own.names))
         for number, settings in enumerate(distinct)
         for row in _keys(settings)
     ]
@@ -331,8 +331,8 @@ def raw_answers(
             figures = [n for n in intake.observed.topic_figures if n not in refused]
             read[intake.key] = intake.own_number, figures
     marked = _marked(of_cycles(apart, {key: number for key, (number, _) in kept.items()}), kept, read)
-    rows = marked.where(~F.col("is_kept")).drop("size", "is_kept", "is_read")
-    rows = rows.withColumn("body", F.when(~F.col("is_read"), F.coalesce("body", "unread")))
+    body = F.when(~F.col("is_read"), F.coalesce("body", "unread"))
+    rows = marked.where(~F.col("is_kept")).withColumn("body", body).drop("size", "is_kept", "is_read")
     if any(positions for _, positions in kept.values()):
         rows = rows.unionByName(answers_at(requests, kept))
     answers = rows.select(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -21,18 +22,22 @@ _SEEN = ("outcome", "detail")
 
 
 def with_acts(spark: SparkSession, lake: Lake, cycles: list[ClusterCycle]) -> list[ClusterCycle]:
-    """The cycles of clusters that are steered, with the commands of the day before; the others as they are."""
+    """The cycles of clusters that are steered, each with the commands of the day before it; the others as they are.
+
+    However many cycles there are, what is on record is read once.
+    """
     steered = [cycle for cycle in cycles if is_steered(cycle)]
     if not steered:
         return cycles
     clusters = sorted(cycle.cluster for cycle in steered)
     since, until = min(cycle.at for cycle in steered) - LOOKBACK, max(cycle.at for cycle in steered)
     acts = recent_acts(spark, lake, clusters, since=since, until=until)
+    before = _Acts(acts)
     ends, held = leases(spark, lake, clusters), pauses(spark, lake, clusters)
     return [
         replace(
             cycle,
-            acts=tuple(as_text(act) for act in acts if _concerns(act, cycle)),
+            acts=before.of(cycle),
             steered_until=ends[cycle.cluster].until.isoformat() if cycle.cluster in ends else None,
             pauses=tuple({"by": row["by"], "reason": row["reason"]} for row in [held.get(cycle.cluster)] if row),
         )
@@ -47,9 +52,23 @@ def is_steered(cycle: ClusterCycle) -> bool:
     return cycle.admin is not None or cycle.queues is not None
 
 
-def _concerns(act: Mapping[str, Any], cycle: ClusterCycle) -> bool:
-    earlier = cycle.at - LOOKBACK <= act["cycle_at"] < cycle.at
-    return bool(act["cluster"] == cycle.cluster and act["mode"] != "dry_run" and earlier)
+class _Acts:
+    """Acts of clusters, in the order of their cycles, so that those of a day need not be looked for."""
+
+    def __init__(self, acts: Iterable[Mapping[str, Any]]) -> None:
+        found: dict[str, list[tuple[datetime, int]]] = {}
+        self._texts: list[dict[str, Any]] = []
+        for act in acts:
+            if act["mode"] != "dry_run":
+                found.setdefault(act["cluster"], []).append((act["cycle_at"], len(self._texts)))
+                self._texts.append(as_text(act))
+        self._places = {cluster: sorted(places) for cluster, places in found.items()}
+
+    def of(self, cycle: ClusterCycle) -> tuple[dict[str, Any], ...]:
+        """The acts of the day before a cycle, in the order in which they were read."""
+        places = self._places.get(cycle.cluster, [])
+        first, end = (bisect_left(places, (moment, -1)) for moment in (cycle.at - LOOKBACK, cycle.at))
+        return tuple(self._texts[place] for place in sorted(place for _, place in places[first:end]))
 
 
 def as_text(act: Mapping[str, Any]) -> dict[str, Any]:
