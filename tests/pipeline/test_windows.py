@@ -20,6 +20,7 @@ from evenkeel import pipeline
 from evenkeel.handover import Handover, Predecessor, Write
 from evenkeel.ingest.open_run import CycleRequest, open_cycles
 from evenkeel.lake.store import Lake
+from evenkeel.publish import task as publish
 from evenkeel.record.read import Attempt, read_attempts, read_table
 from evenkeel.record.verify import verify
 from evenkeel.sources.recordings import Recording
@@ -162,7 +163,7 @@ def test_a_window_comes_to_what_its_cycles_come_to_one_by_one(
 
 
 def test_a_cycle_whose_round_fails_is_failed_alone_and_the_window_ends_there(
-    spark: Any, decided: Decided, empty_lake: Callable[[Path], Path], tmp_path: Path
+    spark: Any, decided: Decided, empty_lake: Callable[[Path], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Isolation policies that are no JSON, which no snapshot leaves there, are more than a round can take."""
     given = decided.undecided(empty_lake, tmp_path / "lake")
@@ -182,7 +183,26 @@ def test_a_cycle_whose_round_fails_is_failed_alone_and_the_window_ends_there(
     assert "failed: JSONDecodeError" in attempts[1].reason
     assert all(f"the cycle of {second.cycle_at} before it failed" in attempt.reason for attempt in attempts[2:])
     demand_sound(spark, tmp_path / "lake")
-    # Once it is mended, the window goes on where the record ends.
-    decide(spark, given)
-    mended = read_attempts(tmp_path / "lake")
-    assert [a.plan_id for a in mended if a.plan_id] == [a.plan_id for a in read_attempts(decided.lake)]
+    # Once it is mended, the window goes on where the record ends, even if it is killed before its manifests.
+    handover = given
+    for task in DECIDED:
+        handover = task(spark, handover)
+    with monkeypatch.context() as patched:
+        patched.setattr(publish, "append_manifests", killed)
+        with pytest.raises(Killed):
+            pipeline.publish(spark, handover)
+    pipeline.publish(spark, handover)
+    mended = [attempt for attempt in read_attempts(tmp_path / "lake") if attempt.plan_id]
+    assert [attempt.plan_id for attempt in mended] == [attempt.plan_id for attempt in read_attempts(decided.lake)]
+    assert {attempt.status for attempt in mended} == {"closed"}
+    for table in OUTBOX:
+        ids = sorted(row["command_id"] for row in read_table(tmp_path / "lake", table))
+        assert ids == sorted(row["command_id"] for row in read_table(decided.lake, table))
+
+
+class Killed(BaseException):
+    """Nothing in the code under test may catch this."""
+
+
+def killed(*_: Any) -> None:
+    raise Killed

@@ -31,6 +31,7 @@ def window(
             at,
             Snapshot(f"s{n}", at),
             {},
+            manager="modular",
             predecessor=BEFORE if n == 0 else Predecessor("missing", expected_at=AT[n - 1]),
         )
         for n, at in enumerate(AT)

@@ -201,7 +201,7 @@ def test_an_error_ends_a_window_and_tells_where_and_stops_a_run_of_one_cycle_eac
 
 def test_the_predecessors_of_a_window_are_its_own_cycles_with_what_they_have_written() -> None:
     def one(number: int, recorded: Predecessor) -> ClusterCycle:
-        return ClusterCycle("lab", AT[number], Snapshot("s", AT[number]), {}, predecessor=recorded)
+        return ClusterCycle("lab", AT[number], Snapshot("s", AT[number]), {}, manager="modular", predecessor=recorded)
 
     old = (Write("bundle_load", "old", 1, 1, "d", "lab"),)
     given_ = [
@@ -217,5 +217,8 @@ def test_the_predecessors_of_a_window_are_its_own_cycles_with_what_they_have_wri
     assert found[1] == Predecessor("used", AT[0], None, AT[0], (writes[0],))
     assert found[2] == Predecessor("used", AT[1], None, AT[1], (writes[1],))
     assert found[3] == Predecessor("older", AT[1], None, AT[2], (writes[1],))
+    # What no strategy can decide on is left out later, and hands nothing on from the beginning.
+    mixed = handover.with_cycles(replace(c, manager="mixed") if c.cycle_at == AT[1] else c for c in handover.cycles)
+    assert [cycle.predecessor.cycle_at for cycle in linked(mixed).cycles[1:]] == [AT[0]] * 3
     alone = replace(handover, cycles=tuple(given_[3:]))
     assert linked(alone) is alone

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from evenkeel.handover import CycleKey, Handover
+from evenkeel.handover import Handover
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake
 from evenkeel.manual_requests.schema import HOT, LARGEST
@@ -20,8 +20,8 @@ from evenkeel.model.bundles import HIGHEST_HASH
 from evenkeel.plan_splits import round as split_round
 from evenkeel.rounds.frames import cycle_rows, decide_rounds, read_checked, round_inputs, state_before
 from evenkeel.rounds.reading import EXTENSIBLE
+from evenkeel.rounds.window import undecidable
 from evenkeel.settings import settings_in
-from evenkeel.settings.compatibility import why_undecidable
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -52,12 +52,6 @@ def run(spark: SparkSession, handover: Handover) -> Handover:
     if not remembers:
         del decided["strategy_state"]  # the modular rule remembers nothing: no empty commit
     return handover.with_writes(lake.append(spark, decided, handover=handover, task=TASK, reads=reads))
-
-
-def undecidable(handover: Handover) -> dict[CycleKey, str]:
-    """Cycles whose strategies do not go together, or whose load manager is not known, with what to do about it."""
-    found = {cycle.key: why_undecidable(settings_in(cycle.settings), cycle.manager) for cycle in handover.open_cycles()}
-    return {key: reason for key, reason in found.items() if reason}
 
 
 def topic_hashes(

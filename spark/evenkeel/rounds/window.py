@@ -13,6 +13,8 @@ from evenkeel.handover import ClusterCycle, CycleKey, Handover, Predecessor, Wri
 from evenkeel.lake.plain_rows import as_read, kinds_of
 from evenkeel.rounds.memo import SharedRows
 from evenkeel.rounds.reading import Decided, Row, Rows
+from evenkeel.settings import settings_in
+from evenkeel.settings.compatibility import why_undecidable
 from evenkeel.spark.row_order import content_order
 from evenkeel.spark.rows import cells
 
@@ -81,7 +83,7 @@ def _as_left(rows: Iterable[Row]) -> list[Row]:
 def read_back(table: str, rows: Iterable[Row]) -> list[Row]:
     """Rows of a table as the round of the next task is given them: read back, in the order of their content (see
     `spark.row_order`)."""
-    found = [as_read(table, row) for row in rows]
+    found: list[Row] = [as_read(table, row) for row in rows]
     if len(found) < 2:
         return found
     columns = {name: kind for name, kind in kinds_of(table).items() if name in found[0]}
@@ -100,15 +102,15 @@ def linked(handover: Handover) -> Handover:
     """The hand-over with each cycle's predecessor as this run has it: where that is a cycle of the run itself, its
     moment and what the run has written of it so far; its attempt has no id yet.
 
-    To be read from, not to be handed on: a cycle that is left out later is nobody's predecessor, and the one on record
-    serves again.
+    A cycle that plan_splits will leave out is nobody's predecessor from the first task on. To be read from, not to be
+    handed on: where a cycle is left out later, the predecessor on record serves again.
     """
     if not handover.is_window():
         return handover
     written: dict[CycleKey, list[Write]] = {}
     for write in handover.writes:
         written.setdefault((write.cluster, write.cycle_at), []).append(write)
-    before = handover.within()
+    before = handover.leave_out(undecidable(handover)).within()
     return handover.with_cycles(
         replace(cycle, predecessor=_taken_over(cycle, before[cycle.key], written)) if cycle.key in before else cycle
         for cycle in handover.cycles
@@ -119,3 +121,9 @@ def _taken_over(cycle: ClusterCycle, before: CycleKey, written: Mapping[CycleKey
     expected, at = cycle.predecessor.expected_at, before[1]
     status = "used" if expected in (None, at) else "older"
     return Predecessor(status, at, None, expected, tuple(written.get(before, ())))
+
+
+def undecidable(handover: Handover) -> dict[CycleKey, str]:
+    """Cycles whose strategies do not go together, or whose load manager is not known, with what to do about it."""
+    found = {cycle.key: why_undecidable(settings_in(cycle.settings), cycle.manager) for cycle in handover.open_cycles()}
+    return {key: reason for key, reason in found.items() if reason}
