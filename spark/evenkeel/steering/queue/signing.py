@@ -26,7 +26,7 @@ from jwt.api_jws import PyJWS
 from jwt.exceptions import InvalidTokenError
 
 from evenkeel.errors import BadInput, SettingsError
-from evenkeel.secret import FILE, Secret, text_given
+from evenkeel.secret import FILE, Secret, text_given, variable_name
 from evenkeel.steering.admin_request import shown
 from evenkeel.steering.queue.fifo import MOST_BYTES, BadMessage
 from evenkeel.times import moment_in, utc_text
@@ -60,7 +60,7 @@ KeyResolver = Callable[[str], SigningKeys | None]
 
 def variable_of(name: str) -> str:
     """The environment variable that holds the keys of that name: `EVENKEEL_KEYS_QUEUE_EAST`."""
-    return _VARIABLE + re.sub(r"[^A-Z0-9]", "_", name.upper())
+    return variable_name(_VARIABLE, name)
 
 
 def keys_from_environment(name: str, environment: Mapping[str, str] = os.environ) -> SigningKeys | None:
