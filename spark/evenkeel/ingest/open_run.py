@@ -11,6 +11,7 @@ Writes: `wishes`, for those that the run brings; the rest of what it finds becom
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from evenkeel.pulsar.admin.connection import Resolver
     from evenkeel.sources.landing_zone.s3 import Resolver as StoreResolver
 
+log = logging.getLogger(__name__)
 PULSAR_ADMIN = "pulsar-admin"
 S3 = "s3"
 RECORDING = "recording"
@@ -249,7 +251,9 @@ def _waiting(result: Callable[[], ClusterCycle], source: ClusterSource, at: date
     def wait() -> ClusterCycle:
         try:
             return result()
-        except EvenkeelError as error:
+        except Exception as error:  # whatever came from this cluster, the others go on
+            if not isinstance(error, EvenkeelError):
+                log.exception("%s is left out", source.cluster)
             return _left_out(source, at, error)
 
     return wait
@@ -274,16 +278,19 @@ def _origin(source: ClusterSource) -> str:
     return PULSAR_ADMIN if source.live else RECORDING
 
 
-def _left_out(source: ClusterSource, at: datetime, error: EvenkeelError) -> ClusterCycle:
-    """A cluster without a snapshot: failed where the operator has to mend a setting, else skipped."""
+def _left_out(source: ClusterSource, at: datetime, error: Exception) -> ClusterCycle:
+    """A cluster without a snapshot: failed where the operator has to mend a setting, or nobody foresaw the error, else
+    skipped."""
     moment = iso(at.replace(microsecond=milliseconds(at) % 1000 * 1000))
+    foreseen = isinstance(error, EvenkeelError)
+    words = str(error) if foreseen else f"{type(error).__name__}: {error}"
     return ClusterCycle(
         cluster=str(source.cluster),
         cycle_at=moment,
         snapshot=Snapshot("", moment),
         overrides=source.overrides,
-        status=FAILED if isinstance(error, SettingsError) else SKIPPED,
-        reason=f"{_what_failed(source)}: {error}",
+        status=SKIPPED if foreseen and not isinstance(error, SettingsError) else FAILED,
+        reason=f"{_what_failed(source)}: {words}".encode("utf-8", "backslashreplace").decode(),
         source=_origin(source),
     )
 

@@ -34,7 +34,7 @@ from evenkeel.handover import Snapshot
 from evenkeel.pulsar.admin import AdminClient, AdminConnection, Hop, admin_path, trouble
 from evenkeel.pulsar.admin.answer_text import LargeText
 from evenkeel.pulsar.admin.connection import Resolver, resolved
-from evenkeel.pulsar.admin.http_exchange import Failure, failure_text
+from evenkeel.pulsar.admin.http_exchange import Failure, failure_text, names_in
 from evenkeel.pulsar.limits import DEFAULT, MOST_BROKERS, BeyondLimit, Limits
 from evenkeel.pulsar.snapshot import EXTENSIBLE, MODULAR, manager_of_class, manager_of_cluster, own_cluster
 from evenkeel.sources.asking_quotas import ask_for_quotas, bundles_to_ask, claimed_in
@@ -252,8 +252,7 @@ def _names(hop: Hop) -> list[str]:
 def _listed(hop: Hop) -> list[str] | None:
     """The names in an answer, sorted, each once; None where it is no list."""
     with LargeText.alone():
-        body = hop.json
-        return sorted({name for name in body if isinstance(name, str) and name}) if isinstance(body, list) else None
+        return names_in(hop.json)
 
 
 def _finish(futures: list[Future[Any]]) -> None:
