@@ -41,6 +41,9 @@ log = logging.getLogger(__name__)
 MORE_WAITING_S = 5.0
 """So much longer than a lease lasts another's is waited for."""
 
+_A_WAIT_S = 5.0
+"""What takes longer than this is a wait, after which the gate is asked again."""
+
 Command = Mapping[str, Any]
 Reach = Callable[[ClusterCycle], "AdminClient"]
 """A client for a cluster, with its secrets."""
@@ -259,7 +262,7 @@ def _work(errand: ClusterCommands, lease: Lease, sending: Sending, client: Admin
             hands = hands_off(client)
             if hands.objections:
                 return "; ".join(hands.objections)
-            if time.monotonic() - begun > sending.timing.look_s:  # many brokers, or slow ones: a wait like any other
+            if time.monotonic() - begun > _A_WAIT_S:  # there are many of them, or they are slow
                 stop.ask_gate()
             settings = settings_in(errand.cycle.settings)
             patience = Patience(settings.evenkeelOutcomeWaitSeconds, sending.timing.longest_request_s)
