@@ -214,7 +214,9 @@ def halted(mode: str, cluster: str) -> str | None:
     allowed = allowed_modes()
     if mode not in allowed:
         return f"the run's mode is {mode}, and {LIMIT_VARIABLE} allows {allowed[-1]} at most"
-    named = str(Variable.get(PAUSE_VARIABLE, default="") or "").replace(",", " ").split()
+    text = str(Variable.get(PAUSE_VARIABLE, default="") or "")
+    # A name may have blanks in it: between commas it is one, too.
+    named = {*text.replace(",", " ").split(), *(name.strip() for name in text.split(","))}
     if cluster not in named and "*" not in named:
         return None
     return f"{cluster} is paused by the Airflow variable {PAUSE_VARIABLE}; take its name out of it to end that"
