@@ -71,6 +71,14 @@ def test_the_server_and_its_workers_have_an_environment_of_what_they_need(engine
     assert names <= {*made, "_PYSPARK_DRIVER_CONN_INFO_PATH"}
 
 
+def test_root_uses_no_home_that_another_user_has_laid_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever owns the folder could have put a token there that they know."""
+    Home.of(tmp_path)
+    monkeypatch.setattr(os, "geteuid", lambda: tmp_path.stat().st_uid + 1)
+    with pytest.raises(EngineError, match=r"belongs to another user .*: set EVENKEEL_HOME to a folder of your own"):
+        Home.of(tmp_path)
+
+
 @pytest.mark.parametrize("master", ["local", "local[2]", "local[*]"])
 def test_a_classic_master_on_this_machine_is_closed_to_strangers_as_the_server_is(master: str, tmp_path: Path) -> None:
     settings = classic_settings(master)
