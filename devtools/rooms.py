@@ -42,6 +42,7 @@ PURE = (
     "split_algorithms",
     "manual_requests/request.py",
     "manual_requests/split.py",
+    "manual_requests/topic.py",
     "manual_requests/unload.py",
     "plan_splits/rules",
     "shed/bundle_selection.py",

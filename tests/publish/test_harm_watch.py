@@ -21,7 +21,7 @@ from evenkeel.record.read import read_table
 from evenkeel.steering.recent_commands import as_known_at, as_text
 from tests.cycle.rows import AT, MIB, bundle, cycle
 from tests.publish.acting import Case, in_mode
-from tests.publish.test_guarding import B1, B2, NAMES, act, known, placed
+from tests.publish.decisions import B1, B2, NAMES, act, known, placed
 
 if TYPE_CHECKING:
     from evenkeel.spark.server import Engine

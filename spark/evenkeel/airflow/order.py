@@ -80,7 +80,7 @@ class AirflowError(EvenkeelError):
     """Airflow does not start, does not answer, or refuses a request; the text is fit for an operator."""
 
 
-class Refused(AirflowError):
+class RequestRefused(AirflowError):
     """Airflow's REST API answered with an error; `status` is the HTTP status."""
 
     def __init__(self, status: int, message: str) -> None:

@@ -196,8 +196,8 @@ def answer_to(handover: Handover, plan_id: str, answer: Mapping[str, Any]) -> di
 
 def sending(mode: str) -> Sending:
     """How a DAG run of this mode steers clusters: tokens from Airflow's connections, and what stops it from outside."""
-    from evenkeel.publish.by_queue import sign_with
     from evenkeel.publish.dispatch import Sending, reach_with
+    from evenkeel.publish.dispatch_sqs import sign_with
 
     return Sending(reach_with(from_airflow), halted=partial(halted, mode), signature=sign_with(keys_from_airflow))
 

@@ -29,7 +29,7 @@ from evenkeel.record.read import (
 )
 from evenkeel.record.read.ranges import FIRST_MOMENT, LAST_MOMENT, nearest
 from evenkeel.record.read.tables import is_in
-from evenkeel.times import IN_UTC, moment_given
+from evenkeel.times import IN_UTC, moment_given, utc_text
 
 
 def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -171,7 +171,7 @@ def _put(given: argparse.Namespace, row: Mapping[str, Any]) -> int:
 
 def _moment(text: str | None) -> str:
     at = datetime.now(UTC) if text is None else moment_given(text, "--at")
-    return at.isoformat(timespec="microseconds")
+    return utc_text(at)
 
 
 def run_list(given: argparse.Namespace) -> int:

@@ -19,7 +19,7 @@ from evenkeel.lake.controls import Lease, give_back, holder_name, paused, renew_
 from evenkeel.lake.outbox import OPEN, SENT, on_record
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake
-from evenkeel.publish.by_queue import send_by_queue, sign_with, sink_of
+from evenkeel.publish.dispatch_sqs import send_by_queue, sign_with, sink_of
 from evenkeel.pulsar.admin import AdminClient
 from evenkeel.pulsar.admin.connection import Resolver, from_environment
 from evenkeel.settings import settings_in

@@ -158,7 +158,7 @@ def _report(cluster: str, taken: Reports, records: ReportStore, report: ReportOu
     return set(found)
 
 
-def tell_agents(
+def announce_controls(
     spark: SparkSession,
     lake: Lake,
     cycles: Sequence[ClusterCycle],

@@ -22,14 +22,14 @@ from evenkeel.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class HarmSeen:
     """Harm that this cycle was the first to see."""
 
     act: Act
     detail: str
 
 
-def harm_found(rows: Rows, settings: Settings) -> list[Found]:
+def harm_found(rows: Rows, settings: Settings) -> list[HarmSeen]:
     """Commands of the past whose bundles were harmed, by what this cycle observed; those on record already left out.
 
     A command whose bundle another one touched after it is not looked at any more: whose harm it is could not be told.
@@ -47,11 +47,11 @@ def harm_found(rows: Rows, settings: Settings) -> list[Found]:
         own = _rows_of(act, rows) if samples and not _is_followed(act, acts) else []
         told = harm_of(samples, together(own, now), _published(own), settings) if own else None
         if told is not None:
-            found.append(Found(act, told))
+            found.append(HarmSeen(act, told))
     return found
 
 
-def harms(rows: Rows, found: Sequence[Found]) -> list[Harm]:
+def harms(rows: Rows, found: Sequence[HarmSeen]) -> list[Harm]:
     """All harm that is known by now, on record or just found."""
     cycle = reading.the_cycle(rows)
     now = datetime.fromisoformat(cycle["cycle_at"])
@@ -59,7 +59,7 @@ def harms(rows: Rows, found: Sequence[Found]) -> list[Harm]:
     return [Harm(act.bundle, act.kind, at) for act, at in (*on_record, *((one.act, now) for one in found))]
 
 
-def outcome_rows(cluster: str, now: datetime, found: Sequence[Found]) -> list[dict[str, Any]]:
+def outcome_rows(cluster: str, now: datetime, found: Sequence[HarmSeen]) -> list[dict[str, Any]]:
     """The rows of `outcomes`; as every outcome they belong to the cycle of their command."""
     return [
         {

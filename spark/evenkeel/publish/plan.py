@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from evenkeel.publish.commands import Wanted, numbered, plan_id, wanted
 from evenkeel.publish.guarding import guarded, throughput
-from evenkeel.publish.harm import harm_found, harms, outcome_rows, with_clients
+from evenkeel.publish.harm_watch import harm_found, harms, outcome_rows, with_clients
 from evenkeel.rounds import reading
 from evenkeel.rounds.memo import acts_only
 from evenkeel.rounds.reading import Row, Rows

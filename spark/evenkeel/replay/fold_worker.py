@@ -16,7 +16,7 @@ from evenkeel.rounds import reading
 from evenkeel.rounds.memo import SharedRows, carry
 from evenkeel.rounds.reading import Row, Rows
 from evenkeel.spark.bodies import TIMESTAMP_FORMAT, TO_JSON_OPTIONS, decoder, encoder, has_map
-from evenkeel.spark.worker import Refused, demand_code
+from evenkeel.spark.worker import MarkedError, demand_code
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -65,7 +65,7 @@ def fold_part(job: Mapping[str, Any], table: pa.Table) -> pa.Table:
                 outputs.append(output)
                 bodies.append(write[output](row))
     except Exception as error:
-        raise Refused(error, f"replay of {', '.join(part['variants'])} on {job['cluster']} at {at}") from error
+        raise MarkedError(error, f"replay of {', '.join(part['variants'])} on {job['cluster']} at {at}") from error
     outputs.append(CARRIED)
     bodies.append(json.dumps(dict(_carried(part, fold)), ensure_ascii=False))
     return pa.table({"output": pa.array(outputs, pa.string()), "body": pa.array(bodies, pa.string())})

@@ -35,6 +35,7 @@ from evenkeel.handover import Snapshot
 from evenkeel.json_text import NotJson, TooMuchJson, parse_json
 from evenkeel.pulsar.limits import DEFAULT, BeyondLimit, Limits
 from evenkeel.pulsar.snapshot import CLUSTERS, own_cluster
+from evenkeel.times import utc_text
 
 _NAME = re.compile(r"\d+(\.json(\.gz)?)?")
 
@@ -73,8 +74,8 @@ class Recording:
             return before[-1]
         first = self.snapshots[0]
         raise BadInput(
-            f"the recording {self.path} has no snapshot at or before {iso(moment)}; the nearest is {first.cycle_at} "
-            f"({Path(first.path).name})"
+            f"the recording {self.path} has no snapshot at or before {utc_text(moment)}; the nearest is "
+            f"{first.cycle_at} ({Path(first.path).name})"
         )
 
     def _headers(self) -> list[tuple[Header, Path]]:
@@ -146,11 +147,6 @@ def requests_of(path: Path, limits: Limits = DEFAULT) -> Iterator[dict[str, Any]
         yield from parse_json(_whole(path, limits))["requests"]
 
 
-def iso(moment: datetime) -> str:
-    """UTC with microseconds, the form of every `cycle_at`."""
-    return moment.isoformat(timespec="microseconds")
-
-
 def _bodies(path: Path, wanted: str, limits: Limits) -> Iterator[str]:
     try:
         for request in requests_of(path, limits):
@@ -164,7 +160,7 @@ def _in_order(headers: list[tuple[Header, Path]]) -> Iterator[Snapshot]:
     configuration: Snapshot | None = None
     previous: str | None = None
     for header, entry in headers:
-        moment = iso(header.moment)
+        moment = utc_text(header.moment)
         snapshot = Snapshot(str(entry), moment, previous_at=previous)
         if header.has_configuration:
             configuration = snapshot
@@ -176,7 +172,7 @@ def _in_order(headers: list[tuple[Header, Path]]) -> Iterator[Snapshot]:
 
 def _same_moment(place: str, header: Header, other: Path) -> str:
     return (
-        f"{place} {iso(header.moment)} is also that of {other.name}, which is kept: a cluster has one cycle a "
+        f"{place} {utc_text(header.moment)} is also that of {other.name}, which is kept: a cluster has one cycle a "
         "moment; remove or re-date one of the two"
     )
 
