@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from evenkeel.cli.options import check_folder, session
 from evenkeel.errors import BadInput
+from evenkeel.model.amounts import plural
 from evenkeel.settings import EffectiveSettings, resolve
 from evenkeel.settings.keys.balancing import SHEDDERS_OF
 from evenkeel.times import IN_UTC
@@ -77,10 +78,8 @@ def run_replay(given: argparse.Namespace) -> int:
     history = wanted.history
     first, last = history.cycles[0].cycle_at, history.cycles[-1].cycle_at
     left_out = f" ({history.left_out} were not decided and are left out)" if history.left_out else ""
-    print(
-        f"{history.cluster}: {len(history.cycles)} cycles from {first.isoformat()} to {last.isoformat()}{left_out}",
-        file=sys.stderr,
-    )
+    cycles = plural(len(history.cycles), "cycle")
+    print(f"{history.cluster}: {cycles} from {first.isoformat()} to {last.isoformat()}{left_out}", file=sys.stderr)
     begin = time.perf_counter()
 
     def progress(done: int, total: int) -> None:
@@ -187,8 +186,8 @@ def _generated(given: argparse.Namespace) -> Stage:
     size = Size(given.brokers, given.bundles, given.cycles, timedelta(seconds=given.every))
     made = scenario(name, size, given.seed)
     note = (
-        f"{name}: {MEANINGS[name]}. Generated with seed {given.seed}: {size.brokers} brokers, {size.bundles} bundles, "
-        f"{size.cycles} cycles, one each {given.every:g} s."
+        f"{name}: {MEANINGS[name]}. Generated with seed {given.seed}: {plural(size.brokers, 'broker')}, "
+        f"{plural(size.bundles, 'bundle')}, {plural(size.cycles, 'cycle')}, one each {given.every:g} s."
     )
     told = {"name": name, "seed": given.seed, "every_s": given.every, "brokers": size.brokers, "bundles": size.bundles}
     told["model"] = _model(made)
@@ -211,7 +210,7 @@ def _recorded(given: argparse.Namespace) -> Stage:
     last = history.cycles[-1].planned
     settings = history.settings[str(last["settings_digest"])]
     error, made = error_of(history, seen), recorded_scenario(history, seen)
-    note = f"Traffic as recorded of {history.cluster} in {len(seen)} cycles. {error.sentence()}"
+    note = f"Traffic as recorded of {history.cluster} in {plural(len(seen), 'cycle')}. {error.sentence()}"
     told = {"name": RECORDED, "seed": None, "model": _model(made), "error": asdict(error)}
     return Stage(made, settings, str(last["manager"]), history.cluster, note, told)
 

@@ -18,6 +18,7 @@ from evenkeel.ingest.wish_intake import PICKED, Maker, wish_row
 from evenkeel.lake.schemas.acted import DRAIN, SPLIT, UNDRAIN, UNLOAD, UNLOAD_TOPIC
 from evenkeel.lake.wishes import ended_drains
 from evenkeel.manual_requests.schema import ALL
+from evenkeel.model.amounts import plural
 from evenkeel.record.read import (
     Attempt,
     Record,
@@ -199,20 +200,15 @@ def _progress(lake: str, wish: Mapping[str, Any], ended: Collection[str]) -> str
     found = [find_cycles(lake, cluster=wish["cluster"], cycle=at)[0] for at in sorted(ends)]
     first, last = found[0], found[-1]
     rows = read_rows_of(lake, [first, last], "unload_decisions", where={"wish_id": [wish["wish_id"]]})
-    told = {attempt_id: own[0] for attempt_id, own in rows.items() if own}
-    at, row = last.cycle_at.isoformat(), told.get(last.attempt_id)
+    about = {attempt_id: own[0] for attempt_id, own in rows.items() if own}
+    at, row = last.cycle_at.isoformat(), about.get(last.attempt_id)
     state = "ended, last seen" if wish["wish_id"] in ended else "as of"
     if row is None:
         return f"{state} {at}"
     if row["measured"] is None:
         return f"{state} {at}: {row['sentence']}"
-    began = max(told.get(first.attempt_id, row)["measured"] or 0.0, row["measured"])
-    of = f" of {began:,.0f}" if began is not None and began >= row["measured"] else ""
-    left = (
-        f"{row['measured']:,.0f}{of} bundles left"
-        if row["measured"]
-        else f"empty{of and f', {began:,.0f} bundles gone'}"
-    )
+    began = plural(max(about.get(first.attempt_id, row)["measured"] or 0.0, row["measured"]), "bundle")
+    left = f"{row['measured']:,.0f} of {began} left" if row["measured"] else f"empty, {began} gone"
     return f"{state} {at}: {left}"
 
 

@@ -13,9 +13,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
 from evenkeel.manual_requests.drain import BY_DRAINING, LEAVES
-from evenkeel.model.amounts import amount
+from evenkeel.model.amounts import amount, plural
 from evenkeel.model.considered import Alternative, Considered, Rule, finite
-from evenkeel.model.words import plural
 from evenkeel.place.placement import NO_CANDIDATE, Placement, goes_to
 from evenkeel.place.rows import placement_row
 from evenkeel.rounds.reading import Row, Rows

@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from evenkeel.model.amounts import percent
+from evenkeel.model.amounts import percent, plural
 from evenkeel.record.report.charts import MOST_SERIES, Picture, configured, labels, picture, series_colors, time_axis
 from evenkeel.record.report.page import render_template
 from evenkeel.replay.variants import RECORDED
@@ -195,8 +195,8 @@ def page_of(comparison: VariantComparison, *, note: str = "") -> str:
     """The page as HTML text."""
     names = comparison.names()
     text = note or (
-        f"{comparison.tallies[names[0]].cycles} cycles of {comparison.cluster}, decided on what was seen then: "
-        "what one cycle asks for does not change what the next one sees (open loop)."
+        f"{plural(comparison.tallies[names[0]].cycles, 'cycle')} of {comparison.cluster}, decided on what was seen "
+        "then: what one cycle asks for does not change what the next one sees (open loop)."
     )
     return render_template(
         "comparison.html.j2",

@@ -13,6 +13,7 @@ from evenkeel.handover import ClusterCycle, Handover, Run, Snapshot, Write
 from evenkeel.lake.manifest import write_rows
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake, arrow_schema
+from evenkeel.model.amounts import plural
 from evenkeel.record.read import Attempt, Record, clusters_of
 from evenkeel.record.read.ranges import FIRST_MOMENT, LAST_MOMENT
 from evenkeel.record.verify.recorded_cycle import Background, again, background_of
@@ -98,7 +99,7 @@ def _none(
     asked = f"from {first.isoformat() if first else 'the beginning'} to {last.isoformat() if last else 'now'}"
     if inside:
         reasons = sorted({attempt.reason or attempt.status for attempt in inside})
-        return f"none of the {len(inside)} cycles of {cluster} {asked} was decided: {'; '.join(reasons[:3])}"
+        return f"none of {plural(len(inside), 'cycle')} of {cluster} {asked} was decided: {'; '.join(reasons[:3])}"
     before = None if first is None else record.in_force(cluster, first)
     after = None if last is None else record.following(cluster, last)
     near = [f"the last one before is at {before.cycle_at.isoformat()}"] if before else []

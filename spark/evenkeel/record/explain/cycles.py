@@ -8,6 +8,7 @@ from itertools import groupby
 from typing import Any
 
 from evenkeel.errors import LakeError
+from evenkeel.model.amounts import plural
 from evenkeel.model.bundles import HIGHEST_HASH
 from evenkeel.model.topics import parse_topic
 from evenkeel.record.explain.changes import SETTINGS
@@ -15,7 +16,7 @@ from evenkeel.record.explain.explanation import ACTS, Course, CycleFacts, Moment
 from evenkeel.record.explain.subject import Subject
 from evenkeel.record.read import Attempt, Record, Row
 from evenkeel.record.read.tables import is_in, text
-from evenkeel.record.wording import plural, time
+from evenkeel.record.wording import time
 from evenkeel.settings.compatibility import PLACEMENT
 from evenkeel.times import utc_seconds
 
