@@ -107,7 +107,7 @@ def folded(cycles: list[Cycle], part: dict[str, Any]) -> tuple[list[tuple[str, A
 
 def first_part() -> dict[str, Any]:
     names = [variant.name for variant in VARIANTS]
-    return {"label": "0", "variants": names, "told": True, "carried": {}, "owners": {}}
+    return {"label": "0", "variants": names, "with_recorded": True, "carried": {}, "owners": {}}
 
 
 def test_a_worker_tells_what_the_fold_tells(cycles: list[Cycle]) -> None:

@@ -53,7 +53,7 @@ class LookAgain:
 
 @dataclass(frozen=True, slots=True)
 class Refuse:
-    """It must not be sent (any more): this is its outcome."""
+    """The command must not be sent (any more), with its outcome."""
 
     outcome: Literal["stale", "withheld"]
     detail: str
@@ -61,12 +61,12 @@ class Refuse:
 
 @dataclass(frozen=True, slots=True)
 class ReportAgain:
-    """It has its outcome already; whoever asks again has not heard of it."""
+    """The command has its outcome already, which the publisher has not received."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reject:
-    """It is not the command that it says it is."""
+    """The command is not the one that its id names."""
 
     reason: str
 

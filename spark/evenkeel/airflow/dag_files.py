@@ -191,7 +191,7 @@ def outlets(task_id: str) -> list[Asset]:
     return [asset(table.name) for table in TABLES.values() if task_id in table.producers]
 
 
-def tell(events: Mapping[Any, Any] | None, lake: str, writes: Iterable[Write]) -> None:
+def emit_asset_events(events: Mapping[Any, Any] | None, lake: str, writes: Iterable[Write]) -> None:
     """Puts these writes into the task's asset events; `events` are Airflow's `outlet_events`, None where none are."""
     if events is None:
         return

@@ -269,7 +269,7 @@ def demand_known_broker(lake: str | Path, cluster: str, broker: str) -> None:
     known = sorted({str(row["broker"]) for row in rows})
     if known and broker not in known:
         raise BadInput(
-            f"{broker} is no broker of {cluster} in its newest cycle ({newest.cycle_at.isoformat()})."
+            f"{broker} is not a broker of {cluster} in its newest cycle ({newest.cycle_at.isoformat()})."
             f"{nearest(broker, known)} Nothing was changed"
         )
 

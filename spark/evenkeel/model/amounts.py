@@ -78,7 +78,7 @@ def plural(count: float | None, noun: str, several: str = "") -> str:
 
 
 def counted(count: float | None, noun: str) -> str:
-    """As many as there are, rounded: `3 minutes`, `1 hour`; `an unknown number of minutes` for None."""
+    """A count, rounded, with its noun: `3 minutes`, `1 hour`; `an unknown number of minutes` for None."""
     return f"an unknown number of {noun}s" if count is None else plural(round(count), noun)
 
 

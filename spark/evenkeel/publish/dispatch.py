@@ -304,7 +304,7 @@ def _not_done_yet(
 
 
 def _wait(seconds: float, stop: Stop, why: str) -> None:
-    """Waits by a clock that nobody sets, or until there is a reason to stop."""
+    """Waits by the monotonic clock, or until there is a reason to stop."""
     if seconds > 0:
         log.info("%s: waiting %.0f s", why, seconds)
     until = time.monotonic() + seconds

@@ -3,8 +3,8 @@
 Commands that are on the queue may be carried out whatever becomes of the publisher, so nothing else is said of them
 than what is reported, or what the next cycle sees. Sending them again does no harm: the agent knows them. What stops
 the publisher while it waits for reports withdraws this plan from the agents, and no more than this plan: the next one
-they take again. A pause lasts with the agents exactly as long as it lasts on record: every publish that may act tells
-them the word that was said last, pause or resume.
+they take again. A pause lasts with the agents exactly as long as it lasts on record: every publish that may act sends
+them the newest control on record, pause or resume.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 _LOOK_S = 5.0
-_TOLD_FOR = timedelta(days=14)
-"""No queue keeps a message for longer, so an agent that has not heard of a resume by then has not listened."""
+_SENT_FOR = timedelta(days=14)
+"""How long a resume is sent again; no queue keeps a message for longer."""
 PUBLISHER = "evenkeel"
-"""Who withdraws a plan."""
+"""The sender of a withdrawal."""
 
 
 def sign_with(resolve: KeyResolver | None = None) -> Callable[[ClusterCycle], Signature]:
@@ -83,7 +83,7 @@ class ReportStore(Protocol):
 
 
 class StopSign(Protocol):
-    """Says why no further command may go out; `is_lost` where another publisher goes on with the plan."""
+    """The reason why no further command may go out; `is_lost` where another publisher goes on with the plan."""
 
     @property
     def is_lost(self) -> bool:
@@ -165,15 +165,15 @@ def announce_controls(
     sign: Callable[[ClusterCycle], Signature],
     now: datetime,
 ) -> None:
-    """Tells the agents of these cycles' clusters the pause or resume that was said last; what fails is only logged."""
+    """Sends the agents of these cycles' clusters the newest pause or resume on record; a failure is only logged."""
     by_queue = {cycle.cluster: cycle for cycle in cycles if cycle.queues is not None}
     if not by_queue:
         return
     for cluster, row in last_words(spark, lake, sorted(by_queue)).items():
-        if row["kind"] != PAUSE and now - row["at"] > _TOLD_FOR:
+        if row["kind"] != PAUSE and now - row["at"] > _SENT_FOR:
             continue
         try:
             sink = sink_of(by_queue[cluster], sign(by_queue[cluster]))
             sink.control(row["kind"], made_at=row["at"], by=row["by"], reason=row["reason"] or "")
         except EvenkeelError as error:
-            log.warning("%s: its agents could not be told of the %s: %s", cluster, row["kind"], error)
+            log.warning("%s: the %s could not be sent to its agents: %s", cluster, row["kind"], error)

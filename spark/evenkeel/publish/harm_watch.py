@@ -1,4 +1,4 @@
-"""Harm that commands of the past did: looked for in every cycle, put on record beside `done`, and told to the guards.
+"""Harm that past commands did: looked for in every cycle, put on record beside `done`, and handed to the guards.
 
 What a bundle was before its command stands in the command itself (`commands.clients`), so that a later cycle needs
 nothing but the command and its own `bundle_load`. Harm is a row of `outcomes` with the outcome `harmed`, beside the one
@@ -30,9 +30,9 @@ class HarmSeen:
 
 
 def harm_found(rows: Rows, settings: Settings) -> list[HarmSeen]:
-    """Commands of the past whose bundles were harmed, by what this cycle observed; those on record already left out.
+    """Past commands whose bundles were harmed by what this cycle observed, without harm that is on record already.
 
-    A command whose bundle another one touched after it is not looked at any more: whose harm it is could not be told.
+    A command whose bundle a later one touched is not looked at any more: harm could be the work of either.
     """
     cycle = reading.the_cycle(rows)
     known = {row["command_id"] for row in reading.harm_rows(cycle)}
@@ -45,9 +45,9 @@ def harm_found(rows: Rows, settings: Settings) -> list[HarmSeen]:
     for act in watched:
         samples = clients_of(given[act.command_id].get("clients"))
         own = _rows_of(act, rows) if samples and not _is_followed(act, acts) else []
-        told = harm_of(samples, together(own, now), _published(own), settings) if own else None
-        if told is not None:
-            found.append(HarmSeen(act, told))
+        harm = harm_of(samples, together(own, now), _published(own), settings) if own else None
+        if harm is not None:
+            found.append(HarmSeen(act, harm))
     return found
 
 

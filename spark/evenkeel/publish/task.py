@@ -110,14 +110,15 @@ def _plan(spark: SparkSession, lake: Lake, handover: Handover) -> tuple[Plans, D
     inputs = round_inputs(
         spark, lake, handover, *plan_round.DECIDED_TABLES, "broker_load", "bundle_load", "broker_reports"
     )
-    told = plan_round.OUTCOMES
-    types = {"plan": plan_round.plan_type(), **{name: TABLES[name].body_type() for name in ("commands", guards, told)}}
+    outcomes = plan_round.OUTCOMES
+    tables = ("commands", guards, outcomes)
+    types = {"plan": plan_round.plan_type(), **{name: TABLES[name].body_type() for name in tables}}
     made = decide_rounds(inputs, plan_round.decide, types)
     plans = {row["cluster"]: row.asDict() for row in made["plan"].collect()}
     objected = any(plan["guard_rows"] for plan in plans.values())
     rows = {guards: made[guards]} if objected else {}
     if any(plan["harm_rows"] for plan in plans.values()) and handover.run.kind != "backfill":
-        rows[told] = made[told]
+        rows[outcomes] = made[outcomes]
     return plans, made["commands"], lake.append(spark, rows, handover=handover, task="publish")
 
 

@@ -148,13 +148,13 @@ class VariantComparison:
 
     def notes(self) -> list[str]:
         """What each variant is, and whether recorded decisions were reproduced."""
-        told = [f"{name}: {words}" for name, words in self.variants.items()]
+        lines = [f"{name}: {words}" for name, words in self.variants.items()]
         for name in self.variants:
             found = self.tallies[name].figures() if name in self.tallies else {}
             if found.get("decided_again"):
-                told.append(f"{name}: {found['reproduced']} of {found['decided_again']} recorded plans reproduced")
-                told += [f"  not at {at}" for at in found["not_reproduced"]]
-        return told
+                lines.append(f"{name}: {found['reproduced']} of {found['decided_again']} recorded plans reproduced")
+                lines += [f"  not at {at}" for at in found["not_reproduced"]]
+        return lines
 
 
 def _mean(values: list[float]) -> float | None:

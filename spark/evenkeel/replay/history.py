@@ -50,7 +50,7 @@ class History:
         except LookupError as error:
             where = f"{attempt.cluster} at {attempt.cycle_at.isoformat()}"
             raise LakeError(f"the cycle of {where} cannot be decided again: {error.args[0]}") from None
-        # Whether a command of the past did harm is told from the second cycle after it on.
+        # Harm of a past command is looked for from the second cycle after it on.
         before = [cycle.predecessor.cycle_at, cycle.predecessor.status]
         given = {"wishes": cycle.wishes, "acts": cycle.acts, "pauses": cycle.pauses}
         return {**known, **given, "predecessor": before}

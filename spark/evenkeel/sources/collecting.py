@@ -250,7 +250,7 @@ def _names(hop: Hop) -> list[str]:
 
 
 def _listed(hop: Hop) -> list[str] | None:
-    """The names in an answer, sorted, each once; None where it is no list."""
+    """The names in an answer, sorted, each once; None where it is not a list."""
     with LargeText.alone():
         body = hop.json
         return sorted({name for name in body if isinstance(name, str) and name}) if isinstance(body, list) else None

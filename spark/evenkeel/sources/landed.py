@@ -293,7 +293,7 @@ def _answer_rows(apart: DataFrame, limits: Mapping[str, Limits]) -> DataFrame:
 def _collected(
     rows: DataFrame, limits: Mapping[str, Limits], *, at_most: Limits | None = None
 ) -> dict[str, CollectedAnswers] | None:
-    """What came of each cluster; None where all of them together are more than `at_most`."""
+    """The answers of each cluster; None where those of all clusters together are more than `at_most`."""
     found = {cluster: _Collecting(one) for cluster, one in limits.items()}
     size = count = 0
     for row in rows.toLocalIterator():

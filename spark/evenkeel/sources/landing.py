@@ -88,8 +88,8 @@ class Landing:
         moments = sorted(self._names())
         place = bisect.bisect_left(moments, milliseconds(at))
         near = [_iso(moment) for moment in moments[max(place - 1, 0) : place + 1]]
-        told = f"the nearest are {' and '.join(near)}" if near else "there is no snapshot at all"
-        return f"No snapshot of {utc_text(at)} was landed in {self.folder}; {told}."
+        nearest = f"the nearest are {' and '.join(near)}" if near else "there is no snapshot at all"
+        return f"No snapshot of {utc_text(at)} was landed in {self.folder}; {nearest}."
 
     def expire(self, days: float) -> list[Path]:
         """Removes snapshots that are more than so many days older than the newest, and returns which.

@@ -13,7 +13,7 @@ A snapshot that was taken for a cycle also has `cycle_at`, the moment that it st
 
 A request is {"broker" asked, "method", "path", "status" (0: no HTTP answer), "at", "elapsed_ms", "location", "body" as
 text}; in JSON lines also `n`, its position in the snapshot. Other files of the folder are not looked at, nor
-is anything that is no regular file, as a pipe or a device. How much is read is bounded (`evenkeel.pulsar.limits`), and
+is anything but regular files (a pipe, a device). How much is read is bounded (`evenkeel.pulsar.limits`), and
 what is packed is counted while it is unpacked.
 """
 
@@ -242,8 +242,8 @@ def names_in(folder: Path) -> Iterator[str]:
 
 
 def open_bytes(path: Path) -> IO[bytes]:
-    """The file's bytes, unpacked where its name ends in .gz. What is no regular file is `BadInput`, and is not waited
-    for: a pipe would never end, a device neither."""
+    """The file's bytes, unpacked where its name ends in .gz. `BadInput` for all but regular files: reading a pipe or a
+    device would never end."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY) if _is_regular(path) else None
     if descriptor is None or not stat.S_ISREG(os.fstat(descriptor).st_mode):
         if descriptor is not None:
@@ -287,7 +287,7 @@ def longest_line(limits: Limits) -> int:
 
 
 def line_too_long(part: Path, number: int, limits: Limits) -> BeyondLimit:
-    """That a line of a part is longer than an answer may be."""
+    """The error for a line of a part that is longer than an answer may be."""
     what = f"line {number:,} of {part.name} is longer than {longest_line(limits):,} bytes"
     return BeyondLimit(limits.beyond("answer_mib", what, "see what wrote it, remove the line"))
 
@@ -418,7 +418,7 @@ def packed_bytes(files: Iterable[Path]) -> int:
 
 
 def demand_packed(name: str, size: int, limits: Limits) -> None:
-    """Demands that the files of a snapshot are not larger than they may be, before any of them is read."""
+    """Raises `BeyondLimit` where a snapshot's files are larger than they may be; call before any of them is read."""
     limits.demand("packed_mib", size, f"{name} has {size:,} bytes as it lies there", "see what wrote it")
 
 

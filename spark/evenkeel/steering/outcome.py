@@ -214,8 +214,8 @@ def outcome_of(
 
 
 def _outcome_of_topic(answer: AnswerKind, *, is_over: bool) -> tuple[str, str] | None:
-    """Of a topic that is unloaded. It is open again at once and at the same broker, so the cluster shows nothing of
-    it: here the answer counts, and where none is known nobody will ever tell."""
+    """The outcome of a topic's unload. The topic is open again at once at the same broker, so the cluster shows nothing
+    of it: only the answer counts, and without one the outcome stays unknown."""
     if answer is AnswerKind.TAKEN:
         return "done", "its broker has closed the topic"
     if not is_over:

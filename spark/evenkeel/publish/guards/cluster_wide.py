@@ -108,7 +108,7 @@ def doubts(command: Command, situation: Situation, settings: Settings) -> Iterat
 
 def _unsettled(command: Command, situation: Situation) -> Iterator[Objection]:
     """A split touches the bundle alone; an unload both brokers too. A topic's unload rests on no figure: it waits only
-    while nobody knows what became of the last command for its bundle."""
+    while the outcome of the last command for its bundle is unknown."""
     found = situation.unsettled_at(command.bundle)
     rests_on = [one for one in found if command.kind != "unload_topic" or one.until is None]
     yield from _longest("unsettled_bundle", rests_on, situation.at)

@@ -146,12 +146,12 @@ def _cluster_rows(record: Record, attempt: Attempt, recording: str | Path | None
 def _harm(record: Record, attempt: Attempt) -> list[Row]:
     """Commands that did harm, as they are on record, with when it was seen and what."""
     span = attempt.cluster, attempt.cycle_at - _HARM_IS_SHOWN, attempt.cycle_at
-    told = record.outbox("outcomes", *span, where=is_in("outcome", [HARMED]))
-    if not told:
+    seen = record.outbox("outcomes", *span, where=is_in("outcome", [HARMED]))
+    if not seen:
         return []
-    ids = is_in("command_id", sorted({row["command_id"] for row in told}))
+    ids = is_in("command_id", sorted({row["command_id"] for row in seen}))
     asked = {row["command_id"]: row for row in record.outbox("commands", *span, where=ids)}
-    return harmed([asked[command_id] for command_id in sorted(asked)], told)
+    return harmed([asked[command_id] for command_id in sorted(asked)], seen)
 
 
 def _course(record: Record, attempt: Attempt) -> CourseRows:

@@ -36,7 +36,7 @@ from evenkeel.sources.landing_zone.layout import (
     newest_first,
     place_of,
 )
-from evenkeel.sources.landing_zone.s3 import told
+from evenkeel.sources.landing_zone.s3 import as_s3_error
 from evenkeel.sources.recordings import Problem, utc
 from evenkeel.times import utc_text
 
@@ -272,7 +272,7 @@ class S3Landing:
         (it names the nearest); `S3Error`: the store cannot be asked.
         """
         moment = None if time is None else _utc(time)
-        with told(f"cannot read snapshots of {self.cluster} at {self.place}"):
+        with as_s3_error(f"cannot read snapshots of {self.cluster} at {self.place}"):
             found = Search(self._client, self.place, self.cluster, self.folder, moment, self._limits).run()
         for double in found.doubled:
             LOG.info("%s is not needed: %s", double.file, double.reason)
@@ -286,7 +286,7 @@ class S3Landing:
 
     def listed(self, since: str | datetime, until: str | datetime) -> tuple[ManifestEntry, ...]:
         """The names of all manifests between two moments (both included), oldest first; nothing is read or judged."""
-        with told(f"cannot list snapshots of {self.cluster} at {self.place}"):
+        with as_s3_error(f"cannot list snapshots of {self.cluster} at {self.place}"):
             found = newest_first(self._client, self.place, self.cluster, until=_utc(until), since=_utc(since))
             return tuple(reversed(list(found)))
 

@@ -31,7 +31,7 @@ from evenkeel.sources.landing_zone.layout import (
     place_of,
     read_manifest,
 )
-from evenkeel.sources.landing_zone.s3 import S3Error, read_object, told
+from evenkeel.sources.landing_zone.s3 import S3Error, as_s3_error, read_object
 from evenkeel.sources.recordings import FOLDER_HEADER, parts_of, read_header
 
 LOG = logging.getLogger(__name__)
@@ -90,7 +90,7 @@ def upload_snapshot(
     key = place.manifest(cluster, manifest.moment)
     doing = f"cannot upload {snapshot} to {place}"
     try:
-        with told(doing):
+        with as_s3_error(doing):
             standing = _standing(client, place, key)
             if standing is None:
                 _send_data(client, place, manifest, files)
