@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from devtools.conformance.names import given_boundaries
 from evenkeel.errors import BadRange
 from evenkeel.manual_requests.request import ClusterView, Granted, SplitWish, UnloadWish
 from evenkeel.manual_requests.schema import HOT, LARGEST
@@ -20,7 +21,6 @@ from evenkeel.model.bundles import (
     boundary_text,
     bundle_name,
     bundle_of,
-    given_boundaries,
     initial_boundaries,
     parse_range,
     ranges_of,

@@ -80,13 +80,6 @@ def numbered(plan: str, cycle: Row, asked: Sequence[Wanted], settings: Settings)
     ]
 
 
-def commands(
-    plan: str, cycle: Row, splits: Sequence[Row], placements: Sequence[Row], settings: Settings
-) -> list[dict[str, Any]]:
-    """The rows of `commands` with nothing held back."""
-    return numbered(plan, cycle, wanted(cycle, splits, placements), settings)
-
-
 def command_id(plan: str, kind: str, bundle: str, step: int, mode: str) -> str:
     """Digest that names one command of one plan. That of a dry run is another one: it is not to be sent later."""
     rehearsed = ["dry_run"] if mode == "dry_run" else []
