@@ -152,6 +152,7 @@ def _make(given: argparse.Namespace, wish: Mapping[str, Any]) -> int:
 
 
 def _row(given: argparse.Namespace, wish: Mapping[str, Any]) -> dict[str, Any]:
+    check_folder(given.lake, "--lake")
     return wish_row(wish, given.cluster, Maker(said_by(given), _moment(given.at)))
 
 
@@ -159,7 +160,6 @@ def _put(given: argparse.Namespace, row: Mapping[str, Any]) -> int:
     from evenkeel.lake.store import Lake
     from evenkeel.lake.wishes import append_wishes
 
-    check_folder(given.lake, "--lake")
     lake = Lake(given.lake)
     with session("evenkeel wish") as spark:
         lake.ensure_tables(spark, ["wishes", "cycles"])
