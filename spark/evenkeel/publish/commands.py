@@ -10,9 +10,10 @@ from datetime import datetime, timedelta
 from itertools import chain
 from typing import Any
 
+from evenkeel.lake.schemas.acted import SPLIT, UNLOAD, UNLOAD_TOPIC
 from evenkeel.manual_requests.topic import bundle_of_topic, is_topic_unload
 from evenkeel.settings import Settings
-from evenkeel.steering.admin_request import SPLIT, UNLOAD, UNLOAD_TOPIC, request_text
+from evenkeel.steering.admin_request import request_text
 
 
 def plan_id(cycle: Row, decisions: Mapping[str, Sequence[Row]], leaving_out: Collection[str] = ()) -> str:

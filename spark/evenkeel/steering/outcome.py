@@ -12,8 +12,8 @@ from datetime import datetime
 from enum import Enum
 
 from evenkeel.json_text import NotJson, parse_json
+from evenkeel.lake.schemas.acted import UNLOAD_TOPIC
 from evenkeel.pulsar.admin.http_exchange import Hop
-from evenkeel.steering.admin_request import UNLOAD_TOPIC
 from evenkeel.steering.premise import Command, Look, Sight, effect_in_words, sight
 
 # Pulsar gives an unload or split up after 60 s (namespaceBundleUnloadingTimeoutMs): no answer may still come then.

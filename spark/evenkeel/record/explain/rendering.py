@@ -8,8 +8,8 @@ from dataclasses import asdict
 from datetime import UTC, datetime, tzinfo
 from typing import Any
 
-from evenkeel.lake.outbox import HARMED
 from evenkeel.model import amounts
+from evenkeel.model.past_commands import HARMED
 from evenkeel.record import wording
 from evenkeel.record.explain.changes import Change
 from evenkeel.record.explain.explanation import Course, Moment, OtherOption, Quiet, Reason, SentCommand, Where

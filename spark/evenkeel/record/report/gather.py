@@ -11,9 +11,10 @@ from operator import or_
 from pathlib import Path
 
 from evenkeel.errors import LakeError
-from evenkeel.lake.outbox import HARMED, harmed
+from evenkeel.lake.outbox import harmed
 from evenkeel.manual_requests.drain import BY_DRAINING
 from evenkeel.manual_requests.round import BY_REQUEST
+from evenkeel.model.past_commands import HARMED
 from evenkeel.record.compare import Cycle, LoggedMove, Round, ShedderComparison, compare, read_rounds
 from evenkeel.record.read import Attempt, Record, Row, find_cycles, read_commands, read_rows, read_rows_of
 from evenkeel.record.read.ranges import FIRST_MOMENT, LAST_MOMENT
