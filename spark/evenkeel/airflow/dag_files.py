@@ -139,6 +139,8 @@ def _mode(variable: str, default: str) -> str:
     return mode
 
 
+CONNECTION = "evenkeel_spark"
+"""The connection that says where Spark is, for the tasks of all DAGs."""
 DECIDING_DAG, APPROVAL_DAG = "rebalance", "rebalance_approval"
 _MARK = "--plan-"
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from evenkeel import pipeline
 from evenkeel.airflow.credentials import from_airflow, keys_from_airflow, store_from_airflow
 from evenkeel.airflow.dag_files import (
+    CONNECTION,
     LIMIT_VARIABLE,
     allowed_modes,
     approval_run_id,
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-CONNECTION = "evenkeel_spark"
 CONNECT_TYPE = "spark_connect"
 DEFAULT_PORT = 15002
 REASON = "reason"
