@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from evenkeel.lake.store import Lake
-from evenkeel.publish.dispatch_sqs import send_by_queue
 from evenkeel.publish.dispatch import OutcomeRecorder
+from evenkeel.publish.dispatch_sqs import send_by_queue
 from evenkeel.steering.dispatcher import LeaseGuard, Timing
 from evenkeel.steering.outcome import Outcome
 from evenkeel.steering.queue.messages import AgentReport

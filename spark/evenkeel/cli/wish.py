@@ -123,7 +123,7 @@ def run_drain(kind: str, given: argparse.Namespace) -> int:
     row = _row(given, {"kind": kind, "broker": given.broker})
     if kind == DRAIN:
         demand_known_broker(given.lake, given.cluster, row["broker"])
-    going = {wish["broker"]: wish for wish in standing_drains(given.lake, given.cluster)}
+    going = {wish["broker"]: wish for wish in open_drains(given.lake, given.cluster)}
     before = going.get(row["broker"])
     row = _last_of_its_broker(given, row)
     if kind == DRAIN and before is not None:
@@ -248,7 +248,7 @@ def read_wishes(lake: str | Path, *, cluster: str | None = None) -> list[dict[st
     return sorted(wishes, key=lambda wish: (wish["made_at"], wish["wish_id"]))
 
 
-def standing_drains(lake: str | Path, cluster: str) -> list[dict[str, Any]]:
+def open_drains(lake: str | Path, cluster: str) -> list[dict[str, Any]]:
     """The wishes for drains of a cluster that nothing has ended, oldest first; none where there is no lake yet."""
     wishes = sorted(read_table_if_any(lake, "wishes"), key=lambda wish: (wish["made_at"], wish["wish_id"]))
     ended = ended_drains(wishes)

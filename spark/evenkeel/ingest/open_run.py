@@ -142,8 +142,8 @@ def cycles_of(
 ) -> list[ClusterCycle]:
     """The cycles of the request, in the order of its sources; those that could not be had are not open.
 
-from evenkeel.sources.landing import LATEST_SECONDS, Landing, milliseconds
-from evenkeel.sources.recordings import Recording, cluster_name, utc
+    from evenkeel.sources.landing import LATEST_SECONDS, Landing, milliseconds
+    from evenkeel.sources.recordings import Recording, cluster_name, utc
     """
     sources = request.sources()
     at = utc(request.at) if request.at is not None else datetime.now(UTC).replace(microsecond=0)
@@ -173,7 +173,7 @@ def _demand_no_time_to_come(sources: Iterable[ClusterSource], at: datetime) -> N
     ahead = (at - datetime.now(UTC)).total_seconds()
     if ahead > LATEST_SECONDS and any(source.live or source.zone for source in sources):
         raise BadInput(
-            f"the moment {iso(at)} is still to come, in {ahead / 60:,.0f} min by the clock of this machine: nothing "
+            f"the moment {utc_text(at)} is still to come, in {ahead / 60:,.0f} min by the clock of this machine: nothing "
             "was put on record. Give an earlier one, in UTC, or set the clock"
         )
 

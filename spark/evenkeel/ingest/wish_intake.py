@@ -202,10 +202,10 @@ def wishes_of_run(
     the only one of the run."""
     if brought and run.kind == BACKFILL:
         raise BadInput("a backfill carries no wishes out: make them with `evenkeel wish`, or trigger a run of its own")
-    standing = next((_NAMED[one["kind"]] for one in brought if one.get("kind") in (DRAIN, UNDRAIN)), None)
-    if standing and run.mode not in ACTING:
+    named = next((_NAMED[one["kind"]] for one in brought if one.get("kind") in (DRAIN, UNDRAIN)), None)
+    if named and run.mode not in ACTING:
         raise BadInput(
-            f"{standing} outlasts the run that brings it, and this run is a dry run: to try a drain out, give it "
+            f"{named} outlasts the run that brings it, and this run is a dry run: to try a drain out, give it "
             "evenkeelDrainingBrokers in its settings; to begin or end one, use `evenkeel wish`, or a run that may act"
         )
     at = {cycle.cluster: cycle.cycle_at for cycle in cycles}

@@ -21,7 +21,7 @@ from evenkeel.lake.controls import PAUSE, last_words
 from evenkeel.lake.store import Lake
 from evenkeel.settings import settings_in
 from evenkeel.sources.configuration import default_keys
-from evenkeel.steering.outcome import ReportOutcome, not_sent, standing
+from evenkeel.steering.outcome import ReportOutcome, decisive, not_sent
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -148,7 +148,7 @@ def _report(cluster: str, taken: Reports, records: ReportStore, report: ReportOu
     for one in taken.reports:
         if one.cluster is not None and one.cycle_at is not None:
             records.know_one(one.outcome.command_id, one.cluster, one.cycle_at)
-    found = standing(taken.outcomes)
+    found = decisive(taken.outcomes)
     for command_id, outcome in found.items():
         owner = records.cluster_of(command_id)
         if owner == cluster:

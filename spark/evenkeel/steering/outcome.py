@@ -52,7 +52,7 @@ STRENGTH = ("done", "overridden", "lost", "timed_out", "unknown", "refused", "st
 """All outcomes that a command can have, the strongest first."""
 
 
-def standing(outcomes: Iterable[Outcome]) -> dict[str, Outcome]:
+def decisive(outcomes: Iterable[Outcome]) -> dict[str, Outcome]:
     """One outcome per `command_id`."""
     stands: dict[str, Outcome] = {}
     for one in sorted(outcomes, key=lambda one: (STRENGTH.index(one.outcome), one.seen_at)):
