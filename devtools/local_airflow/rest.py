@@ -10,9 +10,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from evenkeel.airflow.order import AirflowError, RequestRefused
+from evenkeel.airflow.order import AirflowError
 
 TIMEOUT_SECONDS = 30.0
+
+
+class RequestRefused(AirflowError):
+    """Airflow's REST API answered with an error; `status` is the HTTP status."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
 
 
 @dataclass(slots=True)

@@ -19,8 +19,8 @@ import psutil
 import pytest
 
 from devtools.local_airflow.home import Wiring
+from devtools.local_airflow.rest import RequestRefused
 from devtools.local_airflow.service import DAG_ID, Airflow
-from evenkeel.airflow.order import RequestRefused
 from evenkeel.lake.schemas import TABLES
 from evenkeel.record.read import Attempt, read_attempts, read_rows, read_table
 from tests.dags.waiting import LOOK_SECONDS, PATIENCE_SECONDS, ended, states, tries

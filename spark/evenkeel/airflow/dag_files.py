@@ -16,7 +16,7 @@ from airflow.sdk import Param
 from evenkeel.errors import SettingsError
 from evenkeel.handover import Write
 from evenkeel.lake.schemas import TABLES
-from evenkeel.manual_requests.schema import SCHEMAS
+from evenkeel.manual_requests.wish_schema import SCHEMAS
 from evenkeel.settings.keys.own import DECIDING_KEYS, GuardKeys, OwnKeys
 from evenkeel.steering.admin_request import ACTING
 

@@ -17,7 +17,7 @@ from evenkeel.errors import BadInput, NoLake, NoSuchCycle
 from evenkeel.ingest.wish_intake import PICKED, Maker, wish_row
 from evenkeel.lake.schemas.acted import DRAIN, SPLIT, UNDRAIN, UNLOAD, UNLOAD_TOPIC
 from evenkeel.lake.wishes import ended_drains
-from evenkeel.manual_requests.schema import ALL
+from evenkeel.manual_requests.wish_schema import ALL
 from evenkeel.model.amounts import plural
 from evenkeel.record.read import (
     Attempt,

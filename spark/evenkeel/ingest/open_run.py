@@ -173,8 +173,8 @@ def _demand_no_time_to_come(sources: Iterable[ClusterSource], at: datetime) -> N
     ahead = (at - datetime.now(UTC)).total_seconds()
     if ahead > LATEST_SECONDS and any(source.live or source.zone for source in sources):
         raise BadInput(
-            f"the moment {utc_text(at)} is still to come, in {ahead / 60:,.0f} min by the clock of this machine: nothing "
-            "was put on record. Give an earlier one, in UTC, or set the clock"
+            f"the moment {utc_text(at)} is still to come, in {ahead / 60:,.0f} min by the clock of this machine: "
+            "nothing was put on record. Give an earlier one, in UTC, or set the clock"
         )
 
 

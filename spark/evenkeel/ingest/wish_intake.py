@@ -18,8 +18,8 @@ from evenkeel.lake.controls import person
 from evenkeel.lake.schemas.acted import DRAIN, SPLIT, UNDRAIN, UNLOAD_TOPIC
 from evenkeel.lake.store import Lake
 from evenkeel.lake.wishes import BACKFILL, append_wishes, read_taken, read_wishes, wishes_for
-from evenkeel.manual_requests.schema import ALL, BROKER, HOT, LARGEST, SCHEMAS, names_of
 from evenkeel.manual_requests.unload import broker_id
+from evenkeel.manual_requests.wish_schema import ALL, BROKER, HOT, LARGEST, SCHEMAS, names_of
 from evenkeel.model.bundles import decode_number, parse_range
 from evenkeel.model.topics import parse_topic
 from evenkeel.settings import resolve
