@@ -175,10 +175,10 @@ def test_a_clock_that_jumps_makes_nobody_wait_longer_than_one_request(
     now = datetime.now(UTC)
     lease = Lease("a", "us", 8, now, now + timedelta(seconds=30), before=now + skew)
     cycle = ClusterCycle("a", now.isoformat(), Snapshot("", now.isoformat()), {})
-    errand = ClusterCommands(cycle, [{"command_id": "c1"}], frozenset({"c1"}))
+    batch = ClusterCommands(cycle, [{"command_id": "c1"}], frozenset({"c1"}))
     guard = LeaseGuard("a", TIMING, time.monotonic())
     monkeypatch.setattr(guard, "ask_gate", lambda: None)
-    left = dispatch._not_done_yet(errand, Cluster(), lease, TIMING, guard, lambda _: None)  # type: ignore[arg-type]
+    left = dispatch._not_done_yet(batch, Cluster(), lease, TIMING, guard, lambda _: None)  # type: ignore[arg-type]
     assert [one["command_id"] for one in left] == asked == ["c1"]
     assert clock.now - 1000.0 <= TIMING.longest_request_s + 1
     if skew >= timedelta(0):

@@ -35,7 +35,7 @@ Direction = Literal["to agents", "from agents"]
 TO_AGENTS: Direction = "to agents"
 FROM_AGENTS: Direction = "from agents"
 TOLERANCE = timedelta(minutes=5)
-"""So far may the clocks of pipeline and agents lie apart."""
+"""The most that the clocks of pipeline and agents may lie apart."""
 
 _VARIABLE = "EVENKEEL_KEYS_"
 _ALGORITHM = "HS256"
@@ -87,7 +87,7 @@ def keys_in(text: str, place: str) -> SigningKeys:
 
 
 def resolved_keys(name: str, resolve: KeyResolver = keys_from_environment) -> SigningKeys:
-    """The keys of that name; `SettingsError` where nobody knows it."""
+    """The keys of that name; `SettingsError` where they are not known."""
     found = resolve(name)
     if found is None:
         variable = variable_of(name)
@@ -110,7 +110,7 @@ class Signature:
     def signed(self, body: str, direction: Direction, at: datetime, number: str) -> str:
         """The message as it goes onto the queue; `BadInput` where it is too large for one.
 
-        `number` tells messages apart: a command's id, a control's, a report's token.
+        `number` identifies the message: a command's id, a control's id, or a report's token.
         """
         key = self.keys.keys[0]
         header = {"kid": _name(key), "dir": direction, "cluster": self.cluster, "at": utc_text(at), "number": number}

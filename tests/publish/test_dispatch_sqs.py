@@ -12,9 +12,9 @@ import pytest
 from evenkeel.handover import ClusterCycle, Snapshot
 from evenkeel.lake.controls import control_row
 from evenkeel.lake.store import Lake
-from evenkeel.publish import by_queue
-from evenkeel.publish.by_queue import send_by_queue
+from evenkeel.publish import dispatch_sqs
 from evenkeel.publish.dispatch import OutcomeRecorder
+from evenkeel.publish.dispatch_sqs import send_by_queue
 from evenkeel.steering.dispatcher import LeaseGuard, Timing
 from evenkeel.steering.outcome import Outcome
 from evenkeel.steering.queue.fifo import QueueUnreachable
@@ -84,9 +84,9 @@ def test_agents_of_all_clusters_are_told_at_once(monkeypatch: pytest.MonkeyPatch
             told.append((self.cluster, kind))
 
     rows = {name: control_row(name, "pause", "olga", None) for name in names}
-    monkeypatch.setattr(by_queue, "last_words", lambda spark, lake, clusters: rows)
-    monkeypatch.setattr(by_queue, "sink_of", lambda cycle, signature: Slow(cycle.cluster))
+    monkeypatch.setattr(dispatch_sqs, "last_words", lambda spark, lake, clusters: rows)
+    monkeypatch.setattr(dispatch_sqs, "sink_of", lambda cycle, signature: Slow(cycle.cluster))
     cycles = [ClusterCycle(name, AT, Snapshot("", AT), {}, queues={"commands": "q"}) for name in names]
-    by_queue.tell_agents(None, Lake("/"), cycles, lambda cycle: None, datetime.now(UTC))  # type: ignore
+    dispatch_sqs.announce_controls(None, Lake("/"), cycles, lambda cycle: None, datetime.now(UTC))  # type: ignore
     assert sorted(told) == sorted((name, "pause") for name in names if name != "c3")
     assert "c3: its agents could not be told of the pause: no answer" in caplog.text
