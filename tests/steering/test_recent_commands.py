@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from evenkeel.handover import ClusterCycle, Snapshot
-from evenkeel.lake import outbox
+from evenkeel.model.past_commands import HARMED
 from evenkeel.steering import recent_commands
 from evenkeel.steering.recent_commands import as_text, with_acts
 
@@ -54,7 +54,7 @@ def test_each_cycle_of_a_window_is_told_what_it_would_be_told_alone(monkeypatch:
         for n, at in enumerate(minutes)
     ]
     acts.sort(key=lambda each: (each["cluster"], each["cycle_at"]))
-    acts += [{**each, "outcome": outbox.HARMED} for each in acts[::7]]
+    acts += [{**each, "outcome": HARMED} for each in acts[::7]]
     asked: list[tuple[datetime, datetime]] = []
 
     def read(*_: Any, since: datetime, until: datetime) -> list[Act]:

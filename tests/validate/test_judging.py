@@ -12,7 +12,7 @@ import pytest
 
 from evenkeel.handover import CycleKey
 from evenkeel.lake.schemas import TABLES
-from evenkeel.validate import judging
+from evenkeel.validate import judging, suites
 from evenkeel.validate.facts import AT, BROKEN, KEY, PLACE, RECORD, Facts, RowsOfCycles
 from evenkeel.validate.judging import judge_suite
 from evenkeel.validate.suites import Finding, Suite, read_suites
@@ -61,7 +61,7 @@ def facts_of(change: Callable[[CycleKey, list[Row]], None]) -> Facts:
 def looked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many rows Great Expectations was shown, look by look."""
     seen: list[int] = []
-    run_suite = judging.run_suite
+    run_suite = suites.run_suite
 
     def counting(suite: Suite, rows: Any) -> Any:
         seen.append(rows.num_rows)

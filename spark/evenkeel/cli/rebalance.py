@@ -21,9 +21,9 @@ from evenkeel.errors import BadInput, EvenkeelError
 from evenkeel.handover import FAILED, ClusterCycle, Handover
 from evenkeel.ingest.chunks import Chunk, landed_in
 from evenkeel.ingest.open_run import CycleRequest, check
+from evenkeel.model.amounts import plural
 from evenkeel.pipeline import Course, check_window, run_cycle, run_window
 from evenkeel.record.read import Attempt, Record, trusted
-from evenkeel.record.wording import plural
 from evenkeel.times import IN_UTC, bounds_given, moment_given
 from evenkeel.validate.suites import load_great_expectations
 

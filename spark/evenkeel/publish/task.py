@@ -28,8 +28,8 @@ from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake
 from evenkeel.model.amounts import amount
 from evenkeel.publish import plan as plan_round
-from evenkeel.publish.by_queue import tell_agents
 from evenkeel.publish.dispatch import Sending
+from evenkeel.publish.dispatch_sqs import announce_controls
 from evenkeel.publish.gate import DRY_RUN, SendingResult, gate_facts, is_approved, longest_age, put_out, why_withheld
 from evenkeel.publish.manifests import Known, Plans, closed_row, manifest_rows
 from evenkeel.publish.rehearsal import rehearse
@@ -56,7 +56,7 @@ def run(spark: SparkSession, handover: Handover, sending: Sending | None = None)
         )
     lake = Lake(handover.lake)
     if handover.run.mode != DRY_RUN and handover.run.kind != "backfill" and sending is not None:
-        tell_agents(spark, lake, handover.cycles, sending.signature, _now())
+        announce_controls(spark, lake, handover.cycles, sending.signature, _now())
     plans, commands, handover = _plan(spark, lake, handover)
     known = _attempts_so_far(spark, lake, handover)
     rows = manifest_rows(handover, plans, known, _now())

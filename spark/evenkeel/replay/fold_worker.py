@@ -16,7 +16,7 @@ from evenkeel.rounds.memo import SharedRows, carry
 from evenkeel.rounds.reading import Row, Rows
 from evenkeel.spark.packing import KIND, Packing
 from evenkeel.spark.rows import TIMESTAMP_FORMAT
-from evenkeel.spark.worker import Refused, demand_code, packing_of
+from evenkeel.spark.worker import MarkedError, demand_code, packing_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -31,7 +31,7 @@ def fold_function(job: str) -> Callable[[pa.Table], pa.Table]:
 
     It holds `code` and `files` (see `spark.worker.Job`), `cluster`, `limit`, `inputs` and `outputs` (table -> schema as
     JSON), `cycles` (moment -> what the record says of it), `chosen` (what variants decide with, as a cycle
-    names it) and `parts` (label -> its `variants`, what they carry, whether it tells of the record).
+    names it) and `parts` (label -> its `variants`, what they carry, whether it gives the rows of the record).
     """
 
     def fold_one(table: pa.Table) -> pa.Table:
@@ -48,7 +48,7 @@ def fold_part(job: Mapping[str, Any], table: pa.Table) -> pa.Table:
         demand_code(job["code"], job["files"])
         made: dict[str, list[Mapping[str, Any]]] = {name: [] for name in job["outputs"]}
         carried = {name: Carried.from_json(body) for name, body in part["carried"].items()}
-        fold = Fold(job["limit"], part["told"], carried, dict(part["owners"]))
+        fold = Fold(job["limit"], part["with_recorded"], carried, dict(part["owners"]))
         found = Unpacked(packing_of(tuple(job["inputs"].items()))).cycles(table)
         here: tuple[str, Rows] | None = next(found, None)
         for at in sorted(job["cycles"]):
@@ -61,7 +61,7 @@ def fold_part(job: Mapping[str, Any], table: pa.Table) -> pa.Table:
         made[CARRIED].append({"body": json.dumps(dict(_carried(part, fold)), ensure_ascii=False)})
         return packing_of(tuple(job["outputs"].items())).table(made, {})
     except Exception as error:
-        raise Refused(error, f"replay of {', '.join(part['variants'])} on {job['cluster']} at {at}") from error
+        raise MarkedError(error, f"replay of {', '.join(part['variants'])} on {job['cluster']} at {at}") from error
 
 
 def _demand_rows(listed: Mapping[str, int], rows: Rows) -> None:
