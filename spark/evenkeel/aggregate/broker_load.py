@@ -2,114 +2,21 @@
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F
+import math
+from collections.abc import Iterable, Mapping, Sequence, Set
+from typing import Any
 
-from evenkeel.aggregate.bundle_load import AVERAGES, default_average
-from evenkeel.aggregate.topic_sums import CYCLE, FIGURES
-from evenkeel.spark.sql import exact_sum
+from evenkeel.aggregate.bundle_load import AVERAGES, FIGURES
+from evenkeel.aggregate.bundles_in_force import Row
+from evenkeel.model.averages import DEFAULT_STATS
+from evenkeel.model.exact_sums import exact_sum
+from evenkeel.model.load import ResourceUsage
+from evenkeel.model.usage import float32
+from evenkeel.model.usage import percent as percent_of
+from evenkeel.settings import Settings
 
-REJECTED_STATE = "rejected"
-
-
-def broker_load(reports: DataFrame, rejected: DataFrame | None, bundles: DataFrame, weights: DataFrame) -> DataFrame:
-    """Rows of broker_load, one for each broker of `reports`.
-
-    `reports` are the rows of broker_reports, one per broker (`reports_once`); `rejected` the rows of `rejected`, None
-    if there are none; `bundles` rows of bundle_load; `weights` has cluster, is_extensible and one `<resource>_weight`
-    per resource. A broker whose report was set aside keeps its row, with state `rejected` and its usage not known.
-    """
-    judged = _judged(reports, rejected)
-    measured = judged.join(F.broadcast(weights), "cluster", how="inner").withColumns(
-        {
-            f"{name}_percent": F.when(F.col("has_report"), percent(F.col(f"{name}_usage"), F.col(f"{name}_limit")))
-            for name in RESOURCES
-        }
-    )
-    weighted = measured.withColumn("weighted_usage", weighted_usage(F.col("is_extensible")))
-    summed = weighted.withColumnRenamed("bundles", "named").join(
-        bundle_sums_of_brokers(judged, bundles), [*CYCLE, "broker"], how="left"
-    )
-    return summed.select(
-        *CYCLE,
-        *["broker", "state", "is_leader", "pulsar_version", "load_manager_class"],
-        *[f"{name}_percent" for name in RESOURCES],
-        *[f"{name}_weight" for name in RESOURCES],
-        "weighted_usage",
-        *[F.expr(f"coalesce(sum_{name}, if(owned_bundles = 0, 0.0D, null))").alias(name) for name in FIGURES],
-        *[F.expr(f"if(has_report, {name}, null)").alias(f"reported_{name}") for name in FIGURES],
-        F.expr("coalesce(sum_topics, 0)").alias("topics"),
-        F.expr("if(has_report, topics, null)").alias("reported_topics"),
-        F.expr("coalesce(bundles_owned, 0)").alias("bundles"),
-        *[_time_average(name) for name in AVERAGES],
-    )
-
-
-def bundle_sums_of_brokers(reports: DataFrame, bundles: DataFrame) -> DataFrame:
-    """Per broker sums over the bundles that it owns and over those that its report names.
-
-    `bundles_owned`, `sum_topics` and `sum_*` (used figures, as far as they are known) go over the owned ones;
-    `owned_*` and `named_*` are the short- and long-term averages (TimeAverageBrokerData). A named bundle that is not
-    known counts with Pulsar's default figures, as it does there. `reports` have has_report and bundles.
-    """
-    named = reports.where("has_report").select(
-        *CYCLE, "broker", F.explode(F.array_distinct("bundles")).alias("bundle"), F.lit(True).alias("is_named")
-    )
-    owned = bundles.where("owner is not null").select(
-        *CYCLE, F.col("owner").alias("broker"), "bundle", F.lit(False).alias("is_named")
-    )
-    known = bundles.select(*CYCLE, "bundle", "topics", *[f"used_{figure}" for figure in FIGURES], *AVERAGES)
-    is_named, is_owned = F.col("is_named"), ~F.col("is_named")
-    return (
-        named.unionByName(owned)
-        .join(known, [*CYCLE, "bundle"], how="left")
-        .groupBy(*CYCLE, "broker")
-        .agg(
-            F.count_if(is_owned).alias("bundles_owned"),
-            F.sum(F.when(is_owned, F.col("topics"))).alias("sum_topics"),
-            *[exact_sum(F.when(is_owned, F.col(f"used_{name}"))).alias(f"sum_{name}") for name in FIGURES],
-            *[exact_sum(F.when(is_owned, F.col(name))).alias(f"owned_{name}") for name in AVERAGES],
-            *[
-                exact_sum(F.when(is_named, F.coalesce(F.col(name), F.lit(default_average(name))))).alias(
-                    f"named_{name}"
-                )
-                for name in AVERAGES
-            ],
-        )
-    )
-
-
-def _time_average(name: str) -> Column:
-    """Over the bundles of the report; over those it owns where it names none (the extensible manager's do not)."""
-    summed = f"coalesce(if(named is null, owned_{name}, named_{name}), 0.0D)"
-    return F.expr(f"if(has_report, {summed}, null)").alias(name)
-
-
-def reports_once(reports: DataFrame) -> DataFrame:
-    """One report per broker: the one asked for last where a broker answered twice."""
-    last = Window.partitionBy(*CYCLE, "broker").orderBy(
-        F.col("asked_at").desc_nulls_last(), F.col("report_at").desc_nulls_last(), F.to_json(F.struct("*"))
-    )
-    return reports.withColumn("nth", F.row_number().over(last)).where("nth = 1").drop("nth")
-
-
-def _judged(reports: DataFrame, rejected: DataFrame | None) -> DataFrame:
-    """The reports with `has_report`, and state `rejected` where validate set the report aside."""
-    if rejected is None:
-        return reports.withColumn("has_report", F.col("state") == "reported")
-    named = rejected.where("rejected_from = 'broker_reports' and record_key is not null")
-    broker = F.expr("get_json_object(record_key, '$[0]')").alias("broker")
-    refused = named.select(*CYCLE, broker, F.lit(True).alias("is_refused")).distinct()
-    state = F.expr(f"if(is_refused and state = 'reported', '{REJECTED_STATE}', state)")
-    judged = reports.join(refused, [*CYCLE, "broker"], how="left").withColumn("state", state)
-    return judged.withColumn("has_report", F.col("state") == "reported")
-
-
-# A broker's usage in percent and its weighted usage, in Pulsar's 32-bit arithmetic, as Spark SQL.
-#
-# Pulsar (ResourceUsage.percentUsage) divides two 32-bit floats and multiplies by 100 in 32 bits, so 30 of 100 is
-# 30.000002 %. Thresholds are compared with that figure, so it is reproduced to the bit.
-
+REPORTED = "reported"
+REJECTED = "rejected"
 RESOURCES = ("cpu", "memory", "direct_memory", "bandwidth_in", "bandwidth_out")
 
 # The modular manager never looks at heap memory (LocalBrokerData.getMaxResourceUsageWithWeight); the extensible one
@@ -117,27 +24,152 @@ RESOURCES = ("cpu", "memory", "direct_memory", "bandwidth_in", "bandwidth_out")
 MODULAR_RESOURCES = ("cpu", "direct_memory", "bandwidth_in", "bandwidth_out")
 
 
-def percent(usage: Column, limit: Column) -> Column:
-    """Usage in percent of the limit, as a double that holds a 32-bit value; 0 without a limit, NULL if not known."""
-    ratio = F.try_divide(usage.cast("float").cast("double"), limit.cast("float").cast("double")).cast("float")
-    share = (ratio.cast("double") * F.lit(100.0)).cast("float").cast("double")
-    return F.when(usage.isNull() | limit.isNull(), None).when(limit > 0, share).otherwise(F.lit(0.0))
+def broker_rows(
+    stamp: Row,
+    reports: Iterable[Row],
+    refused: Set[str],
+    bundles: Sequence[Row],
+    settings: Settings,
+    *,
+    is_extensible: bool,
+) -> list[dict[str, Any]]:
+    """Rows of broker_load, one for each broker of `reports`, by name; `stamp` are cluster and cycle_at.
 
-
-def weighted_usage(is_extensible: Column) -> Column:
-    """The largest of percent x weight, as a fraction, of the columns `<resource>_percent` and `<resource>_weight`.
-
-    NULL if a resource that has a weight is not known. Units: fraction, 1.0 is full.
+    `reports` are rows of broker_reports, one per broker (`reports_once`); `refused` the brokers whose report was set
+    aside: such a broker keeps its row, with state `rejected` and its usage not known. `bundles` are rows of
+    bundle_load. `is_extensible`: the extensible manager's rules hold.
     """
-    return F.when(is_extensible, _largest(RESOURCES)).otherwise(_largest(MODULAR_RESOURCES))
+    weights = weights_in(settings)
+    known = {row["bundle"]: row for row in bundles}
+    owned: dict[str, list[Row]] = {}
+    for row in bundles:
+        if row["owner"] is not None:
+            owned.setdefault(row["owner"], []).append(row)
+    looked_at = RESOURCES if is_extensible else MODULAR_RESOURCES
+    return [
+        _row(stamp, report, refused, owned.get(report["broker"], ()), known, weights, looked_at)
+        for report in sorted(reports, key=lambda one: str(one["broker"]))
+    ]
 
 
-def _largest(resources: tuple[str, ...]) -> Column:
-    # Pulsar compares with `>`, so not-a-number (0 of a limit too small for 32 bits) never wins; in Spark it would.
-    least = F.lit(float("-inf"))
-    weighted = [F.nanvl(F.col(f"{name}_percent") * F.col(f"{name}_weight"), least) for name in resources]
-    is_unknown = [(F.col(f"{name}_percent").isNull() & (F.col(f"{name}_weight") > 0)).cast("int") for name in resources]
-    unknown = is_unknown[0]
-    for flag in is_unknown[1:]:
-        unknown = unknown + flag
-    return F.when(unknown == 0, F.greatest(*weighted) / F.lit(100.0))
+def _row(
+    stamp: Row,
+    report: Row,
+    refused: Set[str],
+    owned: Sequence[Row],
+    known: Mapping[str, Row],
+    weights: Mapping[str, float],
+    looked_at: Iterable[str],
+) -> dict[str, Any]:
+    broker, state = report["broker"], report["state"]
+    if state == REPORTED and broker in refused:
+        state = REJECTED
+    has_report = state == REPORTED
+    percents = {
+        name: percent(report[f"{name}_usage"], report[f"{name}_limit"]) if has_report else None for name in RESOURCES
+    }
+    topics = [row["topics"] for row in owned if row["topics"] is not None]
+    nothing = 0.0 if report["owned_bundles"] == 0 else None
+    row: dict[str, Any] = {
+        "cluster": stamp["cluster"],
+        "cycle_at": stamp["cycle_at"],
+        "broker": broker,
+        "state": state,
+        "is_leader": report["is_leader"],
+        "pulsar_version": report["pulsar_version"],
+        "load_manager_class": report["load_manager_class"],
+        "weighted_usage": weighted_usage(percents, weights, looked_at),
+        "topics": sum(topics),
+        "reported_topics": report["topics"] if has_report else None,
+        "bundles": len(owned),
+    }
+    row.update((f"{name}_percent", value) for name, value in percents.items())
+    row.update((f"{name}_weight", weight) for name, weight in weights.items())
+    for name in FIGURES:
+        carried = exact_sum(bundle[f"used_{name}"] for bundle in owned)
+        row[name] = nothing if carried is None else carried
+        row[f"reported_{name}"] = report[name] if has_report else None
+    row.update(_averages(report["bundles"], owned, known) if has_report else dict.fromkeys(AVERAGES))
+    return row
+
+
+def _averages(named: Iterable[str] | None, owned: Sequence[Row], known: Mapping[str, Row]) -> dict[str, float]:
+    """Short- and long-term averages (TimeAverageBrokerData), over the bundles of the report; over those it owns where
+    it names none (the extensible manager's do not).
+
+    A named bundle that is not known counts with Pulsar's default figures, as it does there.
+    """
+    counted = owned if named is None else [known.get(bundle, _NEVER_SEEN) for bundle in dict.fromkeys(named)]
+    sums = {name: exact_sum(bundle[name] for bundle in counted) for name in AVERAGES}
+    return {name: 0.0 if found is None else found for name, found in sums.items()}
+
+
+_NEVER_SEEN: Row = {name: float(getattr(DEFAULT_STATS, name.partition("_")[2])) for name in AVERAGES}
+
+
+# A broker's usage in percent and its weighted usage, in Pulsar's 32-bit arithmetic.
+#
+# Pulsar (ResourceUsage.percentUsage) divides two 32-bit floats and multiplies by 100 in 32 bits, so 30 of 100 is
+# 30.000002 %. Thresholds are compared with that figure, so it is reproduced to the bit.
+
+
+def weights_in(settings: Settings) -> dict[str, float]:
+    """The weight of each resource in force, in the order of `RESOURCES`."""
+    return {
+        "cpu": settings.loadBalancerCPUResourceWeight,
+        "memory": settings.loadBalancerMemoryResourceWeight,
+        "direct_memory": settings.loadBalancerDirectMemoryResourceWeight,
+        "bandwidth_in": settings.bandwidth_in_weight,
+        "bandwidth_out": settings.bandwidth_out_weight,
+    }
+
+
+def percent(usage: float | None, limit: float | None) -> float | None:
+    """Usage in percent of the limit, as a double that holds a 32-bit value; 0 without a limit, None if not known.
+
+    It is not known either where the limit is too small for 32 bits.
+    """
+    if usage is None or limit is None:
+        return None
+    if math.isnan(limit):
+        return math.nan
+    return None if limit > 0 and float32(limit) == 0.0 else percent_of(ResourceUsage(usage, limit))
+
+
+def weighted_usage(
+    percents: Mapping[str, float | None], weights: Mapping[str, float], looked_at: Iterable[str]
+) -> float | None:
+    """The largest of percent x weight of these resources, as a fraction: 1.0 is full.
+
+    None if a resource that has a weight is not known. Pulsar compares with `>`, so not-a-number never wins.
+    """
+    largest = None
+    for name in looked_at:
+        used = percents[name]
+        if used is None:
+            if weights[name] > 0:
+                return None
+            continue
+        share = used * weights[name]
+        if math.isnan(share):
+            share = -math.inf
+        if largest is None or share > largest:
+            largest = share
+    return None if largest is None else largest / 100.0
+
+
+def reports_once(reports: Iterable[Row]) -> list[Row]:
+    """One report per broker: the one asked for last where a broker answered twice.
+
+    Of those asked at the same time the later report counts, of equally old ones the first by its content.
+    """
+    by_broker: dict[str, list[Row]] = {}
+    for report in reports:
+        by_broker.setdefault(report["broker"], []).append(report)
+    return [found[0] if len(found) == 1 else _last(found) for _, found in sorted(by_broker.items())]
+
+
+def _last(reports: Sequence[Row]) -> Row:
+    last = max((report["asked_at"] or "", report["report_at"] or "") for report in reports)
+    newest = [report for report in reports if (report["asked_at"] or "", report["report_at"] or "") == last]
+    return min(newest, key=lambda report: repr(sorted(report.items())))

@@ -1,276 +1,264 @@
-"""Puts a bundle's row together: owner, measured and used figures, averages, and what the owner itself reported."""
+"""A bundle's row: owner, measured and used figures, averages, and what the owner itself reported."""
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from typing import Any
 
-from evenkeel.aggregate.topic_sums import CYCLE, FIGURES, is_system_namespace
+from evenkeel.aggregate.bundles_in_force import Bundle, Row, is_system_namespace
+from evenkeel.model.averages import DEFAULT_STATS, default_history, history_of_quota, updated
+from evenkeel.model.load import (
+    LONG_TERM_SAMPLES,
+    SHORT_TERM_SAMPLES,
+    BundleHistory,
+    BundleStats,
+    MessageAverages,
+)
 
+FIGURES = ("msg_rate_in", "msg_rate_out", "msg_throughput_in", "msg_throughput_out")
 COUNTS = ("topics", "consumers", "producers")
 CLIENTS = ("consumers", "producers", "msg_backlog")
+SAID = (*FIGURES, "topics")
+AVERAGES = tuple(f"{term}_{figure}" for term in ("short", "long") for figure in FIGURES)
+
+Figures = tuple[float | None, ...]
+"""msg/s in and out, byte/s in and out."""
+
 _MEASURED = tuple(f"measured_{figure}" for figure in FIGURES)
 _USED = tuple(f"used_{figure}" for figure in FIGURES)
+_REPORTED = tuple(f"reported_{name}" for name in SAID)
+_BEFORE = tuple(f"{name}_before" for name in CLIENTS)
+_UNKNOWN: Figures = (None,) * len(FIGURES)
+_NO_TOPICS: Mapping[str, Any] = {
+    **dict.fromkeys((*COUNTS, "listed_topics"), 0),
+    **dict.fromkeys(FIGURES, 0.0),
+    "has_non_persistent": False,
+}
 
 
-def bundle_load(
-    owned: DataFrame,
-    sums: DataFrame,
-    cut_short: DataFrame | None,
-    previous: DataFrame,
-    unsettled: DataFrame | None = None,
-    inherited: DataFrame | None = None,
-    quotas: DataFrame | None = None,
-) -> DataFrame:
-    """Rows of bundle_load, one for each bundle of `owned`.
+@dataclass(frozen=True, slots=True)
+class Owners:
+    """Who has which bundle, by the brokers' own lists of what they own now.
 
-    `owned` are the bundles in force with their owners (`owners`), `sums` the figures of `bundle_sums`, `cut_short` the
-    bundles that lost a topic to a rejection (None if none did), `previous` the predecessor's rows of bundle_load,
-    `unsettled` (cluster, bundle) those whose figures a command of late has upset (None if none), `inherited` what those
-    of them that a split has just made take over from their topics (None if nothing; `inheriting`). A bundle that a
-    split made has no predecessor, and its averages start anew. `quotas` (cluster, bundle and the four figures) are the
-    resource quotas from which averages start where there are none (None if there are none).
+    `claims` are checked rows of bundle_ownership by bundle. `lists_came`: every available broker's list came.
+    `answered` are the brokers whose topic figures came, `refused` the bundles to which a claim was set aside.
     """
-    gathered = _with_unsettled(_with_previous(_with_sums(owned, sums, cut_short), previous, inherited), unsettled)
-    loaded = with_averages(started_from_quotas(_with_used(_with_measured(_with_gap(gathered))), quotas))
-    return loaded.select(
-        *CYCLE,
-        *["bundle", "namespace", "lower", "upper", "owner", "ownership", "last_owner"],
-        is_system_namespace(F.col("namespace")).alias("is_system"),
-        *["has_non_persistent", "topics", "listed_topics", "consumers", "producers"],
-        *[*_MEASURED, *_USED, "used_reason", "measured_gap", "trusted_at", *SAMPLES, *AVERAGES],
-        *[f"reported_{name}" for name in SAID],
-        *["msg_backlog", *(f"{name}_before" for name in CLIENTS), SINCE_QUOTA],
-    )
+
+    claims: Mapping[str, Sequence[Row]]
+    lists_came: bool
+    answered: Set[str]
+    refused: Set[str]
 
 
-def _with_sums(owned: DataFrame, sums: DataFrame, cut_short: DataFrame | None) -> DataFrame:
-    joined = owned.join(sums, [*CYCLE, "bundle"], how="left")
-    if cut_short is None:
-        joined = joined.withColumn("lost_topics", F.lit(False))
-    else:
-        lost = cut_short.select(*CYCLE, "bundle", F.lit(True).alias("lost_topics"))
-        joined = joined.join(lost, [*CYCLE, "bundle"], how="left")
-    complete = " and ".join(f"{figure} is not null" for figure in FIGURES)
-    return joined.selectExpr(
-        *[*BUNDLE_COLUMNS, "owner", "ownership", "claimants", "answered"],
-        *[f"reported_{name}" for name in SAID],
-        *[f"coalesce({count}, 0) as {count}" for count in (*COUNTS, "listed_topics")],
-        "coalesce(has_non_persistent, false) as has_non_persistent",
-        f"coalesce(lost_topics, false) or not coalesce(all_known and (topics = 0 or {complete}), true) as is_cut_short",
-        *[f"coalesce({figure}, 0.0D) as {figure}" for figure in FIGURES],
-        "if(coalesce(topics, 0) = 0, 0, msg_backlog) as msg_backlog",
-    )
+@dataclass(frozen=True, slots=True)
+class Heir:
+    """What a split's child inherits: the figures that its topics had in the cycle before, and since when they hold.
 
-
-def _with_previous(gathered: DataFrame, previous: DataFrame, inherited: DataFrame | None) -> DataFrame:
-    before = previous.selectExpr(
-        *["cluster", "bundle", "topics as topics_before", "last_owner as owner_before", "trusted_at as trusted_before"],
-        *[f"{name} as {name}_before" for name in CLIENTS],
-        *[f"used_{figure} as {figure}_before" for figure in FIGURES],
-        *["'carried' as reason_before", *SAMPLES, *AVERAGES, SINCE_QUOTA],
-    )
-    if inherited is not None:
-        taken_over = inherited.selectExpr(
-            *["cluster", "bundle", "trusted_at as trusted_before", "'inherited' as reason_before"],
-            *[f"{figure} as {figure}_before" for figure in FIGURES],
-        )
-        before = before.unionByName(taken_over, allowMissingColumns=True)
-    return gathered.join(before, ["cluster", "bundle"], how="left")
-
-
-def _with_unsettled(gathered: DataFrame, unsettled: DataFrame | None) -> DataFrame:
-    """Adds whether a bundle's figures are upset and there are trusted ones of before to be used in their place."""
-    if unsettled is None:
-        return gathered.withColumn("is_upset", F.lit(False))
-    marked = unsettled.select("cluster", "bundle", F.lit(True).alias("upset"))
-    joined = gathered.join(F.broadcast(marked), ["cluster", "bundle"], how="left")
-    is_upset = F.coalesce("upset", F.lit(False)) & F.col(f"{FIGURES[0]}_before").isNotNull()
-    return joined.withColumn("is_upset", is_upset).drop("upset")
-
-
-def _with_gap(gathered: DataFrame) -> DataFrame:
-    """Adds `measured_gap`, the reason why a bundle's sums are not its load; NULL where they are.
-
-    not_owned: nobody says that he owns it. no_topic_figures: an owner's topic figures did not come.
-    topics_rejected: one of its topics was set aside. just_moved: it has an owner new since the last cycle and shows no
-    topic yet though it had some; for up to one stats period after a move they are in no broker's figures. unsettled: a
-    command touched it, and for two stats periods its figures are missing, doubled or inflated.
+    A child has no row of its own in the cycle before, and for two stats periods after the split its figures are doubled
+    or missing. Its topics were there before, each in its parent, so their last trusted figures count.
     """
-    gap = """case when size(claimants) = 0 then 'not_owned'
-                  when size(array_except(claimants, answered)) > 0 then 'no_topic_figures'
-                  when is_cut_short then 'topics_rejected'
-                  when is_upset then 'unsettled'
-                  when topics = 0 and topics_before > 0 and not (owner <=> owner_before) then 'just_moved' end"""
-    return gathered.withColumn("measured_gap", F.expr(gap)).drop("answered", "topics_before", "is_upset")
+
+    figures: tuple[float, ...]
+    trusted_at: str | None
 
 
-def _with_measured(gathered: DataFrame) -> DataFrame:
-    """What was measured; upset figures are shown, though they are not used."""
-    is_known = F.col("measured_gap").isNull() | (F.col("measured_gap") == "unsettled")
-    known = {count: F.when(is_known, F.col(count)) for count in (*COUNTS, "msg_backlog")}
-    known |= {f"measured_{figure}": F.when(is_known, F.col(figure)) for figure in FIGURES}
-    return gathered.withColumns(known).drop(*FIGURES)
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known of a cluster's bundles beside their owners, by bundle.
+
+    `sums`: the figures of its topics (`topic_sums.bundle_sums`). `lost`: bundles that lost a topic to a rejection.
+    `before`: the predecessor's rows of bundle_load. `forgotten`: bundles whose averages Pulsar has forgotten.
+    `unsettled`: those whose figures a command of late has upset. `heirs`: children of splits of late. `quotas`: the
+    resource quotas from which averages start where there are none.
+    """
+
+    sums: Mapping[str, Row] = field(default_factory=dict)
+    lost: Set[str] = frozenset()
+    before: Mapping[str, Row] = field(default_factory=dict)
+    forgotten: Set[str] = frozenset()
+    unsettled: Set[str] = frozenset()
+    heirs: Mapping[str, Heir] = field(default_factory=dict)
+    quotas: Mapping[str, Row] = field(default_factory=dict)
 
 
-def _with_used(measured: DataFrame) -> DataFrame:
-    """Adds what decisions use: what was measured, else what was used in the cycle before (inherited: of the topics, by
-    a split's child), else nothing."""
-    is_measured = F.col("measured_gap").isNull()
-    before = {f"used_{figure}": F.col(f"{figure}_before") for figure in FIGURES}
-    used = {
-        name: F.when(is_measured, F.col(name.replace("used_", "measured_"))).otherwise(value)
-        for name, value in before.items()
+def bundle_rows(stamp: Row, bundles: Iterable[Bundle], owners: Owners, known: Known) -> list[dict[str, Any]]:
+    """Rows of bundle_load, one for each of the bundles in force, by name; `stamp` are cluster and cycle_at.
+
+    A bundle that a split made has no predecessor, and its averages start anew.
+    """
+    return [_row(stamp, bundle, owners, known) for bundle in sorted(bundles, key=lambda one: one.name)]
+
+
+def _row(stamp: Row, bundle: Bundle, owners: Owners, known: Known) -> dict[str, Any]:
+    name = bundle.name
+    claims, before = owners.claims.get(name, ()), known.before.get(name)
+    claimants = {claim["broker"] for claim in claims if claim["is_owned"]}
+    owner = next(iter(claimants)) if len(claimants) == 1 else None
+    sums, backlog = _of_topics(known.sums.get(name))
+    trusted = _trusted_before(before, known.heirs.get(name))
+    gap = _gap(name, claimants, owners, known, trusted)
+    if gap is None and _has_just_moved(owner, sums, before):
+        gap = "just_moved"
+    measured = tuple(sums[figure] for figure in FIGURES)
+    history = _history(None if name in known.forgotten else before, known.quotas.get(name))
+    if gap is None:
+        history, trusted = updated(history, _stats(measured)), _Trusted(measured, stamp["cycle_at"], "measured")
+    is_told = gap is None or gap == "unsettled"  # upset figures are shown, though they are not used
+    row: dict[str, Any] = {
+        "cluster": stamp["cluster"],
+        "cycle_at": stamp["cycle_at"],
+        "bundle": name,
+        "namespace": bundle.namespace,
+        "lower": bundle.lower,
+        "upper": bundle.upper,
+        "owner": owner,
+        "ownership": _ownership(name, claimants, owners),
+        "last_owner": before["last_owner"] if owner is None and before is not None else owner,
+        "is_system": is_system_namespace(bundle.namespace),
+        "has_non_persistent": sums["has_non_persistent"],
+        "listed_topics": sums["listed_topics"],
+        "used_reason": trusted.reason,
+        "measured_gap": gap,
+        "trusted_at": trusted.at,
+        "msg_backlog": backlog if is_told else None,
+        "samples_since_quota": history.samples_since_quota,
     }
-    reason = F.when(is_measured, F.lit("measured")).when(
-        F.col(f"{FIGURES[0]}_before").isNotNull(), F.col("reason_before")
+    row.update((count, sums[count] if is_told else None) for count in COUNTS)
+    row.update(zip(_MEASURED, measured if is_told else _UNKNOWN, strict=True))
+    row.update(zip(_USED, trusted.figures, strict=True))
+    row.update(_of_history(history))
+    said = _said_by(owner, claims)
+    row.update((column, None if said is None else said[name]) for column, name in zip(_REPORTED, SAID, strict=True))
+    row.update(
+        (column, None if before is None else before[name]) for column, name in zip(_BEFORE, CLIENTS, strict=True)
     )
-    return measured.withColumns(
-        used
-        | {
-            "used_reason": F.coalesce(reason, F.lit("unknown")),
-            "trusted_at": F.when(is_measured, F.col("cycle_at")).otherwise(F.col("trusted_before")),
-            "last_owner": F.coalesce(F.col("owner"), F.col("owner_before")),
-        }
-    ).drop("trusted_before", "owner_before", "reason_before", *[f"{figure}_before" for figure in FIGURES])
+    return row
 
 
-# Short- and long-term averages of a bundle by Pulsar's update rule (TimeAverageMessageData.update).
+# Who owns a bundle.
+
+
+def _ownership(bundle: str, claimants: Set[str], owners: Owners) -> str:
+    """owned: exactly one broker has it in its list. doubled: more than one has, as for a moment while it moves.
+    unowned: none has, and every available broker's list came. unknown: none has, but a list is missing (or a claim to
+    it was set aside), so it may well be owned."""
+    if claimants:
+        return "owned" if len(claimants) == 1 else "doubled"
+    return "unowned" if owners.lists_came and bundle not in owners.refused else "unknown"
+
+
+def _said_by(owner: str | None, claims: Iterable[Row]) -> Row | None:
+    """What the owner itself says of the bundle; of a claim made twice the larger figures count."""
+    own = [claim for claim in claims if claim["broker"] == owner]
+    return max(own, key=_size, default=None) if len(own) > 1 else own[0] if own else None
+
+
+def _size(claim: Row) -> list[tuple[bool, bool, float]]:
+    """For comparing in the order of SQL: NULL is less than anything, not-a-number more."""
+    said = [claim[name] for name in SAID]
+    return [(x is not None, x != x, 0.0 if x is None or x != x else x) for x in said]
+
+
+# What was measured, and why it may not be used.
+
+
+def _gap(bundle: str, claimants: Set[str], owners: Owners, known: Known, trusted: _Trusted) -> str | None:
+    """Why a bundle's sums are not its load; None where they are, unless it has just moved.
+
+    not_owned: nobody says that he owns it. no_topic_figures: an owner's topic figures did not come. topics_rejected:
+    one of its topics was set aside, or lacks a figure. unsettled: a command touched it, and for two stats periods its
+    figures are missing, doubled or inflated; where there are trusted ones of before, those are used in their place.
+    """
+    if not claimants:
+        return "not_owned"
+    if not claimants <= owners.answered:
+        return "no_topic_figures"
+    if bundle in known.lost or _is_cut_short(known.sums.get(bundle)):
+        return "topics_rejected"
+    return "unsettled" if bundle in known.unsettled and trusted.figures[0] is not None else None
+
+
+def _of_topics(sums: Row | None) -> tuple[Row, int | None]:
+    """The sums over a bundle's topics, nothing where it has none, and their backlog."""
+    if sums is None:
+        return _NO_TOPICS, 0
+    found = {name: nothing if sums[name] is None else sums[name] for name, nothing in _NO_TOPICS.items()}
+    return found, sums["msg_backlog"] if sums["topics"] else 0
+
+
+def _is_cut_short(sums: Row | None) -> bool:
+    """Whether a loaded topic lacks a figure, or a sum is not known, so that the sums are too small."""
+    if sums is None:
+        return False
+    is_complete = not sums["topics"] or all(sums[figure] is not None for figure in FIGURES)
+    return not is_complete or sums["all_known"] is False
+
+
+def _has_just_moved(owner: str | None, sums: Row, before: Row | None) -> bool:
+    """An owner new since the last cycle shows no topic yet though the bundle had some: for up to one stats period after
+    a move they are in no broker's figures."""
+    if before is None or sums["topics"]:
+        return False
+    return (before["topics"] or 0) > 0 and owner != before["last_owner"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Trusted:
+    """What decisions use: what was measured, else what was used in the cycle before, else nothing."""
+
+    figures: Figures
+    at: str | None
+    reason: str
+
+
+def _trusted_before(before: Row | None, heir: Heir | None) -> _Trusted:
+    if before is not None:
+        figures = tuple(before[name] for name in _USED)
+        return _Trusted(figures, before["trusted_at"], "unknown" if figures[0] is None else "carried")
+    return _Trusted(_UNKNOWN, None, "unknown") if heir is None else _Trusted(heir.figures, heir.trusted_at, "inherited")
+
+
+# Short- and long-term averages of a bundle by Pulsar's update rule (model.averages).
 #
-# With a sample `s`: n = min(n + 1, most), average = ((n - 1) * average + s) / n; most is 10 for the short term, 1000
-# for the long one. A bundle never seen before starts from Pulsar's defaults with n = 0, so that its first sample
-# replaces them. Pulsar takes the sample from the brokers' reports, several times per report; here it is the sum over
-# the bundle's topics, once per cycle.
+# Pulsar takes the sample from the brokers' reports, several times per report; here it is the sum over the bundle's
+# topics, once per cycle. A bundle without a sample keeps its averages as they were.
 #
 # Where a bundle has a resource quota stored, Pulsar starts it from that with n at its most, as if it had ample history
 # (ModularLoadManagerImpl.getBundleDataOrDefault): the first sample then counts for a tenth and a thousandth. Until that
 # sample the quota counts as it is now, as Pulsar reads it again each time that it asks.
 
-MOST_SAMPLES = {"short": 10, "long": 1_000}
-
-# Pulsar's NamespaceBundleStats defaults: ModularLoadManagerImpl.DEFAULT_MESSAGE_RATE and DEFAULT_MESSAGE_THROUGHPUT.
-DEFAULTS = {"msg_rate_in": 50.0, "msg_rate_out": 50.0, "msg_throughput_in": 50_000.0, "msg_throughput_out": 50_000.0}
-AVERAGES = tuple(f"{term}_{figure}" for term in MOST_SAMPLES for figure in FIGURES)
-SAMPLES = tuple(f"{term}_samples" for term in MOST_SAMPLES)
-SINCE_QUOTA = "samples_since_quota"
-
-
-def default_average(average: str) -> float:
-    """What Pulsar assumes of a bundle it has never seen, e.g. for `short_msg_rate_in`."""
-    return DEFAULTS[average.split("_", 1)[1]]
+_NEVER_SEEN = default_history()
+_ASSUMED = tuple(float(getattr(DEFAULT_STATS, figure)) for figure in FIGURES)
+_TERMS = tuple(
+    (most, f"{term}_samples", tuple(f"{term}_{figure}" for figure in FIGURES))
+    for term, most in (("short", SHORT_TERM_SAMPLES), ("long", LONG_TERM_SAMPLES))
+)
 
 
-def updated_samples(samples: Column, sample: Column, most: int) -> Column:
-    """The number of samples after `sample`; unchanged where there is none."""
-    return F.when(sample.isNull(), samples).otherwise(F.least(samples + F.lit(1), F.lit(most)))
-
-
-def updated_average(average: Column, samples_after: Column, sample: Column) -> Column:
-    """The average after `sample`, in the very operations and order of Pulsar's; unchanged where there is none."""
-    n = samples_after.cast("double")
-    return F.when(sample.isNull(), average).otherwise(((n - F.lit(1.0)) * average + sample) / n)
-
-
-def started_from_quotas(bundles: DataFrame, quotas: DataFrame | None) -> DataFrame:
-    """Puts the figures of a bundle's resource quota where its averages have had no sample.
-
-    `bundles` as for `with_averages`; `quotas` (cluster, bundle and the four figures), None if there are none.
-    """
-    if quotas is None:
-        return bundles
-    figures = [F.col(figure).alias(f"quota_{figure}") for figure in FIGURES]
-    known = bundles.join(F.broadcast(quotas.select("cluster", "bundle", *figures)), ["cluster", "bundle"], how="left")
-    unmeasured = f"(coalesce(long_samples, 0) = 0 or coalesce({SINCE_QUOTA} = 0, false))"
-    starts = F.expr(f"quota_{FIGURES[0]} is not null and {unmeasured}")
-    begun = {f"{term}_samples": F.lit(most) for term, most in MOST_SAMPLES.items()}
-    begun |= {average: F.col(f"quota_{average.split('_', 1)[1]}") for average in AVERAGES}
-    begun[SINCE_QUOTA] = F.lit(0).cast("bigint")
-    started = {name: F.when(starts, value).otherwise(F.col(name)) for name, value in begun.items()}
-    return known.withColumns(started).drop(*[f"quota_{figure}" for figure in FIGURES])
-
-
-def with_averages(bundles: DataFrame) -> DataFrame:
-    """Carries the averages on by one sample, the bundle's measured_* figures; without them they stay as they were, and
-    so they do where a measured_gap says that they are not to be used.
-
-    `bundles` hold the averages and sample counts of the cycle before, NULL where there was none.
-    """
-    # The four figures of a bundle are known together or not at all, so any of them tells whether there is a sample.
-    is_usable = F.col("measured_gap").isNull()
-    sample = F.when(is_usable, F.col("measured_msg_rate_in"))
-    started = {name: F.coalesce(F.col(name), F.lit(0)) for name in SAMPLES}
-    started |= {name: F.coalesce(F.col(name), F.lit(default_average(name))) for name in AVERAGES}
-    counted = {
-        f"{term}_samples": updated_samples(F.col(f"{term}_samples"), sample, most)
-        for term, most in MOST_SAMPLES.items()
-    }
-    averaged = {
-        f"{term}_{figure}": updated_average(
-            F.col(f"{term}_{figure}"), F.col(f"{term}_samples"), F.when(is_usable, F.col(f"measured_{figure}"))
-        )
-        for term in MOST_SAMPLES
-        for figure in FIGURES
-    }
-    # NULL stays NULL: averages that did not begin from a quota.
-    counted[SINCE_QUOTA] = F.col(SINCE_QUOTA) + F.when(sample.isNull(), F.lit(0)).otherwise(F.lit(1))
-    return bundles.withColumns(started).withColumns(counted).withColumns(averaged)
-
-
-# Who owns a bundle, by the brokers' own lists of what they own now.
-
-BUNDLE_COLUMNS = (*CYCLE, "namespace", "bundle", "lower", "upper")
-SAID = ("msg_rate_in", "msg_rate_out", "msg_throughput_in", "msg_throughput_out", "topics")
-
-
-def owners(bundles: DataFrame, claims: DataFrame, brokers: DataFrame, rejected: DataFrame | None) -> DataFrame:
-    """The bundles with `owner`, `ownership`, `claimants`, `answered` and `reported_*`.
-
-    ownership: owned: exactly one broker has it in its list. doubled: more than one has, as for a moment while it moves.
-    unowned: none has, and every available broker's list came. unknown: none has, but a list is missing (or a claim to
-    it was set aside), so it may well be owned. `claimants` are the brokers that say they own it, `answered` all brokers
-    of the cluster whose topic figures came, `reported_*` what the owner itself says of the bundle.
-    `claims` are checked rows of bundle_ownership, `brokers` rows of broker_reports, `rejected` rows of `rejected`, None
-    if there are none.
-    """
-    known = bundles.join(_claimed(claims), [*CYCLE, "bundle"], how="left")
-    known = known.join(F.broadcast(_heard(brokers)), list(CYCLE), how="left")
-    if rejected is None:
-        known = known.withColumn("is_refused", F.lit(False))
-    else:
-        known = known.join(_refused_claims(rejected), [*CYCLE, "bundle"], how="left")
-    judged = known.selectExpr(
-        *BUNDLE_COLUMNS,
-        "said",
-        "coalesce(answered, array()) as answered",
-        "coalesce(claimants, array()) as claimants",
-        "if(size(claimants) = 1, claimants[0], null) as owner",
-        """case when size(claimants) = 1 then 'owned'
-                when size(claimants) > 1 then 'doubled'
-                when coalesce(all_lists_came, false) and not coalesce(is_refused, false) then 'unowned'
-                else 'unknown' end as ownership""",
+def _history(before: Row | None, quota: Row | None) -> BundleHistory:
+    if quota is not None and (before is None or not before["long_samples"] or before["samples_since_quota"] == 0):
+        return history_of_quota(_stats(quota[figure] for figure in FIGURES))
+    if before is None:
+        return _NEVER_SEEN
+    short, long = (
+        _averages(most, before[samples], [before[name] for name in names]) for most, samples, names in _TERMS
     )
-    own = judged.withColumn("own", F.expr("array_max(filter(said, s -> s.broker = owner))"))
-    return own.withColumns({f"reported_{name}": F.col(f"own.{name}") for name in SAID}).drop("said", "own")
+    return BundleHistory(short, long, 0, before["samples_since_quota"])
 
 
-def _claimed(claims: DataFrame) -> DataFrame:
-    """Per bundle who owns it and what each broker says of it; of a claim made twice the larger figures count."""
-    return claims.groupBy(*CYCLE, "bundle").agg(
-        F.array_sort(F.collect_set(F.when(F.col("is_owned"), F.col("broker")))).alias("claimants"),
-        F.collect_list(F.struct("broker", *SAID)).alias("said"),
-    )
+def _averages(most: int, samples: int | None, figures: Sequence[float | None]) -> MessageAverages:
+    known = [assumed if figure is None else figure for figure, assumed in zip(figures, _ASSUMED, strict=True)]
+    rate_in, rate_out, throughput_in, throughput_out = known
+    return MessageAverages(most, samples or 0, throughput_in, throughput_out, rate_in, rate_out)
 
 
-def _heard(brokers: DataFrame) -> DataFrame:
-    """Per cluster whether every available broker's list of bundles came, and whose topic figures came."""
-    listed = F.when(F.col("is_listed"), F.col("owned_bundles").isNotNull())
-    return brokers.groupBy(*CYCLE).agg(
-        F.every(listed).alias("all_lists_came"),
-        F.collect_set(F.when(F.col("has_topic_figures"), F.col("broker"))).alias("answered"),
-    )
+def _stats(figures: Iterable[float]) -> BundleStats:
+    rate_in, rate_out, throughput_in, throughput_out = figures
+    return BundleStats(0, 0, 0, rate_in, rate_out, throughput_in, throughput_out)
 
 
-def _refused_claims(rejected: DataFrame) -> DataFrame:
-    named = rejected.where("rejected_from = 'bundle_ownership' and record_key is not null")
-    bundle = F.expr("get_json_object(record_key, '$[0]')").alias("bundle")
-    return named.select(*CYCLE, bundle, F.lit(True).alias("is_refused")).distinct()
+def _of_history(history: BundleHistory) -> Iterator[tuple[str, Any]]:
+    for averages, (_, samples, names) in zip((history.short_term, history.long_term), _TERMS, strict=True):
+        yield samples, averages.samples
+        yield from zip(names, (getattr(averages, figure) for figure in FIGURES), strict=True)

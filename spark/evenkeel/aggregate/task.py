@@ -4,27 +4,31 @@ Reads: the observed tables without rejected records, `rejected`, and the predece
 `split_decisions`; where a split was carried out of late, the predecessor's `topic_stats` too.
 Writes: `bundle_load`, a row per bundle of the boundaries in force, and `broker_load`, a row per broker.
 Skips: clusters that are not open. Fails: never for what it finds in the data; what is not known stays NULL.
+
+Spark sums up the topics. The rest is one round per cluster (`round.decide`), which runs in this process where its rows
+are few, and in a grouped map where they are many: for few rows the grouped map alone takes longer than all the rest.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from evenkeel.aggregate.bundle_load import AVERAGES, SAMPLES, SINCE_QUOTA
-from evenkeel.aggregate.observed_load import Observed, load_of
+from evenkeel.aggregate import inputs
+from evenkeel.aggregate.round import OUTPUTS, decide
 from evenkeel.handover import Handover, Write
+from evenkeel.lake.schema import ddl_type
+from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake
-from evenkeel.model.bundles import namespace_of
-from evenkeel.model.past_commands import acts_of, unsettled_bundles
-from evenkeel.rounds.frames import children_of_splits, predecessor_rows, read_checked
-from evenkeel.rounds.loads import FORGOTTEN_THOUGH_REFUSED
-from evenkeel.rounds.reading import EXTENSIBLE
-from evenkeel.settings import settings_in
+from evenkeel.rounds.frames import CYCLE_TYPE, cycle_row_of, cycle_rows
+from evenkeel.rounds.here import decide_here, fetched, frame_of, rows_of
+from evenkeel.spark.grouped import grouped_map
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+MOST_ROWS_HERE = 50_000
+"""So many rows of bundles and brokers at most are fetched for a round in this process: some 200 MB."""
 
 
 def run(spark: SparkSession, handover: Handover) -> Handover:
@@ -36,113 +40,33 @@ def run(spark: SparkSession, handover: Handover) -> Handover:
     return handover.with_writes(lake.append(spark, load, handover=handover, task="aggregate", reads=reads))
 
 
-def aggregated(spark: SparkSession, lake: Lake, handover: Handover) -> tuple[dict[str, DataFrame], tuple[Write, ...]]:
+def aggregated(
+    spark: SparkSession, lake: Lake, handover: Handover, most_here: int = MOST_ROWS_HERE
+) -> tuple[dict[str, DataFrame], tuple[Write, ...]]:
     """The rows of every open cluster, per table, and the earlier writes that they rest on."""
-    previous, before = predecessor_rows(spark, lake, handover, "bundle_load")
-    splits, decided = predecessor_rows(spark, lake, handover, "split_decisions")
-    known = without_histories(previous, forgotten(splits, handover))
-    seen, inherited = with_children(spark, lake, handover, observed(spark, lake, handover, known))
-    return load_of(seen, weights(spark, handover)), before + decided + inherited
+    found = inputs.read(spark, lake, handover)
+    is_here = _rows(handover, found.reads) <= most_here
+    tables = fetched({**(found.small if is_here else inputs.about_namespaces(found)), **inputs.set_aside(found)})
+    rows = {name: rows_of(table) for name, table in tables.items()}
+    sums = inputs.sums_of_topics(spark, found, rows)
+    if is_here:
+        cycles = [cycle_row_of(cycle, handover.run) for cycle in handover.open_cycles()]
+        summed = {name: rows_of(table) for name, table in sums.items()}
+        loads = decide_here({**rows, **summed, "cycle": cycles}, decide, OUTPUTS)
+        return {table: frame_of(spark, table, loads[table]) for table in OUTPUTS}, found.reads
+    there = {name: spark.createDataFrame(table) for name, table in sums.items()}
+    if inputs.REJECTED in tables:
+        there[inputs.REJECTED] = spark.createDataFrame(tables[inputs.REJECTED])
+    there |= {**found.small, "cycle": cycle_rows(spark, handover)}
+    types = {table: TABLES[table].body_type() for table in OUTPUTS}
+    return grouped_map(there, by=["cluster"], decide=decide, outputs=types, schemas=_known_types(found)), found.reads
 
 
-def forgotten(splits: DataFrame, handover: Handover) -> DataFrame:
-    """cluster, bundle: those whose split the predecessor asked for. Pulsar forgets their history.
-
-    Up to 4.x whether it is split or not; from 5.0 on only once it is, and then the bundle is not there any more.
-    """
-    from pyspark.sql import functions as F
-
-    clusters = [cycle.cluster for cycle in handover.open_cycles() if settings_in(cycle.settings).generation == "4.x"]
-    asked = (F.col("outcome") == "split") | F.col("rule").isin(sorted(FORGOTTEN_THOUGH_REFUSED))
-    found = splits.where(F.col("cluster").isin(clusters) & asked)
-    return found.select("cluster", F.col("subject").alias("bundle")).distinct()
+def _rows(handover: Handover, before: tuple[Write, ...]) -> int:
+    """How many rows the round is given, without sums over topics; topics of cycles before are not among them."""
+    read = [write for table in inputs.OBSERVED for write in handover.writes_of(table)]
+    return sum(write.rows for write in (*read, *before) if write.table != "topic_stats")
 
 
-def without_histories(previous: DataFrame, bundles: DataFrame) -> DataFrame:
-    """Rows of bundle_load, those of `bundles` without averages and number of samples."""
-    from pyspark.sql import functions as F
-
-    marked = previous.join(F.broadcast(bundles.withColumn("is_forgotten", F.lit(True))), ["cluster", "bundle"], "left")
-    histories = (*SAMPLES, *AVERAGES, SINCE_QUOTA)
-    return marked.withColumns({name: F.expr(f"if(is_forgotten, null, {name})") for name in histories})
-
-
-def observed(spark: SparkSession, lake: Lake, handover: Handover, previous: DataFrame) -> Observed:
-    """What was observed of the open clusters, without the records that were set aside."""
-
-    def checked(table: str) -> DataFrame:
-        return read_checked(lake, spark, handover, table)
-
-    def all_rows(table: str) -> DataFrame:
-        rows = lake.read(spark, table, handover.writes_of(table))
-        return rows.where(rows.cluster.isin(handover.open_clusters()))
-
-    return Observed(
-        topic_stats=checked("topic_stats"),
-        namespace_bundles=checked("namespace_bundles"),
-        bundle_ownership=checked("bundle_ownership"),
-        broker_reports=all_rows("broker_reports"),
-        previous=previous,
-        rejected=all_rows("rejected") if handover.writes_of("rejected") else None,
-        unsettled=_unsettled(spark, handover),
-        quotas=_quotas(checked, handover),
-    )
-
-
-def _quotas(checked: Callable[[str], DataFrame], handover: Handover) -> DataFrame | None:
-    """The resource quotas of clusters whose load manager starts bundles from them; the extensible one knows none."""
-    starting = [cycle.cluster for cycle in handover.open_cycles() if cycle.manager != EXTENSIBLE]
-    if not starting or not handover.writes_of("resource_quotas"):
-        return None
-    quotas = checked("resource_quotas")
-    return quotas.where(quotas.cluster.isin(starting))
-
-
-def _unsettled(spark: SparkSession, handover: Handover) -> DataFrame | None:
-    """cluster, bundle: those that a command of late has upset; None if there are none."""
-    rows = [
-        (cycle.cluster, bundle)
-        for cycle in handover.open_cycles()
-        for bundle in unsettled_bundles(acts_of(cycle.acts), cycle.at, settings_in(cycle.settings))
-    ]
-    return spark.createDataFrame(rows, "cluster string, bundle string") if rows else None
-
-
-def with_children(
-    spark: SparkSession, lake: Lake, handover: Handover, seen: Observed
-) -> tuple[Observed, tuple[Write, ...]]:
-    """`seen` with the children of recent splits and what their topics showed before, and the writes read for that."""
-    from pyspark.sql import functions as F
-
-    concerned, rows = [], []
-    for cycle in handover.open_cycles():
-        made = children_of_splits(cycle)
-        concerned += [cycle] if made else []
-        rows += [(cycle.cluster, child, parent) for child, parent in made.items()]
-    if not rows:
-        return seen, ()
-    topics, reads = predecessor_rows(spark, lake, handover.with_cycles(concerned), "topic_stats")
-    namespaces = sorted({namespace_of(child) for _, child, _ in rows})
-    children = spark.createDataFrame(rows, "cluster string, bundle string, parent string")
-    return replace(seen, children=children, earlier_topics=topics.where(F.col("namespace").isin(namespaces))), reads
-
-
-def weights(spark: SparkSession, handover: Handover) -> DataFrame:
-    """Per open cluster the weight of each resource in force and whether the extensible manager's rules hold."""
-    columns = "cluster string, is_extensible boolean, cpu_weight double, memory_weight double, "
-    columns += "direct_memory_weight double, bandwidth_in_weight double, bandwidth_out_weight double"
-    rows = []
-    for cycle in handover.open_cycles():
-        settings = settings_in(cycle.settings)
-        rows.append(
-            (
-                cycle.cluster,
-                cycle.manager == EXTENSIBLE,
-                settings.loadBalancerCPUResourceWeight,
-                settings.loadBalancerMemoryResourceWeight,
-                settings.loadBalancerDirectMemoryResourceWeight,
-                settings.bandwidth_in_weight,
-                settings.bandwidth_out_weight,
-            )
-        )
-    return spark.createDataFrame(rows, columns)
+def _known_types(found: inputs.Inputs) -> dict[str, StructType]:
+    return {"cycle": ddl_type(CYCLE_TYPE), **{name: inputs.type_of(name) for name in found.small}}

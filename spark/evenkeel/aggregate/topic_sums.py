@@ -1,99 +1,150 @@
-"""Which bundle each topic lies in (NamespaceBundles.findBundle), and sums of topic figures per bundle.
+"""Which bundle each topic lies in (NamespaceBundles.findBundle), and sums of topic figures per bundle, in Spark SQL.
 
 A topic's hash is CRC32 of its full name; bundle i of a namespace holds the hashes from boundary i up to, not including,
 boundary i + 1; the last bundle includes 0xffffffff too. (Pulsar's own look-up raises an error for a topic with exactly
 that hash although the last bundle is declared closed; here it belongs to the last bundle.)
+
+Everything goes by cluster and cycle, so one query serves any number of cycles.
 """
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame, Window
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
+from evenkeel.aggregate.bundle_load import FIGURES
+from evenkeel.aggregate.bundles_in_force import bundles_of
+from evenkeel.model.bundles import HIGHEST_HASH
 from evenkeel.spark.sql import exact_sum
 
 CYCLE = ("cluster", "cycle_at")
-FULL_HASH = 4_294_967_295
-_HEX = "0x[0-9a-fA-F]{8}"
+TOPIC_COLUMNS = (
+    *(*CYCLE, "namespace", "topic", "hash", "broker", "seen_on", "observation", "domain"),
+    *("producers", "consumers", "msg_backlog", *FIGURES),
+)
+"""The columns of topic_stats that sums need."""
 
-# Heartbeat and SLA-monitor namespaces stand in no list of namespaces and are always one bundle; 4.0 has a cluster in
-# between. `pulsar/system` is an ordinary namespace with boundaries of its own.
-_BROKER_NAMESPACE = r"^(pulsar|sla-monitor)/([^/]+/)?[^/]+:[0-9]+$"
-
-
-def is_broker_namespace(namespace: Column) -> Column:
-    """Whether it is a broker's own heartbeat or SLA-monitor namespace."""
-    return namespace.rlike(_BROKER_NAMESPACE)
+_HASH_BITS = 32
 
 
-def is_system_namespace(namespace: Column) -> Column:
-    """Whether it is Pulsar's own: heartbeat, SLA monitor or `pulsar/system`."""
-    return is_broker_namespace(namespace) | (namespace == F.lit("pulsar/system"))
+class Namespace(NamedTuple):
+    """A namespace of a cluster in a cycle (ISO-8601 text), and the boundaries of its bundles as hashes."""
+
+    cluster: str
+    cycle_at: str
+    name: str
+    edges: tuple[int, ...]
 
 
-def bundles_in_force(namespaces: DataFrame, ownership: DataFrame) -> DataFrame:
-    """One row per bundle: cluster, cycle_at, namespace, bundle, lower, upper, shift.
+@dataclass(frozen=True, slots=True)
+class Ranges:
+    """Where topics find their bundle.
 
-    `namespaces` are rows of namespace_bundles. A broker's own namespace has no boundaries there; it counts as one
-    bundle where `ownership` (rows of bundle_ownership) shows that a broker has it, as it does in Pulsar's own sums.
-    `shift` is how far a hash of this namespace is shifted to give its bucket, see `with_bundle`.
+    `namespaces` (cluster, cycle_at, namespace, layout, shift) says which layout a namespace has in a cycle, as
+    boundaries are the same in most; `candidates` (layout, bucket, bundle, lower, last_hash) has its bundles. Every
+    layout cuts the hash space into as many buckets as it has bundles (rounded up to a power of two): a hash shifted by
+    `shift` is its bucket, and a bundle stands in every bucket that it touches.
     """
-    hashes = (
-        f"transform(filter(boundaries, b -> b rlike '^{_HEX}$'), b -> cast(conv(substring(b, 3), 16, 10) as bigint))"
-    )
-    known = namespaces.select(*CYCLE, "namespace", F.expr(hashes).alias("hashes"))
-    own = (
-        ownership.where(is_broker_namespace(F.col("namespace")))
-        .select(*CYCLE, "namespace", F.array(F.lit(0), F.lit(FULL_HASH)).cast("array<bigint>").alias("hashes"))
-        .distinct()
-    )
-    ranges = "transform(slice(hashes, 1, bundles), (b, i) -> named_struct('lower', b, 'upper', hashes[i + 1]))"
-    return (
-        known.unionByName(own)
-        .withColumn("bundles", F.expr("greatest(size(hashes) - 1, 0)"))
-        .withColumn("shift", F.expr("32 - cast(ceil(log2(greatest(bundles, 1))) as int)"))
-        .select(*CYCLE, "namespace", "shift", F.explode(F.expr(ranges)).alias("range"))
-        .select(*CYCLE, "namespace", _bundle_name().alias("bundle"), "range.lower", "range.upper", "shift")
+
+    namespaces: DataFrame
+    candidates: DataFrame
+
+
+def ranges_of(spark: SparkSession, namespaces: Iterable[Namespace], only: Collection[str] | None = None) -> Ranges:
+    """The ranges of the namespaces' bundles; with `only`, of the bundles of these names."""
+    layouts: dict[tuple[str, tuple[int, ...]], int] = {}
+    placed = [(*one, layouts.setdefault((one.name, one.edges), len(layouts))) for one in namespaces]
+    candidates = []
+    for (name, edges), layout in layouts.items():
+        shift = _shift(edges)
+        for bundle in bundles_of(name, edges):
+            if only is None or bundle.name in only:
+                last = bundle.upper if bundle.upper == HIGHEST_HASH else bundle.upper - 1
+                for bucket in range(bundle.lower >> shift, (last >> shift) + 1):
+                    candidates.append((layout, bucket, bundle.name, bundle.lower, last))
+    moments = {at: datetime.fromisoformat(at) for _, at, *_ in placed}
+    return Ranges(
+        _frame(
+            spark,
+            [(cluster, moments[at], name, layout, _shift(edges)) for cluster, at, name, edges, layout in placed],
+            _NAMESPACES,
+        ),
+        _frame(spark, candidates, _CANDIDATES),
     )
 
 
-def with_bundle(topics: DataFrame, bundles: DataFrame) -> DataFrame:
+_NAMESPACES = pa.schema(
+    [
+        *(("cluster", pa.string()), ("cycle_at", pa.timestamp("us", tz="UTC")), ("namespace", pa.string())),
+        *(("layout", pa.int32()), ("shift", pa.int32())),
+    ]
+)
+_CANDIDATES = pa.schema(
+    [
+        *(("layout", pa.int32()), ("bucket", pa.int64()), ("bundle", pa.string())),
+        *(("lower", pa.int64()), ("last_hash", pa.int64())),
+    ]
+)
+
+
+def _shift(edges: tuple[int, ...]) -> int:
+    return _HASH_BITS - (len(edges) - 2).bit_length()
+
+
+def _frame(spark: SparkSession, rows: Collection[tuple[object, ...]], schema: pa.Schema) -> DataFrame:
+    columns = [[row[place] for row in rows] for place in range(len(schema))]
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
+    return spark.createDataFrame(pa.Table.from_arrays(arrays, schema=schema))
+
+
+def with_bundle(topics: DataFrame, ranges: Ranges) -> DataFrame:
     """The topics (cluster, cycle_at, namespace, hash, …) with the `bundle` that each lies in.
 
-    Topics of namespaces without boundaries are left out. Every namespace cuts the hash space into as many buckets as
-    it has bundles (rounded up to a power of two); a bundle stands in every bucket it touches, so that topic and bundle
-    meet by equality on the bucket and few candidates are left for the comparison of ranges.
+    Topics of namespaces without boundaries are left out. Topic and bundle meet by equality on the bucket, and few
+    candidates are left for the comparison of ranges.
     """
-    shifts = bundles.select(*CYCLE, "namespace", "shift").distinct()
-    touched = F.expr("sequence(shiftright(lower, shift), shiftright(last_hash, shift))")
-    candidates = bundles.withColumn("last_hash", _last_hash()).select(
-        *CYCLE, "namespace", "bundle", "lower", "last_hash", F.explode(touched).alias("bucket")
-    )
     return (
-        topics.join(F.broadcast(shifts), [*CYCLE, "namespace"], how="inner")
+        topics.join(F.broadcast(ranges.namespaces), [*CYCLE, "namespace"], how="inner")
         .withColumn("bucket", F.expr("shiftright(hash, shift)"))
-        .join(F.broadcast(candidates), [*CYCLE, "namespace", "bucket"], how="inner")
+        .join(F.broadcast(ranges.candidates), ["layout", "bucket"], how="inner")
         .where((F.col("hash") >= F.col("lower")) & (F.col("hash") <= F.col("last_hash")))
-        .drop("shift", "bucket", "lower", "last_hash")
+        .drop("layout", "shift", "bucket", "lower", "last_hash")
     )
-
-
-def _last_hash() -> Column:
-    return F.expr(f"if(upper = {FULL_HASH}, upper, upper - 1)")
-
-
-def _bundle_name() -> Column:
-    lower, upper = (F.lower(F.lpad(F.hex(F.col(f"range.{end}")), 8, "0")) for end in ("lower", "upper"))
-    return F.concat(F.col("namespace"), F.lit("/0x"), lower, F.lit("_0x"), upper)
 
 
 # Sums of topic figures per bundle, each topic once.
 
-FIGURES = ("msg_rate_in", "msg_rate_out", "msg_throughput_in", "msg_throughput_out")
+
+def bundle_sums(topics: DataFrame) -> DataFrame:
+    """Per bundle: topics (loaded), listed_topics (known), consumers, producers, msg_backlog, four figures,
+    has_non_persistent.
+
+    `all_known` is false where a loaded topic lacks a figure: then the sums are too small. `shown_twice`: topics that
+    several brokers show. Sums are exact, so that neither order nor partitioning of the rows changes a bit.
+    """
+    is_loaded = F.col("observation") == "loaded"
+    has_all = F.expr(" and ".join(f"{figure} is not null" for figure in FIGURES))
+    return topics.groupBy(*CYCLE, "bundle").agg(
+        F.count_if(is_loaded).alias("topics"),
+        F.count(F.lit(1)).alias("listed_topics"),
+        F.sum("consumers").alias("consumers"),
+        F.sum("producers").alias("producers"),
+        F.when(F.every(~is_loaded | F.col("msg_backlog").isNotNull()), F.sum("msg_backlog")).alias("msg_backlog"),
+        *[exact_sum(figure).alias(figure) for figure in FIGURES],
+        F.bool_or(is_loaded & (F.col("domain") == "non-persistent")).alias("has_non_persistent"),
+        F.every(~is_loaded | has_all).alias("all_known"),
+        F.count_if(F.col("seen_on") > 1).alias("shown_twice"),
+    )
 
 
 def topics_once(topics: DataFrame, owners: DataFrame) -> DataFrame:
-    """One row per topic, of the topics with their `bundle`.
+    """One row per topic, of the topics with their `bundle`; `owners` has cluster, cycle_at, bundle and owner.
 
     While a bundle moves, two brokers may show its topics for up to one stats period. The owner's figures count; where
     the owner is not decided or shows nothing, the larger ones do (more bytes, then more messages, then the first name):
@@ -112,71 +163,25 @@ def topics_once(topics: DataFrame, owners: DataFrame) -> DataFrame:
     return once.unionByName(chosen)
 
 
-def bundle_sums(topics: DataFrame) -> DataFrame:
-    """Per bundle: topics (loaded), listed_topics (known), consumers, producers, msg_backlog, four figures,
-    has_non_persistent.
-
-    `all_known` is false where a loaded topic lacks a figure: then the sums are too small. Sums are exact, so that
-    neither order nor partitioning of the rows changes a bit.
-    """
-    is_loaded = F.col("observation") == "loaded"
-    has_all = F.expr(" and ".join(f"{figure} is not null" for figure in FIGURES))
-    return topics.groupBy(*CYCLE, "bundle").agg(
-        F.count_if(is_loaded).alias("topics"),
-        F.count(F.lit(1)).alias("listed_topics"),
-        F.sum("consumers").alias("consumers"),
-        F.sum("producers").alias("producers"),
-        F.when(F.every(~is_loaded | F.col("msg_backlog").isNotNull()), F.sum("msg_backlog")).alias("msg_backlog"),
-        *[exact_sum(figure).alias(figure) for figure in FIGURES],
-        F.bool_or(is_loaded & (F.col("domain") == "non-persistent")).alias("has_non_persistent"),
-        F.every(~is_loaded | has_all).alias("all_known"),
-    )
+def sole_owners(claims: DataFrame) -> DataFrame:
+    """cluster, cycle_at, bundle, owner: the one broker that has the bundle in its list (rows of bundle_ownership)."""
+    claimants = claims.where("is_owned").groupBy(*CYCLE, "bundle")
+    return claimants.agg(F.expr("if(min(broker) = max(broker), min(broker), null)").alias("owner"))
 
 
-def bundles_with_rejected_topics(rejected: DataFrame, bundles: DataFrame) -> DataFrame:
-    """Bundles that lost a topic to a rejection, so that their sums are not known: cluster, cycle_at, bundle.
+def rejected_topics(rejected: DataFrame) -> DataFrame:
+    """cluster, cycle_at, namespace, topic and hash of the topics that were set aside.
 
     The topic's name stands in the record's key, or in `place` where ingest could not make a row of it.
     """
-    name = F.coalesce(
+    name: Column = F.coalesce(
         F.expr("get_json_object(record_key, '$[0]')"),
         F.expr("nullif(regexp_extract(place, '((?i:persistent|non-persistent)://.+)', 1), '')"),
     )
-    topics = (
+    return (
         rejected.where("rejected_from = 'topic_stats'")
         .select(*CYCLE, name.alias("topic"))
         .where("topic is not null")
         .withColumn("hash", F.expr("crc32(cast(topic as binary))"))
         .withColumn("namespace", F.regexp_extract("topic", "^[^:]+://([^/]+/[^/]+)/", 1))
     )
-    return with_bundle(topics, bundles).select(*CYCLE, "bundle").distinct()
-
-
-# What a split's children inherit: the figures that their topics had in the cycle before, when they could be trusted.
-#
-# A child has no row of its own in the cycle before, and for two stats periods after the split its figures are doubled
-# or missing. Its topics were there before, each in its parent, so their last trusted figures are summed by the new
-# ranges.
-
-
-def inherited(children: DataFrame, previous: DataFrame, topics: DataFrame, bundles: DataFrame) -> DataFrame:
-    """cluster, bundle, trusted_at and the four figures of the `children` that can inherit.
-
-    `children` (cluster, bundle, parent) are what recent splits made, `previous` the predecessor's rows of bundle_load,
-    `topics` those of its topic_stats, `bundles` the bundles in force now. A child inherits nothing where it has a row
-    of its own in `previous`, or where its parent's figures were not trusted there either.
-    """
-    known = previous.where("used_reason = 'measured'").select(
-        "cluster", F.col("bundle").alias("parent"), "owner", "trusted_at"
-    )
-    new = (
-        children.join(previous.select("cluster", "bundle"), ["cluster", "bundle"], "left_anti")
-        .join(known, ["cluster", "parent"])
-        .join(bundles.select(*CYCLE, "bundle"), ["cluster", "bundle"])
-    )
-    moments = bundles.select(*CYCLE).distinct()
-    then = topics.drop("cycle_at").join(F.broadcast(moments), ["cluster"])
-    placed = with_bundle(then, bundles).join(F.broadcast(new.select(*CYCLE, "bundle")), [*CYCLE, "bundle"], "left_semi")
-    sums = bundle_sums(topics_once(placed, new)).select(*CYCLE, "bundle", *FIGURES)
-    figures = [F.coalesce(F.col(figure), F.lit(0.0)).alias(figure) for figure in FIGURES]
-    return new.join(sums, [*CYCLE, "bundle"], "left").select("cluster", "bundle", "trusted_at", *figures)

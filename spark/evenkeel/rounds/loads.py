@@ -9,20 +9,24 @@ from evenkeel.filters.ownership import owned_of as owned_by_namespace
 from evenkeel.model.load import LoadData
 from evenkeel.rounds import reading
 from evenkeel.rounds.memo import once_for
-from evenkeel.rounds.reading import Rows
+from evenkeel.rounds.reading import Row, Rows
 from evenkeel.split_algorithms.split_option import NO_CUT
 
 # Pulsar asked for the split and got none: by then the history was gone.
 FORGOTTEN_THOUGH_REFUSED = frozenset({"cut_outside_bundle", *NO_CUT})
 
 
+def forgets_history(split_decision: Row) -> bool:
+    """Whether Pulsar 4.x forgets the averages of the bundle: it asked for the split, whether it is split or not.
+
+    From 5.0 on it forgets only what is split, and then the bundle is not there any more.
+    """
+    return split_decision["outcome"] == "split" or split_decision["rule"] in FORGOTTEN_THOUGH_REFUSED
+
+
 def load_of(rows: Rows) -> LoadData:
     """Reports, histories and averages; a bundle that a split was asked for has lost its history, as in Pulsar 4.x."""
-    gone = frozenset(
-        row["subject"]
-        for row in rows["split_decisions"]
-        if row["outcome"] == "split" or row["rule"] in FORGOTTEN_THOUGH_REFUSED
-    )
+    gone = frozenset(row["subject"] for row in rows["split_decisions"] if forgets_history(row))
     return once_for(rows, ("load without", gone), lambda: _load_without(gone, rows))
 
 

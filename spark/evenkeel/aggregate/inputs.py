@@ -1,0 +1,224 @@
+"""What the round of aggregate is given: rows of bundles and brokers as they stand in the lake, and sums over topics.
+
+Topic figures are summed where they lie. All else is of the size of bundles or brokers, and is read without the columns
+that no rule looks at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import functions as F
+
+from evenkeel.aggregate.broker_load import RESOURCES
+from evenkeel.aggregate.bundle_load import AVERAGES, CLIENTS, FIGURES, SAID
+from evenkeel.aggregate.bundles_in_force import namespaces_in_force
+from evenkeel.aggregate.round import LOADS_BEFORE, SPLITS_BEFORE
+from evenkeel.aggregate.topic_sums import (
+    CYCLE,
+    TOPIC_COLUMNS,
+    Namespace,
+    bundle_sums,
+    ranges_of,
+    rejected_topics,
+    sole_owners,
+    topics_once,
+    with_bundle,
+)
+from evenkeel.handover import Handover, Write
+from evenkeel.lake.schemas import TABLES
+from evenkeel.lake.store import Lake
+from evenkeel.model.bundles import namespace_of
+from evenkeel.rounds.frames import children_of_splits, predecessor_rows, read_checked
+from evenkeel.rounds.reading import EXTENSIBLE, Row, Rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+OBSERVED = ("namespace_bundles", "bundle_ownership", "broker_reports", "resource_quotas")
+TOPIC_SUMS, LOST_TOPICS, CHILDREN, REJECTED = "topic_sums", "lost_topics", "children", "rejected"
+
+# A first sieve: `bundles_in_force` tells brokers' own namespaces from others.
+_BROKERS_OWN = "^(pulsar|sla-monitor)/"
+_TABLE_OF = {LOADS_BEFORE: "bundle_load", SPLITS_BEFORE: "split_decisions"}
+_COLUMNS = {
+    "namespace_bundles": ("namespace", "boundaries"),
+    "bundle_ownership": ("bundle", "namespace", "broker", "is_owned", *SAID),
+    "broker_reports": (
+        *("broker", "state", "is_listed", "is_leader", "pulsar_version", "load_manager_class"),
+        *("report_at", "asked_at", "bundles", "owned_bundles", "has_topic_figures", "topics"),
+        *(f"{name}_{end}" for name in RESOURCES for end in ("usage", "limit")),
+        *FIGURES,
+    ),
+    "resource_quotas": ("bundle", *FIGURES),
+    LOADS_BEFORE: (
+        *("bundle", "last_owner", "topics", *CLIENTS, "used_reason", "trusted_at"),
+        *(f"used_{figure}" for figure in FIGURES),
+        *("short_samples", "long_samples", *AVERAGES, "samples_since_quota"),
+    ),
+    SPLITS_BEFORE: ("subject", "outcome", "rule"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """Rows of open clusters: `small` are inputs of the round by name, those of them that have rows; `topic_stats`
+    and `claims` without records that were set aside, and `rejected`, None if nothing was.
+
+    `reads` are the earlier writes that they rest on. `born` has a row (cluster, cycle_at, bundle, parent) for each
+    bundle that splits of late have made; `earlier_topics` the predecessors' rows of topic_stats of their namespaces.
+    """
+
+    small: Mapping[str, DataFrame]
+    topic_stats: DataFrame
+    claims: DataFrame
+    rejected: DataFrame | None
+    reads: tuple[Write, ...]
+    loads_before: DataFrame
+    born: tuple[tuple[str, str, str, str], ...] = ()
+    earlier_topics: DataFrame | None = None
+
+
+def read(spark: SparkSession, lake: Lake, handover: Handover) -> Inputs:
+    """What was observed of the open clusters, without the records that were set aside, and what predecessors left."""
+
+    def checked(table: str) -> DataFrame:
+        return read_checked(lake, spark, handover, table)
+
+    def all_rows(table: str) -> DataFrame:
+        rows = lake.read(spark, table, handover.writes_of(table))
+        return rows.where(rows.cluster.isin(handover.open_clusters()))
+
+    claims = checked("bundle_ownership")
+    frames = {
+        "namespace_bundles": checked("namespace_bundles"),
+        "bundle_ownership": claims,
+        "broker_reports": all_rows("broker_reports"),
+    }
+    # The extensible manager knows no quotas.
+    if handover.writes_of("resource_quotas") and any(one.manager != EXTENSIBLE for one in handover.open_cycles()):
+        frames["resource_quotas"] = checked("resource_quotas")
+    loads_before, reads = predecessor_rows(spark, lake, handover, "bundle_load")
+    splits_before, decided = predecessor_rows(spark, lake, handover, "split_decisions")
+    frames |= {LOADS_BEFORE: loads_before} if reads else {}
+    frames |= {SPLITS_BEFORE: splits_before} if decided else {}
+    found = Inputs(
+        {name: frame.select(*CYCLE, *_COLUMNS[name]) for name, frame in frames.items()},
+        checked("topic_stats"),
+        claims,
+        all_rows("rejected") if handover.writes_of("rejected") else None,
+        reads + decided,
+        loads_before,
+    )
+    return _with_born(spark, lake, handover, found)
+
+
+def _with_born(spark: SparkSession, lake: Lake, handover: Handover, found: Inputs) -> Inputs:
+    concerned = [(cycle, made) for cycle in handover.open_cycles() if (made := children_of_splits(cycle))]
+    if not concerned:
+        return found
+    topics, reads = predecessor_rows(spark, lake, handover.with_cycles(cycle for cycle, _ in concerned), "topic_stats")
+    born = [
+        (cycle.cluster, cycle.cycle_at, child, parent)
+        for cycle, made in concerned
+        for child, parent in made.items()
+    ]
+    namespaces = sorted({namespace_of(child) for _, _, child, _ in born})
+    earlier = topics.where(F.col("namespace").isin(namespaces))
+    return replace(found, reads=found.reads + reads, born=tuple(born), earlier_topics=earlier)
+
+
+def type_of(name: str) -> StructType:
+    """The schema of a small input."""
+    from pyspark.sql.types import StructType
+
+    whole = TABLES[_TABLE_OF.get(name, name)].struct_type()
+    return StructType([whole[column] for column in (*CYCLE, *_COLUMNS[name])])
+
+
+def about_namespaces(found: Inputs) -> dict[str, DataFrame]:
+    """Of the small inputs what the boundaries in force need."""
+    claimed = found.small["bundle_ownership"].select(*CYCLE, "namespace").where(F.col("namespace").rlike(_BROKERS_OWN))
+    return {"namespace_bundles": found.small["namespace_bundles"], "bundle_ownership": claimed.distinct()}
+
+
+def set_aside(found: Inputs) -> dict[str, DataFrame]:
+    """The input `rejected` (cluster, cycle_at, rejected_from, name), if anything was set aside.
+
+    The bundles of claims and the brokers of reports are named; of topics it is only told that there are such.
+    """
+    if found.rejected is None:
+        return {}
+    is_topic = F.col("rejected_from") == "topic_stats"
+    is_named = F.col("rejected_from").isin("bundle_ownership", "broker_reports") & F.col("record_key").isNotNull()
+    name = F.when(~is_topic, F.get_json_object("record_key", "$[0]")).alias("name")
+    return {REJECTED: found.rejected.where(is_topic | is_named).select(*CYCLE, "rejected_from", name).distinct()}
+
+
+# Sums over topics, computed by Spark, as Arrow tables of the size of bundles.
+
+
+def sums_of_topics(spark: SparkSession, found: Inputs, rows: Rows) -> dict[str, pa.Table]:
+    """The inputs of the round that are sums over topics; `rows` are those of `about_namespaces` and `set_aside`."""
+    namespaces = namespaces_of(rows)
+    sums = {TOPIC_SUMS: _topic_sums(spark, found, namespaces)}
+    if found.rejected is not None and any(row["rejected_from"] == "topic_stats" for row in rows[REJECTED]):
+        sums[LOST_TOPICS] = _lost_topics(spark, found.rejected, namespaces)
+    if found.earlier_topics is not None:
+        sums[CHILDREN] = _children(spark, found, found.earlier_topics, namespaces)
+    return sums
+
+
+def namespaces_of(rows: Rows) -> list[Namespace]:
+    """The namespaces of all clusters and cycles, with their boundaries, by rows of namespace_bundles and of
+    bundle_ownership."""
+    by_cycle: dict[tuple[str, str], tuple[list[Row], list[Row]]] = {}
+    for place, table in enumerate(("namespace_bundles", "bundle_ownership")):
+        for row in rows[table]:
+            by_cycle.setdefault((row["cluster"], row["cycle_at"]), ([], []))[place].append(row)
+    return [
+        Namespace(cluster, at, name, edges)
+        for (cluster, at), (namespaces, claims) in sorted(by_cycle.items())
+        for name, edges in namespaces_in_force(namespaces, claims)
+    ]
+
+
+def _topic_sums(spark: SparkSession, found: Inputs, namespaces: Sequence[Namespace]) -> pa.Table:
+    """The rows of `bundle_sums`, each topic once.
+
+    Topics are rarely shown twice, and telling them apart costs as much to plan as all the rest, so it is done only for
+    the bundles that have such topics.
+    """
+    topics = found.topic_stats.select(*TOPIC_COLUMNS)
+    sums = bundle_sums(with_bundle(topics, ranges_of(spark, namespaces))).toArrow()
+    twice = pc.unique(sums.filter(pc.greater(sums["shown_twice"], 0))["bundle"])
+    if not len(twice):
+        return sums
+    some = with_bundle(topics, ranges_of(spark, namespaces, only={*twice.to_pylist()}))
+    again = bundle_sums(topics_once(some, sole_owners(found.claims))).toArrow()
+    return pa.concat_tables([sums.filter(pc.invert(pc.is_in(sums["bundle"], twice))), again])
+
+
+def _lost_topics(spark: SparkSession, rejected: DataFrame, namespaces: Sequence[Namespace]) -> pa.Table:
+    """cluster, cycle_at, bundle: those that lost a topic to a rejection, so that their sums are not known."""
+    placed = with_bundle(rejected_topics(rejected), ranges_of(spark, namespaces))
+    return placed.select(*CYCLE, "bundle").distinct().toArrow()
+
+
+def _children(spark: SparkSession, found: Inputs, topics: DataFrame, namespaces: Sequence[Namespace]) -> pa.Table:
+    """cluster, cycle_at, bundle, parent and the four figures that the topics of each bundle `born` had in the cycle
+    before."""
+    text = "cluster string, at string, bundle string, parent string"
+    born = spark.createDataFrame([*found.born], text).withColumn("cycle_at", F.to_timestamp("at")).drop("at")
+    parents = found.loads_before.select("cluster", F.col("bundle").alias("parent"), "owner")
+    owned = born.join(parents, ["cluster", "parent"], "left")
+    moments = born.select(*CYCLE).distinct()
+    then = topics.select(*TOPIC_COLUMNS).drop("cycle_at").join(F.broadcast(moments), ["cluster"])
+    placed = with_bundle(then, ranges_of(spark, namespaces, only={bundle for _, _, bundle, _ in found.born}))
+    sums = bundle_sums(topics_once(placed, owned)).select(*CYCLE, "bundle", *FIGURES)
+    return born.join(sums, [*CYCLE, "bundle"], "left").toArrow()
