@@ -124,9 +124,7 @@ def _with_born(spark: SparkSession, lake: Lake, handover: Handover, found: Input
         return found
     topics, reads = predecessor_rows(spark, lake, handover.with_cycles(cycle for cycle, _ in concerned), "topic_stats")
     born = [
-        (cycle.cluster, cycle.cycle_at, child, parent)
-        for cycle, made in concerned
-        for child, parent in made.items()
+        (cycle.cluster, cycle.cycle_at, child, parent) for cycle, made in concerned for child, parent in made.items()
     ]
     namespaces = sorted({namespace_of(child) for _, _, child, _ in born})
     earlier = topics.where(F.col("namespace").isin(namespaces))

@@ -23,13 +23,12 @@ if TYPE_CHECKING:
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def fetched(frames: Mapping[str, DataFrame]) -> dict[str, list[Row]]:
+def fetched(frames: Mapping[str, DataFrame]) -> dict[str, pa.Table]:
     """The rows of all frames, asked for at the same time."""
     if not frames:
         return {}
     with ThreadPoolExecutor(len(frames)) as pool:
-        tables = list(pool.map(lambda frame: frame.toArrow(), frames.values()))
-    return {name: rows_of(table) for name, table in zip(frames, tables, strict=True)}
+        return dict(zip(frames, pool.map(lambda frame: frame.toArrow(), frames.values()), strict=True))
 
 
 def rows_of(table: pa.Table) -> list[Row]:
