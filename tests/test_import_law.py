@@ -31,6 +31,7 @@ PLAIN_PYTHON = {
     "collections",
     "dataclasses",
     "datetime",
+    "decimal",
     "functools",
     "itertools",
     "math",

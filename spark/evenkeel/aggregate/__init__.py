@@ -1,1 +1,1 @@
-"""Aggregate: topic figures become bundle and broker load, in Spark SQL all the way; there is no round."""
+"""Aggregate: topic figures become bundle and broker load: sums over topics in Spark SQL, then a round."""
