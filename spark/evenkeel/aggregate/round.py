@@ -105,14 +105,15 @@ def fold(key: Row, rows: Rows, split_rule: SplitRule) -> Decided:
     predecessor left is taken from the rows where they hold it, told by its `cycle_at`, else from this fold.
     """
     made: Decided = {table: [] for table in OUTPUTS}
-    for found in folded(key, rows, split_rule):
+    for _, found in folded(key, rows, split_rule):
         for table in OUTPUTS:
             made[table] += found[table]
     return made
 
 
-def folded(key: Row, rows: Rows, split_rule: SplitRule) -> Iterator[Decided]:
-    """What `fold` gives, cycle by cycle, so that not all of it has to be held at once."""
+def folded(key: Row, rows: Rows, split_rule: SplitRule) -> Iterator[tuple[str, Decided]]:
+    """What `fold` gives, cycle by cycle with its `cycle_at`: not all of it has to be held at once, and an error in one
+    cycle leaves those before it."""
     cycles = sorted(rows["cycle"], key=lambda cycle: str(cycle["cycle_at"]))
     own = {kind: _by_cycle(found) for kind, found in rows.items() if kind not in LEFT_BEFORE}
     recorded = {kind: _by_cycle(rows.get(kind, ())) for kind in LEFT_BEFORE}
@@ -134,7 +135,7 @@ def folded(key: Row, rows: Rows, split_rule: SplitRule) -> Iterator[Decided]:
         if followers[at] and at not in on_record:
             decided = split_rule(key, {**of_cycle, **found, STATE: before[STATE]}) if forgets else {}
             left[at] = _left(found, decided)
-        yield found
+        yield at, found
 
 
 def _left(loads: Rows, decided: Rows) -> Rows:

@@ -14,13 +14,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from evenkeel.aggregate import inputs
+from evenkeel.aggregate.here import decide_here, fetched, frame_of, rows_of
 from evenkeel.aggregate.round import OUTPUTS, decide
 from evenkeel.handover import Handover, Write
 from evenkeel.lake.schema import ddl_type
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake
 from evenkeel.rounds.frames import CYCLE_TYPE, cycle_row_of, cycle_rows
-from evenkeel.rounds.here import decide_here, fetched, frame_of, rows_of
 from evenkeel.spark.grouped import grouped_map
 
 if TYPE_CHECKING:
