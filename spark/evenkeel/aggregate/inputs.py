@@ -199,7 +199,9 @@ def _topic_sums(spark: SparkSession, found: Inputs, namespaces: Sequence[Namespa
         return sums
     some = with_bundle(topics, ranges_of(spark, namespaces, only={*twice.to_pylist()}))
     again = bundle_sums(topics_once(some, sole_owners(found.claims))).toArrow()
-    return pa.concat_tables([sums.filter(pc.invert(pc.is_in(sums["bundle"], twice))), again])
+    others = sums.filter(pc.invert(pc.is_in(sums["bundle"], twice)))
+    # The same columns, but not always the same of them are said to hold no NULL.
+    return pa.concat_tables([others, pa.Table.from_arrays(again.columns, schema=sums.schema)])
 
 
 def _lost_topics(spark: SparkSession, rejected: DataFrame, namespaces: Sequence[Namespace]) -> pa.Table:
