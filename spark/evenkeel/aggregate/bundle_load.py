@@ -104,7 +104,7 @@ def _row(stamp: Row, bundle: Bundle, owners: Owners, known: Known) -> dict[str, 
     history = _history(None if name in known.forgotten else before, known.quotas.get(name))
     if gap is None:
         history, trusted = updated(history, _stats(measured)), _Trusted(measured, stamp["cycle_at"], "measured")
-    is_told = gap is None or gap == "unsettled"  # upset figures are shown, though they are not used
+    is_shown = gap is None or gap == "unsettled"  # upset figures are shown, though they are not used
     row: dict[str, Any] = {
         "cluster": stamp["cluster"],
         "cycle_at": stamp["cycle_at"],
@@ -121,11 +121,11 @@ def _row(stamp: Row, bundle: Bundle, owners: Owners, known: Known) -> dict[str, 
         "used_reason": trusted.reason,
         "measured_gap": gap,
         "trusted_at": trusted.at,
-        "msg_backlog": backlog if is_told else None,
+        "msg_backlog": backlog if is_shown else None,
         "samples_since_quota": history.samples_since_quota,
     }
-    row.update((count, sums[count] if is_told else None) for count in COUNTS)
-    row.update(zip(_MEASURED, measured if is_told else _UNKNOWN, strict=True))
+    row.update((count, sums[count] if is_shown else None) for count in COUNTS)
+    row.update(zip(_MEASURED, measured if is_shown else _UNKNOWN, strict=True))
     row.update(zip(_USED, trusted.figures, strict=True))
     row.update(_of_history(history))
     said = _said_by(owner, claims)
@@ -166,7 +166,7 @@ def _size(claim: Row) -> list[tuple[bool, bool, float]]:
 def _gap(bundle: str, claimants: Set[str], owners: Owners, known: Known, trusted: _Trusted) -> str | None:
     """Why a bundle's sums are not its load; None where they are, unless it has just moved.
 
-    not_owned: nobody says that he owns it. no_topic_figures: an owner's topic figures did not come. topics_rejected:
+    not_owned: no broker has it in its list. no_topic_figures: an owner's topic figures did not come. topics_rejected:
     one of its topics was set aside, or lacks a figure. unsettled: a command touched it, and for two stats periods its
     figures are missing, doubled or inflated; where there are trusted ones of before, those are used in their place.
     """

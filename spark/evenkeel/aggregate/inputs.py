@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 OBSERVED = ("namespace_bundles", "bundle_ownership", "broker_reports", "resource_quotas")
 TOPIC_SUMS, LOST_TOPICS, CHILDREN, REJECTED = "topic_sums", "lost_topics", "children", "rejected"
 
-# A first sieve: `bundles_in_force` tells brokers' own namespaces from others.
+# A first sieve: `bundles_in_force` decides which are brokers' own namespaces.
 _BROKERS_OWN = "^(pulsar|sla-monitor)/"
 _TABLE_OF = {LOADS_BEFORE: "bundle_load", SPLITS_BEFORE: "split_decisions"}
 _COLUMNS = {
@@ -66,7 +66,7 @@ _COLUMNS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Inputs:
+class LoadInputs:
     """Rows of open clusters: `small` are inputs of the round by name, those of them that have rows; `topic_stats`
     and `claims` without records that were set aside, and `rejected`, None if nothing was.
 
@@ -84,7 +84,7 @@ class Inputs:
     earlier_topics: DataFrame | None = None
 
 
-def read(spark: SparkSession, lake: Lake, handover: Handover) -> Inputs:
+def read(spark: SparkSession, lake: Lake, handover: Handover) -> LoadInputs:
     """What was observed of the open clusters, without the records that were set aside, and what predecessors left."""
 
     def checked(table: str) -> DataFrame:
@@ -107,7 +107,7 @@ def read(spark: SparkSession, lake: Lake, handover: Handover) -> Inputs:
     splits_before, decided = predecessor_rows(spark, lake, handover, "split_decisions")
     frames |= {LOADS_BEFORE: loads_before} if reads else {}
     frames |= {SPLITS_BEFORE: splits_before} if decided else {}
-    found = Inputs(
+    found = LoadInputs(
         {name: frame.select(*CYCLE, *_COLUMNS[name]) for name, frame in frames.items()},
         checked("topic_stats"),
         claims,
@@ -118,7 +118,7 @@ def read(spark: SparkSession, lake: Lake, handover: Handover) -> Inputs:
     return _with_born(spark, lake, handover, found)
 
 
-def _with_born(spark: SparkSession, lake: Lake, handover: Handover, found: Inputs) -> Inputs:
+def _with_born(spark: SparkSession, lake: Lake, handover: Handover, found: LoadInputs) -> LoadInputs:
     concerned = [(cycle, made) for cycle in handover.open_cycles() if (made := children_of_splits(cycle))]
     if not concerned:
         return found
@@ -139,16 +139,16 @@ def type_of(name: str) -> StructType:
     return StructType([whole[column] for column in (*CYCLE, *_COLUMNS[name])])
 
 
-def about_namespaces(found: Inputs) -> dict[str, DataFrame]:
+def about_namespaces(found: LoadInputs) -> dict[str, DataFrame]:
     """Of the small inputs what the boundaries in force need."""
     claimed = found.small["bundle_ownership"].select(*CYCLE, "namespace").where(F.col("namespace").rlike(_BROKERS_OWN))
     return {"namespace_bundles": found.small["namespace_bundles"], "bundle_ownership": claimed.distinct()}
 
 
-def set_aside(found: Inputs) -> dict[str, DataFrame]:
+def set_aside(found: LoadInputs) -> dict[str, DataFrame]:
     """The input `rejected` (cluster, cycle_at, rejected_from, name), if anything was set aside.
 
-    The bundles of claims and the brokers of reports are named; of topics it is only told that there are such.
+    It names the bundles of claims and the brokers of reports; of topics it says only that some were set aside.
     """
     if found.rejected is None:
         return {}
@@ -161,7 +161,7 @@ def set_aside(found: Inputs) -> dict[str, DataFrame]:
 # Sums over topics, computed by Spark, as Arrow tables of the size of bundles.
 
 
-def sums_of_topics(spark: SparkSession, found: Inputs, rows: Rows) -> dict[str, pa.Table]:
+def sums_of_topics(spark: SparkSession, found: LoadInputs, rows: Rows) -> dict[str, pa.Table]:
     """The inputs of the round that are sums over topics; `rows` are those of `about_namespaces` and `set_aside`."""
     namespaces = namespaces_of(rows)
     sums = {TOPIC_SUMS: _topic_sums(spark, found, namespaces)}
@@ -186,7 +186,7 @@ def namespaces_of(rows: Rows) -> list[Namespace]:
     ]
 
 
-def _topic_sums(spark: SparkSession, found: Inputs, namespaces: Sequence[Namespace]) -> pa.Table:
+def _topic_sums(spark: SparkSession, found: LoadInputs, namespaces: Sequence[Namespace]) -> pa.Table:
     """The rows of `bundle_sums`, each topic once.
 
     Topics are rarely shown twice, and telling them apart costs as much to plan as all the rest, so it is done only for
@@ -199,7 +199,9 @@ def _topic_sums(spark: SparkSession, found: Inputs, namespaces: Sequence[Namespa
         return sums
     some = with_bundle(topics, ranges_of(spark, namespaces, only={*twice.to_pylist()}))
     again = bundle_sums(topics_once(some, sole_owners(found.claims))).toArrow()
-    return pa.concat_tables([sums.filter(pc.invert(pc.is_in(sums["bundle"], twice))), again])
+    others = sums.filter(pc.invert(pc.is_in(sums["bundle"], twice)))
+    # The same columns, but not always the same of them are said to hold no NULL.
+    return pa.concat_tables([others, pa.Table.from_arrays(again.columns, schema=sums.schema)])
 
 
 def _lost_topics(spark: SparkSession, rejected: DataFrame, namespaces: Sequence[Namespace]) -> pa.Table:
@@ -208,7 +210,7 @@ def _lost_topics(spark: SparkSession, rejected: DataFrame, namespaces: Sequence[
     return placed.select(*CYCLE, "bundle").distinct().toArrow()
 
 
-def _children(spark: SparkSession, found: Inputs, topics: DataFrame, namespaces: Sequence[Namespace]) -> pa.Table:
+def _children(spark: SparkSession, found: LoadInputs, topics: DataFrame, namespaces: Sequence[Namespace]) -> pa.Table:
     """cluster, cycle_at, bundle, parent and the four figures that the topics of each bundle `born` had in the cycle
     before."""
     text = "cluster string, at string, bundle string, parent string"

@@ -102,7 +102,7 @@ def fold(key: Row, rows: Rows, split_rule: SplitRule) -> Decided:
     """The rows of several cycles of a cluster, in order of time; of one cycle they are those of `decide`.
 
     `rows` are as for `decide`, of all these cycles, with what the split rule looks at (its `state` too). What a cycle's
-    predecessor left is taken from the rows where they hold it, told by its `cycle_at`, else from this fold.
+    predecessor left is taken from the rows where they hold rows of its `cycle_at`, else from this fold.
     """
     made: Decided = {table: [] for table in OUTPUTS}
     for _, found in folded(key, rows, split_rule):

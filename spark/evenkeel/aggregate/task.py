@@ -68,5 +68,5 @@ def _rows(handover: Handover, before: tuple[Write, ...]) -> int:
     return sum(write.rows for write in (*read, *before) if write.table != "topic_stats")
 
 
-def _known_types(found: inputs.Inputs) -> dict[str, StructType]:
+def _known_types(found: inputs.LoadInputs) -> dict[str, StructType]:
     return {"cycle": ddl_type(CYCLE_TYPE), **{name: inputs.type_of(name) for name in found.small}}

@@ -11,9 +11,8 @@ from typing import Any
 from airflow.sdk import TriggerRule, task
 
 from evenkeel import pipeline
-from evenkeel.airflow.dag_files import outlets
+from evenkeel.airflow.dag_files import CONNECTION, outlets
 
-CONNECTION = "evenkeel_spark"
 PUBLISH_DOC = """Writes the outbox and the cycle's row, for skipped and failed cycles too.
 
 Turns red where another task was, after it has written. Clear it freely."""
