@@ -179,6 +179,8 @@ def _texts(array: pa.Array) -> Values:
 
     values: Values
     if pa.types.is_dictionary(array.type):
+        if len(array.dictionary) > len(array):  # codes of other cycles' texts, too
+            return _texts(array.dictionary_decode())
         known = [*_texts(array.dictionary), None]
         return [known[code] for code in array.indices.fill_null(len(known) - 1).to_pylist()]
     try:
