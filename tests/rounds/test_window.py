@@ -23,7 +23,7 @@ from evenkeel.publish import plan as plan_round
 from evenkeel.rounds import reading
 from evenkeel.rounds.memo import SharedRows
 from evenkeel.rounds.reading import Decided, Row, Rows
-from evenkeel.rounds.window import FAILURES, STATE, fold, linked, read_back
+from evenkeel.rounds.window import FAILURES, STATE, fold, linked, read_back, with_settings_once
 from evenkeel.settings import resolve
 from evenkeel.shed import round as shed_round
 from tests.cycle.whole_cycles import EAGER, VARIANTS, cycles
@@ -69,7 +69,7 @@ def in_a_window(asked: Sequence[Row], observed: Rows, recorded: Sequence[Row], *
     parameters = {"is_window": len(asked) > 1}
     moments = {row["cycle_at"] for row in asked}
     rows: dict[str, Sequence[Row]] = {t: [r for r in own if r["cycle_at"] in moments] for t, own in observed.items()}
-    rows |= {"cycle": asked, "topic_hashes": (), "split_decisions": (), "unload_decisions": ()}
+    rows |= {"cycle": with_settings_once(asked), "topic_hashes": (), "split_decisions": (), "unload_decisions": ()}
     written: Decided = {whole.STATE: []}
 
     def take(made: Decided) -> None:
@@ -170,7 +170,8 @@ def counted(key: Row, rows: SharedRows) -> Decided:
 
 
 def cycle(at: int, before: int | None) -> Row:
-    return {"cluster": "lab", "cycle_at": AT[at], "predecessor_cycle_at": None if before is None else AT[before]}
+    row = {"cluster": "lab", "cycle_at": AT[at], "predecessor_cycle_at": None if before is None else AT[before]}
+    return {**row, "settings": f"settings {at}", "settings_digest": f"digest {at}"}
 
 
 def seen(cycles: Sequence[Row], values: Sequence[float | None], recorded: Mapping[int, float], **more: Any) -> Decided:

@@ -18,7 +18,7 @@ from evenkeel.lake.store import Lake
 from evenkeel.manual_requests.wish_schema import HOT, LARGEST
 from evenkeel.model.bundles import HIGHEST_HASH
 from evenkeel.plan_splits import round as split_round
-from evenkeel.rounds.frames import cycle_rows, decide_rounds, read_checked, round_inputs, state_before
+from evenkeel.rounds.frames import cycles_to_decide, decide_rounds, read_checked, round_inputs, state_before
 from evenkeel.rounds.reading import EXTENSIBLE
 from evenkeel.rounds.window import undecidable
 from evenkeel.settings import settings_in
@@ -67,7 +67,7 @@ def topic_hashes(
     types = {"chosen": split_round.chosen_type()}
     made, left = decide_rounds(handover, rounds, split_round.choose_window, types, TASK)
     if left is not handover:
-        inputs["cycle"] = cycle_rows(spark, left)
+        inputs["cycle"] = cycles_to_decide(spark, left)
     if made["chosen"].isEmpty():
         return empty, left
     return hashes_in(made["chosen"], read_checked(lake, spark, left, "topic_stats"), _CYCLE), left

@@ -14,7 +14,7 @@ from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake
 from evenkeel.model.past_commands import acts_of, split_children
 from evenkeel.rounds.reading import cycle_row
-from evenkeel.rounds.window import FAILURES, FAILURES_TYPE, REMEMBERED, linked
+from evenkeel.rounds.window import FAILURES, FAILURES_TYPE, REMEMBERED, linked, with_settings_once
 from evenkeel.settings import settings_in
 from evenkeel.spark.grouped import grouped_map
 
@@ -34,7 +34,16 @@ _CYCLE_TIMES = ("cycle_at", "snapshot_at", "predecessor_cycle_at")
 
 def cycle_rows(spark: SparkSession, handover: Handover) -> DataFrame:
     """One row per open cycle: which one, with which settings, and after which other."""
+    return _frame_of(spark, [cycle_row_of(cycle, handover.run) for cycle in linked(handover).open_cycles()])
+
+
+def cycles_to_decide(spark: SparkSession, handover: Handover) -> DataFrame:
+    """The same, as `window.fold` takes them: a text of settings, which is most of a row, stands there once."""
     rows = [cycle_row_of(cycle, handover.run) for cycle in linked(handover).open_cycles()]
+    return _frame_of(spark, with_settings_once(rows))
+
+
+def _frame_of(spark: SparkSession, rows: Sequence[Mapping[str, Any]]) -> DataFrame:
     values = [tuple(row[name] for name in CYCLE_NAMES) for row in rows]
     return with_cycle_times(spark.createDataFrame(values, CYCLE_TYPE.replace("timestamp", "string")))
 
@@ -65,9 +74,9 @@ def with_cycle_times(frame: DataFrame) -> DataFrame:
 
 
 def round_inputs(spark: SparkSession, lake: Lake, handover: Handover, *tables: str) -> dict[str, DataFrame]:
-    """The cycle rows, and of each table the rows of this run that belong to open cycles."""
+    """The cycles to decide, and of each table the rows of this run that belong to open ones."""
     inputs = {table: lake.read(spark, table, handover.open_writes(table)) for table in tables}
-    return {"cycle": cycle_rows(spark, handover), **inputs}
+    return {"cycle": cycles_to_decide(spark, handover), **inputs}
 
 
 def predecessor_rows(

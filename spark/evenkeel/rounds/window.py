@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from evenkeel.handover import ClusterCycle, CycleKey, Handover, Predecessor, Write
 from evenkeel.lake.plain_rows import as_read, kinds_of
@@ -50,9 +51,10 @@ def _decided(decide: OneCycle, key: Row, rows: Rows, is_window: bool) -> Iterato
     own = {kind: _by_moment(found) for kind, found in rows.items() if kind != STATE}
     recorded = _by_moment(rows.get(STATE, ()))
     last_at, left = None, list[Row]()
-    for cycle in sorted(rows["cycle"], key=lambda row: str(row["cycle_at"])):
+    for cycle in _with_settings(rows["cycle"]):
         at, before_at = str(cycle["cycle_at"]), cycle["predecessor_cycle_at"]
         given: dict[str, Sequence[Row]] = {kind: found.get(at, ()) for kind, found in own.items()}
+        given["cycle"] = [cycle]
         if STATE in rows:
             given[STATE] = [*recorded.get(before_at, ()), *(left if before_at == last_at else ())]
         try:
@@ -64,6 +66,27 @@ def _decided(decide: OneCycle, key: Row, rows: Rows, is_window: bool) -> Iterato
             return
         last_at, left = at, _as_left([*found.get(REMEMBERED, ()), *found.pop(LEFT_UNWRITTEN, ())])
         yield at, found
+
+
+def with_settings_once(cycles: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Cycle rows with the text of settings in the first row only of those of a cluster that share the digest."""
+    seen: set[tuple[str, str | None]] = set()
+    found = []
+    for row in cycles:
+        shared = (row["cluster"], row["settings_digest"])
+        found.append({**row, "settings": None} if shared in seen else dict(row))
+        seen.add(shared)
+    return found
+
+
+def _with_settings(cycles: Sequence[Row]) -> list[Row]:
+    """A cluster's cycle rows in order of time, each with its settings."""
+    ordered = sorted(cycles, key=lambda row: str(row["cycle_at"]))
+    texts = {row["settings_digest"]: row["settings"] for row in ordered if row["settings"] is not None}
+    return [
+        row if row["settings"] is not None else {**row, "settings": texts.get(row["settings_digest"])}
+        for row in ordered
+    ]
 
 
 def _by_moment(rows: Iterable[Row]) -> dict[str, list[Row]]:
