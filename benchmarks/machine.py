@@ -49,6 +49,15 @@ def peak_memory(*pids: int, every_seconds: float = 0.2) -> Iterator[Peak]:
         watcher.join()
 
 
+def cpu_seconds(*pids: int) -> float:
+    """Processor time so far of this process, the named ones and all their children, those that have ended included."""
+    total = 0.0
+    for pid in {os.getpid(), *pids}:
+        process = psutil.Process(pid)
+        total += sum(sum(one.cpu_times()[:4]) for one in (process, *process.children(recursive=True)))
+    return total
+
+
 def resident_megabytes(*pids: int) -> float:
     """Memory of the processes and their children; pages that forked workers share count once for each (so: at most)."""
     seen: dict[int, int] = {}

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import bisect
+import gzip
 import json
 import random
 import zlib
@@ -35,13 +36,15 @@ _RATES = ("msgRateIn", "msgThroughputIn", "msgRateOut", "msgThroughputOut")
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """How large the cluster is, and the seed of its figures."""
+    """How large the cluster is, and the seed of what it is and of its figures; with a `moment` the figures are others
+    while the cluster stays as it is."""
 
     topics: int = 100_000
     bundles: int = 1_000
     brokers: int = 10
     seed: int = 1
     parts: int = 4
+    moment: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,29 +64,51 @@ def write_snapshot(folder: Path, shape: Shape, *, n: int = 0, finished_at: datet
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.glob("requests-*"):
         old.unlink()
-    started_at = finished_at - timedelta(seconds=5)
     parts = [(folder / f"requests-{part:03d}.jsonl").open("w", encoding="utf-8") for part in range(shape.parts)]
     try:
-        for position, (broker, path, body) in enumerate(_answers(shape, finished_at)):
-            request = {
-                "n": position,
-                "broker": broker,
-                "method": "GET",
-                "path": path,
-                "status": 200 if body is not None else 404,
-                "at": _z(started_at + timedelta(milliseconds=position % 5000)),
-                "elapsed_ms": 1.0,
-                "location": None,
-                "body": body if body is not None else '{"reason":"does not exist"}',
-            }
+        for request in _requests(shape, finished_at):
             line = json.dumps(request, ensure_ascii=False, separators=(",", ":"))
-            parts[position % shape.parts].write(line + "\n")
+            parts[request["n"] % shape.parts].write(line + "\n")
     finally:
         for part in parts:
             part.close()
-    header = {"format": 1, "n": n, "started_at": _z(started_at), "finished_at": _z(finished_at), "note": ""}
-    text = json.dumps({**header, "has_configuration": True}, indent=1)
-    (folder / "snapshot.json").write_text(text + "\n", encoding="utf-8")
+    header = {**_header(n, finished_at), "has_configuration": True}
+    (folder / "snapshot.json").write_text(json.dumps(header, indent=1) + "\n", encoding="utf-8")
+
+
+def write_document(file: Path, shape: Shape, *, n: int, finished_at: datetime, full: bool = True) -> None:
+    """Writes one snapshot as one packed document; without `full` the brokers' configuration and topic lists are left
+    to an earlier snapshot."""
+    requests = [request for request in _requests(shape, finished_at) if full or not _now_and_then(request["path"])]
+    text = json.dumps({**_header(n, finished_at), "requests": requests}, ensure_ascii=False, separators=(",", ":"))
+    file.write_bytes(gzip.compress(text.encode(), compresslevel=3, mtime=0))
+
+
+def _now_and_then(path: str) -> bool:
+    return path.endswith("/configuration/runtime") or path.startswith("/admin/v2/persistent/")
+
+
+def _header(n: int, finished_at: datetime) -> dict[str, Any]:
+    return {"format": 1, "n": n, "started_at": _z(_started(finished_at)), "finished_at": _z(finished_at), "note": ""}
+
+
+def _started(finished_at: datetime) -> datetime:
+    return finished_at - timedelta(seconds=5)
+
+
+def _requests(shape: Shape, finished_at: datetime) -> Iterator[dict[str, Any]]:
+    for position, (broker, path, body) in enumerate(_answers(shape, finished_at)):
+        yield {
+            "n": position,
+            "broker": broker,
+            "method": "GET",
+            "path": path,
+            "status": 200 if body is not None else 404,
+            "at": _z(_started(finished_at) + timedelta(milliseconds=position % 5000)),
+            "elapsed_ms": 1.0,
+            "location": None,
+            "body": body if body is not None else '{"reason":"does not exist"}',
+        }
 
 
 def broker_names(shape: Shape) -> list[str]:
@@ -171,7 +196,7 @@ def _broker_figures(
     shape: Shape, broker: str, owned: list[tuple[Namespace, int]], now: datetime
 ) -> tuple[str, dict[str, Any]]:
     """The body of `broker-stats/topics` as text, and the load report that sums it."""
-    chance = random.Random(f"{broker} {shape.seed}")
+    chance = random.Random(f"{broker} {shape.seed}" + (f" {shape.moment}" if shape.moment else ""))
     stats: dict[str, dict[str, Any]] = {}
     texts: dict[str, list[str]] = {}
     for space, bundle in owned:

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
+from devtools.demo import afternoon
 from devtools.demo.course import Leg, course
 from devtools.demo.folder import DemoFolder, taken
 from devtools.demo.progress import Console, run_leg
@@ -67,7 +68,11 @@ def _demo(asked: argparse.Namespace, folder: DemoFolder, console: Console) -> in
                 if ran.failure:
                     raise AirflowError(f"{ran.failure}\nAirflow's logs lie in {folder.airflow / 'logs'}.")
                 console.say(f"{'':8}{outcome(folder.lake, leg)}")
-    console.say("Airflow and the Spark Connect server have been stopped; writing the report")
+        past = asked.config.parent / afternoon.RECORDING
+        if asked.cycles is None and past.is_dir():
+            console.say("Airflow has been stopped; a backfill: the snapshots of an afternoon, decided as one window")
+            console.say(f"{'':8}{afternoon.backfill(folder.lake, past, engine).text()}")
+    console.say("the Spark Connect server has been stopped; writing the report")
     build_report(folder.lake, out=folder.report)
     _tell(asked, folder, legs, console)
     return 0

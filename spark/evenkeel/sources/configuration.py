@@ -17,7 +17,7 @@ A configuration file is TOML:
     check_hostname = true
     broker_url = "https://{host}:8443"          # where a broker known as host:port is asked; default: at its id
     landing = "landing/west"                    # its snapshots land here; relative to this file (this is the default)
-    landing_days = 14                           # and are kept for so long
+    landing_days = 35                           # and are kept for so long
     full_every = 1                              # topic lists come along in every so manyth of them
 
     [limits]                                    # how much is read of a cluster at most (`pulsar.limits`); for all,
@@ -48,7 +48,8 @@ from evenkeel.secret import variable_name
 from evenkeel.settings import resolve, toml_in
 
 RECORDING_SCHEME = "recording:"
-DAYS_KEPT = 14.0
+DAYS_KEPT = 35.0
+"""A month that is over can still be decided again."""
 _MOST_DAYS = 36_500
 _QUEUES = frozenset({"queue", "reports", "queue_keys"})
 _LIVE = frozenset(

@@ -1,0 +1,160 @@
+"""A month of five-minute cycles, from landed snapshots to manifests, in windows; and a few of them cycle by cycle.
+
+`python -m benchmarks history [--days 30] [--topics 300] [--bundles 100] [--brokers 3] [--beside 24]`. The snapshots are
+generated first, which is not measured: the same cluster in all of them, with other figures in each. The month is one
+command, `evenkeel rebalance --all`, and `evenkeel verify` another, beside a server that is warm from the first part:
+the first `--beside` snapshots, decided one by one and then as a window. Goals, for a month: at most 12 min, 4 GB of all
+processes together and 2,000 files; `verify` 60 s.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from pathlib import Path
+
+from benchmarks.machine import cpu_seconds, description, peak_memory
+from benchmarks.synthetic_snapshot import FINISHED_AT, Shape, write_document
+from evenkeel.ingest.chunks import landed_in
+from evenkeel.ingest.open_run import CycleRequest
+from evenkeel.pipeline import run_cycle, run_window
+from evenkeel.spark.server import Engine, engine_for
+from evenkeel.spark.session import close, connect
+
+EVERY = timedelta(minutes=5)
+A_DAY = timedelta(days=1) // EVERY
+FULL_EVERY = 8
+MOST_SECONDS, MOST_SECONDS_TO_VERIFY, MOST_MEGABYTES, MOST_FILES = 12 * 60.0, 60.0, 4_000.0, 2_000
+"""For thirty days; what goes with the number of cycles is held against its share."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Seconds by the clock, processor seconds of all processes, and megabytes of memory at most."""
+
+    seconds: float
+    cpu: float
+    megabytes: float
+
+    def text(self, cycles: int) -> str:
+        """In a line, with the rate of so many cycles."""
+        return (
+            f"{self.seconds:.1f} s, {self.cpu:.0f} CPU s, {self.megabytes:,.0f} MB at most, "
+            f"{cycles / self.seconds:.1f} cycles/s, {1000 * self.cpu / cycles:.0f} CPU ms a cycle"
+        )
+
+
+def main(arguments: Sequence[str] = ()) -> int:
+    """Prints a line per part; 0 if the goals were met."""
+    given = _options(arguments)
+    print(description(), flush=True)
+    with tempfile.TemporaryDirectory(prefix="evenkeel-bench-") as name:
+        folder = Path(name)
+        cycles = given.days * A_DAY
+        recording = landed(folder / "recording", cycles, Shape(given.topics, given.bundles, given.brokers))
+        with engine_for(folder / "engine") as engine:
+            _beside(engine, folder, recording, min(given.beside, cycles))
+            return _whole(engine, folder / "lake", recording, cycles)
+
+
+def landed(folder: Path, cycles: int, shape: Shape) -> Path:
+    """A recording of so many snapshots, five minutes apart; every eighth of them is full."""
+    folder.mkdir(parents=True)
+    began = time.monotonic()
+    for n in range(cycles):
+        own, at = replace(shape, moment=n + 1), FINISHED_AT + n * EVERY
+        write_document(folder / f"{n:06d}.json.gz", own, n=n, finished_at=at, full=n % FULL_EVERY == 0)
+    size = sum(file.stat().st_size for file in folder.iterdir())
+    print(
+        f"    {cycles:,} snapshots of {shape.brokers} brokers, {shape.bundles} bundles, {shape.topics} topics: "
+        f"{size / 1e6:,.0f} MB, written in {time.monotonic() - began:.0f} s",
+        flush=True,
+    )
+    return folder
+
+
+def _beside(engine: Engine, folder: Path, recording: Path, count: int) -> None:
+    """The first snapshots one by one, and then as a window, each into a lake of its own."""
+    request = CycleRequest(str(folder / "window"), f"recording:{recording}", every=True, run_id="bench")
+    moments = [cycle.cycle_at for cycle in landed_in(request)][:count]
+    request = replace(request, until=moments[-1])
+    spark = connect(engine.url, "history")
+
+    def alone() -> None:
+        for at in moments:
+            one = replace(request, lake=str(folder / "alone"), every=False, until=None, at=at)
+            run_cycle(spark, one, lambda task, seconds: None)
+
+    def together() -> None:
+        for _ in run_window(spark, request, lambda course: None):
+            pass
+
+    try:
+        run_cycle(
+            spark,
+            replace(request, lake=str(folder / "warm"), every=False, until=None, at=moments[0]),
+            lambda task, seconds: None,
+        )
+        costs = [_measured(engine, work) for work in (alone, together)]
+    finally:
+        close(spark)
+    for name, cost in zip((f"{count} cycles one by one", "the same as a window"), costs, strict=True):
+        print(f"    {name}: {cost.text(count)}", flush=True)
+    first, second = costs
+    print(
+        f"    ratio: {first.seconds / second.seconds:.1f} by the clock, {first.cpu / second.cpu:.1f} of CPU", flush=True
+    )
+
+
+def _whole(engine: Engine, lake: Path, recording: Path, cycles: int) -> int:
+    decided = _measured(
+        engine,
+        lambda: _command(engine, "rebalance", "--recording", str(recording), "--lake", str(lake), "--all", "--json"),
+    )
+    files = sum(file.is_file() for file in lake.rglob("*"))
+    size = sum(file.stat().st_size for file in lake.rglob("*") if file.is_file())
+    print(
+        f"    {cycles:,} cycles in windows: {decided.text(cycles)}; {files:,} files, {size / 1e6:,.0f} MB", flush=True
+    )
+    verified = _measured(engine, lambda: _command(engine, "verify", "--lake", str(lake)))
+    print(f"    verify: {verified.text(cycles)}", flush=True)
+    share = cycles / (30 * A_DAY)
+    goals = {
+        "time": decided.seconds <= MOST_SECONDS * share,
+        "memory": decided.megabytes <= MOST_MEGABYTES,
+        "files": files <= MOST_FILES * share,
+        "time of verify": verified.seconds <= MOST_SECONDS_TO_VERIFY * share,
+    }
+    missed = [name for name, met in goals.items() if not met]
+    print(f"    goals: {'met' if not missed else 'missed: ' + ', '.join(missed)}", flush=True)
+    return len(missed)
+
+
+def _measured(engine: Engine, work: Callable[[], None]) -> Cost:
+    before, began = cpu_seconds(engine.pid), time.monotonic()
+    with peak_memory(engine.pid) as peak:
+        work()
+    return Cost(time.monotonic() - began, cpu_seconds(engine.pid) - before, peak.megabytes)
+
+
+def _command(engine: Engine, *words: str) -> None:
+    subprocess.run(
+        [sys.executable, "-m", "evenkeel.cli", *words],
+        env={**os.environ, "EVENKEEL_SPARK": engine.url},
+        stdout=subprocess.DEVNULL,
+        check=True,
+    )
+
+
+def _options(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks history", description=__doc__)
+    for name, default in (("days", 30), ("topics", 300), ("bundles", 100), ("brokers", 3), ("beside", 24)):
+        parser.add_argument(f"--{name}", type=int, default=default)
+    return parser.parse_args(list(arguments))
