@@ -133,7 +133,7 @@ def _run_tasks(spark: SparkSession, handover: Handover, progress: Progress, send
 
 
 @dataclass(frozen=True, slots=True)
-class Course:
+class WindowProgress:
     """How far a window is, after a task: the task's name (empty: none yet), cycles on record of all that are to be
     decided, those that were decided before, and the part of the work that is done (0 to 1)."""
 
@@ -156,7 +156,7 @@ def check_window(request: CycleRequest) -> None:
 def run_window(
     spark: SparkSession,
     request: CycleRequest,
-    progress: Callable[[Course], None],
+    progress: Callable[[WindowProgress], None],
     failed: Callable[[Chunk, EvenkeelError], None] | None = None,
     *,
     cycles: Sequence[ClusterCycle] | None = None,
@@ -178,7 +178,7 @@ def run_window(
     decided = frozenset() if anew else decided_already(spark, request, cycles)
     chunks = in_chunks(cycle for cycle in cycles if cycle.key not in decided)
     total, done = sum(map(len, chunks)), 0
-    progress(Course("", 0, total, len(decided), 0.0 if total else 1.0))
+    progress(WindowProgress("", 0, total, len(decided), 0.0 if total else 1.0))
     for chunk in chunks:
         tasks = 0
 
@@ -187,7 +187,7 @@ def run_window(
             tasks += 1
             done += len(chunk) if tasks > len(DECIDING) else 0
             part = len(chunk) * tasks / (len(DECIDING) + 1) if tasks <= len(DECIDING) else 0
-            progress(Course(task, done, total, len(decided), (done + part) / total))
+            progress(WindowProgress(task, done, total, len(decided), (done + part) / total))
 
         try:
             decided_on = _run_tasks(spark, open_listed(spark, request, list(chunk)), task_done)

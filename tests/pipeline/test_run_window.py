@@ -15,7 +15,7 @@ from evenkeel.errors import BadInput, LakeError
 from evenkeel.handover import Handover
 from evenkeel.ingest import chunks
 from evenkeel.ingest.open_run import CycleRequest
-from evenkeel.pipeline import Course, run_window
+from evenkeel.pipeline import WindowProgress, run_window
 from evenkeel.record.read import read_attempts
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -40,8 +40,8 @@ def over(lake: Path, **more) -> CycleRequest:
     return CycleRequest(str(lake), source=f"recording:{RECORDING}", every=True, run_id="window", **more)
 
 
-def decided(spark, request: CycleRequest, **more) -> tuple[list[Handover], list[Course]]:
-    seen: list[Course] = []
+def decided(spark, request: CycleRequest, **more) -> tuple[list[Handover], list[WindowProgress]]:
+    seen: list[WindowProgress] = []
     return list(run_window(spark, request, seen.append, **more)), seen
 
 
@@ -67,7 +67,7 @@ def test_a_window_killed_after_a_chunk_goes_on_where_the_record_ends(spark, lake
 def test_what_is_decided_is_decided_again_only_if_asked_or_if_settings_differ(spark, lake) -> None:
     plans = [attempt.plan_id for attempt in read_attempts(lake)]
     handovers, seen = decided(spark, over(lake))
-    assert (handovers, seen) == ([], [Course("", 0, 0, CYCLES, 1.0)])
+    assert (handovers, seen) == ([], [WindowProgress("", 0, 0, CYCLES, 1.0)])
     again, _ = decided(spark, over(lake), anew=True)
     assert sum(len(one.cycles) for one in again) == CYCLES
     assert [attempt.plan_id for attempt in read_attempts(lake)] == plans, "the same plans add nothing"
@@ -77,7 +77,7 @@ def test_what_is_decided_is_decided_again_only_if_asked_or_if_settings_differ(sp
     handovers, seen = decided(spark, other)
     assert [cycle.cycle_at for one in handovers for cycle in one.cycles] == [moment]
     assert seen[0].decided_before == 0
-    assert decided(spark, other)[1] == [Course("", 0, 0, 1, 1.0)]
+    assert decided(spark, other)[1] == [WindowProgress("", 0, 0, 1, 1.0)]
     assert decided(spark, replace(other, kind="backfill"))[1][0].of == 1, "another kind is another attempt"
 
 

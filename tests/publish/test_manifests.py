@@ -11,7 +11,7 @@ import pytest
 
 from evenkeel.errors import BadInput
 from evenkeel.handover import ClusterCycle, CycleKey, Handover, Predecessor, Run, Snapshot, Write
-from evenkeel.publish.manifests import Known, closed_row, manifest_rows
+from evenkeel.publish.manifests import AttemptsSoFar, closed_row, manifest_rows
 from evenkeel.publish.task import run as publish
 
 AT = [f"2026-11-21T08:{minute:02}:00.000000+00:00" for minute in range(0, 40, 10)]
@@ -57,13 +57,13 @@ def plans(*left_out: int, other: Mapping[int, str] | None = None) -> dict[CycleK
     return {("lab", AT[n]): {"plan_id": plan, "commands": 0} for n, plan in ids.items()}
 
 
-def on_record(rows: Rows) -> Known:
+def on_record(rows: Rows) -> AttemptsSoFar:
     """What the chain says once these rows stand in it, and the closing rows of those with a plan."""
     found = [[row, closed_row(row, (), NOW)] if row["plan_id"] else [row] for row in rows.values()]
-    return Known([row for both in found for row in both])
+    return AttemptsSoFar([row for both in found for row in both])
 
 
-def made(handover: Handover, known: Known, *left_out: int, **more: Any) -> Rows:
+def made(handover: Handover, known: AttemptsSoFar, *left_out: int, **more: Any) -> Rows:
     return manifest_rows(handover, plans(*left_out, **more), known, NOW)
 
 
@@ -72,7 +72,7 @@ def ids(rows: Rows) -> list[str]:
 
 
 def test_each_cycle_names_the_one_before_it_and_what_it_read_there() -> None:
-    first, *others = rows = [*made(window(), Known([])).values()]
+    first, *others = rows = [*made(window(), AttemptsSoFar([])).values()]
     assert first["predecessor_attempt_id"] == "attempt before"
     assert [one["write_id"] for one in first["reads"]] == ["old"]
     for before, row in zip(rows, others, strict=False):
@@ -85,7 +85,7 @@ def test_each_cycle_names_the_one_before_it_and_what_it_read_there() -> None:
 
 def test_a_cycle_that_was_left_out_has_a_manifest_and_is_nobodys_predecessor() -> None:
     left = window().leave_out({("lab", AT[1]): "its snapshot cannot be read"})
-    rows = [*made(left, Known([]), 1).values()]
+    rows = [*made(left, AttemptsSoFar([]), 1).values()]
     assert (rows[1]["status"], rows[1]["reason"], rows[1]["plan_id"]) == (
         "skipped",
         "its snapshot cannot be read",
@@ -98,7 +98,7 @@ def test_a_cycle_that_was_left_out_has_a_manifest_and_is_nobodys_predecessor() -
 @pytest.mark.parametrize("out", [(), (1,), (3,)])
 def test_a_window_that_is_on_record_adds_nothing(out: tuple[int, ...]) -> None:
     reasons = {("lab", AT[n]): "late" for n in out}
-    before = made(window("a").leave_out(reasons), Known([]), *out)
+    before = made(window("a").leave_out(reasons), AttemptsSoFar([]), *out)
     known = on_record(before)
     again = made(window("b").leave_out(reasons), known, *out)
     assert ids(again) == ids(before)
@@ -110,7 +110,7 @@ def test_a_window_that_is_on_record_adds_nothing(out: tuple[int, ...]) -> None:
 
 
 def test_what_comes_after_another_plan_rests_on_that() -> None:
-    before = made(window("a"), Known([]))
+    before = made(window("a"), AttemptsSoFar([]))
     again = made(window("b"), on_record(before), other={1: "another"})
     assert [one == two for one, two in zip(ids(again), ids(before), strict=True)] == [True, False, True, True]
     one, two, three, _ = again.values()
@@ -120,7 +120,7 @@ def test_what_comes_after_another_plan_rests_on_that() -> None:
 
 
 def test_an_attempt_that_left_another_state_stands_for_no_cycle_that_hands_its_own_on() -> None:
-    known = on_record(made(window("a"), Known([])))
+    known = on_record(made(window("a"), AttemptsSoFar([])))
     others = window("b", state={1: "other", 3: "other"})
     found = made(others, known)
     assert [known.has(row, "planned") for row in found.values()] == [True, False, True, True]
@@ -128,12 +128,12 @@ def test_an_attempt_that_left_another_state_stands_for_no_cycle_that_hands_its_o
 
 
 def test_a_live_window_takes_no_backfill_over_from_cycle_to_cycle() -> None:
-    known = on_record(made(window("a", "backfill"), Known([])))
+    known = on_record(made(window("a", "backfill"), AttemptsSoFar([])))
     live = made(window("b"), known)
     # Nobody in this run takes over from the last one.
     assert [known.has(row, "planned") for row in live.values()] == [False, False, False, True]
     assert [row["kind"] for row in live.values()] == ["live", "live", "live", "backfill"]
-    backfill = made(window("c", "backfill"), on_record(made(window("a"), Known([]))))
+    backfill = made(window("c", "backfill"), on_record(made(window("a"), AttemptsSoFar([]))))
     assert [row["kind"] for row in backfill.values()] == ["live"] * 4
 
 

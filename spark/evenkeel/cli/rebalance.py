@@ -22,7 +22,7 @@ from evenkeel.handover import FAILED, ClusterCycle, Handover
 from evenkeel.ingest.chunks import Chunk, landed_in
 from evenkeel.ingest.open_run import CycleRequest, check
 from evenkeel.model.amounts import plural
-from evenkeel.pipeline import Course, check_window, run_cycle, run_window
+from evenkeel.pipeline import WindowProgress, check_window, run_cycle, run_window
 from evenkeel.record.read import Attempt, Record, trusted
 from evenkeel.times import IN_UTC, bounds_given, moment_given
 from evenkeel.validate.suites import load_great_expectations
@@ -110,7 +110,7 @@ def _run_window(given: argparse.Namespace, request: CycleRequest) -> int:
 def _decide(spark: SparkSession, window: CycleRequest, cycles: list[ClusterCycle], *, anew: bool, as_json: bool) -> int:
     line, begin, failures = ProgressLine(sys.stderr), time.monotonic(), 0
 
-    def progress(course: Course) -> None:
+    def progress(course: WindowProgress) -> None:
         if not course.task and course.decided_before:
             known = plural(course.decided_before, "cycle")
             with line.aside():

@@ -32,7 +32,7 @@ _ACT = ("command_id", "outcome", "seen_at")
 _RATIOS = ("before_max_over_mean", "after_max_over_mean", "moved_traffic_share")
 
 
-class Known:
+class AttemptsSoFar:
     """The attempts at a run's cycles that are on record."""
 
     def __init__(self, rows: Sequence[Row]) -> None:
@@ -51,7 +51,9 @@ class Known:
         return self._planned.get((row["cluster"], row["cycle_at"]), ())
 
 
-def manifest_rows(handover: Handover, plans: Plans, known: Known, now: datetime) -> dict[CycleKey, dict[str, Any]]:
+def manifest_rows(
+    handover: Handover, plans: Plans, known: AttemptsSoFar, now: datetime
+) -> dict[CycleKey, dict[str, Any]]:
     """The `planned` row of every cycle of the run, earlier ones first, each under the attempt that it is."""
     within = handover.within()
     handed_on = frozenset(within.values())
@@ -71,7 +73,7 @@ def manifest_rows(handover: Handover, plans: Plans, known: Known, now: datetime)
     return found
 
 
-def as_recorded(row: dict[str, Any], known: Known, *, is_handed_on: bool = False) -> dict[str, Any]:
+def as_recorded(row: dict[str, Any], known: AttemptsSoFar, *, is_handed_on: bool = False) -> dict[str, Any]:
     """The row under the attempt that came to the same before, if one did; else as a further attempt.
 
     `is_handed_on`: a later cycle of the same run takes over from this one.

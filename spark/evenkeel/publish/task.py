@@ -31,7 +31,7 @@ from evenkeel.publish import plan as plan_round
 from evenkeel.publish.dispatch import Sending
 from evenkeel.publish.dispatch_sqs import announce_controls
 from evenkeel.publish.gate import DRY_RUN, SendingResult, gate_facts, is_approved, longest_age, put_out, why_withheld
-from evenkeel.publish.manifests import Known, Plans, closed_row, manifest_rows
+from evenkeel.publish.manifests import AttemptsSoFar, Plans, closed_row, manifest_rows
 from evenkeel.publish.rehearsal import rehearse
 from evenkeel.rounds.frames import decide_rounds, round_inputs
 from evenkeel.spark.sql import any_of, moment, with_moments
@@ -71,7 +71,7 @@ def _publish_window(
     handover: Handover,
     plans: Plans,
     commands: DataFrame | None,
-    known: Known,
+    known: AttemptsSoFar,
     rows: Mapping[CycleKey, dict[str, Any]],
 ) -> Handover:
     unclosed = {key for key, row in rows.items() if row["plan_id"] and not known.has(row, "closed")}
@@ -98,7 +98,7 @@ def _publish_one_each(
     handover: Handover,
     by_cycle: Plans,
     commands: DataFrame | None,
-    known: Known,
+    known: AttemptsSoFar,
     by_key: Mapping[CycleKey, dict[str, Any]],
     sending: Sending | None,
 ) -> Handover:
@@ -175,7 +175,7 @@ def _plan(spark: SparkSession, lake: Lake, handover: Handover) -> tuple[Plans, D
     return plans, made["commands"], handover.with_writes(lake.append(spark, rows, handover=handover, task="publish"))
 
 
-def _attempts_so_far(spark: SparkSession, lake: Lake, handover: Handover) -> Known:
+def _attempts_so_far(spark: SparkSession, lake: Lake, handover: Handover) -> AttemptsSoFar:
     """What is on record of these very cycles."""
     from pyspark.sql import functions as F
 
@@ -191,7 +191,7 @@ def _attempts_so_far(spark: SparkSession, lake: Lake, handover: Handover) -> Kno
     )
     columns = ("cluster", "cycle_at", "sequence", "attempt_id", "row_kind", "kind", "status", "reason", "mode")
     rows = with_moments(chain.select(*columns, "plan_id", "writes", "files"), ("cycle_at",))
-    return Known(sorted(rows, key=lambda row: (row["cluster"], row["sequence"])))
+    return AttemptsSoFar(sorted(rows, key=lambda row: (row["cluster"], row["sequence"])))
 
 
 def _act(

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from evenkeel.handover import ClusterCycle, CycleKey, Handover, Predecessor, Write
-from evenkeel.lake.plain_rows import as_read, kinds_of
+from evenkeel.lake.plain_rows import as_read, types_of
 from evenkeel.rounds.memo import SharedRows
 from evenkeel.rounds.reading import Decided, Row, Rows
 from evenkeel.settings import settings_in
@@ -109,7 +109,7 @@ def read_back(table: str, rows: Iterable[Row]) -> list[Row]:
     found: list[Row] = [as_read(table, row) for row in rows]
     if len(found) < 2:
         return found
-    columns = {name: kind for name, kind in kinds_of(table).items() if name in found[0]}
+    columns = {name: kind for name, kind in types_of(table).items() if name in found[0]}
     return [found[place] for place in content_order(columns, cells(found, tuple(columns)))]
 
 
