@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
@@ -11,10 +12,11 @@ import pytest
 from evenkeel.agent.ledger import Ledger
 from evenkeel.agent.setup import LedgerError, PauseSwitch, QueueClock
 from evenkeel.agent.work_queue import WorkQueue
+from evenkeel.cli import agent, parser
 from evenkeel.steering.outcome import Outcome
 from evenkeel.steering.pulsar_admin import Pace
 from evenkeel.steering.queue.messages import Control, read_report
-from tests.steering.queue.examples import command
+from tests.steering.queue.examples import KEY, command
 
 NOW = datetime(2026, 11, 21, 9, 0, tzinfo=UTC)
 
@@ -59,6 +61,19 @@ def test_the_pause_file_pauses_also_where_it_cannot_be_read(tmp_path: Path) -> N
     assert "cannot be read" in (pause.reason("p") or "")
     assert PauseSwitch(None, lambda: "by a control", lambda _: None).reason("p") == "by a control"
     assert PauseSwitch(tmp_path / "paused.txt" / "below", lambda: None, lambda _: None).reason("p") is None
+
+
+def test_an_agent_closes_the_folder_that_it_makes_for_its_ledger(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EVENKEEL_HOME", str(tmp_path))
+    monkeypatch.setenv("EVENKEEL_KEYS_QUEUE_LAB", KEY)
+    queues = ["--queue", "http://q/lab.fifo", "--reports", "http://q/lab-reports.fifo"]
+    given = parser().parse_args(["agent", "--cluster", "lab", *queues, "--admin", "http://127.0.0.1:1"])
+    Ledger(agent._settings(given, None).ledger, "lab", "a").close()
+    (folder,) = tmp_path.iterdir()
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert (folder / "agent" / "lab.db").is_file()
 
 
 def test_of_several_controls_the_one_made_last_holds(tmp_path: Path) -> None:

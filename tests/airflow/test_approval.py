@@ -10,10 +10,10 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException, TaskAwaitingInput
 
 from evenkeel.airflow import approval
-from evenkeel.airflow.approval import PlanApproval, approvers, question, waiting_plan
+from evenkeel.airflow.approval import PlanApproval, approvers, question, waiting_plan, wants_four_eyes
 from evenkeel.airflow.dag_files import approval_run_id, deciding_run_id
 from evenkeel.airflow.steps import answer_to, questions
-from evenkeel.errors import BadInput
+from evenkeel.errors import BadInput, SettingsError
 from evenkeel.handover import ClusterCycle, Handover, Run, Snapshot, Write
 
 pytestmark = pytest.mark.airflow
@@ -137,6 +137,24 @@ def test_with_four_eyes_nobody_approves_a_run_of_their_own(monkeypatch: pytest.M
     assert answered("Approve", OLGA, triggered_by=None)[0] == "approved", "the schedule triggered it"
     assert answered("Reject", OLGA)[0] == "rejected"
     assert "somebody else than olga has to approve it" in question("east", "now", waits(PLAN), "olga")
+
+
+def test_a_word_for_four_eyes_that_nobody_knows_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    for word, wanted in (("on", True), ("TRUE ", True), ("", False), ("off", False)):
+        assert wants_four_eyes({approval.FOUR_EYES_VARIABLE: word}) is wanted
+    monkeypatch.setenv(approval.FOUR_EYES_VARIABLE, "ture")
+    with pytest.raises(SettingsError, match="EVENKEEL_FOUR_EYES is 'ture': it is true or false"):
+        PlanApproval(task_id="approve")
+
+
+def test_the_yes_of_somebody_who_may_not_approve_is_a_no(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(approval.APPROVERS_VARIABLE, "olga, 9")
+    assert answered("Approve", OLGA)[0] == "approved"
+    assert answered("Approve", {"id": "9", "name": "kim"})[0] == "approved", "by the id as well"
+    answer, by, note = answered("Approve", JO)
+    assert (answer, by) == ("rejected", "jo")
+    assert note == "jo is not among those who may approve a plan (EVENKEEL_APPROVERS)"
+    assert answered("Approve", None)[0] == "rejected"
 
 
 def test_the_logins_that_may_answer_are_the_environments() -> None:

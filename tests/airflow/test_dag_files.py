@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 import pytest
 
-from evenkeel.airflow.dag_files import allowed_modes, by_table, check_ceiling, rebalance_params, tell
+from evenkeel.airflow.dag_files import allowed_modes, by_table, check_ceiling, emit_asset_events, rebalance_params
 from evenkeel.errors import SettingsError
 from evenkeel.handover import Write
+from evenkeel.settings.keys.own import DECIDING_KEYS, OwnKeys
 
 
 def write(table: str, write_id: str, cluster: str, rows: int) -> Write:
@@ -28,7 +31,7 @@ def test_a_write_for_several_clusters_is_told_once_with_all_its_rows() -> None:
 
 
 def test_without_airflow_nobody_is_told() -> None:
-    tell(None, "/lake", [write("bundle_load", "b", "west", 3)])
+    emit_asset_events(None, "/lake", [write("bundle_load", "b", "west", 3)])
 
 
 @pytest.mark.parametrize(
@@ -72,4 +75,12 @@ def test_a_trigger_changes_no_guard_where_commands_may_go_out(monkeypatch: pytes
     with pytest.raises(SettingsError, match="changes evenkeelGuardsEnabled: where commands may go out, guards are as"):
         check_ceiling({"settings": off})
     check_ceiling({"mode": "dry_run", "settings": off})
+    for key in ("evenkeelMaxReportAgeSeconds", "evenkeelFutureToleranceSeconds", "evenkeelCommandsPerSecond"):
+        with pytest.raises(SettingsError, match=f"changes {key}: where commands may go out"):
+            check_ceiling({"mode": "approve", "settings": {key: 0}})
+    check_ceiling({"mode": "approve", "settings": {"evenkeelSplitEnabled": False}})
     check_ceiling({"mode": "approve", "settings": {"loadBalancerBrokerThresholdShedderPercentage": 5}})
+
+
+def test_what_a_trigger_may_change_are_keys() -> None:
+    assert {field.name for field in fields(OwnKeys)} >= DECIDING_KEYS

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from evenkeel.airflow.steps import request_from
+from evenkeel.airflow.steps import halted, request_from, sending
 from evenkeel.errors import BadInput, SettingsError
 
 LOGICAL = datetime(2026, 11, 21, 8, 27, 23, 596000, tzinfo=UTC)
@@ -85,3 +85,34 @@ def test_without_a_place_for_the_tables_the_message_says_what_to_set(monkeypatch
     monkeypatch.delenv("EVENKEEL_LAKE")
     with pytest.raises(SettingsError, match=r"EVENKEEL_LAKE is not set.*set it to a folder or an s3a"):
         request_from({}, DagRun())
+
+
+def test_a_run_whose_mode_is_above_the_limit_sends_nothing_whatever_it_was_handed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("airflow.sdk.Variable.get", lambda name, default: "west")
+    monkeypatch.setenv("EVENKEEL_MODE_LIMIT", "approve")
+    stop = sending("auto").halted("east")
+    assert stop == "the run's mode is auto, and EVENKEEL_MODE_LIMIT allows approve at most"
+    assert sending("approve").halted("east") is None
+    assert "west is paused by the Airflow variable evenkeel_pause" in str(halted("approve", "west"))
+    monkeypatch.setenv("EVENKEEL_MODE_LIMIT", "auto")
+    assert sending("auto").halted("east") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "stopped"),
+    [
+        ("", set()),
+        ("east", {"east"}),
+        (" east, far west ", {"east", "west", "far west"}),
+        ("east\nwest", {"east", "west"}),
+        ("far west", {"west", "far west"}),
+        ("*", {"east", "west", "far west"}),
+    ],
+)
+def test_the_variable_stops_the_clusters_that_it_names(
+    text: str, stopped: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("airflow.sdk.Variable.get", lambda name, default: text)
+    assert {name for name in ("east", "west", "far west") if halted("dry_run", name) is not None} == stopped

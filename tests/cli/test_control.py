@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import tarfile
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from evenkeel.cli import main
+from evenkeel.cli.control import say
+from evenkeel.lake import controls
 from evenkeel.record.read import read_table
 
 KEPT = Path(__file__).resolve().parents[1] / "kept_lakes" / "schema_3.tar.gz"
@@ -30,6 +34,32 @@ def test_a_pause_and_a_resumption_are_put_on_record(lake: Path, capsys: pytest.C
     assert main(["resume", "modular", "--lake", str(lake)]) == 0
     assert said_of(lake) == [("modular", "pause"), ("modular", "resume")]
     assert "modular is paused: no further command goes out" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("first", "then"), [("pause", "resume"), ("resume", "pause")])
+def test_the_last_word_holds_whatever_the_clocks_of_the_operators_say(
+    first: str, then: str, lake: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Ahead(datetime):
+        @classmethod
+        def now(cls, tz: Any = None) -> Any:
+            return datetime.now(tz) + timedelta(hours=3)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(controls, "datetime", Ahead)
+        assert main([first, "modular", "--lake", str(lake)]) == 0
+    assert main([then, "modular", "--lake", str(lake)]) == 0
+    assert main([then, "extensible", "--lake", str(lake)]) == 0
+    assert said_of(lake) == [("extensible", then), ("modular", first), ("modular", then)]
+
+
+def test_the_last_answer_to_a_plan_holds_too(lake: Path) -> None:
+    now = datetime.now(UTC)
+    for answer, at in (("approved", now + timedelta(hours=3)), ("rejected", now)):
+        row = controls.answer_row("modular", "p" * 64, answer, "olga", at=at)
+        say(str(lake), "approvals", row, plan_id=["p" * 64])
+    rows = [row for row in read_table(lake, "approvals") if row["plan_id"] == "p" * 64]
+    assert max(rows, key=lambda row: row["at"])["answer"] == "rejected"
 
 
 @pytest.mark.parametrize("word", ["pause", "resume"])

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from evenkeel.cli import main, parser
+from evenkeel.cli import main, parser, wish
+from evenkeel.lake.wishes import ended_drains
 
 RANGE = "0x00000000_0x40000000"
 
@@ -45,3 +48,24 @@ def test_options_are_those_of_pulsars_admin_command_line() -> None:
 def test_the_list_of_a_folder_without_a_lake_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["wish", "list", "--lake", str(tmp_path)]) == 2
     assert "there is no lake at" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kinds", [("drain", "undrain"), ("drain", "undrain", "drain")])
+def test_the_last_drain_or_undrain_counts_whatever_the_clocks_of_the_operators_say(
+    kinds: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ahead = datetime.now(UTC) + timedelta(hours=3)
+    record: list[dict[str, Any]] = []
+
+    def put(given: Any, row: Any) -> int:
+        record.append({**row, "made_at": datetime.fromisoformat(row["made_at"])})
+        return 0
+
+    monkeypatch.setattr(wish, "_put", put)
+    monkeypatch.setattr(wish, "read_table_if_any", lambda lake, table: list(record))
+    monkeypatch.setattr(wish, "_moment", lambda text: (ahead if not record else datetime.now(UTC)).isoformat())
+    for kind in kinds:
+        assert main(["wish", kind, "b1:8080", "--lake", str(tmp_path), "--cluster", "lab"]) == 0
+    assert [row["kind"] for row in record] == list(kinds)
+    assert record[-1]["wish_id"] not in ended_drains(record)
+    assert {row["wish_id"] for row in record[:-1] if row["kind"] == "drain"} <= ended_drains(record)

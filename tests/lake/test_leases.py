@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from evenkeel.lake import controls
-from evenkeel.lake.controls import MOST_SKEW, Lease, give_back, leases, renew_leases, take_leases
+from evenkeel.lake.controls import Lease, give_back, leases, renew_leases, take_leases
 from evenkeel.lake.store import Lake
 
 pytestmark = pytest.mark.spark
@@ -60,7 +60,7 @@ def pair(
 def test_a_live_lease_is_taken_by_nobody_whatever_their_clock_says(pair: tuple[Publisher, Publisher]) -> None:
     one, two = pair
     held = one.take()
-    for seconds in (-3600, 31, 95, 599 - 30):
+    for seconds in (-3600, 31, 95, 11 * 60, 2 * 3600, 365 * 86_400):
         two.ahead = timedelta(seconds=seconds)
         assert two.take().holder == "one"
     assert leases(two.spark, two.lake, ["lab"])["lab"].step == held.step
@@ -78,14 +78,12 @@ def test_a_lease_that_stood_still_is_taken_and_one_that_was_renewed_is_not(pair:
     assert one.take(renewed).holder == "two"
 
 
-def test_a_lease_that_was_given_back_or_has_long_been_over_is_free_at_once(pair: tuple[Publisher, Publisher]) -> None:
+def test_a_lease_that_was_given_back_is_free_at_once(pair: tuple[Publisher, Publisher]) -> None:
     one, two = pair
     one.take()
     one.give_back()
     two.ahead = -timedelta(minutes=5)
     assert two.take().holder == "two"
-    one.ahead = MOST_SKEW + LENGTH + timedelta(minutes=5)
-    assert one.take().holder == "one"
 
 
 def test_a_clock_that_is_set_back_makes_no_renewal_look_older(pair: tuple[Publisher, Publisher]) -> None:

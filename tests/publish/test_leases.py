@@ -15,7 +15,12 @@ from evenkeel.lake.controls import Lease
 from evenkeel.lake.store import Lake
 from evenkeel.publish import dispatch
 from evenkeel.publish.dispatch import MORE_WAITING_S, ClusterCommands, OutcomeRecorder, Sending
+from evenkeel.pulsar.admin import AdminClient, AdminConnection
+from evenkeel.steering import broker_switches
+from evenkeel.steering.broker_switches import BrokerSwitches
+from evenkeel.steering.command_executor import CommandExecutor
 from evenkeel.steering.dispatcher import LeaseGuard, Timing
+from evenkeel.steering.outcome import Outcome
 
 RIVAL = "rival"
 TIMING = Timing()
@@ -112,6 +117,42 @@ def test_a_lease_of_another_is_taken_once_it_stood_still(monkeypatch: pytest.Mon
     assert before >= since, "by our own clock: that of the holder before may be wrong"
 
 
+@pytest.mark.parametrize(("answers_after_s", "asked"), [(4.0, 0), (30.0, 1)])
+def test_the_gate_is_asked_again_where_brokers_took_long_to_say_that_they_steer_not_themselves(
+    monkeypatch: pytest.MonkeyPatch, answers_after_s: float, asked: int
+) -> None:
+    clock, gate, sent = Clock(), list[str](), list[str]()
+
+    def hands_off(_client: Any) -> BrokerSwitches:
+        clock.sleep(answers_after_s)
+        return BrokerSwitches("lab", ())
+
+    def carried_out(_: Any, command: Any) -> Outcome:
+        sent.append(command["command_id"])
+        return Outcome(command["command_id"], "done", datetime.now(UTC), "")
+
+    monkeypatch.setattr(dispatch, "time", clock)
+    monkeypatch.setattr(broker_switches, "hands_off", hands_off)
+    monkeypatch.setattr(CommandExecutor, "carry_out", carried_out)
+    now = datetime.now(UTC)
+    cycle = ClusterCycle("a", now.isoformat(), Snapshot("", now.isoformat()), {})
+    guard = LeaseGuard("a", TIMING, time.monotonic())
+
+    def ask_gate() -> None:
+        gate.append("asked")
+        guard.halt("the plan was rejected meanwhile")
+
+    monkeypatch.setattr(guard, "ask_gate", ask_gate)
+    command = {"command_id": "c1", "bundle": "t/n/0x00000000_0xffffffff", "kind": "unload", "step": 1}
+    lease = Lease("a", "us", 8, now, now + timedelta(seconds=30))
+    sending = Sending(reach=lambda cycle: pytest.fail("it is reached already"), timing=TIMING)
+    client = AdminClient(AdminConnection(("http://127.0.0.1:1",)))
+    work = dispatch._work(ClusterCommands(cycle, [command]), lease, sending, client)
+    said = work(guard, lambda outcome: None)
+    assert (len(gate), len(sent)) == (asked, 1 - asked)
+    assert said == (guard.reason if asked else None)
+
+
 @pytest.mark.parametrize("jump", [timedelta(hours=-3), timedelta(hours=3)], ids=["back", "ahead"])
 @pytest.mark.parametrize("skew", [timedelta(minutes=-9), timedelta(0), timedelta(minutes=9)], ids=str)
 def test_a_clock_that_jumps_makes_nobody_wait_longer_than_one_request(
@@ -134,10 +175,10 @@ def test_a_clock_that_jumps_makes_nobody_wait_longer_than_one_request(
     now = datetime.now(UTC)
     lease = Lease("a", "us", 8, now, now + timedelta(seconds=30), before=now + skew)
     cycle = ClusterCycle("a", now.isoformat(), Snapshot("", now.isoformat()), {})
-    errand = ClusterCommands(cycle, [{"command_id": "c1"}], frozenset({"c1"}))
+    batch = ClusterCommands(cycle, [{"command_id": "c1"}], frozenset({"c1"}))
     guard = LeaseGuard("a", TIMING, time.monotonic())
     monkeypatch.setattr(guard, "ask_gate", lambda: None)
-    left = dispatch._not_done_yet(errand, Cluster(), lease, TIMING, guard, lambda _: None)  # type: ignore[arg-type]
+    left = dispatch._not_done_yet(batch, Cluster(), lease, TIMING, guard, lambda _: None)  # type: ignore[arg-type]
     assert [one["command_id"] for one in left] == asked == ["c1"]
     assert clock.now - 1000.0 <= TIMING.longest_request_s + 1
     if skew >= timedelta(0):

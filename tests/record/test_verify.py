@@ -140,7 +140,7 @@ def test_a_part_is_verified_by_cluster_time_and_depth(recorded: Path, verified: 
     chain_only = verified(recorded / "lake", depth=None)
     assert (chain_only.verified.tried, chain_only.is_sound) == (0, True)
     assert (found.read, found.attempts, chain_only.read, chain_only.attempts) == (2, 1, 8, 4)
-    assert "2 of these manifests are of the range" in as_text(found)
+    assert "of the range, and read in full: 2 manifests" in as_text(found)
     with pytest.raises(NoSuchCycle, match="no cycle of cluster 'else'"):
         verified(recorded / "lake", cluster="else")
 

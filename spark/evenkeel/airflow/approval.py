@@ -16,7 +16,7 @@ from airflow.providers.standard.operators.hitl import HITLOperator
 from airflow.sdk.execution_time.hitl import HITLUser
 
 from evenkeel.airflow.dag_files import DECIDING_DAG
-from evenkeel.errors import BadInput
+from evenkeel.errors import BadInput, SettingsError
 
 if TYPE_CHECKING:
     from evenkeel.handover import Handover
@@ -25,6 +25,7 @@ APPROVE, REJECT = "Approve", "Reject"
 PUBLISH = "publish"
 APPROVERS_VARIABLE = "EVENKEEL_APPROVERS"
 FOUR_EYES_VARIABLE = "EVENKEEL_FOUR_EYES"
+_YES, _NO = ("1", "true", "yes", "on"), ("", "0", "false", "no", "off")
 _LONGEST = timedelta(hours=20)
 
 
@@ -35,8 +36,16 @@ def approvers(environment: Mapping[str, str] = os.environ) -> list[HITLUser]:
 
 
 def wants_four_eyes(environment: Mapping[str, str] = os.environ) -> bool:
-    """Whether EVENKEEL_FOUR_EYES is set: then whoever triggered a run cannot approve its plan."""
-    return environment.get(FOUR_EYES_VARIABLE, "").strip().lower() in ("1", "true", "yes", "on")
+    """Whether EVENKEEL_FOUR_EYES is set: then whoever triggered a run cannot approve its plan.
+
+    `SettingsError` where it says neither yes nor no: a word that nobody knows is no reason to do without.
+    """
+    text = environment.get(FOUR_EYES_VARIABLE, "").strip().lower()
+    if text in _YES:
+        return True
+    if text in _NO:
+        return False
+    raise SettingsError(f"{FOUR_EYES_VARIABLE} is {text!r}: it is true or false")
 
 
 def waiting_plan(ti: Any, params: Mapping[str, Any]) -> tuple[Handover, dict[str, str]]:
@@ -67,6 +76,7 @@ class PlanApproval(HITLOperator):
     def __init__(self, **more: Any) -> None:
         options = [APPROVE, REJECT]
         users = approvers() or None
+        wants_four_eyes()  # what is wrong with it shows where DAGs are listed, and not when somebody has answered
         super().__init__(
             subject="Carry the plan out?",
             options=options,

@@ -16,8 +16,8 @@ from airflow.sdk import Param
 from evenkeel.errors import SettingsError
 from evenkeel.handover import Write
 from evenkeel.lake.schemas import TABLES
-from evenkeel.manual_requests.schema import SCHEMAS
-from evenkeel.settings.keys.own import GuardKeys
+from evenkeel.manual_requests.wish_schema import SCHEMAS
+from evenkeel.settings.keys.own import DECIDING_KEYS, GuardKeys, OwnKeys
 from evenkeel.steering.admin_request import ACTING
 
 if TYPE_CHECKING:
@@ -73,6 +73,8 @@ def rebalance_params() -> dict[str, Param]:
 
 MODE_VARIABLE, LIMIT_VARIABLE = "EVENKEEL_MODE", "EVENKEEL_MODE_LIMIT"
 _MODES = ("dry_run", *ACTING)
+_GUARDED = frozenset(one.name for keys in (GuardKeys, OwnKeys) for one in fields(keys)) - DECIDING_KEYS
+"""Keys that a run's params do not change where commands may go out."""
 
 
 def default_mode() -> str:
@@ -121,11 +123,12 @@ def check_ceiling(params: Mapping[str, Any]) -> None:
             f"the param `mode` is {mode}, and runs here may have {' or '.join(allowed)}: whoever runs Airflow sets "
             f"{LIMIT_VARIABLE}"
         )
-    guards = sorted({one.name for one in fields(GuardKeys)} & set(params.get("settings") or ()))
+    guards = sorted(_GUARDED & set(params.get("settings") or ()))
     if mode != _MODES[0] and guards:
         raise SettingsError(
             f"the param `settings` changes {', '.join(guards)}: where commands may go out, guards are as the "
-            "configuration has them. Change them there, or run with mode dry_run"
+            "configuration has them, and so is what is trusted for how long. Change that there, or run with mode "
+            "dry_run"
         )
 
 
@@ -136,6 +139,8 @@ def _mode(variable: str, default: str) -> str:
     return mode
 
 
+CONNECTION = "evenkeel_spark"
+"""The connection that says where Spark is, for the tasks of all DAGs."""
 DECIDING_DAG, APPROVAL_DAG = "rebalance", "rebalance_approval"
 _MARK = "--plan-"
 
@@ -188,7 +193,7 @@ def outlets(task_id: str) -> list[Asset]:
     return [asset(table.name) for table in TABLES.values() if task_id in table.producers]
 
 
-def tell(events: Mapping[Any, Any] | None, lake: str, writes: Iterable[Write]) -> None:
+def emit_asset_events(events: Mapping[Any, Any] | None, lake: str, writes: Iterable[Write]) -> None:
     """Puts these writes into the task's asset events; `events` are Airflow's `outlet_events`, None where none are."""
     if events is None:
         return

@@ -12,11 +12,20 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from evenkeel import pipeline
 from evenkeel.airflow.credentials import from_airflow, keys_from_airflow, store_from_airflow
-from evenkeel.airflow.dag_files import approval_run_id, check_ceiling, check_shapes, tell
+from evenkeel.airflow.dag_files import (
+    CONNECTION,
+    LIMIT_VARIABLE,
+    allowed_modes,
+    approval_run_id,
+    check_ceiling,
+    check_shapes,
+    emit_asset_events,
+)
 from evenkeel.airflow.liveness import server_watched
 from evenkeel.airflow.order import await_turn, kind_of
 from evenkeel.errors import BadInput, EvenkeelError, LakeError, SettingsError
@@ -32,7 +41,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-CONNECTION = "evenkeel_spark"
 CONNECT_TYPE = "spark_connect"
 DEFAULT_PORT = 15002
 REASON = "reason"
@@ -80,7 +88,7 @@ def begin(spark: SparkSession, params: Mapping[str, Any], dag_run: Any, ti: Task
 
 def carry_on(task: pipeline.Task, spark: SparkSession, handover: str, ti: TaskInstance, events: Events = None) -> str:
     """Runs a task on the hand-over of the one before it."""
-    with _told_to_operators(ti):
+    with _explained_errors(ti):
         given = taken(handover)
     return _carried_out(lambda: task(spark, given), ti, events, given)
 
@@ -98,7 +106,7 @@ def close(spark: SparkSession, params: Mapping[str, Any], dag_run: Any, ti: Task
         )
         if failure:
             opened = opened.leave_out({cycle.key: failure for cycle in opened.open_cycles()}, status=FAILED)
-        return pipeline.publish(spark, opened, sending())
+        return pipeline.publish(spark, opened, sending(opened.run.mode))
 
     published = _carried_out(publish, ti, events, handover)
     if failure:
@@ -131,7 +139,7 @@ def carry_out(
     """Puts an operator's answer on record, and carries the plan out if it was yes."""
     from evenkeel.airflow.approval import waiting_plan
 
-    with _told_to_operators(ti):
+    with _explained_errors(ti):
         handover, plan = waiting_plan(ti, params)
 
     def publish() -> Handover:
@@ -141,7 +149,7 @@ def carry_out(
         lake, row = Lake(handover.lake), answer_to(handover, plan["plan_id"], answer)
         if row not in answers(spark, lake, [plan["plan_id"]]):  # a try that was killed has put it on record
             append_row(lake, "approvals", row, lambda: nullcontext(spark))
-        return pipeline.publish(spark, handover, sending())
+        return pipeline.publish(spark, handover, sending(handover.run.mode))
 
     return _carried_out(publish, ti, events, handover)
 
@@ -164,17 +172,22 @@ def keep(spark: SparkSession, params: Mapping[str, Any], dag_run: Any, ti: TaskI
 
 
 def answer_to(handover: Handover, plan_id: str, answer: Mapping[str, Any]) -> dict[str, Any]:
-    """The row of `approvals` for the plan of the hand-over's one cluster; nobody's answer is that of the time limit.
+    """The row of `approvals` for the plan of the hand-over's one cluster; an answer without a name is the time limit's.
 
-    Where four eyes are asked for (EVENKEEL_FOUR_EYES), the yes of whoever triggered the run counts as a no.
+    Where four eyes are asked for (EVENKEEL_FOUR_EYES), the yes of whoever triggered the run counts as a no, and so does
+    that of anybody whom EVENKEEL_APPROVERS does not name: Airflow holds the answer against the list as it was when the
+    question was put, and where it takes every user for an administrator against none.
     """
-    from evenkeel.airflow.approval import APPROVE, FOUR_EYES_VARIABLE, wants_four_eyes
+    from evenkeel.airflow.approval import APPROVE, APPROVERS_VARIABLE, FOUR_EYES_VARIABLE, approvers, wants_four_eyes
     from evenkeel.lake.controls import APPROVED, REJECTED, answer_row
 
     said = APPROVED if list(answer["chosen_options"]) == [APPROVE] else REJECTED
     user = answer.get("responded_by_user") or {}
     names = {str(user[name]) for name in ("id", "name") if user.get(name)}
     by, note = (str(user.get("name") or user.get("id")), None) if names else ("nobody", "nobody answered in time")
+    allowed = {user["id"] for user in approvers()}
+    if said == APPROVED and allowed and allowed.isdisjoint(names):
+        said, note = REJECTED, f"{by} is not among those who may approve a plan ({APPROVERS_VARIABLE})"
     if said == APPROVED and wants_four_eyes() and handover.run.triggered_by in names:
         said, note = REJECTED, f"{by} triggered the run, and somebody else has to approve it ({FOUR_EYES_VARIABLE})"
     at = answer.get("responded_at")
@@ -183,19 +196,29 @@ def answer_to(handover: Handover, plan_id: str, answer: Mapping[str, Any]) -> di
     return answer_row(cycle.cluster, plan_id, said, by, note, moment)
 
 
-def sending() -> Sending:
-    """How a DAG run steers clusters: tokens from Airflow's connections, and an Airflow variable that stops it."""
-    from evenkeel.publish.by_queue import sign_with
+def sending(mode: str) -> Sending:
+    """How a DAG run of this mode steers clusters: tokens from Airflow's connections, and what stops it from outside."""
     from evenkeel.publish.dispatch import Sending, reach_with
+    from evenkeel.publish.dispatch_sqs import sign_with
 
-    return Sending(reach_with(from_airflow), halted=halted, signature=sign_with(keys_from_airflow))
+    return Sending(reach_with(from_airflow), halted=partial(halted, mode), signature=sign_with(keys_from_airflow))
 
 
-def halted(cluster: str) -> str | None:
-    """Whether the variable `evenkeel_pause` names the cluster (names parted by blanks or commas, or * for all)."""
+def halted(mode: str, cluster: str) -> str | None:
+    """Why nothing may go out to the cluster: the variable `evenkeel_pause` names it (names parted by blanks or commas,
+    or * for all), or the run's mode is above the limit.
+
+    The mode was held against the limit when the run began. What it hands on may be older than the limit that is in
+    force now, or have been changed since.
+    """
     from airflow.sdk import Variable
 
-    named = str(Variable.get(PAUSE_VARIABLE, default="") or "").replace(",", " ").split()
+    allowed = allowed_modes()
+    if mode not in allowed:
+        return f"the run's mode is {mode}, and {LIMIT_VARIABLE} allows {allowed[-1]} at most"
+    text = str(Variable.get(PAUSE_VARIABLE, default="") or "")
+    # A name may have blanks in it: between commas it is one, too.
+    named = {*text.replace(",", " ").split(), *(name.strip() for name in text.split(","))}
     if cluster not in named and "*" not in named:
         return None
     return f"{cluster} is paused by the Airflow variable {PAUSE_VARIABLE}; take its name out of it to end that"
@@ -261,7 +284,7 @@ def _progress(ti: TaskInstance, dag_run: Any) -> tuple[str | None, Handover | No
 
 def watched(work: Callable[[], str], ti: TaskInstance) -> str:
     """What `work` gives; its errors are shown to operators, and it does not wait for a server that dies under it."""
-    with _told_to_operators(ti), _spark_watched(ti):
+    with _explained_errors(ti), _spark_watched(ti):
         return work()
 
 
@@ -271,7 +294,7 @@ def _carried_out(
     def progress() -> str:
         made = work()
         known = given.writes if given is not None else ()
-        tell(events, made.lake, [write for write in made.writes if write not in known])
+        emit_asset_events(events, made.lake, [write for write in made.writes if write not in known])
         return handed_on(made)
 
     return watched(progress, ti)
@@ -289,7 +312,7 @@ def _spark_watched(ti: TaskInstance) -> AbstractContextManager[None]:
 
 
 @contextmanager
-def _told_to_operators(ti: TaskInstance) -> Iterator[None]:
+def _explained_errors(ti: TaskInstance) -> Iterator[None]:
     """Errors of ours end in one clear line instead of a stack trace; every error's reason is handed on."""
     try:
         yield

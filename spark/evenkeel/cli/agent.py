@@ -114,12 +114,11 @@ def run(given: argparse.Namespace) -> int:
 
 
 def _settings(given: argparse.Namespace, source: ClusterSource | None) -> AgentSettings:
-    default = engine_home() / ".evenkeel" / "agent" / f"{quote(given.cluster, safe='')}.db"
     return AgentSettings(
         signature=_signature(given, source),
         queue=given.queue,
         reports=given.reports,
-        ledger=Path(given.ledger) if given.ledger else default,
+        ledger=Path(given.ledger) if given.ledger else _own_ledger(given.cluster),
         name=given.name,
         paused_file=Path(given.paused_file) if given.paused_file else None,
         most_in_flight=given.in_flight,
@@ -128,6 +127,13 @@ def _settings(given: argparse.Namespace, source: ClusterSource | None) -> AgentS
         longest_request_s=given.longest_request,
         idle_s=0.0 if given.once else given.until_idle,
     )
+
+
+def _own_ledger(cluster: str) -> Path:
+    """In the folder that only its own user may look into, whoever makes it first."""
+    from evenkeel.spark.home import Home
+
+    return Home.of(engine_home()).folder / "agent" / f"{quote(cluster, safe='')}.db"
 
 
 def _signature(given: argparse.Namespace, source: ClusterSource | None) -> Signature:

@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from evenkeel.cli.options import add_on_record, said_by, session
+from evenkeel.cli.options import add_on_record, check_folder, said_by, session
 from evenkeel.errors import BadInput, NoSuchCycle, SettingsError
-from evenkeel.lake.controls import APPROVED, PAUSE, REJECTED, RESUME, answer_row, control_row
+from evenkeel.lake.controls import (
+    APPROVED,
+    PAUSE,
+    REJECTED,
+    RESUME,
+    answer_row,
+    control_row,
+    said_last,
+    words_on,
+)
 from evenkeel.lake.delta_log import local_log
 from evenkeel.lake.store import Lake, append_row
-from evenkeel.record.read import Attempt, Record
+from evenkeel.record.read import Attempt, Record, read_where
 from evenkeel.record.read.ranges import nearest
+from evenkeel.record.read.tables import is_table
 
 if TYPE_CHECKING:
     from evenkeel.sources.configuration import QueueSource
@@ -46,10 +57,11 @@ def run_control(kind: str, given: argparse.Namespace) -> int:
     What can be wrong with the request is found before; a queue that cannot be reached keeps nothing from the record.
     """
     queues = _queues(given.config, given.cluster) if given.config else None
+    check_folder(given.lake, "--lake")
     if queues is None:
         _demand_known(given.lake, given.cluster)
     row = control_row(given.cluster, kind, said_by(given), given.reason)
-    append_row(Lake(given.lake), "controls", row, partial(session, _NAME))
+    row = say(given.lake, "controls", row, cluster=[given.cluster], kind=[PAUSE, RESUME])
     said = "is paused: no further command goes out" if kind == PAUSE else "may be steered again from its next cycle on"
     print(f"{given.cluster} {said}", flush=True)
     if queues is not None:
@@ -57,6 +69,22 @@ def run_control(kind: str, given: argparse.Namespace) -> int:
     else:
         print("An agent beside it, if there is one, hears of it with the next publish; --config tells it at once")
     return 0
+
+
+def say(lake: str, table: str, row: dict[str, Any], **same: Sequence[str]) -> dict[str, Any]:
+    """Puts a word on record behind all others on the same (column -> values); gives it as it stands there.
+
+    By its own clock alone, a pause of an operator whose clock is behind would be older than the resumption before it.
+    """
+    place = Lake(lake)
+    if local_log(lake) is not None:
+        row = said_last(row, read_where(lake, table, same) if is_table(lake, table) else ())
+        append_row(place, table, row, partial(session, _NAME))
+        return row
+    with session(_NAME) as spark:
+        row = said_last(row, words_on(spark, place, table, same))
+        append_row(place, table, row, lambda: nullcontext(spark))
+        return row
 
 
 def _demand_known(lake: str, cluster: str) -> None:
@@ -102,7 +130,7 @@ def run_answer(answer: str, given: argparse.Namespace) -> int:
     attempt = _waiting(given.lake, given.plan)
     plan = str(attempt.plan_id)
     row = answer_row(attempt.cluster, plan, answer, said_by(given), given.reason)
-    append_row(Lake(given.lake), "approvals", row, partial(session, _NAME))
+    say(given.lake, "approvals", row, plan_id=[plan])
     print(f"plan {plan[:12]} of {attempt.cluster} at {attempt.cycle_at.isoformat()} is {answer}")
     return 0
 

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import argparse
 import json
-from functools import partial
 
-from evenkeel.cli.options import add_on_record, said_by, session
+from evenkeel.cli.control import say
+from evenkeel.cli.options import add_on_record, said_by
 from evenkeel.errors import BadInput, SettingsError
 from evenkeel.lake.controls import HANDBACK, TAKEOVER, control_row, last_switches
-from evenkeel.lake.store import Lake, append_row
 from evenkeel.pulsar.admin import AdminClient
 from evenkeel.record.read import read_table
 from evenkeel.steering.broker_switches import OFF, Values
-
-_NAME = "evenkeel control"
 
 
 def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -35,8 +32,8 @@ def run_takeover(given: argparse.Namespace) -> int:
     from evenkeel.steering.broker_switches import await_off, dynamic_values, set_values
 
     with _client(given) as client:
-        before = dynamic_values(client)
         noted = _noted(given)
+        before = dynamic_values(client)
         if noted is None:  # on record before anything changes: whoever takes over twice still knows what was there
             _record(given, TAKEOVER, before)
         set_values(client, dict.fromkeys(before, OFF))
@@ -73,7 +70,7 @@ def _noted(given: argparse.Namespace) -> Values | None:
 def _record(given: argparse.Namespace, kind: str, values: Values) -> None:
     row = control_row(given.cluster, kind, said_by(given), given.reason)
     row["switches"] = json.dumps(values, sort_keys=True)
-    append_row(Lake(given.lake), "controls", row, partial(session, _NAME))
+    say(given.lake, "controls", row, cluster=[given.cluster], kind=[TAKEOVER, HANDBACK])
 
 
 def _client(given: argparse.Namespace) -> AdminClient:

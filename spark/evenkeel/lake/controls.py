@@ -4,9 +4,9 @@ A lease is taken by a row whose token is one above the last holder's. The last r
 appends, under Serializable isolation: of two publishers at once one conflicts and looks again. It is renewed while
 commands go out; who finds a higher token than its own has lost it and stops.
 
-Clocks of publishers differ, so the end that a row names is compared with no other clock, unless it lies `MOST_SKEW`
-back. A lease is over where its holder gave it back, or where whoever wants it has seen it stand still, by a clock of
-their own that only goes forward, for as long as it lasts.
+Clocks of publishers differ, by hours where one takes its machine's local time for UTC, so the end that a row names is
+compared with no other clock. A lease is over where its holder gave it back, or where whoever wants it has seen it stand
+still, by a clock of their own that only goes forward, for as long as it lasts.
 """
 
 from __future__ import annotations
@@ -37,8 +37,6 @@ log = logging.getLogger(__name__)
 PAUSE, RESUME, LEASE = "pause", "resume", "lease"
 TAKEOVER, HANDBACK = "takeover", "handback"
 _COLUMNS = ("cluster", "kind", "at", "by", "reason", "token", "until", "switches")
-MOST_SKEW = timedelta(minutes=10)
-"""How far apart the clocks of two publishers may be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +74,24 @@ def control_row(cluster: str, kind: str, by: str, reason: str | None) -> dict[st
     """The row of what an operator says, made now."""
     said = {"cluster": cluster, "kind": kind, "at": datetime.now(UTC), "by": by, "reason": reason}
     return {**said, "token": 0, "until": None, "switches": None}
+
+
+def said_last(row: dict[str, Any], others: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """The row at a moment after all the others: the last word holds, and the clocks of who said them may differ."""
+    newest = max((one["at"] for one in others), default=row["at"])
+    return {**row, "at": row["at"] if newest < row["at"] else newest + timedelta(microseconds=1)}
+
+
+def words_on(spark: SparkSession, lake: Lake, table: str, same: Mapping[str, Sequence[str]]) -> list[dict[str, Any]]:
+    """What was said before on the same (column -> values) in `controls` or `approvals`: the moments alone."""
+    if newest_version(lake.path(table)) == 0:
+        return []
+    from pyspark.sql import functions as F
+
+    rows = spark.read.format("delta").load(lake.path(table))
+    for column, values in same.items():
+        rows = rows.where(F.col(column).isin(list(values)))
+    return with_moments(rows.select("at"), ("at",))
 
 
 def last_switches(rows: Iterable[Mapping[str, Any]]) -> dict[str, str | None] | None:
@@ -199,8 +215,7 @@ def _append_step(
     wanted = _frame(spark, [(cluster, LEASE, now, holder, None, 0, now + length, None) for cluster in clusters])
     linked = wanted.join(F.broadcast(heads), on="cluster", how="left")
     own = F.coalesce(F.col("head.by") == holder, F.lit(False))
-    given_back = F.col("head.until") <= F.col("head.at")
-    free = F.col("head").isNull() | given_back | (F.col("head.until") <= F.lit(now - MOST_SKEW))
+    free = F.col("head").isNull() | (F.col("head.until") <= F.col("head.at"))
     for lease in stood_still:
         step = zip(("head.token", "head.at", "head.until"), lease.step, strict=True)
         free |= reduce(and_, (F.col(name) == F.lit(value) for name, value in step), F.col("cluster") == lease.cluster)

@@ -82,9 +82,13 @@ class SqsSink:
     def __init__(self, signature: Signature, commands: str, reports: str) -> None:
         """`commands` and `reports` are URLs of FIFO queues; `signature` is the pipeline's end of them."""
         self._signature = signature
-        self._cluster = signature.cluster
         self._commands = Fifo(commands)
         self._reports = Fifo(reports)
+
+    @property
+    def cluster(self) -> str:
+        """The cluster whose queues these are."""
+        return self._signature.cluster
 
     def send(self, commands: Sequence[Mapping[str, Any]]) -> QueuedCommands:
         """Puts commands on the queue, in the order of their steps within each namespace.
@@ -93,8 +97,8 @@ class SqsSink:
         that no agent would take (`BadInput`) are refused before anything is sent.
         """
         for command in commands:
-            if command.get("cluster") != self._cluster:
-                raise BadInput(f"a command of cluster {command.get('cluster')!r} for the queue of {self._cluster!r}")
+            if command.get("cluster") != self.cluster:
+                raise BadInput(f"a command of cluster {command.get('cluster')!r} for the queue of {self.cluster!r}")
         ordered = sorted(commands, key=lambda command: (str(command["cycle_at"]), command["step"]))
         letters = {self._letter(command): str(command["command_id"]) for command in ordered}
         failed = [
@@ -110,13 +114,13 @@ class SqsSink:
 
         Raises `QueueError` where that cannot be said. Saying the same once more does no harm.
         """
-        body = control_body(Control(kind, self._cluster, made_at, by, reason, plan_id))
+        body = control_body(Control(kind, self.cluster, made_at, by, reason, plan_id))
         control_id = dedup_id(body)
         text = self._signature.signed(body, TO_AGENTS, datetime.now(UTC), control_id)
         failed = send_all(self._commands, [Letter(text, control_group(control_id), control_id)])
         if failed:
             raise QueueUnreachable(
-                f"cluster {self._cluster}: the agents could not be told to {kind}: {failed[0].reason}"
+                f"cluster {self.cluster}: the agents could not be told to {kind}: {failed[0].reason}"
             )
 
     def take(self, wanted: Collection[str], until: float, *, record_s: int = RECORD_SECONDS) -> Reports:
@@ -170,10 +174,10 @@ class SqsSink:
         try:
             body = self._signature.verified(text, FROM_AGENTS, datetime.now(UTC))
             report = read_report(body)
-            if report.cluster not in (None, self._cluster):
-                raise BadMessage(f"of cluster {report.cluster!r}, on the queue of {self._cluster!r}")
+            if report.cluster not in (None, self.cluster):
+                raise BadMessage(f"of cluster {report.cluster!r}, on the queue of {self.cluster!r}")
             return report, ""
         except BadMessage as error:
             problem = f"{error}: {body[:200]!r}"
-            LOG.error("a message on the reports queue of %s is not believed: %s", self._cluster, problem)
+            LOG.error("a message on the reports queue of %s is not believed: %s", self.cluster, problem)
             return None, problem

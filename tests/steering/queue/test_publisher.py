@@ -13,7 +13,7 @@ import pytest
 
 from evenkeel.cli import main
 from evenkeel.errors import SettingsError
-from evenkeel.publish.by_queue import send_by_queue
+from evenkeel.publish.dispatch_sqs import send_by_queue
 from evenkeel.sources.configuration import QueueSource, read_configuration
 from evenkeel.steering.outcome import Outcome
 from evenkeel.steering.queue.messages import AgentReport, report_body
@@ -38,8 +38,8 @@ class Records:
     def know_one(self, command_id: str, cluster: str, cycle_at: datetime) -> None:
         self.known.add(command_id)
 
-    def knows(self, command_id: str) -> bool:
-        return command_id in self.known
+    def cluster_of(self, command_id: str) -> str | None:
+        return "lab" if command_id in self.known else None
 
     def confirm_later(self, confirm: Callable[[], None]) -> None:
         self.later.append(confirm)

@@ -79,6 +79,20 @@ class OwnKeys:
     )
 
 
+DECIDING_KEYS = frozenset(
+    {
+        "evenkeelSheddingEnabled",
+        "evenkeelSplitEnabled",
+        "evenkeelManager",
+        "evenkeelPulsarVersion",
+        "evenkeelDrainingBrokers",
+        "evenkeelDrainingUnloads",
+        "evenkeelAssumeUnloadsSucceed",
+    }
+)
+"""Those of `OwnKeys` that say what is decided; all others, what is trusted, for how long, and how commands go out."""
+
+
 # Keys of the guards: what may hold a decided command back. Evenkeel's own; no broker knows them.
 
 
@@ -193,7 +207,7 @@ class GuardKeys:
         "that came in, beyond what it grew before. 0: not looked at.",
     )
     evenkeelHarmBacklogMessages: int = key(
-        1_000, lowest=0, unit="msg", meaning="A backlog that grew by fewer messages than this is no harm."
+        1_000, lowest=0, unit="msg", meaning="A backlog that grew by fewer messages than this does not count as harm."
     )
     evenkeelHarmWatchMinutes: int = key(
         15,
