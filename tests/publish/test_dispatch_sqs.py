@@ -68,7 +68,7 @@ def test_a_report_on_an_earlier_cycle_of_its_own_is_taken() -> None:
     assert sorted(reported(done("e1", None), done("e0", "east"))) == [("e0", "east"), ("e1", "east")]
 
 
-def test_agents_of_all_clusters_are_told_at_once(monkeypatch: pytest.MonkeyPatch, caplog: Any) -> None:
+def test_a_pause_is_sent_to_the_agents_of_all_clusters_at_once(monkeypatch: pytest.MonkeyPatch, caplog: Any) -> None:
     """A queue that does not answer holds up no other cluster's."""
     names = [f"c{number}" for number in range(12)]
     meeting, told = Barrier(len(names), timeout=10), list[tuple[str, str]]()
@@ -89,4 +89,4 @@ def test_agents_of_all_clusters_are_told_at_once(monkeypatch: pytest.MonkeyPatch
     cycles = [ClusterCycle(name, AT, Snapshot("", AT), {}, queues={"commands": "q"}) for name in names]
     dispatch_sqs.announce_controls(None, Lake("/"), cycles, lambda cycle: None, datetime.now(UTC))  # type: ignore
     assert sorted(told) == sorted((name, "pause") for name in names if name != "c3")
-    assert "c3: its agents could not be told of the pause: no answer" in caplog.text
+    assert "c3: the pause could not be sent to its agents: no answer" in caplog.text

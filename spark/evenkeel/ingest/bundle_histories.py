@@ -46,6 +46,6 @@ def bundles_with_history(
 
 
 def _of(spark: SparkSession, lake: Lake, before: Mapping[CycleKey, Predecessor], table: str) -> DataFrame | None:
-    """What these attempts left in a table; None where they left nothing."""
+    """The rows that these attempts wrote to a table; None where they wrote none."""
     writes = [write for one in before.values() for write in one.writes if write.table == table and write.rows]
     return lake.read(spark, table, writes) if writes else None
