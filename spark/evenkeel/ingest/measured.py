@@ -18,7 +18,7 @@ from evenkeel.sources.recordings import iso
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from evenkeel.handover import Predecessor
+    from evenkeel.handover import CycleKey, Predecessor
 
 Measured = Callable[[Sequence[str], datetime], Mapping[str, frozenset[str]]]
 """Clusters and the moment to decide -> cluster -> its bundles that have a history."""
@@ -45,7 +45,7 @@ def measured_bundles(
     return {row["cluster"]: frozenset(row["bundles"]) for row in rows}
 
 
-def _of(spark: SparkSession, lake: Lake, before: Mapping[str, Predecessor], table: str) -> DataFrame | None:
+def _of(spark: SparkSession, lake: Lake, before: Mapping[CycleKey, Predecessor], table: str) -> DataFrame | None:
     """What these attempts left in a table; None where they left nothing."""
     writes = [write for one in before.values() for write in one.writes if write.table == table and write.rows]
     return lake.read(spark, table, writes) if writes else None

@@ -154,9 +154,7 @@ def open_cycles(
     if not request.asks_for_a_window:
         cycles = with_wishes(spark, lake, cycles, run, request.wishes)
     cycles = with_acts(spark, lake, cycles)
-    return Handover(
-        request.lake, run, tuple(replace(cycle, predecessor=predecessors[cycle.cluster]) for cycle in cycles)
-    )
+    return Handover(request.lake, run, tuple(replace(cycle, predecessor=predecessors[cycle.key]) for cycle in cycles))
 
 
 def cycles_of(
