@@ -88,6 +88,8 @@ class CycleRequest:
             raise BadInput(f"a run decides the moment {self.at}, or a range of them: give one of the two")
         if since is not None and until is not None and until < since:
             raise BadInput(f"the range ends at {iso(until)}, before it begins at {iso(since)}: turn it round")
+        if self.mode != "dry_run":
+            raise BadInput(f"nothing is ever sent of a window of past cycles: ask with mode dry_run, not {self.mode}")
         if self.wishes:
             raise BadInput("a window of past cycles carries no wishes out: use `evenkeel wish`, or a run of one moment")
         return since, until
@@ -170,7 +172,6 @@ def cycles_of(
     Of a window each source gives one for every snapshot that was landed in the range, in the order of time: nothing is
     observed or fetched for it. A landed snapshot of a running cluster that cannot be read is a cycle that is left out;
     what a recording holds beside its snapshots stands with the cycle after it, as in runs of one moment.
-
 
     `measured` says which bundles of clusters have a history at a moment, None where there is no lake to say it; it is
     asked, once, if a running cluster may be observed.
