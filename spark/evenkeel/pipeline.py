@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from evenkeel.errors import BadInput, EvenkeelError
+from evenkeel.errors import EvenkeelError
 from evenkeel.handover import FAILED, Handover
 
 if TYPE_CHECKING:
@@ -144,15 +144,6 @@ class WindowProgress:
     share: float
 
 
-def check_window(request: CycleRequest) -> None:
-    """BadInput where a window is asked for more than it may do: it sends nothing, whatever the mode."""
-    if request.mode != "dry_run":
-        raise BadInput(
-            f"mode {request.mode} does not go with a window of past cycles, of which nothing is ever sent: decide them "
-            "with mode dry_run, and the newest cycle alone with the mode that it is to have"
-        )
-
-
 def run_window(
     spark: SparkSession,
     request: CycleRequest,
@@ -168,12 +159,13 @@ def run_window(
     Cycles that this code has decided already, under the same settings and as the same kind, are not decided again,
     unless `anew`. `cycles` are what `landed_in` found, where that is known. If a task fails, the cycles of its chunk
     are put on record as failed; then the error goes on, or, where it is one of ours, to `failed`, if that is given, and
-    the next chunk begins. BadInput as `check_window` and `landed_in` raise it.
+    the next chunk begins. BadInput as `landed_in` raises it, and where the
+    request asks for a mode that sends.
     """
     from evenkeel.ingest.chunks import decided_already, in_chunks, landed_in
     from evenkeel.ingest.open_run import open_listed
 
-    check_window(request)
+    request.span()
     cycles = landed_in(request) if cycles is None else cycles
     decided = frozenset() if anew else decided_already(spark, request, cycles)
     chunks = in_chunks(cycle for cycle in cycles if cycle.key not in decided)

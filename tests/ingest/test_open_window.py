@@ -105,9 +105,10 @@ def test_a_range_includes_both_ends(
         ({"since": at(5), "until": at(0)}, "before it begins"),
         ({"every": True, "at": at(0)}, "give one of the two"),
         ({"every": True, "wishes": ({"kind": "split"},)}, "carries no wishes out"),
+        ({"every": True, "mode": "auto"}, "nothing is ever sent"),
         ({"since": "yesterday"}, "'yesterday' is not an ISO-8601 time"),
     ],
-    ids=["gap", "after-the-last", "before-the-first", "turned-round", "moment-too", "wishes", "no-time"],
+    ids=["gap", "after-the-last", "before-the-first", "turned-round", "moment-too", "wishes", "mode", "no-time"],
 )
 def test_what_cannot_be_a_window_is_told_before_anything_starts(
     recording: Path, more: dict[str, Any], words: str

@@ -22,7 +22,7 @@ from evenkeel.handover import FAILED, ClusterCycle, Handover
 from evenkeel.ingest.chunks import Chunk, landed_in
 from evenkeel.ingest.open_run import CycleRequest, check
 from evenkeel.model.amounts import plural
-from evenkeel.pipeline import WindowProgress, check_window, run_cycle, run_window
+from evenkeel.pipeline import WindowProgress, run_cycle, run_window
 from evenkeel.record.read import Attempt, Record, trusted
 from evenkeel.times import IN_UTC, bounds_given, moment_given
 from evenkeel.validate.suites import load_great_expectations
@@ -99,7 +99,6 @@ def _run_window(given: argparse.Namespace, request: CycleRequest) -> int:
         until=None if until is None else until.isoformat(),
         kind=BACKFILL if any(one.live or one.zone for one in request.sources()) else request.kind,
     )
-    check_window(window)
     check_folder(given.lake, "--lake")
     cycles = landed_in(window, lambda told: print(told, file=sys.stderr, flush=True))
     _import_ahead()

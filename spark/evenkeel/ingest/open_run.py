@@ -91,6 +91,8 @@ class CycleRequest:
             raise BadInput(f"a run decides the moment {self.at}, or a range of them: give one of the two")
         if since is not None and until is not None and until < since:
             raise BadInput(f"the range ends at {utc_text(until)}, before it begins at {utc_text(since)}: turn it round")
+        if self.mode != "dry_run":
+            raise BadInput(f"nothing is ever sent of a window of past cycles: ask with mode dry_run, not {self.mode}")
         if self.wishes:
             raise BadInput("a window of past cycles carries no wishes out: use `evenkeel wish`, or a run of one moment")
         return since, until
