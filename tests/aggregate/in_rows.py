@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
-from collections.abc import Sequence
-from datetime import datetime, timedelta
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
 from typing import Any
 
 from evenkeel.aggregate.bundle_load import FIGURES
-from evenkeel.aggregate.round import LOADS_BEFORE
 from evenkeel.handover import Predecessor, Run
 from evenkeel.lake.plain_rows import as_read
 from evenkeel.model.exact_sums import exact_sum
@@ -43,24 +42,31 @@ def topic_sums(built: ClusterBuilder, topics: Sequence[dict[str, Any]]) -> list[
             by_bundle[bundle].append(topic)
     at = built.at.isoformat(timespec="microseconds")
     return [
-        {"cluster": built.name, "cycle_at": at, "bundle": bundle, **_sums(rows)}
+        {"cluster": built.name, "cycle_at": at, "bundle": bundle, **sums_of(rows)}
         for bundle, rows in sorted(by_bundle.items())
     ]
 
 
-def _sums(topics: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def sums_of(topics: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """The sums over a bundle's topics, none of them shown twice."""
     loaded = [topic for topic in topics if topic["observation"] == "loaded"]
     return {
         "topics": len(loaded),
         "listed_topics": len(topics),
-        "consumers": sum(topic["consumers"] for topic in loaded) if loaded else None,
-        "producers": sum(topic["producers"] for topic in loaded) if loaded else None,
-        "msg_backlog": None,
+        **{name: _total(topic[name] for topic in topics) for name in ("consumers", "producers")},
+        "msg_backlog": _total(topic["msg_backlog"] for topic in topics)
+        if all(topic["msg_backlog"] is not None for topic in loaded)
+        else None,
         **{figure: exact_sum(topic[figure] for topic in topics) for figure in FIGURES},
         "has_non_persistent": any(topic["domain"] == "non-persistent" for topic in loaded),
         "all_known": all(topic[figure] is not None for topic in loaded for figure in FIGURES),
         "shown_twice": 0,
     }
+
+
+def _total(counts: Iterable[int | None]) -> int | None:
+    known = [count for count in counts if count is not None]
+    return sum(known) if known else None
 
 
 def some_cycles(dice: random.Random, count: int) -> list[ClusterBuilder]:
@@ -90,13 +96,3 @@ def some_cycles(dice: random.Random, count: int) -> list[ClusterBuilder]:
             built.predecessor = Predecessor("used", earlier.at.isoformat(timespec="microseconds"), "attempt")
         made.append(built)
     return made
-
-
-def before(loads: Sequence[dict[str, Any]]) -> Rows:
-    """What a predecessor left, but for its splits."""
-    return {LOADS_BEFORE: list(loads)}
-
-
-def minutes_after_noon(at: str) -> float:
-    """For messages of tests."""
-    return (datetime.fromisoformat(at) - NOON) / timedelta(minutes=1)

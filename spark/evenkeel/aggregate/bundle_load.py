@@ -150,8 +150,7 @@ def _ownership(bundle: str, claimants: Set[str], owners: Owners) -> str:
 
 def _said_by(owner: str | None, claims: Iterable[Row]) -> Row | None:
     """What the owner itself says of the bundle; of a claim made twice the larger figures count."""
-    own = [claim for claim in claims if claim["broker"] == owner]
-    return max(own, key=_size, default=None) if len(own) > 1 else own[0] if own else None
+    return max((claim for claim in claims if claim["broker"] == owner), key=_size, default=None)
 
 
 def _size(claim: Row) -> list[tuple[bool, bool, float]]:
