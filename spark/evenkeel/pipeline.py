@@ -159,8 +159,7 @@ def run_window(
     Cycles that this code has decided already, under the same settings and as the same kind, are not decided again,
     unless `anew`. `cycles` are what `landed_in` found, where that is known. If a task fails, the cycles of its chunk
     are put on record as failed; then the error goes on, or, where it is one of ours, to `failed`, if that is given, and
-    the next chunk begins. BadInput as `landed_in` raises it, and where the
-    request asks for a mode that sends.
+    the next chunk begins. BadInput as `landed_in` raises it, and where the request asks for a mode that sends.
     """
     from evenkeel.ingest.chunks import decided_already, in_chunks, landed_in
     from evenkeel.ingest.open_run import open_listed

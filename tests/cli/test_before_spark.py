@@ -51,7 +51,7 @@ BAD = {
     "rebalance --lake {new} --recording {gone}": "there is no such folder",
     "rebalance --lake {new} --recording {gone} --all": "there is no such folder",
     "rebalance --lake {new} --recording {gone} --from 2026-11-21": "there is no such folder",
-    "rebalance --lake {new} --recording {recording} --all --mode auto": "nothing is ever sent of a window of past cycles: ask with mode dry_run, not auto",
+    "rebalance --lake {new} --recording {recording} --all --mode auto": "ask with mode dry_run, not auto",
     "rebalance --lake {new} --config {config} --cluster lab --to 2026-11-22 --mode approve": "nothing is ever sent",
     "rebalance --lake {new} --recording {empty}": "no snapshot in",
     "rebalance --lake {new} --recording {recording} --cluster a --cluster b": "one recording shows one cluster",
