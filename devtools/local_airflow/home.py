@@ -161,7 +161,8 @@ def tail(log: Path, lines: int = 6) -> str:
 
 
 def _inherited() -> dict[str, str]:
-    ours = ("EVENKEEL_LAKE", "EVENKEEL_CONFIG", "EVENKEEL_SCHEDULE", "EVENKEEL_UPKEEP_SCHEDULE", "EVENKEEL_MODE")
+    schedules = ("EVENKEEL_SCHEDULE", "EVENKEEL_HISTORY_SCHEDULE", "EVENKEEL_UPKEEP_SCHEDULE")
+    ours = ("EVENKEEL_LAKE", "EVENKEEL_CONFIG", *schedules, "EVENKEEL_MODE")
     foreign = ("AIRFLOW", *ours, "SPARK_", "PYSPARK_", "PYTHON")
     return {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
 

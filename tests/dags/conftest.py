@@ -28,6 +28,8 @@ SNAPSHOTS = ("0000", "0002", "0009", "0015")
 # At these minutes on the day of the recording, so that nothing becomes due while the tests run; the last one lies
 # behind the last snapshot.
 SCHEDULE = "26,27,29 8 21 11 *"
+HISTORY_SCHEDULE = "*/2 * * * *"
+"""Intervals of two minutes: the recording has snapshots in three of them."""
 
 
 @pytest.fixture(scope="session")
@@ -99,5 +101,13 @@ def airflow(engine: Engine, clusters: Path, lake: Path, tmp_path_factory: pytest
     from devtools.local_airflow.home import Wiring
     from devtools.local_airflow.service import airflow_for
 
-    wiring = Wiring(CHECKOUT, engine.airflow_connection(), str(lake), clusters, SCHEDULE, mode_limit="approve")
+    wiring = Wiring(
+        CHECKOUT,
+        engine.airflow_connection(),
+        str(lake),
+        clusters,
+        SCHEDULE,
+        mode_limit="approve",
+        variables={"EVENKEEL_HISTORY_SCHEDULE": HISTORY_SCHEDULE},
+    )
     return until_the_group_ends().enter_context(airflow_for(tmp_path_factory.mktemp("airflow-home"), wiring))

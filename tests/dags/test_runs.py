@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import json
 import signal
-import sqlite3
 import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -23,7 +20,7 @@ from devtools.local_airflow.rest import RequestRefused
 from devtools.local_airflow.service import DAG_ID, Airflow
 from evenkeel.lake.schemas import TABLES
 from evenkeel.record.read import Attempt, read_attempts, read_rows, read_table
-from tests.dags.waiting import LOOK_SECONDS, PATIENCE_SECONDS, ended, states, tries
+from tests.dags.waiting import LOOK_SECONDS, PATIENCE_SECONDS, backfilled, ended, states, tries
 from tests.left_out import FULL_JDK, lacking
 
 pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow]
@@ -196,53 +193,14 @@ def test_an_unknown_setting_ends_the_run_at_once_with_the_nearest_known_key(airf
     assert reason in airflow.rest.log(DAG_ID, run_id, "ingest", 1)
 
 
-@contextmanager
-def scheduler_at_rest(airflow: Airflow) -> Iterator[None]:
-    """Holds the scheduler still between two of its transactions.
-
-    Under SQLite, `airflow backfill create` and the scheduler may refuse each other at once ("database is locked"), and
-    the scheduler ends when a run that it has seen is taken back. Other databases do not have that problem.
-    """
-    (scheduler,) = [
-        child for child in psutil.Process(airflow.supervisor.pid).children() if "scheduler" in child.cmdline()
-    ]
-    database = sqlite3.connect(airflow.home.folder / "airflow.db", timeout=0.2, isolation_level=None)
-    until = time.monotonic() + PATIENCE_SECONDS
-    while True:
-        scheduler.suspend()
-        try:
-            database.execute("BEGIN EXCLUSIVE")
-            database.execute("ROLLBACK")
-            break
-        except sqlite3.OperationalError:
-            scheduler.resume()
-            assert time.monotonic() < until
-            time.sleep(0.05)
-    database.close()
-    try:
-        yield
-    finally:
-        scheduler.resume()
-
-
 @pytest.mark.exhaustive
 def test_a_backfill_decides_past_cycles_in_order_and_says_that_it_is_one(
     airflow: Airflow, engine: Any, lake: Path, clusters: Path
 ) -> None:
     """Its runs begin in the same second, and the second still goes on from the first."""
-    command = ["backfill", "create", "--dag-id", DAG_ID, "--max-active-runs", "3"]
-    dates = ["--from-date", "2026-11-21T08:26:00+00:00", "--to-date", "2026-11-21T08:27:00+00:00"]
-    conf = ["--dag-run-conf", '{"clusters": ["good"]}']
+    dates = "2026-11-21T08:26:00+00:00", "2026-11-21T08:27:00+00:00"
     wiring = Wiring(CHECKOUT, engine.airflow_connection(), str(lake), clusters)
-    environment = airflow.home.environment(wiring, int(airflow.url.rpartition(":")[2]))
-    with scheduler_at_rest(airflow):
-        subprocess.run([sys.executable, "-m", "airflow", *command, *dates, *conf], env=environment, check=True)
-    until = time.monotonic() + PATIENCE_SECONDS
-    while time.monotonic() < until:
-        runs = airflow.rest.get(f"/api/v2/dags/{DAG_ID}/dagRuns", run_type="backfill")["dag_runs"]
-        if len(runs) == 2 and all(found["state"] == "success" for found in runs):
-            break
-        time.sleep(LOOK_SECONDS)
+    backfilled(airflow, wiring, DAG_ID, dates, runs=2)
     cycles = {a.cycle_at.strftime("%H:%M:%S"): a for a in read_attempts(lake, cluster="good") if a.kind == "backfill"}
     assert sorted(cycles) == ["08:25:57", "08:26:13"]
     assert cycles["08:26:13"].planned["predecessor_attempt_id"] == cycles["08:25:57"].attempt_id

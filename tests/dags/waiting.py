@@ -1,10 +1,18 @@
-"""Waits for the end of a DAG run, and tells the states and the tries of its tasks."""
+"""Waits for the end of DAG runs and of backfills, and tells the states and the tries of their tasks."""
 
 from __future__ import annotations
 
+import sqlite3
+import subprocess
+import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
+import psutil
+
+from devtools.local_airflow.home import Wiring
 from devtools.local_airflow.service import DAG_ID, Airflow
 
 PATIENCE_SECONDS = 420
@@ -28,3 +36,49 @@ def states(airflow: Airflow, run_id: str, dag: str = DAG_ID) -> dict[str, str]:
 
 def tries(airflow: Airflow, run_id: str, dag: str = DAG_ID) -> dict[str, int]:
     return {task["task_id"]: task["try_number"] for task in airflow.rest.tasks(dag, run_id)}
+
+
+@contextmanager
+def scheduler_at_rest(airflow: Airflow) -> Iterator[None]:
+    """Holds the scheduler still between two of its transactions.
+
+    Under SQLite, `airflow backfill create` and the scheduler may refuse each other at once ("database is locked"), and
+    the scheduler ends when a run that it has seen is taken back. Other databases do not have that problem.
+    """
+    (scheduler,) = [
+        child for child in psutil.Process(airflow.supervisor.pid).children() if "scheduler" in child.cmdline()
+    ]
+    database = sqlite3.connect(airflow.home.folder / "airflow.db", timeout=0.2, isolation_level=None)
+    until = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        scheduler.suspend()
+        try:
+            database.execute("BEGIN EXCLUSIVE")
+            database.execute("ROLLBACK")
+            break
+        except sqlite3.OperationalError:
+            scheduler.resume()
+            assert time.monotonic() < until
+            time.sleep(0.05)
+    database.close()
+    try:
+        yield
+    finally:
+        scheduler.resume()
+
+
+def backfilled(airflow: Airflow, wiring: Wiring, dag: str, dates: tuple[str, str], *, runs: int) -> None:
+    """Creates a backfill of the cluster `good` from the first to the last date, and waits for the end of its runs."""
+    command = ["backfill", "create", "--dag-id", dag, "--max-active-runs", "3"]
+    between = ["--from-date", dates[0], "--to-date", dates[1], "--dag-run-conf", '{"clusters": ["good"]}']
+    environment = airflow.home.environment(wiring, int(airflow.url.rpartition(":")[2]))
+    with scheduler_at_rest(airflow):
+        subprocess.run([sys.executable, "-m", "airflow", *command, *between], env=environment, check=True)
+    until = time.monotonic() + PATIENCE_SECONDS
+    while time.monotonic() < until:
+        found = airflow.rest.get(f"/api/v2/dags/{dag}/dagRuns", run_type="backfill")["dag_runs"]
+        if len(found) == runs and all(one["state"] in ("success", "failed") for one in found):
+            assert [one["state"] for one in found] == ["success"] * runs
+            return
+        time.sleep(LOOK_SECONDS)
+    raise AssertionError(f"the backfill of {dag} is not over")
