@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from evenkeel.aggregate import inputs
 from evenkeel.aggregate.here import decide_here, fetched, frame_of, rows_of
 from evenkeel.aggregate.round import OUTPUTS, decide
+from evenkeel.aggregate.topic_sums import local
 from evenkeel.handover import Handover, Write
 from evenkeel.lake.schema import ddl_type
 from evenkeel.lake.schemas import TABLES
@@ -54,9 +55,9 @@ def aggregated(
         summed = {name: rows_of(table) for name, table in sums.items()}
         loads = decide_here({**rows, **summed, "cycle": cycles}, decide, OUTPUTS)
         return {table: frame_of(spark, table, loads[table]) for table in OUTPUTS}, found.reads
-    there = {name: spark.createDataFrame(table) for name, table in sums.items()}
+    there = {name: local(spark, table) for name, table in sums.items()}
     if inputs.REJECTED in tables:
-        there[inputs.REJECTED] = spark.createDataFrame(tables[inputs.REJECTED])
+        there[inputs.REJECTED] = local(spark, tables[inputs.REJECTED])
     there |= {**found.small, "cycle": cycle_rows(spark, handover)}
     types = {table: TABLES[table].body_type() for table in OUTPUTS}
     return grouped_map(there, by=["cluster"], decide=decide, outputs=types, schemas=_known_types(found)), found.reads

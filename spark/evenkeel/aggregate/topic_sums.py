@@ -17,6 +17,7 @@ from typing import NamedTuple
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from evenkeel.aggregate.bundle_load import FIGURES
 from evenkeel.aggregate.bundles_in_force import bundles_of
@@ -100,7 +101,12 @@ def _shift(edges: tuple[int, ...]) -> int:
 def _frame(spark: SparkSession, rows: Collection[tuple[object, ...]], schema: pa.Schema) -> DataFrame:
     columns = [[row[place] for row in rows] for place in range(len(schema))]
     arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
-    return spark.createDataFrame(pa.Table.from_arrays(arrays, schema=schema))
+    return local(spark, pa.Table.from_arrays(arrays, schema=schema))
+
+
+def local(spark: SparkSession, table: pa.Table) -> DataFrame:
+    """The rows of an Arrow table as a frame. Given no schema, pyspark would rename all columns to what they are."""
+    return spark.createDataFrame(table, from_arrow_schema(table.schema))
 
 
 def with_bundle(topics: DataFrame, ranges: Ranges) -> DataFrame:
