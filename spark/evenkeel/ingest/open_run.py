@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from evenkeel.errors import BadInput, EvenkeelError, LandingError, SettingsError
 from evenkeel.handover import FAILED, SKIPPED, ClusterCycle, Handover, Run, Snapshot
 from evenkeel.ingest.measured import Measured, measured_bundles
-from evenkeel.ingest.wish_intake import with_wishes
+from evenkeel.ingest.wish_intake import with_wishes, with_wishes_on_record
 from evenkeel.lake.manifest import find_predecessors
 from evenkeel.lake.store import Lake
 from evenkeel.settings import resolve
@@ -153,7 +153,9 @@ def open_cycles(
     expected = [(cycle.cluster, cycle.cycle_at, cycle.snapshot.previous_at) for cycle in cycles]
     predecessors = find_predecessors(spark, lake, expected, kind=request.kind)
     run = Run(request.dag_id, request.run_id, request.kind, request.mode, request.triggered_by)
-    if not request.asks_for_a_window:
+    if request.asks_for_a_window:
+        cycles = with_wishes_on_record(spark, lake, cycles, run)
+    else:
         cycles = with_wishes(spark, lake, cycles, run, request.wishes)
     cycles = with_acts(spark, lake, cycles)
     return Handover(request.lake, run, tuple(replace(cycle, predecessor=predecessors[cycle.key]) for cycle in cycles))
