@@ -18,7 +18,8 @@ from evenkeel.handover import OPEN, SKIPPED
 from evenkeel.ingest.open_run import CycleRequest, check, cycles_of
 from evenkeel.sources import recordings
 from evenkeel.sources.landing import milliseconds
-from evenkeel.sources.recordings import Recording, iso
+from evenkeel.sources.recordings import Recording
+from evenkeel.times import utc_text
 from tests.pulsar.admin.books import Size, sized
 from tests.pulsar.admin.simulated import SimulatedCluster
 from tests.pulsar.small_cluster import FINISHED_AT, SmallCluster
@@ -38,7 +39,7 @@ def snapshot(folder: Path, minutes: float, name: str, *, full: bool = True) -> P
 
 
 def at(minutes: float) -> str:
-    return iso(FINISHED_AT + timedelta(minutes=minutes))
+    return utc_text(FINISHED_AT + timedelta(minutes=minutes))
 
 
 @pytest.fixture
@@ -174,7 +175,7 @@ def test_a_running_clusters_window_is_what_was_landed_and_asks_nobody(
     (landed / f"{milliseconds(moments[2])}.json.gz").write_bytes(b"broken")
     cycles = cycles_of(request)
     assert [(cycle.cycle_at, cycle.status) for cycle in cycles] == [
-        (iso(moment), SKIPPED if n == 2 else OPEN) for n, moment in enumerate(moments)
+        (utc_text(moment), SKIPPED if n == 2 else OPEN) for n, moment in enumerate(moments)
     ]
     assert "the cluster was not observed" in str(cycles[2].reason)
     single = [cycles_of(replace(request, every=False, at=cycle.cycle_at)) for cycle in cycles]

@@ -11,6 +11,7 @@ Writes: `wishes`, for those that the run brings; the rest of what it finds becom
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
@@ -20,16 +21,17 @@ from typing import TYPE_CHECKING, Any
 
 from evenkeel.errors import BadInput, EvenkeelError, LandingError, SettingsError
 from evenkeel.handover import FAILED, SKIPPED, ClusterCycle, Handover, Run, Snapshot
-from evenkeel.ingest.measured import Measured, measured_bundles
+from evenkeel.ingest.bundle_histories import HistoryLookup, bundles_with_history
 from evenkeel.ingest.wish_intake import with_wishes, with_wishes_on_record
 from evenkeel.lake.manifest import find_predecessors
 from evenkeel.lake.store import Lake
 from evenkeel.settings import resolve
 from evenkeel.sources.configuration import ClusterSource, choose, read_configuration, source_of
 from evenkeel.sources.landing import LATEST_SECONDS, Landing, milliseconds
-from evenkeel.sources.recordings import Problem, Recording, cluster_name, iso, utc
+from evenkeel.sources.recordings import Problem, Recording, cluster_name, utc
 from evenkeel.spark.sql import compile_queries
 from evenkeel.steering.recent_commands import with_acts
+from evenkeel.times import utc_text
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from evenkeel.pulsar.limits import Limits
     from evenkeel.sources.landing_zone.s3 import Resolver as StoreResolver
 
+log = logging.getLogger(__name__)
 PULSAR_ADMIN = "pulsar-admin"
 S3 = "s3"
 RECORDING = "recording"
@@ -87,7 +90,7 @@ class CycleRequest:
         if self.at is not None:
             raise BadInput(f"a run decides the moment {self.at}, or a range of them: give one of the two")
         if since is not None and until is not None and until < since:
-            raise BadInput(f"the range ends at {iso(until)}, before it begins at {iso(since)}: turn it round")
+            raise BadInput(f"the range ends at {utc_text(until)}, before it begins at {utc_text(since)}: turn it round")
         if self.mode != "dry_run":
             raise BadInput(f"nothing is ever sent of a window of past cycles: ask with mode dry_run, not {self.mode}")
         if self.wishes:
@@ -148,8 +151,8 @@ def open_cycles(
     compile_queries(spark, compiled=False)
     lake = Lake(request.lake)
     lake.ensure_tables(spark)
-    measured = partial(measured_bundles, spark, lake)
-    cycles = cycles_of(request, credentials, stores, may_observe=may_observe, measured=measured)
+    histories = partial(bundles_with_history, spark, lake)
+    cycles = cycles_of(request, credentials, stores, may_observe=may_observe, histories=histories)
     expected = [(cycle.cluster, cycle.cycle_at, cycle.snapshot.previous_at) for cycle in cycles]
     predecessors = find_predecessors(spark, lake, expected, kind=request.kind)
     run = Run(request.dag_id, request.run_id, request.kind, request.mode, request.triggered_by)
@@ -167,7 +170,7 @@ def cycles_of(
     stores: StoreResolver | None = None,
     *,
     may_observe: bool = True,
-    measured: Measured | None = None,
+    histories: HistoryLookup | None = None,
 ) -> list[ClusterCycle]:
     """The cycles of the request, in the order of its sources; those that could not be had are not open.
 
@@ -175,7 +178,7 @@ def cycles_of(
     observed or fetched for it. A landed snapshot of a running cluster that cannot be read is a cycle that is left out;
     what a recording holds beside its snapshots stands with the cycle after it, as in runs of one moment.
 
-    `measured` says which bundles of clusters have a history at a moment, None where there is no lake to say it; it is
+    `histories` says which bundles of clusters have a history at a moment, None where there is no lake to say it; it is
     asked, once, if a running cluster may be observed.
     `BadInput` where the only cluster asked for is one of a recording that cannot be read, or has nothing in the range,
     and for a time to come.
@@ -189,12 +192,12 @@ def cycles_of(
     may_observe = may_observe and request.kind != "backfill"
     connect = cache(partial(_client, resolve=stores))
     live = [str(source.cluster) for source in sources if source.live and not source.zone]
-    known = measured(live, at) if measured is not None and live and may_observe else {}
+    known = histories(live, at) if histories is not None and live and may_observe else {}
     with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="observe") as pool:
 
         def begun(source: ClusterSource) -> Callable[[], ClusterCycle]:
             if source.zone:
-                return _fetched(pool, source, request.at or iso(datetime.now(UTC)), connect)
+                return _fetched(pool, source, request.at or utc_text(datetime.now(UTC)), connect)
             if source.live:
                 known_there = known.get(str(source.cluster), frozenset())
                 return _observed(pool, source, at, credentials, may_observe, known_there)
@@ -210,8 +213,8 @@ def _demand_no_time_to_come(sources: Iterable[ClusterSource], at: datetime) -> N
     ahead = (at - datetime.now(UTC)).total_seconds()
     if ahead > LATEST_SECONDS and any(source.live or source.zone for source in sources):
         raise BadInput(
-            f"the moment {iso(at)} is still to come, in {ahead / 60:,.0f} min by the clock of this machine: nothing "
-            "was put on record. Give an earlier one, in UTC, or set the clock"
+            f"the moment {utc_text(at)} is still to come, in {ahead / 60:,.0f} min by the clock of this machine: "
+            "nothing was put on record. Give an earlier one, in UTC, or set the clock"
         )
 
 
@@ -286,7 +289,9 @@ def _waiting(result: Callable[[], ClusterCycle], source: ClusterSource, at: date
     def wait() -> ClusterCycle:
         try:
             return result()
-        except EvenkeelError as error:
+        except Exception as error:  # whatever came from this cluster, the others go on
+            if not isinstance(error, EvenkeelError):
+                log.exception("%s is left out", source.cluster)
             return _left_out(source, at, error)
 
     return wait
@@ -311,16 +316,19 @@ def _origin(source: ClusterSource) -> str:
     return PULSAR_ADMIN if source.live else RECORDING
 
 
-def _left_out(source: ClusterSource, at: datetime, error: EvenkeelError) -> ClusterCycle:
-    """A cluster without a snapshot: failed where the operator has to mend a setting, else skipped."""
-    moment = iso(at.replace(microsecond=milliseconds(at) % 1000 * 1000))
+def _left_out(source: ClusterSource, at: datetime, error: Exception) -> ClusterCycle:
+    """A cluster without a snapshot: failed where the operator has to mend a setting, or nobody foresaw the error, else
+    skipped."""
+    moment = utc_text(at.replace(microsecond=milliseconds(at) % 1000 * 1000))
+    foreseen = isinstance(error, EvenkeelError)
+    words = str(error) if foreseen else f"{type(error).__name__}: {error}"
     return ClusterCycle(
         cluster=str(source.cluster),
         cycle_at=moment,
         snapshot=Snapshot("", moment),
         overrides=source.overrides,
-        status=FAILED if isinstance(error, SettingsError) else SKIPPED,
-        reason=f"{_what_failed(source)}: {error}",
+        status=SKIPPED if foreseen and not isinstance(error, SettingsError) else FAILED,
+        reason=f"{_what_failed(source)}: {words}".encode("utf-8", "backslashreplace").decode(),
         source=_origin(source),
     )
 
@@ -355,7 +363,9 @@ def _window(sources: Sequence[ClusterSource], since: datetime | None, until: dat
     for source in sources:
         try:
             found += _window_of(source, since, until)
-        except BadInput as error:
+        except Exception as error:  # as above
+            if not isinstance(error, EvenkeelError):
+                log.exception("%s is left out", source.cluster)
             at = next((one for one in (until, since) if one is not None), datetime.now(UTC))
             found.append(_left_out(source, at, error))
     return found

@@ -35,8 +35,8 @@ from evenkeel.ingest.snapshot_intake import (
     KnownSnapshots,
     SettingsInForce,
     SnapshotIntake,
+    leave_out_the_largest,
     leave_out_topics,
-    let_go_of_the_largest,
     look_at,
     mark_unreadable_figures,
     opened,
@@ -174,7 +174,7 @@ def _take_in(
             lent = None if intake.lent_number is None else here[intake.lent_number]
             look_at(intake, together(here[intake.own_number], lent, intake.limits), in_force)
             held.append(intake)
-            let_go_of_the_largest([intake] if in_pieces else held)
+            leave_out_the_largest([intake] if in_pieces else held)
         for user in ready.pop(number):
             for one in _numbers(user):
                 uses[one] -= 1

@@ -27,8 +27,8 @@ from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake
 from evenkeel.model.amounts import amount
 from evenkeel.publish import plan as plan_round
-from evenkeel.publish.by_queue import tell_agents
 from evenkeel.publish.dispatch import Sending
+from evenkeel.publish.dispatch_sqs import announce_controls
 from evenkeel.publish.gate import DRY_RUN, SendingResult, gate_facts, is_approved, longest_age, put_out, why_withheld
 from evenkeel.rounds.frames import children_of_splits, decide_rounds, round_inputs
 from evenkeel.spark.code import code_digest, code_version
@@ -50,7 +50,7 @@ def run(spark: SparkSession, handover: Handover, sending: Sending | None = None)
         raise BadInput(f"mode {handover.run.mode!r} is not known: it is one of {', '.join(MODES)}")
     lake = Lake(handover.lake)
     if handover.run.mode != DRY_RUN and handover.run.kind != "backfill" and sending is not None:
-        tell_agents(spark, lake, handover.cycles, sending.signature, _now())
+        announce_controls(spark, lake, handover.cycles, sending.signature, _now())
     plans, commands, guarded = _plan(spark, lake, handover)
     handover = handover.with_writes(guarded)
     known = _attempts_so_far(spark, lake, handover)
@@ -110,14 +110,15 @@ def _plan(spark: SparkSession, lake: Lake, handover: Handover) -> tuple[Plans, D
     inputs = round_inputs(
         spark, lake, handover, *plan_round.DECIDED_TABLES, "broker_load", "bundle_load", "broker_reports"
     )
-    told = plan_round.OUTCOMES
-    types = {"plan": plan_round.plan_type(), **{name: TABLES[name].body_type() for name in ("commands", guards, told)}}
+    outcomes = plan_round.OUTCOMES
+    tables = ("commands", guards, outcomes)
+    types = {"plan": plan_round.plan_type(), **{name: TABLES[name].body_type() for name in tables}}
     made = decide_rounds(inputs, plan_round.decide, types)
     plans = {row["cluster"]: row.asDict() for row in made["plan"].collect()}
     objected = any(plan["guard_rows"] for plan in plans.values())
     rows = {guards: made[guards]} if objected else {}
     if any(plan["harm_rows"] for plan in plans.values()) and handover.run.kind != "backfill":
-        rows[told] = made[told]
+        rows[outcomes] = made[outcomes]
     return plans, made["commands"], lake.append(spark, rows, handover=handover, task="publish")
 
 

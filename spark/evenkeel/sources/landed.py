@@ -61,7 +61,7 @@ def open_landed(path: str, limits: Limits = DEFAULT) -> Landed:
     broken = []
     parts = parts_of(place) if place.is_dir() else []
     demand_packed(place.name, packed_bytes(parts), limits)
-    look = _Look(limits)
+    look = _PartReader(limits)
     for part in parts:
         try:
             reason = look.at(part)
@@ -170,7 +170,7 @@ def _literal(path: Path) -> str:
     return _GLOB_SIGNS.sub(r"\\\1", str(path.resolve()))
 
 
-class _Look:
+class _PartReader:
     """Goes through the parts of a snapshot and adds up what they unpack to; what is beyond a limit is `BeyondLimit`.
 
     A line that is too long for the Spark server ends there, and with it every other cluster's cycle.

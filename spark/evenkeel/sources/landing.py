@@ -17,8 +17,9 @@ from pathlib import Path
 from evenkeel.errors import BadInput, LandingError
 from evenkeel.handover import Snapshot
 from evenkeel.pulsar.limits import DEFAULT, Limits
-from evenkeel.sources.recordings import Header, in_span, iso, known_header, names_in, read_header
+from evenkeel.sources.recordings import Header, in_span, known_header, names_in, read_header
 from evenkeel.sources.writing import FolderStore, SnapshotWriter, remove
+from evenkeel.times import utc_text
 
 log = logging.getLogger(__name__)
 
@@ -71,7 +72,9 @@ class Landing:
         take(lambda: FolderStore(self.folder, self.limits).begin(str(name)), moment, number, self._is_due(full_every))
         landed = self.find(at)
         if landed is None:
-            raise LandingError(f"the snapshot of {iso(moment)} was landed in {self.folder} and is gone: land it again")
+            raise LandingError(
+                f"the snapshot of {utc_text(moment)} was landed in {self.folder} and is gone: land it again"
+            )
         return landed
 
     def missing(self, at: datetime) -> str:
@@ -79,8 +82,8 @@ class Landing:
         moments = sorted(self._names())
         place = bisect.bisect_left(moments, milliseconds(at))
         near = [_iso(moment) for moment in moments[max(place - 1, 0) : place + 1]]
-        told = f"the nearest are {' and '.join(near)}" if near else "there is no snapshot at all"
-        return f"No snapshot of {iso(at.astimezone(UTC))} was landed in {self.folder}; {told}."
+        nearest = f"the nearest are {' and '.join(near)}" if near else "there is no snapshot at all"
+        return f"No snapshot of {utc_text(at)} was landed in {self.folder}; {nearest}."
 
     def between(self, since: datetime | None, until: datetime | None) -> list[tuple[datetime, Snapshot | BadInput]]:
         """The moments of a span of time that were landed, both ends included (None: no bound), in order: each with its
@@ -150,7 +153,7 @@ class Landing:
     @staticmethod
     def _demand_name(header: Header, snapshot: Path, moment: int) -> None:
         if milliseconds(header.moment) != moment:
-            raise BadInput(f"the snapshot {snapshot} is of {iso(header.moment)}, but its name says {_iso(moment)}")
+            raise BadInput(f"the snapshot {snapshot} is of {utc_text(header.moment)}, but its name says {_iso(moment)}")
 
     def _borrows(self, snapshot: Path) -> bool:
         try:
@@ -181,4 +184,4 @@ def _moment(milliseconds: int) -> datetime:
 
 
 def _iso(milliseconds: int) -> str:
-    return iso(_moment(milliseconds))
+    return utc_text(_moment(milliseconds))
