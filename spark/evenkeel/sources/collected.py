@@ -58,7 +58,7 @@ class CollectedAnswers:
 
 @dataclass
 class SnapshotAnswers:
-    """What came of one snapshot. `weights` are bytes and values of JSON of each request; where these are beyond the
+    """The answers of one snapshot. `weights` are bytes and values of JSON of each request; where these are beyond the
     snapshot's limits its answers are not here."""
 
     found: list[Answer] = field(default_factory=list)
