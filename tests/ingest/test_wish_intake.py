@@ -9,8 +9,10 @@ import pytest
 
 from evenkeel.errors import BadInput
 from evenkeel.handover import ClusterCycle, Run, Snapshot
-from evenkeel.ingest.wish_intake import Maker, wish_row, wishes_of_run, with_taken
+from evenkeel.ingest import wish_intake
+from evenkeel.ingest.wish_intake import Maker, wish_row, wishes_of_run, with_taken, with_wishes_on_record
 from evenkeel.lake.schemas import TABLES
+from evenkeel.lake.wishes import TakenWishes, wishes_for
 
 AT = "2026-11-21T08:27:04.000000+00:00"
 MAKER = Maker("ann", AT)
@@ -153,3 +155,36 @@ def test_a_drained_broker_joins_those_that_the_configuration_empties_unless_noth
     assert taken.overrides == {**configured, "evenkeelDrainingBrokers": ["b1:8080", "b3:8080", "b4:8080"]}
     assert taken.wishes == rows
     assert with_taken(CYCLE, (wish_row(UNLOAD, "lab", MAKER),)).overrides == {}
+
+
+def test_cycles_of_a_window_take_the_wishes_that_a_backfill_of_each_would(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of an attempt at the very cycle; one that waits is left for a run that can carry it out."""
+    moments = [f"2026-11-21T08:{minute:02}:00.000000+00:00" for minute in range(0, 50, 5)]
+    cycles = [ClusterCycle(name, at, Snapshot("/s", at), {}) for name in ("lab", "west") for at in moments]
+    given = (SPLIT, UNLOAD, DRAIN, {**UNLOAD, "bundle": "0x40000000_0x80000000"})
+    known = [
+        wish_row(one, name, Maker("ann", moments[n]))
+        for name in ("lab", "west")
+        for n, one in enumerate(given, start=1)
+    ]
+    of_lab = [row["wish_id"] for row in known[:4]]
+    taken = [
+        TakenWishes("lab", moments[2], (of_lab[0], of_lab[2])),
+        TakenWishes("lab", moments[3], (of_lab[1], of_lab[2])),
+        TakenWishes("west", moments[2], ()),
+    ]
+    asked = []
+
+    def read(_spark: object, _lake: object, keys: Any) -> list[TakenWishes]:
+        asked.append(list(keys))
+        return taken
+
+    monkeypatch.setattr(wish_intake, "read_wishes", lambda *_: known)
+    monkeypatch.setattr(wish_intake, "read_taken", read)
+    monkeypatch.setattr(wish_intake, "append_wishes", lambda *_: pytest.fail("a window brings no wishes"))
+    found = with_wishes_on_record(None, None, cycles, Run("cli", "window"))  # type: ignore[arg-type]
+    backfill = Run("cli", "single", kind="backfill")
+    assert found == [with_taken(one, wishes_for(*one.key, known, taken, backfill)) for one in cycles]
+    assert [one.key for one in found if one.wishes] == [("lab", moments[2]), ("lab", moments[3])]
+    assert found[2].overrides["evenkeelDrainingBrokers"] == ["b1:8080"]
+    assert [len(keys) for keys in asked] == [2], "one read, with a cycle for each cluster"

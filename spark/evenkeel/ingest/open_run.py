@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from evenkeel.errors import BadInput, EvenkeelError, LandingError, SettingsError
 from evenkeel.handover import FAILED, SKIPPED, ClusterCycle, Handover, Run, Snapshot
 from evenkeel.ingest.bundle_histories import HistoryLookup, bundles_with_history
-from evenkeel.ingest.wish_intake import with_wishes
+from evenkeel.ingest.wish_intake import with_wishes, with_wishes_on_record
 from evenkeel.lake.manifest import find_predecessors
 from evenkeel.lake.store import Lake
 from evenkeel.settings import resolve
@@ -170,7 +170,9 @@ def _opened(spark: SparkSession, lake: Lake, request: CycleRequest, cycles: list
     expected = [(cycle.cluster, cycle.cycle_at, cycle.snapshot.previous_at) for cycle in cycles]
     predecessors = find_predecessors(spark, lake, expected, kind=request.kind)
     run = Run(request.dag_id, request.run_id, request.kind, request.mode, request.triggered_by)
-    if not request.asks_for_a_window:
+    if request.asks_for_a_window:
+        cycles = with_wishes_on_record(spark, lake, cycles, run)
+    else:
         cycles = with_wishes(spark, lake, cycles, run, request.wishes)
     cycles = with_acts(spark, lake, cycles)
     return Handover(request.lake, run, tuple(replace(cycle, predecessor=predecessors[cycle.key]) for cycle in cycles))
@@ -375,7 +377,9 @@ def _window(sources: Sequence[ClusterSource], since: datetime | None, until: dat
     for source in sources:
         try:
             found += window_of(source, since, until)
-        except BadInput as error:
+        except Exception as error:  # as above
+            if not isinstance(error, EvenkeelError):
+                log.exception("%s is left out", source.cluster)
             at = next((one for one in (until, since) if one is not None), datetime.now(UTC))
             found.append(_left_out(source, at, error))
     return found

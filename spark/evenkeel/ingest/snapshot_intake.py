@@ -139,7 +139,7 @@ class SettingsInForce:
     def resolve(
         self, observed: Mapping[str, str], overrides: Mapping[str, Any], detected: Detected
     ) -> EffectiveSettings:
-        """The settings in force, as `settings.resolve` finds them; `SettingsError` where the overrides cannot be."""
+        """The settings in force, see `settings.resolve`; `SettingsError` where the overrides cannot be."""
         given = json.dumps(overrides, sort_keys=True, default=repr)
         key = (tuple(sorted(observed.items())), given, detected)
         if key not in self._known:

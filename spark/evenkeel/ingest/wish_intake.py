@@ -13,11 +13,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from evenkeel.errors import BadInput, BadName, BadRange
-from evenkeel.handover import ClusterCycle, Run
+from evenkeel.handover import ClusterCycle, CycleKey, Run
 from evenkeel.lake.controls import person
 from evenkeel.lake.schemas.acted import DRAIN, SPLIT, UNDRAIN, UNLOAD_TOPIC
 from evenkeel.lake.store import Lake
-from evenkeel.lake.wishes import BACKFILL, append_wishes, read_taken, read_wishes, wishes_for
+from evenkeel.lake.wishes import BACKFILL, TakenWishes, append_wishes, read_taken, read_wishes, wishes_for
 from evenkeel.manual_requests.unload import broker_id
 from evenkeel.manual_requests.wish_schema import ALL, BROKER, HOT, LARGEST, SCHEMAS, names_of
 from evenkeel.model.bundles import decode_number, parse_range
@@ -182,6 +182,26 @@ def with_wishes(
         return list(cycles)
     taken = read_taken(spark, lake, [(cycle.cluster, cycle.cycle_at) for cycle in cycles])
     return [with_taken(cycle, wishes_for(cycle.cluster, cycle.cycle_at, known, taken, run)) for cycle in cycles]
+
+
+def with_wishes_on_record(
+    spark: SparkSession, lake: Lake, cycles: Sequence[ClusterCycle], run: Run
+) -> list[ClusterCycle]:
+    """The cycles of a window, each with the wishes that an attempt at it took, which a backfill takes too.
+
+    No other is taken: of a window nothing is sent, so a wish that waits would be used up for nothing.
+    """
+    known = read_wishes(spark, lake, sorted({cycle.cluster for cycle in cycles}))
+    if not known:
+        return list(cycles)
+    taken: dict[CycleKey, list[TakenWishes]] = {}
+    for one in read_taken(spark, lake, list({cycle.cluster: cycle.key for cycle in cycles}.values())):
+        taken.setdefault((one.cluster, one.cycle_at), []).append(one)
+    as_backfill = replace(run, kind=BACKFILL)
+    return [
+        with_taken(cycle, wishes_for(*cycle.key, known, taken[cycle.key], as_backfill)) if cycle.key in taken else cycle
+        for cycle in cycles
+    ]
 
 
 def with_taken(cycle: ClusterCycle, wishes: tuple[dict[str, Any], ...]) -> ClusterCycle:

@@ -186,12 +186,10 @@ def _few(rows: DataFrame, limits: Mapping[int, Limits]) -> dict[int, SnapshotAns
 
 def _collected(rows: DataFrame, limits: Mapping[int, Limits]) -> dict[int, SnapshotAnswers]:
     """The answers of some. What is beyond its limits is not waited for: the others are read anew without it."""
-    from pyspark.sql import functions as F
-
     done: dict[int, SnapshotAnswers] = {}
     while True:
         waiting = {number: _Collecting(one) for number, one in limits.items() if number not in done}
-        wanted = rows.where(F.col("snapshot").isin(sorted(waiting))) if done else rows
+        wanted = rows.where(f"snapshot in ({', '.join(map(str, waiting))})") if done else rows
         for row in wanted.toLocalIterator():
             one = _of(waiting, row)
             one.take(row)

@@ -262,7 +262,7 @@ def read_header(path: Path, limits: Limits = DEFAULT) -> Header:
 
 
 def known_header(path: Path, limits: Limits = DEFAULT) -> Header:
-    """The header of a snapshot, read once for as long as its file stays as it is: each chunk of a window lists its
+    """The header, read (`read_header`) once for as long as the file stays as it is: each chunk of a window lists its
     folder anew, and a document is unpacked for it."""
     try:
         return _kept_header(path, _signature(path), limits)

@@ -7,7 +7,7 @@ second and more.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,7 @@ from evenkeel.settings import Settings
 from evenkeel.spark.sql import is_one_of
 from evenkeel.validate.broker_rules import BROKER_RULES
 from evenkeel.validate.bundle_rules import BUNDLE_RULES, TOPIC_RULES, unknown_namespaces
-from evenkeel.validate.facts import AT, BROKEN, KEY, PLACE, RECORD, ClusterFacts, Facts, Row, RowsOfCycles
+from evenkeel.validate.facts import AT, BROKEN, KEY, PLACE, RECORD, ClusterFacts, Facts, Row, RowsOfCycles, filtered
 from evenkeel.validate.suites import (
     FILTERED,
     QUARANTINE,
@@ -104,49 +104,49 @@ def judge_suite(facts: Facts, suite: Suite, keys: Sequence[CycleKey], topic_stat
     checked = _counts(facts, suite.table)
     if len(keys) == 1:
         return [_finding(facts, keys[0], verdict, checked) for verdict in verdicts]
-    unsure = {v.rule.name: marks for v in verdicts if (marks := _looked_at_again(facts, v, keys)) is not None}
+    marks = offences(facts, suite)
+    unsure = {verdict.rule.name: _to_look_at_again(facts, verdict, marks, keys) for verdict in verdicts}
     own = {key: _own_verdicts(facts, suite, key, topic_stats) for key in sorted(set().union(*unsure.values()))}
     findings = []
     for verdict in verdicts:
-        failed = offences(facts, verdict.rule) if verdict.rule.name not in unsure else {}
+        name = verdict.rule.name
         for key in keys:
-            if key in unsure.get(verdict.rule.name, ()):
-                of_cycle = own[key][verdict.rule.name]
-            else:
-                count = failed.get(key, 0)
-                of_cycle = replace(verdict, passed=not count, failed=count, offenders=())
-            findings.append(_finding(facts, key, of_cycle, checked))
+            count = marks[name].get(key, 0) if name in marks else 0
+            told = replace(verdict, passed=not count, failed=count, offenders=())
+            findings.append(_finding(facts, key, own[key][name] if key in unsure[name] else told, checked))
     return findings
 
 
 _KNOWN = frozenset({"column", "min_value", "max_value", "value_set", "regex"})
 
 
-def _looked_at_again(
-    facts: Facts, verdict: ExpectationVerdict, keys: Sequence[CycleKey]
-) -> Collection[CycleKey] | None:
-    """The cycles for which Great Expectations has to judge a rule by itself; None where our filters tell."""
+def _to_look_at_again(
+    facts: Facts,
+    verdict: ExpectationVerdict,
+    marks: Mapping[str, Mapping[CycleKey, int]],
+    keys: Sequence[CycleKey],
+) -> frozenset[CycleKey]:
+    """The cycles for which Great Expectations has to judge a rule by itself: none where our filters tell."""
     rule = verdict.rule
     if rule.definition["type"] in FILTERED:
-        failed = offences(facts, rule)
-        if _KNOWN.issuperset(rule.definition["kwargs"]):
-            if sum(failed.values()) == verdict.failed and verdict.passed == (not verdict.failed):
-                return None
-            return keys
-        return failed  # as with `mostly`, where one cycle may fail and all together pass
+        failed = marks[rule.name]
+        if not _KNOWN.issuperset(rule.definition["kwargs"]):
+            return frozenset(failed)  # as with `mostly`, where one cycle may fail and all together pass
+        agree = sum(failed.values()) == verdict.failed and verdict.passed == (not verdict.failed)
+        return frozenset() if agree else frozenset(keys)
     if verdict.passed and {"cluster", "cycle_at"}.issubset(rule.definition["kwargs"]["column_list"]):
-        return None
-    return keys if rule.table == TOPICS else _doubled(facts.small[rule.table], rule)
+        return frozenset()
+    return frozenset(keys) if rule.table == TOPICS else _doubled(facts.small[rule.table], rule)
 
 
-def _doubled(rows: RowsOfCycles, rule: ValidationRule) -> set[CycleKey]:
+def _doubled(rows: RowsOfCycles, rule: ValidationRule) -> frozenset[CycleKey]:
     """The cycles in which these columns of the rule do not tell the rows apart."""
     import pyarrow.compute as pc
 
     by = list(dict.fromkeys(["cluster", AT, *rule.definition["kwargs"]["column_list"]]))
     found = rows.rows.select(by).group_by(by).aggregate([([], "count_all")])
     doubled = found.filter(pc.greater(found["count_all"], 1))
-    return set(zip(doubled["cluster"].to_pylist(), doubled[AT].to_pylist(), strict=True))
+    return frozenset(zip(doubled["cluster"].to_pylist(), doubled[AT].to_pylist(), strict=True))
 
 
 def _own_verdicts(facts: Facts, suite: Suite, key: CycleKey, topic_stats: DataFrame) -> dict[str, ExpectationVerdict]:
@@ -159,23 +159,23 @@ def _own_verdicts(facts: Facts, suite: Suite, key: CycleKey, topic_stats: DataFr
     return {verdict.rule.name: verdict for verdict in found}
 
 
-def offences(facts: Facts, rule: ValidationRule) -> dict[CycleKey, int]:
-    """How many rows of each cycle break a rule, by our own filters."""
+def offences(facts: Facts, suite: Suite) -> dict[str, Counter[CycleKey]]:
+    """How many rows of each cycle break each rule of a suite, by our own filters; of cycles where none does nothing."""
     import pyarrow.compute as pc
 
-    found: Counter[CycleKey] = Counter()
-    if rule.table == TOPICS:
+    found: dict[str, Counter[CycleKey]] = {rule.name: Counter() for rule in filtered(suite.rules)}
+    if suite.table == TOPICS:
         rows = facts.topics.rows
-        broken = rows.filter(pc.greater(rows[f"broken_{rule.name}"], 0))
-        counts = broken[f"broken_{rule.name}"].to_pylist()
-        for cluster, at, count in zip(broken["cluster"].to_pylist(), broken[AT].to_pylist(), counts, strict=True):
-            found[cluster, at] += count
+        for name, counts in found.items():
+            column = f"broken_{name}"
+            for row in rows.filter(pc.greater(rows[column], 0)).select(["cluster", AT, column]).to_pylist():
+                counts[row["cluster"], row[AT]] += row[column]
         return found
-    rows = facts.small[rule.table].rows
+    rows = facts.small[suite.table].rows
     broken = rows.filter(pc.greater(pc.list_value_length(rows[BROKEN]), 0)).select(["cluster", AT, BROKEN])
     for row in broken.to_pylist():
-        if rule.name in row[BROKEN]:
-            found[row["cluster"], row[AT]] += 1
+        for name in row[BROKEN]:
+            found[name][row["cluster"], row[AT]] += 1
     return found
 
 
