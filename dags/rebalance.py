@@ -67,9 +67,8 @@ from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOpe
 from airflow.sdk import CronTriggerTimetable, TriggerRule, dag, task
 
 from evenkeel import pipeline
-from evenkeel.airflow.dag_files import APPROVAL_DAG, outlets, rebalance_params, tried_again
+from evenkeel.airflow.dag_files import APPROVAL_DAG, CONNECTION, outlets, rebalance_params, tried_again
 
-CONNECTION = "evenkeel_spark"
 # `none` leaves the DAG to manual runs and triggers.
 SCHEDULE = os.environ.get("EVENKEEL_SCHEDULE", "*/5 * * * *")
 PUBLISH_DOC = """Writes the outbox and the cycle's row, for skipped and failed cycles too.

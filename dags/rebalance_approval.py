@@ -47,7 +47,7 @@ from typing import Any
 from airflow.sdk import Param, dag, task
 
 from evenkeel.airflow.approval import PlanApproval
-from evenkeel.airflow.dag_files import outlets, tried_again
+from evenkeel.airflow.dag_files import CONNECTION, outlets, tried_again
 
 APPROVE_DOC = """Asks whether the plan is to be carried out.
 
@@ -84,7 +84,7 @@ def named(description: str) -> Param:
 def rebalance_approval() -> None:
     approve = PlanApproval(task_id="approve", doc_md=APPROVE_DOC)
 
-    @task.pyspark(task_id="send", conn_id="evenkeel_spark", doc_md=SEND_DOC, outlets=outlets("publish"))
+    @task.pyspark(task_id="send", conn_id=CONNECTION, doc_md=SEND_DOC, outlets=outlets("publish"))
     def send(
         answer: dict[str, Any], spark: Any = None, params: Any = None, ti: Any = None, outlet_events: Any = None
     ) -> str:

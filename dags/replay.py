@@ -35,9 +35,8 @@ from typing import Any
 
 from airflow.sdk import Param, dag, task
 
-from evenkeel.airflow.dag_files import outlets, tried_again
+from evenkeel.airflow.dag_files import CONNECTION, outlets, tried_again
 
-CONNECTION = "evenkeel_spark"
 MOMENT = r"^(\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)?)?)?$"
 KEY = {"pattern": "^[A-Za-z][A-Za-z0-9]*$"}
 DOC = """Decides recorded cycles by other strategies or settings, and compares.

@@ -51,10 +51,9 @@ from typing import Any
 
 from airflow.sdk import CronTriggerTimetable, Param, dag, task
 
-from evenkeel.airflow.dag_files import outlets, tried_again
+from evenkeel.airflow.dag_files import CONNECTION, outlets, tried_again
 from evenkeel.maintenance.expiry import MEANINGS, MOST_DAYS, NAMES
 
-CONNECTION = "evenkeel_spark"
 # `none` leaves the DAG to manual runs.
 SCHEDULE = os.environ.get("EVENKEEL_UPKEEP_SCHEDULE", "17 3 * * *")
 DOC = """Drops what is past its period, compacts what is over, frees the space.

@@ -13,7 +13,6 @@ import math
 import zlib
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -277,13 +276,6 @@ def observed(spark: SparkSession, lake: str, *clusters: ClusterBuilder, kind: st
     store.ensure_tables(spark)
     start = Handover(lake, Run("tests", "run", kind), tuple(one.cycle() for one in clusters))
     return start.with_writes(store.append(spark, frames(spark, *clusters), handover=start, task="ingest"))
-
-
-def with_predecessor(handover: Handover, cluster: str, predecessor: Predecessor) -> Handover:
-    """The hand-over with another predecessor for one cluster."""
-    return handover.with_cycles(
-        replace(cycle, predecessor=predecessor) if cycle.cluster == cluster else cycle for cycle in handover.cycles
-    )
 
 
 def _complete(table: str, row: Row) -> Row:

@@ -1,14 +1,17 @@
-"""Every module and every public class, function and method of the package has a docstring."""
+"""Every module and every public class, function and method of the package has a docstring that can be read alone."""
 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import evenkeel
 
 PACKAGE = Path(evenkeel.__file__).parent
+LEANS_ON_OTHERS = re.compile(r"(The same|As|Those|What came of|Nobody)\b|…|\.\.\.")
+"""Beginnings of a docstring that say what another one would have to say: name what comes back, or what is done."""
 Definition = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -41,6 +44,16 @@ def test_every_public_definition_has_a_docstring() -> None:
                 where = f"{file.relative_to(PACKAGE.parent)}:{getattr(node, 'lineno', 1)}"
                 missing.append(f"{where} {name or 'the module'}")
     assert missing == []
+
+
+def test_a_docstring_can_be_read_alone() -> None:
+    leaning = []
+    for file in sorted(PACKAGE.rglob("*.py")):
+        tree = ast.parse(file.read_text(encoding="utf-8"), str(file))
+        for name, node in public_definitions(tree):
+            if LEANS_ON_OTHERS.match(ast.get_docstring(node) or ""):
+                leaning.append(f"{file.relative_to(PACKAGE.parent)}:{getattr(node, 'lineno', 1)} {name}")
+    assert leaning == []
 
 
 def test_what_counts_as_public() -> None:

@@ -120,3 +120,26 @@ def test_the_law_notices_what_it_forbids() -> None:
     assert wrong_imports("shed", rooms_in("from evenkeel.unheard_of import x")) == ["unheard_of"]
     assert wrong_imports("shed", rooms_in("from evenkeel.shed.round import decide")) == []
     assert list(clock_readings("from datetime import datetime\nx = datetime.now()")) == ["datetime.now"]
+
+
+def test_no_test_file_imports_another() -> None:
+    files = sorted((CHECKOUT / "tests").rglob("test_*.py"))
+    assert files
+    assert offenders(files, faults_of_tests) == []
+
+
+def faults_of_tests(path: Path) -> Iterator[str]:
+    """Test files that the module imports from: what tests share stands in a file that is not named `test_*`."""
+    for name in sorted(imported(path.read_text(encoding="utf-8"))):
+        parts = name.split(".")
+        if parts[0] == "tests" and any(part.startswith("test_") for part in parts[:-1]):
+            yield f"imports {name}"
+
+
+def test_a_class_name_stands_once() -> None:
+    places: dict[str, list[str]] = {}
+    for path in modules():
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                places.setdefault(node.name, []).append(path.relative_to(PACKAGE).as_posix())
+    assert {name: found for name, found in places.items() if len(found) > 1} == {}

@@ -1,4 +1,4 @@
-"""Links in the pages lead somewhere, and so do the paths and the names of our modules that the pages give."""
+"""Links in the pages lead somewhere, to a heading too, and so do the paths and module names that the pages give."""
 
 from __future__ import annotations
 
@@ -8,28 +8,43 @@ from importlib.util import find_spec
 from pathlib import Path
 
 CHECKOUT = Path(__file__).resolve().parent.parent
-LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)(?:#[^)]*)?\)")
+LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]*)(?:#([^)\s]*))?\)")
 PATH = re.compile(r"`((?:benchmarks|dags|demo|devtools|docker|docs|expectations|plugins|spark|tests|tools)/[\w./-]*)`")
 MODULE = re.compile(r"(?<![\w/.@-])((?:evenkeel|devtools)(?:\.[a-z_]\w*)+)\b")
 
 
 def pages() -> list[Path]:
     """The pages of the project; the changelog tells of names as they once were."""
-    found = [CHECKOUT / "README.md", CHECKOUT / "CONTRIBUTING.md", *sorted((CHECKOUT / "docs").rglob("*.md"))]
+    found = [
+        *(CHECKOUT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")),
+        *sorted((CHECKOUT / "docs").rglob("*.md")),
+    ]
     return [*found, *sorted((CHECKOUT / "tests").rglob("*.md")), CHECKOUT / "docker" / "README.md"]
 
 
 def faults_in(page: Path, text: str) -> Iterator[str]:
     """What of the text leads nowhere, a line each."""
-    for target in LINK.findall(text):
-        if "://" not in target and not (page.parent / target).exists():
+    for target, anchor in LINK.findall(text):
+        place = page.parent / target if target else page
+        if "://" in target:
+            continue
+        if not place.exists():
             yield f"links to {target}"
+        elif anchor and place.suffix == ".md" and anchor not in anchors_of(place.read_text()):
+            yield f"links to {target}#{anchor}"
     for target in PATH.findall(text):
         if not (CHECKOUT / target).exists():
             yield f"names the path {target}"
     for name in MODULE.findall(text):
         if name != "evenkeel.toml" and not is_known(name):
             yield f"names {name}"
+
+
+def anchors_of(text: str) -> set[str]:
+    """The anchors of a page's headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.*)$", re.sub(r"^```.*?^```", "", text, flags=re.M | re.S), re.M)
+    plain = (re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).strip().lower() for heading in headings)
+    return {re.sub(r"[^\w\- ]", "", heading).replace(" ", "-") for heading in plain}
 
 
 def is_known(name: str) -> bool:
@@ -55,8 +70,10 @@ def test_pages_lead_somewhere() -> None:
 
 def test_what_leads_nowhere_is_named() -> None:
     text = "[a](nowhere.md) `spark/evenkeel/nobody.py` evenkeel.nobody.there [b](README.md) evenkeel.shed.round.decide"
+    text += " [c](README.md#no-such-heading)"
     assert list(faults_in(CHECKOUT / "page.md", text)) == [
         "links to nowhere.md",
+        "links to README.md#no-such-heading",
         "names the path spark/evenkeel/nobody.py",
         "names evenkeel.nobody.there",
     ]

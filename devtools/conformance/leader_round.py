@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -14,8 +14,8 @@ from evenkeel.model.bundles import parse_boundaries
 from evenkeel.model.load import BrokerReport, BundleHistory, LoadData, Policies
 from evenkeel.place.modular_placement import PlacementRound
 from evenkeel.place.strategy import PlacementState
-from evenkeel.plan_splits.rules.apply_splits import histories_after_splits, refusal, unloads_children
-from evenkeel.plan_splits.rules.bundle_splitter_task import decide_splits
+from evenkeel.plan_splits.rules.apply_splits import refusal, unloads_children
+from evenkeel.plan_splits.rules.bundle_splitter_task import SplitPlan, decide_splits
 from evenkeel.settings import Settings
 from evenkeel.shed.schedule import run_shedding
 from evenkeel.shed.shedder import ModularShedder, ShedderState
@@ -95,6 +95,18 @@ def _split(leader: _Leader, load: LoadData) -> dict[str, bool]:
         for bundle, broker in plan.splits.items()
         if refusal(bundle, leader.boundaries) is None
     }
+
+
+def histories_after_splits(
+    histories: Mapping[str, BundleHistory], plan: SplitPlan, boundaries: Mapping[str, Sequence[int]]
+) -> dict[str, BundleHistory]:
+    """The histories that remain once those of the bundles to be split are forgotten (Pulsar 4.x).
+
+    Shedding in the same cycle looks at these, so that no bundle is split and unloaded at once. Evenkeel forgets them by
+    rows (`rounds.loads`).
+    """
+    gone = {bundle for bundle in plan.splits if refusal(bundle, boundaries) is None}
+    return {bundle: history for bundle, history in histories.items() if bundle not in gone}
 
 
 def _shed(leader: _Leader, load: LoadData, placing: PlacementRound) -> dict[str, str]:

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict
 from typing import Any
 
 from devtools.conformance.reading import Json, history_of, report_of, settings_of, stats_of
 from evenkeel.model.averages import broker_averages, default_history, updated
-from evenkeel.model.load import LONG_TERM_SAMPLES, SHORT_TERM_SAMPLES, BundleHistory, BundleStats, MessageAverages
-from evenkeel.model.usage import ExtensibleAverages, percent, plain_maximum, plain_maximum_extensible, weighted_maximum
+from evenkeel.model.load import (
+    LONG_TERM_SAMPLES,
+    SHORT_TERM_SAMPLES,
+    BrokerReport,
+    BundleHistory,
+    BundleStats,
+    MessageAverages,
+)
+from evenkeel.model.usage import ExtensibleAverages, float32, percent, weighted_maximum
 
 
 def usage(case: dict[str, Any]) -> dict[str, Any]:
@@ -38,6 +46,17 @@ def usage(case: dict[str, Any]) -> dict[str, Any]:
             }
         )
     return {"samples": samples}
+
+
+def plain_maximum(report: BrokerReport) -> float:
+    """Highest usage as a fraction, unweighted and in 32 bits: what `maxResourceUsage` of a modular report shows."""
+    return float32(plain_maximum_extensible(report))
+
+
+def plain_maximum_extensible(report: BrokerReport) -> float:
+    """Highest usage as a fraction, unweighted: what `maxResourceUsage` of extensible load data shows."""
+    used = map(percent, (report.cpu, report.direct_memory, report.bandwidth_in, report.bandwidth_out))
+    return max((one for one in used if not math.isnan(one)), default=-math.inf) / 100
 
 
 def long_short_term(case: dict[str, Any]) -> dict[str, Any]:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from evenkeel.errors import BadName
+from evenkeel.errors import BadName, BadRange
 from evenkeel.model.bundles import (
     FULL_RANGE,
     HIGHEST_HASH,
     apply_split,
     boundary_text,
     bundle_of,
-    given_boundaries,
+    decode_number,
     initial_boundaries,
     parse_boundaries,
     parse_range,
@@ -42,6 +43,16 @@ def bundles_of_topics(case: dict[str, Any]) -> dict[str, Any]:
         found = bundle_of(boundaries, topic.hash)
         ranges.append(None if topic.hash == HIGHEST_HASH else str(found))
     return {"ranges": ranges}
+
+
+def given_boundaries(texts: Sequence[str]) -> tuple[int, ...]:
+    """The boundaries of a namespace created with these: duplicates merged, sorted by their text as Pulsar does."""
+    numbers = [decode_number(text) for text in texts]
+    spelled = sorted({(boundary_text(n % (1 << 64)), n) for n in numbers})
+    boundaries = tuple(n for _, n in spelled)
+    if not boundaries or boundaries[0] != 0 or boundaries[-1] != HIGHEST_HASH:
+        raise BadRange(f"boundaries {list(texts)} do not run from 0x00000000 to 0xffffffff")
+    return boundaries
 
 
 def boundaries(case: dict[str, Any]) -> dict[str, Any]:

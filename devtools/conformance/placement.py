@@ -81,7 +81,7 @@ def anti_affinity(case: dict[str, Any]) -> dict[str, Any]:
     answer = {
         "modular": list(modular.keep_least(namespace, case["candidates"]).brokers),
         "extensible": list(extensible.keep_least(namespace, case["candidates"]).brokers),
-        "hasGroup": modular.has_group(namespace),
+        "hasGroup": modular.group_of(namespace) is not None,
         "modularCounts": modular.counts(namespace),
         "extensibleCounts": extensible.counts(namespace),
     }

@@ -38,11 +38,6 @@ class Ports:
     def web(self) -> int:
         return self.base + 3
 
-    @property
-    def spare(self) -> range:
-        """Free when the cluster started: for TLS, proxies and whatever else a test puts beside it."""
-        return range(self.base + 4, self.base + BLOCK)
-
 
 def host(broker: int) -> str:
     """The address of a broker, counted from 1: Linux answers on all of 127/8."""

@@ -10,9 +10,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from evenkeel.airflow.order import AirflowError, Refused
+from evenkeel.airflow.order import AirflowError
 
 TIMEOUT_SECONDS = 30.0
+
+
+class RequestRefused(AirflowError):
+    """Airflow's REST API answered with an error; `status` is the HTTP status."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
 
 
 @dataclass(slots=True)
@@ -38,7 +46,7 @@ class Rest:
         return self._ask("PATCH", path, body)
 
     def trigger(self, dag: str, *, logical_date: str | None, conf: Mapping[str, Any]) -> str:
-        """Starts a run and returns its run_id; Refused with Airflow's own words where the params are not valid."""
+        """Starts a run and returns its run_id; `RequestRefused` with Airflow's words where the params are not valid."""
         answer = self.post(f"/api/v2/dags/{dag}/dagRuns", {"logical_date": logical_date, "conf": dict(conf)})
         return str(answer["dag_run_id"])
 
@@ -63,7 +71,7 @@ class Rest:
         path = f"/api/v2/dags/{dag}/dagRuns/{run}/taskInstances/{task}/xcomEntries/{key}"
         try:
             return self.get(path)["value"]
-        except Refused as refused:
+        except RequestRefused as refused:
             if refused.status == 404:
                 return None
             raise
@@ -83,7 +91,7 @@ class Rest:
             self._token = self.token()
         try:
             return self._send(method, path, body, self._token)
-        except Refused as refused:
+        except RequestRefused as refused:
             if refused.status != 401:
                 raise
             self._token = self.token()  # the one before has run out
@@ -102,7 +110,7 @@ class Rest:
             with _OPENER.open(request, timeout=TIMEOUT_SECONDS) as answer:
                 return json.load(answer)
         except urllib.error.HTTPError as error:
-            raise Refused(error.code, _reason(error)) from None
+            raise RequestRefused(error.code, _reason(error)) from None
         except (OSError, ValueError) as error:
             raise AirflowError(f"Airflow at {self.url} does not answer {method} {path}: {error}") from None
 

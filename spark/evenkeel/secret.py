@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hmac
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn, Self
@@ -63,6 +64,12 @@ class Secret:
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
         raise TypeError("a secret is not pickled: resolve it where it is used")
+
+
+def variable_name(prefix: str, name: str) -> str:
+    """The environment variable of what has this name; names that differ only in case, or in signs that no variable has,
+    share theirs."""
+    return prefix + re.sub(r"[^A-Z0-9]", "_", name.upper())
 
 
 def text_given(name: str, environment: Mapping[str, str]) -> tuple[str, str] | None:

@@ -6,7 +6,7 @@ from dataclasses import fields
 
 import pytest
 
-from evenkeel.airflow.dag_files import allowed_modes, by_table, check_ceiling, rebalance_params, tell
+from evenkeel.airflow.dag_files import allowed_modes, by_table, check_ceiling, emit_asset_events, rebalance_params
 from evenkeel.errors import SettingsError
 from evenkeel.handover import Write
 from evenkeel.settings.keys.own import DECIDING_KEYS, OwnKeys
@@ -31,7 +31,7 @@ def test_a_write_for_several_clusters_is_told_once_with_all_its_rows() -> None:
 
 
 def test_without_airflow_nobody_is_told() -> None:
-    tell(None, "/lake", [write("bundle_load", "b", "west", 3)])
+    emit_asset_events(None, "/lake", [write("bundle_load", "b", "west", 3)])
 
 
 @pytest.mark.parametrize(

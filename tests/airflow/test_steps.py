@@ -98,3 +98,21 @@ def test_a_run_whose_mode_is_above_the_limit_sends_nothing_whatever_it_was_hande
     assert "west is paused by the Airflow variable evenkeel_pause" in str(halted("approve", "west"))
     monkeypatch.setenv("EVENKEEL_MODE_LIMIT", "auto")
     assert sending("auto").halted("east") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "stopped"),
+    [
+        ("", set()),
+        ("east", {"east"}),
+        (" east, far west ", {"east", "west", "far west"}),
+        ("east\nwest", {"east", "west"}),
+        ("far west", {"west", "far west"}),
+        ("*", {"east", "west", "far west"}),
+    ],
+)
+def test_the_variable_stops_the_clusters_that_it_names(
+    text: str, stopped: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("airflow.sdk.Variable.get", lambda name, default: text)
+    assert {name for name in ("east", "west", "far west") if halted("dry_run", name) is not None} == stopped

@@ -23,6 +23,9 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         "typo": f'[clusters.lab]\nrecordings = "{RECORDING}"\n',
         "settings": "loadBalancerBrokerThresholdShedderPercentag = 15\n",
         "broken": "= 15\n",
+        "watched": '[clusters.lab]\nadmin = ["http://127.0.0.1:1"]\n',
+        "queued": '[clusters.lab]\nadmin = ["http://127.0.0.1:1"]\nqueue = "https://sqs/q.fifo"\n'
+        'reports = "https://sqs/r.fifo"\n',
     }
     for name, text in files.items():
         (folder / name).write_text(text, encoding="utf-8")
@@ -88,6 +91,12 @@ BAD = {
     "rebalance --lake {file} --recording {recording}": "is a file, and a folder is needed",
     "rebalance --lake {file}/below --recording {recording}": "is a file, and a folder is needed",
     f"{WISH} {{file}}": "is a file, and a folder is needed",
+    "wish drain b1:8080 --cluster lab --lake {file}": "is a file, and a folder is needed",
+    "wish undrain b1:8080 --cluster lab --lake {file}": "is a file, and a folder is needed",
+    "wish unload-topic persistent://a/b/c --cluster lab --lake {file}": "is a file, and a folder is needed",
+    "pause lab --lake {file} --config {queued}": "is a file, and a folder is needed",
+    "takeover lab --lake {gone} --config {watched}": "there is no lake at",
+    "handback lab --lake {gone} --config {watched}": "there is no lake at",
     "simulate --lake {file} --scenario zipf": "is a file, and a folder is needed",
     "upkeep --lake {gone}": "there is no lake at",
     "storage --lake {gone}": "there is no lake at",

@@ -8,13 +8,14 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
+from devtools.conformance.leader_round import histories_after_splits
 from evenkeel.filters.unload_gates import UnloadGates, unload_gates
 from evenkeel.model.averages import default_history
 from evenkeel.model.considered import Considered
 from evenkeel.place.modular_placement import PlacementRound
 from evenkeel.place.placement import Placement
 from evenkeel.place.strategy import PlacementState
-from evenkeel.plan_splits.rules.apply_splits import SplitRound, carry_out, histories_after_splits
+from evenkeel.plan_splits.rules.apply_splits import SplitRound, carry_out
 from evenkeel.plan_splits.rules.bundle_splitter_task import SplitPlan, decide_splits
 from evenkeel.shed.schedule import SheddingRound, run_shedding
 from evenkeel.shed.shedder import Shed

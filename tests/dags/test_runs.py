@@ -19,8 +19,8 @@ import psutil
 import pytest
 
 from devtools.local_airflow.home import Wiring
+from devtools.local_airflow.rest import RequestRefused
 from devtools.local_airflow.service import DAG_ID, Airflow
-from evenkeel.airflow.order import Refused
 from evenkeel.lake.schemas import TABLES
 from evenkeel.record.read import Attempt, read_attempts, read_rows, read_table
 from tests.dags.waiting import LOOK_SECONDS, PATIENCE_SECONDS, ended, states, tries
@@ -179,7 +179,7 @@ def test_a_task_that_failed_puts_the_cycle_on_record_as_failed_and_the_run_is_re
     ids=["mode", "clusters", "at"],
 )
 def test_a_trigger_with_bad_params_is_refused_by_name(airflow: Airflow, conf: dict[str, Any], words: str) -> None:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(RequestRefused) as refused:
         airflow.rest.trigger(DAG_ID, logical_date=None, conf=conf)
     assert refused.value.status == 400
     assert words in str(refused.value)

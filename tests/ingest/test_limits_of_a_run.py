@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from evenkeel.handover import ClusterCycle, Snapshot
-from evenkeel.ingest.snapshot_intake import SnapshotIntake, let_go_of_the_largest
+from evenkeel.ingest.snapshot_intake import SnapshotIntake, leave_out_the_largest
 from evenkeel.pulsar.answers import BEYOND_LIMIT, MOST_REJECTIONS, Rejection, Rejections
 from evenkeel.pulsar.limits import BeyondLimit, Limits
 from evenkeel.pulsar.observed_rows import observe
@@ -25,18 +25,18 @@ def intake(cluster: str, held_mib: int, **limits: int) -> SnapshotIntake:
 
 def test_where_all_together_are_too_much_the_largest_goes_and_the_others_stay() -> None:
     intakes = [intake("a", 5), intake("b", 400), intake("c", 200), intake("d", 5)]
-    let_go_of_the_largest(intakes)
+    leave_out_the_largest(intakes)
     assert [(one.cluster, one.observed is None) for one in intakes if one.left_out] == [("b", True)]
     assert "take 419,430,400 bytes, and those of all clusters 639,631,360, beyond the limit" in str(intakes[1].left_out)
     assert "`run_mib`" in str(intakes[1].left_out)
     assert [rejection.rule for _, rejection in intakes[1].rejections] == [BEYOND_LIMIT]
-    let_go_of_the_largest(intakes)
+    leave_out_the_largest(intakes)
     assert sum(one.observed is not None for one in intakes) == 3
 
 
 def test_the_largest_value_of_a_run_counts() -> None:
     intakes = [intake("a", 700), intake("b", 200, run_mib=1_000)]
-    let_go_of_the_largest(intakes)
+    leave_out_the_largest(intakes)
     assert [one.left_out for one in intakes] == [None, None]
 
 

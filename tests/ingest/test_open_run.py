@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import Barrier
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,7 @@ from evenkeel.handover import FAILED, OPEN, SKIPPED
 from evenkeel.ingest.open_run import CycleRequest, check, cycles_of
 from evenkeel.pulsar.admin.connection import Credentials
 from evenkeel.secret import Secret
+from evenkeel.sources import collecting
 from tests.pulsar.admin.books import Size, sized
 from tests.pulsar.admin.simulated import Answer, Asked, SimulatedCluster
 
@@ -104,6 +106,52 @@ def test_one_that_cannot_be_observed_is_left_out_and_the_others_go_on(
     assert "set EVENKEEL_TOKEN_UNNAMED" in str(cycles["unnamed"].reason)
     assert Path(cycles["east"].snapshot.path).parent == tmp_path / "landing/east"
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["clusters.toml", "landing"]
+
+
+HALF = '["acme/\\ud800"]'
+
+
+@pytest.mark.parametrize(
+    ("path", "answer"),
+    [
+        ("/brokers$", Answer(429, headers={"Retry-After": "Fri, 31 Dec 9999 23:59:59 -2300"})),
+        ("/brokers$", Answer(429, headers={"Retry-After": "\xb2"})),
+        ("/brokers$", Answer(200, '["\\ud800:8080"]')),
+        ("/brokers$", Answer(200, "[1, null, [], {}]")),
+        ("/clusters$", Answer(200, '["\\ud800"]')),
+        ("/tenants$", Answer(200, '["\\ud800"]')),
+        ("/namespaces/[^/]*$", Answer(200, HALF)),
+        ("ownedNamespaces$", Answer(200, '{"acme/\\ud800/0x00000000_0xffffffff": {}}')),
+    ],
+    ids=lambda value: value if isinstance(value, str) else (value.headers or value.body),
+)
+def test_names_and_headers_of_no_use_stop_no_other_cluster(
+    path: str, answer: Answer, cluster: SimulatedCluster, tmp_path: Path
+) -> None:
+    with SimulatedCluster(sized(Size(20, 2, 2)), 2, token=TOKEN) as odd:
+        odd.fault(path, answer)
+        request = request_for(tmp_path, running("odd", odd), running("east", cluster), at=now())
+        cycles = {cycle.cluster: cycle for cycle in cycles_of(request, credentials)}
+    assert cycles["east"].status == OPEN
+    assert cycles["odd"].status in (OPEN, SKIPPED)
+    assert str(cycles["odd"].reason).isascii()
+
+
+def test_an_error_that_nobody_foresaw_leaves_out_its_cluster_alone(
+    cluster: SimulatedCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    observe = collecting.take_snapshot
+
+    def fails_for_one(client: Any, writer: Any, *given: Any, **more: Any) -> Any:
+        if "odd" in str(writer.place):
+            raise ZeroDivisionError("of \ud800")
+        return observe(client, writer, *given, **more)
+
+    monkeypatch.setattr(collecting, "take_snapshot", fails_for_one)
+    request = request_for(tmp_path, running("odd", cluster), running("east", cluster), at=now())
+    cycles = {cycle.cluster: cycle for cycle in cycles_of(request, credentials)}
+    assert {name: cycle.status for name, cycle in cycles.items()} == {"east": OPEN, "odd": FAILED}
+    assert cycles["odd"].reason == "the cluster was not observed: ZeroDivisionError: of \\ud800"
 
 
 def test_a_run_repeated_reads_what_it_landed_and_needs_no_cluster(cluster: SimulatedCluster, tmp_path: Path) -> None:

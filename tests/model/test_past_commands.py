@@ -12,7 +12,6 @@ from evenkeel.settings import Settings
 
 AT = datetime(2026, 11, 21, 8, 0, tzinfo=UTC)
 BUNDLE = "acme/orders/0x00000000_0x80000000"
-PERIOD_S = 60.0
 
 
 def act(kind: str = "unload", outcome: str | None = "done", **more: Any) -> Act:

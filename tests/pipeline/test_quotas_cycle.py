@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from evenkeel.ingest.measured import measured_bundles
+from evenkeel.ingest.bundle_histories import bundles_with_history
 from evenkeel.ingest.open_run import CycleRequest
 from evenkeel.lake.store import Lake
 from evenkeel.pipeline import run_cycle
@@ -144,9 +144,9 @@ def test_explain_says_where_the_load_comes_from(lake: Path) -> None:
 
 def test_what_has_a_history_need_not_be_asked_about_again(spark: Any, lake: Path) -> None:
     after = datetime(2026, 3, 2, tzinfo=UTC)
-    found = measured_bundles(spark, Lake(str(lake)), ["quotas", "plain", "stranger"], after)
+    found = bundles_with_history(spark, Lake(str(lake)), ["quotas", "plain", "stranger"], after)
     assert found == {"quotas": frozenset({BUSY}), "plain": frozenset({BUSY})}
-    assert measured_bundles(spark, Lake(str(lake)), ["stranger"], after) == {}
+    assert bundles_with_history(spark, Lake(str(lake)), ["stranger"], after) == {}
 
 
 def test_verify_comes_to_the_same_from_the_topics_on(spark: Any, lake: Path) -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from devtools.conformance.leader_round import histories_after_splits
 from evenkeel.filters.unload_gates import unload_gates
 from evenkeel.model.averages import default_history, updated
 from evenkeel.model.bundles import initial_boundaries
 from evenkeel.model.load import BrokerReport, BundleStats, IsolationPolicy, LoadData, Policies
-from evenkeel.plan_splits.rules.apply_splits import SplitRound, carry_out, histories_after_splits
+from evenkeel.plan_splits.rules.apply_splits import SplitRound, carry_out
 from evenkeel.plan_splits.rules.bundle_splitter_task import bandwidth_limit, decide_splits, find_bundles_to_split
 from evenkeel.settings import Settings
 from evenkeel.split_algorithms.split_option import BundleTopics

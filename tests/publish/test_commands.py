@@ -7,7 +7,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenkeel.publish.commands import commands, plan_id
+from evenkeel.publish.commands import numbered, plan_id, wanted
 from evenkeel.settings import Settings
 
 CYCLE = {"cluster": "lab", "cycle_at": "2026-11-21T08:27:04.000000+00:00", "settings_digest": "s", "mode": "dry_run",
@@ -23,6 +23,11 @@ def split(bundle: str = BUNDLE, outcome: str = "split") -> dict:
 def placement(bundle: str = BUNDLE, cause: str = "shed", outcome: str = "placed", to: str = "b2:8080") -> dict:
     return {"subject": bundle, "broker": "b1:8080", "cause": cause, "outcome": outcome, "destination": to,
             "rule": "least_long_term_rate"}  # fmt: skip
+
+
+def commands(plan: str, cycle: dict, splits: list, placements: list, settings: Settings) -> list[dict]:
+    """The rows of `commands` with nothing held back."""
+    return numbered(plan, cycle, wanted(cycle, splits, placements), settings)
 
 
 rows = st.lists(

@@ -117,7 +117,7 @@ def test_a_lease_of_another_is_taken_once_it_stood_still(monkeypatch: pytest.Mon
     assert before >= since, "by our own clock: that of the holder before may be wrong"
 
 
-@pytest.mark.parametrize(("answers_after_s", "asked"), [(0.5, 0), (30.0, 1)])
+@pytest.mark.parametrize(("answers_after_s", "asked"), [(4.0, 0), (30.0, 1)])
 def test_the_gate_is_asked_again_where_brokers_took_long_to_say_that_they_steer_not_themselves(
     monkeypatch: pytest.MonkeyPatch, answers_after_s: float, asked: int
 ) -> None:
@@ -175,10 +175,10 @@ def test_a_clock_that_jumps_makes_nobody_wait_longer_than_one_request(
     now = datetime.now(UTC)
     lease = Lease("a", "us", 8, now, now + timedelta(seconds=30), before=now + skew)
     cycle = ClusterCycle("a", now.isoformat(), Snapshot("", now.isoformat()), {})
-    errand = ClusterCommands(cycle, [{"command_id": "c1"}], frozenset({"c1"}))
+    batch = ClusterCommands(cycle, [{"command_id": "c1"}], frozenset({"c1"}))
     guard = LeaseGuard("a", TIMING, time.monotonic())
     monkeypatch.setattr(guard, "ask_gate", lambda: None)
-    left = dispatch._not_done_yet(errand, Cluster(), lease, TIMING, guard, lambda _: None)  # type: ignore[arg-type]
+    left = dispatch._not_done_yet(batch, Cluster(), lease, TIMING, guard, lambda _: None)  # type: ignore[arg-type]
     assert [one["command_id"] for one in left] == asked == ["c1"]
     assert clock.now - 1000.0 <= TIMING.longest_request_s + 1
     if skew >= timedelta(0):

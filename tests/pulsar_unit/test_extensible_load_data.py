@@ -8,9 +8,10 @@ from collections.abc import Mapping
 import pytest
 
 from benchmarks._java_random import JavaRandom
+from devtools.conformance.load import plain_maximum, plain_maximum_extensible
 from evenkeel.filters.isolation import PoliciesPresent
 from evenkeel.model.load import BrokerLoadData, BrokerReport, BundleStats, IsolationPolicy, Policies
-from evenkeel.model.usage import ExtensibleAverages, percent, plain_maximum, plain_maximum_extensible, weighted_maximum
+from evenkeel.model.usage import ExtensibleAverages, percent, weighted_maximum
 from evenkeel.rounds.extensible_loads import busyness, top_bundles
 from tests.pulsar_unit.given import FULL, published, report, settings, stats, usage
 from tests.pulsar_unit.mirror import mirrors

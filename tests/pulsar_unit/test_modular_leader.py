@@ -9,13 +9,14 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from devtools.conformance.leader_round import histories_after_splits
 from evenkeel.filters.isolation import Isolation
 from evenkeel.filters.unload_gates import unload_gates
 from evenkeel.model.averages import broker_averages, history_of_quota, update_histories
 from evenkeel.model.bundles import bundle_name, bundle_of, initial_boundaries, range_of, ranges_of, topic_hash
 from evenkeel.model.load import BrokerReport, BundleHistory, IsolationPolicy, LoadData, Policies
 from evenkeel.place.modular_placement import PlacementRound
-from evenkeel.plan_splits.rules.apply_splits import carry_out, histories_after_splits
+from evenkeel.plan_splits.rules.apply_splits import carry_out
 from evenkeel.plan_splits.rules.bundle_splitter_task import decide_splits, find_bundles_to_split
 from evenkeel.settings import Settings
 from evenkeel.shed.schedule import run_shedding

@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 
+from devtools.conformance.names import given_boundaries
 from evenkeel.errors import BadRange
 from evenkeel.manual_requests.request import ClusterView, Granted, SplitWish, UnloadWish
-from evenkeel.manual_requests.schema import HOT, LARGEST
 from evenkeel.manual_requests.split import grant_split
 from evenkeel.manual_requests.unload import grant_unload
+from evenkeel.manual_requests.wish_schema import HOT, LARGEST
 from evenkeel.model.bundles import (
     apply_split,
     boundary_text,
     bundle_name,
     bundle_of,
-    given_boundaries,
     initial_boundaries,
     parse_range,
     ranges_of,

@@ -40,7 +40,6 @@ OBSERVED = (
 )
 DECIDED = ("split_decisions", "unload_decisions", "placement_decisions", "guard_decisions", "strategy_state")
 PERIOD = timedelta(minutes=1)
-_Made = tuple[datetime, str, Mapping[str, Any]]
 
 
 def lengthen(spark: SparkSession, lake: Path, cycles: int) -> None:

@@ -140,7 +140,7 @@ def test_a_part_is_verified_by_cluster_time_and_depth(recorded: Path, verified: 
     chain_only = verified(recorded / "lake", depth=None)
     assert (chain_only.verified.tried, chain_only.is_sound) == (0, True)
     assert (found.read, found.attempts, chain_only.read, chain_only.attempts) == (2, 1, 8, 4)
-    assert "2 of these manifests are of the range" in as_text(found)
+    assert "of the range, and read in full: 2 manifests" in as_text(found)
     with pytest.raises(NoSuchCycle, match="no cycle of cluster 'else'"):
         verified(recorded / "lake", cluster="else")
 
@@ -400,7 +400,7 @@ def test_cycles_of_a_window_are_proved_by_the_files_that_they_share(
     assert sorted(found.verified.reproduced.values()) == [TOPICS] * 4
     assert found.verified.by_rows == 0
     shared = Counter(file["path"] for one in read_attempts(windowed) for file in one.planned["files"])
-    assert {2} <= {*shared.values()}, "both cycles of a cluster list the file that holds them"
+    assert max(shared.values()) == 2, "both cycles of a cluster list the file that holds them"
     by_rows = verified(windowed, by_rows=True)
     assert [fault.sentence() for fault in by_rows.faults] == []
     assert by_rows.verified.by_rows > 0

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from evenkeel.lake.manifest import CYCLES, body_digest
 from evenkeel.lake.schema import SCHEMA_VERSION
-from evenkeel.record.verify.chain import Anchor, Link, check_bodies, check_links, told
+from evenkeel.record.verify.chain import Anchor, Link, check_bodies, check_links, rewrites
 
 BEGIN = datetime(2026, 11, 21, 8, tzinfo=UTC)
 WRITE = {"table": "bundle_load", "write_id": "w", "version": 3, "rows": 12, "digest": "d"}
@@ -154,7 +154,7 @@ def test_commits_that_rewrite_rows_are_told_and_those_of_upkeep_are_not() -> Non
         {"version": 5, "operation": "WRITE", "operationParameters": {"mode": "Overwrite"}, "timestamp": 0},
         {"version": 6, "operation": "UPDATE", "timestamp": 0, "userMetadata": "not JSON"},
     ]
-    found = list(told(commits, {"u1"}))
+    found = list(rewrites(commits, {"u1"}))
     assert [text.split(" of ")[0] for text in found] == [
         "version 2 is a DELETE",
         "version 7 is a DELETE",

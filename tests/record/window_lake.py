@@ -28,9 +28,10 @@ def as_one_window(spark: Any, source: Path, target: Path) -> dict[CycleKey, list
     old, new = Lake(str(source)), Lake(str(target))
     tables = sorted({write.table for one in attempts for write in one.writes} - {*_BY_ID})
     frames = {
-        table: old.read(spark, table, [write for one in attempts for write in one.writes]).select(
-            *(column.name for column in TABLES[table].body_columns())
-        )
+        # One file for all cycles of a cluster and date.
+        table: old.read(spark, table, [write for one in attempts for write in one.writes])
+        .select(*(column.name for column in TABLES[table].body_columns()))
+        .coalesce(1)
         for table in tables
     }
     written: dict[CycleKey, list[Write]] = {cycle.key: [] for cycle in opened}

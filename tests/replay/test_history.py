@@ -57,7 +57,7 @@ def test_a_time_with_a_zone_and_a_date_are_moments_too(lake: SmallLake) -> None:
         (("lab", "2026-11-21T08:05", None), NoSuchCycle, ["08:04:13", "from 2026-11-21T08:05"]),
         (("lab", "2026-11-21T08:01:20", "2026-11-21T08:01:50"), NoSuchCycle,
          ["before is at 2026-11-21T08:01:13", "after is at 2026-11-21T08:02:13"]),
-        (("lab", "2026-11-21T08:03", "2026-11-21T08:03"), NoSuchCycle, ["none of the 1 cycles", "no topics came"]),
+        (("lab", "2026-11-21T08:03", "2026-11-21T08:03"), NoSuchCycle, ["none of 1 cycle", "no topics came"]),
         (("lap", None, None), NoSuchCycle, ["'lap'", "Did you mean 'lab'"]),
         (("lab", "yesterday", None), BadInput, ["--from 'yesterday'"]),
         (("lab", "2026-11-22", "2026-11-21"), BadInput, ["lies after"]),

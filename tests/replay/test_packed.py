@@ -21,7 +21,7 @@ from evenkeel.replay.variants import Variant, settings_of, variants_of
 from evenkeel.rounds import reading
 from evenkeel.settings import resolve
 from evenkeel.spark.code import runtime_of
-from evenkeel.spark.worker import Refused
+from evenkeel.spark.worker import MarkedError
 from evenkeel.times import utc_text
 from tests.record.small_lake import arrow_type
 
@@ -107,7 +107,7 @@ def folded(cycles: list[Cycle], part: dict[str, Any]) -> tuple[list[tuple[str, A
 
 def first_part() -> dict[str, Any]:
     names = [variant.name for variant in VARIANTS]
-    return {"label": "0", "variants": names, "told": True, "carried": {}, "owners": {}}
+    return {"label": "0", "variants": names, "with_recorded": True, "carried": {}, "owners": {}}
 
 
 def test_a_worker_tells_what_the_fold_tells(cycles: list[Cycle]) -> None:
@@ -143,7 +143,7 @@ def test_what_stands_as_it_stood_is_worked_out_once(cycles: list[Cycle]) -> None
 
 def test_an_error_names_variants_cluster_and_cycle(cycles: list[Cycle]) -> None:
     broken = [(at, {**rows, "broker_load": [{"broker": "x"}]}) for at, rows in cycles[:1]]
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(MarkedError) as refused:
         folded(broken, first_part())
     assert all(word in str(refused.value) for word in ("again, AvgShedder, uniform", "lab", utc_text(cycles[0][0])))
 
@@ -152,12 +152,12 @@ def test_an_error_names_variants_cluster_and_cycle(cycles: list[Cycle]) -> None:
 def test_rows_past_their_retention_are_missed_by_table_and_cycle(cycles: list[Cycle], kind: str) -> None:
     table, asked = packed(cycles), job(cycles, first_part())
     gone = pc.and_(pc.equal(table["kind"], kind), pc.equal(table["cycle_at"], utc_text(cycles[2][0])))
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(MarkedError) as refused:
         fold_part(asked, table.filter(pc.invert(gone)))
     listed = len(cycles[2][1][kind])
     assert all(word in str(refused.value) for word in (f"{kind} holds 0 of the {listed}", utc_text(cycles[2][0])))
 
 
 def test_a_cycle_of_which_nothing_is_left_is_missed(cycles: list[Cycle]) -> None:
-    with pytest.raises(Refused, match="holds 0 of the"):
+    with pytest.raises(MarkedError, match="holds 0 of the"):
         fold_part(job(cycles, first_part()), packed(cycles[1:]))

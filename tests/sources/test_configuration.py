@@ -88,6 +88,31 @@ def test_two_running_clusters_do_not_land_in_one_folder(tmp_path: Path) -> None:
         read(tmp_path, text)
 
 
+def queues(name: str) -> str:
+    urls = f'queue = "http://q/{name}.fifo"\nreports = "http://q/{name}-reports.fifo"'
+    return f'[clusters."{name}"]\ns3 = "s3://b/{name}"\n{urls}'
+
+
+@pytest.mark.parametrize(("one", "other"), [("eu-1", "eu_1"), ("EU", "eu"), ("上海", "北京")])
+def test_two_clusters_whose_secrets_would_stand_in_one_variable_are_refused(
+    tmp_path: Path, one: str, other: str
+) -> None:
+    text = f"{queues(one)}\n{queues(other)}"
+    with pytest.raises(SettingsError, match=r"`queue_keys`, and one environment variable would stand for both"):
+        read(tmp_path, text)
+    assert len(read(tmp_path, f'{text}\nqueue_keys = "another"')) == 2
+    text = "\n".join(f'[clusters."{name}"]\nadmin = "http://b"\nconnection = "{name}"' for name in (one, other))
+    with pytest.raises(SettingsError, match=r"for `connection`, and one environment variable would stand for both"):
+        read(tmp_path, text)
+    assert len(read(tmp_path, text.replace(f'connection = "{other}"', f'connection = "{one}"'))) == 2
+
+
+def test_two_clusters_share_no_queue(tmp_path: Path) -> None:
+    text = f"{queues('east')}\n{queues('west').replace('west.fifo', 'east.fifo')}"
+    with pytest.raises(SettingsError, match=r"east and west share the queue http://q/east\.fifo"):
+        read(tmp_path, text)
+
+
 def test_a_connection_brings_the_token_and_addresses_where_none_are_configured() -> None:
     brought = Credentials(Secret("t"), ("http://from-airflow:8080",))
     own = connection_of(LiveSource(("http://own:8080",), "west"), lambda _: brought)

@@ -18,8 +18,9 @@ from evenkeel.pulsar.admin import Hop
 from evenkeel.pulsar.limits import Limits
 from evenkeel.sources import landing as landing_module
 from evenkeel.sources.landing import Landing, milliseconds
-from evenkeel.sources.recordings import Header, Recording, iso, read_header
+from evenkeel.sources.recordings import Header, Recording, read_header
 from evenkeel.sources.writing import FolderStore, Head, SnapshotWriter, clear_abandoned
+from evenkeel.times import utc_text
 
 NOON = datetime(2026, 3, 1, 12, 0, 0, 123456, tzinfo=UTC)
 HOP = Hop("b1:8080", "GET", "/admin/v2/brokers", 200, "2026-03-01T12:00:03.000Z", 1.0, None, "[]")
@@ -84,7 +85,7 @@ def test_topic_lists_are_borrowed_from_the_latest_full_one_before(tmp_path: Path
     assert [full for _, full in taken] == [True, False, False, True, False, False, True]
     found = [Landing(tmp_path).find(moment) for moment, _ in taken]
     lenders = [snapshot.configuration_at for snapshot in found if snapshot is not None]
-    assert lenders == [iso(taken[number][0]) for number in (0, 0, 0, 3, 3, 3, 6)]
+    assert lenders == [utc_text(taken[number][0]) for number in (0, 0, 0, 3, 3, 3, 6)]
 
 
 @pytest.mark.parametrize(

@@ -21,11 +21,11 @@ from evenkeel.spark.code import (
     IN_WORKERS,
     closure,
     code_digest,
+    code_digest_of,
     code_version,
     definition_of,
     imports_of,
     package_files,
-    read_code_digest,
     runtime_of,
     source_root,
     sources,
@@ -150,7 +150,7 @@ def test_digests_are_those_of_the_files_wherever_they_lie(copy: Copy, tmp_path: 
     suites = {code.SUITES_VARIABLE: str(suites_folder())}
     from_zip = json.loads(printed_in(archive, DIGESTS, **suites))
     assert copy.digests() == from_zip
-    assert from_zip["code"] == read_code_digest()
+    assert from_zip["code"] == code_digest_of(package_files())
     assert from_zip["round"] == runtime_of(ROUND).digest
 
 
@@ -185,15 +185,15 @@ def test_a_changed_suite_counts_as_changed_code(copy: Copy) -> None:
 
 
 def test_another_python_or_pyspark_counts_as_changed_code(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen = [read_code_digest()]
+    seen = [code_digest_of(package_files())]
     with monkeypatch.context() as patch:
         patch.setattr("platform.python_version", lambda: "3.11.99")
-        seen.append(read_code_digest())
+        seen.append(code_digest_of(package_files()))
     with monkeypatch.context() as patch:
         patch.setattr("pyspark.__version__", "4.1.99")
-        seen.append(read_code_digest())
+        seen.append(code_digest_of(package_files()))
     assert len({*seen}) == 3
-    assert read_code_digest() == seen[0]
+    assert code_digest_of(package_files()) == seen[0]
 
 
 def test_pyspark_has_the_same_version_before_and_after_it_is_imported() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import stat
 import subprocess
@@ -9,18 +10,20 @@ from pathlib import Path
 
 import pytest
 
+from evenkeel.airflow.credentials import classic_connection
 from evenkeel.errors import EngineError, SettingsError
 from evenkeel.spark.command import (
     ServerSettings,
     connect_url,
     inherited_environment,
+    server_command,
     server_environment,
     token_given,
     without_token,
 )
 from evenkeel.spark.home import Home
 from evenkeel.spark.server import Engine
-from evenkeel.spark.session import close, connect, with_token
+from evenkeel.spark.session import classic_settings, close, connect, with_token
 
 SECRETS = {"EVENKEEL_TOKEN_EAST": "a-super-users-token", "AWS_SECRET_ACCESS_KEY": "a-key", "AIRFLOW_CONN_X": "p:w@h"}
 
@@ -66,6 +69,24 @@ def test_the_server_and_its_workers_have_an_environment_of_what_they_need(engine
     names = {pair.partition("=")[0] for pair in Path(f"/proc/{engine.pid}/environ").read_text().split("\0") if pair}
     made = server_environment(ServerSettings(), "t").keys()
     assert names <= {*made, "_PYSPARK_DRIVER_CONN_INFO_PATH"}
+
+
+def test_root_uses_no_home_that_another_user_has_laid_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever owns the folder could have put a token there that they know."""
+    Home.of(tmp_path)
+    monkeypatch.setattr(os, "geteuid", lambda: tmp_path.stat().st_uid + 1)
+    with pytest.raises(EngineError, match=r"belongs to another user .*: set EVENKEEL_HOME to a folder of your own"):
+        Home.of(tmp_path)
+
+
+@pytest.mark.parametrize("master", ["local", "local[2]", "local[*]"])
+def test_a_classic_master_on_this_machine_is_closed_to_strangers_as_the_server_is(master: str, tmp_path: Path) -> None:
+    settings = classic_settings(master)
+    server = server_command(15002, tmp_path, ServerSettings())
+    for key in ("spark.authenticate", "spark.driver.host", "spark.driver.bindAddress"):
+        assert f"-D{key}={settings[key]}" in server
+    assert json.loads(classic_connection(master))["extra"].items() >= settings.items()
+    assert "spark.authenticate" not in classic_settings("spark://host:7077"), "that is for whoever runs the cluster"
 
 
 def test_no_secret_of_the_caller_is_taken_over(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenkeel.steering.outcome import STRENGTH, Outcome, standing
+from evenkeel.steering.outcome import STRENGTH, Outcome, decisive
 from evenkeel.steering.queue.fifo import (
     BadMessage,
     Letter,
@@ -201,4 +201,4 @@ def test_the_outcome_that_stands_does_not_depend_on_the_order_of_reports(order: 
     told = [Outcome("c1", outcome, NOW, outcome) for outcome in order]
     chosen = random.sample(told, 3)
     strongest = min(chosen, key=lambda one: STRENGTH.index(one.outcome))
-    assert standing(chosen) == standing(list(reversed(chosen))) == {"c1": strongest}
+    assert decisive(chosen) == decisive(list(reversed(chosen))) == {"c1": strongest}

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any, Literal
 
 from evenkeel.steering.queue.messages import deed
+from evenkeel.times import utc_seconds
 
 State = Literal["received", "sending", "settled"]
 
@@ -53,7 +54,7 @@ class LookAgain:
 
 @dataclass(frozen=True, slots=True)
 class Refuse:
-    """It must not be sent (any more): this is its outcome."""
+    """The command must not be sent (any more), with its outcome."""
 
     outcome: Literal["stale", "withheld"]
     detail: str
@@ -61,12 +62,12 @@ class Refuse:
 
 @dataclass(frozen=True, slots=True)
 class ReportAgain:
-    """It has its outcome already; whoever asks again has not heard of it."""
+    """The command has its outcome already, which the publisher has not received."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reject:
-    """It is not the command that it says it is."""
+    """The command is not the one that its id names."""
 
     reason: str
 
@@ -97,9 +98,9 @@ def is_another(command: Mapping[str, Any], entry: LedgerEntry) -> bool:
 def judge_unsent(command: Mapping[str, Any], at: AdmissionFacts) -> CarryOut | Refuse:
     """The verdict on a command that is known to have had no effect."""
     if at.now >= command["expires_at"]:
-        return Refuse("stale", f"expired at {_text(command['expires_at'])}, before it could be sent")
+        return Refuse("stale", f"expired at {utc_seconds(command['expires_at'])}, before it could be sent")
     if command["cycle_at"] < at.newest_cycle_at:
-        newer = _text(at.newest_cycle_at)
+        newer = utc_seconds(at.newest_cycle_at)
         return Refuse("stale", f"superseded: the cycle of {newer} has decided on this bundle since")
     if at.paused is not None:
         return Refuse("withheld", at.paused)
@@ -112,7 +113,3 @@ def _still_to_wait(entry: LedgerEntry, at: AdmissionFacts) -> timedelta:
         return at.longest_request
     passed = at.now - entry.sending_at
     return min(at.longest_request, max(timedelta(0), at.longest_request - passed))
-
-
-def _text(moment: datetime) -> str:
-    return moment.isoformat(timespec="seconds").replace("+00:00", "Z")

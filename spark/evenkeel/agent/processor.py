@@ -74,7 +74,7 @@ class ClusterExecutor:
             return self._steerings[name]
 
     def _ask(self) -> BrokerSwitches:
-        """What the brokers say of their switches; asked anew after a while, and at once where it was no before."""
+        """The brokers' switches, read again after a while, and at once where the last answer was no."""
         with self._lock:
             fresh = time.monotonic() - self._asked_at < ASKED_EVERY_SECONDS
             if self._switches is None or self._switches.objections or not fresh:
@@ -116,14 +116,14 @@ class Finished:
 
 @dataclass(frozen=True, slots=True)
 class Later:
-    """There is nothing to do for it before so many seconds are over."""
+    """The command needs no step before so many seconds are over."""
 
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
 class Gone:
-    """It is not (or no longer) this agent's to carry out; should the queue deliver it, it comes again."""
+    """The command is not (or no longer) in this agent's hands; the queue may deliver it again."""
 
 
 Step = Finished | Later | Gone

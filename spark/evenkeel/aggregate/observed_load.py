@@ -90,7 +90,7 @@ def local(frame: DataFrame) -> DataFrame:
 
 
 def _fetched(seen: Observed) -> Observed:
-    """The same with all but the topic figures fetched, at the same time."""
+    """The observed frames, all but the topic figures collected in parallel."""
     small: Mapping[str, DataFrame | None] = {
         "namespace_bundles": seen.namespace_bundles.select(*CYCLE, "namespace", "boundaries"),
         "bundle_ownership": seen.bundle_ownership,

@@ -110,7 +110,7 @@ def _unsettled(spark: SparkSession, handover: Handover) -> DataFrame | None:
 def with_children(
     spark: SparkSession, lake: Lake, handover: Handover, seen: Observed
 ) -> tuple[Observed, tuple[Write, ...]]:
-    """The same with the children that splits of late have made, what their topics showed before, and its writes."""
+    """`seen` with the children of recent splits and what their topics showed before, and the writes read for that."""
     from pyspark.sql import functions as F
 
     concerned, rows = [], []

@@ -13,8 +13,8 @@ from evenkeel.pulsar.admin.connection import Credentials, address_in, from_envir
 from evenkeel.secret import Secret
 from evenkeel.sources.landing_zone.s3 import S3Connection
 from evenkeel.spark.code import source_root
-from evenkeel.spark.command import SQL_SETTINGS
 from evenkeel.spark.java import delta_jars
+from evenkeel.spark.session import classic_settings
 from evenkeel.steering.queue.signing import SigningKeys, keys_from_environment, keys_in
 
 PULSAR_PORT = 8080
@@ -127,7 +127,7 @@ def classic_connection(master: str) -> str:
     Python that workers run, with the packages of `requirements.txt`.
     """
     extra = {
-        **SQL_SETTINGS,
+        **classic_settings(master),
         "spark.jars": ",".join(map(str, delta_jars())),
         "spark.executorEnv.PYTHONPATH": str(source_root()),
     }

@@ -16,7 +16,7 @@ from airflow.sdk import Param
 from evenkeel.errors import SettingsError
 from evenkeel.handover import Write
 from evenkeel.lake.schemas import TABLES
-from evenkeel.manual_requests.schema import SCHEMAS
+from evenkeel.manual_requests.wish_schema import SCHEMAS
 from evenkeel.settings.keys.own import DECIDING_KEYS, GuardKeys, OwnKeys
 from evenkeel.steering.admin_request import ACTING
 
@@ -139,6 +139,8 @@ def _mode(variable: str, default: str) -> str:
     return mode
 
 
+CONNECTION = "evenkeel_spark"
+"""The connection that says where Spark is, for the tasks of all DAGs."""
 DECIDING_DAG, APPROVAL_DAG = "rebalance", "rebalance_approval"
 _MARK = "--plan-"
 
@@ -191,7 +193,7 @@ def outlets(task_id: str) -> list[Asset]:
     return [asset(table.name) for table in TABLES.values() if task_id in table.producers]
 
 
-def tell(events: Mapping[Any, Any] | None, lake: str, writes: Iterable[Write]) -> None:
+def emit_asset_events(events: Mapping[Any, Any] | None, lake: str, writes: Iterable[Write]) -> None:
     """Puts these writes into the task's asset events; `events` are Airflow's `outlet_events`, None where none are."""
     if events is None:
         return

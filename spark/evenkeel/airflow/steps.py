@@ -18,12 +18,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 from evenkeel import pipeline
 from evenkeel.airflow.credentials import from_airflow, keys_from_airflow, store_from_airflow
 from evenkeel.airflow.dag_files import (
+    CONNECTION,
     LIMIT_VARIABLE,
     allowed_modes,
     approval_run_id,
     check_ceiling,
     check_shapes,
-    tell,
+    emit_asset_events,
 )
 from evenkeel.airflow.liveness import server_watched
 from evenkeel.airflow.order import await_turn, kind_of
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-CONNECTION = "evenkeel_spark"
 CONNECT_TYPE = "spark_connect"
 DEFAULT_PORT = 15002
 REASON = "reason"
@@ -88,7 +88,7 @@ def begin(spark: SparkSession, params: Mapping[str, Any], dag_run: Any, ti: Task
 
 def carry_on(task: pipeline.Task, spark: SparkSession, handover: str, ti: TaskInstance, events: Events = None) -> str:
     """Runs a task on the hand-over of the one before it."""
-    with _told_to_operators(ti):
+    with _explained_errors(ti):
         given = taken(handover)
     return _carried_out(lambda: task(spark, given), ti, events, given)
 
@@ -139,7 +139,7 @@ def carry_out(
     """Puts an operator's answer on record, and carries the plan out if it was yes."""
     from evenkeel.airflow.approval import waiting_plan
 
-    with _told_to_operators(ti):
+    with _explained_errors(ti):
         handover, plan = waiting_plan(ti, params)
 
     def publish() -> Handover:
@@ -172,7 +172,7 @@ def keep(spark: SparkSession, params: Mapping[str, Any], dag_run: Any, ti: TaskI
 
 
 def answer_to(handover: Handover, plan_id: str, answer: Mapping[str, Any]) -> dict[str, Any]:
-    """The row of `approvals` for the plan of the hand-over's one cluster; nobody's answer is that of the time limit.
+    """The row of `approvals` for the plan of the hand-over's one cluster; an answer without a name is the time limit's.
 
     Where four eyes are asked for (EVENKEEL_FOUR_EYES), the yes of whoever triggered the run counts as a no, and so does
     that of anybody whom EVENKEEL_APPROVERS does not name: Airflow holds the answer against the list as it was when the
@@ -198,8 +198,8 @@ def answer_to(handover: Handover, plan_id: str, answer: Mapping[str, Any]) -> di
 
 def sending(mode: str) -> Sending:
     """How a DAG run of this mode steers clusters: tokens from Airflow's connections, and what stops it from outside."""
-    from evenkeel.publish.by_queue import sign_with
     from evenkeel.publish.dispatch import Sending, reach_with
+    from evenkeel.publish.dispatch_sqs import sign_with
 
     return Sending(reach_with(from_airflow), halted=partial(halted, mode), signature=sign_with(keys_from_airflow))
 
@@ -216,7 +216,9 @@ def halted(mode: str, cluster: str) -> str | None:
     allowed = allowed_modes()
     if mode not in allowed:
         return f"the run's mode is {mode}, and {LIMIT_VARIABLE} allows {allowed[-1]} at most"
-    named = str(Variable.get(PAUSE_VARIABLE, default="") or "").replace(",", " ").split()
+    text = str(Variable.get(PAUSE_VARIABLE, default="") or "")
+    # A name may have blanks in it: between commas it is one, too.
+    named = {*text.replace(",", " ").split(), *(name.strip() for name in text.split(","))}
     if cluster not in named and "*" not in named:
         return None
     return f"{cluster} is paused by the Airflow variable {PAUSE_VARIABLE}; take its name out of it to end that"
@@ -282,7 +284,7 @@ def _progress(ti: TaskInstance, dag_run: Any) -> tuple[str | None, Handover | No
 
 def watched(work: Callable[[], str], ti: TaskInstance) -> str:
     """What `work` gives; its errors are shown to operators, and it does not wait for a server that dies under it."""
-    with _told_to_operators(ti), _spark_watched(ti):
+    with _explained_errors(ti), _spark_watched(ti):
         return work()
 
 
@@ -292,7 +294,7 @@ def _carried_out(
     def progress() -> str:
         made = work()
         known = given.writes if given is not None else ()
-        tell(events, made.lake, [write for write in made.writes if write not in known])
+        emit_asset_events(events, made.lake, [write for write in made.writes if write not in known])
         return handed_on(made)
 
     return watched(progress, ti)
@@ -310,7 +312,7 @@ def _spark_watched(ti: TaskInstance) -> AbstractContextManager[None]:
 
 
 @contextmanager
-def _told_to_operators(ti: TaskInstance) -> Iterator[None]:
+def _explained_errors(ti: TaskInstance) -> Iterator[None]:
     """Errors of ours end in one clear line instead of a stack trace; every error's reason is handed on."""
     try:
         yield

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from evenkeel.cli import options
 from evenkeel.errors import EvenkeelError, LandingError, SettingsError, Unreachable
+from evenkeel.model.amounts import plural
 
 if TYPE_CHECKING:
     from evenkeel.pulsar.admin import AdminClient, AdminConnection
@@ -120,7 +121,7 @@ class _CollectRun:
             # An interrupt inside a lock of Python's own comes out of it as another error.
             if not self._ended:
                 raise
-            print(f"ended; {self._taken} snapshots in {self._given.to}", file=sys.stderr, flush=True)
+            print(f"ended; {plural(self._taken, 'snapshot')} in {self._given.to}", file=sys.stderr, flush=True)
             return 0 if math.isinf(self._count) and self._taken else INTERRUPTED
         return 1 if self._missed else 0
 
@@ -162,8 +163,8 @@ def _line(wanted: WantedSnapshot, taken: TakenSnapshot) -> str:
     kind = "full  " if wanted.full else ""
     tally = taken.tally
     return (
-        f"{taken.head.finished_at:%Y-%m-%dT%H:%M:%SZ}  {wanted.n:04d}  {kind}{taken.brokers} brokers  "
-        f"{tally.requests} requests, {tally.not_answered} not answered  {tally.characters / 1e6:.2f} MB  "
+        f"{taken.head.finished_at:%Y-%m-%dT%H:%M:%SZ}  {wanted.n:04d}  {kind}{plural(taken.brokers, 'broker')}  "
+        f"{plural(tally.requests, 'request')}, {tally.not_answered} not answered  {tally.characters / 1e6:.2f} MB  "
         f"{taken.seconds:.1f} s"
     )
 

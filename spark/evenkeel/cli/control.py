@@ -8,7 +8,7 @@ from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from evenkeel.cli.options import add_on_record, said_by, session
+from evenkeel.cli.options import add_on_record, check_folder, said_by, session
 from evenkeel.errors import BadInput, NoSuchCycle, SettingsError
 from evenkeel.lake.controls import (
     APPROVED,
@@ -57,6 +57,7 @@ def run_control(kind: str, given: argparse.Namespace) -> int:
     What can be wrong with the request is found before; a queue that cannot be reached keeps nothing from the record.
     """
     queues = _queues(given.config, given.cluster) if given.config else None
+    check_folder(given.lake, "--lake")
     if queues is None:
         _demand_known(given.lake, given.cluster)
     row = control_row(given.cluster, kind, said_by(given), given.reason)

@@ -27,7 +27,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 
 def run(given: argparse.Namespace) -> int:
     """Writes the export and says what is in it."""
-    from evenkeel.model.amounts import size
+    from evenkeel.model.amounts import plural, size
     from evenkeel.record.export import export
 
     since, until = bounds_given(given.since, given.until)
@@ -35,13 +35,13 @@ def run(given: argparse.Namespace) -> int:
     assert until is not None
     check_folder(Path(given.out).absolute().parent, "--out")
     done = export(given.lake, given.out, since=since, until=until, cluster=given.cluster)
-    print(f"{done.path}: {done.cycles:,} cycles, {size(done.size)}")
+    print(f"{done.path}: {plural(done.cycles, 'cycle')}, {size(done.size)}")
     for name, part in sorted(done.clusters.items()):
         rows = f"chain rows {part['first_sequence']} to {part['last_sequence']}"
-        print(f"  {name}: {part['attempts']:,} attempts from {part['from']} to {part['to']}, {rows}")
+        print(f"  {name}: {plural(part['attempts'], 'attempt')} from {part['from']} to {part['to']}, {rows}")
     for table, count in sorted(done.rows.items()):
         if count:
-            print(f"  {table}: {count:,} rows")
+            print(f"  {table}: {plural(count, 'row')}")
     for one in done.missing[:_MISSING_SHOWN]:
         print(
             f"missing: {one.table} of {one.cluster} at {one.cycle_at.isoformat()}: {one.found:,} of {one.listed:,} "
@@ -49,6 +49,7 @@ def run(given: argparse.Namespace) -> int:
             file=sys.stderr,
         )
     if len(done.missing) > _MISSING_SHOWN:
-        print(f"missing: {len(done.missing) - _MISSING_SHOWN:,} more writes, listed in export.json", file=sys.stderr)
+        more = plural(len(done.missing) - _MISSING_SHOWN, "more write")
+        print(f"missing: {more}, listed in export.json", file=sys.stderr)
     print("To check it: unpack it, if it is a tar, and run `evenkeel verify --lake` with its folder")
     return 0

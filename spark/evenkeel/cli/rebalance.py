@@ -15,9 +15,9 @@ from evenkeel.cli.options import add_source, check_folder, overrides_of, session
 from evenkeel.errors import BadInput, EvenkeelError
 from evenkeel.handover import Handover
 from evenkeel.ingest.open_run import CycleRequest, check
+from evenkeel.model.amounts import plural
 from evenkeel.pipeline import run_cycle
 from evenkeel.record.read import Attempt, find_cycles
-from evenkeel.record.wording import plural
 from evenkeel.sources.recordings import Recording
 from evenkeel.times import IN_UTC, moment_given
 from evenkeel.validate.suites import load_great_expectations

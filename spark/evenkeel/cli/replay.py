@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from evenkeel.cli.options import check_folder, session
 from evenkeel.errors import BadInput
+from evenkeel.model.amounts import plural
 from evenkeel.settings import EffectiveSettings, resolve
 from evenkeel.settings.keys.balancing import SHEDDERS_OF
 from evenkeel.times import IN_UTC
@@ -60,7 +61,7 @@ def _add_replay(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 
 def run_replay(given: argparse.Namespace) -> int:
     """Replays and prints; 1 where recorded settings were decided again and came to other plans."""
-    from evenkeel.replay.open_loop import asked, replay, told
+    from evenkeel.replay.open_loop import asked, comparison_text, replay
 
     if given.out:
         check_folder(given.out, "--out")
@@ -77,10 +78,8 @@ def run_replay(given: argparse.Namespace) -> int:
     history = wanted.history
     first, last = history.cycles[0].cycle_at, history.cycles[-1].cycle_at
     left_out = f" ({history.left_out} were not decided and are left out)" if history.left_out else ""
-    print(
-        f"{history.cluster}: {len(history.cycles)} cycles from {first.isoformat()} to {last.isoformat()}{left_out}",
-        file=sys.stderr,
-    )
+    cycles = plural(len(history.cycles), "cycle")
+    print(f"{history.cluster}: {cycles} from {first.isoformat()} to {last.isoformat()}{left_out}", file=sys.stderr)
     begin = time.perf_counter()
 
     def progress(done: int, total: int) -> None:
@@ -93,7 +92,7 @@ def run_replay(given: argparse.Namespace) -> int:
     if given.json:
         print(json.dumps({"replay_id": comparison.replay_id, "variants": comparison.rows()}, indent=1))
     else:
-        print(told(comparison))
+        print(comparison_text(comparison))
     if given.out:
         from evenkeel.replay.comparison import write_page
 
@@ -136,7 +135,7 @@ def _add_simulate(commands: argparse._SubParsersAction[argparse.ArgumentParser])
 class Stage:
     """What is played: the scenario, the settings in force without a variant, whose rules, and what to say of it.
 
-    `told`: the scenario as `replay_runs` has it.
+    `scenario_row`: the scenario as `replay_runs` has it.
     """
 
     scenario: Scenario
@@ -144,7 +143,7 @@ class Stage:
     manager: str
     cluster: str
     note: str
-    told: dict[str, Any]
+    scenario_row: dict[str, Any]
 
 
 def run_simulate(given: argparse.Namespace) -> int:
@@ -161,8 +160,8 @@ def run_simulate(given: argparse.Namespace) -> int:
     played = Played(uuid.uuid4().hex) if given.lake else None
     comparison = _compared(stage, _steerings(given, stage), given.limit / 100.0, played)
     if given.json:
-        told = {"scenario": stage.scenario.name, "note": stage.note, "variants": comparison.rows()}
-        print(json.dumps({**told, "replay_id": comparison.replay_id or None}, indent=1))
+        summary = {"scenario": stage.scenario.name, "note": stage.note, "variants": comparison.rows()}
+        print(json.dumps({**summary, "replay_id": comparison.replay_id or None}, indent=1))
     else:
         print("\n".join((comparison.table(), "", *comparison.notes(), stage.note)))
     if given.out:
@@ -171,7 +170,7 @@ def run_simulate(given: argparse.Namespace) -> int:
         print(write_page(comparison, Path(given.out), note=stage.note), file=sys.stderr)
     if played is not None:
         with session("evenkeel simulate") as spark:
-            keep_closed_loop(spark, given.lake, played, comparison, stage.scenario.moments, stage.told)
+            keep_closed_loop(spark, given.lake, played, comparison, stage.scenario.moments, stage.scenario_row)
         print(f"kept in {given.lake} as replay {played.replay_id}", file=sys.stderr)
     return 0
 
@@ -187,12 +186,12 @@ def _generated(given: argparse.Namespace) -> Stage:
     size = Size(given.brokers, given.bundles, given.cycles, timedelta(seconds=given.every))
     made = scenario(name, size, given.seed)
     note = (
-        f"{name}: {MEANINGS[name]}. Generated with seed {given.seed}: {size.brokers} brokers, {size.bundles} bundles, "
-        f"{size.cycles} cycles, one each {given.every:g} s."
+        f"{name}: {MEANINGS[name]}. Generated with seed {given.seed}: {plural(size.brokers, 'broker')}, "
+        f"{plural(size.bundles, 'bundle')}, {plural(size.cycles, 'cycle')}, one each {given.every:g} s."
     )
-    told = {"name": name, "seed": given.seed, "every_s": given.every, "brokers": size.brokers, "bundles": size.bundles}
-    told["model"] = _model(made)
-    return Stage(made, resolve(observed=None, overrides={}), "modular", CLUSTER, note, told)
+    row = {"name": name, "seed": given.seed, "every_s": given.every, "brokers": size.brokers, "bundles": size.bundles}
+    row["model"] = _model(made)
+    return Stage(made, resolve(observed=None, overrides={}), "modular", CLUSTER, note, row)
 
 
 def _model(scenario: Scenario) -> dict[str, Any]:
@@ -211,9 +210,9 @@ def _recorded(given: argparse.Namespace) -> Stage:
     last = history.cycles[-1].planned
     settings = history.settings[str(last["settings_digest"])]
     error, made = error_of(history, seen), recorded_scenario(history, seen)
-    note = f"Traffic as recorded of {history.cluster} in {len(seen)} cycles. {error.sentence()}"
-    told = {"name": RECORDED, "seed": None, "model": _model(made), "error": asdict(error)}
-    return Stage(made, settings, str(last["manager"]), history.cluster, note, told)
+    note = f"Traffic as recorded of {history.cluster} in {plural(len(seen), 'cycle')}. {error.sentence()}"
+    row = {"name": RECORDED, "seed": None, "model": _model(made), "error": asdict(error)}
+    return Stage(made, settings, str(last["manager"]), history.cluster, note, row)
 
 
 def _steerings(given: argparse.Namespace, stage: Stage) -> list[tuple[Variant, ModelSteering]]:
@@ -230,9 +229,9 @@ def _steerings(given: argparse.Namespace, stage: Stage) -> list[tuple[Variant, M
     found = [Variant(UNTOUCHED, off), *variants_of(strategies, given.set, given.variant)]
     steerings = []
     for variant in found:
-        told = _with_manager(variant) if generated else variant
-        settings = settings_of(told, stage.settings, stage.manager, stage.cluster)
-        steerings.append((told, ModelSteering(variant.name, settings, given.limit / 100.0, stage.cluster)))
+        chosen = _with_manager(variant) if generated else variant
+        settings = settings_of(chosen, stage.settings, stage.manager, stage.cluster)
+        steerings.append((chosen, ModelSteering(variant.name, settings, given.limit / 100.0, stage.cluster)))
     return steerings
 
 

@@ -32,8 +32,8 @@ def run_takeover(given: argparse.Namespace) -> int:
     from evenkeel.steering.broker_switches import await_off, dynamic_values, set_values
 
     with _client(given) as client:
-        before = dynamic_values(client)
         noted = _noted(given)
+        before = dynamic_values(client)
         if noted is None:  # on record before anything changes: whoever takes over twice still knows what was there
             _record(given, TAKEOVER, before)
         set_values(client, dict.fromkeys(before, OFF))

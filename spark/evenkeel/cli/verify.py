@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 
 from evenkeel.cli.options import session
+from evenkeel.model.amounts import plural
 from evenkeel.record.verify import BUNDLES, TOPICS, VerifyReport, verify
 from evenkeel.times import IN_UTC, bounds_given
 
@@ -54,7 +55,7 @@ def run(given: argparse.Namespace) -> int:
 
     def progress(done: int, total: int) -> None:
         rate = done / max(time.monotonic() - started, 0.001)
-        print(f"{done} of {total} attempts looked at ({rate:.0f} a second)", file=sys.stderr, flush=True)
+        print(f"{done} of {plural(total, 'attempt')} looked at ({rate:.0f} a second)", file=sys.stderr, flush=True)
 
     found = verify(
         given.lake,
@@ -74,31 +75,32 @@ def run(given: argparse.Namespace) -> int:
 def as_text(found: VerifyReport) -> str:
     """For a person: the chains, how many cycles came out again, and every fault."""
     lines = [
-        f"{cluster}: a chain of {count} manifests, head {found.heads[cluster][:16]}"
+        f"{cluster}: a chain of {plural(count, 'manifest')}, head {found.heads[cluster][:16]}"
         for cluster, count in sorted(found.manifests.items())
     ]
     if found.read < sum(found.manifests.values()):
-        lines.append(f"{found.read} of these manifests are of the range and were read in full")
+        lines.append(f"of the range, and read in full: {plural(found.read, 'manifest')}")
     verified = found.verified
     if verified.by_files or verified.by_rows:
-        lines.append(f"{verified.by_files:,} writes looked at by their files, {verified.by_rows:,} by their rows")
+        writes = plural(verified.by_files, "write")
+        lines.append(f"{writes} looked at by file, {verified.by_rows:,} by row")
     if verified.tried:
         depths = Counter(verified.reproduced.values())
-        deep = ", ".join(f"{count} from the {depth} on" for depth, count in sorted(depths.items(), reverse=True))
-        came_out = f"{len(verified.reproduced)} of {verified.tried} cycles reproduced"
+        deep = ", ".join(f"{count:,} from the {depth} on" for depth, count in sorted(depths.items(), reverse=True))
+        came_out = f"{len(verified.reproduced):,} of {plural(verified.tried, 'cycle')} reproduced"
         lines.append(f"{came_out} ({deep})" if deep else came_out)
     if verified.reworded:
         lines.append(
-            f"{len(verified.reworded)} of them in wording only: another version of Evenkeel wrote their sentences, and "
-            "this one says the same decisions in other words"
+            f"{len(verified.reworded):,} of them in wording only: another version of Evenkeel wrote their sentences, "
+            "and this one says the same decisions in other words"
         )
     if verified.expired:
-        lines.append(f"{len(verified.expired)} cycles are past their period: of them only the chain is looked at")
+        lines.append(f"{plural(len(verified.expired), 'cycle')} past the period: only the chain is looked at there")
     if found.idle:
-        lines.append(f"{found.idle} attempts decided nothing (skipped or failed)")
+        lines.append(f"{plural(found.idle, 'attempt')} decided nothing (skipped or failed)")
     lines += [f"{fault.kind}: {fault.sentence()}" for fault in found.faults]
     lines.append(
-        "all is as it was written" if found.is_sound else f"{len(found.faults)} places are not as they should be"
+        "all is as it was written" if found.is_sound else f"not as it should be: {plural(len(found.faults), 'place')}"
     )
     return "\n".join(lines)
 

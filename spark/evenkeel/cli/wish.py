@@ -17,7 +17,8 @@ from evenkeel.errors import BadInput, NoLake, NoSuchCycle
 from evenkeel.ingest.wish_intake import PICKED, Maker, wish_row
 from evenkeel.lake.schemas.acted import DRAIN, SPLIT, UNDRAIN, UNLOAD, UNLOAD_TOPIC
 from evenkeel.lake.wishes import ended_drains
-from evenkeel.manual_requests.schema import ALL
+from evenkeel.manual_requests.wish_schema import ALL
+from evenkeel.model.amounts import plural
 from evenkeel.record.read import (
     Attempt,
     Record,
@@ -29,7 +30,7 @@ from evenkeel.record.read import (
 )
 from evenkeel.record.read.ranges import FIRST_MOMENT, LAST_MOMENT, nearest
 from evenkeel.record.read.tables import is_in
-from evenkeel.times import IN_UTC, moment_given
+from evenkeel.times import IN_UTC, moment_given, utc_text
 
 
 def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -122,7 +123,7 @@ def run_drain(kind: str, given: argparse.Namespace) -> int:
     row = _row(given, {"kind": kind, "broker": given.broker})
     if kind == DRAIN:
         demand_known_broker(given.lake, given.cluster, row["broker"])
-    going = {wish["broker"]: wish for wish in standing_drains(given.lake, given.cluster)}
+    going = {wish["broker"]: wish for wish in open_drains(given.lake, given.cluster)}
     before = going.get(row["broker"])
     row = _last_of_its_broker(given, row)
     if kind == DRAIN and before is not None:
@@ -151,6 +152,7 @@ def _make(given: argparse.Namespace, wish: Mapping[str, Any]) -> int:
 
 
 def _row(given: argparse.Namespace, wish: Mapping[str, Any]) -> dict[str, Any]:
+    check_folder(given.lake, "--lake")
     return wish_row(wish, given.cluster, Maker(said_by(given), _moment(given.at)))
 
 
@@ -158,7 +160,6 @@ def _put(given: argparse.Namespace, row: Mapping[str, Any]) -> int:
     from evenkeel.lake.store import Lake
     from evenkeel.lake.wishes import append_wishes
 
-    check_folder(given.lake, "--lake")
     lake = Lake(given.lake)
     with session("evenkeel wish") as spark:
         lake.ensure_tables(spark, ["wishes", "cycles"])
@@ -171,7 +172,7 @@ def _put(given: argparse.Namespace, row: Mapping[str, Any]) -> int:
 
 def _moment(text: str | None) -> str:
     at = datetime.now(UTC) if text is None else moment_given(text, "--at")
-    return at.isoformat(timespec="microseconds")
+    return utc_text(at)
 
 
 def run_list(given: argparse.Namespace) -> int:
@@ -199,20 +200,15 @@ def _progress(lake: str, wish: Mapping[str, Any], ended: Collection[str]) -> str
     found = [find_cycles(lake, cluster=wish["cluster"], cycle=at)[0] for at in sorted(ends)]
     first, last = found[0], found[-1]
     rows = read_rows_of(lake, [first, last], "unload_decisions", where={"wish_id": [wish["wish_id"]]})
-    told = {attempt_id: own[0] for attempt_id, own in rows.items() if own}
-    at, row = last.cycle_at.isoformat(), told.get(last.attempt_id)
+    about = {attempt_id: own[0] for attempt_id, own in rows.items() if own}
+    at, row = last.cycle_at.isoformat(), about.get(last.attempt_id)
     state = "ended, last seen" if wish["wish_id"] in ended else "as of"
     if row is None:
         return f"{state} {at}"
     if row["measured"] is None:
         return f"{state} {at}: {row['sentence']}"
-    began = max(told.get(first.attempt_id, row)["measured"] or 0.0, row["measured"])
-    of = f" of {began:,.0f}" if began is not None and began >= row["measured"] else ""
-    left = (
-        f"{row['measured']:,.0f}{of} bundles left"
-        if row["measured"]
-        else f"empty{of and f', {began:,.0f} bundles gone'}"
-    )
+    began = plural(max(about.get(first.attempt_id, row)["measured"] or 0.0, row["measured"]), "bundle")
+    left = f"{row['measured']:,.0f} of {began} left" if row["measured"] else f"empty, {began} gone"
     return f"{state} {at}: {left}"
 
 
@@ -252,7 +248,7 @@ def read_wishes(lake: str | Path, *, cluster: str | None = None) -> list[dict[st
     return sorted(wishes, key=lambda wish: (wish["made_at"], wish["wish_id"]))
 
 
-def standing_drains(lake: str | Path, cluster: str) -> list[dict[str, Any]]:
+def open_drains(lake: str | Path, cluster: str) -> list[dict[str, Any]]:
     """The wishes for drains of a cluster that nothing has ended, oldest first; none where there is no lake yet."""
     wishes = sorted(read_table_if_any(lake, "wishes"), key=lambda wish: (wish["made_at"], wish["wish_id"]))
     ended = ended_drains(wishes)
@@ -273,7 +269,7 @@ def demand_known_broker(lake: str | Path, cluster: str, broker: str) -> None:
     known = sorted({str(row["broker"]) for row in rows})
     if known and broker not in known:
         raise BadInput(
-            f"{broker} is no broker of {cluster} in its newest cycle ({newest.cycle_at.isoformat()})."
+            f"{broker} is not a broker of {cluster} in its newest cycle ({newest.cycle_at.isoformat()})."
             f"{nearest(broker, known)} Nothing was changed"
         )
 

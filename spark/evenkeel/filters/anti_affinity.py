@@ -45,10 +45,6 @@ class AntiAffinity:
         self._counts_bundles = counts_bundles
         self._counts: dict[str, dict[str, int]] = {}
 
-    def has_group(self, namespace: str) -> bool:
-        """Whether the namespace is in a group."""
-        return namespace in self._group_of
-
     def group_of(self, namespace: str) -> str | None:
         """The group of the namespace, in lower case; None without one."""
         return self._group_of.get(namespace)

@@ -11,6 +11,7 @@ Writes: `wishes`, for those that the run brings; the rest of what it finds becom
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
@@ -20,16 +21,17 @@ from typing import TYPE_CHECKING, Any
 
 from evenkeel.errors import BadInput, EvenkeelError, LandingError, SettingsError
 from evenkeel.handover import FAILED, SKIPPED, ClusterCycle, Handover, Run, Snapshot
-from evenkeel.ingest.measured import Measured, measured_bundles
+from evenkeel.ingest.bundle_histories import HistoryLookup, bundles_with_history
 from evenkeel.ingest.wish_intake import with_wishes
 from evenkeel.lake.manifest import find_predecessors
 from evenkeel.lake.store import Lake
 from evenkeel.settings import resolve
 from evenkeel.sources.configuration import ClusterSource, choose, read_configuration, source_of
 from evenkeel.sources.landing import LATEST_SECONDS, Landing, milliseconds
-from evenkeel.sources.recordings import Recording, cluster_name, iso, utc
+from evenkeel.sources.recordings import Recording, cluster_name, utc
 from evenkeel.spark.sql import compile_queries
 from evenkeel.steering.recent_commands import with_acts
+from evenkeel.times import utc_text
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from evenkeel.pulsar.admin.connection import Resolver
     from evenkeel.sources.landing_zone.s3 import Resolver as StoreResolver
 
+log = logging.getLogger(__name__)
 PULSAR_ADMIN = "pulsar-admin"
 S3 = "s3"
 RECORDING = "recording"
@@ -119,8 +122,8 @@ def open_cycles(
     compile_queries(spark, compiled=False)
     lake = Lake(request.lake)
     lake.ensure_tables(spark)
-    measured = partial(measured_bundles, spark, lake)
-    cycles = cycles_of(request, credentials, stores, may_observe=may_observe, measured=measured)
+    histories = partial(bundles_with_history, spark, lake)
+    cycles = cycles_of(request, credentials, stores, may_observe=may_observe, histories=histories)
     expected = [(cycle.cluster, cycle.cycle_at, cycle.snapshot.previous_at) for cycle in cycles]
     predecessors = find_predecessors(spark, lake, expected, kind=request.kind)
     run = Run(request.dag_id, request.run_id, request.kind, request.mode, request.triggered_by)
@@ -135,13 +138,12 @@ def cycles_of(
     stores: StoreResolver | None = None,
     *,
     may_observe: bool = True,
-    measured: Measured | None = None,
+    histories: HistoryLookup | None = None,
 ) -> list[ClusterCycle]:
     """The cycles of the request, in the order of its sources; those that could not be had are not open.
 
-    `measured` says which bundles of clusters have a history at a moment, None where there is no lake to say it; it is
-    asked, once, if a running cluster may be observed.
-    `BadInput` where the only cluster asked for is one of a recording that cannot be read, and for a time to come.
+    from evenkeel.sources.landing import LATEST_SECONDS, Landing, milliseconds
+    from evenkeel.sources.recordings import Recording, cluster_name, utc
     """
     sources = request.sources()
     at = utc(request.at) if request.at is not None else datetime.now(UTC).replace(microsecond=0)
@@ -150,12 +152,12 @@ def cycles_of(
     may_observe = may_observe and request.kind != "backfill"
     connect = cache(partial(_client, resolve=stores))
     live = [str(source.cluster) for source in sources if source.live and not source.zone]
-    known = measured(live, at) if measured is not None and live and may_observe else {}
+    known = histories(live, at) if histories is not None and live and may_observe else {}
     with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="observe") as pool:
 
         def begun(source: ClusterSource) -> Callable[[], ClusterCycle]:
             if source.zone:
-                return _fetched(pool, source, request.at or iso(datetime.now(UTC)), connect)
+                return _fetched(pool, source, request.at or utc_text(datetime.now(UTC)), connect)
             if source.live:
                 known_there = known.get(str(source.cluster), frozenset())
                 return _observed(pool, source, at, credentials, may_observe, known_there)
@@ -171,8 +173,8 @@ def _demand_no_time_to_come(sources: Iterable[ClusterSource], at: datetime) -> N
     ahead = (at - datetime.now(UTC)).total_seconds()
     if ahead > LATEST_SECONDS and any(source.live or source.zone for source in sources):
         raise BadInput(
-            f"the moment {iso(at)} is still to come, in {ahead / 60:,.0f} min by the clock of this machine: nothing "
-            "was put on record. Give an earlier one, in UTC, or set the clock"
+            f"the moment {utc_text(at)} is still to come, in {ahead / 60:,.0f} min by the clock of this machine: "
+            "nothing was put on record. Give an earlier one, in UTC, or set the clock"
         )
 
 
@@ -247,7 +249,9 @@ def _waiting(result: Callable[[], ClusterCycle], source: ClusterSource, at: date
     def wait() -> ClusterCycle:
         try:
             return result()
-        except EvenkeelError as error:
+        except Exception as error:  # whatever came from this cluster, the others go on
+            if not isinstance(error, EvenkeelError):
+                log.exception("%s is left out", source.cluster)
             return _left_out(source, at, error)
 
     return wait
@@ -272,16 +276,19 @@ def _origin(source: ClusterSource) -> str:
     return PULSAR_ADMIN if source.live else RECORDING
 
 
-def _left_out(source: ClusterSource, at: datetime, error: EvenkeelError) -> ClusterCycle:
-    """A cluster without a snapshot: failed where the operator has to mend a setting, else skipped."""
-    moment = iso(at.replace(microsecond=milliseconds(at) % 1000 * 1000))
+def _left_out(source: ClusterSource, at: datetime, error: Exception) -> ClusterCycle:
+    """A cluster without a snapshot: failed where the operator has to mend a setting, or nobody foresaw the error, else
+    skipped."""
+    moment = utc_text(at.replace(microsecond=milliseconds(at) % 1000 * 1000))
+    foreseen = isinstance(error, EvenkeelError)
+    words = str(error) if foreseen else f"{type(error).__name__}: {error}"
     return ClusterCycle(
         cluster=str(source.cluster),
         cycle_at=moment,
         snapshot=Snapshot("", moment),
         overrides=source.overrides,
-        status=FAILED if isinstance(error, SettingsError) else SKIPPED,
-        reason=f"{_what_failed(source)}: {error}",
+        status=SKIPPED if foreseen and not isinstance(error, SettingsError) else FAILED,
+        reason=f"{_what_failed(source)}: {words}".encode("utf-8", "backslashreplace").decode(),
         source=_origin(source),
     )
 

@@ -157,7 +157,7 @@ def mark_unreadable_figures(intake: SnapshotIntake, brokers: set[str]) -> None:
             row["has_topic_figures"] = False
 
 
-def let_go_of_the_largest(intakes: Sequence[SnapshotIntake]) -> None:
+def leave_out_the_largest(intakes: Sequence[SnapshotIntake]) -> None:
     """Leaves out the clusters that take the most of this process, until the others fit into it (`run_mib`)."""
     limits = max((intake.limits for intake in intakes), key=lambda each: each.run_mib)
     while (together := sum(intake.held for intake in intakes)) > limits.bytes_of("run_mib"):

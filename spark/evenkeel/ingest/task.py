@@ -21,8 +21,8 @@ from evenkeel.ingest.reconcile_outcomes import settled
 from evenkeel.ingest.snapshot_intake import (
     SnapshotIntake,
     body_frame,
+    leave_out_the_largest,
     leave_out_topics,
-    let_go_of_the_largest,
     look_at,
     mark_unreadable_figures,
     opened,
@@ -81,7 +81,7 @@ def _frames(spark: SparkSession, intakes: list[SnapshotIntake]) -> dict[str, Dat
     by_cluster = {intake.cluster: intake for intake in intakes}
     for cluster, collected in collect_answers(apart, {name: one.limits for name, one in by_cluster.items()}):
         look_at(by_cluster[cluster], collected)
-        let_go_of_the_largest(intakes)
+        leave_out_the_largest(intakes)
         del collected  # before the next cluster's come
     observed = {intake.cluster: intake.observed for intake in intakes if intake.observed is not None}
     beyond = [intake.cluster for intake in intakes if intake.observed is None]

@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Any
 from evenkeel.errors import BadInput, BadName, BadRange
 from evenkeel.handover import ClusterCycle, Run
 from evenkeel.lake.controls import person
-from evenkeel.lake.schemas.acted import DRAIN, SPLIT, UNDRAIN, UNLOAD, UNLOAD_TOPIC
+from evenkeel.lake.schemas.acted import DRAIN, SPLIT, UNDRAIN, UNLOAD_TOPIC
 from evenkeel.lake.store import Lake
 from evenkeel.lake.wishes import BACKFILL, append_wishes, read_taken, read_wishes, wishes_for
-from evenkeel.manual_requests.schema import ALL, BROKER, HOT, LARGEST, SCHEMAS, names_of
 from evenkeel.manual_requests.unload import broker_id
+from evenkeel.manual_requests.wish_schema import ALL, BROKER, HOT, LARGEST, SCHEMAS, names_of
 from evenkeel.model.bundles import decode_number, parse_range
 from evenkeel.model.topics import parse_topic
 from evenkeel.settings import resolve
-from evenkeel.steering.admin_request import ACTING
+from evenkeel.steering.admin_request import ACTING, WITH_ARTICLE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -52,26 +52,20 @@ def wish_row(given: Mapping[str, Any], cluster: str, maker: Maker, number: int =
         raise BadInput(f"a wish is of the kind {', '.join(SCHEMAS)}, not {given.get('kind')!r}: give its kind")
     known = names_of(kind)
     if unknown := sorted(set(given) - {*known}):
-        raise BadInput(f"a wish for {_A[kind]} has no {unknown[0]!r}: known are {', '.join(known)}")
+        raise BadInput(f"a wish for {_NAMED[kind]} has no {unknown[0]!r}: known are {', '.join(known)}")
     row = {
         "cluster": cluster,
         "made_at": maker.made_at,
         "made_by": person(maker.made_by, given.get("by")),
         "run_id": maker.run_id,
         "kind": kind,
-        **_OF.get(kind, _of_bundle)(kind, given),
+        **_VALUES.get(kind, _of_bundle)(kind, given),
     }
     content = json.dumps([row, number], sort_keys=True, ensure_ascii=False)
     return {"broker": None, "topic": None, **row, "wish_id": hashlib.sha256(content.encode()).hexdigest()}
 
 
-_A = {
-    SPLIT: "a split",
-    UNLOAD: "an unload",
-    UNLOAD_TOPIC: "an unload of a topic",
-    DRAIN: "a drain",
-    UNDRAIN: "an undrain",
-}
+_NAMED = {**WITH_ARTICLE, DRAIN: "a drain", UNDRAIN: "an undrain"}
 _NO_OPTIONS = {"algorithm": None, "positions": None, "unload_children": None, "destination": None}
 
 
@@ -79,7 +73,7 @@ def _of_broker(kind: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """A wish about a whole broker; it names no bundle."""
     broker = broker_id(_text(given, "broker"))
     if not re.match(BROKER, broker):
-        raise BadInput(f"a wish for {_A[kind]} names its broker as host:port, not as {given.get('broker')!r}")
+        raise BadInput(f"a wish for {_NAMED[kind]} names its broker as host:port, not as {given.get('broker')!r}")
     return {"namespace": "", "bundle": "", **_NO_OPTIONS, "broker": broker}
 
 
@@ -89,14 +83,13 @@ def _of_topic(kind: str, given: Mapping[str, Any]) -> dict[str, Any]:
     try:
         topic = parse_topic(text)
     except BadName as error:
-        raise BadInput(f"a wish for {_A[kind]} names it as domain://tenant/namespace/topic: {error}") from None
+        raise BadInput(f"a wish for {_NAMED[kind]} names it as domain://tenant/namespace/topic: {error}") from None
     if not topic.name.isprintable() or topic.local_name in (".", ".."):
-        raise BadInput(f"a wish for {_A[kind]} names none that could be asked for: {text!r}")
-    name = f"{topic.domain}://{topic.namespace}/{topic.local_name}"
-    return {"namespace": topic.namespace, "bundle": "", **_NO_OPTIONS, "topic": name}
+        raise BadInput(f"a wish for {_NAMED[kind]} names none that could be asked for: {text!r}")
+    return {"namespace": topic.namespace, "bundle": "", **_NO_OPTIONS, "topic": topic.canonical}
 
 
-_OF = {DRAIN: _of_broker, UNDRAIN: _of_broker, UNLOAD_TOPIC: _of_topic}
+_VALUES = {DRAIN: _of_broker, UNDRAIN: _of_broker, UNLOAD_TOPIC: _of_topic}
 
 
 def _of_bundle(kind: str, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -209,10 +202,10 @@ def wishes_of_run(
     the only one of the run."""
     if brought and run.kind == BACKFILL:
         raise BadInput("a backfill carries no wishes out: make them with `evenkeel wish`, or trigger a run of its own")
-    standing = next((_A[one["kind"]] for one in brought if one.get("kind") in (DRAIN, UNDRAIN)), None)
-    if standing and run.mode not in ACTING:
+    named = next((_NAMED[one["kind"]] for one in brought if one.get("kind") in (DRAIN, UNDRAIN)), None)
+    if named and run.mode not in ACTING:
         raise BadInput(
-            f"{standing} outlasts the run that brings it, and this run is a dry run: to try a drain out, give it "
+            f"{named} outlasts the run that brings it, and this run is a dry run: to try a drain out, give it "
             "evenkeelDrainingBrokers in its settings; to begin or end one, use `evenkeel wish`, or a run that may act"
         )
     at = {cycle.cluster: cycle.cycle_at for cycle in cycles}

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from evenkeel.lake.delta_log import newest_version
 from evenkeel.lake.store import Lake
+from evenkeel.model.past_commands import HARMED
 from evenkeel.spark.sql import moment, with_moments
 
 if TYPE_CHECKING:
@@ -24,9 +25,6 @@ SENT = frozenset({"done", "refused", "overridden", "lost", "timed_out", "unknown
 
 OPEN = frozenset({"unknown"})
 """Outcomes that are not the last word."""
-
-HARMED = "harmed"
-"""What a later cycle says beside the outcome of a command; it is none of `SENT`, so it never stands in its place."""
 
 _COMMAND = (
     *("command_id", "plan_id", "cluster", "step", "kind", "bundle", "from_broker", "destination", "algorithm", "cuts"),
@@ -52,7 +50,7 @@ def recent_acts(
     columns = ("cluster", "command_id", "outcome", "seen_at", "detail")
     told = _within(spark, lake, "outcomes", clusters, since, until, columns, ("seen_at",))
     own = {(command["cluster"], command["command_id"]) for command in commands}
-    # Of another cluster's command nobody can say anything (`publish.by_queue`).
+    # Of another cluster's command nobody can say anything (`publish.dispatch_sqs`).
     seen = [one for one in told if (one["cluster"], one["command_id"]) in own]
     found = with_outcomes(commands, seen)
     return [*found, *harmed(found, seen)]

@@ -47,7 +47,7 @@ def _of_cycle(try_id: str, at: datetime) -> str:
 
 
 def id_column(handover: Handover, try_id: str) -> Column:
-    """The same id, in SQL, of a row that has a `cycle_at`."""
+    """The write id of a row by its `cycle_at`, in SQL; the ids are those of `ids_of`."""
     from pyspark.sql import functions as F
 
     if not handover.is_window():

@@ -38,7 +38,7 @@ from evenkeel.maintenance.expiry import (
 from evenkeel.maintenance.inventory import Inventory, Lakeful, Stored, bytes_on_disk, read_record, take_inventory
 from evenkeel.maintenance.proofs import Days, prove, truncate
 from evenkeel.maintenance.statements import change, speaking
-from evenkeel.model.amounts import size
+from evenkeel.model.amounts import plural, size
 from evenkeel.spark.code import code_version
 from evenkeel.spark.sql import iso
 
@@ -191,10 +191,11 @@ class _Run:
             total, done = sum(batch.files for batch in todo), 0
             for batch in compact(self.spark, self.lake, todo):
                 done += batch.files
-                self.progress(f"{name}: {done:,} of {total:,} small files compacted{_dates(batch.first, batch.last)}")
+                files = plural(total, "small file")
+                self.progress(f"{name}: {done:,} of {files} compacted{_dates(batch.first, batch.last)}")
             left = sum(batch.files for batch in batches(inventory, self.now.date(), 10**12)) - total
             if left:
-                self.left.append(f"{name}: {left:,} small files, for the next upkeep")
+                self.left.append(f"{name}: {plural(left, 'small file')}, for the next upkeep")
 
     def _prove(self) -> None:
         """Files that upkeep has written are held against the manifests while those that they came from are there."""
@@ -205,12 +206,14 @@ class _Run:
             days = Days(self.now.date(), self.periods.cutoff(kind, self.now) if kind else None)
             done = prove(self.spark, self.lake, self._inventory(name), self.upkeep_id, days, self.request.most_rows)
             if done.proven:
-                self.progress(f"{name}: {done.rows:,} rows of {done.proven:,} dates are what their manifests list")
+                rows, dates = plural(done.rows, "row"), plural(done.proven, "date")
+                self.progress(f"{name}: as their manifests list them: {rows} of {dates}")
             for words in done.wrong:
                 self.progress(words)
             self.wrong += done.wrong
             if done.left:
-                self.left.append(f"{name}: {done.left:,} dates to hold against their manifests, for the next upkeep")
+                dates = plural(done.left, "date")
+                self.left.append(f"{name}: {dates} to hold against their manifests, for the next upkeep")
 
     def _vacuum(self) -> None:
         """Removes data files and commits that no promised version names; mostly listing, so several tables at once."""
@@ -314,7 +317,7 @@ def storage_as_text(stored: Lakeful) -> Iterator[str]:
     yield from _columns(head, rows)
     yield ""
     whole = sum(one.disk if one.disk is not None else one.live for one in tables)
-    yield f"{size(whole)} in {sum(one.files for one in tables):,} files, for {stored.cycles:,} cycles"
+    yield f"{size(whole)} in {plural(sum(one.files for one in tables), 'file')}, for {plural(stored.cycles, 'cycle')}"
     if stored.cycles_of_last_date:
         each = sum(one.last_date for one in tables) / stored.cycles_of_last_date
         yield f"a cycle of {stored.last_date} takes {size(each)} (tables that are not parted by date left out)"

@@ -1,29 +1,29 @@
-"""Brokers that an operator empties: what they have is moved away, over as many cycles as the budgets make of it.
+"""Drains: a broker's bundles are moved away, over as many cycles as the budgets make of it.
 
-Pulsar has nothing of the kind: a broker that is to be taken away is stopped, and all its bundles go at once. Keys:
+Pulsar has no drain: a broker that is to be taken away is stopped, and all its bundles go at once. Keys:
 evenkeelDrainingUnloads and evenkeelDrainingBrokers, to which a wish for a drain adds its broker (`ingest.wish_intake`).
 A broker stays empty until its drain is ended: it gets no bundles, also after a restart.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from evenkeel.lake.schemas.acted import DRAIN
+from evenkeel.manual_requests.round import wishes_of
+from evenkeel.model.amounts import plural
 from evenkeel.model.bundles import is_heartbeat_or_sla, is_system, namespace_of
 from evenkeel.model.common_rules import LEFT_TO_REQUEST
 from evenkeel.model.considered import Considered, Rule
-from evenkeel.model.words import plural
 from evenkeel.rounds import reading
 from evenkeel.rounds.reading import Row, Rows
 from evenkeel.rounds.reasons import reason_row, telling
 from evenkeel.settings import Settings
 
 BY_DRAINING = "draining"
-"""What stands as the strategy in rows about brokers that are emptied, and about their bundles."""
+"""The strategy in rows about drained brokers and their bundles."""
 DRAINING_KEY = "evenkeelDrainingBrokers"
 _DOUBLED = "doubled"
 
@@ -72,8 +72,8 @@ FROZEN = Rule(
 
 
 @dataclass(frozen=True, slots=True)
-class Emptied:
-    """What becomes of the brokers that are emptied in a cycle: a verdict on each, and on each of their bundles."""
+class Drained:
+    """The verdicts of a cycle on each broker that is drained, and on each of its bundles."""
 
     verdicts: Sequence[Considered] = ()
     wish_ids: Mapping[str, str] = field(default_factory=dict)
@@ -93,18 +93,18 @@ class Emptied:
         return [reason_row(one, BY_DRAINING, self.wish_ids.get(one.subject)) for one in self.verdicts]
 
 
-def emptied(rows: Rows, settings: Settings, wished: Collection[str] = ()) -> Emptied:
-    """What leaves the brokers that are emptied, by broker and bundle; `wished` are bundles that a wish unloads anyway.
+def drained(rows: Rows, settings: Settings, wished: Collection[str] = ()) -> Drained:
+    """Verdicts on drained brokers and their bundles, by broker and bundle; `wished` are bundles that a wish unloads.
 
     A broker's own namespaces (heartbeat, SLA monitor) stay with it and do not count; nor does `pulsar/system` under the
     extensible manager, whose leader keeps the topics that brokers agree by. Whether there is a broker that may
     take a bundle is for placement to say, and how many go at once for the guards' budgets.
     """
     cycle = reading.the_cycle(rows)
-    asked = {wish["broker"]: wish["wish_id"] for wish in drains_of(cycle)}
+    asked = {wish["broker"]: wish["wish_id"] for wish in wishes_of(cycle, DRAIN)}
     named = settings.evenkeelDrainingBrokers if settings.evenkeelDrainingUnloads else frozenset[str]()
     if not (asked or named):
-        return Emptied()
+        return Drained()
     listed = {row["broker"] for row in rows["broker_load"]}
     split = {row["subject"] for row in rows["split_decisions"] if row["outcome"] == "split"}
     there: dict[str, list[Row]] = {broker: [] for broker in named}
@@ -119,12 +119,7 @@ def emptied(rows: Rows, settings: Settings, wished: Collection[str] = ()) -> Emp
             found.append(NOT_THERE.about_broker(broker, setting=DRAINING_KEY))
         else:
             found += _of_broker(broker, there[broker], split, wished)
-    return Emptied(telling(found, rows), asked)
-
-
-def drains_of(cycle: Row) -> list[Row]:
-    """The wishes for drains that hold in a cycle, oldest first."""
-    return [wish for wish in json.loads(cycle.get("wishes") or "[]") if wish["kind"] == DRAIN]
+    return Drained(telling(found, rows), asked)
 
 
 def _of_broker(
@@ -141,7 +136,7 @@ def _of_broker(
 
 
 def _stays(bundle: str, manager: str) -> bool:
-    """Whether the bundle is Pulsar's own affair and no sign that the broker is not empty yet."""
+    """Whether Pulsar keeps the bundle on its broker, so that it does not count as left there."""
     namespace = namespace_of(bundle)
     if manager == reading.EXTENSIBLE and is_system(namespace):
         return True

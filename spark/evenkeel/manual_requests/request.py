@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Literal, Unpack
 
 from evenkeel.errors import BadRange
-from evenkeel.manual_requests.schema import HOT, LARGEST
+from evenkeel.manual_requests.wish_schema import HOT, LARGEST
 from evenkeel.model.bundles import BundleRange, bundle_name, parse_range, ranges_of
 from evenkeel.model.considered import Considered, Rule, VerdictFigures
 from evenkeel.model.load import BundleHistory

@@ -21,10 +21,11 @@ from evenkeel.manual_requests.request import (
     not_carried_out,
     refused,
 )
-from evenkeel.manual_requests.schema import ALL
+from evenkeel.manual_requests.wish_schema import ALL
+from evenkeel.model.amounts import plural
 from evenkeel.model.bundles import bundle_name, is_heartbeat_or_sla, ranges_of
 from evenkeel.model.considered import Alternative, Considered, Rule
-from evenkeel.model.words import destination_of, number, plural
+from evenkeel.model.words import destination_of, number
 
 BROKER_SILENT = not_carried_out(
     "wish_broker_silent",

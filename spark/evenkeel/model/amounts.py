@@ -72,6 +72,16 @@ def count(value: float | None) -> str:
     return f"{round(value):,}" if _known(value) else UNKNOWN
 
 
+def plural(count: float | None, noun: str, several: str = "") -> str:
+    """A count with its noun: `1 bundle`, `1,204 bundles`; `several` is the plural where no `s` makes it."""
+    return f"{amount(count, 'count')} {noun if count == 1 else several or noun + 's'}"
+
+
+def counted(count: float | None, noun: str) -> str:
+    """A count, rounded, with its noun: `3 minutes`, `1 hour`; `an unknown number of minutes` for None."""
+    return f"an unknown number of {noun}s" if count is None else plural(round(count), noun)
+
+
 def duration(seconds: float | None) -> str:
     """How long something took or is to last: `0.2 s`, `18 s`, `4 min`, `2 h 5 min`."""
     if not _known(seconds):

@@ -73,7 +73,7 @@ def history_of_quota(quota: BundleStats) -> BundleHistory:
     """The history of a bundle that has none but a resource quota: "ample history" of the quota's figures.
 
     Source: ModularLoadManagerImpl.getBundleDataOrDefault. Sample counts are at their most, so the first sample counts
-    for a tenth in the short term and for a thousandth in the long one.
+    for a tenth in the short term and for a thousandth in the long one. `aggregate.bundle_load` states the same in SQL.
     """
     short = replace(first_averages(SHORT_TERM_SAMPLES, quota), samples=SHORT_TERM_SAMPLES)
     long = replace(first_averages(LONG_TERM_SAMPLES, quota), samples=LONG_TERM_SAMPLES)

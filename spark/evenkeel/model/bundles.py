@@ -40,7 +40,6 @@ __all__ = [
     "bundle_name",
     "bundle_of",
     "decode_number",
-    "given_boundaries",
     "initial_boundaries",
     "is_heartbeat",
     "is_heartbeat_or_sla",
@@ -161,16 +160,6 @@ def initial_boundaries(bundles: int) -> tuple[int, ...]:
         raise BadRange(f"a namespace cannot have {bundles} bundles: allowed is 1 to 2^32")
     part = _HASHES // bundles
     return (*(i * part for i in range(bundles)), HIGHEST_HASH)
-
-
-def given_boundaries(texts: Sequence[str]) -> tuple[int, ...]:
-    """The boundaries of a namespace created with these: duplicates merged, sorted by their text as Pulsar does."""
-    numbers = [decode_number(text) for text in texts]
-    spelled = sorted({(boundary_text(n % (1 << 64)), n) for n in numbers})
-    boundaries = tuple(n for _, n in spelled)
-    if not boundaries or boundaries[0] != 0 or boundaries[-1] != HIGHEST_HASH:
-        raise BadRange(f"boundaries {list(texts)} do not run from 0x00000000 to 0xffffffff")
-    return boundaries
 
 
 def parse_boundaries(texts: Iterable[str]) -> tuple[int, ...]:

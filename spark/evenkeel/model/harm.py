@@ -5,7 +5,7 @@ evenkeelHarmWatchMinutes. While a bundle moves its topics are closed, and its cl
 within seconds. Some do not: clients that do not return after an unload are a known trouble of Pulsar's, and a consumer
 that is gone shows as a backlog that grows as fast as messages come in. So the bundle is looked at again, two
 snapshots after its command at the earliest, and compared with what it was when the command was decided. What was
-falling or growing before is expected to go on as it did, and is no harm.
+falling or growing before is expected to go on as it did, and does not count as harm.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class Clients:
 
 def is_watched(act: Act, now: datetime, previous: datetime | None, settings: Settings) -> bool:
     """Whether the bundle of a command is looked at in this cycle: the command was seen to be done before the cycle
-    before (`previous`), so that this is the second snapshot after it or a later one. Later ones count for a while only,
-    the second one always, also where cycles are far apart; by how far they are it is told which one it is."""
+    before (`previous`), so that this is the second snapshot after it or a later one. The second one always counts, also
+    where cycles are far apart, later ones only for a while. Which one it is follows from the time between cycles."""
     if act.outcome != "done" or act.seen_at is None or previous is None or previous < act.seen_at:
         return False
     is_second = previous - (now - previous) < act.seen_at
@@ -53,8 +53,7 @@ def harm_of(samples: Sequence[Clients], now: Clients, published: float | None, s
     before = earlier[0] if earlier and earlier[0].at < then.at else None
     found = [_gone(noun, before, then, now, settings) for noun in ("producers", "consumers")]
     found.append(_piled_up(before, then, now, published, settings))
-    told = "; ".join(one for one in found if one)
-    return told or None
+    return "; ".join(one for one in found if one) or None
 
 
 def _gone(noun: str, before: Clients | None, then: Clients, now: Clients, settings: Settings) -> str | None:
@@ -127,7 +126,7 @@ _FIGURES = ("producers", "consumers", "msg_backlog")
 
 
 def together(rows: Sequence[Mapping[str, Any]], at: datetime) -> Clients:
-    """The bundles of these rows of `bundle_load` as one. A bundle that nobody owns has no clients."""
+    """The sums over these rows of `bundle_load`. A bundle without owner has no clients."""
     return Clients(at, _sum(rows, "producers"), _sum(rows, "consumers"), _sum(rows, "msg_backlog"))
 
 

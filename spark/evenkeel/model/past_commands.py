@@ -14,7 +14,7 @@ UNTOUCHED = frozenset({"refused", "stale", "withheld", "dry_run"})
 """Outcomes after which the cluster is as it was."""
 
 HARMED = "harmed"
-"""What is said beside the outcome of a command that did harm; a row that says it is no further command."""
+"""Stands in `outcomes` beside what became of a command, never in its place; a row with it is not a further command."""
 
 
 @dataclass(frozen=True, slots=True)

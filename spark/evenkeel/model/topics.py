@@ -29,6 +29,11 @@ class TopicName:
     partition: int
 
     @property
+    def canonical(self) -> str:
+        """The full name with the domain in its canonical spelling."""
+        return f"{self.domain}://{self.namespace}/{self.local_name}"
+
+    @property
     def hash(self) -> int:
         """`topic_hash` of the full name."""
         return topic_hash(self.name)

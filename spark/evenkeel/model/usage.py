@@ -54,11 +54,6 @@ def percent(resource: ResourceUsage) -> float:
     return float32(share * 100)
 
 
-def plain_maximum(report: BrokerReport) -> float:
-    """Highest usage as a fraction, unweighted and in 32 bits: what `maxResourceUsage` of a modular report shows."""
-    return float32(_highest(map(percent, _modular(report))) / 100)
-
-
 def weighted_maximum(report: BrokerReport, settings: Settings) -> float:
     """Highest weighted usage as a fraction (1.0 = full): the figure of every modular decision. Heap never counts."""
     return _highest(_weighted(report, settings)) / 100
@@ -68,11 +63,6 @@ def weighted_maximum_extensible(report: BrokerReport, settings: Settings) -> flo
     """Highest weighted usage as a fraction, heap memory included by its (deprecated) weight."""
     heap = percent(report.memory) * settings.loadBalancerMemoryResourceWeight
     return _highest((*_weighted(report, settings), heap)) / 100
-
-
-def plain_maximum_extensible(report: BrokerReport) -> float:
-    """Highest usage as a fraction, unweighted: what `maxResourceUsage` of extensible load data shows."""
-    return _highest(map(percent, _modular(report))) / 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,10 +105,6 @@ def advanced(history: float | None, sample: float, elapsed_s: float, weight: flo
         return sample
     past = math.pow(weight, max(0.0, elapsed_s) / TICK_S)
     return history * past + (1 - past) * sample
-
-
-def _modular(report: BrokerReport) -> tuple[ResourceUsage, ...]:
-    return (report.cpu, report.direct_memory, report.bandwidth_in, report.bandwidth_out)
 
 
 def _weighted(report: BrokerReport, settings: Settings) -> tuple[float, ...]:

@@ -24,11 +24,6 @@ def number(row: Considered, name: str, unit: str = "count") -> str:
     return amount(row.numbers.get(name), unit)
 
 
-def plural(count: float | None, noun: str) -> str:
-    """A count with its noun, in the plural unless it is one."""
-    return f"{amount(count, 'count')} {noun}{'' if count == 1 else 's'}"
-
-
 def points(fraction: float) -> str:
     """Percentage points, without decimals where there are none to show."""
     value = round(fraction * 100, 6)

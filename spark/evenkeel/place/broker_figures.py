@@ -32,10 +32,10 @@ class BrokerFigures:
 
 
 def broker_figures(load: LoadData, settings: Settings) -> Mapping[str, BrokerFigures]:
-    """Every broker's standing at the start of a round."""
+    """Every broker's figures at the start of a round."""
     found = {}
     for broker, report in sorted(load.brokers.items()):
-        standing = BrokerFigures(
+        figures = BrokerFigures(
             usage=weighted_maximum(report, settings),
             long_term_rate=load.averages.get(broker, BrokerAverages()).long_term_rate,
             topics=report.topics,
@@ -43,6 +43,6 @@ def broker_figures(load: LoadData, settings: Settings) -> Mapping[str, BrokerFig
             rank=version_rank(report.version),
         )
         for _, history in sorted(load.preallocated.get(broker, {}).items()):
-            standing.give(history)
-        found[broker] = standing
+            figures.give(history)
+        found[broker] = figures
     return found

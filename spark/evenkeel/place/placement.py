@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
-from evenkeel.model.amounts import amount
+from evenkeel.model.amounts import amount, plural
 from evenkeel.model.common_rules import BROKERS_OWN_NAMESPACE
 from evenkeel.model.considered import Alternative, Considered, Rule, Sentence
-from evenkeel.model.words import destination_of, plural
+from evenkeel.model.words import destination_of
 
 SINCE_QUOTA = "samples_since_quota"
 """The number that a verdict has of a bundle whose averages began from its resource quota: samples since then."""

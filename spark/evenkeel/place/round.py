@@ -10,7 +10,7 @@ from typing import Any
 from evenkeel.model.common_rules import REPORTED_TWICE
 from evenkeel.model.considered import PLANNED
 from evenkeel.model.load import LoadData, Policies
-from evenkeel.place.emptying import drained_rows, is_drained
+from evenkeel.place.drained_bundles import drained_rows, is_drained
 from evenkeel.place.extensible_placement import ExtensiblePlacementRound
 from evenkeel.place.modular_placement import PlacementRound, strategy_in_force
 from evenkeel.place.placement import TRANSFERRED, Placement, settled
@@ -176,7 +176,7 @@ def decide_extensible(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
     settings, cycle = reading.settings_of(rows), reading.the_cycle(rows)
     shed = {row["subject"]: row for row in sorted(rows["unload_decisions"], key=_subject) if _is_shed(row)}
     gone = {bundle: _destination(row) for bundle, row in shed.items()}
-    emptied = {row["subject"]: None for row in rows["unload_decisions"] if is_drained(row)}
+    drained = {row["subject"]: None for row in rows["unload_decisions"] if is_drained(row)}
     view = _View(rows, gone, settings)
     leaving = {bundle: str(shed[bundle]["broker"]) for bundle, destination in gone.items() if destination is None}
     lost = lost_bundles(rows)
@@ -193,9 +193,9 @@ def decide_extensible(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
     wished = wished_rows(rows, view.place_alone, partial(view.place_alone, freely=True))
     noted = waiting_rows(rows, STRATEGY)
     stamp = {"cluster": cycle["cluster"], "cycle_at": cycle["cycle_at"]}
-    spread = _View(rows, {**gone, **emptied}, settings) if emptied else view
-    drained = drained_rows(rows, lambda freely: spread.round(freely=freely))
-    decided = [{**row, **stamp} for row in (*placed, *wished, *drained, *noted)]
+    without_drained = _View(rows, {**gone, **drained}, settings) if drained else view
+    spread = drained_rows(rows, lambda freely: without_drained.round(freely=freely))
+    decided = [{**row, **stamp} for row in (*placed, *wished, *spread, *noted)]
     turns = ({**row, **stamp} for row in placement_rows(state_of(after, EXCLUDED)))
     return {"placement_decisions": decided, "strategy_state": [*assumed_rows(decided, cycle, settings), *turns]}
 

@@ -1,4 +1,4 @@
-"""Where shed bundles, and bundles without owner, go.
+"""Where shed bundles, bundles of drained brokers, and bundles without owner, go.
 
 Reads: `unload_decisions` (shed), `split_decisions` (plan_splits), `bundle_load`, `broker_load` (aggregate),
 `broker_reports`, `cluster_policies`, and the predecessor's `strategy_state`. Writes: `placement_decisions`, a row per

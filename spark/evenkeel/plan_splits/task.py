@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from evenkeel.handover import Handover
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake
-from evenkeel.manual_requests.schema import HOT, LARGEST
+from evenkeel.manual_requests.wish_schema import HOT, LARGEST
 from evenkeel.model.bundles import HIGHEST_HASH
 from evenkeel.plan_splits import round as split_round
 from evenkeel.rounds.frames import cycles_to_decide, decide_rounds, read_checked, round_inputs, state_before

@@ -10,9 +10,10 @@ from datetime import datetime, timedelta
 from itertools import chain
 from typing import Any
 
+from evenkeel.lake.schemas.acted import SPLIT, UNLOAD, UNLOAD_TOPIC
 from evenkeel.manual_requests.topic import bundle_of_topic, is_topic_unload
 from evenkeel.settings import Settings
-from evenkeel.steering.admin_request import SPLIT, UNLOAD, UNLOAD_TOPIC, request_text
+from evenkeel.steering.admin_request import request_text
 
 
 def plan_id(cycle: Row, decisions: Mapping[str, Sequence[Row]], leaving_out: Collection[str] = ()) -> str:
@@ -78,13 +79,6 @@ def numbered(plan: str, cycle: Row, asked: Sequence[Wanted], settings: Settings)
         }
         for step, one in enumerate(asked, start=1)
     ]
-
-
-def commands(
-    plan: str, cycle: Row, splits: Sequence[Row], placements: Sequence[Row], settings: Settings
-) -> list[dict[str, Any]]:
-    """The rows of `commands` with nothing held back."""
-    return numbered(plan, cycle, wanted(cycle, splits, placements), settings)
 
 
 def command_id(plan: str, kind: str, bundle: str, step: int, mode: str) -> str:

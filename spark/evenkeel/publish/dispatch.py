@@ -19,7 +19,7 @@ from evenkeel.lake.controls import Lease, give_back, holder_name, paused, renew_
 from evenkeel.lake.outbox import OPEN, SENT, on_record
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake
-from evenkeel.publish.by_queue import send_by_queue, sign_with, sink_of
+from evenkeel.publish.dispatch_sqs import send_by_queue, sign_with, sink_of
 from evenkeel.pulsar.admin import AdminClient
 from evenkeel.pulsar.admin.connection import Resolver, from_environment
 from evenkeel.settings import settings_in
@@ -40,6 +40,9 @@ log = logging.getLogger(__name__)
 
 MORE_WAITING_S = 5.0
 """So much longer than a lease lasts another's is waited for."""
+
+_A_WAIT_S = 5.0
+"""What takes longer than this is a wait, after which the gate is asked again."""
 
 Command = Mapping[str, Any]
 Reach = Callable[[ClusterCycle], "AdminClient"]
@@ -147,17 +150,17 @@ class OutcomeRecorder:
         self._own |= {write.write_id for write in writes}
         self.writes += writes
 
-    def as_they_stand(self, errand: ClusterCommands) -> ClusterCommands:
-        """The errand without commands whose outcome is known, and with those named that another try put on record."""
-        ids = [command["command_id"] for command in errand.commands]
-        clusters = [errand.cycle.cluster]
+    def as_they_stand(self, batch: ClusterCommands) -> ClusterCommands:
+        """The batch without commands whose outcome is known, and with those named that another try put on record."""
+        ids = [command["command_id"] for command in batch.commands]
+        clusters = [batch.cycle.cluster]
         seen = on_record(self._spark, self._lake, "outcomes", clusters, ids, ("command_id", "outcome"))
         final = {row["command_id"] for row in seen if row["outcome"] not in OPEN}
         put = on_record(self._spark, self._lake, "commands", clusters, ids, ("command_id", "write_id"))
         others = frozenset(row["command_id"] for row in put if row["write_id"] not in self._own)
         self.sent |= {row["command_id"] for row in seen if row["outcome"] in SENT}
-        left = [command for command in errand.commands if command["command_id"] not in final]
-        return ClusterCommands(errand.cycle, left, others - final)
+        left = [command for command in batch.commands if command["command_id"] not in final]
+        return ClusterCommands(batch.cycle, left, others - final)
 
     def renewed(self, clusters: Sequence[str]) -> frozenset[str]:
         """Renews the leases; the clusters whose lease is still ours."""
@@ -193,15 +196,15 @@ class OutcomeRecorder:
 
 
 def send_all(
-    records: OutcomeRecorder, errands: Sequence[ClusterCommands], sending: Sending
+    records: OutcomeRecorder, batches: Sequence[ClusterCommands], sending: Sending
 ) -> dict[str, DispatchResult]:
-    """Carries out the errands of all clusters, side by side; cluster -> why its errand was not (wholly) carried out.
+    """Carries out the batches of all clusters, side by side; cluster -> why its batch was not (wholly) carried out.
 
     The gate is asked once the leases are there: what was found before may have changed while they were waited for.
     """
-    if not errands:
+    if not batches:
         return {}
-    by_cluster = {errand.cycle.cluster: errand for errand in errands}
+    by_cluster = {batch.cycle.cluster: batch for batch in batches}
     leases, refused = records.take(sorted(by_cluster))
     try:
         # Whoever held a lease until now may have put more on record than was known before.
@@ -221,34 +224,34 @@ def send_all(
 
 
 def _works(
-    errands: Mapping[str, ClusterCommands], leases: Mapping[str, HeldLease], records: OutcomeRecorder, sending: Sending
+    batches: Mapping[str, ClusterCommands], leases: Mapping[str, HeldLease], records: OutcomeRecorder, sending: Sending
 ) -> tuple[dict[str, Work], dict[str, DispatchResult]]:
     """What each cluster's thread is to do, and why some have none. Secrets are looked up here, by the main thread."""
     works: dict[str, Work] = {}
     unreachable: dict[str, DispatchResult] = {}
     for cluster, lease in sorted(leases.items()):
-        errand = errands[cluster]
+        batch = batches[cluster]
         try:
-            if errand.cycle.queues is not None:
-                works[cluster] = _queue_work(errand, records, sending.signature(errand.cycle))
+            if batch.cycle.queues is not None:
+                works[cluster] = _queue_work(batch, records, sending.signature(batch.cycle))
             else:
-                works[cluster] = _work(errand, lease.lease, sending, sending.reach(errand.cycle))
+                works[cluster] = _work(batch, lease.lease, sending, sending.reach(batch.cycle))
         except EvenkeelError as error:
             unreachable[cluster] = DispatchResult(str(error))
     return works, unreachable
 
 
-def _queue_work(errand: ClusterCommands, records: OutcomeRecorder, signature: Signature) -> Work:
-    sink = sink_of(errand.cycle, signature)
-    wait_s = settings_in(errand.cycle.settings).evenkeelReportWaitSeconds
+def _queue_work(batch: ClusterCommands, records: OutcomeRecorder, signature: Signature) -> Work:
+    sink = sink_of(batch.cycle, signature)
+    wait_s = settings_in(batch.cycle.settings).evenkeelReportWaitSeconds
 
     def work(stop: LeaseGuard, report: ReportOutcome) -> str | None:
-        return send_by_queue(sink, errand.commands, records, wait_s, stop, report)
+        return send_by_queue(sink, batch.commands, records, wait_s, stop, report)
 
     return work
 
 
-def _work(errand: ClusterCommands, lease: Lease, sending: Sending, client: AdminClient) -> Work:
+def _work(batch: ClusterCommands, lease: Lease, sending: Sending, client: AdminClient) -> Work:
     # Only here: a dry run needs no HTTP client, and loading it takes a tenth of a second.
     from evenkeel.steering.broker_switches import hands_off
     from evenkeel.steering.command_executor import CommandExecutor, Patience
@@ -259,12 +262,12 @@ def _work(errand: ClusterCommands, lease: Lease, sending: Sending, client: Admin
             hands = hands_off(client)
             if hands.objections:
                 return "; ".join(hands.objections)
-            if time.monotonic() - begun > sending.timing.look_s:  # many brokers, or slow ones: a wait like any other
+            if time.monotonic() - begun > _A_WAIT_S:  # there are many of them, or they are slow
                 stop.ask_gate()
-            settings = settings_in(errand.cycle.settings)
+            settings = settings_in(batch.cycle.settings)
             patience = Patience(settings.evenkeelOutcomeWaitSeconds, sending.timing.longest_request_s)
             steering = CommandExecutor(client, hands.pulsar_name or "", patience=patience)
-            left = _not_done_yet(errand, steering, lease, sending.timing, stop, report)
+            left = _not_done_yet(batch, steering, lease, sending.timing, stop, report)
             per_second, in_flight = settings.evenkeelCommandsPerSecond, settings.evenkeelCommandsInFlight
             PulsarAdmin(steering, per_second=per_second, in_flight=in_flight).send(left, stop=stop, report=report)
             return stop()
@@ -275,7 +278,7 @@ def _work(errand: ClusterCommands, lease: Lease, sending: Sending, client: Admin
 
 
 def _not_done_yet(
-    errand: ClusterCommands,
+    batch: ClusterCommands,
     steering: CommandExecutor,
     lease: Lease,
     timing: Timing,
@@ -283,16 +286,16 @@ def _not_done_yet(
     report: ReportOutcome,
 ) -> list[Command]:
     """The commands to be sent: all but those of which an earlier try left a trace on the cluster."""
-    if errand.tried and lease.before is not None:
+    if batch.tried and lease.before is not None:
         over = lease.before + timedelta(seconds=timing.longest_request_s)
         # The earlier holder has sent nothing since its lease ended, so no clock makes this longer than one request.
         left_s = min((over - datetime.now(UTC)).total_seconds(), timing.longest_request_s)
-        _wait(left_s, stop, f"{errand.cycle.cluster}: requests of an earlier try may still be under way")
+        _wait(left_s, stop, f"{batch.cycle.cluster}: requests of an earlier try may still be under way")
         stop.ask_gate()
     left = []
-    for command in errand.commands:
+    for command in batch.commands:
         seen = None
-        if command["command_id"] in errand.tried:
+        if command["command_id"] in batch.tried:
             if stop() is not None:
                 return []
             seen = steering.look_again(command)
@@ -304,7 +307,7 @@ def _not_done_yet(
 
 
 def _wait(seconds: float, stop: Stop, why: str) -> None:
-    """Waits by a clock that nobody sets, or until there is a reason to stop."""
+    """Waits by the monotonic clock, or until there is a reason to stop."""
     if seconds > 0:
         log.info("%s: waiting %.0f s", why, seconds)
     until = time.monotonic() + seconds
@@ -312,7 +315,7 @@ def _wait(seconds: float, stop: Stop, why: str) -> None:
         time.sleep(min(left, 1.0))
 
 
-def _unsent(errand: ClusterCommands, done: DispatchResult, records: OutcomeRecorder) -> list[Outcome]:
+def _unsent(batch: ClusterCommands, done: DispatchResult, records: OutcomeRecorder) -> list[Outcome]:
     """What is held back for good, since its sending was stopped before its turn.
 
     Nothing is said of commands that another publisher took over, or that may have gone out.
@@ -322,8 +325,8 @@ def _unsent(errand: ClusterCommands, done: DispatchResult, records: OutcomeRecor
     now = datetime.now(UTC)
     return [
         not_sent(command["command_id"], now, done.stopped)
-        for command in errand.commands
-        if command["command_id"] not in records.reported | records.out | errand.tried
+        for command in batch.commands
+        if command["command_id"] not in records.reported | records.out | batch.tried
     ]
 
 

@@ -238,7 +238,7 @@ def put_out(
     records.know(rows)
     records.write([*_without_sending(left, handover.run.mode, withheld)])
     going = [row for row in left if handover.run.mode != DRY_RUN and row["cluster"] not in withheld]
-    done = send_all(records, _errands(handover, going), sending) if going and sending is not None else {}
+    done = send_all(records, _batches(handover, going), sending) if going and sending is not None else {}
     stopped = {cluster: one.stopped for cluster, one in done.items() if one.stopped is not None}
     unfinished = frozenset(cluster for cluster, one in done.items() if one.is_lost or one.error is not None)
     errors = [one.error for one in done.values() if one.error is not None]
@@ -268,6 +268,6 @@ def _without_sending(rows: Sequence[Row], mode: str, withheld: Mapping[str, str]
     return [not_sent(row["command_id"], now, withheld[row["cluster"]]) for row in held]
 
 
-def _errands(handover: Handover, rows: Sequence[Row]) -> list[ClusterCommands]:
-    errands = [ClusterCommands(cycle, rows_of(rows, cycle.cluster)) for cycle in handover.open_cycles()]
-    return [errand for errand in errands if errand.commands]
+def _batches(handover: Handover, rows: Sequence[Row]) -> list[ClusterCommands]:
+    batches = [ClusterCommands(cycle, rows_of(rows, cycle.cluster)) for cycle in handover.open_cycles()]
+    return [batch for batch in batches if batch.commands]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from evenkeel.publish.commands import Wanted, numbered, plan_id, wanted
 from evenkeel.publish.guarding import guarded, throughput
-from evenkeel.publish.harm import harm_found, harms, outcome_rows, with_clients
+from evenkeel.publish.harm_watch import harm_found, harms, outcome_rows, with_clients
 from evenkeel.rounds import reading
 from evenkeel.rounds.memo import acts_only
 from evenkeel.rounds.reading import Decided, Row, Rows
@@ -103,9 +103,9 @@ def made_of(rows: Rows) -> Plan:
         "after_max_over_mean": change.after_max_over_mean,
         "moved_traffic_share": change.moved_share,
     }
-    told = outcome_rows(cycle["cluster"], datetime.fromisoformat(cycle["cycle_at"]), found)
+    harm = outcome_rows(cycle["cluster"], datetime.fromisoformat(cycle["cycle_at"]), found)
     commands = with_clients(numbered(name, cycle, asked, settings), rows)
-    return Plan(figures, asked, commands, verdicts, change, told)
+    return Plan(figures, asked, commands, verdicts, change, harm)
 
 
 def forecast_of(rows: Rows, placements: Sequence[Row]) -> Forecast:

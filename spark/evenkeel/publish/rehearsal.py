@@ -9,8 +9,9 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from evenkeel.handover import CycleKey, Handover, Write
-from evenkeel.lake.outbox import HARMED, recent_acts
+from evenkeel.lake.outbox import recent_acts
 from evenkeel.lake.store import Lake
+from evenkeel.model.past_commands import HARMED
 from evenkeel.publish.dispatch import OutcomeRecorder
 from evenkeel.spark.sql import with_moments
 from evenkeel.steering.outcome import Outcome

@@ -28,8 +28,8 @@ from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake
 from evenkeel.model.amounts import amount
 from evenkeel.publish import plan as plan_round
-from evenkeel.publish.by_queue import tell_agents
 from evenkeel.publish.dispatch import Sending
+from evenkeel.publish.dispatch_sqs import announce_controls
 from evenkeel.publish.gate import DRY_RUN, SendingResult, gate_facts, is_approved, longest_age, put_out, why_withheld
 from evenkeel.publish.manifests import Known, Plans, closed_row, manifest_rows
 from evenkeel.publish.rehearsal import rehearse
@@ -56,7 +56,7 @@ def run(spark: SparkSession, handover: Handover, sending: Sending | None = None)
         )
     lake = Lake(handover.lake)
     if handover.run.mode != DRY_RUN and handover.run.kind != "backfill" and sending is not None:
-        tell_agents(spark, lake, handover.cycles, sending.signature, _now())
+        announce_controls(spark, lake, handover.cycles, sending.signature, _now())
     plans, commands, handover = _plan(spark, lake, handover)
     known = _attempts_so_far(spark, lake, handover)
     rows = manifest_rows(handover, plans, known, _now())
@@ -161,8 +161,9 @@ def _plan(spark: SparkSession, lake: Lake, handover: Handover) -> tuple[Plans, D
     inputs = round_inputs(
         spark, lake, handover, *plan_round.DECIDED_TABLES, "broker_load", "bundle_load", "broker_reports"
     )
-    told = plan_round.OUTCOMES
-    types = {"plan": plan_round.plan_type(), **{name: TABLES[name].body_type() for name in ("commands", guards, told)}}
+    outcomes = plan_round.OUTCOMES
+    tables = ("commands", guards, outcomes)
+    types = {"plan": plan_round.plan_type(), **{name: TABLES[name].body_type() for name in tables}}
     made, handover = decide_rounds(handover, inputs, plan_round.decide_window, types, "publish")
     key_of = {(cycle.cluster, cycle.at): cycle.key for cycle in handover.cycles}
     found = [row.asDict() for row in made["plan"].collect()]
@@ -171,7 +172,7 @@ def _plan(spark: SparkSession, lake: Lake, handover: Handover) -> tuple[Plans, D
     rows = {guards: made[guards]} if objected else {}
     harmed = any(plan["harm_rows"] for plan in plans.values())
     if harmed and handover.run.kind != "backfill" and not handover.is_window():
-        rows[told] = made[told]
+        rows[outcomes] = made[outcomes]
     return plans, made["commands"], handover.with_writes(lake.append(spark, rows, handover=handover, task="publish"))
 
 

@@ -18,7 +18,7 @@ from evenkeel.pulsar.answers import Kind, subject_of
 
 MIB = 1 << 20
 MOST_BROKERS = 10_000
-"""More brokers than this are no cluster of Pulsar; a list of them teaches nothing."""
+"""A longer list of brokers is not believed to come from a cluster of Pulsar."""
 
 _TOPIC_SIZED = frozenset({Kind.TOPIC_FIGURES, Kind.TOPIC_LIST})
 _MOST = {"json_depth": 500}

@@ -20,7 +20,7 @@ QUOTAS = "resource_quotas"
 UNREADABLE_QUOTA = "unreadable_quota"
 UNKNOWN_QUOTAS = "unknown_quotas"
 MOST = 1e12
-"""A rate or throughput beyond this is no figure of Pulsar's; the rules of other tables say the same."""
+"""The highest rate (msg/s) and throughput (byte/s) that is believed, as in the suites of other tables."""
 
 _FIGURES = {
     "msg_rate_in": "msgRateIn",
@@ -45,7 +45,7 @@ class Quota:
 
 
 class _Unreadable(ValueError):
-    """What is wrong with a quota, in words."""
+    """The fault of a quota, in words."""
 
 
 def quotas_of(view: SnapshotView) -> list[Row]:
@@ -57,14 +57,14 @@ def quotas_of(view: SnapshotView) -> list[Row]:
     """
     found: dict[str, Row] = {}
     for answers, age in ((view.lent, view.lent_age_seconds), (view.own, 0.0)):
-        for bundle, quota in _told(view, answers, is_own=answers is view.own).items():
+        for bundle, quota in _known_quotas(view, answers, is_own=answers is view.own).items():
             found.pop(bundle, None)
             if quota is not None:
                 found[bundle] = _row(bundle, quota, age)
     return [found[bundle] for bundle in sorted(found)]
 
 
-def _told(view: SnapshotView, answers: Answers, *, is_own: bool) -> dict[str, Quota | None]:
+def _known_quotas(view: SnapshotView, answers: Answers, *, is_own: bool) -> dict[str, Quota | None]:
     """Bundle to its quota, None where it has none of its own; bundles of which nothing is known are left out."""
     asked = {bundle: answer for bundle, answer in answers.each(Kind.QUOTA) if bundle}
     default_answer = answers.about(Kind.QUOTA)
@@ -73,18 +73,18 @@ def _told(view: SnapshotView, answers: Answers, *, is_own: bool) -> dict[str, Qu
     default = _default(view, default_answer, is_own=is_own)
     if default is None:
         return {}
-    told: dict[str, Quota | None] = {}
+    found: dict[str, Quota | None] = {}
     silent: list[str] = []
     for bundle, answer in asked.items():
         reading = view.json(answer, dict, QUOTAS, nothing_at=_GONE)
         quota = _read(view, reading, answer)
         if quota is not None:
-            told[bundle] = None if quota == default else quota
+            found[bundle] = None if quota == default else quota
         elif reading.outcome == "no_answer" and reading.rule is None:
             silent.append(f"{bundle}: {reading.reason}")
     if silent and is_own:
         view.rejections.append(_unknown(f"those of {len(silent)} bundles, the first {silent[0]}"))
-    return told
+    return found
 
 
 def _default(view: SnapshotView, answer: Answer | None, *, is_own: bool) -> Quota | None:

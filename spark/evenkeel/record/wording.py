@@ -17,11 +17,6 @@ def time(at: datetime | None, *, date: bool = True) -> str:
     return utc.strftime("%Y-%m-%d %H:%M:%S UTC" if date else "%H:%M:%S")
 
 
-def plural(number: int, one: str, several: str = "") -> str:
-    """`1 bundle`, `2 bundles`."""
-    return f"{number:,} {one if number == 1 else several or one + 's'}"
-
-
 def listed(parts: list[str]) -> str:
     """`a, b and c`."""
     return parts[0] if len(parts) == 1 else ", ".join(parts[:-1]) + " and " + parts[-1] if parts else ""

@@ -74,7 +74,7 @@ def simulate(scenario: Scenario, steering: ModelSteering) -> Iterator[Made]:
         )
         made = whole.decide(SharedRows(cluster.rows(settings), acts_only=True), cycle, state)
         state = list(made.rows[whole.STATE])
-        yield from _told(steering, cluster, made, former)
+        yield from _rows_of_cycle(steering, cluster, made, former)
         destinations = [goes_to(one) for one in made.plan.asked]
         lost = [
             (row["subject"], row["destination"])
@@ -89,7 +89,9 @@ def _unique(made: whole.DecidedCycle, n: int) -> list[Mapping[str, Any]]:
     return [{**row, "command_id": f"{n:06d}-{row['step']:04d}"} for row in made.rows["commands"]]
 
 
-def _told(steering: ModelSteering, cluster: Cluster, made: whole.DecidedCycle, former: FormerOwners) -> Iterator[Made]:
+def _rows_of_cycle(
+    steering: ModelSteering, cluster: Cluster, made: whole.DecidedCycle, former: FormerOwners
+) -> Iterator[Made]:
     assert cluster.at is not None
     at = round(cluster.at.timestamp() * 1_000)
     former.forget(at)

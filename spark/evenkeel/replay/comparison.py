@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from evenkeel.model.amounts import percent
+from evenkeel.model.amounts import percent, plural
 from evenkeel.record.report.charts import MOST_SERIES, Picture, configured, labels, picture, series_colors, time_axis
 from evenkeel.record.report.page import render_template
 from evenkeel.replay.variants import RECORDED
@@ -148,13 +148,13 @@ class VariantComparison:
 
     def notes(self) -> list[str]:
         """What each variant is, and whether recorded decisions were reproduced."""
-        told = [f"{name}: {words}" for name, words in self.variants.items()]
+        lines = [f"{name}: {words}" for name, words in self.variants.items()]
         for name in self.variants:
             found = self.tallies[name].figures() if name in self.tallies else {}
             if found.get("decided_again"):
-                told.append(f"{name}: {found['reproduced']} of {found['decided_again']} recorded plans reproduced")
-                told += [f"  not at {at}" for at in found["not_reproduced"]]
-        return told
+                lines.append(f"{name}: {found['reproduced']} of {found['decided_again']} recorded plans reproduced")
+                lines += [f"  not at {at}" for at in found["not_reproduced"]]
+        return lines
 
 
 def _mean(values: list[float]) -> float | None:
@@ -195,8 +195,8 @@ def page_of(comparison: VariantComparison, *, note: str = "") -> str:
     """The page as HTML text."""
     names = comparison.names()
     text = note or (
-        f"{comparison.tallies[names[0]].cycles} cycles of {comparison.cluster}, decided on what was seen then: "
-        "what one cycle asks for does not change what the next one sees (open loop)."
+        f"{plural(comparison.tallies[names[0]].cycles, 'cycle')} of {comparison.cluster}, decided on what was seen "
+        "then: what one cycle asks for does not change what the next one sees (open loop)."
     )
     return render_template(
         "comparison.html.j2",

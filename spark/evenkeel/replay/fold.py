@@ -157,10 +157,11 @@ class Carried:
 
 @dataclass
 class Fold:
-    """A replay under way. `limit` is the usage that counts as over the limit; `told` says who tells of the record."""
+    """A replay under way. `limit` is the usage that counts as over the limit; `with_recorded`: whether rows of the
+    recorded plans come too."""
 
     limit: float
-    told: bool
+    with_recorded: bool
     carried: dict[str, Carried]
     owners: dict[str, str | None] = field(default_factory=dict)
 
@@ -172,8 +173,8 @@ class Fold:
         mine = _row_of(cycle, next(iter(cycle.chosen.values())))
         recorded = recorded_plan(shared.having({"cycle": [mine]}), mine)
         on_record = {_key(one) for one in recorded.asked}
-        if self.told:
-            yield from self._told(RECORDED, cycle, recorded, shared, at, on_record, plan_id=cycle.plan_id)
+        if self.with_recorded:
+            yield from self._rows_of_plan(RECORDED, cycle, recorded, shared, at, on_record, plan_id=cycle.plan_id)
         for name, chosen in cycle.chosen.items():
             yield from self._decided(name, chosen, cycle, shared, at, on_record)
 
@@ -191,9 +192,11 @@ class Fold:
             made.plan.asked, held, int(made.plan.figures["held"]), made.plan.figures["refusals"], made.plan.change
         )
         plan_id = made.plan_id if chosen.is_recorded else None
-        yield from self._told(name, cycle, plan, shared, at, on_record, plan_id=plan_id, again=chosen.is_recorded)
+        yield from self._rows_of_plan(
+            name, cycle, plan, shared, at, on_record, plan_id=plan_id, again=chosen.is_recorded
+        )
 
-    def _told(
+    def _rows_of_plan(
         self,
         name: str,
         cycle: Recorded,

@@ -16,7 +16,7 @@ from evenkeel.rounds import reading
 from evenkeel.rounds.memo import SharedRows, carry
 from evenkeel.rounds.reading import Row, Rows
 from evenkeel.spark.bodies import TIMESTAMP_FORMAT, TO_JSON_OPTIONS, decoder, encoder, has_map
-from evenkeel.spark.worker import Refused, demand_code
+from evenkeel.spark.worker import MarkedError, demand_code
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -33,7 +33,7 @@ def fold_function(job: str) -> Callable[[pa.Table], pa.Table]:
 
     It holds `code` and `files` (see `spark.worker.Job`), `cluster`, `limit`, `schemas` and `outputs` (kind or table ->
     schema as JSON), `cycles` (moment -> what the record says of it), `chosen` (what variants decide with, as a cycle
-    names it) and `parts` (label -> its `variants`, what they carry, whether it tells of the record).
+    names it) and `parts` (label -> its `variants`, what they carry, whether it gives the rows of the record).
     """
 
     def fold_one(table: pa.Table) -> pa.Table:
@@ -52,7 +52,7 @@ def fold_part(job: Mapping[str, Any], table: pa.Table) -> pa.Table:
         demand_code(job["code"], job["files"])
         write = {name: encoder(_schema(text), name) for name, text in job["outputs"].items()}
         carried = {name: Carried.from_json(body) for name, body in part["carried"].items()}
-        fold = Fold(job["limit"], part["told"], carried, dict(part["owners"]))
+        fold = Fold(job["limit"], part["with_recorded"], carried, dict(part["owners"]))
         unpacked = Unpacked(job["schemas"])
         found = unpacked.cycles(table)
         here: tuple[str, Rows] | None = next(found, None)
@@ -65,7 +65,7 @@ def fold_part(job: Mapping[str, Any], table: pa.Table) -> pa.Table:
                 outputs.append(output)
                 bodies.append(write[output](row))
     except Exception as error:
-        raise Refused(error, f"replay of {', '.join(part['variants'])} on {job['cluster']} at {at}") from error
+        raise MarkedError(error, f"replay of {', '.join(part['variants'])} on {job['cluster']} at {at}") from error
     outputs.append(CARRIED)
     bodies.append(json.dumps(dict(_carried(part, fold)), ensure_ascii=False))
     return pa.table({"output": pa.array(outputs, pa.string()), "body": pa.array(bodies, pa.string())})

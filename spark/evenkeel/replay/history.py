@@ -13,6 +13,7 @@ from evenkeel.handover import ClusterCycle, Handover, Run, Snapshot, Write
 from evenkeel.lake.manifest import write_rows
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake, arrow_schema
+from evenkeel.model.amounts import plural
 from evenkeel.record.read import Attempt, Record, clusters_of
 from evenkeel.record.read.ranges import FIRST_MOMENT, LAST_MOMENT
 from evenkeel.record.verify.recorded_cycle import Background, again, background_of
@@ -49,7 +50,7 @@ class History:
         except LookupError as error:
             where = f"{attempt.cluster} at {attempt.cycle_at.isoformat()}"
             raise LakeError(f"the cycle of {where} cannot be decided again: {error.args[0]}") from None
-        # Whether a command of the past did harm is told from the second cycle after it on.
+        # Harm of a past command is looked for from the second cycle after it on.
         before = [cycle.predecessor.cycle_at, cycle.predecessor.status]
         given = {"wishes": cycle.wishes, "acts": cycle.acts, "pauses": cycle.pauses}
         return {**known, **given, "predecessor": before}
@@ -98,7 +99,7 @@ def _none(
     asked = f"from {first.isoformat() if first else 'the beginning'} to {last.isoformat() if last else 'now'}"
     if inside:
         reasons = sorted({attempt.reason or attempt.status for attempt in inside})
-        return f"none of the {len(inside)} cycles of {cluster} {asked} was decided: {'; '.join(reasons[:3])}"
+        return f"none of {plural(len(inside), 'cycle')} of {cluster} {asked} was decided: {'; '.join(reasons[:3])}"
     before = None if first is None else record.in_force(cluster, first)
     after = None if last is None else record.following(cluster, last)
     near = [f"the last one before is at {before.cycle_at.isoformat()}"] if before else []

@@ -20,6 +20,7 @@ from evenkeel.model.load import BundleHistory, BundleStats
 from evenkeel.model.past_commands import acts_of, unsettled_bundles
 from evenkeel.rounds.reading import Row
 from evenkeel.settings import Settings
+from evenkeel.times import utc_text
 
 LAG_INTERVALS = 2
 CLASSES = {
@@ -188,7 +189,7 @@ class Cluster:
 
     def _report_row(self, broker: str, usage: float) -> dict[str, Any]:
         assert self.at is not None
-        moment = self.at.isoformat(timespec="microseconds")
+        moment = utc_text(self.at)
         own = sorted(bundle for bundle, owner in self.owner.items() if owner == broker)
         return {
             "broker": broker,
@@ -271,7 +272,7 @@ def _act(command: Row, destination: str | None, at: datetime, seen_at: datetime)
         "mode": "auto",
         "outcome": "done",
         "detail": "in the model",
-        "cycle_at": at.isoformat(timespec="microseconds"),
+        "cycle_at": utc_text(at),
         "expires_at": None,
-        "seen_at": seen_at.isoformat(timespec="microseconds"),
+        "seen_at": utc_text(seen_at),
     }

@@ -150,7 +150,7 @@ def _parts(spark: SparkSession, variants: Sequence[Variant], most: int) -> dict[
         str(labels.get(n, n)): {
             "label": str(labels.get(n, n)),
             "variants": own,
-            "told": n == 0,
+            "with_recorded": n == 0,
             "carried": {},
             "owners": {},
         }
@@ -338,11 +338,11 @@ def replay_params(spark: SparkSession, lake: str, params: Mapping[str, Any]) -> 
         times=("the param `since`", "the param `until`"),
     )
     comparison = replay(spark, wanted, _logged())
-    log.info("%s", told(comparison))
+    log.info("%s", comparison_text(comparison))
     return json.dumps({"replay_id": comparison.replay_id, "variants": comparison.rows()})
 
 
-def told(comparison: VariantComparison) -> str:
+def comparison_text(comparison: VariantComparison) -> str:
     """The comparison as text."""
     return "\n".join((comparison.table(), "", *comparison.notes()))
 

@@ -70,15 +70,15 @@ class Error:
 
     def sentence(self) -> str:
         """The error in words, usage in percentage points."""
-        told = (
+        text = (
             f"The model misses the recorded usage of a broker by {100 * self.usage:.2f} points on average "
             f"(guessing its mean: {100 * self.guess:.2f}) and max/mean by {self.max_over_mean:.3f}, over {self.points} "
             f"figures of cycles that it was not fitted on, with {self.moves} recorded moves."
         )
         if self.shift is None:
-            return told
+            return text
         return (
-            f"{told} After them it misses a broker's share of the traffic by {100 * self.shift.off:.1f} points "
+            f"{text} After them it misses a broker's share of the traffic by {100 * self.shift.off:.1f} points "
             f"(had nothing moved: {100 * self.shift.unmoved:.1f})."
         )
 

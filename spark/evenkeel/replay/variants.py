@@ -87,8 +87,8 @@ def settings_of(variant: Variant, recorded: EffectiveSettings, manager: str | No
 
 def manager_of(variant: Variant, recorded: EffectiveSettings, manager: str | None) -> str | None:
     """Whose rules decide: those of the variant's own word, else the recorded ones."""
-    told = str(variant.overrides.get("evenkeelManager", _AUTO))
-    return manager if told == _AUTO else told
+    given = str(variant.overrides.get("evenkeelManager", _AUTO))
+    return manager if given == _AUTO else given
 
 
 def _placing(variant: Variant, recorded: EffectiveSettings) -> dict[str, Value]:

@@ -314,6 +314,6 @@ def _steering(cycle: Row) -> dict[str, Any]:
 
 @lru_cache(maxsize=2)
 def _parsed(text: str) -> dict[str, Any]:
-    """Kept, since a cycle asks several times; nobody changes what is in it."""
+    """The parsed JSON, cached, since a cycle asks several times; callers must not change it."""
     found: dict[str, Any] = json.loads(text)
     return found

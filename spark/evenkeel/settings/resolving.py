@@ -180,11 +180,6 @@ def _fall_back(values: dict[str, Value], origins: dict[str, Origin], problems: l
         origins[key] += f", where Pulsar falls back from {was}"
 
 
-def _switch(observed: Mapping[str, str] | None, name: str) -> bool | None:
-    text = (observed or {}).get(name, "").strip().lower()
-    return {"true": True, "false": False}.get(text)
-
-
 def _override(name: str, given: object, explicit_switches: bool) -> Value:
     key = known_key(name)
     if name in SWITCHES and not explicit_switches:

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from evenkeel.filters.unload_gates import unload_gates
-from evenkeel.manual_requests.drain import emptied
+from evenkeel.manual_requests.drain import drained
 from evenkeel.manual_requests.round import granted_unloads, unloaded_by, with_unloads
 from evenkeel.model.past_commands import Act, brokers_unloaded, recently_unloaded
 from evenkeel.rounds import reading, state
@@ -44,8 +44,8 @@ def decide_modular(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
     shedder = settings.loadBalancerLoadSheddingStrategy
     wished = granted_unloads(rows)
     gone = state.assumed_unloaded(rows["state"]) | recently_unloaded(acts_before(cycle))
-    drained = emptied(rows, settings, unloaded_by(wished))
-    load = replace(load_of(rows), recently_unloaded=gone, wished=unloaded_by(wished) | drained.leaving)
+    drain = drained(rows, settings, unloaded_by(wished))
+    load = replace(load_of(rows), recently_unloaded=gone, wished=unloaded_by(wished) | drain.leaving)
     made = run_shedding(
         load,
         state.shedder_state(rows["state"], shedder),
@@ -56,9 +56,9 @@ def decide_modular(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
         shedder=shedder_named(shedder),
     )
     stamp = {"cluster": cycle["cluster"], "cycle_at": cycle["cycle_at"]}
-    shown = telling((*drained.beside(made.considered), *silent_brokers(rows)), rows)
+    shown = telling((*drain.beside(made.considered), *silent_brokers(rows)), rows)
     verdicts = [named(verdict, cycle["cluster"]) for verdict in shown]
-    found = [*with_unloads(verdicts, shedder, wished), *drained.rows()]
+    found = [*with_unloads(verdicts, shedder, wished), *drain.rows()]
     kept = state.state_rows(shedder, made.state, made.shed_at, made.recently_unloaded)
     return {
         "unload_decisions": [{**row, **stamp} for row in found],
@@ -86,9 +86,9 @@ def decide_extensible(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
     seen = see(rows, before, settings)
     now = datetime.fromisoformat(cycle["cycle_at"])
     wished, acts = granted_unloads(rows), acts_before(cycle)
-    drained = emptied(rows, settings, unloaded_by(wished))
+    drain = drained(rows, settings, unloaded_by(wished))
     made = run_transfers(
-        replace(seen.load, wished=unloaded_by(wished) | drained.leaving),
+        replace(seen.load, wished=unloaded_by(wished) | drain.leaving),
         _state_of(before, acts),
         reading.policies(rows),
         seen.owners,
@@ -101,9 +101,9 @@ def decide_extensible(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
     # A round that ran has its own rows about brokers without load data.
     silent = () if made.status == "ran" else silent_brokers(rows)
     verdicts = [
-        named(verdict, cycle["cluster"]) for verdict in telling((*drained.beside(made.considered), *silent), rows)
+        named(verdict, cycle["cluster"]) for verdict in telling((*drain.beside(made.considered), *silent), rows)
     ]
-    found = [*with_unloads(verdicts, SHEDDER, wished), *drained.rows()]
+    found = [*with_unloads(verdicts, SHEDDER, wished), *drain.rows()]
     kept = state.state_rows(SHEDDER, after, made.shed_at, made.recently_unloaded)
     return {
         "unload_decisions": [{**row, **stamp} for row in found],

@@ -1,4 +1,4 @@
-"""Which bundles leave their broker, by the strategy in force or an operator's wish.
+"""Which bundles leave their broker, by the strategy in force, a drain or an operator's wish.
 
 Reads: `bundle_load`, `broker_load` (aggregate), `split_decisions` (plan_splits), `broker_reports`, `cluster_policies`,
 the predecessor's `strategy_state`, and `namespace_bundles` where an unload is wished for. Writes: `unload_decisions`, a

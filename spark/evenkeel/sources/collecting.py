@@ -11,7 +11,7 @@ What is asked, and why:
   log); both where it is unknown. Then version, topic figures and the bundles owned.
 * `full` adds the topic lists of all namespaces; what a snapshot lacks of these is taken from the last full one.
 * of bundles without a history, unless all brokers run the extensible manager: their resource quotas, last of all
-  (`asking_quotas`).
+  (`quota_requests`).
 
 A broker that does not answer is rows that say so. Only a cluster of which no address lists its brokers cannot be
 observed: `Unreachable`.
@@ -34,12 +34,12 @@ from evenkeel.handover import Snapshot
 from evenkeel.pulsar.admin import AdminClient, AdminConnection, Hop, admin_path, trouble
 from evenkeel.pulsar.admin.answer_text import LargeText
 from evenkeel.pulsar.admin.connection import Resolver, resolved
-from evenkeel.pulsar.admin.http_exchange import Failure, failure_text
+from evenkeel.pulsar.admin.http_exchange import Failure, failure_text, names_in
 from evenkeel.pulsar.limits import DEFAULT, MOST_BROKERS, BeyondLimit, Limits
 from evenkeel.pulsar.snapshot import EXTENSIBLE, MODULAR, manager_of_class, manager_of_cluster, own_cluster
-from evenkeel.sources.asking_quotas import ask_for_quotas, bundles_to_ask, claimed_in
 from evenkeel.sources.configuration import LiveSource
 from evenkeel.sources.landing import Landing
+from evenkeel.sources.quota_requests import ask_for_quotas, bundles_to_ask, claimed_in
 from evenkeel.sources.writing import Head, SnapshotWriter
 from evenkeel.times import utc_milliseconds
 
@@ -250,10 +250,9 @@ def _names(hop: Hop) -> list[str]:
 
 
 def _listed(hop: Hop) -> list[str] | None:
-    """The names in an answer, sorted, each once; None where it is no list."""
+    """The names in an answer, sorted, each once; None where it is not a list."""
     with LargeText.alone():
-        body = hop.json
-        return sorted({name for name in body if isinstance(name, str) and name}) if isinstance(body, list) else None
+        return names_in(hop.json)
 
 
 def _finish(futures: list[Future[Any]]) -> None:

@@ -44,6 +44,7 @@ from typing import Any
 
 from evenkeel.errors import BadInput, SettingsError
 from evenkeel.pulsar.limits import DEFAULT, Limits, limits_of
+from evenkeel.secret import variable_name
 from evenkeel.settings import resolve, toml_in
 
 RECORDING_SCHEME = "recording:"
@@ -122,6 +123,9 @@ def read_configuration(path: str | Path) -> tuple[ClusterSource, ...]:
     limits_of(limits, place=f"configuration {file}, [limits]")
     sources = tuple(_cluster(file, name, clusters[name], common, limits) for name in sorted(clusters))
     _landed_apart(file, sources)
+    _queues_apart(file, sources)
+    _named_apart(file, "connection", ((one, one.live.connection) for one in sources if one.live is not None))
+    _named_apart(file, "queue_keys", ((one, one.queues.keys) for one in sources if one.queues is not None))
     return sources
 
 
@@ -255,6 +259,31 @@ def _landed_apart(file: Path, sources: Iterable[ClusterSource]) -> None:
                 f"{source.recording}: give each its own `landing`"
             )
         seen[folder] = str(source.cluster)
+
+
+def _queues_apart(file: Path, sources: Iterable[ClusterSource]) -> None:
+    """An agent sets aside what is for another cluster than its own, so two on one queue would lose commands."""
+    seen: dict[str, str] = {}
+    for source in sources:
+        for url in {source.queues.commands, source.queues.reports} if source.queues is not None else ():
+            other = seen.setdefault(url, str(source.cluster))
+            if other != source.cluster:
+                raise SettingsError(f"configuration {file}: {other} and {source.cluster} share the queue {url}")
+
+
+def _named_apart(file: Path, entry: str, named: Iterable[tuple[ClusterSource, str | None]]) -> None:
+    """Names that differ and share a variable would give one cluster's token, or the key of its queues, to another."""
+    seen: dict[str, tuple[str, str]] = {}
+    for source, name in named:
+        if name is None:
+            continue
+        before, cluster = seen.setdefault(variable_name("", name), (name, str(source.cluster)))
+        if before != name:
+            raise SettingsError(
+                f"configuration {file}: {cluster} and {source.cluster} have {before!r} and {name!r} for `{entry}`, and "
+                f"one environment variable would stand for both (…_{variable_name('', name)}): give one of them "
+                f"another `{entry}`"
+            )
 
 
 def source_of(text: str) -> ClusterSource:

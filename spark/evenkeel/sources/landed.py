@@ -69,7 +69,7 @@ def open_landed(path: str, limits: Limits = DEFAULT) -> Landed:
     broken = []
     parts = parts_of(place) if place.is_dir() else []
     demand_packed(place.name, packed_bytes(parts), limits)
-    look = _Look(limits)
+    look = _PartReader(limits)
     for part in parts:
         try:
             reason = look.at(part)
@@ -158,7 +158,7 @@ def _literal(path: Path) -> str:
     return _GLOB_SIGNS.sub(r"\\\1", str(path.resolve()))
 
 
-class _Look:
+class _PartReader:
     """Goes through the parts of a snapshot and adds up what they unpack to; what is beyond a limit is `BeyondLimit`.
 
     A line that is too long for the Spark server ends there, and with it every other cluster's cycle.
@@ -293,7 +293,7 @@ def _answer_rows(apart: DataFrame, limits: Mapping[str, Limits]) -> DataFrame:
 def _collected(
     rows: DataFrame, limits: Mapping[str, Limits], *, at_most: Limits | None = None
 ) -> dict[str, CollectedAnswers] | None:
-    """What came of each cluster; None where all of them together are more than `at_most`."""
+    """The answers of each cluster; None where those of all clusters together are more than `at_most`."""
     found = {cluster: _Collecting(one) for cluster, one in limits.items()}
     size = count = 0
     for row in rows.toLocalIterator():

@@ -17,8 +17,9 @@ from pathlib import Path
 from evenkeel.errors import BadInput, LandingError
 from evenkeel.handover import Snapshot
 from evenkeel.pulsar.limits import DEFAULT, Limits
-from evenkeel.sources.recordings import Header, iso, names_in, read_header
+from evenkeel.sources.recordings import Header, names_in, read_header
 from evenkeel.sources.writing import FolderStore, SnapshotWriter, remove
+from evenkeel.times import utc_text
 
 log = logging.getLogger(__name__)
 
@@ -77,7 +78,9 @@ class Landing:
         take(lambda: FolderStore(self.folder, self.limits).begin(str(name)), moment, number, self._is_due(full_every))
         landed = self.find(at)
         if landed is None:
-            raise LandingError(f"the snapshot of {iso(moment)} was landed in {self.folder} and is gone: land it again")
+            raise LandingError(
+                f"the snapshot of {utc_text(moment)} was landed in {self.folder} and is gone: land it again"
+            )
         return landed
 
     def missing(self, at: datetime) -> str:
@@ -85,8 +88,8 @@ class Landing:
         moments = sorted(self._names())
         place = bisect.bisect_left(moments, milliseconds(at))
         near = [_iso(moment) for moment in moments[max(place - 1, 0) : place + 1]]
-        told = f"the nearest are {' and '.join(near)}" if near else "there is no snapshot at all"
-        return f"No snapshot of {iso(at.astimezone(UTC))} was landed in {self.folder}; {told}."
+        nearest = f"the nearest are {' and '.join(near)}" if near else "there is no snapshot at all"
+        return f"No snapshot of {utc_text(at)} was landed in {self.folder}; {nearest}."
 
     def expire(self, days: float) -> list[Path]:
         """Removes snapshots that are more than so many days older than the newest, and returns which.
@@ -117,7 +120,7 @@ class Landing:
     def _header(self, snapshot: Path, moment: int) -> Header:
         header = read_header(snapshot, self.limits)
         if milliseconds(header.moment) != moment:
-            raise BadInput(f"the snapshot {snapshot} is of {iso(header.moment)}, but its name says {_iso(moment)}")
+            raise BadInput(f"the snapshot {snapshot} is of {utc_text(header.moment)}, but its name says {_iso(moment)}")
         return header
 
     def _borrows(self, snapshot: Path) -> bool:
@@ -149,4 +152,4 @@ def _moment(milliseconds: int) -> datetime:
 
 
 def _iso(milliseconds: int) -> str:
-    return iso(_moment(milliseconds))
+    return utc_text(_moment(milliseconds))

@@ -13,7 +13,7 @@ A snapshot that was taken for a cycle also has `cycle_at`, the moment that it st
 
 A request is {"broker" asked, "method", "path", "status" (0: no HTTP answer), "at", "elapsed_ms", "location", "body" as
 text}; in JSON lines also `n`, its position in the snapshot. Other files of the folder are not looked at, nor
-is anything that is no regular file, as a pipe or a device. How much is read is bounded (`evenkeel.pulsar.limits`), and
+is anything but regular files (a pipe, a device). How much is read is bounded (`evenkeel.pulsar.limits`), and
 what is packed is counted while it is unpacked.
 """
 
@@ -35,6 +35,7 @@ from evenkeel.handover import Snapshot
 from evenkeel.json_text import NotJson, TooMuchJson, parse_json
 from evenkeel.pulsar.limits import DEFAULT, BeyondLimit, Limits
 from evenkeel.pulsar.snapshot import CLUSTERS, own_cluster
+from evenkeel.times import utc_text
 
 _NAME = re.compile(r"\d+(\.json(\.gz)?)?")
 
@@ -73,8 +74,8 @@ class Recording:
             return before[-1]
         first = self.snapshots[0]
         raise BadInput(
-            f"the recording {self.path} has no snapshot at or before {iso(moment)}; the nearest is {first.cycle_at} "
-            f"({Path(first.path).name})"
+            f"the recording {self.path} has no snapshot at or before {utc_text(moment)}; the nearest is "
+            f"{first.cycle_at} ({Path(first.path).name})"
         )
 
     def _headers(self) -> list[tuple[Header, Path]]:
@@ -146,11 +147,6 @@ def requests_of(path: Path, limits: Limits = DEFAULT) -> Iterator[dict[str, Any]
         yield from parse_json(_whole(path, limits))["requests"]
 
 
-def iso(moment: datetime) -> str:
-    """UTC with microseconds, the form of every `cycle_at`."""
-    return moment.isoformat(timespec="microseconds")
-
-
 def _bodies(path: Path, wanted: str, limits: Limits) -> Iterator[str]:
     try:
         for request in requests_of(path, limits):
@@ -164,7 +160,7 @@ def _in_order(headers: list[tuple[Header, Path]]) -> Iterator[Snapshot]:
     configuration: Snapshot | None = None
     previous: str | None = None
     for header, entry in headers:
-        moment = iso(header.moment)
+        moment = utc_text(header.moment)
         snapshot = Snapshot(str(entry), moment, previous_at=previous)
         if header.has_configuration:
             configuration = snapshot
@@ -176,7 +172,7 @@ def _in_order(headers: list[tuple[Header, Path]]) -> Iterator[Snapshot]:
 
 def _same_moment(place: str, header: Header, other: Path) -> str:
     return (
-        f"{place} {iso(header.moment)} is also that of {other.name}, which is kept: a cluster has one cycle a "
+        f"{place} {utc_text(header.moment)} is also that of {other.name}, which is kept: a cluster has one cycle a "
         "moment; remove or re-date one of the two"
     )
 
@@ -246,8 +242,8 @@ def names_in(folder: Path) -> Iterator[str]:
 
 
 def open_bytes(path: Path) -> IO[bytes]:
-    """The file's bytes, unpacked where its name ends in .gz. What is no regular file is `BadInput`, and is not waited
-    for: a pipe would never end, a device neither."""
+    """The file's bytes, unpacked where its name ends in .gz. `BadInput` for all but regular files: reading a pipe or a
+    device would never end."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY) if _is_regular(path) else None
     if descriptor is None or not stat.S_ISREG(os.fstat(descriptor).st_mode):
         if descriptor is not None:
@@ -291,7 +287,7 @@ def longest_line(limits: Limits) -> int:
 
 
 def line_too_long(part: Path, number: int, limits: Limits) -> BeyondLimit:
-    """That a line of a part is longer than an answer may be."""
+    """The error for a line of a part that is longer than an answer may be."""
     what = f"line {number:,} of {part.name} is longer than {longest_line(limits):,} bytes"
     return BeyondLimit(limits.beyond("answer_mib", what, "see what wrote it, remove the line"))
 
@@ -422,7 +418,7 @@ def packed_bytes(files: Iterable[Path]) -> int:
 
 
 def demand_packed(name: str, size: int, limits: Limits) -> None:
-    """Demands that the files of a snapshot are not larger than they may be, before any of them is read."""
+    """Raises `BeyondLimit` where a snapshot's files are larger than they may be; call before any of them is read."""
     limits.demand("packed_mib", size, f"{name} has {size:,} bytes as it lies there", "see what wrote it")
 
 

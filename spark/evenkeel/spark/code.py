@@ -74,12 +74,7 @@ def code_digest() -> str:
 
     It covers `DECIDING` with its imports, the suites in `expectations/`, and the versions of Python and pyspark.
     """
-    return _code_digest(package_files())
-
-
-def read_code_digest() -> str:
-    """Digest of what decides, as `code_digest`, but read from disk at every call."""
-    return _code_digest(read_package_files())
+    return code_digest_of(package_files())
 
 
 def definition_of(digest: str | None) -> str:
@@ -195,7 +190,8 @@ def code_version() -> str:
     return _described() or evenkeel.__version__
 
 
-def _code_digest(files: Files) -> str:
+def code_digest_of(files: Files) -> str:
+    """`code_digest` over these files in the place of the package's own."""
     suites = sorted((f"expectations/{path.name}", path.read_bytes()) for path in suites_folder().glob("*.json"))
     return f"{DEFINITION}:{_digest([*_some(files, DECIDING).items(), *suites, *versions().items()])}"
 

@@ -65,6 +65,10 @@ SQL_SETTINGS = {
     "spark.cleaner.periodicGC.interval": "5min",
 }
 
+# The driver's ports beside Spark Connect, of every master that is one process on this machine: it takes serialised
+# objects there from whoever reaches them. For such a master Spark makes the secret itself.
+LOCAL_SETTINGS = {"spark.authenticate": "true", "spark.driver.host": HOST, "spark.driver.bindAddress": HOST}
+
 # Warnings only: at INFO every query leaves a page, and the server may run for months. The errors that ErrorUtils logs
 # reach the client anyway, and it logs one more whenever a session is closed.
 LOG_SETTINGS = """
@@ -113,9 +117,7 @@ def server_command(port: int, folder: Path, settings: ServerSettings, address: s
         **SQL_SETTINGS,
         "spark.master": f"local[{settings.cores}]",
         "spark.app.name": "evenkeel",
-        "spark.authenticate": "true",  # the driver's other ports; for a local master Spark makes the secret itself
-        "spark.driver.host": HOST,
-        "spark.driver.bindAddress": HOST,
+        **LOCAL_SETTINGS,
         "spark.connect.grpc.binding.address": address,
         "spark.connect.grpc.binding.port": str(port),
         "spark.local.dir": str(scratch),

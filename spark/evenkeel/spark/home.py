@@ -7,6 +7,7 @@ user who made the folder may look into it.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import secrets
@@ -55,6 +56,8 @@ class Home:
         folder = Path(home).resolve() / ".evenkeel"
         try:
             folder.mkdir(OWNER_ONLY, parents=True, exist_ok=True)
+            if folder.stat().st_uid != os.geteuid():  # root may look into it, and its owner into what root puts there
+                raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
             folder.chmod(OWNER_ONLY)
             (folder / "owners").mkdir(exist_ok=True)
         except PermissionError as error:

@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING, Any, cast
 
 from evenkeel.errors import EngineError
 from evenkeel.spark.code import package_digest, package_files, source_root
-from evenkeel.spark.command import CLIENT_HOST, SQL_SETTINGS, TOKEN_VARIABLE, token_given, without_token
+from evenkeel.spark.command import (
+    CLIENT_HOST,
+    LOCAL_SETTINGS,
+    SQL_SETTINGS,
+    TOKEN_VARIABLE,
+    token_given,
+    without_token,
+)
 from evenkeel.spark.java import classic_java, delta_jars
 
 if TYPE_CHECKING:
@@ -131,10 +138,16 @@ def _connect_classic(master: str, app_name: str) -> SparkSession:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.master(master).appName(app_name)
-    for key, value in SQL_SETTINGS.items():
+    for key, value in classic_settings(master).items():
         builder = builder.config(key, value)
     builder = builder.config("spark.jars", ",".join(map(str, delta_jars())))
     return builder.config("spark.executorEnv.PYTHONPATH", str(source_root())).getOrCreate()
+
+
+def classic_settings(master: str) -> dict[str, str]:
+    """The settings of a classic master that the Connect server has too; a cluster's own security is its operator's."""
+    is_local = master == "local" or master.startswith("local[")
+    return {**SQL_SETTINGS, **LOCAL_SETTINGS} if is_local else dict(SQL_SETTINGS)
 
 
 def close(spark: SparkSession) -> None:

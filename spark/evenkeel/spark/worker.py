@@ -45,7 +45,7 @@ class Job:
     parameters: str | None
 
 
-class Refused(Exception):
+class MarkedError(Exception):
     """Carries an error to the client as one marked line, which it can find in whatever Spark wraps around it."""
 
     def __init__(self, error: Exception, context: str) -> None:
@@ -73,7 +73,7 @@ def decide_group(job: Job, table: pa.Table) -> pa.Table:
         demand_code(job.code, job.files)
         return _decided(job, key_text, table)
     except Exception as error:
-        raise Refused(error, f"{job.decide} on {key_text}") from error
+        raise MarkedError(error, f"{job.decide} on {key_text}") from error
 
 
 def demand_code(expected: str, files: Sequence[str]) -> None:

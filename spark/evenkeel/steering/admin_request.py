@@ -14,14 +14,14 @@ from typing import Any
 from urllib.parse import quote
 
 from evenkeel.errors import BadInput, BadName
+from evenkeel.lake.schemas.acted import SPLIT, UNLOAD, UNLOAD_TOPIC
 from evenkeel.model.bundles import namespace_of, range_of
 from evenkeel.model.topics import parse_topic
 
 METHOD = "PUT"
-SPLIT, UNLOAD, UNLOAD_TOPIC = "split", "unload", "unload_topic"
 ACTING = ("approve", "auto")
 """Modes of a run that may send commands."""
-_A = {SPLIT: "a split", UNLOAD: "an unload", UNLOAD_TOPIC: "an unload of a topic"}
+WITH_ARTICLE = {SPLIT: "a split", UNLOAD: "an unload", UNLOAD_TOPIC: "an unload of a topic"}
 _NO_NAMES = frozenset({"", ".", ".."})  # the last two would lead to another path
 _BROKER_ID = re.compile(r"[^\s/\\?#@%&=]{1,255}:[0-9]{1,5}")
 
@@ -75,7 +75,7 @@ def demand_sense(command: Mapping[str, Any]) -> None:
     _demand_cuts(kind, command["cuts"], command["bundle"])
     _demand_topic(kind, command.get("topic"), command["bundle"])
     if kind != UNLOAD and command["destination"] is not None:
-        raise BadInput(f"{_A[kind]} has no destination, and this one has {shown(command['destination'])}")
+        raise BadInput(f"{WITH_ARTICLE[kind]} has no destination, and this one has {shown(command['destination'])}")
     for column in ("from_broker", "destination"):
         broker = command[column]
         if broker is not None and not _BROKER_ID.fullmatch(broker):
@@ -92,7 +92,7 @@ def _demand_cuts(kind: str, cuts: Sequence[int] | None, bundle: str) -> None:
     lower, upper = (found := range_of(bundle)).lower, found.upper
     if kind != SPLIT:
         if cuts is not None:
-            raise BadInput(f"{_A[kind]} has no cuts, and this one has {shown(cuts)}")
+            raise BadInput(f"{WITH_ARTICLE[kind]} has no cuts, and this one has {shown(cuts)}")
     elif not cuts or not all(lower < cut < upper for cut in cuts):
         raise BadInput(f"cuts {shown(cuts)} do not lie inside {bundle}")
 
@@ -101,14 +101,13 @@ def _demand_topic(kind: str, topic: str | None, bundle: str) -> None:
     """A topic is named where one is unloaded, and lies in the bundle whose owner the command was decided on."""
     if kind != UNLOAD_TOPIC:
         if topic is not None:
-            raise BadInput(f"{_A[kind]} names no topic, and this one names {shown(topic)}")
+            raise BadInput(f"{WITH_ARTICLE[kind]} names no topic, and this one names {shown(topic)}")
         return
     try:
         found = parse_topic(topic or "")
     except BadName as error:
-        raise BadInput(f"{_A[kind]} names one: {error}") from None
-    plain = f"{found.domain}://{found.namespace}/{found.local_name}"
-    if topic != plain or not plain.isprintable() or found.local_name in _NO_NAMES:
+        raise BadInput(f"{WITH_ARTICLE[kind]} names one: {error}") from None
+    if topic != found.canonical or not topic.isprintable() or found.local_name in _NO_NAMES:
         raise BadInput(f"{shown(topic)} is not a topic's name")
     if found.namespace != namespace_of(bundle) or not range_of(bundle).includes(found.hash):
         raise BadInput(f"{shown(topic)} does not lie in {bundle}")

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from evenkeel.errors import Unreachable
 from evenkeel.pulsar.admin.client import AdminClient
-from evenkeel.pulsar.admin.http_exchange import Hop, admin_path
+from evenkeel.pulsar.admin.http_exchange import Hop, admin_path, names_in
 
 Values = Mapping[str, str | None]
 """Switch -> its dynamic value; None where there is none, and each broker's file counts."""
@@ -99,8 +99,8 @@ def hands_off(client: AdminClient) -> BrokerSwitches:
 def configurations(client: AdminClient) -> dict[str, Mapping[str, str] | None]:
     """Each listed broker's effective settings (`configuration`). Raises Unreachable where nobody lists the brokers."""
     answer = client.ask("/admin/v2/brokers")[-1]
-    brokers = answer.json
-    if not isinstance(brokers, list) or not brokers:
+    brokers = names_in(answer.json)
+    if not brokers or len(brokers) < len(answer.json):  # whoever is left out could be steering
         raise Unreachable(f"the brokers of the cluster cannot be listed: {answer.broker} answered {answer.status}")
     with ThreadPoolExecutor(min(_AT_ONCE, len(brokers))) as pool:
         return dict(zip(brokers, pool.map(lambda broker: configuration(client, broker), brokers), strict=True))

@@ -11,9 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from evenkeel.lake.schemas.acted import UNLOAD_TOPIC
 from evenkeel.pulsar.admin.client import AdminClient
 from evenkeel.pulsar.admin.http_exchange import Hop
-from evenkeel.steering.admin_request import METHOD, UNLOAD_TOPIC, request_of
+from evenkeel.steering.admin_request import METHOD, request_of
 from evenkeel.steering.outcome import (
     LONGEST_REQUEST_S,
     AnswerKind,

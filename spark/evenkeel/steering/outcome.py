@@ -12,8 +12,8 @@ from datetime import datetime
 from enum import Enum
 
 from evenkeel.json_text import NotJson, parse_json
+from evenkeel.lake.schemas.acted import UNLOAD_TOPIC
 from evenkeel.pulsar.admin.http_exchange import Hop
-from evenkeel.steering.admin_request import UNLOAD_TOPIC
 from evenkeel.steering.premise import Command, Look, Sight, effect_in_words, sight
 
 # Pulsar gives an unload or split up after 60 s (namespaceBundleUnloadingTimeoutMs): no answer may still come then.
@@ -52,7 +52,7 @@ STRENGTH = ("done", "overridden", "lost", "timed_out", "unknown", "refused", "st
 """All outcomes that a command can have, the strongest first."""
 
 
-def standing(outcomes: Iterable[Outcome]) -> dict[str, Outcome]:
+def decisive(outcomes: Iterable[Outcome]) -> dict[str, Outcome]:
     """One outcome per `command_id`."""
     stands: dict[str, Outcome] = {}
     for one in sorted(outcomes, key=lambda one: (STRENGTH.index(one.outcome), one.seen_at)):
@@ -214,8 +214,8 @@ def outcome_of(
 
 
 def _outcome_of_topic(answer: AnswerKind, *, is_over: bool) -> tuple[str, str] | None:
-    """Of a topic that is unloaded. It is open again at once and at the same broker, so the cluster shows nothing of
-    it: here the answer counts, and where none is known nobody will ever tell."""
+    """The outcome of a topic's unload. The topic is open again at once at the same broker, so the cluster shows nothing
+    of it: only the answer counts, and without one the outcome stays unknown."""
     if answer is AnswerKind.TAKEN:
         return "done", "its broker has closed the topic"
     if not is_over:

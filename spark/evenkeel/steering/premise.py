@@ -15,7 +15,7 @@ from typing import Any
 
 from evenkeel.model.bundles import decode_number, namespace_of, range_of
 from evenkeel.pulsar.admin.client import AdminClient
-from evenkeel.pulsar.admin.http_exchange import admin_path
+from evenkeel.pulsar.admin.http_exchange import admin_path, names_in
 
 Command = Mapping[str, Any]
 
@@ -202,8 +202,7 @@ class OwnershipReader:
 
     def brokers(self) -> frozenset[str]:
         """The brokers that the cluster lists; a dead one stays listed until its session ends."""
-        found = self._client.ask(admin_path("brokers"))[-1].json
-        return frozenset(found) if isinstance(found, list) else frozenset()
+        return frozenset(names_in(self._client.ask(admin_path("brokers"))[-1].json) or ())
 
     def _owners(self, bundle: str, brokers: Iterable[str]) -> tuple[set[str], set[str]]:
         asked = list(brokers)

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from evenkeel.handover import ClusterCycle
 from evenkeel.lake.controls import leases, pauses
-from evenkeel.lake.outbox import HARMED, recent_acts
+from evenkeel.lake.outbox import recent_acts
 from evenkeel.lake.store import Lake
+from evenkeel.model.past_commands import HARMED
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

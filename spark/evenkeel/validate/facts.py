@@ -18,7 +18,7 @@ from evenkeel.lake.rejected_records import place, record_key
 from evenkeel.lake.schemas import TABLES
 from evenkeel.settings import Settings
 from evenkeel.spark.sql import exact_sum
-from evenkeel.validate.suites import FILTERED, REJECT, Found, Suite, ValidationRule
+from evenkeel.validate.suites import FILTERED, Found, Suite, ValidationRule
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -217,8 +217,3 @@ def rejected_rows(rows: DataFrame, table: str, broken: Column, reasons: Mapping[
         F.explode(wanted).alias("rule"),
     )
     return marked.withColumn("reason", F.concat(F.col("place"), F.lit(": "), said))
-
-
-def rejecting(rules: Iterable[ValidationRule]) -> list[ValidationRule]:
-    """The rules that set records aside."""
-    return [rule for rule in rules if rule.severity == REJECT]

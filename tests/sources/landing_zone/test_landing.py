@@ -19,7 +19,8 @@ from evenkeel.sources.landing_zone.fetch import LEFT_BEHIND_SECONDS
 from evenkeel.sources.landing_zone.layout import Manifest, StoredFile, place_of, read_manifest
 from evenkeel.sources.landing_zone.search import S3Landing
 from evenkeel.sources.landing_zone.upload import upload_snapshot
-from evenkeel.sources.recordings import Recording, iso
+from evenkeel.sources.recordings import Recording
+from evenkeel.times import utc_text
 from tests.sources.landing_zone.conftest import Bucket
 from tests.sources.landing_zone.faults import Hold, cut_answer, refuse
 from tests.sources.landing_zone.snapshots import document, moment, parts
@@ -77,7 +78,7 @@ def test_one_of_a_thousand_snapshots_a_day_is_found_with_a_few_requests(bucket: 
 
     bucket.faults.forget()
     found = zone.snapshot_at()
-    assert (found.snapshot.cycle_at, found.snapshot.previous_at) == (iso(newest), iso(a_day[-1]))
+    assert (found.snapshot.cycle_at, found.snapshot.previous_at) == (utc_text(newest), utc_text(a_day[-1]))
     assert bucket.faults.count("GET", "list-type=2") == 7, "as above, and the objects of two snapshots"
     assert bucket.faults.count() <= 12
 
@@ -92,7 +93,7 @@ def test_a_late_snapshot_stands_at_its_own_moment(bucket: Bucket, tmp_path: Path
     assert (minutes_of(found.cycle_at), minutes_of(found.previous_at)) == (2, 1)
     assert minutes_of(zone.snapshot_at(moment(1.5)).snapshot.cycle_at) == 1
     assert [
-        minutes_of(iso(moment(0) + timedelta(milliseconds=e.number - 1772366405000)))
+        minutes_of(utc_text(moment(0) + timedelta(milliseconds=e.number - 1772366405000)))
         for e in zone.listed(moment(0), moment(2))
     ] == [0, 1, 2]
 
@@ -105,7 +106,7 @@ def test_of_two_collectors_seconds_apart_the_first_counts(bucket: Bucket, tmp_pa
     assert (minutes_of(found.snapshot.cycle_at), minutes_of(found.snapshot.previous_at)) == (2, 1)
     assert found.problems == ()
     assert [problem.reason for problem in found.doubled] == [
-        f"c2 took it 3.000 s after c1 took the one of {iso(moment(minute))}, which is kept" for minute in (2, 1)
+        f"c2 took it 3.000 s after c1 took the one of {utc_text(moment(minute))}, which is kept" for minute in (2, 1)
     ]
 
 
@@ -122,7 +123,7 @@ def test_one_collectors_snapshots_are_never_doubles(bucket: Bucket, tmp_path: Pa
     for number in range(4):
         land(bucket, tmp_path, number * 2 / 60)
     found = landing(bucket, tmp_path).snapshot_at()
-    assert (found.snapshot.cycle_at, found.snapshot.previous_at) == (iso(moment(6 / 60)), iso(moment(4 / 60)))
+    assert (found.snapshot.cycle_at, found.snapshot.previous_at) == (utc_text(moment(6 / 60)), utc_text(moment(4 / 60)))
     assert found.doubled == ()
 
 

@@ -16,7 +16,7 @@ from evenkeel.agent.ledger import Ledger
 from evenkeel.agent.processor import AgentExecutor
 from evenkeel.agent.service import Agent
 from evenkeel.agent.setup import AgentSettings, QueueClock
-from evenkeel.steering.outcome import Outcome, standing
+from evenkeel.steering.outcome import Outcome, decisive
 from evenkeel.steering.queue.signing import TO_AGENTS
 from evenkeel.steering.sqs import SqsSink
 from tests.steering.queue.conftest import Pair
@@ -69,7 +69,7 @@ def run_until_idle(settings: AgentSettings, carrier: AgentExecutor, clock: Queue
 
 def collect(queues: Pair, wanted: list[str], seconds: float = 40) -> dict[str, Outcome]:
     """Takes and confirms reports until all wanted are there; the outcome of each that stands."""
-    return standing(reports(queues, wanted, seconds))
+    return decisive(reports(queues, wanted, seconds))
 
 
 def reports(queues: Pair, wanted: list[str], seconds: float = 40) -> list[Outcome]:

@@ -13,7 +13,7 @@ import pytest
 from evenkeel.handover import ClusterCycle, Snapshot
 from evenkeel.lake.controls import control_row
 from evenkeel.lake.store import Lake, append_row
-from evenkeel.publish.by_queue import sign_with, tell_agents
+from evenkeel.publish.dispatch_sqs import announce_controls, sign_with
 from evenkeel.steering.sqs import SqsSink
 from tests.steering.queue.acting_cluster import ActingCluster, ClusterExecutor
 from tests.steering.queue.conftest import Pair
@@ -40,7 +40,7 @@ class Operator:
         append_row(self.lake, "controls", row, lambda: nullcontext(self.spark))
 
     def publishes(self, now: datetime | None = None) -> None:
-        tell_agents(self.spark, self.lake, [self.other, self.cycle], sign_with(), now or datetime.now(UTC))
+        announce_controls(self.spark, self.lake, [self.other, self.cycle], sign_with(), now or datetime.now(UTC))
 
 
 @pytest.fixture

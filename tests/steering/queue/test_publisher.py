@@ -13,7 +13,7 @@ import pytest
 
 from evenkeel.cli import main
 from evenkeel.errors import SettingsError
-from evenkeel.publish.by_queue import send_by_queue
+from evenkeel.publish.dispatch_sqs import send_by_queue
 from evenkeel.sources.configuration import QueueSource, read_configuration
 from evenkeel.steering.outcome import Outcome
 from evenkeel.steering.queue.messages import AgentReport, report_body

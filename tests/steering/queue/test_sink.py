@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import pytest
 
 from evenkeel.errors import BadInput
-from evenkeel.steering.outcome import Outcome, standing
+from evenkeel.steering.outcome import Outcome, decisive
 from evenkeel.steering.queue.fifo import Fifo, Letter
 from evenkeel.steering.queue.messages import AgentReport, read_command, report_body
 from evenkeel.steering.queue.signing import FROM_AGENTS, TO_AGENTS
@@ -115,7 +115,7 @@ def test_reports_of_other_cycles_and_doubled_ones_are_taken_along(sink: SqsSink,
     assert taken.missing == {"c2"}
     sink.confirm(taken)
     rest = sink.take([], time.monotonic() + 2)
-    outcomes = standing([*taken.outcomes, *rest.outcomes])
+    outcomes = decisive([*taken.outcomes, *rest.outcomes])
     assert len(outcomes) == 13
     assert outcomes["c1"].outcome == "done"
 

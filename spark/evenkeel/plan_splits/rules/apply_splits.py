@@ -16,7 +16,6 @@ from evenkeel.filters.unload_gates import UnloadGates
 from evenkeel.model.bundles import HIGHEST_HASH, apply_split, bundle_name, namespace_of, range_of
 from evenkeel.model.common_rules import REPORTED_TWICE
 from evenkeel.model.considered import Considered, Rule, Sentence, by_name
-from evenkeel.model.load import BundleHistory
 from evenkeel.model.words import threshold
 from evenkeel.plan_splits.rules.bundle_splitter_task import SplitPlan, figure_words
 from evenkeel.settings import Settings
@@ -84,17 +83,6 @@ class SplitRound:
 
     splits: tuple[PlannedSplit, ...]
     considered: tuple[Considered, ...]
-
-
-def histories_after_splits(
-    histories: Mapping[str, BundleHistory], plan: SplitPlan, boundaries: Mapping[str, Sequence[int]]
-) -> dict[str, BundleHistory]:
-    """The histories that remain once those of the bundles to be split are forgotten.
-
-    Shedding in the same cycle looks at these, so that no bundle is split and unloaded at once.
-    """
-    gone = {bundle for bundle in plan.splits if refusal(bundle, boundaries) is None}
-    return {bundle: history for bundle, history in histories.items() if bundle not in gone}
 
 
 def refusal(bundle: str, boundaries: Mapping[str, Sequence[int]]) -> Rule | None:

@@ -12,11 +12,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from evenkeel.model.amounts import plural
 from evenkeel.model.bundles import namespace_of
 from evenkeel.model.common_rules import SWITCHED_OFF, TOO_FEW_BROKERS
 from evenkeel.model.considered import Considered, Rule, Unit
 from evenkeel.model.load import BrokerReport, BundleHistory, BundleStats
-from evenkeel.model.words import measured, plural, threshold
+from evenkeel.model.words import measured, threshold
 from evenkeel.settings import Settings
 
 TOPICS_KEY = "loadBalancerNamespaceBundleMaxTopics"

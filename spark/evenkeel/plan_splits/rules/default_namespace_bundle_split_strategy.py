@@ -13,11 +13,12 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from evenkeel.model.amounts import plural
 from evenkeel.model.bundles import BundleRange, boundary_text, bundle_name, namespace_of, range_of
 from evenkeel.model.common_rules import REPORTED_TWICE
 from evenkeel.model.considered import Considered, Rule
 from evenkeel.model.load import BrokerReport, BundleStats
-from evenkeel.model.words import number, plural, threshold
+from evenkeel.model.words import number, threshold
 from evenkeel.plan_splits.rules.apply_splits import (
     BUNDLE_GONE,
     CUT_OUTSIDE_BUNDLE,

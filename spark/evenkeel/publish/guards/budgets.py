@@ -15,8 +15,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
+from evenkeel.model.amounts import counted
 from evenkeel.model.bundles import namespace_of
-from evenkeel.publish.guards.objection import Cause, Objection, percent, plural, points
+from evenkeel.publish.guards.objection import Cause, Objection, percent, points
 from evenkeel.publish.guards.situation import Command, Situation
 from evenkeel.settings import Settings
 
@@ -131,7 +132,7 @@ def _most(noun: str, where: str = "") -> Cause:
         if not o.threshold:
             return f"no {noun}{what} is allowed"
         used = "is the most, and it is" if o.threshold == 1 else "are the most, and they are"
-        return f"{plural(o.threshold, noun)}{what} {used} used up"
+        return f"{counted(o.threshold, noun)}{what} {used} used up"
 
     return text
 
@@ -170,7 +171,7 @@ def _too_much(o: Objection) -> str:
 
 def _bundle_maximum_words(o: Objection) -> str:
     most = points(o.threshold)
-    return f"{o.words['namespace']} would have {plural(o.measured, 'bundle')}, and {most} are the most it may have"
+    return f"{o.words['namespace']} would have {counted(o.measured, 'bundle')}, and {most} are the most it may have"
 
 
 CAUSES: Mapping[str, Cause] = {

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
 
+from evenkeel.model.amounts import counted
 from evenkeel.model.bundles import namespace_of
-from evenkeel.publish.guards.objection import Cause, Objection, Unit, duration, plural, points
+from evenkeel.publish.guards.objection import Cause, Objection, Unit, duration, points
 from evenkeel.publish.guards.situation import Command, Situation, is_part_of, overlaps
 from evenkeel.settings import Settings
 
@@ -157,7 +158,7 @@ def _left(o: Objection) -> str:
 
 def _moved(o: Objection) -> str:
     moves, free = o.numbers.get("moves"), o.numbers.get("free_moves")
-    return f"it moved {plural(moves, 'time')} in 24 hours, and {points(free)} are free"
+    return f"it moved {counted(moves, 'time')} in 24 hours, and {points(free)} are free"
 
 
 def _verb(o: Objection) -> str:

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 
-from evenkeel.publish.guards.objection import Cause, Objection, because, duration, percent, plural, points
+from evenkeel.model.amounts import counted
+from evenkeel.publish.guards.objection import Cause, Objection, because, duration, percent, points
 from evenkeel.publish.guards.situation import Broker, Command, Situation, Unsettled
 from evenkeel.settings import Settings
 from evenkeel.settings.parsing import is_within
@@ -107,7 +108,7 @@ def doubts(command: Command, situation: Situation, settings: Settings) -> Iterat
 
 def _unsettled(command: Command, situation: Situation) -> Iterator[Objection]:
     """A split touches the bundle alone; an unload both brokers too. A topic's unload rests on no figure: it waits only
-    while nobody knows what became of the last command for its bundle."""
+    while the outcome of the last command for its bundle is unknown."""
     found = situation.unsettled_at(command.bundle)
     rests_on = [one for one in found if command.kind != "unload_topic" or one.until is None]
     yield from _longest("unsettled_bundle", rests_on, situation.at)
@@ -150,7 +151,7 @@ def _paused_words(o: Objection) -> str:
 
 
 def _too_few_reports_words(o: Objection) -> str:
-    usable, listed = points(o.numbers.get("usable")), plural(o.numbers.get("brokers"), "listed broker")
+    usable, listed = points(o.numbers.get("usable")), counted(o.numbers.get("brokers"), "listed broker")
     have = "has" if usable == "1" else "have"
     return (
         f"{usable} of {listed} {have} a report that is not too old, {percent(o.measured)}, and "
@@ -159,13 +160,13 @@ def _too_few_reports_words(o: Objection) -> str:
 
 
 def _too_many_silent_words(o: Objection) -> str:
-    silent, listed = points(o.measured), plural(o.numbers.get("brokers"), "listed broker")
+    silent, listed = points(o.measured), counted(o.numbers.get("brokers"), "listed broker")
     are = "is" if silent == "1" else "are"
     return f"{silent} of {listed} {are} silent, and the limit is {points(o.threshold)}"
 
 
 def _ownership_words(o: Objection) -> str:
-    unclear, bundles = points(o.numbers.get("unclear")), plural(o.numbers.get("bundles"), "bundle")
+    unclear, bundles = points(o.numbers.get("unclear")), counted(o.numbers.get("bundles"), "bundle")
     have = "has" if unclear == "1" else "have"
     most = percent(o.threshold)
     return f"{unclear} of {bundles} {have} two owners or an unknown one, {percent(o.measured)}, and the limit is {most}"

@@ -42,7 +42,7 @@ def hold_back(situation: Situation, settings: Settings) -> Guarded:
     if whole:
         every = (Verdict("held", whole[0], command, n) for n, command in enumerate(commands, start=1))
         return Guarded((), (*(Verdict("held", one) for one in whole), *every))
-    return _Looking(situation, settings).at_all()
+    return _Review(situation, settings).at_all()
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class _Found:
         return self.full is not None and self.full.rule == "moved_traffic"
 
 
-class _Looking:
+class _Review:
     """One look at all commands, with what was let through and used up so far."""
 
     def __init__(self, situation: Situation, settings: Settings) -> None:

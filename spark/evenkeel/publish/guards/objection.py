@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from evenkeel.model.amounts import counted
 from evenkeel.model.considered import finite
 from evenkeel.publish.guards.situation import Command
 
@@ -60,17 +61,11 @@ def duration(seconds: float | None) -> str:
     if seconds is None:
         return "an unknown time"
     if seconds < 120:
-        return plural(seconds, "second")
+        return counted(seconds, "second")
     if seconds < 7200:
-        return plural(seconds / 60, "minute")
+        return counted(seconds / 60, "minute")
     hours = round(seconds / 3600, 1)
-    return plural(hours, "hour") if hours == int(hours) else f"{hours:.1f} hours"
-
-
-def plural(count: float | None, noun: str) -> str:
-    """A count, without decimals, with its noun."""
-    text = "an unknown number of" if count is None else f"{round(count):,}"
-    return f"{text} {noun}" if count is not None and round(count) == 1 else f"{text} {noun}s"
+    return counted(hours, "hour") if hours == int(hours) else f"{hours:.1f} hours"
 
 
 def percent(value: float | None) -> str:

@@ -26,6 +26,7 @@ from evenkeel.pulsar.admin.http_exchange import (
     Reply,
     Wire,
     failure_text,
+    names_in,
 )
 from evenkeel.pulsar.answers import Kind, subject_of
 from evenkeel.pulsar.limits import DEFAULT, MOST_BROKERS, Limits
@@ -307,15 +308,15 @@ class KnownBrokers:
         if hop.status != 200 or hop.method != "GET" or subject_of(hop.path).kind != Kind.BROKERS:
             return
         with LargeText.alone() if hop.large is not None else nullcontext():
-            names = hop.json
-            names = names if isinstance(names, list) and len(names) <= MOST_BROKERS else ()
-        for name in names:
+            listed = hop.json
+            names = names_in(listed) if isinstance(listed, list) and len(listed) <= MOST_BROKERS else None
+        for name in names or ():
             try:
-                address = self.address_of(str(name))
+                address = self.address_of(name)
             except SettingsError:
                 continue
             with self._lock:
-                self._ids[_origin(address)] = str(name)
+                self._ids[_origin(address)] = name
                 self._hosts.add(address.host.lower())
 
     def may_follow(self, origin: Address, target: Address) -> bool:

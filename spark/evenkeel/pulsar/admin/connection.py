@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import re
 import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from urllib.parse import SplitResult, urlsplit
 
 from evenkeel.errors import SettingsError
-from evenkeel.secret import FILE, Secret, text_given
+from evenkeel.secret import FILE, Secret, text_given, variable_name
 
 _PORTS = {"http": 80, "https": 443}
 
@@ -148,7 +147,7 @@ Resolver = Callable[[str], Credentials | None]
 
 def variable_of(connection: str) -> str:
     """The environment variable that holds the token of a connection: `EVENKEEL_TOKEN_PULSAR_EAST`."""
-    return VARIABLE + re.sub(r"[^A-Z0-9]", "_", connection.upper())
+    return variable_name(VARIABLE, connection)
 
 
 def from_environment(connection: str, environment: Mapping[str, str] = os.environ) -> Credentials | None:

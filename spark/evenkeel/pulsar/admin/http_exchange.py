@@ -193,6 +193,7 @@ def _line(error: BaseException) -> str:
 # Names from the cluster in a URL: each segment quoted once, and then left alone.
 
 PREFIX = "/admin/v2"
+_HALF = re.compile("[\ud800-\udfff]")
 # What a path may hold as it is: the signs of RFC 3986 (pchar and /), `?`, and the `%` of what is quoted already.
 _AS_IT_IS = "%/?:@!$&'()*+,;=-._~"
 
@@ -210,7 +211,19 @@ def admin_path(*segments: str, **query: str) -> str:
 
 def _segment(name: str) -> str:
     # A segment of dots alone would be taken for a folder by whoever stands in between.
-    return name.replace(".", "%2E") if name in (".", "..") else quote(name, safe=":")
+    if name in (".", ".."):
+        return name.replace(".", "%2E")
+    return quote(name, safe=":", errors="surrogatepass")
+
+
+def names_in(answer: Any) -> list[str] | None:
+    """The names in an answer that lists some, sorted, each once; None where it is no list.
+
+    What is no text, or holds half a character, is no name: nobody could be asked about it.
+    """
+    if not isinstance(answer, list):
+        return None
+    return sorted({name for name in answer if isinstance(name, str) and name and not _HALF.search(name)})
 
 
 def request_target(path: str) -> bytes:
@@ -400,10 +413,10 @@ def _seconds(text: str | None) -> float | None:
     """Seconds of a Retry-After header, which gives seconds or a date."""
     if text is None:
         return None
-    if text.strip().isdigit():
-        return float(text)
     try:
+        if text.strip().isdigit():
+            return float(text)
         then = parsedate_to_datetime(text)
-    except ValueError:
+        return max(0.0, (then.astimezone(UTC) - datetime.now(UTC)).total_seconds())
+    except (ValueError, OverflowError):  # digits of another script; a date at the end of time
         return None
-    return max(0.0, (then.astimezone(UTC) - datetime.now(UTC)).total_seconds())

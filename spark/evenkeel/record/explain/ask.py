@@ -10,7 +10,7 @@ from pathlib import Path
 from evenkeel.errors import BadInput
 from evenkeel.model.amounts import duration
 from evenkeel.record.explain import missing
-from evenkeel.record.explain.cycles import bundle_of, course_of, facts_of, require_rows, standing
+from evenkeel.record.explain.cycles import bundle_of, course_of, facts_of, places_of, require_rows
 from evenkeel.record.explain.explanation import Course, Moment, moment_of
 from evenkeel.record.explain.subject import RecordedCommand, Subject, find_command, parse_subject
 from evenkeel.record.read import LATEST, Attempt, Record, Row
@@ -88,7 +88,7 @@ def _of_command(record: Record, found: RecordedCommand, when: Times) -> FoundCyc
     if attempt is None:
         raise missing.no_manifest(found)
     subject = Subject("bundle", found.bundle)
-    row = standing(record, [attempt], subject).get(attempt.attempt_id)
+    row = places_of(record, [attempt], subject).get(attempt.attempt_id)
     return FoundCycle(attempt, Subject("command", found.command_id), found.bundle, row, found.command_id)
 
 
@@ -113,7 +113,7 @@ def _one_cluster(
     if not there:
         raise missing.before_the_first(record, clusters, moment)
     rows = {
-        name: standing(record, [attempt], subject).get(attempt.attempt_id)
+        name: places_of(record, [attempt], subject).get(attempt.attempt_id)
         for name, attempt in there.items()
         if attempt.decided
     }
@@ -165,7 +165,7 @@ def _without_manifest(record: Record, attempt: Attempt) -> datetime | None:
 
 def _over_range(record: Record, subject: Subject, clusters: Sequence[str], when: Times) -> Course:
     first, last, there = cycles_within(record, clusters, when)
-    where = {name: standing(record, attempts, subject) for name, attempts in there.items()}
+    where = {name: places_of(record, attempts, subject) for name, attempts in there.items()}
     having = [name for name, rows in where.items() if rows]
     if len(having) > 1:
         raise missing.several_clusters(subject, having)

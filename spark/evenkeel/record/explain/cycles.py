@@ -8,6 +8,7 @@ from itertools import groupby
 from typing import Any
 
 from evenkeel.errors import LakeError
+from evenkeel.model.amounts import plural
 from evenkeel.model.bundles import HIGHEST_HASH
 from evenkeel.model.topics import parse_topic
 from evenkeel.record.explain.changes import SETTINGS
@@ -15,7 +16,7 @@ from evenkeel.record.explain.explanation import ACTS, Course, CycleFacts, Moment
 from evenkeel.record.explain.subject import Subject
 from evenkeel.record.read import Attempt, Record, Row
 from evenkeel.record.read.tables import is_in, text
-from evenkeel.record.wording import plural, time
+from evenkeel.record.wording import time
 from evenkeel.settings.compatibility import PLACEMENT
 from evenkeel.times import utc_seconds
 
@@ -33,7 +34,7 @@ Rows = Mapping[str, Sequence[Row]]
 """attempt_id -> rows."""
 
 
-def standing(record: Record, attempts: Sequence[Attempt], subject: Subject) -> dict[str, Row]:
+def places_of(record: Record, attempts: Sequence[Attempt], subject: Subject) -> dict[str, Row]:
     """attempt_id -> the row of `bundle_load` or `broker_load` that says where the subject was, where there is one.
 
     A topic is where the bundle is in whose range its hash lies in that cycle.
@@ -69,7 +70,7 @@ def bundle_of(subject: Subject, row: Row | None) -> str | None:
 def facts_of(
     record: Record, attempts: Sequence[Attempt], subject: Subject, where: Mapping[str, Row]
 ) -> dict[str, CycleFacts]:
-    """attempt_id -> all rows that its explanation rests on. `where` is what `standing` gave."""
+    """attempt_id -> all rows that its explanation rests on. `where` is what `places_of` gave."""
     bundles = {one.attempt_id: bundle_of(subject, where.get(one.attempt_id)) for one in attempts}
     named = sorted({bundle for bundle in bundles.values() if bundle})
     tables = {table: _decided(record, attempts, table, subject, named, where) for table in DECIDED}
@@ -192,7 +193,7 @@ def course_of(
     where: Mapping[str, Row],
     span: tuple[datetime, datetime],
 ) -> Course:
-    """The course of a subject. `where` says per attempt where it was (see `standing`)."""
+    """The course of a subject. `where` says per attempt where it was (see `places_of`)."""
     decided = [attempt for attempt in attempts if attempt.decided]
     eventful = _eventful(record, decided, subject, where)
     told = [attempt for attempt in decided if attempt.attempt_id in eventful][:MOST_MOMENTS]

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from evenkeel.model.amounts import percent
+from evenkeel.model.amounts import percent, plural
 from evenkeel.model.averages import share_of_quota
-from evenkeel.model.words import plural
 from evenkeel.record.explain.changes import Change, Context, changes_of
 from evenkeel.record.explain.changes.bundle_splits import setting_values
 from evenkeel.record.explain.changes.placements import candidates_of, scored_by, strategy_of

@@ -127,10 +127,10 @@ def look_for_undecided(record: Record, subject: Subject, there: Mapping[str, Att
 
 
 def _is_there(record: Record, attempt: Attempt, subject: Subject) -> bool:
-    from evenkeel.record.explain.cycles import standing
+    from evenkeel.record.explain.cycles import places_of
 
     whole = record.attempts(attempt.cluster, attempt.cycle_at, attempt.cycle_at)
-    return bool(standing(record, whole, subject))
+    return bool(places_of(record, whole, subject))
 
 
 def unknown_everywhere(record: Record, subject: Subject, there: Mapping[str, Attempt]) -> EvenkeelError:

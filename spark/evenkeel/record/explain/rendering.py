@@ -8,8 +8,8 @@ from dataclasses import asdict
 from datetime import UTC, datetime, tzinfo
 from typing import Any
 
-from evenkeel.lake.outbox import HARMED
 from evenkeel.model import amounts
+from evenkeel.model.past_commands import HARMED
 from evenkeel.record import wording
 from evenkeel.record.explain.changes import Change
 from evenkeel.record.explain.explanation import Course, Moment, OtherOption, Quiet, Reason, SentCommand, Where
@@ -25,7 +25,7 @@ def as_text(found: Moment | Course, where: tzinfo = UTC) -> str:
 
 def _course(course: Course, where: tzinfo) -> Iterator[str]:
     span = f"{clock(course.first, where)} to {clock(course.last, where)}"
-    yield f"{course.subject.name} in cluster {course.cluster}, {span}: {wording.plural(course.cycles, 'cycle')}"
+    yield f"{course.subject.name} in cluster {course.cluster}, {span}: {amounts.plural(course.cycles, 'cycle')}"
     for step in course.steps:
         yield ""
         if isinstance(step, Quiet):
@@ -66,17 +66,14 @@ def _where(moment: Moment) -> str:
     if moment.subject.kind == "broker":
         state = "" if found.state == "reported" else f" ({found.state.replace('_', ' ')})"
         usage = f"usage {amounts.percent(found.usage)}{state}"
-        return f"{usage}, {_count(found.bundles, 'bundle')}, {_count(found.topics, 'topic')}, {_load(found)}"
+        bundles, topics = amounts.counted(found.bundles, "bundle"), amounts.counted(found.topics, "topic")
+        return f"{usage}, {bundles}, {topics}, {_load(found)}"
     owner = f"On {found.broker}" if found.broker else f"On no broker that is known for certain ({found.state})"
-    return f"{owner}, with {_load(found)}, {_count(found.topics, 'topic')}"
+    return f"{owner}, with {_load(found)}, {amounts.counted(found.topics, 'topic')}"
 
 
 def _load(found: Where) -> str:
     return f"{amounts.throughput(found.traffic)}, {amounts.rate(found.rate)}"
-
-
-def _count(number: int | None, noun: str) -> str:
-    return f"an unknown number of {noun}s" if number is None else wording.plural(number, noun)
 
 
 def _decided(moment: Moment) -> Iterator[str]:

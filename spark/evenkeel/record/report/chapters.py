@@ -186,7 +186,7 @@ def _bundle_facts(bundles: Sequence[Row]) -> list[Fact]:
     return [
         Fact("Bundles", amounts.count(len(bundles)), note),
         Fact(
-            "Topics", amounts.count(sum(topics)), f"of {wording.plural(unknown, 'bundle')} not known" if unknown else ""
+            "Topics", amounts.count(sum(topics)), f"of {amounts.plural(unknown, 'bundle')} not known" if unknown else ""
         ),
         Fact("Traffic", amounts.throughput(traffic), f"{amounts.rate(rate)}, in and out"),
     ]
@@ -200,7 +200,7 @@ def _policy_facts(policies: Row, loads: Sequence[Row]) -> list[Fact]:
     domains, groups = policies["failure_domains"] or {}, policies["anti_affinity_groups"] or {}
     if domains or groups:
         named = sorted(set(groups.values()))
-        note = f"{wording.plural(len(named), 'anti-affinity group')}" if named else ""
+        note = f"{amounts.plural(len(named), 'anti-affinity group')}" if named else ""
         facts.append(Fact("Failure domains", ", ".join(sorted(domains)) or "none", note))
     start, end = policies["snapshot_started_at"], policies["snapshot_finished_at"]
     if start is not None and end is not None:

@@ -14,6 +14,7 @@ from datetime import datetime
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from evenkeel.model import amounts
 from evenkeel.record import wording
 from evenkeel.record.report.chapters import BrokerLine, foremost
 from evenkeel.record.report.gather import CourseModel, Point
@@ -53,10 +54,10 @@ def course_picture(course: CourseModel) -> Picture | None:
     if not any(point.compared for point in course.points):
         return None
     first, last = course.points[0].at, course.points[-1].at
-    brokers = wording.plural(len(course.brokers), "broker")
+    brokers = amounts.plural(len(course.brokers), "broker")
     what = "Share of the traffic" if course.is_share else "Usage"
     label = (
-        f"{what} of {brokers} over {wording.plural(len(course.points), 'cycle')} from {wording.time(first)} to "
+        f"{what} of {brokers} over {amounts.plural(len(course.points), 'cycle')} from {wording.time(first)} to "
         f"{wording.time(last)}, with splits and unloads. The table below has the numbers."
     )
     return picture(lambda width: _course(course, width), label, WIDE)

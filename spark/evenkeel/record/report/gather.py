@@ -11,9 +11,10 @@ from operator import or_
 from pathlib import Path
 
 from evenkeel.errors import LakeError
-from evenkeel.lake.outbox import HARMED, harmed
+from evenkeel.lake.outbox import harmed
 from evenkeel.manual_requests.drain import BY_DRAINING
 from evenkeel.manual_requests.round import BY_REQUEST
+from evenkeel.model.past_commands import HARMED
 from evenkeel.record.compare import Cycle, LoggedMove, Round, ShedderComparison, compare, read_rounds
 from evenkeel.record.read import Attempt, Record, Row, find_cycles, read_commands, read_rows, read_rows_of
 from evenkeel.record.read.ranges import FIRST_MOMENT, LAST_MOMENT
@@ -146,12 +147,12 @@ def _cluster_rows(record: Record, attempt: Attempt, recording: str | Path | None
 def _harm(record: Record, attempt: Attempt) -> list[Row]:
     """Commands that did harm, as they are on record, with when it was seen and what."""
     span = attempt.cluster, attempt.cycle_at - _HARM_IS_SHOWN, attempt.cycle_at
-    told = record.outbox("outcomes", *span, where=is_in("outcome", [HARMED]))
-    if not told:
+    seen = record.outbox("outcomes", *span, where=is_in("outcome", [HARMED]))
+    if not seen:
         return []
-    ids = is_in("command_id", sorted({row["command_id"] for row in told}))
+    ids = is_in("command_id", sorted({row["command_id"] for row in seen}))
     asked = {row["command_id"]: row for row in record.outbox("commands", *span, where=ids)}
-    return harmed([asked[command_id] for command_id in sorted(asked)], told)
+    return harmed([asked[command_id] for command_id in sorted(asked)], seen)
 
 
 def _course(record: Record, attempt: Attempt) -> CourseRows:

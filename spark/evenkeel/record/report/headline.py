@@ -51,7 +51,7 @@ def _held(made: Decisions) -> str:
     """How many commands guards hold back, as the end of a sentence."""
     if not made.held:
         return ""
-    return f"; {wording.plural(len(made.held), 'command')} {_were(len(made.held))} held back"
+    return f"; {amounts.plural(len(made.held), 'command')} {_were(len(made.held))} held back"
 
 
 def _acts(made: Decisions) -> list[str]:
@@ -60,11 +60,11 @@ def _acts(made: Decisions) -> list[str]:
         moving = {unload.bundle for unload in made.moving}
         sources = [s.broker for s in made.sheddings if any(unload.bundle in moving for unload in s.unloads)]
         where = f" from {_short(sources[0])}" if len(sources) == 1 else f" from {len(sources)} brokers"
-        acts.append(f"unload {wording.plural(len(made.moving), 'bundle')}{where}")
+        acts.append(f"unload {amounts.plural(len(made.moving), 'bundle')}{where}")
     if made.splitting:
-        acts.append(f"split {wording.plural(len(made.splitting), 'bundle')}")
+        acts.append(f"split {amounts.plural(len(made.splitting), 'bundle')}")
     if made.placed_ownerless:
-        acts.append(f"place {wording.plural(len(made.placed_ownerless), 'bundle')} that {_has(made)} no owner")
+        acts.append(f"place {amounts.plural(len(made.placed_ownerless), 'bundle')} that {_has(made)} no owner")
     return acts
 
 
@@ -85,7 +85,7 @@ def _effect(attempt: Attempt, made: Decisions) -> str:
         )
     refused = len(made.refusals) - len(made.refused_wishes)
     if refused:
-        parts.append(f"{wording.plural(refused, 'further act')} {_were(refused)} refused.")
+        parts.append(f"{amounts.plural(refused, 'further act')} {_were(refused)} refused.")
     return " ".join((*parts, _wishes(made))).rstrip()
 
 

@@ -78,7 +78,7 @@ def environment() -> Environment:
         "pairs": lambda values: list(enumerate(values)),
     }
     made.globals |= {
-        "plural": wording.plural,
+        "plural": amounts.plural,
         "course_picture": course_picture,
         "broker_picture": broker_picture,
         "figure": figure_html,

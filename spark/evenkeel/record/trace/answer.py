@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, tzinfo
 
+from evenkeel.model import amounts
 from evenkeel.record import wording
 from evenkeel.record.explain.rendering import clock, stamp
 
@@ -161,7 +162,7 @@ def _written(title: str, writes: Sequence[Written]) -> Iterator[str]:
     yield title
     wide = max(len(one.table) for one in writes)
     for one in writes:
-        rows = wording.plural(one.rows, "row")
+        rows = amounts.plural(one.rows, "row")
         yield f"  {one.table:<{wide}}  {one.layer:<8}  write {one.write_id}  version {one.version}  {rows}"
 
 
@@ -180,7 +181,7 @@ def _dependents(found: Dependents, where: tzinfo) -> Iterator[str]:
     yield from found.notes
     yield ""
     number = found.decisions
-    cycles = wording.plural(len(found.direct), "cycle")
+    cycles = amounts.plural(len(found.direct), "cycle")
     if number:
         rest = "This decision rests" if number == 1 else f"These {number:,} decisions rest"
         yield f"{rest} on it directly, in {cycles} that read it:"
@@ -212,15 +213,15 @@ def _handed_on(cycles: Sequence[HandedOn], where: tzinfo) -> Iterator[str]:
         return
     splits, unloads = sum(one.splits for one in cycles), sum(one.unloads for one in cycles)
     yield (
-        f"By state handed on, {wording.plural(len(cycles), 'later cycle')} up to {clock(cycles[-1].cycle_at, where)}, "
-        f"with {wording.plural(splits, 'split')} and {wording.plural(unloads, 'unload')}:"
+        f"By state handed on, {amounts.plural(len(cycles), 'later cycle')} up to {clock(cycles[-1].cycle_at, where)}, "
+        f"with {amounts.plural(splits, 'split')} and {amounts.plural(unloads, 'unload')}:"
     )
     acting = [one for one in cycles if one.splits or one.unloads or one.placements]
     for one in acting[:MOST_HANDED_ON]:
-        acts = [wording.plural(one.splits, "split"), wording.plural(one.unloads, "unload")]
-        yield f"  {clock(one.cycle_at, where)}  {', '.join(acts)}, {wording.plural(one.placements, 'placement')}"
+        acts = [amounts.plural(one.splits, "split"), amounts.plural(one.unloads, "unload")]
+        yield f"  {clock(one.cycle_at, where)}  {', '.join(acts)}, {amounts.plural(one.placements, 'placement')}"
     if len(acting) > MOST_HANDED_ON:
-        yield f"  and {wording.plural(len(acting) - MOST_HANDED_ON, 'more cycle')} that decided something"
+        yield f"  and {amounts.plural(len(acting) - MOST_HANDED_ON, 'more cycle')} that decided something"
     if not acting:
         yield "  none of them decided anything"
 

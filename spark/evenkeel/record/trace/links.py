@@ -13,6 +13,7 @@ from typing import Any
 from evenkeel.errors import BadInput
 from evenkeel.lake.outbox import with_outcomes
 from evenkeel.lake.schemas import TABLES
+from evenkeel.model.amounts import plural
 from evenkeel.record.explain import missing
 from evenkeel.record.explain.ask import FoundCycle, Times, cycles_within, find
 from evenkeel.record.explain.subject import Subject
@@ -20,7 +21,7 @@ from evenkeel.record.read import Attempt, Record, Row
 from evenkeel.record.read.ranges import FIRST_MOMENT, LAST_MOMENT
 from evenkeel.record.read.tables import is_in, text
 from evenkeel.record.trace.answer import Decision, Dependents, HandedOn, Inputs, Resting, StateLink, Written
-from evenkeel.record.wording import listed, plural, time
+from evenkeel.record.wording import listed, time
 
 MOST_LINKS = 10
 

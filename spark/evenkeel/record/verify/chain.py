@@ -193,11 +193,11 @@ def rewriting_commits(lake: str | Path, table: str) -> list[str]:
 
     commits = DeltaTable(f"{str(lake).rstrip('/')}/{table}").history()
     upkeeps = {row["upkeep_id"] for row in read_table_if_any(lake, "upkeeps")}
-    return list(told(sorted(commits, key=lambda commit: int(commit["version"])), upkeeps))
+    return list(rewrites(sorted(commits, key=lambda commit: int(commit["version"])), upkeeps))
 
 
-def told(commits: Iterable[Mapping[str, Any]], upkeeps: Container[str]) -> Iterator[str]:
-    """The commits that are not harmless; those of an upkeep on record are."""
+def rewrites(commits: Iterable[Mapping[str, Any]], upkeeps: Container[str]) -> Iterator[str]:
+    """A sentence on each commit that changed rows, but not on commits of an upkeep on record."""
     for commit in commits:
         operation = str(commit.get("operation", ""))
         overwrote = (commit.get("operationParameters") or {}).get("mode") == "Overwrite"

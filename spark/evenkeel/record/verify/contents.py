@@ -296,7 +296,7 @@ class Rows:
         return self._within(self.spark.read.format("delta"), table, clusters)
 
     def at(self, table: str, version: int, clusters: Sequence[str]) -> DataFrame:
-        """The same writes in an earlier version of the table."""
+        """All rows of these clusters in the span of time, in an earlier version of the table."""
         return self._within(self.spark.read.format("delta").option("versionAsOf", version), table, clusters)
 
     def _within(self, reader: DataFrameReader, table: str, clusters: Sequence[str]) -> DataFrame:

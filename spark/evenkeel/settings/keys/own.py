@@ -207,7 +207,7 @@ class GuardKeys:
         "that came in, beyond what it grew before. 0: not looked at.",
     )
     evenkeelHarmBacklogMessages: int = key(
-        1_000, lowest=0, unit="msg", meaning="A backlog that grew by fewer messages than this is no harm."
+        1_000, lowest=0, unit="msg", meaning="A backlog that grew by fewer messages than this does not count as harm."
     )
     evenkeelHarmWatchMinutes: int = key(
         15,

@@ -12,9 +12,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from evenkeel.model.amounts import plural
 from evenkeel.model.considered import Considered, Rule, Sentence
 from evenkeel.model.load import LoadData
-from evenkeel.model.words import measured, number, plural, threshold
+from evenkeel.model.words import measured, number, threshold
 from evenkeel.settings import Settings
 from evenkeel.shed.bundle_selection import (
     MOST_BUNDLES_KEY,

@@ -44,7 +44,7 @@ _PARTIAL = ".partial-"
 _COPY = ".manifest.json"
 
 
-class Refused(BadInput):
+class SnapshotRefused(BadInput):
     """A snapshot that is listed and must not be used; `problem` says which object, where in it, and why."""
 
     def __init__(self, file: str, place: str, reason: str) -> None:
@@ -53,7 +53,7 @@ class Refused(BadInput):
 
 
 def manifest_of(client: Any, place: Place, cluster: str, entry: ManifestEntry) -> Manifest:
-    """The manifest behind a listed name; `Refused` if it cannot be what its name says."""
+    """The manifest behind a listed name; `SnapshotRefused` if it cannot be what its name says."""
     file = place.url(entry.key)
     try:
         data = read_object(client, place, entry.key)
@@ -61,41 +61,43 @@ def manifest_of(client: Any, place: Place, cluster: str, entry: ManifestEntry) -
             raise BadInput("it was removed after it was listed")
         manifest = read_manifest(data)
     except BadInput as error:
-        raise Refused(file, "manifest", str(error)) from None
+        raise SnapshotRefused(file, "manifest", str(error)) from None
     if manifest.cluster != cluster:
-        raise Refused(file, "cluster", f"it is of cluster {manifest.cluster!r} and lies with {cluster!r}")
+        raise SnapshotRefused(file, "cluster", f"it is of cluster {manifest.cluster!r} and lies with {cluster!r}")
     if as_number(manifest.moment) != entry.number:
-        raise Refused(file, "finished_at", f"its moment {manifest.moment.isoformat()} is not the one of its name")
+        raise SnapshotRefused(
+            file, "finished_at", f"its moment {manifest.moment.isoformat()} is not the one of its name"
+        )
     return manifest
 
 
 def demand_whole(client: Any, place: Place, manifest: Manifest) -> None:
-    """Demands that every object of a snapshot is there with the size that its manifest gives; `Refused` otherwise."""
+    """Raises `SnapshotRefused` unless every object of a snapshot is there with the size that its manifest gives."""
     prefix = place.data(manifest)
     there = objects_below(client, place, prefix)
     for file in manifest.files:
         size = there.get(prefix + file.name)
         if size is None:
-            raise Refused(place.url(prefix + file.name), "object", "its manifest lists it, and it is not there")
+            raise SnapshotRefused(place.url(prefix + file.name), "object", "its manifest lists it, and it is not there")
         if size != file.size:
             reason = f"it has {size} bytes, its manifest says {file.size}: it was replaced or cut"
-            raise Refused(place.url(prefix + file.name), "size", reason)
+            raise SnapshotRefused(place.url(prefix + file.name), "size", reason)
 
 
 def _demand_small(place: Place, manifest: Manifest, limits: Limits) -> None:
-    """Demands that the files of a snapshot are not larger than they may be, before any of them is fetched."""
+    """Raises `SnapshotRefused` where the files of a snapshot are larger than they may be, before any is fetched."""
     size, url = sum(file.size for file in manifest.files), place.url(place.data(manifest))
     try:
         demand_packed("the snapshot", size, limits)
     except BeyondLimit as error:
-        raise Refused(url, "size", str(error)) from None
+        raise SnapshotRefused(url, "size", str(error)) from None
 
 
 def land(client: Any, place: Place, manifest: Manifest, folder: Path, limits: Limits = DEFAULT) -> Path:
     """Where the snapshot lies in the local `folder`, fetched if need be.
 
-    `Refused`: an object is missing, or differs from its manifest, or the snapshot cannot be read, or is larger than
-    `limits` allow, which its manifest tells. `BadInput`: the folder cannot be written.
+    `SnapshotRefused`: an object is missing or differs from its manifest, the snapshot cannot be read, or its manifest
+    says that it is larger than `limits` allow. `BadInput`: the folder cannot be written.
     """
     try:
         landed = landed_at(folder, manifest)
@@ -178,11 +180,13 @@ def _fetch(client: Any, place: Place, manifest: Manifest, partial: Path) -> None
                 future.result()
             except FlexibleChecksumError:
                 reason = "its bytes differ from the checksum that the store keeps with it: it is damaged"
-                raise Refused(place.url(prefix + file.name), "checksum", reason) from None
+                raise SnapshotRefused(place.url(prefix + file.name), "checksum", reason) from None
             except ClientError as error:
                 if not is_absent(error):
                     raise
-                raise Refused(place.url(prefix + file.name), "object", "it was removed after it was listed") from None
+                raise SnapshotRefused(
+                    place.url(prefix + file.name), "object", "it was removed after it was listed"
+                ) from None
     for file in manifest.files:
         _demand_digest(place.url(prefix + file.name), data / file.name, file)
 
@@ -192,7 +196,7 @@ def _demand_digest(url: str, path: Path, file: StoredFile) -> None:
         found = hashlib.file_digest(stream, "sha256").hexdigest()
         os.fsync(stream.fileno())
     if found != file.sha256:
-        raise Refused(url, "sha256", f"it is {found}, its manifest says {file.sha256}: replaced or damaged")
+        raise SnapshotRefused(url, "sha256", f"it is {found}, its manifest says {file.sha256}: replaced or damaged")
 
 
 def _check_header(place: Place, manifest: Manifest, partial: Path, limits: Limits) -> None:
@@ -201,10 +205,10 @@ def _check_header(place: Place, manifest: Manifest, partial: Path, limits: Limit
     try:
         header = read_header(data / manifest.files[0].name if manifest.is_document else data, limits)
     except BadInput as error:
-        raise Refused(url, "snapshot", str(error)) from None
+        raise SnapshotRefused(url, "snapshot", str(error)) from None
     if header.moment != manifest.moment:
         reason = f"it is of {header.moment.isoformat()}, its manifest says {manifest.moment.isoformat()}"
-        raise Refused(url, "finished_at", reason)
+        raise SnapshotRefused(url, "finished_at", reason)
 
 
 def _move(partial: Path, folder: Path, manifest: Manifest) -> Path:

@@ -56,8 +56,8 @@ class Manifest:
     @property
     def digest(self) -> str:
         """sha256 (hex) of names, sizes and digests of the files, whatever their order."""
-        told = sorted([file.name, file.size, file.sha256] for file in self.files)
-        return hashlib.sha256(json.dumps(told).encode()).hexdigest()
+        listed = sorted([file.name, file.size, file.sha256] for file in self.files)
+        return hashlib.sha256(json.dumps(listed).encode()).hexdigest()
 
     @property
     def is_document(self) -> bool:

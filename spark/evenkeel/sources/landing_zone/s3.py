@@ -141,7 +141,7 @@ class S3Error(LandingError):
 
 
 @contextmanager
-def told(doing: str) -> Iterator[None]:
+def as_s3_error(doing: str) -> Iterator[None]:
     """Turns what boto3 raises inside into an `S3Error` that begins with `doing`."""
     try:
         yield

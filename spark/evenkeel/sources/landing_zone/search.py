@@ -19,7 +19,7 @@ from evenkeel.handover import Snapshot
 from evenkeel.pulsar.limits import DEFAULT, Limits
 from evenkeel.sources.landing import Landing
 from evenkeel.sources.landing_zone.fetch import (
-    Refused,
+    SnapshotRefused,
     demand_whole,
     land,
     landed_at,
@@ -36,8 +36,9 @@ from evenkeel.sources.landing_zone.layout import (
     newest_first,
     place_of,
 )
-from evenkeel.sources.landing_zone.s3 import told
-from evenkeel.sources.recordings import Problem, iso, utc
+from evenkeel.sources.landing_zone.s3 import as_s3_error
+from evenkeel.sources.recordings import Problem, utc
+from evenkeel.times import utc_text
 
 WITHIN = timedelta(seconds=10)
 LONGEST_CHAIN = 16
@@ -138,10 +139,10 @@ class Search:
         return FoundSnapshot(
             Snapshot(
                 path=str(path),
-                cycle_at=iso(manifest.moment),
+                cycle_at=utc_text(manifest.moment),
                 configuration_path=str(lender[1]) if lender else None,
-                configuration_at=iso(lender[0].moment) if lender else None,
-                previous_at=next((iso(before.moment) for group in groups if (before := self._whole(group))), None),
+                configuration_at=utc_text(lender[0].moment) if lender else None,
+                previous_at=next((utc_text(before.moment) for group in groups if (before := self._whole(group))), None),
             ),
             collector=manifest.collector,
             problems=tuple(self._problems.values()),
@@ -163,7 +164,7 @@ class Search:
         if entry.key not in self._read:
             try:
                 self._read[entry.key] = manifest_of(self._client, self._place, self._cluster, entry)
-            except Refused as refused:
+            except SnapshotRefused as refused:
                 self._problems[entry.key] = refused.problem
                 return None
         return self._read[entry.key]
@@ -180,7 +181,7 @@ class Search:
     def _land(self, manifest: Manifest) -> Path | None:
         try:
             return land(self._client, self._place, manifest, self._folder, self._limits)
-        except Refused as refused:
+        except SnapshotRefused as refused:
             self._refuse(manifest, refused)
             return None
 
@@ -190,21 +191,21 @@ class Search:
             try:
                 if landed_at(self._folder, manifest) is None:
                     demand_whole(self._client, self._place, manifest)
-            except Refused as refused:
+            except SnapshotRefused as refused:
                 self._refuse(manifest, refused)
                 continue
             self._note_doubles(manifest, group[place + 1 :])
             return manifest
         return None
 
-    def _refuse(self, manifest: Manifest, refused: Refused) -> None:
+    def _refuse(self, manifest: Manifest, refused: SnapshotRefused) -> None:
         self._problems[self._place.manifest(manifest.cluster, manifest.moment)] = refused.problem
 
     def _note_doubles(self, kept: Manifest, others: tuple[Manifest, ...]) -> None:
         for other in others:
             reason = (
                 f"{other.collector} took it {(other.moment - kept.moment).total_seconds():.3f} s after "
-                f"{kept.collector} took the one of {iso(kept.moment)}, which is kept"
+                f"{kept.collector} took the one of {utc_text(kept.moment)}, which is kept"
             )
             file = self._place.url(self._place.manifest(other.cluster, other.moment))
             self._doubled.append(Problem(file, "finished_at", reason))
@@ -233,7 +234,7 @@ class Search:
             nearest = first_since(self._client, self._place, self._cluster, self._moment)
             manifest = self._manifest(nearest) if nearest else None
             if manifest:
-                return f"{where} at or before {iso(self._moment)}; the nearest is {iso(manifest.moment)}"
+                return f"{where} at or before {utc_text(self._moment)}; the nearest is {utc_text(manifest.moment)}"
         others = children(self._client, self._place, self._place.root)
         names = ", ".join(name.rstrip("/") for name in others[:NAMED_CLUSTERS])
         return f"{where}; {f'it holds {names}' if names else 'it holds nothing yet: does `evenkeel collect` run?'}"
@@ -271,7 +272,7 @@ class S3Landing:
         (it names the nearest); `S3Error`: the store cannot be asked.
         """
         moment = None if time is None else _utc(time)
-        with told(f"cannot read snapshots of {self.cluster} at {self.place}"):
+        with as_s3_error(f"cannot read snapshots of {self.cluster} at {self.place}"):
             found = Search(self._client, self.place, self.cluster, self.folder, moment, self._limits).run()
         for double in found.doubled:
             LOG.info("%s is not needed: %s", double.file, double.reason)
@@ -285,7 +286,7 @@ class S3Landing:
 
     def listed(self, since: str | datetime, until: str | datetime) -> tuple[ManifestEntry, ...]:
         """The names of all manifests between two moments (both included), oldest first; nothing is read or judged."""
-        with told(f"cannot list snapshots of {self.cluster} at {self.place}"):
+        with as_s3_error(f"cannot list snapshots of {self.cluster} at {self.place}"):
             found = newest_first(self._client, self.place, self.cluster, until=_utc(until), since=_utc(since))
             return tuple(reversed(list(found)))
 

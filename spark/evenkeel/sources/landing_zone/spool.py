@@ -21,8 +21,9 @@ from evenkeel.pulsar.limits import DEFAULT, Limits
 from evenkeel.sources.landing_zone.layout import place_of
 from evenkeel.sources.landing_zone.s3 import S3Error
 from evenkeel.sources.landing_zone.upload import upload_snapshot
-from evenkeel.sources.recordings import cluster_name, iso, read_header
+from evenkeel.sources.recordings import cluster_name, read_header
 from evenkeel.sources.writing import FolderStore, FolderWriter, Head, SnapshotStore, remove
+from evenkeel.times import utc_text
 
 LOG = logging.getLogger(__name__)
 
@@ -113,7 +114,7 @@ class S3Spool:
     def _cluster_of(self, snapshot: Path) -> str:
         if self.cluster is not None:
             return self.cluster
-        moment = iso(read_header(snapshot, self._limits).moment)
+        moment = utc_text(read_header(snapshot, self._limits).moment)
         found = Snapshot(str(snapshot), moment, configuration_path=str(snapshot))
         return cluster_name(found, limits=self._limits)
 

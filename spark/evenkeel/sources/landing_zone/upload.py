@@ -31,7 +31,7 @@ from evenkeel.sources.landing_zone.layout import (
     place_of,
     read_manifest,
 )
-from evenkeel.sources.landing_zone.s3 import S3Error, read_object, told
+from evenkeel.sources.landing_zone.s3 import S3Error, as_s3_error, read_object
 from evenkeel.sources.recordings import FOLDER_HEADER, parts_of, read_header
 
 LOG = logging.getLogger(__name__)
@@ -90,18 +90,18 @@ def upload_snapshot(
     key = place.manifest(cluster, manifest.moment)
     doing = f"cannot upload {snapshot} to {place}"
     try:
-        with told(doing):
-            standing = _standing(client, place, key)
-            if standing is None:
+        with as_s3_error(doing):
+            there = _manifest_there(client, place, key)
+            if there is None:
                 _send_data(client, place, manifest, files)
-                standing = _claim(client, place, key, manifest)
-            if standing is None:
+                there = _claim(client, place, key, manifest)
+            if there is None:
                 return Upload("uploaded", manifest, place.url(key))
-            if standing.digest == manifest.digest:
-                return Upload("was_there", standing, place.url(key))
-            if place.data(standing) != place.data(manifest):
+            if there.digest == manifest.digest:
+                return Upload("was_there", there, place.url(key))
+            if place.data(there) != place.data(manifest):
                 _remove_data(client, place, manifest)
-            return Upload("taken", standing, place.url(key))
+            return Upload("taken", there, place.url(key))
     except OSError as error:
         raise BadInput(f"{doing}: the snapshot cannot be read ({error})") from None
 
@@ -141,7 +141,7 @@ def _stored(name: str, file: Path) -> StoredFile:
     return StoredFile(name, file.stat().st_size, sha256)
 
 
-def _standing(client: Any, place: Place, key: str) -> Manifest | None:
+def _manifest_there(client: Any, place: Place, key: str) -> Manifest | None:
     """The manifest that has the moment, None if nobody has it."""
     try:
         data = read_object(client, place, key)
@@ -230,10 +230,10 @@ def _claim_once(client: Any, place: Place, key: str, manifest: Manifest) -> Mani
         code = code_of(error)
         if code not in ("PreconditionFailed", "ConditionalRequestConflict", "OperationAborted"):
             raise
-    standing = _standing(client, place, key) if code == "PreconditionFailed" else None
-    if standing is None:  # after PreconditionFailed: it was removed since
+    there = _manifest_there(client, place, key) if code == "PreconditionFailed" else None
+    if there is None:  # after PreconditionFailed: it was removed since
         raise _Undecided
-    return standing
+    return there
 
 
 def _remove_data(client: Any, place: Place, manifest: Manifest) -> None:

@@ -26,7 +26,7 @@ from jwt.api_jws import PyJWS
 from jwt.exceptions import InvalidTokenError
 
 from evenkeel.errors import BadInput, SettingsError
-from evenkeel.secret import FILE, Secret, text_given
+from evenkeel.secret import FILE, Secret, text_given, variable_name
 from evenkeel.steering.admin_request import shown
 from evenkeel.steering.queue.fifo import MOST_BYTES, BadMessage
 from evenkeel.times import moment_in, utc_text
@@ -35,7 +35,7 @@ Direction = Literal["to agents", "from agents"]
 TO_AGENTS: Direction = "to agents"
 FROM_AGENTS: Direction = "from agents"
 TOLERANCE = timedelta(minutes=5)
-"""So far may the clocks of pipeline and agents lie apart."""
+"""The most that the clocks of pipeline and agents may lie apart."""
 
 _VARIABLE = "EVENKEEL_KEYS_"
 _ALGORITHM = "HS256"
@@ -60,7 +60,7 @@ KeyResolver = Callable[[str], SigningKeys | None]
 
 def variable_of(name: str) -> str:
     """The environment variable that holds the keys of that name: `EVENKEEL_KEYS_QUEUE_EAST`."""
-    return _VARIABLE + re.sub(r"[^A-Z0-9]", "_", name.upper())
+    return variable_name(_VARIABLE, name)
 
 
 def keys_from_environment(name: str, environment: Mapping[str, str] = os.environ) -> SigningKeys | None:
@@ -87,7 +87,7 @@ def keys_in(text: str, place: str) -> SigningKeys:
 
 
 def resolved_keys(name: str, resolve: KeyResolver = keys_from_environment) -> SigningKeys:
-    """The keys of that name; `SettingsError` where nobody knows it."""
+    """The keys of that name; `SettingsError` where they are not known."""
     found = resolve(name)
     if found is None:
         variable = variable_of(name)
@@ -110,7 +110,7 @@ class Signature:
     def signed(self, body: str, direction: Direction, at: datetime, number: str) -> str:
         """The message as it goes onto the queue; `BadInput` where it is too large for one.
 
-        `number` tells messages apart: a command's id, a control's, a report's token.
+        `number` identifies the message: a command's id, a control's id, or a report's token.
         """
         key = self.keys.keys[0]
         header = {"kid": _name(key), "dir": direction, "cluster": self.cluster, "at": utc_text(at), "number": number}

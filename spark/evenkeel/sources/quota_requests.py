@@ -1,15 +1,15 @@
 """Which bundles' resource quotas a snapshot asks about.
 
 A quota counts only for a bundle that has no history, and only under the modular load manager. So the default is asked
-first (who may not read it may read no other, and without it no answer can be judged), and then those bundles, not more
-than `quotas` of the limits allow, by name:
+first (a token that may not read it may read no other, and without it no answer can be judged), and then, by name and up
+to `quotas` of the limits, bundles that are both:
 
-* that a broker says it owns, or names in its report. What nobody has owned yet is not placed, and what lost its owner
-  was asked about while it had one; the lake keeps that.
-* that are not `known`. A run of the DAG knows from the lake what was measured. `evenkeel collect` has no lake: it asks
+* claimed: a broker says that it owns the bundle, or names it in its report. A bundle that was never owned is not
+  placed; one that lost its owner was asked about while it had one, and the lake keeps that.
+* not `known`. A run of the DAG knows from the lake what was measured. `evenkeel collect` has no lake: it asks
   about all of them in a full snapshot, which lends its answers to the next ones, and about new ones in those.
 
-A brokers' own namespaces (heartbeats) are left out: their bundles are placed by name.
+The brokers' own namespaces (heartbeats) are left out: their bundles are placed by name.
 """
 
 from __future__ import annotations

@@ -1,20 +1,28 @@
-"""Reports that come over one cluster's queue say nothing of another's commands, whoever signed them."""
+"""What the queues of several clusters have to do with one another: nothing."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from threading import Barrier
 from typing import Any
 
+import pytest
+
+from evenkeel.handover import ClusterCycle, Snapshot
+from evenkeel.lake.controls import control_row
 from evenkeel.lake.store import Lake
-from evenkeel.publish.by_queue import send_by_queue
+from evenkeel.publish import dispatch_sqs
 from evenkeel.publish.dispatch import OutcomeRecorder
+from evenkeel.publish.dispatch_sqs import send_by_queue
 from evenkeel.steering.dispatcher import LeaseGuard, Timing
 from evenkeel.steering.outcome import Outcome
+from evenkeel.steering.queue.fifo import QueueUnreachable
 from evenkeel.steering.queue.messages import AgentReport
 from evenkeel.steering.sqs import QueuedCommands, Reports
 
 CYCLE = datetime(2026, 11, 21, 9, 0, tzinfo=UTC)
+AT = CYCLE.isoformat()
 
 
 class QueueOf:
@@ -58,3 +66,27 @@ def test_an_agent_reports_on_its_own_clusters_commands_alone() -> None:
 
 def test_a_report_on_an_earlier_cycle_of_its_own_is_taken() -> None:
     assert sorted(reported(done("e1", None), done("e0", "east"))) == [("e0", "east"), ("e1", "east")]
+
+
+def test_a_pause_is_sent_to_the_agents_of_all_clusters_at_once(monkeypatch: pytest.MonkeyPatch, caplog: Any) -> None:
+    """A queue that does not answer holds up no other cluster's."""
+    names = [f"c{number}" for number in range(12)]
+    meeting, told = Barrier(len(names), timeout=10), list[tuple[str, str]]()
+
+    class Slow:
+        def __init__(self, cluster: str) -> None:
+            self.cluster = cluster
+
+        def control(self, kind: str, **said: Any) -> None:
+            meeting.wait()
+            if self.cluster == "c3":
+                raise QueueUnreachable("no answer")
+            told.append((self.cluster, kind))
+
+    rows = {name: control_row(name, "pause", "olga", None) for name in names}
+    monkeypatch.setattr(dispatch_sqs, "last_words", lambda spark, lake, clusters: rows)
+    monkeypatch.setattr(dispatch_sqs, "sink_of", lambda cycle, signature: Slow(cycle.cluster))
+    cycles = [ClusterCycle(name, AT, Snapshot("", AT), {}, queues={"commands": "q"}) for name in names]
+    dispatch_sqs.announce_controls(None, Lake("/"), cycles, lambda cycle: None, datetime.now(UTC))  # type: ignore
+    assert sorted(told) == sorted((name, "pause") for name in names if name != "c3")
+    assert "c3: the pause could not be sent to its agents: no answer" in caplog.text

@@ -1,7 +1,7 @@
-"""Which bundles have a history, by the lake: their resource quotas need not be asked for.
+"""Which bundles have a history in the lake: their resource quotas need not be asked for.
 
-A bundle has one where the predecessor's averages of it have had a sample. It has none where the predecessor asked for
-its split: Pulsar 4.x forgets the history then, also if the split does not happen.
+A bundle has a history where the predecessor's averages of it have had a sample, and none where the predecessor asked
+for its split: Pulsar 4.x forgets the history then, also if the split does not happen.
 """
 
 from __future__ import annotations
@@ -13,24 +13,24 @@ from typing import TYPE_CHECKING
 from evenkeel.lake.manifest import find_predecessors
 from evenkeel.lake.store import Lake
 from evenkeel.rounds.loads import FORGOTTEN_THOUGH_REFUSED
-from evenkeel.sources.recordings import iso
+from evenkeel.times import utc_text
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from evenkeel.handover import CycleKey, Predecessor
 
-Measured = Callable[[Sequence[str], datetime], Mapping[str, frozenset[str]]]
+HistoryLookup = Callable[[Sequence[str], datetime], Mapping[str, frozenset[str]]]
 """Clusters and the moment to decide -> cluster -> its bundles that have a history."""
 
 
-def measured_bundles(
+def bundles_with_history(
     spark: SparkSession, lake: Lake, clusters: Sequence[str], at: datetime
 ) -> Mapping[str, frozenset[str]]:
-    """Cluster -> its bundles that have a history by the cycle that a live one of that moment would follow."""
+    """Cluster -> its bundles that have a history in the predecessor of a live cycle at that moment."""
     from pyspark.sql import functions as F
 
-    before = find_predecessors(spark, lake, [(cluster, iso(at), None) for cluster in clusters], kind="live")
+    before = find_predecessors(spark, lake, [(cluster, utc_text(at), None) for cluster in clusters], kind="live")
     loads = _of(spark, lake, before, "bundle_load")
     if loads is None:
         return {}
@@ -46,6 +46,6 @@ def measured_bundles(
 
 
 def _of(spark: SparkSession, lake: Lake, before: Mapping[CycleKey, Predecessor], table: str) -> DataFrame | None:
-    """What these attempts left in a table; None where they left nothing."""
+    """The rows that these attempts wrote to a table; None where they wrote none."""
     writes = [write for one in before.values() for write in one.writes if write.table == table and write.rows]
     return lake.read(spark, table, writes) if writes else None

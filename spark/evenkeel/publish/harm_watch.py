@@ -1,4 +1,4 @@
-"""Harm that commands of the past did: looked for in every cycle, put on record beside `done`, and told to the guards.
+"""Harm that past commands did: looked for in every cycle, put on record beside `done`, and handed to the guards.
 
 What a bundle was before its command stands in the command itself (`commands.clients`), so that a later cycle needs
 nothing but the command and its own `bundle_load`. Harm is a row of `outcomes` with the outcome `harmed`, beside the one
@@ -22,17 +22,17 @@ from evenkeel.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class HarmSeen:
     """Harm that this cycle was the first to see."""
 
     act: Act
     detail: str
 
 
-def harm_found(rows: Rows, settings: Settings) -> list[Found]:
-    """Commands of the past whose bundles were harmed, by what this cycle observed; those on record already left out.
+def harm_found(rows: Rows, settings: Settings) -> list[HarmSeen]:
+    """Past commands whose bundles were harmed by what this cycle observed, without harm that is on record already.
 
-    A command whose bundle another one touched after it is not looked at any more: whose harm it is could not be told.
+    A command whose bundle a later one touched is not looked at any more: harm could be the work of either.
     """
     cycle = reading.the_cycle(rows)
     known = {row["command_id"] for row in reading.harm_rows(cycle)}
@@ -45,13 +45,13 @@ def harm_found(rows: Rows, settings: Settings) -> list[Found]:
     for act in watched:
         samples = clients_of(given[act.command_id].get("clients"))
         own = _rows_of(act, rows) if samples and not _is_followed(act, acts) else []
-        told = harm_of(samples, together(own, now), _published(own), settings) if own else None
-        if told is not None:
-            found.append(Found(act, told))
+        harm = harm_of(samples, together(own, now), _published(own), settings) if own else None
+        if harm is not None:
+            found.append(HarmSeen(act, harm))
     return found
 
 
-def harms(rows: Rows, found: Sequence[Found]) -> list[Harm]:
+def harms(rows: Rows, found: Sequence[HarmSeen]) -> list[Harm]:
     """All harm that is known by now, on record or just found."""
     cycle = reading.the_cycle(rows)
     now = datetime.fromisoformat(cycle["cycle_at"])
@@ -59,7 +59,7 @@ def harms(rows: Rows, found: Sequence[Found]) -> list[Harm]:
     return [Harm(act.bundle, act.kind, at) for act, at in (*on_record, *((one.act, now) for one in found))]
 
 
-def outcome_rows(cluster: str, now: datetime, found: Sequence[Found]) -> list[dict[str, Any]]:
+def outcome_rows(cluster: str, now: datetime, found: Sequence[HarmSeen]) -> list[dict[str, Any]]:
     """The rows of `outcomes`; as every outcome they belong to the cycle of their command."""
     return [
         {

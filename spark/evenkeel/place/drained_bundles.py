@@ -1,9 +1,9 @@
-"""Where the bundles of emptied brokers go: one after the other, to the broker that is used least by then.
+"""Placement of the bundles of drained brokers: one after the other, each to the broker that is used least by then.
 
-A placement strategy of Pulsar's chooses for one bundle that was just looked up, and for many at once would name the
-same broker. Here each bundle counts for those after it. Candidates are those that the load manager's filters leave.
-How much a bundle adds to a broker's usage is not known beforehand: it is taken to bring half of what it has of its
-broker's traffic and half of what it is of its broker's bundles, as a bundle without traffic is some work too.
+Pulsar's placement strategies choose for one bundle that was just looked up; for many at once they would name the same
+broker. Here each bundle counts for the ones after it. Candidates are the brokers that the load manager's filters leave.
+How much a bundle adds to a broker's usage is not known beforehand. It is assumed to add the mean of two shares of its
+old broker's usage: its share of that broker's traffic, and 1 / the number of that broker's bundles.
 """
 
 from __future__ import annotations
@@ -13,20 +13,19 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
 from evenkeel.manual_requests.drain import BY_DRAINING, LEAVES
-from evenkeel.model.amounts import amount
+from evenkeel.model.amounts import amount, plural
 from evenkeel.model.considered import Alternative, Considered, Rule, finite
-from evenkeel.model.words import plural
 from evenkeel.place.placement import NO_CANDIDATE, Placement, goes_to
 from evenkeel.place.rows import placement_row
 from evenkeel.rounds.reading import Row, Rows
 
 
-class Filtered(Protocol):
-    """What filters leave of the brokers, and which filter removed each of the others."""
+class CandidateSet(Protocol):
+    """The brokers that filters leave, and the rule that removed each of the others."""
 
     @property
     def brokers(self) -> tuple[str, ...]:
-        """Those that are left, by name."""
+        """The brokers that are left, by name."""
         ...
 
     @property
@@ -35,11 +34,11 @@ class Filtered(Protocol):
         ...
 
 
-class Placing(Protocol):
-    """A round of placing of either load manager."""
+class DrainRound(Protocol):
+    """The placement round of either load manager, as far as drains need it."""
 
-    def candidates(self, bundle: str) -> Filtered:
-        """Who may get the bundle."""
+    def candidates(self, bundle: str) -> CandidateSet:
+        """The brokers that may get the bundle."""
         ...
 
     def give(self, bundle: str, broker: str) -> None:
@@ -60,25 +59,25 @@ LEAST_USED = Rule("placed", "least_used_by_then", _words)
 
 
 def is_drained(row: Row) -> bool:
-    """Whether a row of `unload_decisions` is a bundle that leaves an emptied broker."""
+    """Whether a row of `unload_decisions` is a bundle that leaves a drained broker."""
     return bool(row["strategy"] == BY_DRAINING and row["rule"] == LEAVES.name)
 
 
-def drained_rows(rows: Rows, begin: Callable[[bool], Placing]) -> list[dict[str, Any]]:
-    """Rows of `placement_decisions`, by bundle. `begin` gives a round of placing; with True one that pays no regard to
-    anti-affinity groups."""
+def drained_rows(rows: Rows, begin: Callable[[bool], DrainRound]) -> list[dict[str, Any]]:
+    """Rows of `placement_decisions`, by bundle. `begin` gives a placement round, with True one without anti-affinity
+    groups."""
     asked = sorted(filter(is_drained, rows["unload_decisions"]), key=lambda row: str(row["subject"]))
     if not asked:
         return []
-    found, without = (_Spreading(rows, begin(freely)).place(asked) for freely in (False, True))
+    found, without = (_Forecast(rows, begin(freely)).place(asked) for freely in (False, True))
     made = zip(found, without, strict=True)
     return [placement_row(one, BY_DRAINING, BY_DRAINING, other) for one, other in made]
 
 
-class _Spreading:
-    """What each broker's usage will be, as far as is known, with the bundles that it was given."""
+class _Forecast:
+    """Each broker's usage with the bundles that it was given so far; None where the usage is not known."""
 
-    def __init__(self, rows: Rows, placing: Placing) -> None:
+    def __init__(self, rows: Rows, placing: DrainRound) -> None:
         self._placing = placing
         loads = {row["broker"]: row for row in rows["broker_load"]}
         self._usage: dict[str, float | None] = {name: finite(row.get("weighted_usage")) for name, row in loads.items()}
@@ -96,7 +95,7 @@ class _Spreading:
         if not found.brokers:
             row = NO_CANDIDATE.about_bundle(bundle, owner, alternatives=_by_name(removed))
             return Placement(bundle, None, (), row.alternatives, row)
-        taken = min(found.brokers, key=self._standing)
+        taken = min(found.brokers, key=self._rank)
         usage = self._usage.get(taken)
         others = [
             Alternative(one, "best" if one == taken else "candidate", LEAST_USED.name, self._usage.get(one))
@@ -113,7 +112,7 @@ class _Spreading:
         self._give(bundle, owner, taken)
         return Placement(bundle, taken, (taken,), row.alternatives, row)
 
-    def _standing(self, broker: str) -> tuple[bool, float, int, str]:
+    def _rank(self, broker: str) -> tuple[bool, float, int, str]:
         """Brokers whose usage is known come first; of equal ones the one with the fewest new bundles, then by name."""
         usage = self._usage.get(broker)
         return usage is None, usage or 0.0, self._given[broker], broker
@@ -123,10 +122,10 @@ class _Spreading:
         self._given[taken] += 1
         usage, source = self._usage.get(taken), self._usage.get(owner)
         if usage is not None and source is not None:
-            self._usage[taken] = usage + source * self._part(bundle, owner)
+            self._usage[taken] = usage + source * self._share(bundle, owner)
 
-    def _part(self, bundle: str, owner: str) -> float:
-        """What the bundle is of its broker, between 0 and 1: the mean of its parts of the traffic and of the count."""
+    def _share(self, bundle: str, owner: str) -> float:
+        """The mean of the bundle's shares of its broker's traffic and of the number of its bundles, from 0 to 1."""
         whole = self._traffic.get(owner, 0.0)
         traffic = min(self._of_bundle.get(bundle, 0.0) / whole, 1.0) if whole > 0 else 0.0
         return (traffic + 1.0 / max(self._bundles[owner], 1)) / 2.0
@@ -137,5 +136,5 @@ def _by_name(found: list[Alternative]) -> tuple[Alternative, ...]:
 
 
 def _throughput(row: Row, prefix: str) -> float:
-    """In and out, byte/s; what is not known, or no number, counts as nothing."""
+    """In and out, byte/s; a figure that is not known or not a number counts as 0."""
     return sum(finite(row.get(f"{prefix}msg_throughput_{way}")) or 0.0 for way in ("in", "out"))

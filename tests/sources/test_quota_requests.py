@@ -16,8 +16,8 @@ from evenkeel.pulsar.answers import Answers
 from evenkeel.pulsar.limits import Limits
 from evenkeel.pulsar.observed_rows import ObservedRows, observe
 from evenkeel.pulsar.snapshot import SnapshotView
-from evenkeel.sources.asking_quotas import bundles_to_ask
 from evenkeel.sources.collecting import TakenSnapshot, WantedSnapshot, take_snapshot
+from evenkeel.sources.quota_requests import bundles_to_ask
 from evenkeel.sources.recordings import parts_of, requests_of
 from evenkeel.sources.writing import FolderStore
 from evenkeel.times import utc_seconds
@@ -151,11 +151,11 @@ def test_a_run_asks_only_about_bundles_that_the_lake_has_not_measured(tmp_path: 
         request = CycleRequest(lake="none", configuration=str(config), at=utc_seconds(at))
         moments: list[Any] = []
 
-        def measured(clusters: Any, moment: datetime) -> dict[str, frozenset[str]]:
+        def histories(clusters: Any, moment: datetime) -> dict[str, frozenset[str]]:
             moments.append((list(clusters), moment))
             return {"east": frozenset(ALL) - {BUSY}}
 
-        (cycle,) = cycles_of(request, measured=measured)
+        (cycle,) = cycles_of(request, histories=histories)
     assert moments == [(["east"], at)]
     paths = [one["path"] for one in requests_of(Path(cycle.snapshot.path)) if one["path"].startswith(ROOT)]
     assert paths == [ROOT, f"{ROOT}/{BUSY}"]

@@ -3,8 +3,8 @@
 Commands that are on the queue may be carried out whatever becomes of the publisher, so nothing else is said of them
 than what is reported, or what the next cycle sees. Sending them again does no harm: the agent knows them. What stops
 the publisher while it waits for reports withdraws this plan from the agents, and no more than this plan: the next one
-they take again. A pause lasts with the agents exactly as long as it lasts on record: every publish that may act tells
-them the word that was said last, pause or resume.
+they take again. A pause lasts with the agents exactly as long as it lasts on record: every publish that may act sends
+them the newest control on record, pause or resume.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -21,7 +22,7 @@ from evenkeel.lake.controls import PAUSE, last_words
 from evenkeel.lake.store import Lake
 from evenkeel.settings import settings_in
 from evenkeel.sources.configuration import default_keys
-from evenkeel.steering.outcome import ReportOutcome, not_sent, standing
+from evenkeel.steering.outcome import ReportOutcome, decisive, not_sent
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,11 +32,12 @@ if TYPE_CHECKING:
 
 
 log = logging.getLogger(__name__)
+Row = Mapping[str, Any]
 _LOOK_S = 5.0
-_TOLD_FOR = timedelta(days=14)
-"""No queue keeps a message for longer, so an agent that has not heard of a resume by then has not listened."""
+_SENT_FOR = timedelta(days=14)
+"""How long a resume is sent again; no queue keeps a message for longer."""
 PUBLISHER = "evenkeel"
-"""Who withdraws a plan."""
+"""The sender of a withdrawal."""
 
 
 def sign_with(resolve: KeyResolver | None = None) -> Callable[[ClusterCycle], Signature]:
@@ -83,7 +85,7 @@ class ReportStore(Protocol):
 
 
 class StopSign(Protocol):
-    """Says why no further command may go out; `is_lost` where another publisher goes on with the plan."""
+    """The reason why no further command may go out; `is_lost` where another publisher goes on with the plan."""
 
     @property
     def is_lost(self) -> bool:
@@ -148,7 +150,7 @@ def _report(cluster: str, taken: Reports, records: ReportStore, report: ReportOu
     for one in taken.reports:
         if one.cluster is not None and one.cycle_at is not None:
             records.know_one(one.outcome.command_id, one.cluster, one.cycle_at)
-    found = standing(taken.outcomes)
+    found = decisive(taken.outcomes)
     for command_id, outcome in found.items():
         owner = records.cluster_of(command_id)
         if owner == cluster:
@@ -158,22 +160,38 @@ def _report(cluster: str, taken: Reports, records: ReportStore, report: ReportOu
     return set(found)
 
 
-def tell_agents(
+def announce_controls(
     spark: SparkSession,
     lake: Lake,
     cycles: Sequence[ClusterCycle],
     sign: Callable[[ClusterCycle], Signature],
     now: datetime,
 ) -> None:
-    """Tells the agents of these cycles' clusters the pause or resume that was said last; what fails is only logged."""
+    """Sends the agents of these cycles' clusters the newest pause or resume on record; a failure is only logged.
+
+    All at once: a queue that does not answer takes most of a minute, and holds up no other cluster's.
+    """
     by_queue = {cycle.cluster: cycle for cycle in cycles if cycle.queues is not None}
     if not by_queue:
         return
+    due: list[tuple[SqsSink, Row]] = []
     for cluster, row in last_words(spark, lake, sorted(by_queue)).items():
-        if row["kind"] != PAUSE and now - row["at"] > _TOLD_FOR:
+        if row["kind"] != PAUSE and now - row["at"] > _SENT_FOR:
             continue
         try:
-            sink = sink_of(by_queue[cluster], sign(by_queue[cluster]))
-            sink.control(row["kind"], made_at=row["at"], by=row["by"], reason=row["reason"] or "")
+            due.append((sink_of(by_queue[cluster], sign(by_queue[cluster])), row))
         except EvenkeelError as error:
-            log.warning("%s: its agents could not be told of the %s: %s", cluster, row["kind"], error)
+            _log_unsent(row, error)
+    with ThreadPoolExecutor(max(1, len(due)), thread_name_prefix="control") as pool:
+        list(pool.map(lambda one: _send_control(*one), due))
+
+
+def _send_control(sink: SqsSink, row: Row) -> None:
+    try:
+        sink.control(row["kind"], made_at=row["at"], by=row["by"], reason=row["reason"] or "")
+    except EvenkeelError as error:
+        _log_unsent(row, error)
+
+
+def _log_unsent(row: Row, error: EvenkeelError) -> None:
+    log.warning("%s: the %s could not be sent to its agents: %s", row["cluster"], row["kind"], error)
