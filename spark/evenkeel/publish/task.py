@@ -161,8 +161,9 @@ def _plan(spark: SparkSession, lake: Lake, handover: Handover) -> tuple[Plans, D
     inputs = round_inputs(
         spark, lake, handover, *plan_round.DECIDED_TABLES, "broker_load", "bundle_load", "broker_reports"
     )
-    told = plan_round.OUTCOMES
-    types = {"plan": plan_round.plan_type(), **{name: TABLES[name].body_type() for name in ("commands", guards, told)}}
+    outcomes = plan_round.OUTCOMES
+    tables = ("commands", guards, outcomes)
+    types = {"plan": plan_round.plan_type(), **{name: TABLES[name].body_type() for name in tables}}
     made, handover = decide_rounds(handover, inputs, plan_round.decide_window, types, "publish")
     key_of = {(cycle.cluster, cycle.at): cycle.key for cycle in handover.cycles}
     found = [row.asDict() for row in made["plan"].collect()]
@@ -171,7 +172,7 @@ def _plan(spark: SparkSession, lake: Lake, handover: Handover) -> tuple[Plans, D
     rows = {guards: made[guards]} if objected else {}
     harmed = any(plan["harm_rows"] for plan in plans.values())
     if harmed and handover.run.kind != "backfill" and not handover.is_window():
-        rows[told] = made[told]
+        rows[outcomes] = made[outcomes]
     return plans, made["commands"], handover.with_writes(lake.append(spark, rows, handover=handover, task="publish"))
 
 

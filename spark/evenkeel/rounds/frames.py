@@ -38,7 +38,7 @@ def cycle_rows(spark: SparkSession, handover: Handover) -> DataFrame:
 
 
 def cycles_to_decide(spark: SparkSession, handover: Handover) -> DataFrame:
-    """The cycle rows as `window.fold` takes them: a text of settings, which is most of a row, stands there once."""
+    """`cycle_rows` as `window.fold` takes them: a text of settings, which is most of a row, stands there once."""
     rows = [cycle_row_of(cycle, handover.run) for cycle in linked(handover).open_cycles()]
     return _frame_of(spark, with_settings_once(rows))
 
