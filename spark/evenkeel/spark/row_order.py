@@ -15,7 +15,8 @@ from json import JSONEncoder
 from json.encoder import encode_basestring
 from typing import TYPE_CHECKING, Any
 
-from evenkeel.spark.rows import INTEGER_BITS, Columns, ColumnType, Row, Values, cells, has_map, rows_of
+from evenkeel.spark.column_types import INTEGER_BITS, Columns, ColumnType, has_map
+from evenkeel.spark.rows import Row, Values, cells, rows_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -55,7 +56,7 @@ def _told_apart(
     """Sorts a stretch of rows by this column, and gives the stretches in which it stands the same."""
     places = order[begin:end]
     own = [column[place] for place in places]
-    if kind.name == "string" and own.count(own[0]) == len(own):
+    if own.count(own[0] if kind.name == "string" else None) == len(own):
         return [(begin, end)]
     texts = list(map(text, own))
     sorted_ = sorted(range(len(own)), key=texts.__getitem__)
