@@ -46,8 +46,10 @@ def validate(spark: SparkSession, handover: Handover) -> Handover:
 def aggregate(spark: SparkSession, handover: Handover) -> Handover:
     """Sums topics to bundles and brokers, with averages and usage."""
     from evenkeel.aggregate.task import run
+    from evenkeel.plan_splits.round import load_window  # a room above aggregate
+    from evenkeel.plan_splits.task import inputs_of_rule
 
-    return _with_queries_to_size(run, spark, handover, topic_sized=True)
+    return _with_queries_to_size(run, spark, handover, load_window, inputs_of_rule, topic_sized=True)
 
 
 def plan_splits(spark: SparkSession, handover: Handover) -> Handover:

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 
 from evenkeel.aggregate.broker_load import RESOURCES
 from evenkeel.aggregate.bundle_load import AVERAGES, CLIENTS, FIGURES, SAID
-from evenkeel.aggregate.bundles_in_force import namespaces_in_force
+from evenkeel.aggregate.bundles_in_force import bundles_of, namespaces_in_force
 from evenkeel.aggregate.round import LOADS_BEFORE, SPLITS_BEFORE
 from evenkeel.aggregate.topic_sums import (
     CYCLE,
@@ -32,14 +32,17 @@ from evenkeel.aggregate.topic_sums import (
 from evenkeel.handover import Handover, Write
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake
-from evenkeel.model.bundles import namespace_of
+from evenkeel.model.bundles import HIGHEST_HASH, namespace_of
 from evenkeel.rounds.frames import children_of_splits, predecessor_rows, read_checked
 from evenkeel.rounds.reading import EXTENSIBLE, Row, Rows
+from evenkeel.rounds.window import linked
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
+BESIDE = ("namespace_bundles", "broker_reports")
+"""Tables that the split rule looks at as well."""
 OBSERVED = ("namespace_bundles", "bundle_ownership", "broker_reports", "resource_quotas")
 TOPIC_SUMS, LOST_TOPICS, CHILDREN, REJECTED = "topic_sums", "lost_topics", "children", "rejected"
 
@@ -70,8 +73,9 @@ class LoadInputs:
     """Rows of open clusters: `small` are inputs of the round by name, those of them that have rows; `topic_stats`
     and `claims` without records that were set aside, and `rejected`, None if nothing was.
 
-    `reads` are the earlier writes that they rest on. `born` has a row (cluster, cycle_at, bundle, parent) for each
-    bundle that splits of late have made; `earlier_topics` the predecessors' rows of topic_stats of their namespaces.
+    `reads` are the earlier writes that they rest on. `born` has a row (cluster, cycle_at, bundle, parent, cycle_at of
+    the predecessor) for each bundle that splits of late have made; `earlier_topics` the predecessors' rows of
+    topic_stats of their namespaces.
     """
 
     small: Mapping[str, DataFrame]
@@ -80,19 +84,23 @@ class LoadInputs:
     rejected: DataFrame | None
     reads: tuple[Write, ...]
     loads_before: DataFrame
-    born: tuple[tuple[str, str, str, str], ...] = ()
+    is_window: bool = False
+    born: tuple[tuple[str, str, str, str, str | None], ...] = ()
     earlier_topics: DataFrame | None = None
 
 
 def read(spark: SparkSession, lake: Lake, handover: Handover) -> LoadInputs:
-    """What was observed of the open clusters, without the records that were set aside, and what predecessors left."""
+    """What was observed of the open clusters, without the records that were set aside, and what predecessors left.
+
+    Of a window, what predecessors within it have left so far; there `BESIDE` has all columns, as the split rule looks
+    at them, too.
+    """
 
     def checked(table: str) -> DataFrame:
         return read_checked(lake, spark, handover, table)
 
     def all_rows(table: str) -> DataFrame:
-        rows = lake.read(spark, table, handover.writes_of(table))
-        return rows.where(rows.cluster.isin(handover.open_clusters()))
+        return lake.read(spark, table, handover.open_writes(table))
 
     claims = checked("bundle_ownership")
     frames = {
@@ -103,19 +111,24 @@ def read(spark: SparkSession, lake: Lake, handover: Handover) -> LoadInputs:
     # The extensible manager knows no quotas.
     if handover.writes_of("resource_quotas") and any(one.manager != EXTENSIBLE for one in handover.open_cycles()):
         frames["resource_quotas"] = checked("resource_quotas")
-    loads_before, reads = predecessor_rows(spark, lake, handover, "bundle_load")
-    splits_before, decided = predecessor_rows(spark, lake, handover, "split_decisions")
+    is_window, own = handover.is_window(), linked(handover)
+    loads_before, reads = predecessor_rows(spark, lake, own, "bundle_load")
+    splits_before, decided = predecessor_rows(spark, lake, own, "split_decisions")
     frames |= {LOADS_BEFORE: loads_before} if reads else {}
     frames |= {SPLITS_BEFORE: splits_before} if decided else {}
     found = LoadInputs(
-        {name: frame.select(*CYCLE, *_COLUMNS[name]) for name, frame in frames.items()},
+        {
+            name: frame if is_window and name in BESIDE else frame.select(*CYCLE, *_COLUMNS[name])
+            for name, frame in frames.items()
+        },
         checked("topic_stats"),
         claims,
         all_rows("rejected") if handover.writes_of("rejected") else None,
         reads + decided,
         loads_before,
+        is_window,
     )
-    return _with_born(spark, lake, handover, found)
+    return _with_born(spark, lake, own, found)
 
 
 def _with_born(spark: SparkSession, lake: Lake, handover: Handover, found: LoadInputs) -> LoadInputs:
@@ -124,9 +137,11 @@ def _with_born(spark: SparkSession, lake: Lake, handover: Handover, found: LoadI
         return found
     topics, reads = predecessor_rows(spark, lake, handover.with_cycles(cycle for cycle, _ in concerned), "topic_stats")
     born = [
-        (cycle.cluster, cycle.cycle_at, child, parent) for cycle, made in concerned for child, parent in made.items()
+        (cycle.cluster, cycle.cycle_at, child, parent, cycle.predecessor.cycle_at)
+        for cycle, made in concerned
+        for child, parent in made.items()
     ]
-    namespaces = sorted({namespace_of(child) for _, _, child, _ in born})
+    namespaces = sorted({namespace_of(child) for _, _, child, _, _ in born})
     earlier = topics.where(F.col("namespace").isin(namespaces))
     return replace(found, reads=found.reads + reads, born=tuple(born), earlier_topics=earlier)
 
@@ -142,7 +157,8 @@ def type_of(name: str) -> StructType:
 def about_namespaces(found: LoadInputs) -> dict[str, DataFrame]:
     """Of the small inputs what the boundaries in force need."""
     claimed = found.small["bundle_ownership"].select(*CYCLE, "namespace").where(F.col("namespace").rlike(_BROKERS_OWN))
-    return {"namespace_bundles": found.small["namespace_bundles"], "bundle_ownership": claimed.distinct()}
+    bundles = found.small["namespace_bundles"].select(*CYCLE, *_COLUMNS["namespace_bundles"])
+    return {"namespace_bundles": bundles, "bundle_ownership": claimed.distinct()}
 
 
 def set_aside(found: LoadInputs) -> dict[str, DataFrame]:
@@ -213,12 +229,38 @@ def _lost_topics(spark: SparkSession, rejected: DataFrame, namespaces: Sequence[
 def _children(spark: SparkSession, found: LoadInputs, topics: DataFrame, namespaces: Sequence[Namespace]) -> pa.Table:
     """cluster, cycle_at, bundle, parent and the four figures that the topics of each bundle `born` had in the cycle
     before."""
-    text = "cluster string, at string, bundle string, parent string"
-    born = spark.createDataFrame([*found.born], text).withColumn("cycle_at", F.to_timestamp("at")).drop("at")
-    parents = found.loads_before.select("cluster", F.col("bundle").alias("parent"), "owner")
-    owned = born.join(parents, ["cluster", "parent"], "left")
-    moments = born.select(*CYCLE).distinct()
-    then = topics.select(*TOPIC_COLUMNS).drop("cycle_at").join(F.broadcast(moments), ["cluster"])
-    placed = with_bundle(then, ranges_of(spark, namespaces, only={bundle for _, _, bundle, _ in found.born}))
+    text = "cluster string, at string, bundle string, parent string, before string"
+    born = spark.createDataFrame([*found.born], text)
+    born = born.select("cluster", F.to_timestamp("at").alias("cycle_at"), "bundle", "parent", _before_at("before"))
+    before = ["cluster", *(["before_at"] if found.is_window else [])]
+    parents = found.loads_before.select("cluster", _before_at("cycle_at"), F.col("bundle").alias("parent"), "owner")
+    if found.is_window:  # the loads of a cycle of the window itself are still to be made
+        claimed = sole_owners(found.claims).withColumnsRenamed({"cycle_at": "before_at", "bundle": "parent"})
+        parents = parents.unionByName(claimed.join(parents, ["cluster", "before_at", "parent"], "left_anti"))
+    owned = born.join(parents.select(*before, "parent", "owner"), [*before, "parent"], "left")
+    moments = born.select(*before, "cycle_at").distinct()
+    earlier = topics.select(*TOPIC_COLUMNS).withColumnRenamed("cycle_at", "before_at")
+    then = earlier.join(F.broadcast(moments), before).drop("before_at")
+    placed = with_bundle(then, ranges_of(spark, namespaces, only={bundle for _, _, bundle, _, _ in found.born}))
     sums = bundle_sums(topics_once(placed, owned)).select(*CYCLE, "bundle", *FIGURES)
-    return born.join(sums, [*CYCLE, "bundle"], "left").toArrow()
+    return born.drop("before_at").join(sums, [*CYCLE, "bundle"], "left").toArrow()
+
+
+def _before_at(column: str) -> Column:
+    """The moment of a predecessor."""
+    return F.to_timestamp(column).alias("before_at")
+
+
+def ranges_in_force(spark: SparkSession, found: LoadInputs, rows: Rows) -> DataFrame:
+    """cluster, cycle_at, namespace, bundle, owner, lower, upper, is_last: every bundle in force, with the one broker
+    that claims it. `rows` as for `sums_of_topics`."""
+    made = [
+        (space.cluster, space.cycle_at, space.name, bundle.name, bundle.lower, bundle.upper)
+        for space in namespaces_of(rows)
+        for bundle in bundles_of(space.name, space.edges)
+    ]
+    text = "cluster string, at string, namespace string, bundle string, lower bigint, upper bigint"
+    ranges = spark.createDataFrame(made, text).withColumn("cycle_at", F.to_timestamp("at")).drop("at")
+    is_last = (F.col("upper") == F.lit(HIGHEST_HASH)).alias("is_last")
+    owned = ranges.join(sole_owners(found.claims), [*CYCLE, "bundle"], "left")
+    return owned.select(*CYCLE, "namespace", "bundle", "owner", "lower", "upper", is_last)

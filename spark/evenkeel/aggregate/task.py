@@ -7,10 +7,13 @@ Skips: clusters that are not open. Fails: never for what it finds in the data; w
 
 Spark sums up the topics. The rest is one round per cluster (`round.decide`), which runs in this process where its rows
 are few, and in a grouped map where they are many: for few rows the grouped map alone takes longer than all the rest.
+A window is a fold per cluster in a grouped map (`round.folded`): a cycle's averages rest on what the split rule says of
+the one before, which plan_splits, that decides it again from these rows, has still to write.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from evenkeel.aggregate import inputs
@@ -21,7 +24,8 @@ from evenkeel.handover import Handover, Write
 from evenkeel.lake.schema import ddl_type
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake
-from evenkeel.rounds.frames import CYCLE_TYPE, cycle_row_of, cycle_rows
+from evenkeel.rounds.frames import CYCLE_TYPE, WindowRound, cycle_row_of, cycle_rows, without_failed
+from evenkeel.rounds.window import FAILURES, FAILURES_TYPE
 from evenkeel.spark.grouped import grouped_map
 
 if TYPE_CHECKING:
@@ -32,11 +36,24 @@ MOST_ROWS_HERE = 50_000
 """So many rows of bundles and brokers at most are fetched for a round in this process: some 200 MB."""
 
 
-def run(spark: SparkSession, handover: Handover) -> Handover:
-    """Sums up every open cluster."""
+SplitInputs = Callable[["SparkSession", Lake, Handover, "DataFrame"], Mapping[str, "DataFrame"]]
+"""What the split rule looks at beside loads, reports and boundaries, of the bundles in force."""
+
+
+def run(
+    spark: SparkSession,
+    handover: Handover,
+    load_window: WindowRound | None = None,
+    split_inputs: SplitInputs | None = None,
+) -> Handover:
+    """Sums up every open cycle. Of a window by `load_window`, which asks the split rule, with what that looks at."""
     if not handover.open_cycles():
         return handover
     lake = Lake(handover.lake)
+    if handover.is_window():
+        if load_window is None or split_inputs is None:
+            raise ValueError("the averages of a window rest on what the split rule says")
+        return _window(spark, lake, handover, load_window, split_inputs)
     load, reads = aggregated(spark, lake, handover)
     return handover.with_writes(lake.append(spark, load, handover=handover, task="aggregate", reads=reads))
 
@@ -61,6 +78,26 @@ def aggregated(
     there |= {**found.small, "cycle": cycle_rows(spark, handover)}
     types = {table: TABLES[table].body_type() for table in OUTPUTS}
     return grouped_map(there, by=["cluster"], decide=decide, outputs=types, schemas=_known_types(found)), found.reads
+
+
+def _window(
+    spark: SparkSession, lake: Lake, handover: Handover, load_window: WindowRound, split_inputs: SplitInputs
+) -> Handover:
+    found = inputs.read(spark, lake, handover)
+    tables = fetched({**inputs.about_namespaces(found), **inputs.set_aside(found)})
+    rows = {name: rows_of(table) for name, table in tables.items()}
+    given = {name: local(spark, table) for name, table in inputs.sums_of_topics(spark, found, rows).items()}
+    if inputs.REJECTED in tables:
+        given[inputs.REJECTED] = local(spark, tables[inputs.REJECTED])
+    given |= {**found.small, "cycle": cycle_rows(spark, handover)}
+    given |= split_inputs(spark, lake, handover, inputs.ranges_in_force(spark, found, rows))
+    types = {table: TABLES[table].body_type() for table in OUTPUTS} | {FAILURES: ddl_type(FAILURES_TYPE)}
+    known = {"cycle": ddl_type(CYCLE_TYPE)}
+    parameters = {"is_window": True}
+    loads = grouped_map(given, by=["cluster"], decide=load_window, outputs=types, parameters=parameters, schemas=known)
+    failed = {(row["cluster"], row["cycle_at"]): row["error"] for row in loads.pop(FAILURES).collect()}
+    handover = without_failed(handover, failed, "aggregate")
+    return handover.with_writes(lake.append(spark, loads, handover=handover, task="aggregate", reads=found.reads))
 
 
 def _rows(handover: Handover, before: tuple[Write, ...]) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from evenkeel.aggregate.round import OUTPUTS, folded
 from evenkeel.filters.unload_gates import unload_gates
 from evenkeel.lake.schemas.acted import SPLIT
 from evenkeel.manual_requests.round import (
@@ -29,10 +30,11 @@ from evenkeel.plan_splits.rules.default_namespace_bundle_split_strategy import (
     without_gone,
 )
 from evenkeel.rounds import reading, state
-from evenkeel.rounds.memo import acts_only, once
+from evenkeel.rounds.memo import SharedRows, acts_only, once
 from evenkeel.rounds.reading import Decided, Row, Rows
 from evenkeel.rounds.reasons import named, reason_row, telling
-from evenkeel.rounds.window import fold
+from evenkeel.rounds.window import FAILURES as FAILED
+from evenkeel.rounds.window import fold, in_a_line
 from evenkeel.settings import Settings
 from evenkeel.split_algorithms.split_option import BundleTopics, PlannedSplit, TopicLoads
 
@@ -70,6 +72,24 @@ def choose_window(key: Row, rows: Rows, *, parameters: Mapping[str, Any]) -> Dec
 
 def _choose_any(key: Row, rows: Rows) -> Decided:
     return reading.by_manager(rows, choose_modular, _choose_any_extensible)(key, rows)
+
+
+def load_window(key: Row, rows: Rows, *, parameters: Mapping[str, Any]) -> Decided:
+    """Rows of `bundle_load` and `broker_load` of a cluster's cycles (`aggregate.round.folded`), with `decide` asked in
+    between; an error ends them with a row of `window.FAILURES`."""
+    made: Decided = {table: [] for table in OUTPUTS}
+    moments = sorted(str(cycle["cycle_at"]) for cycle in rows["cycle"])
+    done = 0
+    try:
+        for _, found in folded(key, rows, lambda own, of_cycle: decide(own, SharedRows(of_cycle))):
+            done += 1
+            for table in OUTPUTS:
+                made[table] += found[table]
+    except Exception as error:
+        if not parameters["is_window"]:
+            raise
+        made[FAILED] = [{"cycle_at": moments[done], "error": in_a_line(error)}]
+    return made
 
 
 def decide_modular(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:

@@ -54,6 +54,22 @@ def run(spark: SparkSession, handover: Handover) -> Handover:
     return handover.with_writes(lake.append(spark, decided, handover=handover, task=TASK, reads=reads))
 
 
+def inputs_of_rule(spark: SparkSession, lake: Lake, handover: Handover, bundles: DataFrame) -> dict[str, DataFrame]:
+    """What `split_round.decide` looks at beside loads, reports and boundaries, while the loads of a window are made.
+
+    `bundles` are those in force (see `split_round.chosen_type`): which of them will be chosen is not known yet. Which
+    ones Pulsar asks to split depends on topics under the extensible manager alone, whose hit counts go by the cuts.
+    """
+    cycles = handover.open_cycles()
+    extensible = [cycle for cycle in cycles if cycle.manager == EXTENSIBLE]
+    found = {"cluster_policies": lake.read(spark, "cluster_policies", handover.open_writes("cluster_policies"))}
+    found["state"], _ = state_before(spark, lake, handover, needed=bool(extensible))
+    found["topic_hashes"] = spark.createDataFrame([], f"cycle_at timestamp, {TOPICS_TYPE}")
+    if any(split_round.cuts_by_topics(settings_in(cycle.settings), cycle.wishes) for cycle in extensible):
+        found["topic_hashes"] = hashes_in(bundles, read_checked(lake, spark, handover, "topic_stats"), _CYCLE)
+    return found | persistent_topics(spark, lake, handover, bundles)
+
+
 def topic_hashes(
     spark: SparkSession, lake: Lake, handover: Handover, inputs: dict[str, DataFrame]
 ) -> tuple[DataFrame, Handover]:

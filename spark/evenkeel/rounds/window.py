@@ -62,7 +62,7 @@ def _decided(decide: OneCycle, key: Row, rows: Rows, is_window: bool) -> Iterato
         except Exception as error:
             if not is_window:
                 raise
-            yield at, {FAILURES: [{"error": _in_a_line(error)}]}
+            yield at, {FAILURES: [{"error": in_a_line(error)}]}
             return
         last_at, left = at, _as_left([*found.get(REMEMBERED, ()), *found.pop(LEFT_UNWRITTEN, ())])
         yield at, found
@@ -113,7 +113,8 @@ def read_back(table: str, rows: Iterable[Row]) -> list[Row]:
     return [found[place] for place in content_order(columns, cells(found, tuple(columns)))]
 
 
-def _in_a_line(error: Exception) -> str:
+def in_a_line(error: Exception) -> str:
+    """The first line of an error with its kind, as `FAILURES` has it."""
     text = (str(error).strip().splitlines() or [""])[0][:500]
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
