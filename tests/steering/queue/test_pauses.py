@@ -93,4 +93,4 @@ def test_agents_that_cannot_be_told_stop_no_publish(operator: Operator, caplog: 
     operator.says("pause")
     with caplog.at_level(logging.WARNING):
         operator.publishes()
-    assert "lab: its agents could not be told of the pause: messages of a queue are signed" in caplog.text
+    assert "lab: the pause could not be sent to its agents: messages of a queue are signed" in caplog.text
