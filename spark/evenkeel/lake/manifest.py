@@ -32,7 +32,6 @@ log = logging.getLogger(__name__)
 CYCLES = TABLES["cycles"]
 # Filled by the statement that appends: they depend on the rows already in the chain.
 _CHAINED = frozenset({"sequence", "attempt", "previous_digest", "manifest_digest"})
-_ATTEMPT = ("attempt_id", "attempt")
 # Not part of what an attempt is: the clock, and where the row came to stand.
 _OUTSIDE_THE_BODY = _CHAINED | {"body_digest", "recorded_at", "cycle_date", "write_id"}
 
@@ -58,9 +57,9 @@ def append_manifests(spark: SparkSession, lake: Lake, rows: Sequence[dict[str, A
     if not rows:
         return
     _demand_one_attempt_each(rows)
-    placed = _placed(rows)
+    complete = [{**row, "body_digest": body_digest(row)} for row in rows]
     until_committed(
-        lambda: _append_on_head(spark, lake, placed),
+        lambda: _append_on_head(spark, lake, complete),
         log,
         "another publisher, or upkeep, came first; trying again",
     )
@@ -87,29 +86,33 @@ def _demand_one_attempt_each(rows: Sequence[dict[str, Any]]) -> None:
 def _append_on_head(spark: SparkSession, lake: Lake, rows: Sequence[Mapping[str, Any]]) -> None:
     from pyspark.sql import functions as F
 
-    moments: dict[str, list[datetime]] = {}
+    by_cluster: dict[str, list[Mapping[str, Any]]] = {}
     for row in rows:
-        moments.setdefault(row["cluster"], []).append(row["cycle_at"])
+        by_cluster.setdefault(row["cluster"], []).append(row)
+    spans = {cluster: [own[place]["cycle_at"].isoformat() for place in (0, -1)] for cluster, own in by_cluster.items()}
     same_cycles = any_of(
-        (F.col("cluster") == cluster)
-        & F.col("cycle_at").between(moment(own[0].isoformat()), moment(own[-1].isoformat()))
-        for cluster, own in sorted(moments.items())
+        (F.col("cluster") == cluster) & F.col("cycle_at").between(moment(first), moment(last))
+        for cluster, (first, last) in sorted(spans.items())
     )
     # Whatever came since the log was looked at stands behind that row, so no newer head can be missed.
-    behind = F.col("sequence") >= _lower_bound(lake, sorted(moments))
-    chain = spark.read.format("delta").load(lake.path("cycles")).where(F.col("cluster").isin(sorted(moments)))
-    chain = chain.where(behind | same_cycles).select("cluster", "cycle_at", "sequence", "manifest_digest", *_ATTEMPT)
-    heads = chain.groupBy("cluster").agg(F.max_by(F.struct("sequence", "manifest_digest"), "sequence").alias("head"))
-    attempts = (
-        chain.where(same_cycles).groupBy("cluster", "cycle_at").agg(F.collect_set(F.struct(*_ATTEMPT)).alias("there"))
+    behind = F.col("sequence") >= _lower_bound(lake, sorted(by_cluster))
+    heads = (
+        spark.read.format("delta")
+        .load(lake.path("cycles"))
+        .where(F.col("cluster").isin(sorted(by_cluster)))
+        .where(behind | same_cycles)
+        .groupBy(F.col("cluster"))
+        .agg(
+            F.max_by(F.struct("sequence", "manifest_digest"), "sequence").alias("head"),
+            F.collect_set(F.when(same_cycles, F.struct("cycle_at", "attempt_id", "attempt"))).alias("there"),
+        )
     )
-    links = _links(spark, rows, heads)
-    linked = _frame(spark, rows).join(F.broadcast(links), ["cluster", "place"])
-    linked = linked.join(F.broadcast(attempts), ["cluster", "cycle_at"], "left")
-    its_own = F.filter("there", lambda one: one["attempt_id"] == F.col("attempt_id"))
+    linked = _linked(_frame(spark, by_cluster).join(F.broadcast(heads), on="cluster", how="left"))
+    at_the_cycle = F.filter("there", lambda one: one["cycle_at"] == F.col("cycle_at"))
+    same = F.filter(at_the_cycle, lambda one: one["attempt_id"] == F.col("attempt_id"))
     linked = linked.withColumns(
         {
-            "attempt": F.coalesce(F.array_max(its_own["attempt"]), F.array_max(F.col("there.attempt")) + 1, F.lit(1)),
+            "attempt": F.coalesce(F.array_max(same["attempt"]), F.array_max(at_the_cycle["attempt"]) + 1, F.lit(1)),
             "cycle_date": F.to_date("cycle_at"),
             "write_id": F.col("attempt_id"),
         }
@@ -119,33 +122,29 @@ def _append_on_head(spark: SparkSession, lake: Lake, rows: Sequence[Mapping[str,
     one_file.write.format("delta").mode("append").option("userMetadata", metadata).save(lake.path("cycles"))
 
 
-def _links(spark: SparkSession, rows: Sequence[Mapping[str, Any]], heads: DataFrame) -> DataFrame:
-    """cluster, place, sequence, previous_digest, manifest_digest: where each row comes to stand behind the heads.
+def _linked(frame: DataFrame) -> DataFrame:
+    """The rows of each cluster behind the head of its chain, with `there` beside them.
 
     The chain is folded in the statement itself: each digest is made of the one before it.
     """
     from pyspark.sql import functions as F
 
-    bodies: dict[str, list[str]] = {}
-    for row in rows:
-        bodies.setdefault(row["cluster"], []).append(row["body_digest"])
-    given = spark.createDataFrame(sorted(bodies.items()), "cluster string, bodies array<string>")
-    before = F.array(F.coalesce("head.manifest_digest", F.lit("")))
     digests = F.aggregate(
-        "bodies",
-        before,
-        lambda made, body: F.concat(made, F.array(F.sha2(F.concat(F.element_at(made, -1), body), 256))),
+        "rows",
+        F.array(F.coalesce("head.manifest_digest", F.lit(""))),
+        lambda made, row: F.concat(made, F.array(F.sha2(F.concat(F.element_at(made, -1), row["body_digest"]), 256))),
     )
-    folded = given.join(F.broadcast(heads), on="cluster", how="left").select(
-        "cluster", F.coalesce("head.sequence", F.lit(0)).alias("head"), digests.alias("digests")
+    reached = F.coalesce("head.sequence", F.lit(0)).alias("reached")
+    folded = frame.select("there", "rows", reached, digests.alias("digests"))
+    number = F.size("rows")
+    links = F.arrays_zip(
+        "rows",
+        F.slice("digests", 1, number).alias("previous_digest"),
+        F.slice("digests", 2, number).alias("manifest_digest"),
     )
-    number = F.size("digests") - 1
-    pairs = F.arrays_zip(
-        F.slice("digests", 1, number).alias("previous_digest"), F.slice("digests", 2, number).alias("manifest_digest")
-    )
-    return folded.select("cluster", "head", F.posexplode(pairs).alias("place", "link")).select(
-        "cluster", "place", (F.col("head") + F.col("place") + 1).alias("sequence"), "link.*"
-    )
+    placed = folded.select("there", "reached", F.posexplode(links).alias("place", "link"))
+    sequence = (F.col("reached") + F.col("place") + 1).alias("sequence")
+    return placed.select("there", sequence, "link.rows.*", "link.previous_digest", "link.manifest_digest")
 
 
 def _lower_bound(lake: Lake, clusters: Sequence[str]) -> int:
@@ -166,22 +165,17 @@ def _lower_bound(lake: Lake, clusters: Sequence[str]) -> int:
     return min(reached.values())
 
 
-def _placed(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The rows with the digests of their content, and in `place` which of its cluster's rows each is, from 0."""
-    placed: list[dict[str, Any]] = []
-    places = Counter[str]()
-    for row in rows:
-        placed.append({**row, "body_digest": body_digest(row), "place": places[row["cluster"]]})
-        places[row["cluster"]] += 1
-    return placed
-
-
-def _frame(spark: SparkSession, rows: Iterable[Mapping[str, Any]]) -> DataFrame:
-    from pyspark.sql.types import IntegerType, StructField, StructType
+def _frame(spark: SparkSession, by_cluster: Mapping[str, Sequence[Mapping[str, Any]]]) -> DataFrame:
+    """cluster, rows: all rows of a cluster in their order, each with the digest of its content."""
+    from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 
     given = [field for field in CYCLES.struct_type().fields if field.name not in _CHAINED | {"cycle_date", "write_id"}]
-    given.append(StructField("place", IntegerType()))
-    return spark.createDataFrame([tuple(row[f.name] for f in given) for row in rows], StructType(given))
+    kind = StructType([StructField("cluster", StringType()), StructField("rows", ArrayType(StructType(given)))])
+    own = [
+        (cluster, [tuple(row[field.name] for field in given) for row in rows])
+        for cluster, rows in sorted(by_cluster.items())
+    ]
+    return spark.createDataFrame(own, kind)
 
 
 def write_rows(writes: Sequence[Write]) -> list[dict[str, Any]]:
