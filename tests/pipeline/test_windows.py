@@ -83,7 +83,13 @@ def _unknown(before: Predecessor) -> Predecessor:
     return Predecessor("none" if before.expected_at is None else "missing", expected_at=before.expected_at)
 
 
-@pytest.fixture(scope="module", params=CASES)
+ALWAYS = "extensible, cut by topics"
+
+
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(name, marks=() if name == ALWAYS else pytest.mark.exhaustive, id=name) for name in CASES],
+)
 def decided(request: Any, spark: Any, empty_lake: Callable[[Path], Path], tmp_path_factory: Any) -> Decided:
     folder, overrides = CASES[request.param]
     lake = empty_lake(tmp_path_factory.mktemp("one-by-one") / "lake")
