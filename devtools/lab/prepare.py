@@ -21,7 +21,6 @@ from pathlib import Path
 
 from devtools.lab.command import Java, class_path_text
 from devtools.lab.errors import LabError
-from devtools.lab.jvms import tail
 from devtools.lab.releases import lock_digest, locked_jars
 from evenkeel.spark.java import cache_folder, resolve, server_java
 
@@ -66,9 +65,13 @@ def _make(version: str, class_path: tuple[Path, ...], folder: Path) -> None:
 
 
 def _dump(class_path: tuple[Path, ...], lists: Path, archive: Path) -> None:
-    """One archive for all JVMs of a cluster, of every class that one of them has loaded."""
+    """One archive for all JVMs of a cluster, of every class that one of them has loaded.
+
+    A JVM that was killed leaves half a line at the end of its list, which Java would refuse.
+    """
     merged = lists / "all"
-    lines = dict.fromkeys(line for found in sorted(lists.iterdir()) for line in found.read_text().splitlines())
+    whole = (found.read_text().rpartition("\n")[0].splitlines() for found in sorted(lists.iterdir()))
+    lines = dict.fromkeys(line for own in whole for line in own)
     merged.write_text("\n".join(lines) + "\n")
     command = [str(server_java()), "-Xshare:dump", "-XX:+UseSerialGC", "-Xmx512m", "-Xlog:disable", "-Xlog:all=error"]
     command += [f"-XX:SharedClassListFile={merged}", f"-XX:SharedArchiveFile={archive}"]
@@ -82,7 +85,7 @@ def _dump(class_path: tuple[Path, ...], lists: Path, archive: Path) -> None:
             check=False,
         )
     if not archive.exists():
-        raise LabError(f"Java made no class archive. {tail(log)}")
+        raise LabError(f"Java made no class archive. It said:\n{log.read_text(errors='replace')[-2_000:]}")
 
 
 def _fingerprint(version: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from threading import Lock
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -20,6 +21,9 @@ from evenkeel.ingest.open_run import open_cycles
 from evenkeel.pipeline import DECIDING, publish
 from evenkeel.publish.dispatch import Sending, reach_with
 from evenkeel.record.read import find_cycles
+from evenkeel.steering.command_executor import CommandExecutor
+from evenkeel.steering.outcome import Outcome
+from evenkeel.steering.premise import Command
 from tests.e2e.scene import MODULAR, SEEN, Scene
 
 pytestmark = [pytest.mark.pulsar, pytest.mark.spark, pytest.mark.slow, pytest.mark.exhaustive]
@@ -58,8 +62,9 @@ def test_commands_whose_owner_has_died_are_stale_and_nothing_is_lost(
 def test_the_leaders_death_between_plan_and_command_doubles_and_loses_nothing(
     manager: str, spark: Any, engine: Any, request: Any, fresh_tenant: str, new_lake: Path, monkeypatch: Any
 ) -> None:
-    """The plan is a drain, which both managers carry out alike. Its commands may name the dead leader's bundles or send
-    bundles there: then they are not carried out."""
+    """The plan is a drain, which both managers carry out alike. The leader dies when everything that gates sending was
+    asked and before the first command goes out: earlier, nothing would go out while it is still listed. Commands may
+    name its bundles or send bundles there: then they are not carried out."""
     monkeypatch.setenv("EVENKEEL_SPARK", engine.url)
     cluster = request.getfixturevalue(f"{manager}_cluster")
     leader = urlsplit(cluster.admin().get("/admin/v2/brokers/leaderBroker")["serviceUrl"]).netloc
@@ -73,9 +78,10 @@ def test_the_leaders_death_between_plan_and_command_doubles_and_loses_nothing(
         handover = open_cycles(spark, scene.request("auto"))
         for task in DECIDING:
             handover = task(spark, handover)
-        cluster.kill_broker(number)
+        killed = dies_before_the_first_command(cluster, number, monkeypatch)
         try:
             publish(spark, handover, Sending(reach_with()))
+            assert killed == [number]
             cluster.await_gone(number, seconds=SESSION_SECONDS + 15)
         finally:
             cluster.start_broker(number)
@@ -91,3 +97,19 @@ def test_the_leaders_death_between_plan_and_command_doubles_and_loses_nothing(
     assert len({row["bundle"] for row in asked}) == len(asked), "one command per bundle"
     assert tally.lost == 0, tally
     assert main(["verify", "--lake", str(new_lake)]) == 0
+
+
+def dies_before_the_first_command(cluster: Cluster, number: int, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Kills the broker just before the first command is looked at; the list gets its number then."""
+    killed: list[int] = []
+    lock, carry_out = Lock(), CommandExecutor.carry_out
+
+    def after_the_death(executor: CommandExecutor, command: Command) -> Outcome:
+        with lock:
+            if not killed:
+                cluster.kill_broker(number)
+                killed.append(number)
+        return carry_out(executor, command)
+
+    monkeypatch.setattr(CommandExecutor, "carry_out", after_the_death)
+    return killed
