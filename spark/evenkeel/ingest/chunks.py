@@ -101,8 +101,10 @@ def decided_already(
     attempts = _decided(spark, request.lake, asked)
     if attempts is None:
         return frozenset()
+    # A live attempt beside another one is a rerun.
+    kinds = (request.kind,) if request.kind == "backfill" else ("live", "rerun")
     listed = (
-        attempts.where((F.col("code_digest") == code_digest()) & (F.col("kind") == request.kind))
+        attempts.where((F.col("code_digest") == code_digest()) & F.col("kind").isin(*kinds))
         .select("cluster", "cycle_at", "attempt_id", F.explode("writes").alias("listed"))
         .where(F.col("listed.table") == "settings")
         .select("cluster", "cycle_at", "attempt_id", F.col("listed.write_id").alias("write_id"))
