@@ -17,6 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cache, partial
+from traceback import format_exc
 from typing import TYPE_CHECKING, Any
 
 from evenkeel.errors import BadInput, EvenkeelError, LandingError, SettingsError
@@ -253,7 +254,9 @@ def _waiting(result: Callable[[], ClusterCycle], source: ClusterSource, at: date
             return result()
         except Exception as error:  # whatever came from this cluster, the others go on
             if not isinstance(error, EvenkeelError):
-                log.exception("%s is left out", source.cluster)
+                # Half a character of a cluster's answer, in the error's text, could not be written to a log.
+                trace = format_exc().encode(errors="backslashreplace").decode()
+                log.error("%s is left out\n%s", source.cluster, trace)
             return _left_out(source, at, error)
 
     return wait
