@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from evenkeel.errors import EvenkeelError, NoLake
-from evenkeel.handover import Handover
+from evenkeel.lake.handover_files import taken
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +46,7 @@ def _cycles(value: Any) -> list[tuple[str, datetime]]:
     """XCom holds the hand-over's text as JSON, possibly within JSON; anything else is none of ours."""
     try:
         text = json.loads(value) if isinstance(value, str) else value
-        handover = Handover.from_json(text if isinstance(text, str) else json.dumps(text))
+        handover = taken(text if isinstance(text, str) else json.dumps(text))
     except (ValueError, KeyError, TypeError, EvenkeelError):
         return []
     return [(cycle.cluster, cycle.at) for cycle in handover.cycles]

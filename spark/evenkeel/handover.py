@@ -7,7 +7,7 @@ task knows of the tasks before it: it reads exactly the writes named here, never
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from typing import Any
@@ -41,13 +41,18 @@ class DataFile:
     digest: str
 
 
+CycleKey = tuple[str, str]
+"""What tells the cycles of a run apart: cluster, and `cycle_at` as in `ClusterCycle`."""
+
+
 @dataclass(frozen=True, slots=True)
 class Write:
-    """One cluster's share of an append: rows of `table` that carry `write_id`, committed as `version`.
+    """One cycle's share of an append: rows of `table` that carry `write_id`, committed as `version`.
 
-    `digest` covers the content of that cluster's rows, whatever their order, without the write id. `files` are those
-    that the append added for the cluster, by path; empty where they are not known (a lake on an object store, rows of
-    earlier versions).
+    `digest` covers the content of that cycle's rows, whatever their order, without the write id. `files` are those
+    that hold rows of the cycle, by path; empty where they are not known (a lake on an object store, rows of earlier
+    versions). `cycle_at` is as in `ClusterCycle`; it is "" for the only cycle of its cluster in a run of an earlier
+    version, and where a manifest lists the write.
     """
 
     table: str
@@ -57,6 +62,8 @@ class Write:
     digest: str
     cluster: str = ""
     files: tuple[DataFile, ...] = field(default=(), compare=False)
+    # The write id says as much.
+    cycle_at: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +129,11 @@ class ClusterCycle:
     limits: dict[str, int] | None = None
 
     @property
+    def key(self) -> CycleKey:
+        """What tells the cycle apart from the others of its run."""
+        return self.cluster, self.cycle_at
+
+    @property
     def at(self) -> datetime:
         """The time of the cycle (`cycle_at`) as a datetime."""
         return datetime.fromisoformat(self.cycle_at)
@@ -131,7 +143,9 @@ class ClusterCycle:
 class Handover:
     """Everything a task gets from the ones before it.
 
-    `awaiting`: cluster -> `plan_id`, `summary` and `expires_at` (ISO-8601) of a plan that waits for an approval.
+    A run holds one cycle of each cluster, or a *window*: any number of them, the `cycles` of a cluster in the order of
+    `cycle_at`. `awaiting`: cluster -> `plan_id`, `summary` and `expires_at` (ISO-8601) of a plan that waits for an
+    approval.
     """
 
     lake: str
@@ -146,15 +160,40 @@ class Handover:
 
     def open_clusters(self) -> list[str]:
         """The clusters that still take part in this run, by name."""
-        return sorted(cycle.cluster for cycle in self.open_cycles())
+        return sorted({cycle.cluster for cycle in self.open_cycles()})
+
+    def is_window(self) -> bool:
+        """Whether the run holds several cycles of a cluster."""
+        return len({cycle.cluster for cycle in self.cycles}) < len(self.cycles)
 
     def writes_of(self, table: str) -> tuple[Write, ...]:
         """The writes that hold rows of one table."""
         return tuple(write for write in self.writes if write.table == table)
 
-    def writes_for(self, cluster: str) -> tuple[Write, ...]:
-        """The writes that hold rows of one cluster."""
-        return tuple(write for write in self.writes if write.cluster == cluster)
+    def open_writes(self, table: str) -> tuple[Write, ...]:
+        """The writes that hold rows of one table, of cycles that still take part in this run."""
+        taking_part = {key for cycle in self.open_cycles() for key in _keys(cycle)}
+        return tuple(write for write in self.writes_of(table) if (write.cluster, write.cycle_at) in taking_part)
+
+    def writes_for(self, cycle: ClusterCycle) -> tuple[Write, ...]:
+        """The writes that hold rows of one cycle."""
+        return tuple(write for write in self.writes if (write.cluster, write.cycle_at) in _keys(cycle))
+
+    def within(self) -> dict[CycleKey, CycleKey]:
+        """Cycle -> the cycle of this same run whose state it takes over; missing are those whose recorded predecessor
+        serves.
+
+        That is the newest one before it that still takes part: a cycle that was left out has no state. A recorded
+        attempt at a later moment comes first; one at the same moment is older than this run's.
+        """
+        found: dict[CycleKey, CycleKey] = {}
+        newest: dict[str, ClusterCycle] = {}
+        for cycle in sorted(self.open_cycles(), key=lambda one: one.cycle_at):
+            before, recorded = newest.get(cycle.cluster), cycle.predecessor.cycle_at
+            if before is not None and (recorded is None or recorded <= before.cycle_at):
+                found[cycle.key] = before.key
+            newest[cycle.cluster] = cycle
+        return found
 
     def with_writes(self, writes: Iterable[Write]) -> Handover:
         """A copy with further writes, after those it has."""
@@ -164,47 +203,79 @@ class Handover:
         """A copy with other cycles."""
         return replace(self, cycles=tuple(cycles))
 
-    def leave_out(self, reasons: dict[str, str], status: str = SKIPPED) -> Handover:
-        """The hand-over with some clusters left out of the rest of this run, each for a reason."""
+    def leave_out(self, reasons: Mapping[CycleKey, str], status: str = SKIPPED) -> Handover:
+        """The hand-over with some cycles (`ClusterCycle.key`) left out of the rest of this run, each for a reason."""
         return self.with_cycles(
-            replace(cycle, status=status, reason=reasons[cycle.cluster])
-            if cycle.cluster in reasons and cycle.status == OPEN
+            replace(cycle, status=status, reason=reasons[cycle.key])
+            if cycle.key in reasons and cycle.status == OPEN
             else cycle
             for cycle in self.cycles
         )
 
     def only(self, cluster: str) -> Handover:
-        """The hand-over of one cluster's cycle alone, without what waits for an approval."""
+        """The hand-over of one cluster alone, without what waits for an approval."""
         kept = tuple(cycle for cycle in self.cycles if cycle.cluster == cluster)
-        return replace(self, cycles=kept, writes=self.writes_for(cluster), awaiting={})
+        writes = tuple(write for write in self.writes if write.cluster == cluster)
+        return replace(self, cycles=kept, writes=writes, awaiting={})
 
     def to_json(self) -> str:
-        """The hand-over as JSON text, members sorted; `from_json` reads it."""
-        return json.dumps(asdict(self), sort_keys=True, ensure_ascii=False)
+        """The hand-over as JSON text, members sorted; `from_json` reads it.
+
+        What many cycles or writes share stands there once: the texts of settings by digest, and files, which writes
+        name by their place in the list.
+        """
+        body = asdict(self)
+        settings: dict[str, str] = {}
+        files: dict[DataFile, int] = {}
+        for cycle, known in zip(body["cycles"], self.cycles, strict=True):
+            text, digest = known.settings, known.settings_digest
+            # Equal digests cover equal values; where they come from, which the text says as well, may differ.
+            if text is not None and digest is not None and settings.setdefault(digest, text) == text:
+                del cycle["settings"]
+            _number_files(cycle["predecessor"]["writes"], known.predecessor.writes, files)
+        _number_files(body["writes"], self.writes, files)
+        shared = {"settings": settings, "files": [asdict(file) for file in files]}
+        return json.dumps({**body, **shared}, sort_keys=True, ensure_ascii=False)
 
     @classmethod
     def from_json(cls, text: str) -> Handover:
         """The hand-over in a text that `to_json` wrote."""
         body = json.loads(text)
+        lake, run = body["lake"], Run(**body["run"])
+        files = [DataFile(**file) for file in body.get("files", ())]
+        settings = body.get("settings", {})
         return cls(
-            lake=body["lake"],
-            run=Run(**body["run"]),
-            cycles=tuple(_cycle(cycle) for cycle in body["cycles"]),
-            writes=tuple(_write(write) for write in body["writes"]),
+            lake=lake,
+            run=run,
+            cycles=tuple(_cycle(cycle, settings, files) for cycle in body["cycles"]),
+            writes=tuple(_write(write, files) for write in body["writes"]),
             awaiting=body["awaiting"],
         )
 
 
-def _write(body: dict[str, Any]) -> Write:
-    return Write(**{**body, "files": tuple(DataFile(**file) for file in body.get("files", ()))})
+def _keys(cycle: ClusterCycle) -> tuple[CycleKey, CycleKey]:
+    """What writes of a cycle are known by; earlier versions named the cluster alone."""
+    return cycle.key, (cycle.cluster, "")
 
 
-def _cycle(body: dict[str, Any]) -> ClusterCycle:
+def _number_files(bodies: Iterable[dict[str, Any]], writes: Iterable[Write], files: dict[DataFile, int]) -> None:
+    """Puts numbers in the place of files, each file in `files` with its number."""
+    for body, write in zip(bodies, writes, strict=True):
+        body["files"] = [files.setdefault(file, len(files)) for file in write.files]
+
+
+def _write(body: dict[str, Any], files: Sequence[DataFile]) -> Write:
+    own = (files[file] if isinstance(file, int) else DataFile(**file) for file in body.get("files", ()))
+    return Write(**{**body, "files": tuple(own)})
+
+
+def _cycle(body: dict[str, Any], settings: Mapping[str, str], files: Sequence[DataFile]) -> ClusterCycle:
     predecessor = body["predecessor"]
-    writes = tuple(_write(write) for write in predecessor["writes"])
+    writes = tuple(_write(write, files) for write in predecessor["writes"])
     return ClusterCycle(
         **{
             **body,
+            "settings": body["settings"] if "settings" in body else settings[body["settings_digest"]],
             "snapshot": Snapshot(**body["snapshot"]),
             "predecessor": Predecessor(**{**predecessor, "writes": writes}),
             "wishes": tuple(body["wishes"]),

@@ -121,7 +121,7 @@ def run_cycle(
             handover = task(spark, handover)
         except Exception as error:
             reason = _reason(task.__name__, error)
-            left_out = {cycle.cluster: reason for cycle in handover.open_cycles()}
+            left_out = {cycle.key: reason for cycle in handover.open_cycles()}
             publish(spark, handover.leave_out(left_out, status=FAILED))
             raise
         progress(task.__name__, time.perf_counter() - begin)

@@ -255,5 +255,5 @@ def test_aggregating_again_gives_the_same_bits_from_compacted_topics_too(done: A
 
 
 def test_run_without_open_clusters_writes_nothing(done: Aggregated) -> None:
-    closed = done.before.leave_out(dict.fromkeys(done.before.open_clusters(), "left out"))
+    closed = done.before.leave_out({cycle.key: "left out" for cycle in done.before.open_cycles()})
     assert aggregate.run(done.spark, closed) == closed

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from itertools import groupby
 
 import pytest
 
 from evenkeel.errors import LakeError
 from evenkeel.handover import DataFile, Write
+from evenkeel.lake.delta_log import newest_version
 from evenkeel.lake.manifest import (
     CYCLES,
     append_manifests,
@@ -22,6 +25,7 @@ from evenkeel.lake.manifest import (
 from evenkeel.lake.schema import SCHEMA_VERSION
 from evenkeel.lake.store import Lake
 from evenkeel.record.read.tables import rows_where
+from evenkeel.record.verify.chain import Link, check_links
 from evenkeel.spark.session import close, connect
 
 pytestmark = pytest.mark.spark
@@ -104,11 +108,39 @@ def test_state_comes_from_the_newest_live_attempt_before_and_a_gap_is_named(spar
     append_manifests(spark, lake, [manifest("lab", 2, "b", kind="backfill")])
     append_manifests(spark, lake, [manifest("lab", 3, "c", status="skipped")])
     wanted = [("lab", moment(4), moment(3)), ("new", moment(4), None), ("gap", moment(4), moment(3))]
-    found = find_predecessors(spark, lake, wanted, kind="live")
+    found = {key[0]: one for key, one in find_predecessors(spark, lake, wanted, kind="live").items()}
     assert (found["lab"].status, found["lab"].attempt_id, found["lab"].writes) == ("older", "a", (write,))
     assert found["lab"].expected_at == moment(3)
     assert (found["new"].status, found["gap"].status) == ("none", "missing")
-    assert find_predecessors(spark, lake, wanted[:1], kind="backfill")["lab"].attempt_id == "b"
+    assert find_predecessors(spark, lake, wanted[:1], kind="backfill")["lab", moment(4)].attempt_id == "b"
+
+
+@pytest.mark.parametrize("kind", ["live", "backfill"])
+@pytest.mark.parametrize("near", [timedelta(days=1), timedelta(seconds=3)], ids=["a day", "three seconds"])
+def test_each_cycle_of_a_window_is_told_what_it_would_be_told_alone(spark, lake, monkeypatch, kind, near) -> None:
+    monkeypatch.setattr("evenkeel.lake.manifest._NEAR", near)
+    write = Write("strategy_state", "w", 3, 2, "digest", "lab")
+    for row in (
+        *(manifest("lab", n, f"a{n}", writes=write_rows([write])) for n in (2, 12, 14)),
+        *(manifest("lab", n, f"b{n}", kind="backfill") for n in (4, 14, 15)),
+        manifest("lab", 14, "again", kind="rerun"),
+        manifest("lab", 13, "skipped", status="skipped"),
+        manifest("lab", 20, "later"),
+        manifest("other", 3, "x"),
+    ):
+        append_manifests(spark, lake, [row])
+    window = [("lab", moment(n), moment(n - 1)) for n in (9, 12, 13, 14, 15, 16)]
+    window += [("other", moment(9), None), ("new", moment(9), moment(8)), ("new", moment(10), moment(9))]
+    found = find_predecessors(spark, lake, window, kind=kind)
+    for one in window:
+        assert {one[:2]: found[one[:2]]} == find_predecessors(spark, lake, [one], kind=kind)
+    expected = {
+        "live": ["a2", "a2", "a12", "a12", "again", "again"],
+        "backfill": ["b4", "b4", "a12", "a12", "b14", "b15"],
+    }
+    assert [found["lab", at].attempt_id for name, at, _ in window if name == "lab"] == expected[kind]
+    assert (found["lab", moment(13)].status, found["lab", moment(13)].writes) == ("used", (write,))
+    assert (found["lab", moment(9)].status, found["new", moment(10)].status) == ("older", "missing")
 
 
 def written(table: str, write_id: str, *paths: str) -> Write:
@@ -169,11 +201,87 @@ def test_both_rows_of_an_attempt_in_one_append_are_chained_like_two_appends(spar
 @pytest.mark.parametrize(
     "second",
     [
-        manifest("lab", 2, "b"),
         manifest("lab", 1, "b", row_kind="closed"),
         manifest("lab", 1, "a"),
+        manifest("lab", 1, "b"),
+        manifest("lab", 0, "b"),
     ],
 )
-def test_rows_of_two_attempts_for_one_cluster_at_once_are_refused(spark, lake, second) -> None:
-    with pytest.raises(LakeError, match="two attempts for one cluster"):
-        append_manifests(spark, lake, [manifest("lab", 1, "a"), second])
+def test_two_attempts_at_one_cycle_at_once_and_cycles_out_of_order_are_refused(spark, lake, second) -> None:
+    with pytest.raises(LakeError, match="rows of lab that are of two attempts for one cycle, or not in order"):
+        append_manifests(spark, lake, [manifest("other", 2, "x"), manifest("lab", 1, "a"), second])
+    assert chain(spark, lake, "other") == []
+
+
+CLOSED = {"row_kind": "closed", "status": "closed"}
+# Appends of several cycles, each a list of (cluster, second, attempt, rows): after one another in one chain.
+WINDOWS: tuple[tuple[tuple[str, int, str, int], ...], ...] = (
+    (("lab", 1, "a", 1),),
+    (("lab", 1, "a2", 2), ("lab", 2, "b", 1), ("lab", 3, "c", 2), ("other é", 2, "d", 2), ("other é", 9, "e", 1)),
+    (("lab", 0, "f", 1), ("lab", 2, "g", 2), ("lab", 3, "c3", 1), ("lab", 30, "h", 2), ("new", 5, "i", 1)),
+    (("lab", 2, "g4", 2), ("new", 4, "j", 2), ("new", 5, "k", 2), ("other é", 9, "l", 2)),
+)
+
+
+def rows_of(window: tuple[tuple[str, int, str, int], ...]) -> list[dict]:
+    return [
+        manifest(cluster, second, name, snapshot=f"{cluster} {name}", **more)
+        for cluster, second, name, rows in window
+        for more in ({}, CLOSED)[:rows]
+    ]
+
+
+def test_many_cycles_in_one_append_are_chained_as_if_appended_one_by_one(spark, lake, tmp_path) -> None:
+    apart = Lake(str(tmp_path / "apart"))
+    apart.ensure_tables(spark, ["cycles"])
+    for window in WINDOWS:
+        before = newest_version(lake.path("cycles"))
+        append_manifests(spark, lake, rows_of(window))
+        assert newest_version(lake.path("cycles")) == before + 1
+        for row in rows_of(window):
+            append_manifests(spark, apart, [row])
+    # An attempt that was planned in one window is closed in a later one, and keeps its number.
+    for one in (lake, apart):
+        append_manifests(spark, one, [manifest("lab", 1, "a", **CLOSED), manifest("lab", 2, "b", **CLOSED)][:1])
+    append_manifests(spark, lake, [manifest("lab", 2, "b", **CLOSED), manifest("lab", 3, "z", **CLOSED)])
+    for row in (manifest("lab", 2, "b", **CLOSED), manifest("lab", 3, "z", **CLOSED)):
+        append_manifests(spark, apart, [row])
+    for cluster in ("lab", "other é", "new"):
+        found, expected = chain(spark, lake, cluster), chain(spark, apart, cluster)
+        assert_unbroken(found)
+        assert [without_clock(row) for row in found] == [without_clock(row) for row in expected]
+    rows = chain(spark, lake, "lab")
+    attempts = {(row.cycle_at.second, row.attempt_id): row.attempt for row in rows}
+    assert [attempts[1, name] for name in ("a", "a2")] == [1, 2]
+    assert [attempts[2, name] for name in ("b", "g", "g4")] == [1, 2, 3]
+    assert list(check_links("lab", [Link(*(_plain(row[name]) for name in Link._fields)) for row in rows])) == []
+
+
+def without_clock(row) -> dict:
+    return {name: value for name, value in row.asDict(recursive=True).items() if name != "recorded_at"}
+
+
+def _plain(value):
+    return int(value.timestamp() * 1_000_000) if isinstance(value, datetime) else value
+
+
+@pytest.mark.slow
+def test_windows_at_once_make_one_unbroken_chain(engine, spark, lake) -> None:
+    """Each is whole in the chain: nothing comes between its rows."""
+
+    def publish(number: int) -> None:
+        own = connect(engine.url)
+        try:
+            rows = [manifest("lab", n, f"a{number}-{n}", **more) for n in range(12) for more in ({}, CLOSED)]
+            append_manifests(own, lake, rows)
+        finally:
+            close(own)
+
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(publish, range(3)))
+    rows = chain(spark, lake, "lab")
+    assert_unbroken(rows)
+    publishers = [row.attempt_id.partition("-")[0] for row in rows]
+    assert [name for name, _ in groupby(publishers)] == sorted(set(publishers), key=publishers.index)
+    assert Counter(publishers) == {f"a{n}": 24 for n in range(3)}
+    assert [row.attempt for row in rows] == [1] * 24 + [2] * 24 + [3] * 24

@@ -31,8 +31,9 @@ def changed(spark: SparkSession, lake: Lake, writes: Iterable[Write]) -> list[tu
 
 
 def _digests(spark: SparkSession, lake: Lake, table: str, writes: list[Write]) -> dict[str, tuple[int, str]]:
-    (cluster,) = {write.cluster for write in writes}
+    from pyspark.sql import functions as F
+
     covered = [name for name in TABLES[table].column_names() if name not in STAMP_NAMES]
     digested = lake.read(spark, table, writes).withColumn(ROW_DIGEST, row_digest(covered))
-    rows = digested.groupBy("write_id").agg(*digest_metrics([cluster])).collect()
+    rows = digested.groupBy("write_id").agg(*digest_metrics([F.lit(True)])).collect()
     return {row["write_id"]: rows_and_digest(row.asDict(), 0) for row in rows}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -14,7 +15,9 @@ import pytest
 from deltalake import DeltaTable
 
 from evenkeel.errors import NoLake, SettingsError
+from evenkeel.handover import ClusterCycle, Handover, Run, Snapshot
 from evenkeel.lake.delta_log import added_files, newest_version
+from evenkeel.lake.handover_files import FOLDER, handed_on
 from evenkeel.lake.manifest import append_manifests, find_predecessors
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake
@@ -47,11 +50,22 @@ def days_of(kept: Recorded, table: str) -> list[int]:
     return sorted((one - day(0).date()).days for one in dates)
 
 
+def _handover_file(kept: Recorded, at: datetime) -> Path:
+    """That of a run of so many clusters that it does not travel itself."""
+    text = at.isoformat(timespec="microseconds")
+    cycles = (ClusterCycle(f"c{n}", text, Snapshot("s", text), {"long": "x" * 1_000}) for n in range(100))
+    reference = json.loads(handed_on(Handover(kept.lake.root, Run("tests", "r"), tuple(cycles))))
+    file = Path(kept.lake.root, FOLDER, reference["handover_file"])
+    os.utime(file, (at.timestamp(), at.timestamp()))
+    return file
+
+
 class Killed(Exception):
     """The process ended here."""
 
 
 def test_killed_twice_and_run_again_it_drops_what_is_past_and_leaves_what_is_promised(kept, monkeypatch) -> None:
+    old, young = (_handover_file(kept, NOW - timedelta(days=days)) for days in (8, 6))
     versions = {name: newest_version(kept.lake.path(name)) for name in ("bundle_load", "unload_decisions", "cycles")}
     before = {name: _rows_by_version(kept, name, range(newest + 1)) for name, newest in versions.items()}
     with monkeypatch.context() as patched:
@@ -64,6 +78,8 @@ def test_killed_twice_and_run_again_it_drops_what_is_past_and_leaves_what_is_pro
             run(kept)
     done = {one.table: one for one in run(kept).tables}
 
+    # What goes between tasks is kept as long as rows that no manifest lists yet.
+    assert [file.exists() for file in (old, young)] == [False, True]
     # 420 - 14, and the day that the cycle of day 407 rests on; 420 - 30, and the day that the one of 391 rests on.
     assert days_of(kept, "topic_stats") == [391, 407, 419]
     for table in OBSERVED:
@@ -134,7 +150,7 @@ def _chain_holds_from_its_anchor(kept: Recorded) -> None:
     newest = max(read_table(kept.lake.root, "cycles"), key=lambda row: row["sequence"])
     assert (newest["attempt_id"], newest["sequence"]) == (attempt, rows[-1]["sequence"] + 2)
     asked = [("lab", day(421).isoformat(timespec="microseconds"), day(420).isoformat(timespec="microseconds"))]
-    found = find_predecessors(kept.spark, kept.lake, asked, kind="live")["lab"]
+    found = find_predecessors(kept.spark, kept.lake, asked, kind="live")["lab", asked[0][1]]
     assert found.attempt_id == attempt
     assert kept.lake.read(kept.spark, "strategy_state", found.writes).count() == 2
 

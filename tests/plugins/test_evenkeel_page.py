@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 import re
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from evenkeel.handover import ClusterCycle, Handover, Run, Snapshot
+from evenkeel.lake.handover_files import FOLDER, handed_on
 from tests.plugins.conftest import PLUGINS
 from tests.record.plausible import ACTING, LAB, LAB_FIRST, SPREAD, fill_odd
 from tests.record.small_lake import SmallLake, moment
@@ -175,7 +177,7 @@ def test_a_run_without_a_cycle_says_when_there_will_be_one(page: TestClient, mon
     assert "has put no cycle on record yet" in answer.text
 
 
-def test_hand_overs_are_read_from_xcom_however_they_are_wrapped() -> None:
+def test_hand_overs_are_read_from_xcom_however_they_are_wrapped(tmp_path: Path) -> None:
     from evenkeel_page.airflow_side import _cycles
 
     cycle = ClusterCycle(LAB, "2026-11-21T08:24:23.371000+00:00", Snapshot("s", "t"), {})
@@ -185,6 +187,11 @@ def test_hand_overs_are_read_from_xcom_however_they_are_wrapped() -> None:
     assert _cycles(text) == expected
     assert _cycles(json.dumps(text)) == expected
     assert _cycles(json.loads(text)) == expected
+    many = tuple(replace(cycle, cluster=f"c{number}", overrides={"long": "x" * 1_000}) for number in range(100))
+    reference = handed_on(Handover(str(tmp_path), Run("rebalance", "r"), many))
+    assert _cycles(json.dumps(reference)) == [(one.cluster, LAB_FIRST) for one in many]
+    shutil.rmtree(tmp_path / FOLDER)
+    assert _cycles(json.dumps(reference)) == []
     for other in ("no json", json.dumps({"lake": 1}), json.dumps([1]), None, 7):
         assert _cycles(other) == []
 

@@ -46,9 +46,28 @@ class SmallTable:
             self.attempts.append(Attempt(planned))
         return made
 
+    def window(self, rows: dict[str, int]) -> list[Write]:
+        """Writes of one append, whose rows lie in one file; each has a manifest of its own."""
+        self.add_all(rows)
+        newest = DeltaTable(str(self.path)).version()
+        (file,) = (committed_files(str(self.path), newest) or {})[CLUSTER]
+        found = []
+        for write_id, number in rows.items():
+            made = Write(TABLE, write_id, newest, number, "digest", CLUSTER, (file,) if number else ())
+            planned = {"cluster": CLUSTER, "cycle_at": AT, "attempt_id": write_id, "schema_version": 3}
+            self.attempts.append(Attempt({**planned, "writes": write_rows([made]), "files": file_rows([made])}))
+            found.append(made)
+        return found
+
     def add(self, write_id: str, rows: int, cluster: str = CLUSTER) -> None:
-        columns = {"cluster": cluster, "cycle_date": DAY, "write_id": write_id}
-        given = [{**columns, "broker": f"b{number}"} for number in range(rows)]
+        self.add_all({write_id: rows}, cluster)
+
+    def add_all(self, rows: dict[str, int], cluster: str = CLUSTER) -> None:
+        given = [
+            {"cluster": cluster, "cycle_date": DAY, "write_id": write_id, "broker": f"b{number}"}
+            for write_id, own in rows.items()
+            for number in range(own)
+        ]
         schema = pa.schema([("cluster", pa.string()), ("cycle_date", pa.date32())])
         schema = schema.append(pa.field("write_id", pa.string())).append(pa.field("broker", pa.string()))
         table = pa.Table.from_pylist(given, schema=schema)
@@ -159,6 +178,40 @@ def test_a_file_put_together_must_hold_all_rows_of_a_write_and_no_other_may(tabl
     assert table.proven(one, short) == {"one": 1}
     table.add("one", 1)
     assert table.proven(one, short) == {}
+
+
+def test_a_file_that_many_writes_share_is_looked_at_once_and_proves_each_of_them(
+    table: SmallTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writes = table.window({"one": 2, "two": 3, "nothing": 0})
+    alone = table.write("alone")
+    asked: list[str] = []
+    monkeypatch.setattr(
+        "evenkeel.record.verify.by_files.hashed", lambda folder, path: asked.append(path) or hashed(folder, path)
+    )
+    files = Files(table.lake, table.attempts)
+    found = [files.proven([write]) for write in (*writes, alone)]
+    assert [len(files) for part in found for files in part.values()] == [1, 1, 0, 1]
+    assert sorted(asked) == sorted({file.path for write in (*writes, alone) for file in write.files})
+
+
+def test_a_shared_file_that_changed_proves_none_of_its_writes(table: SmallTable) -> None:
+    one, two = table.window({"one": 2, "two": 3})
+    alone = table.write("alone")
+    raw = bytearray(table.file(one).read_bytes())
+    raw[20] ^= 1
+    table.file(one).write_bytes(raw)
+    assert table.proven(alone) == {"alone": 1}
+    assert table.proven(one, two) == {}
+
+
+def test_rows_added_to_one_of_the_writes_of_a_shared_file_leave_the_others_proven(table: SmallTable) -> None:
+    one, two = table.window({"one": 2, "two": 3})
+    table.add("two", 1)
+    assert table.proven(one, two) == {"one": 1}
+    DeltaTable(str(table.path)).optimize.compact()
+    table.vouch()
+    assert table.proven(one, two) == {"one": 1}, "upkeep vouches for rows, and the manifest lists three"
 
 
 def test_files_of_an_earlier_version_of_the_lake_are_not_read_in_vain(

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import functions as F
@@ -81,12 +82,13 @@ def test_files_give_what_spark_hands_over(spark: Any, tmp_path: Path, table: str
     needed = {column.name: PLAIN[column.type] for column in TABLES[table].columns if not column.nullable}
     written = frame(spark, table, [{**needed, "cluster": "lab", **row} for row in ROWS[table]])
     names = written.columns
-    written.coalesce(1).drop("cluster").write.parquet(str(tmp_path / "rows"))
+    stamped = written.coalesce(1).drop("cluster").withColumn("write_id", F.lit("w"))
+    stamped.write.parquet(str(tmp_path / "rows"))
     bodies = written.select(F.to_json(F.struct(*names), TO_JSON_OPTIONS).alias("body")).collect()
     schema = written.select(*names).schema
     read = decoder(schema)
     (file,) = (tmp_path / "rows").glob("*.parquet")
-    found = rows_in([str(file)], table, names, "lab")
+    found = rows_in([(str(file), "w")], table, names, "lab")
     assert sorted(map(repr, found)) == sorted(repr(read(row["body"])) for row in bodies)
     keys = [[str(row[name]) for name in TABLES[table].key] for row in found]
     assert keys == sorted(keys)
@@ -94,14 +96,42 @@ def test_files_give_what_spark_hands_over(spark: Any, tmp_path: Path, table: str
 
 def test_a_column_that_a_file_lacks_is_none_and_several_files_are_one_table(spark: Any, tmp_path: Path) -> None:
     for number, broker in enumerate(("two", "one")):
-        part = spark.createDataFrame([(AT, broker)], "cycle_at timestamp, broker string")
+        part = spark.createDataFrame([(AT, broker, "w")], "cycle_at timestamp, broker string, write_id string")
         part.coalesce(1).write.parquet(str(tmp_path / str(number)))
     files = [str(path) for path in tmp_path.rglob("*.parquet")]
-    assert pq.read_schema(files[0]).names == ["cycle_at", "broker"]
-    found = rows_in(files, "broker_load", ["cluster", "cycle_at", "broker", "cpu_percent"], "lab")
+    assert pq.read_schema(files[0]).names == ["cycle_at", "broker", "write_id"]
+    found = rows_in(
+        [(file, "w") for file in files], "broker_load", ["cluster", "cycle_at", "broker", "cpu_percent"], "lab"
+    )
     assert [json.dumps(row) for row in found] == [
         json.dumps(
             {"cluster": "lab", "cycle_at": "2026-11-21T09:15:00.123456+00:00", "broker": broker, "cpu_percent": None}
         )
         for broker in ("one", "two")
     ]
+
+
+@pytest.mark.parametrize("table", sorted(ROWS))
+@pytest.mark.parametrize("row_group_size", [1, 3, 1_000])
+def test_of_a_file_with_rows_of_many_writes_those_of_one_are_read(
+    spark: Any, tmp_path: Path, table: str, row_group_size: int
+) -> None:
+    needed = {column.name: PLAIN[column.type] for column in TABLES[table].columns if not column.nullable}
+    rows = [{**needed, "cluster": "lab", **row} for row in ROWS[table]]
+    names, keys = frame(spark, table, rows).columns, TABLES[table].key[-1:]
+    alone, together = [], []
+    for number in range(4):
+        own = [{**row, **{key: f"{row.get(key)}{number}-{n}" for key in keys}} for row in rows for n in range(number)]
+        written = frame(spark, table, own).coalesce(1).drop("cluster").withColumn("write_id", F.lit(f"w{number}"))
+        written.write.parquet(str(tmp_path / str(number)))
+        read = [pq.read_table(path) for path in (tmp_path / str(number)).glob("*.parquet")]
+        together += read
+        alone.append([(str(path), f"w{number}") for path in (tmp_path / str(number)).glob("*.parquet")])
+    whole = pa.concat_tables([one for one in together if one.num_rows])
+    shuffled = whole.take([*range(1, whole.num_rows, 2), *range(0, whole.num_rows, 2)])
+    pq.write_table(shuffled, tmp_path / "window.parquet", row_group_size=row_group_size)
+    for number, parts in enumerate(alone):
+        found = rows_in([(str(tmp_path / "window.parquet"), f"w{number}")], table, names, "lab")
+        assert repr(found) == repr(rows_in(parts, table, names, "lab"))
+        assert len(found) == number * len(rows)
+    assert rows_in([(str(tmp_path / "window.parquet"), "of nobody")], table, names, "lab") == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -26,6 +27,7 @@ from evenkeel.maintenance.upkeep import Request, keep, upkeep_as_text
 from evenkeel.pipeline import run_cycle
 from evenkeel.record.export import export
 from evenkeel.record.read import Attempt, read_attempts, read_table
+from evenkeel.record.trace import of_write
 from evenkeel.record.verify import (
     BUNDLES,
     CHAIN,
@@ -41,6 +43,7 @@ from evenkeel.record.verify import (
 from evenkeel.sources.recordings import Recording
 from evenkeel.spark.sql import compile_queries
 from tests.record.small_lake import arrow_schema
+from tests.record.window_lake import as_one_window
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -379,3 +382,52 @@ def rewrite_chain(lake: Path, changed: Callable[[dict[str, Any]], dict[str, Any]
     whole = arrow_schema(CYCLES)
     schema = pa.schema([whole.field(name) for name in whole.names if name in names])
     write_deltalake(str(lake / "cycles"), pa.Table.from_pylist(made, schema), partition_by=["cluster"])
+
+
+@pytest.fixture(scope="module")
+def windowed(spark: Any, recorded: Path, empty_lake: Callable[[Path], Path]) -> Path:
+    """The same cycles as one window wrote them; nobody writes to it."""
+    lake = empty_lake(recorded / "windowed")
+    as_one_window(spark, recorded / "lake", lake)
+    return lake
+
+
+def test_cycles_of_a_window_are_proved_by_the_files_that_they_share(
+    windowed: Path, verified: Callable[..., VerifyReport]
+) -> None:
+    found = verified(windowed)
+    assert [fault.sentence() for fault in found.faults] == []
+    assert sorted(found.verified.reproduced.values()) == [TOPICS] * 4
+    assert found.verified.by_rows == 0
+    shared = Counter(file["path"] for one in read_attempts(windowed) for file in one.planned["files"])
+    assert max(shared.values()) == 2, "both cycles of a cluster list the file that holds them"
+    by_rows = verified(windowed, by_rows=True)
+    assert [fault.sentence() for fault in by_rows.faults] == []
+    assert by_rows.verified.by_rows > 0
+
+
+def test_of_a_file_that_cycles_share_the_one_is_named_whose_rows_were_changed(
+    spark: Any, windowed: Path, tmp_path: Path, verified: Callable[..., VerifyReport]
+) -> None:
+    lake = Path(shutil.copytree(windowed, tmp_path / "lake"))
+    first, second = read_attempts(lake, cluster="modular")
+    ((write,), (other,)) = (one.writes_of("broker_load") for one in (first, second))
+    assert {*write.files} == {*other.files}
+    where = f"cluster = 'modular' AND write_id = '{write.write_id}'"
+    spark.sql(f"UPDATE delta.`{lake}/broker_load` SET weighted_usage = weighted_usage + 1 WHERE {where}").collect()
+    found = verified(lake, cluster="modular", depth=BUNDLES)
+    content = [fault for fault in found.faults if fault.kind == CONTENT]
+    assert [(fault.table, fault.cycle_at) for fault in content] == [("broker_load", first.cycle_at)]
+
+
+def test_an_export_of_one_cycle_of_a_window_takes_its_rows_alone(
+    windowed: Path, tmp_path: Path, verified: Callable[..., VerifyReport]
+) -> None:
+    (first, second) = read_attempts(windowed, cluster="modular")
+    export(str(windowed), tmp_path / "out", since=first.cycle_at, until=first.cycle_at, cluster="modular")
+    rows = read_table(tmp_path / "out", "bundle_load")
+    assert {row["cycle_at"] for row in rows} == {first.cycle_at}
+    assert len(rows) == sum(write.rows for write in first.writes_of("bundle_load")) > 0
+    assert [fault.sentence() for fault in verified(tmp_path / "out").faults] == []
+    (write, *_) = second.writes_of("unload_decisions")
+    assert [one.cycle_at for one in of_write(windowed, write.write_id, cluster="modular").direct] == [second.cycle_at]

@@ -175,7 +175,7 @@ def test_checked_rows_are_those_that_nothing_was_found_against(checked: Checked)
 
 
 def test_run_without_open_clusters_writes_nothing(checked: Checked) -> None:
-    closed = checked.before.leave_out(dict.fromkeys(checked.before.open_clusters(), "snapshot cannot be read"))
+    closed = checked.before.leave_out({cycle.key: "snapshot cannot be read" for cycle in checked.before.open_cycles()})
     assert validate.run(checked.spark, closed) == closed
 
 

@@ -74,8 +74,7 @@ def observed(spark: SparkSession, lake: Lake, handover: Handover, previous: Data
         return read_checked(lake, spark, handover, table)
 
     def all_rows(table: str) -> DataFrame:
-        rows = lake.read(spark, table, handover.writes_of(table))
-        return rows.where(rows.cluster.isin(handover.open_clusters()))
+        return lake.read(spark, table, handover.open_writes(table))
 
     return Observed(
         topic_stats=checked("topic_stats"),

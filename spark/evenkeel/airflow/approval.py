@@ -53,11 +53,11 @@ def waiting_plan(ti: Any, params: Mapping[str, Any]) -> tuple[Handover, dict[str
 
     `BadInput` where that run has no such plan: it was published anew meanwhile, or the params name another one.
     """
-    from evenkeel.handover import Handover
+    from evenkeel.lake.handover_files import taken
 
     run_id, cluster, plan_id = (str(params[name]) for name in ("run_id", "cluster", "plan_id"))
     text = ti.xcom_pull(PUBLISH, dag_id=DECIDING_DAG, run_id=run_id, map_indexes=None)
-    handover = Handover.from_json(text) if text else None
+    handover = taken(text) if text else None
     plan = handover.awaiting.get(cluster) if handover is not None else None
     if handover is None or plan is None or plan["plan_id"] != plan_id:
         there = f"it has {plan['plan_id'][:12]}" if plan is not None else "it has none"

@@ -28,9 +28,10 @@ from evenkeel.airflow.dag_files import (
 )
 from evenkeel.airflow.liveness import server_watched
 from evenkeel.airflow.order import await_turn, kind_of
-from evenkeel.errors import BadInput, EvenkeelError, SettingsError
+from evenkeel.errors import BadInput, EvenkeelError, LakeError, SettingsError
 from evenkeel.handover import FAILED, Handover
 from evenkeel.ingest.open_run import CycleRequest, open_cycles
+from evenkeel.lake.handover_files import handed_on, taken
 from evenkeel.times import moment_given
 
 if TYPE_CHECKING:
@@ -87,7 +88,8 @@ def begin(spark: SparkSession, params: Mapping[str, Any], dag_run: Any, ti: Task
 
 def carry_on(task: pipeline.Task, spark: SparkSession, handover: str, ti: TaskInstance, events: Events = None) -> str:
     """Runs a task on the hand-over of the one before it."""
-    given = Handover.from_json(handover)
+    with _explained_errors(ti):
+        given = taken(handover)
     return _carried_out(lambda: task(spark, given), ti, events, given)
 
 
@@ -103,7 +105,7 @@ def close(spark: SparkSession, params: Mapping[str, Any], dag_run: Any, ti: Task
             spark, request_from(params, dag_run), from_airflow, store_from_airflow, may_observe=False
         )
         if failure:
-            opened = opened.leave_out({cycle.cluster: failure for cycle in opened.open_cycles()}, status=FAILED)
+            opened = opened.leave_out({cycle.key: failure for cycle in opened.open_cycles()}, status=FAILED)
         return pipeline.publish(spark, opened, sending(opened.run.mode))
 
     published = _carried_out(publish, ti, events, handover)
@@ -111,7 +113,7 @@ def close(spark: SparkSession, params: Mapping[str, Any], dag_run: Any, ti: Task
         from airflow.sdk.exceptions import AirflowFailException
 
         raise AirflowFailException(f"The cycle is on record as failed. {failure}")
-    if not Handover.from_json(published).awaiting:
+    if not taken(published).awaiting:
         from airflow.sdk.exceptions import DownstreamTasksSkipped
 
         # Started only to find that there is nothing to do, the first of them would take a second of every cycle.
@@ -127,7 +129,7 @@ def questions(published: str, run_id: str) -> list[dict[str, Any]]:
             "trigger_run_id": approval_run_id(run_id, plan["plan_id"]),
             "conf": {"run_id": run_id, "cluster": cluster, "plan_id": plan["plan_id"]},
         }
-        for cluster, plan in sorted(Handover.from_json(published).awaiting.items())
+        for cluster, plan in sorted(taken(published).awaiting.items())
     ]
 
 
@@ -263,14 +265,21 @@ def _progress(ti: TaskInstance, dag_run: Any) -> tuple[str | None, Handover | No
     deciding = [task.__name__ for task in pipeline.DECIDING]
     known = ti.get_task_states(dag_run.dag_id, task_ids=deciding, run_ids=[dag_run.run_id])
     states = known.get(dag_run.run_id, {})
-    handover: Handover | None = None
+    failure: str | None = None
+    texts: list[tuple[str, str]] = []
     for name in deciding:
         text = ti.xcom_pull(name, map_indexes=None)
         if text is None or states.get(name) in ENDED_BADLY:
             said = ti.xcom_pull(name, key=REASON, map_indexes=None)
-            return f"{name} failed: {said or 'it was ended from outside (killed, or out of time)'}", handover
-        handover = Handover.from_json(text)
-    return None, handover
+            failure = f"{name} failed: {said or 'it was ended from outside (killed, or out of time)'}"
+            break
+        texts.append((name, text))
+    for name, text in reversed(texts):
+        try:
+            return failure, taken(text)
+        except LakeError as error:
+            failure = f"{name} failed: {error}"
+    return failure, None
 
 
 def watched(work: Callable[[], str], ti: TaskInstance) -> str:
@@ -286,7 +295,7 @@ def _carried_out(
         made = work()
         known = given.writes if given is not None else ()
         emit_asset_events(events, made.lake, [write for write in made.writes if write not in known])
-        return made.to_json()
+        return handed_on(made)
 
     return watched(progress, ti)
 

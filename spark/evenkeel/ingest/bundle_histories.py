@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING
 from evenkeel.lake.manifest import find_predecessors
 from evenkeel.lake.store import Lake
 from evenkeel.rounds.loads import FORGOTTEN_THOUGH_REFUSED
-from evenkeel.spark.sql import any_of
 from evenkeel.times import utc_text
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
-    from evenkeel.handover import Predecessor
+    from evenkeel.handover import CycleKey, Predecessor
 
 HistoryLookup = Callable[[Sequence[str], datetime], Mapping[str, frozenset[str]]]
 """Clusters and the moment to decide -> cluster -> its bundles that have a history."""
@@ -46,13 +45,7 @@ def bundles_with_history(
     return {row["cluster"]: frozenset(row["bundles"]) for row in rows}
 
 
-def _of(spark: SparkSession, lake: Lake, before: Mapping[str, Predecessor], table: str) -> DataFrame | None:
+def _of(spark: SparkSession, lake: Lake, before: Mapping[CycleKey, Predecessor], table: str) -> DataFrame | None:
     """The rows that these attempts wrote to a table; None where they wrote none."""
-    from pyspark.sql import functions as F
-
     writes = [write for one in before.values() for write in one.writes if write.table == table and write.rows]
-    own = sorted({(write.cluster, write.write_id) for write in writes})
-    if not own:
-        return None
-    mine: list[Column] = [(F.col("cluster") == cluster) & (F.col("write_id") == write_id) for cluster, write_id in own]
-    return lake.read(spark, table, writes).where(any_of(mine))
+    return lake.read(spark, table, writes) if writes else None

@@ -130,9 +130,7 @@ def open_cycles(
     run = Run(request.dag_id, request.run_id, request.kind, request.mode, request.triggered_by)
     cycles = with_wishes(spark, lake, cycles, run, request.wishes)
     cycles = with_acts(spark, lake, cycles)
-    return Handover(
-        request.lake, run, tuple(replace(cycle, predecessor=predecessors[cycle.cluster]) for cycle in cycles)
-    )
+    return Handover(request.lake, run, tuple(replace(cycle, predecessor=predecessors[cycle.key]) for cycle in cycles))
 
 
 def cycles_of(

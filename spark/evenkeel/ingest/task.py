@@ -159,6 +159,6 @@ def _settled(handover: Handover, intakes: list[SnapshotIntake]) -> Handover:
     ]
     settled = handover.with_cycles(cycles)
     for status, failed in ((FAILED, True), (SKIPPED, False)):
-        reasons = {i.cluster: i.left_out for i in intakes if i.left_out is not None and i.failed is failed}
+        reasons = {i.cycle.key: i.left_out for i in intakes if i.left_out is not None and i.failed is failed}
         settled = settled.leave_out(reasons, status=status)
     return settled

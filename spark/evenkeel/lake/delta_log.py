@@ -15,6 +15,7 @@ from urllib.parse import unquote
 
 from evenkeel.errors import LakeError
 from evenkeel.handover import DataFile
+from evenkeel.lake.write_ids import try_of
 from evenkeel.retrying import Pause, retry, up_to_a_fifth_more
 
 if TYPE_CHECKING:
@@ -74,14 +75,14 @@ def added_files(path: str, versions: Iterable[int], write_ids: Iterable[str] = (
     """The data files that these commits added, or None where the log or one of the files cannot be read from here.
 
     A commit of ours only adds, and files never change. That they were compacted into others later does not matter as
-    long as they are there. Each of the writes must be named by one of the commits: in a lake that was exported or
+    long as they are there. Each try that wrote must be named by one of the commits: in a lake that was exported or
     restored a version has another meaning.
     """
     log = local_log(path)
     if log is None or _GLOB & set(path):
         return None
     found: list[str] = []
-    unnamed = set(write_ids)
+    unnamed = {try_of(one) for one in write_ids}
     for version in sorted(versions):
         try:
             text = _commit(log, version).read_text(encoding="utf-8")
@@ -103,6 +104,22 @@ def committed_files(path: str, version: int) -> dict[str, tuple[DataFile, ...]] 
     for add in _adds(_commit(log, version).read_text(encoding="utf-8")):
         found.setdefault(add["partitionValues"]["cluster"], []).append(hashed(str(log.parent), unquote(add["path"])))
     return {cluster: tuple(sorted(files, key=lambda file: file.path)) for cluster, files in found.items()}
+
+
+def write_ids_in(file: Path) -> frozenset[str]:
+    """The write ids that rows of a data file bear. Most files hold one, and its statistics say so."""
+    from pyarrow.parquet import ParquetFile
+
+    found: set[str] = set()
+    with ParquetFile(file) as opened:
+        column = opened.schema_arrow.get_field_index("write_id")
+        for number in range(opened.num_row_groups):
+            about = opened.metadata.row_group(number).column(column).statistics
+            if about is not None and about.has_min_max and about.min == about.max and not about.null_count:
+                found.add(about.min)
+            else:
+                found.update(opened.read_row_group(number, columns=["write_id"]).column(0).unique().to_pylist())
+    return frozenset(found)
 
 
 def _adds(commit: str) -> Iterator[dict[str, Any]]:

@@ -20,6 +20,7 @@ _HALVES = ("high", "low")
 
 
 ROW_DIGEST = "_row_digest"
+_ALL = "rows"
 
 
 def row_digest(columns: Sequence[str]) -> Column:
@@ -62,26 +63,31 @@ def read_lanes(found: Mapping[str, Any], prefix: str) -> list[int]:
     return sums
 
 
-def digest_metrics(clusters: Sequence[str]) -> list[Column]:
-    """Aggregates to observe over rows with `ROW_DIGEST`: per cluster, the rows and the lanes of their digest.
+def digest_metrics(shares: Sequence[Column]) -> list[Column]:
+    """Aggregates to observe over rows with `ROW_DIGEST`: how many they are, and of the rows of each share (the
+    condition that they meet) the number and the lanes of their digest.
 
-    `clusters` may be named by their position only, since a metric's name cannot hold every name.
+    Shares are named by their position, since a metric's name cannot hold every name.
     """
 
     from pyspark.sql import functions as F
 
-    metrics = []
-    for n, cluster in enumerate(clusters):
-        its_own = F.col("cluster") == F.lit(cluster)
+    metrics = [F.count("*").alias(_ALL)]
+    for n, its_own in enumerate(shares):
         metrics.append(F.count_if(its_own).alias(f"rows_{n}"))
         metrics += lane_sums(f"lane_{n}", its_own)
     return metrics
 
 
 def rows_and_digest(metrics: Mapping[str, Any], n: int) -> tuple[int, str]:
-    """Number of rows of the n-th cluster and their digest, 64 hex digits; no rows have a digest too."""
+    """Number of rows of the n-th share and their digest, 64 hex digits; no rows have a digest too."""
     rows = int(metrics[f"rows_{n}"] or 0)
     return rows, text_of_lanes(rows, read_lanes(metrics, f"lane_{n}"))
+
+
+def all_rows(metrics: Mapping[str, Any]) -> int:
+    """Number of rows of all shares, and of none."""
+    return int(metrics[_ALL] or 0)
 
 
 def text_of_lanes(rows: int, sums: Sequence[int] = (0,) * _LANES) -> str:

@@ -10,16 +10,18 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from evenkeel.errors import LakeError
-from evenkeel.handover import DataFile, Predecessor, Write
+from evenkeel.handover import CycleKey, DataFile, Predecessor, Write
 from evenkeel.lake.delta_log import local_log, until_committed
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake
-from evenkeel.spark.sql import any_of, is_one_of, iso, moment
+from evenkeel.spark.sql import any_of, iso, moment
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -46,66 +48,103 @@ def body_digest(row: Mapping[str, Any]) -> str:
 
 
 def append_manifests(spark: SparkSession, lake: Lake, rows: Sequence[dict[str, Any]]) -> None:
-    """Appends rows of at most one attempt per cluster to the chains: one row, or its `planned` and then its `closed`.
+    """Appends rows of at most one attempt per cluster and cycle to the chains, all or none, as if one by one.
 
+    Rows of a cluster stand in the order of `cycle_at`: of each attempt one row, or its `planned` and then its `closed`.
     A row holds all columns of `cycles` but `sequence`, `attempt`, the digests, `cycle_date` and `write_id`. The first
     row of an attempt gets the next attempt number of its cycle, later rows of the same `attempt_id` keep it.
     """
     if not rows:
         return
     _demand_one_attempt_each(rows)
+    complete = [{**row, "body_digest": body_digest(row)} for row in rows]
     until_committed(
-        lambda: _append_on_head(spark, lake, rows),
+        lambda: _append_on_head(spark, lake, complete),
         log,
         "another publisher, or upkeep, came first; trying again",
     )
 
 
 def _demand_one_attempt_each(rows: Sequence[dict[str, Any]]) -> None:
-    kinds: dict[str, list[str]] = {}
+    kinds: dict[tuple[str, datetime, str], list[str]] = {}
     for row in rows:
-        kinds.setdefault(row["cluster"], []).append(row["row_kind"])
-    attempts = {(row["cluster"], row["cycle_at"], row["attempt_id"]) for row in rows}
-    wrong = sorted(cluster for cluster, seen in kinds.items() if len(seen) > 1 and seen != ["planned", "closed"])
-    if wrong or len(attempts) > len(kinds):
-        raise LakeError(f"manifest rows of two attempts for one cluster in one append: {wrong or sorted(kinds)}")
+        kinds.setdefault((row["cluster"], row["cycle_at"], row["attempt_id"]), []).append(row["row_kind"])
+    wrong = {cluster for (cluster, _, _), seen in kinds.items() if len(seen) > 1 and seen != ["planned", "closed"]}
+    moments: dict[str, list[datetime]] = {}
+    for row in rows:
+        moments.setdefault(row["cluster"], []).append(row["cycle_at"])
+    attempts = Counter((cluster, at) for cluster, at, _ in kinds)
+    wrong |= {cluster for (cluster, _), number in attempts.items() if number > 1}
+    wrong |= {cluster for cluster, own in moments.items() if own != sorted(own)}
+    if wrong:
+        raise LakeError(
+            f"manifest rows of {', '.join(sorted(wrong))} that are of two attempts for one cycle, or not in order: one "
+            "append takes one attempt per cycle, by the time of the cycle"
+        )
 
 
-def _append_on_head(spark: SparkSession, lake: Lake, rows: Sequence[dict[str, Any]]) -> None:
+def _append_on_head(spark: SparkSession, lake: Lake, rows: Sequence[Mapping[str, Any]]) -> None:
     from pyspark.sql import functions as F
 
-    same_cycle = is_one_of((row["cluster"], row["cycle_at"].isoformat()) for row in rows)
-    its_attempt = F.col("attempt_id").isin([row["attempt_id"] for row in rows])
+    by_cluster: dict[str, list[Mapping[str, Any]]] = {}
+    for row in rows:
+        by_cluster.setdefault(row["cluster"], []).append(row)
+    spans = {cluster: [own[place]["cycle_at"].isoformat() for place in (0, -1)] for cluster, own in by_cluster.items()}
+    same_cycles = any_of(
+        (F.col("cluster") == cluster) & F.col("cycle_at").between(moment(first), moment(last))
+        for cluster, (first, last) in sorted(spans.items())
+    )
     # Whatever came since the log was looked at stands behind that row, so no newer head can be missed.
-    behind = F.col("sequence") >= _lower_bound(lake, sorted({row["cluster"] for row in rows}))
+    behind = F.col("sequence") >= _lower_bound(lake, sorted(by_cluster))
     heads = (
         spark.read.format("delta")
         .load(lake.path("cycles"))
-        .where(F.col("cluster").isin([row["cluster"] for row in rows]))
-        .where(behind | same_cycle)
+        .where(F.col("cluster").isin(sorted(by_cluster)))
+        .where(behind | same_cycles)
         .groupBy(F.col("cluster"))
         .agg(
             F.max_by(F.struct("sequence", "manifest_digest"), "sequence").alias("head"),
-            F.max(F.when(same_cycle, F.col("attempt"))).alias("attempts"),
-            F.max(F.when(same_cycle & its_attempt, F.col("attempt"))).alias("number"),
+            F.collect_set(F.when(same_cycles, F.struct("cycle_at", "attempt_id", "attempt"))).alias("there"),
         )
     )
-    linked = _frame(spark, rows).join(F.broadcast(heads), on="cluster", how="left")
-    head = F.coalesce("head.manifest_digest", F.lit(""))
-    # The second row of two stands on the first, whose digest follows from the head like any other.
-    previous = F.when(F.col("after").isNull(), head).otherwise(F.sha2(F.concat(head, F.col("after")), 256))
+    linked = _linked(_frame(spark, by_cluster).join(F.broadcast(heads), on="cluster", how="left"))
+    at_the_cycle = F.filter("there", lambda one: one["cycle_at"] == F.col("cycle_at"))
+    same = F.filter(at_the_cycle, lambda one: one["attempt_id"] == F.col("attempt_id"))
     linked = linked.withColumns(
         {
-            "sequence": F.coalesce(F.col("head.sequence"), F.lit(0)) + F.when(F.col("after").isNull(), 1).otherwise(2),
-            "attempt": F.coalesce(F.col("number"), F.col("attempts") + 1, F.lit(1)),
-            "previous_digest": previous,
-            "manifest_digest": F.sha2(F.concat(previous, F.col("body_digest")), 256),
+            "attempt": F.coalesce(F.array_max(same["attempt"]), F.array_max(at_the_cycle["attempt"]) + 1, F.lit(1)),
             "cycle_date": F.to_date("cycle_at"),
             "write_id": F.col("attempt_id"),
         }
     ).select([F.col(c.name).cast(c.type).alias(c.name) for c in CYCLES.columns])
     metadata = json.dumps({"manifest_of": [[row["cluster"], str(row["cycle_at"])] for row in rows]})
-    linked.write.format("delta").mode("append").option("userMetadata", metadata).save(lake.path("cycles"))
+    one_file = linked.coalesce(1)
+    one_file.write.format("delta").mode("append").option("userMetadata", metadata).save(lake.path("cycles"))
+
+
+def _linked(frame: DataFrame) -> DataFrame:
+    """The rows of each cluster behind the head of its chain, with `there` beside them.
+
+    The chain is folded in the statement itself: each digest is made of the one before it.
+    """
+    from pyspark.sql import functions as F
+
+    digests = F.aggregate(
+        "rows",
+        F.array(F.coalesce("head.manifest_digest", F.lit(""))),
+        lambda made, row: F.concat(made, F.array(F.sha2(F.concat(F.element_at(made, -1), row["body_digest"]), 256))),
+    )
+    reached = F.coalesce("head.sequence", F.lit(0)).alias("reached")
+    folded = frame.select("there", "rows", reached, digests.alias("digests"))
+    number = F.size("rows")
+    links = F.arrays_zip(
+        "rows",
+        F.slice("digests", 1, number).alias("previous_digest"),
+        F.slice("digests", 2, number).alias("manifest_digest"),
+    )
+    placed = folded.select("there", "reached", F.posexplode(links).alias("place", "link"))
+    sequence = (F.col("reached") + F.col("place") + 1).alias("sequence")
+    return placed.select("there", sequence, "link.rows.*", "link.previous_digest", "link.manifest_digest")
 
 
 def _lower_bound(lake: Lake, clusters: Sequence[str]) -> int:
@@ -126,19 +165,17 @@ def _lower_bound(lake: Lake, clusters: Sequence[str]) -> int:
     return min(reached.values())
 
 
-def _frame(spark: SparkSession, rows: Sequence[dict[str, Any]]) -> DataFrame:
-    """The rows with their digests, and in `after` that of the row before it in this append, if there is one."""
-    from pyspark.sql.types import StringType, StructField, StructType
+def _frame(spark: SparkSession, by_cluster: Mapping[str, Sequence[Mapping[str, Any]]]) -> DataFrame:
+    """cluster, rows: all rows of a cluster in their order, each with the digest of its content."""
+    from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 
     given = [field for field in CYCLES.struct_type().fields if field.name not in _CHAINED | {"cycle_date", "write_id"}]
-    given.append(StructField("after", StringType()))
-    complete: list[dict[str, Any]] = []
-    last: dict[str, str] = {}
-    for row in rows:
-        digest = body_digest(row)
-        complete.append({**row, "body_digest": digest, "after": last.get(row["cluster"])})
-        last[row["cluster"]] = digest
-    return spark.createDataFrame([tuple(row[f.name] for f in given) for row in complete], StructType(given))
+    kind = StructType([StructField("cluster", StringType()), StructField("rows", ArrayType(StructType(given)))])
+    own = [
+        (cluster, [tuple(row[field.name] for field in given) for row in rows])
+        for cluster, rows in sorted(by_cluster.items())
+    ]
+    return spark.createDataFrame(own, kind)
 
 
 def write_rows(writes: Sequence[Write]) -> list[dict[str, Any]]:
@@ -185,41 +222,75 @@ _NEAR = timedelta(days=1)
 
 
 def find_predecessors(
-    spark: SparkSession, lake: Lake, cycles: list[tuple[str, str, str | None]], *, kind: str
-) -> dict[str, Predecessor]:
-    """For each (cluster, cycle_at, expected previous cycle_at): the attempt whose state is taken over.
+    spark: SparkSession, lake: Lake, cycles: Sequence[tuple[str, str, str | None]], *, kind: str
+) -> dict[CycleKey, Predecessor]:
+    """For each (cluster, cycle_at, expected previous cycle_at): the attempt on record whose state is taken over.
 
     A live cycle takes state from attempts that are not a backfill; a backfill takes it from a backfill's attempt at the
     predecessor, else from the live one. If the expected cycle is not on record the newest older one serves, and the
     status says so.
+
+    Of a window all cycles may be asked for at once. Each is told what is on record before it, as if it were decided
+    alone; `Handover.within` says where a cycle of the window itself comes first.
     """
-    found = _newest_before(spark, lake, [(cluster, at) for cluster, at, _ in cycles], kind, _NEAR)
+    asked: dict[str, list[datetime]] = {}
+    for cluster, at, _ in cycles:
+        asked.setdefault(cluster, []).append(datetime.fromisoformat(at))
+    spans = {cluster: (min(moments), max(moments)) for cluster, moments in asked.items()}
+    found = _newest_before(spark, lake, spans, kind, _NEAR)
     # Nearly always it is the cycle a minute or so before, and statistics lead there. Only who has none asks the chain.
-    rest = [(cluster, at) for cluster, at, _ in cycles if cluster not in found]
-    found |= _newest_before(spark, lake, rest, kind, None)
-    return {cluster: _predecessor(found.get(cluster), expected) for cluster, _, expected in cycles}
+    rest = {
+        cluster: (first, first)
+        for cluster, (first, _) in spans.items()
+        if not any(at < first for at, _ in found.get(cluster, ()))
+    }
+    for cluster, older in _newest_before(spark, lake, rest, kind, None).items():
+        found[cluster] = [*older, *found.get(cluster, ())]
+    return {
+        (cluster, at): _predecessor(_before(found.get(cluster, ()), at), expected) for cluster, at, expected in cycles
+    }
+
+
+_Row = tuple[datetime, Any]
+"""The moment of a cycle, and the manifest row of the attempt to take over from."""
+
+
+def _before(rows: Sequence[_Row], at: str) -> Any:
+    """The newest of some rows, oldest first, that is of a cycle before `at`; None where there is none."""
+    place = bisect_left(rows, datetime.fromisoformat(at), key=lambda row: row[0])
+    return rows[place - 1][1] if place else None
 
 
 def _newest_before(
-    spark: SparkSession, lake: Lake, cycles: list[tuple[str, str]], kind: str, near: timedelta | None
-) -> dict[str, Any]:
-    """Per cluster the row of the attempt to take over from, looked for in the time just before if `near` is given."""
+    spark: SparkSession, lake: Lake, spans: Mapping[str, tuple[datetime, datetime]], kind: str, near: timedelta | None
+) -> dict[str, list[_Row]]:
+    """Cluster -> the rows to take over from, oldest first: of the newest cycle before the first moment of its span, and
+    of each from there to before the last. With `near` none is older than that before the earliest span."""
     from pyspark.sql import functions as F
 
-    if not cycles:
+    if not spans:
         return {}
     attempts = spark.read.format("delta").load(lake.path("cycles")).where(F.col("row_kind") == "planned")
     decided = attempts.where(F.col("status").isin(*DECIDED_STATUSES))
     if kind != "backfill":
         decided = decided.where(F.col("kind") != "backfill")
     if near is not None:
-        oldest = min(datetime.fromisoformat(at) for _, at in cycles) - near
+        oldest = min(first for first, _ in spans.values()) - near
         decided = decided.where(F.col("cycle_at") >= moment(oldest.isoformat()))
-    earlier = [(F.col("cluster") == cluster) & (F.col("cycle_at") < moment(at)) for cluster, at in cycles]
+    ranges = sorted(spans.items())
+    earlier = [
+        (F.col("cluster") == name) & (F.col("cycle_at") < moment(last.isoformat())) for name, (_, last) in ranges
+    ]
+    within = [
+        (F.col("cluster") == name) & (F.col("cycle_at") >= moment(first.isoformat()))
+        for name, (first, last) in ranges
+        if first < last
+    ]
+    by = [F.col("cluster"), *([F.when(any_of(within), F.col("cycle_at")).alias("within")] if within else [])]
     is_backfill = (F.col("kind") == "backfill").cast("int")
     rows = (
         decided.where(any_of(earlier))
-        .groupBy(F.col("cluster"))
+        .groupBy(*by)
         .agg(
             F.max_by(
                 F.struct(iso("cycle_at").alias("cycle_at"), "attempt_id", "writes"),
@@ -229,7 +300,10 @@ def _newest_before(
         .select("cluster", "newest.*")
         .collect()
     )
-    return {row["cluster"]: row for row in rows}
+    found: dict[str, list[_Row]] = {}
+    for row in rows:
+        found.setdefault(row["cluster"], []).append((datetime.fromisoformat(row["cycle_at"]), row))
+    return {cluster: sorted(own, key=lambda one: one[0]) for cluster, own in found.items()}
 
 
 def _predecessor(row: Any, expected: str | None) -> Predecessor:

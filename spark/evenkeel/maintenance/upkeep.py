@@ -13,10 +13,11 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, time
 from typing import TYPE_CHECKING, Any
 
 from evenkeel.errors import NoLake
+from evenkeel.lake import handover_files
 from evenkeel.lake.delta_log import kept_days, table_exists, version_days, version_properties
 from evenkeel.lake.schema import sql_text
 from evenkeel.lake.schemas import OF_RECORD, TABLES
@@ -172,6 +173,9 @@ class _Run:
         manifests, wishes = truncate(spark, lake, look.cutoff("audit"), self.now)
         self._count(self.expired, "wishes", wishes, "wishes past their period")
         self._count(self.expired, "cycles", manifests, "manifests past their period, after an anchor")
+        begin = datetime.combine(look.cutoff("unlisted"), time(), UTC)
+        if gone := handover_files.clear(lake.root, begin):
+            self.progress(f"{gone:,} hand-overs of runs that are over removed")
         self._count(self.expired, "approvals", drop_answers(spark, lake, look), "answers past their period")
         self._count(self.expired, "controls", drop_controls(spark, lake, look), "steps past their period")
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from evenkeel.handover import Handover
+from evenkeel.handover import CycleKey, Handover
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake
 from evenkeel.manual_requests.wish_schema import HOT, LARGEST
@@ -51,12 +51,10 @@ def run(spark: SparkSession, handover: Handover) -> Handover:
     return handover.with_writes(lake.append(spark, decided, handover=handover, task="plan_splits", reads=reads))
 
 
-def undecidable(handover: Handover) -> dict[str, str]:
-    """Clusters whose strategies do not go together, or whose load manager is not known, with what to do about it."""
-    found = {
-        cycle.cluster: why_undecidable(settings_in(cycle.settings), cycle.manager) for cycle in handover.open_cycles()
-    }
-    return {cluster: reason for cluster, reason in found.items() if reason}
+def undecidable(handover: Handover) -> dict[CycleKey, str]:
+    """Cycles whose strategies do not go together, or whose load manager is not known, with what to do about it."""
+    found = {cycle.key: why_undecidable(settings_in(cycle.settings), cycle.manager) for cycle in handover.open_cycles()}
+    return {key: reason for key, reason in found.items() if reason}
 
 
 def topic_hashes(spark: SparkSession, lake: Lake, handover: Handover, inputs: dict[str, DataFrame]) -> DataFrame:

@@ -221,7 +221,7 @@ _RATIOS = ("before_max_over_mean", "after_max_over_mean", "moved_traffic_share")
 
 def manifest_row(handover: Handover, cycle: ClusterCycle, plan: Mapping[str, Any], now: datetime) -> dict[str, Any]:
     """The `planned` row of `cycles` for one cluster, as a new attempt; `plan` is empty where nothing was decided."""
-    writes = handover.writes_for(cycle.cluster)
+    writes = handover.writes_for(cycle)
     before = cycle.predecessor
     row: dict[str, Any] = {
         "cluster": cycle.cluster,

@@ -168,7 +168,7 @@ def _job(
     parts: Mapping[str, Carried],
     last: str | None,
 ) -> str:
-    states = _states(spark, lake, asked.history.cluster, chunk, last)
+    states = _states(spark, lake, chunk, last)
     cycles = {
         utc_text(attempt.cycle_at): {
             "plan_id": attempt.plan_id,
@@ -197,7 +197,7 @@ def _job(
 
 
 def _states(
-    spark: SparkSession, lake: Lake, cluster: str, chunk: Sequence[Attempt], last: str | None
+    spark: SparkSession, lake: Lake, chunk: Sequence[Attempt], last: str | None
 ) -> dict[str, list[dict[str, Any]]]:
     """Attempt -> the state it started from, of those that do not stand on the attempt before them in the fold."""
     from pyspark.sql import functions as F
@@ -212,8 +212,7 @@ def _states(
     frame = lake.read(spark, STATE, [write for own in reads.values() for write in own])
     schema = TABLES[STATE].struct_type()
     columns = columns_looked_at(STATE, schema.names)
-    own = frame.where(F.col("cluster") == cluster)
-    rows = own.select("write_id", F.to_json(F.struct(*columns), TO_JSON_OPTIONS).alias("body")).collect()
+    rows = frame.select("write_id", F.to_json(F.struct(*columns), TO_JSON_OPTIONS).alias("body")).collect()
     read = decoder(_body_schema(STATE))
     found: dict[str, list[dict[str, Any]]] = {}
     for attempt_id, writes in reads.items():
@@ -240,13 +239,13 @@ def _folded(
     wishes = [(attempt, wish) for attempt in wishing for wish in asked.history.known(attempt)["wishes"]]
     about_topics = any(wish["kind"] == UNLOAD_TOPIC for _, wish in wishes)
     frames = [
-        pack(table, _rows(spark, lake, cluster, chunk, table), TABLES[table].struct_type())
+        pack(table, _rows(spark, lake, chunk, table), TABLES[table].struct_type())
         for table in (*OBSERVED, *_ACTING)
         if table != "unload_decisions" or about_topics
     ]
     texts = {body["settings"] for key in {asked.key(one) for one in chunk} for body in chosen[key].values()}
     settings = [EffectiveSettings.from_json(text).settings for text in sorted(texts)]
-    topics = topic_hashes(spark, lake, cluster, chunk, settings)
+    topics = topic_hashes(spark, lake, chunk, settings)
     if topics is not None:
         frames.append(pack(TOPICS, topics, topics_type()))
     counts = persistent_topics(spark, lake, cluster, wishes)
@@ -258,11 +257,11 @@ def _folded(
     return run_kept(apart.applyInArrow(fold_function(job), RESULT_SCHEMA))
 
 
-def _rows(spark: SparkSession, lake: Lake, cluster: str, chunk: Sequence[Attempt], table: str) -> DataFrame:
+def _rows(spark: SparkSession, lake: Lake, chunk: Sequence[Attempt], table: str) -> DataFrame:
     """The rows of the chunk's writes; of decided tables those that act."""
     from pyspark.sql import functions as F
 
-    rows = rows_of(spark, lake, cluster, chunk, table)
+    rows = rows_of(spark, lake, chunk, table)
     if table in _ACTING:
         column, value = _ACTING[table]
         rows = rows.where(F.col(column) == value)

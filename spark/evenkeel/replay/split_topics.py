@@ -56,12 +56,12 @@ def persistent_topics(
 
     wished = sorted({(cluster, attempt.cycle_at, namespace) for attempt, namespace in picking})
     asked = spark.createDataFrame(wished, "cluster string, cycle_at timestamp, namespace string")
-    bundles = rows_of(spark, lake, cluster, cycles, "bundle_load")
-    return persistent_in(asked, _topics(spark, lake, cluster, cycles), bundles, _KEY)
+    bundles = rows_of(spark, lake, cycles, "bundle_load")
+    return persistent_in(asked, _topics(spark, lake, cycles), bundles, _KEY)
 
 
 def topic_hashes(
-    spark: SparkSession, lake: Lake, cluster: str, chunk: Sequence[Attempt], settings: Iterable[Settings]
+    spark: SparkSession, lake: Lake, chunk: Sequence[Attempt], settings: Iterable[Settings]
 ) -> DataFrame | None:
     """Rows of `topics_type` with `cycle_at`, or None where nobody cuts by topics. `settings`: of all variants.
 
@@ -78,25 +78,22 @@ def topic_hashes(
         f"a variant cuts bundles by topics: set defaultNamespaceBundleSplitAlgorithm={BY_RANGE}, or begin later",
     )
 
-    bundles = rows_of(spark, lake, cluster, chunk, "bundle_load")
+    bundles = rows_of(spark, lake, chunk, "bundle_load")
     asked = bundles if wished else bundles.where(_over_a_limit(cutting))
     is_last = (F.col("upper") == F.lit(HIGHEST_HASH)).alias("is_last")
     chosen = asked.select(*_KEY, "namespace", "bundle", "owner", "lower", "upper", is_last)
-    return hashes_in(chosen, _topics(spark, lake, cluster, chunk), _KEY)
+    return hashes_in(chosen, _topics(spark, lake, chunk), _KEY)
 
 
-def _topics(spark: SparkSession, lake: Lake, cluster: str, cycles: Iterable[Attempt]) -> DataFrame:
+def _topics(spark: SparkSession, lake: Lake, cycles: Iterable[Attempt]) -> DataFrame:
     """The topic figures of these cycles, without those that were rejected."""
     rejected = [write for attempt in cycles for write in attempt.writes_of("rejected")]
-    return without_rejected(lake, spark, rows_of(spark, lake, cluster, cycles, "topic_stats"), "topic_stats", rejected)
+    return without_rejected(lake, spark, rows_of(spark, lake, cycles, "topic_stats"), "topic_stats", rejected)
 
 
-def rows_of(spark: SparkSession, lake: Lake, cluster: str, cycles: Iterable[Attempt], table: str) -> DataFrame:
+def rows_of(spark: SparkSession, lake: Lake, cycles: Iterable[Attempt], table: str) -> DataFrame:
     """What these cycles wrote to a table."""
-    from pyspark.sql import functions as F
-
-    writes = [write for attempt in cycles for write in attempt.writes_of(table)]
-    return lake.read(spark, table, writes).where(F.col("cluster") == cluster)
+    return lake.read(spark, table, [write for attempt in cycles for write in attempt.writes_of(table)])
 
 
 def _over_a_limit(settings: Sequence[Settings]) -> Column:

@@ -16,7 +16,6 @@ from evenkeel.model.past_commands import acts_of, split_children
 from evenkeel.rounds.reading import cycle_row
 from evenkeel.settings import settings_in
 from evenkeel.spark.grouped import grouped_map
-from evenkeel.spark.sql import any_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -66,13 +65,7 @@ def with_cycle_times(frame: DataFrame) -> DataFrame:
 
 def round_inputs(spark: SparkSession, lake: Lake, handover: Handover, *tables: str) -> dict[str, DataFrame]:
     """The cycle rows, and of each table the rows of this run that belong to open clusters."""
-    from pyspark.sql import functions as F
-
-    clusters = handover.open_clusters()
-    inputs = {
-        table: lake.read(spark, table, handover.writes_of(table)).where(F.col("cluster").isin(clusters))
-        for table in tables
-    }
+    inputs = {table: lake.read(spark, table, handover.open_writes(table)) for table in tables}
     return {"cycle": cycle_rows(spark, handover), **inputs}
 
 
@@ -80,14 +73,8 @@ def predecessor_rows(
     spark: SparkSession, lake: Lake, handover: Handover, table: str
 ) -> tuple[DataFrame, tuple[Write, ...]]:
     """What the open clusters' predecessors left in `table`, and the writes it was read from."""
-    from pyspark.sql import functions as F
-
     reads = tuple(w for c in handover.open_cycles() for w in c.predecessor.writes if w.table == table)
-    frame = lake.read(spark, table, reads)
-    # A write may hold rows of several clusters; each cluster has its own predecessor.
-    own = {(write.cluster, write.write_id) for write in reads}
-    mine = [(F.col("cluster") == cluster) & (F.col("write_id") == write_id) for cluster, write_id in sorted(own)]
-    return (frame.where(any_of(mine)) if mine else frame), reads
+    return lake.read(spark, table, reads), reads
 
 
 def children_of_splits(cycle: ClusterCycle) -> dict[str, str]:
@@ -135,8 +122,7 @@ def read_checked(lake: Lake, spark: SparkSession, handover: Handover, table: str
     of the table's `key`, e.g. `["persistent://t/n/a","b1:8080"]`. Rows of `rejected` without a key are records that
     ingest could not make a row of, so nothing has to be taken away for them.
     """
-    is_open = F.col("cluster").isin(handover.open_clusters())
-    rows = lake.read(spark, table, handover.writes_of(table)).where(is_open)
+    rows = lake.read(spark, table, handover.open_writes(table))
     return without_rejected(lake, spark, rows, table, handover.writes_of("rejected"))
 
 

@@ -45,15 +45,14 @@ def run(spark: SparkSession, handover: Handover) -> Handover:
     if rejected is not None:
         frames["rejected"] = rejected
     writes = lake.append(spark, frames, handover=handover, task="validate")
-    return handover.with_writes(writes).leave_out(dict(judgement.quarantined))
+    quarantined = dict(judgement.quarantined)
+    reasons = {c.key: quarantined[c.cluster] for c in handover.open_cycles() if c.cluster in quarantined}
+    return handover.with_writes(writes).leave_out(reasons)
 
 
 def observed(spark: SparkSession, lake: Lake, handover: Handover) -> dict[str, DataFrame]:
     """The observed tables of this run's open clusters, as ingest wrote them."""
-    from pyspark.sql import functions as F
-
-    is_open = F.col("cluster").isin(handover.open_clusters())
-    return {table: lake.read(spark, table, handover.writes_of(table)).where(is_open) for table in SUITES}
+    return {table: lake.read(spark, table, handover.open_writes(table)) for table in SUITES}
 
 
 def settings_of(handover: Handover) -> dict[str, Settings]:

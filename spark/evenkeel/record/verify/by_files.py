@@ -9,7 +9,7 @@ wherever a file is not what it was, rows are looked at (`contents`).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -48,12 +48,13 @@ class Files:
     def __init__(self, lake: Lake, listed: Iterable[Attempt]) -> None:
         self._lake = lake
         self._listed: dict[WriteKey, tuple[Write, Place]] = {}
-        self._known: dict[str, set[str]] = {}
+        self._known: dict[str, Counter[str]] = {}
+        self._seen: Same = {}
         for attempt in listed:
             place = (attempt.cluster, str(attempt.cycle_at.date()))
             for write in attempt.writes:
                 self._listed[key_of(write)] = (write, place)
-                self._known.setdefault(write.table, set()).update(file.path for file in write.files)
+                self._known.setdefault(write.table, Counter()).update(file.path for file in write.files)
         self._tables: dict[str, _Table | None] = {}
         self._proofs = _proofs(lake) if self._listed else {}
 
@@ -69,9 +70,15 @@ class Files:
         found: Proven = {}
         tables = {name: table for name in asked if (table := self._tables[name]) is not None}
         writes_of = {name: table.within_reach(asked[name]) for name, table in tables.items()}
-        same = _same(
-            (tables[name].folder, file) for name, own in writes_of.items() for write, _ in own for file in write.files
-        )
+        files = {
+            (tables[name].folder, file): self._known[name][file.path]
+            for name, own in writes_of.items()
+            for write, _ in own
+            for file in write.files
+        }
+        same = _same(file for file in files if file not in self._seen) | self._seen
+        # The file of a window comes up again with each of its cycles; it is read once.
+        self._seen |= {file: same[file] for file, listing in files.items() if listing > 1}
         for name, table in tables.items():
             found |= table.proven(writes_of[name], same)
         return found
@@ -82,7 +89,7 @@ class Files:
             self._tables.update(zip(closed, threads.map(self._opened, closed), strict=True))
 
     def _opened(self, name: str) -> _Table | None:
-        return _opened(self._lake, name, self._known[name], self._proofs.get(name, {}))
+        return _opened(self._lake, name, self._known[name].keys(), self._proofs.get(name, {}))
 
 
 def _proofs(lake: Lake) -> dict[str, dict[str, DataFile]]:
@@ -94,7 +101,7 @@ def _proofs(lake: Lake) -> dict[str, dict[str, DataFile]]:
     return found
 
 
-def _opened(lake: Lake, name: str, listed: set[str], proofs: Mapping[str, DataFile]) -> _Table | None:
+def _opened(lake: Lake, name: str, listed: Collection[str], proofs: Mapping[str, DataFile]) -> _Table | None:
     """None where files say nothing: an object store, a log that cannot be read, rows deleted beside their files."""
     log = local_log(lake.path(name))
     if log is None:
@@ -131,7 +138,7 @@ class _Table:
         self,
         folder: str,
         active: Mapping[str, Place],
-        listed: set[str],
+        listed: Collection[str],
         proofs: Mapping[str, DataFile],
     ) -> None:
         self.folder = folder

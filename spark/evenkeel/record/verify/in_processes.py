@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +38,9 @@ _AT_ONCE = 8
 _MOST_PROCESSES = 16
 # Starting a process takes as long as deciding some thirty cycles of a thousand bundles.
 _WORTH_A_PROCESS = 60
+# As many as a cycle's inputs and those of the cycle before lie in.
+_FILES_AT_HAND = 32
+_ID = "write_id"
 _INPUTS = {
     **{table: table for table in OBSERVED},
     **{again.recorded(table): table for table in again.OUTPUTS},
@@ -45,9 +48,13 @@ _INPUTS = {
 }
 
 
+Part = tuple[str, str]
+"""A file, and the id of the write whose rows are wanted of it: others may have rows there, too."""
+
+
 @dataclass(frozen=True, slots=True)
 class FromFiles:
-    """An attempt to decide again: its cycle row, the figures of its manifest, and the files that hold each input.
+    """An attempt to decide again: its cycle row, the figures of its manifest, and where the rows of each input are.
 
     `needs_topics`: whether bundles that were looked into were cut by their topics. `to_the_word`: whether its sentences
     have to be the same as well.
@@ -57,7 +64,7 @@ class FromFiles:
     cycle: Mapping[str, str | None]
     planned: Mapping[str, Any]
     version: int
-    files: Mapping[str, tuple[str, ...]]
+    files: Mapping[str, tuple[Part, ...]]
     needs_topics: bool
     to_the_word: bool
 
@@ -67,13 +74,13 @@ def from_files(one: RecordedCycle, proven: Proven) -> FromFiles | None:
     topics."""
     if any(picks_by_topics(wish) for wish in one.cycle.wishes):
         return None
-    files: dict[str, tuple[str, ...]] = {}
+    files: dict[str, tuple[Part, ...]] = {}
     writes, reads = one.attempt.writes, one.attempt.reads
     for name, table in _INPUTS.items():
         own = [write for write in (reads if name == "state" else writes) if write.table == table and write.rows]
         if not all(proven.get(key_of(write)) for write in own):
             return None
-        files[name] = tuple(file for write in own for file in proven[key_of(write)])
+        files[name] = tuple((file, write.write_id) for write in own for file in proven[key_of(write)])
     return FromFiles(
         one.attempt.attempt_id,
         one.cycle_row,
@@ -203,14 +210,16 @@ Row = dict[str, Any]
 Values = list[Any]
 
 
-def rows_in(files: Sequence[str], table: str, columns: Sequence[str], cluster: str) -> list[Row]:
-    """The rows of these files, all of one cluster's, in the order of the table's key.
+def rows_in(parts: Sequence[Part], table: str, columns: Sequence[str], cluster: str) -> list[Row]:
+    """The rows of these writes in their files, all of one cluster's, in the order of the table's key.
 
     `columns` without the stamp of a write; one that the files lack is None in every row.
     """
     found: list[Row] = []
-    for file in files:
-        found += _rows_of_file(_read(file, table, columns), table, columns, cluster)
+    for file, write_id in parts:
+        own = _by_write(file, table, tuple(columns)).get(write_id)
+        if own is not None:
+            found += _rows_of_file(own, table, columns, cluster)
     found.sort(key=_in_order(table, tuple(columns)))
     return found
 
@@ -219,6 +228,28 @@ def rows_in(files: Sequence[str], table: str, columns: Sequence[str], cluster: s
 def _in_order(table: str, columns: tuple[str, ...]) -> Callable[[Row], Any]:
     names = [name for name in TABLES[table].key if name in columns]
     return lambda row: [str(row[name]) for name in names]
+
+
+# A window has one file of each table for hundreds of cycles, which are decided one after the other.
+@lru_cache(maxsize=_FILES_AT_HAND)
+def _by_write(file: str, table: str, columns: tuple[str, ...]) -> dict[str, pa.Table]:
+    """Write id -> its rows in a file."""
+    import pyarrow.compute as pc
+
+    whole = _read(file, table, (*columns, _ID))
+    if not whole.num_rows:
+        return {}
+    ids = whole.column(_ID).unify_dictionaries()
+    whole = whole.drop_columns(_ID)
+    if len(ids.chunk(0).dictionary) == 1:
+        return {ids[0].as_py(): whole}
+    plain = ids.combine_chunks().dictionary_decode()
+    order = pc.sort_indices(plain)
+    whole, found, begin = whole.unify_dictionaries().take(order).combine_chunks(), {}, 0
+    for counted in pc.value_counts(plain.take(order)).to_pylist():  # in the order in which they come
+        found[str(counted["values"])] = whole.slice(begin, counted["counts"])
+        begin += counted["counts"]
+    return found
 
 
 def _read(file: str, table: str, columns: Sequence[str]) -> pa.Table:
@@ -284,6 +315,8 @@ def _few_values(column: pa.Array, kind: str) -> Values:
     """Most texts and all moments of a cycle's rows are the same few: each is made once."""
     import pyarrow as pa
 
+    if pa.types.is_dictionary(column.type) and len(column.dictionary) > len(column):
+        column = column.dictionary_decode()  # codes of the other writes' texts, too
     coded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
     known = _as_text(coded.dictionary, kind)
     if coded.indices.null_count:

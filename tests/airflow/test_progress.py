@@ -1,0 +1,60 @@
+"""How far a run came, by what its tasks left in XCom: what *publish* puts on record starts from that."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from evenkeel import pipeline
+from evenkeel.airflow.steps import REASON, _progress
+from evenkeel.handover import ClusterCycle, Handover, Run, Snapshot, Write
+from evenkeel.lake.handover_files import FOLDER, handed_on
+
+AT = "2026-11-21T08:27:04.000000+00:00"
+NAMES = [task.__name__ for task in pipeline.DECIDING]
+RUN = SimpleNamespace(dag_id="rebalance", run_id="r")
+
+
+class TaskInstance:
+    """XCom of the tasks that ended well, and why the first of the others failed."""
+
+    def __init__(self, texts: list[str], reason: str | None = None) -> None:
+        self.texts, self.reason = dict(zip(NAMES, texts, strict=False)), reason
+
+    def get_task_states(self, dag_id: str, **more: Any) -> dict[str, Any]:
+        return {RUN.run_id: dict.fromkeys(self.texts, "success")}
+
+    def xcom_pull(self, task_ids: str, key: str = "return_value", **more: Any) -> Any:
+        return self.reason if key == REASON else self.texts.get(task_ids)
+
+
+def handovers(lake: Path, cycles: int) -> list[Handover]:
+    """What each task hands on: one more write than the task before."""
+    opened = tuple(ClusterCycle(f"c{n}", AT, Snapshot("s", AT), {"long": "x" * 1_000}) for n in range(cycles))
+    writes = tuple(Write("t", f"w{n}", n, 1, "d", "c0", cycle_at=AT) for n in range(len(NAMES)))
+    return [Handover(str(lake), Run("rebalance", "r"), opened, writes[: n + 1]) for n in range(len(NAMES))]
+
+
+@pytest.mark.parametrize("cycles", [1, 100])
+def test_the_newest_hand_over_counts_and_a_task_that_failed_is_named(tmp_path: Path, cycles: int) -> None:
+    given = handovers(tmp_path, cycles)
+    texts = [handed_on(one) for one in given]
+    assert (tmp_path / FOLDER).exists() is (cycles == 100)
+    assert _progress(TaskInstance(texts), RUN) == (None, given[-1])
+    assert _progress(TaskInstance(texts[:2], "no room"), RUN) == ("aggregate failed: no room", given[1])
+    assert _progress(TaskInstance([], "no lake"), RUN) == ("ingest failed: no lake", None)
+
+
+def test_without_the_file_of_a_hand_over_the_one_before_it_counts(tmp_path: Path) -> None:
+    small, large = handovers(tmp_path, 1), handovers(tmp_path, 100)
+    texts = [handed_on(small[0]), handed_on(large[1]), handed_on(large[2])]
+    shutil.rmtree(tmp_path / FOLDER)
+    failure, handover = _progress(TaskInstance(texts), RUN)
+    assert handover == small[0]
+    assert failure is not None
+    assert failure.startswith("validate failed: the hand-over ")
+    assert _progress(TaskInstance(texts[1:]), RUN)[1] is None
