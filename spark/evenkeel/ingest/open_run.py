@@ -143,8 +143,10 @@ def cycles_of(
 ) -> list[ClusterCycle]:
     """The cycles of the request, in the order of its sources; those that could not be had are not open.
 
-    from evenkeel.sources.landing import LATEST_SECONDS, Landing, milliseconds
-    from evenkeel.sources.recordings import Recording, cluster_name, utc
+    `histories` says which bundles of clusters have a history at a moment, None where there is no lake to say it; it is
+    asked, once, if a running cluster may be observed.
+    `BadInput` where the only cluster asked for is one of a recording that cannot be read, and for a moment of a running
+    cluster that is still to come.
     """
     sources = request.sources()
     at = utc(request.at) if request.at is not None else datetime.now(UTC).replace(microsecond=0)
