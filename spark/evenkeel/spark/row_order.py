@@ -97,5 +97,7 @@ def _double_text(value: float) -> str:
     if value == 0 or 1e-3 <= abs(value) < 1e7:
         return repr(value)
     exact = Decimal(repr(value))
+    if len(exact.as_tuple().digits) == 1:  # of the smallest doubles Java shows a second digit: 4.9E-324
+        exact = Decimal(f"{value:.1e}")
     first, *others = map(str, exact.as_tuple().digits)
     return f"{'-' if value < 0 else ''}{first}.{''.join(others).rstrip('0') or '0'}E{exact.adjusted()}"

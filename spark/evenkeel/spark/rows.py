@@ -384,7 +384,7 @@ def cells(
     rows: Sequence[Mapping[str, Any]], names: Sequence[str], given: Mapping[str, Any] | None = None
 ) -> list[Values]:
     """What rows hold in these columns, which most often all of them have; `given`: what the others hold there."""
-    if len(names) > 1:
+    if rows and len(names) > 1:
         with suppress(KeyError):
             # Row by row: a column of many rows is scattered over all of the memory.
             return [[*column] for column in zip(*map(itemgetter(*names), rows), strict=True)]
