@@ -10,11 +10,10 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import functions as F
 
 from evenkeel.lake.schemas import TABLES
 from evenkeel.record.verify.in_processes import rows_in
-from evenkeel.spark.bodies import TO_JSON_OPTIONS, decoder
+from evenkeel.spark.rows import columns_of, rows_of
 from tests.builders import frame
 
 pytestmark = [pytest.mark.spark]
@@ -82,12 +81,10 @@ def test_files_give_what_spark_hands_over(spark: Any, tmp_path: Path, table: str
     written = frame(spark, table, [{**needed, "cluster": "lab", **row} for row in ROWS[table]])
     names = written.columns
     written.coalesce(1).drop("cluster").write.parquet(str(tmp_path / "rows"))
-    bodies = written.select(F.to_json(F.struct(*names), TO_JSON_OPTIONS).alias("body")).collect()
-    schema = written.select(*names).schema
-    read = decoder(schema)
+    handed_over = rows_of(written.select(*names).toArrow(), columns_of(written.schema, table))
     (file,) = (tmp_path / "rows").glob("*.parquet")
     found = rows_in([str(file)], table, names, "lab")
-    assert sorted(map(repr, found)) == sorted(repr(read(row["body"])) for row in bodies)
+    assert sorted(map(repr, found)) == sorted(map(repr, handed_over))
     keys = [[str(row[name]) for name in TABLES[table].key] for row in found]
     assert keys == sorted(keys)
 

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 
 from evenkeel.errors import DecideFailed, EngineError, StaleCode
-from evenkeel.spark.bodies import FROM_JSON_OPTIONS, TO_JSON_OPTIONS
 from evenkeel.spark.code import runtime_of
 from evenkeel.spark.packing import Packing
-from evenkeel.spark.rows import Columns, columns_of
+from evenkeel.spark.rows import TIMESTAMP_FORMAT, Columns, columns_of
 from evenkeel.spark.session import keep
 from evenkeel.spark.sql import united
 from evenkeel.spark.worker import KEY, MARK, Job, group_function
 
+_KEY_OPTIONS = {"ignoreNullFields": "false", "timestampFormat": TIMESTAMP_FORMAT, "timeZone": "UTC"}
 RAISED = re.compile(r"[A-Za-z_.]+(Error|Exception): ")  # the last line of a Python traceback
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def grouped_map(
         outputs=tuple((name, schema.json()) for name, schema in sorted(outputs.items())),
         parameters=None if parameters is None else json.dumps(dict(parameters), sort_keys=True),
     )
-    key = F.to_json(F.struct(*by), TO_JSON_OPTIONS).alias(KEY)
+    key = F.to_json(F.struct(*by), _KEY_OPTIONS).alias(KEY)
     packed = united([packing.packed(kind, inputs[kind], key) for kind in types])
     kept = run_kept(packed.groupBy(F.col(KEY)).applyInArrow(group_function(job), results.ddl))
     return {name: results.unpacked(name, kept) for name in outputs}
@@ -92,12 +92,6 @@ def _refuse_other_keys(inputs: Mapping[str, Columns], by: Sequence[str]) -> None
             raise EngineError(f"Input {kind} has no column {', '.join(missing)}, by which rows are to be grouped.")
     if len({tuple(columns[column] for column in by) for columns in inputs.values()}) > 1:
         raise EngineError(f"The columns {', '.join(by)} have different types in {', '.join(inputs)}.")
-
-
-def rows_of_output(kept: DataFrame, name: str, schema: StructType) -> DataFrame:
-    """The rows of one output, of a frame with the columns `output` and `body`."""
-    parsed = F.from_json("body", schema, FROM_JSON_OPTIONS).alias("row")
-    return kept.where(F.col("output") == F.lit(name)).select(parsed).select("row.*")
 
 
 def run_kept(decided: DataFrame) -> DataFrame:

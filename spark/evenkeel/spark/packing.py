@@ -82,6 +82,9 @@ class Packing:
         """The columns with their SQL types, `kind` first."""
         return ", ".join((f"{KIND} string", *(f"{name} {kind.sql}" for name, kind in self.columns.items())))
 
+    def _packed_columns(self, table: str) -> list[str]:
+        return list({column: None for column, _ in self._places[table].values()})
+
     def _members(self, table: str, packed: str) -> list[str]:
         """The table's columns in a packed one."""
         return [name for name, (column, _) in self._places[table].items() if column == packed]
@@ -119,22 +122,29 @@ class Packing:
 
     def rows(self, found: pa.Table) -> dict[str, list[Row]]:
         """The rows in a packed table by the table they belong to, each list in the order of its rows' content."""
-        gathered: dict[str, dict[str, Values]] = {}
+        parts = self.parts(found)
+        return {table: self.rows_of(table, parts.get(table, ())) for table in self.tables}
+
+    def parts(self, found: pa.Table) -> dict[str, list[pa.RecordBatch]]:
+        """The rows of each table that has any, still packed."""
+        parts: dict[str, list[pa.RecordBatch]] = {}
         for batch in found.to_batches():
             for table, part in _by_kind(batch):
-                own = gathered.setdefault(table, {})
-                for name in {column for column, _ in self._places[table].values()}:
-                    own.setdefault(name, []).extend(_read(part.column(name), name, self.columns[name]))
-        return {table: self._rows(table, gathered.get(table)) for table in self.tables}
+                parts.setdefault(table, []).append(part.select(self._packed_columns(table)))
+        return parts
 
-    def _rows(self, table: str, gathered: Mapping[str, Values] | None) -> list[Row]:
-        if gathered is None:
-            return []
-        counts = {family: len(self._members(table, family)) for family in FAMILIES}
+    def rows_of(self, table: str, parts: Iterable[pa.RecordBatch]) -> list[Row]:
+        """The rows in packed parts of one table, in the order of their content."""
+        gathered: dict[str, Values] = {name: [] for name in self._packed_columns(table)}
+        for part in parts:
+            for name, values in gathered.items():
+                values += _read(part.column(name), name, self.columns[name])
         values = []
         for name, kind in self.tables[table].items():
             packed, place = self._places[table][name]
-            found = gathered[packed][place :: counts[packed]] if packed in FAMILIES else gathered[packed]
+            found = gathered[packed]
+            if packed in FAMILIES:
+                found = found[place :: len(self._members(table, packed))]
             values.append(_read_integers(found, kind))
         rows = rows_from(tuple(self.tables[table]), values)
         return [rows[place] for place in content_order(self.tables[table], values)]

@@ -13,14 +13,23 @@ from decimal import Decimal
 from itertools import groupby
 from json import JSONEncoder
 from json.encoder import encode_basestring
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from evenkeel.spark.rows import INTEGER_BITS, Columns, Kind, Values, has_map
+from evenkeel.spark.rows import INTEGER_BITS, Columns, Kind, Row, Values, cells, has_map, rows_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Text = Callable[[Any], str]
 # In both texts a number is followed by a comma, or by the brace after the last column, which is above all digits.
 _NEXT, _LAST = ",", "}"
 _BY_KEY: Text = JSONEncoder(sort_keys=True).encode
+
+
+def in_content_order(columns: Columns, table: pa.Table) -> list[Row]:
+    """The rows of an Arrow table in the order of their content."""
+    rows = rows_of(table, columns)
+    return [rows[place] for place in content_order(columns, cells(rows, tuple(columns)))]
 
 
 def content_order(columns: Columns, values: Sequence[Values]) -> list[int]:

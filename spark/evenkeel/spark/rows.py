@@ -36,6 +36,8 @@ Plain = Callable[[Any], Any]
 Columns = Mapping[str, "Kind"]
 """Columns by name, in the table's order."""
 
+TIMESTAMP_FORMAT = "yyyy-MM-dd'T'HH:mm:ss.SSSSSSxxx"
+"""How Spark writes a timestamp in plain form, where the session is in UTC."""
 INTEGER_BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 NESTED = frozenset({"array", "map", "struct"})
 _NAN = float("nan")
@@ -173,7 +175,12 @@ def each_once(values: Values, make: Callable[[Any], Any]) -> Values:
 
 def _texts(array: pa.Array) -> Values:
     """Bytes that are not UTF-8, which Spark lets pass, become what Java makes of them."""
+    import pyarrow as pa
+
     values: Values
+    if pa.types.is_dictionary(array.type):
+        known = [*_texts(array.dictionary), None]
+        return [known[code] for code in array.indices.fill_null(len(known) - 1).to_pylist()]
     try:
         values = array.to_pylist()
     except UnicodeDecodeError:
