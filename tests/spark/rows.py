@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from datetime import UTC
 from typing import Any
@@ -33,10 +34,11 @@ TEXTS = st.one_of(
     ),
     st.text(st.characters(exclude_categories=["Cs"]), max_size=4),
 )
-DOUBLES = st.one_of(
-    st.sampled_from((0.0, -0.0, 1.0, 10.0, 1e7, 1.5e-3, 9.99e-4, 1e22, 1e23, 5e-324, 2**53 + 2.0)),
-    st.floats(),
+AWKWARD_DOUBLES = (
+    *(0.0, -0.0, 1.0, 10.0, 1e7, 1.5e-3, 9.99e-4, 1e22, 1e23, 5e-324, -5e-324, 2.2250738585072009e-308, 2.0**53 + 2),
+    *(1.7976931348623157e308, math.inf, -math.inf, math.nan, 0.1, 1 / 3),
 )
+DOUBLES = st.sampled_from(AWKWARD_DOUBLES) | st.floats()
 
 
 def plain(kind: Kind) -> st.SearchStrategy[Any]:
