@@ -26,7 +26,11 @@ def kinds_of(table: str) -> dict[str, Kind]:
 
 def as_read(table: str, row: Mapping[str, Any]) -> dict[str, Any]:
     """The row without the stamp of a write."""
-    return {name: None if (found := row.get(name)) is None else plain(found) for name, plain in _columns(table)}
+    return {
+        name: found if plain is None or found is None else plain(found)
+        for name, plain in _columns(table)
+        for found in (row.get(name),)
+    }
 
 
 def columns_as_read(table: str, names: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> list[Values]:
@@ -36,10 +40,6 @@ def columns_as_read(table: str, names: Sequence[str], rows: Sequence[Mapping[str
 
 
 @cache
-def _columns(table: str) -> tuple[tuple[str, Plain], ...]:
+def _columns(table: str) -> tuple[tuple[str, Plain | None], ...]:
     own = {name: kind for name, kind in kinds_of(table).items() if name not in STAMP_NAMES}
-    return tuple((name, _same if k.name in _ONE_FORM else plain_of(k, f"{table}.{name}")) for name, k in own.items())
-
-
-def _same(found: Any) -> Any:
-    return found
+    return tuple((name, None if k.name in _ONE_FORM else plain_of(k, f"{table}.{name}")) for name, k in own.items())

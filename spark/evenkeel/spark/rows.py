@@ -41,6 +41,7 @@ TIMESTAMP_FORMAT = "yyyy-MM-dd'T'HH:mm:ss.SSSSSSxxx"
 INTEGER_BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 NESTED = frozenset({"array", "map", "struct"})
 _NAN = float("nan")
+_TEXT = {str}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _TICK = timedelta(microseconds=1)
 _TICKS_A_DAY = 86_400_000_000
@@ -312,7 +313,7 @@ def _plain_array(element: Plain, where: str, found: Any) -> Values:
 
 
 def _plain_map(value: Plain, where: str, found: Any) -> Row:
-    if not isinstance(found, Mapping) or not all(isinstance(key, str) for key in found):
+    if not isinstance(found, Mapping) or not ({*map(type, found)} <= _TEXT or all(isinstance(k, str) for k in found)):
         raise misfit(found, "a mapping with text keys", where)
     return {key: value(found[key]) for key in sorted(found)}
 
@@ -324,6 +325,8 @@ def _plain_integer(bits: int, where: str, found: Any) -> int:
 
 
 def _plain_double(where: str, found: Any) -> float:
+    if type(found) is float:
+        return found if found == found else _NAN
     if isinstance(found, bool) or not isinstance(found, (int, float)) or float(found) != found == found:
         raise misfit(found, "a double", where)
     return float(found) if found == found else _NAN
