@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenkeel.errors import EngineError
-from evenkeel.lake.plain_rows import as_read, columns_as_read, kinds_of
+from evenkeel.lake.plain_rows import as_read, columns_as_read, types_of
 from evenkeel.lake.schema import STAMP_NAMES
 from evenkeel.lake.schemas import TABLES
 from evenkeel.spark.packing import Packing
@@ -55,7 +55,7 @@ def rows(draw: Any) -> tuple[str, dict[str, Any]]:
 @given(rows())
 def test_a_row_as_read_is_the_row_that_was_written_and_read(found: tuple[str, dict[str, Any]]) -> None:
     table, row = found
-    packing = Packing({table: {name: kind for name, kind in kinds_of(table).items() if name not in STAMP_NAMES}})
+    packing = Packing({table: {name: kind for name, kind in types_of(table).items() if name not in STAMP_NAMES}})
     (read,) = packing.rows(packing.table({table: [row]}, {}))[table]
     assert repr(as_read(table, row)) == repr(read)
     names = list(read)

@@ -9,7 +9,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from evenkeel.spark.rows import INTEGER_BITS, Kind
+from evenkeel.spark.rows import INTEGER_BITS, ColumnType
 
 TEXTS = st.one_of(
     st.sampled_from(
@@ -41,7 +41,7 @@ AWKWARD_DOUBLES = (
 DOUBLES = st.sampled_from(AWKWARD_DOUBLES) | st.floats()
 
 
-def plain(kind: Kind) -> st.SearchStrategy[Any]:
+def plain(kind: ColumnType) -> st.SearchStrategy[Any]:
     """Values in plain form that are there."""
     match kind.name:
         case "string":
@@ -65,7 +65,7 @@ def plain(kind: Kind) -> st.SearchStrategy[Any]:
     return st.integers(0, 12) | st.integers(-bound, bound - 1)
 
 
-def rows(columns: Mapping[str, Kind]) -> st.SearchStrategy[dict[str, Any]]:
+def rows(columns: Mapping[str, ColumnType]) -> st.SearchStrategy[dict[str, Any]]:
     """Rows in plain form, columns in order."""
     cells = st.tuples(*(st.none() | plain(kind) for kind in columns.values()))
     return cells.map(lambda found: dict(zip(columns, found, strict=True)))

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenkeel.errors import EngineError
-from evenkeel.lake.plain_rows import kinds_of
+from evenkeel.lake.plain_rows import types_of
 from evenkeel.lake.schemas import TABLES
 from evenkeel.spark.packing import Packing
 from evenkeel.spark.row_order import content_order
-from evenkeel.spark.rows import cells, kind_of
+from evenkeel.spark.rows import cells, type_of
 from tests.spark.rows import rows
 
 OBSERVED = ("bundle_load", "broker_load", "broker_reports", "namespace_bundles", "cluster_policies")
@@ -24,7 +24,7 @@ EVERYTHING = {
     "only": {"a": "array<string>"},
     "numbers": {"x": "double", "y": "double", "n": "bigint", "k": "smallint"},
 }
-GIVEN = {name: {column: kind_of(text) for column, text in columns.items()} for name, columns in EVERYTHING.items()}
+GIVEN = {name: {column: type_of(text) for column, text in columns.items()} for name, columns in EVERYTHING.items()}
 
 
 @given(st.fixed_dictionaries({name: st.lists(rows(columns), max_size=4) for name, columns in GIVEN.items()}), st.data())
@@ -43,9 +43,9 @@ def test_rows_come_back_in_the_order_of_their_content(found: dict[str, list[Any]
 
 @pytest.mark.parametrize("table", sorted(TABLES))
 def test_every_table_is_packed_whole(table: str) -> None:
-    packing = Packing({name: kinds_of(name) for name in {*OBSERVED, table}})
+    packing = Packing({name: types_of(name) for name in {*OBSERVED, table}})
 
-    @given(rows(kinds_of(table)))
+    @given(rows(types_of(table)))
     def check(row: Any) -> None:
         assert repr(packing.rows(packing.table({table: [row]}, {}))[table]) == repr([row])
 
@@ -53,8 +53,8 @@ def test_every_table_is_packed_whole(table: str) -> None:
 
 
 def test_few_columns_travel_and_tables_share_them() -> None:
-    packing = Packing({name: kinds_of(name) for name in OBSERVED})
-    nested = {kind.sql for name in OBSERVED for kind in kinds_of(name).values() if kind.parts}
+    packing = Packing({name: types_of(name) for name in OBSERVED})
+    nested = {kind.sql for name in OBSERVED for kind in types_of(name).values() if kind.parts}
     assert list(packing.columns)[:3] == ["texts", "integers", "doubles"]
     assert {kind.sql for kind in list(packing.columns.values())[3:]} == nested
     assert packing.ddl.startswith("kind string, texts array<string>, integers array<bigint>, doubles array<double>")
@@ -69,7 +69,7 @@ def test_nothing_packed_is_a_table_with_all_columns() -> None:
 
 
 def test_a_column_that_a_row_lacks_is_filled_and_a_null_stays() -> None:
-    packing = Packing({"out": {"cluster": kind_of("string"), "n": kind_of("int")}})
+    packing = Packing({"out": {"cluster": type_of("string"), "n": type_of("int")}})
     table = packing.table({"out": [{"n": 1}, {"cluster": None, "n": 2}, {"cluster": "b"}]}, {"cluster": "a", "z": 1})
     assert [*map(tuple, map(dict.values, packing.rows(table)["out"]))] == [("a", 1), ("b", None), (None, 2)]
 

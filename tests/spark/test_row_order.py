@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from evenkeel.lake.schemas import TABLES
 from evenkeel.spark.row_order import content_order, spark_text
-from evenkeel.spark.rows import Kind, has_map, kind_of
+from evenkeel.spark.rows import ColumnType, has_map, type_of
 from tests.spark.rows import TEXTS, rows
 
 Row = dict[str, Any]
@@ -21,18 +21,18 @@ FEW_TEXTS = st.sampled_from(("a/b", "a/b/c", "a/b c", 'a/b"', "a/b\\", "a/b\x1f"
 STAMP = {"cluster": "lab", "cycle_at": "2026-11-21T09:15:00.000000+00:00", "cycle_date": "2026-11-21", "write_id": "w"}
 
 
-def columns_of(table: str) -> dict[str, Kind]:
-    return {column.name: kind_of(column.type) for column in TABLES[table].columns}
+def columns_of(table: str) -> dict[str, ColumnType]:
+    return {column.name: type_of(column.type) for column in TABLES[table].columns}
 
 
-def whole_text(columns: Mapping[str, Kind], row: Row) -> str:
+def whole_text(columns: Mapping[str, ColumnType], row: Row) -> str:
     """The text of a whole row, by which rows were sorted while they travelled as JSON."""
     if any(map(has_map, columns.values())):
         return json.dumps(row, sort_keys=True)
-    return spark_text(Kind("struct", tuple(columns.items())))(row)
+    return spark_text(ColumnType("struct", tuple(columns.items())))(row)
 
 
-def in_order(columns: Mapping[str, Kind], found: list[Row]) -> list[Row]:
+def in_order(columns: Mapping[str, ColumnType], found: list[Row]) -> list[Row]:
     return [found[place] for place in content_order(columns, [[row[name] for row in found] for name in columns])]
 
 
@@ -58,26 +58,26 @@ def test_the_order_is_that_of_whole_texts(table: str) -> None:
 
 @given(st.lists(st.lists(st.none() | TEXTS, min_size=2, max_size=2), max_size=12), st.booleans())
 def test_hostile_names_are_ordered_as_their_texts(cells: list[list[str | None]], with_map: bool) -> None:
-    columns = {"b": kind_of("string"), "a": kind_of("string")} | ({"c": kind_of("map<string,int>")} if with_map else {})
+    columns = {"b": type_of("string"), "a": type_of("string")} | ({"c": type_of("map<string,int>")} if with_map else {})
     found = [dict(zip(columns, [*row, None][: len(columns)], strict=True)) for row in cells]
     assert in_order(columns, found) == sorted(found, key=lambda row: whole_text(columns, row))
 
 
-@given(st.lists(rows({"n": kind_of("bigint"), "x": kind_of("double"), "m": kind_of("int")}), max_size=9))
+@given(st.lists(rows({"n": type_of("bigint"), "x": type_of("double"), "m": type_of("int")}), max_size=9))
 def test_numbers_are_ordered_as_their_texts(found: list[Row]) -> None:
-    columns = {"n": kind_of("bigint"), "x": kind_of("double"), "m": kind_of("int")}
+    columns = {"n": type_of("bigint"), "x": type_of("double"), "m": type_of("int")}
     assert repr(in_order(columns, found)) == repr(sorted(found, key=lambda row: whole_text(columns, row)))
 
 
 def test_the_last_column_ends_with_a_brace() -> None:
     """`10}` stands before `1}`, as a digit stands before a brace, but `1,` before `10,`."""
     found = [{"n": 1, "m": 1}, {"n": 1, "m": 10}, {"n": 10, "m": 1}]
-    columns = {"n": kind_of("int"), "m": kind_of("int")}
+    columns = {"n": type_of("int"), "m": type_of("int")}
     assert in_order(columns, found) == [found[1], found[0], found[2]]
 
 
 def test_rows_that_are_the_same_stay_and_none_are_none() -> None:
-    columns = {"a": kind_of("string"), "x": kind_of("double")}
+    columns = {"a": type_of("string"), "x": type_of("double")}
     assert in_order(columns, [{"a": "b", "x": 1.0}, {"a": "a", "x": 1.0}, {"a": "b", "x": 1.0}])[0]["a"] == "a"
     assert content_order(columns, [[], []]) == []
     assert content_order({}, []) == []
@@ -92,7 +92,7 @@ def test_rows_that_are_the_same_stay_and_none_are_none() -> None:
     ],
 )  # fmt: skip
 def test_doubles_are_written_as_java_writes_them(value: float | None, text: str) -> None:
-    assert spark_text(kind_of("double"))(value) == text
+    assert spark_text(type_of("double"))(value) == text
 
 
 @pytest.mark.parametrize("table", ["bundle_load", "broker_load", "broker_reports", "strategy_state", "topic_stats"])

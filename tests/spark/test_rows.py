@@ -19,13 +19,13 @@ from evenkeel.spark.rows import (
     arrow_type,
     cells,
     day_text,
-    kind_of,
     moment_text,
     plain_column,
     plain_of,
     read_column,
     rows_of,
     tick_of,
+    type_of,
 )
 from tests.spark.rows import plain
 
@@ -41,7 +41,7 @@ def bits(value: float) -> str:
 
 @pytest.mark.parametrize("type_", [*DECLARED, *OTHERS])
 def test_every_type_comes_back_from_arrow_as_it_was(type_: str) -> None:
-    kind = kind_of(type_)
+    kind = type_of(type_)
     assert kind.sql == type_
 
     @given(st.lists(st.none() | plain(kind), max_size=6), st.integers(0, 3))
@@ -59,10 +59,10 @@ def test_every_type_comes_back_from_arrow_as_it_was(type_: str) -> None:
 
 @pytest.mark.parametrize("given_", [*NANS, -math.nan])
 def test_every_nan_becomes_the_one_nan(given_: float) -> None:
-    kind = kind_of("double")
+    kind = type_of("double")
     (read,) = read_column(pa.array([given_]), kind)
     (written,) = arrow_column([given_], kind).to_pylist()
-    inside = read_column(pa.array([[given_]], pa.list_(pa.float64())), kind_of("array<double>"))
+    inside = read_column(pa.array([[given_]], pa.list_(pa.float64())), type_of("array<double>"))
     assert {bits(read), bits(written), bits(inside[0][0]), bits(plain_column([given_], kind)[0])} == {bits(math.nan)}
 
 
@@ -81,7 +81,7 @@ def test_every_nan_becomes_the_one_nan(given_: float) -> None:
     ],
 )
 def test_what_rules_return_is_brought_to_plain_form(type_: str, returned: Any, plain_: Any) -> None:
-    kind = kind_of(type_)
+    kind = type_of(type_)
     assert repr(plain_of(kind)(returned)) == repr(plain_)
     assert repr(plain_column([returned, None], kind)) == repr([plain_, None])
 
@@ -114,24 +114,24 @@ def test_what_rules_return_is_brought_to_plain_form(type_: str, returned: Any, p
 )
 def test_what_does_not_fit_its_column_is_refused(type_: str, returned: Any, message: str) -> None:
     with pytest.raises(EngineError) as refused:
-        plain_column([None, returned], kind_of(type_), "out.x")
+        plain_column([None, returned], type_of(type_), "out.x")
     assert str(refused.value) == message
 
 
 @pytest.mark.parametrize("type_", ["decimal(38,9)", "array<float>", "map<int,string>", "struct<a:binary>"])
 def test_a_type_without_plain_form_is_refused(type_: str) -> None:
     with pytest.raises(EngineError, match="is not a type that rules take: use string, boolean, an integer type"):
-        kind_of(type_)
+        type_of(type_)
 
 
 def test_half_a_surrogate_is_no_text_that_arrow_takes() -> None:
     with pytest.raises(UnicodeEncodeError):
-        arrow_column(["\ud800"], kind_of("string"))
+        arrow_column(["\ud800"], type_of("string"))
 
 
 def test_bytes_that_are_not_utf_8_become_what_java_makes_of_them() -> None:
     column = pa.array([b"a\xffb", None, "ü".encode(), b"\xed\xa0\x80", b"\xe2\x82"], pa.binary()).view(pa.string())
-    assert read_column(column, kind_of("string")) == ["a\ufffdb", None, "ü", "\ufffd\ufffd\ufffd", "\ufffd"]
+    assert read_column(column, type_of("string")) == ["a\ufffdb", None, "ü", "\ufffd\ufffd\ufffd", "\ufffd"]
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ def test_bytes_that_are_not_utf_8_become_what_java_makes_of_them() -> None:
 )
 def test_moments_beyond_the_years_of_python_have_their_text(tick: int, text: str) -> None:
     assert moment_text(tick) == text
-    assert read_column(pa.array([tick]).cast(pa.timestamp("us")), kind_of("timestamp")) == [text]
+    assert read_column(pa.array([tick]).cast(pa.timestamp("us")), type_of("timestamp")) == [text]
     if text[0].isdigit() and text > "0001":
         assert tick_of(text) == tick
 
@@ -160,12 +160,12 @@ def test_dates_beyond_the_years_of_python_have_their_text() -> None:
 
 def test_texts_that_arrow_holds_as_codes_are_texts() -> None:
     coded = pa.array(["b", None, "a", "b"]).dictionary_encode()
-    assert read_column(coded, kind_of("string")) == ["b", None, "a", "b"]
-    assert read_column(coded[2:], kind_of("string")) == ["a", "b"]
+    assert read_column(coded, type_of("string")) == ["b", None, "a", "b"]
+    assert read_column(coded[2:], type_of("string")) == ["a", "b"]
 
 
 def test_rows_have_every_column_in_order() -> None:
-    columns = {name: kind_of("bigint") for name in ("b", "a", "c")}
+    columns = {name: type_of("bigint") for name in ("b", "a", "c")}
     assert [*map(list, rows_of(pa.table({"a": [1], "b": [2], "z": [3]}), columns))] == [["b", "a", "c"]]
     assert rows_of(pa.table({"a": [1, None], "b": [2, 3]}), columns)[1] == {"b": 3, "a": None, "c": None}
 

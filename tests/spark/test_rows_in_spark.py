@@ -14,7 +14,7 @@ from pyspark.sql.types import ArrayType, IntegerType, StringType, StructField, S
 from evenkeel.errors import DecideFailed
 from evenkeel.spark.grouped import grouped_map
 from evenkeel.spark.packing import Packing
-from evenkeel.spark.rows import TIMESTAMP_FORMAT, kind_of, rows_of
+from evenkeel.spark.rows import TIMESTAMP_FORMAT, rows_of, type_of
 from tests.spark import deciders
 from tests.spark.rows import AWKWARD_DOUBLES, rows
 
@@ -39,7 +39,7 @@ def test_rows_of_every_kind_come_back_and_arrive_in_the_order_of_their_texts(
     spark: SparkSession, types: dict[str, str]
 ) -> None:
     """Few names and numbers, so that all columns have to tell rows apart; texts are those that Spark itself writes."""
-    columns = {name: kind_of(text) for name, text in types.items()}
+    columns = {name: type_of(text) for name, text in types.items()}
     few = st.fixed_dictionaries(
         {"x": st.sampled_from(AWKWARD_DOUBLES), "name": st.sampled_from(("a/b", "a/b c", 'a"'))}
     )

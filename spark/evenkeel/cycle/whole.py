@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from evenkeel.lake.plain_rows import as_read, kinds_of
+from evenkeel.lake.plain_rows import as_read, types_of
 from evenkeel.lake.schemas.acted import SPLIT
 from evenkeel.manual_requests.round import wishes_of
 from evenkeel.place import round as place_round
@@ -88,7 +88,7 @@ def _in_order(table: str, rows: list[Row]) -> list[Row]:
     """Rows reach a round sorted by their content (see `spark.row_order`)."""
     if len(rows) < 2:
         return rows
-    columns = {name: kind for name, kind in kinds_of(table).items() if name in rows[0]}
+    columns = {name: kind for name, kind in types_of(table).items() if name in rows[0]}
     return [rows[place] for place in content_order(columns, cells(rows, tuple(columns)))]
 
 

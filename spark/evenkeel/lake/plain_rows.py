@@ -12,16 +12,16 @@ from typing import Any
 
 from evenkeel.lake.schema import STAMP_NAMES
 from evenkeel.lake.schemas import TABLES
-from evenkeel.spark.rows import Kind, Plain, Values, cells, kind_of, plain_column, plain_of
+from evenkeel.spark.rows import ColumnType, Plain, Values, cells, plain_column, plain_of, type_of
 
 _ONE_FORM = frozenset({"string", "boolean", "int", "bigint"})
 """What rounds give of these types is in plain form; the table refuses anything else."""
 
 
 @cache
-def kinds_of(table: str) -> dict[str, Kind]:
+def types_of(table: str) -> dict[str, ColumnType]:
     """The columns of a table, in order, with the stamp of a write."""
-    return {column.name: kind_of(column.type) for column in TABLES[table].columns}
+    return {column.name: type_of(column.type) for column in TABLES[table].columns}
 
 
 def as_read(table: str, row: Mapping[str, Any]) -> dict[str, Any]:
@@ -35,11 +35,11 @@ def as_read(table: str, row: Mapping[str, Any]) -> dict[str, Any]:
 
 def columns_as_read(table: str, names: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> list[Values]:
     """Many rows as they will be read back, column by column; what is in that form already costs next to nothing."""
-    kinds = kinds_of(table)
+    kinds = types_of(table)
     return [plain_column(found, kinds[name]) for name, found in zip(names, cells(rows, names), strict=True)]
 
 
 @cache
 def _columns(table: str) -> tuple[tuple[str, Plain | None], ...]:
-    own = {name: kind for name, kind in kinds_of(table).items() if name not in STAMP_NAMES}
+    own = {name: kind for name, kind in types_of(table).items() if name not in STAMP_NAMES}
     return tuple((name, None if k.name in _ONE_FORM else plain_of(k, f"{table}.{name}")) for name, k in own.items())

@@ -41,7 +41,7 @@ from evenkeel.settings import EffectiveSettings
 from evenkeel.spark.code import runtime_of
 from evenkeel.spark.packing import KIND, Packing
 from evenkeel.spark.row_order import in_content_order
-from evenkeel.spark.rows import columns_of, kind_of
+from evenkeel.spark.rows import columns_of, type_of
 from evenkeel.spark.sql import united
 from evenkeel.times import FROM_TO, utc_text
 
@@ -212,7 +212,7 @@ def _states(
     frame = lake.read(spark, STATE, [write for own in reads.values() for write in own])
     columns = columns_of(_input_type(STATE), STATE)
     own = frame.where(F.col("cluster") == cluster).select("write_id", *columns).toArrow()
-    rows = in_content_order({"write_id": kind_of("string"), **columns}, own)
+    rows = in_content_order({"write_id": type_of("string"), **columns}, own)
     found: dict[str, list[dict[str, Any]]] = {}
     for attempt_id, writes in reads.items():
         ids = {write.write_id for write in writes}

@@ -18,7 +18,7 @@ from evenkeel.spark.row_order import content_order
 from evenkeel.spark.rows import (
     NESTED,
     Columns,
-    Kind,
+    ColumnType,
     Row,
     Values,
     arrow_column,
@@ -27,7 +27,6 @@ from evenkeel.spark.rows import (
     day_of,
     day_text,
     each_once,
-    kind_of,
     misfit,
     moment_text,
     plain_column,
@@ -35,6 +34,7 @@ from evenkeel.spark.rows import (
     refuse_unknown,
     rows_from,
     tick_of,
+    type_of,
 )
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 KIND = "kind"
 TEXTS, INTEGERS, DOUBLES = "texts", "integers", "doubles"
-FAMILIES = {TEXTS: kind_of("array<string>"), INTEGERS: kind_of("array<bigint>"), DOUBLES: kind_of("array<double>")}
+FAMILIES = {TEXTS: type_of("array<string>"), INTEGERS: type_of("array<bigint>"), DOUBLES: type_of("array<double>")}
 _OTHER_FAMILIES = {"string": TEXTS, "double": DOUBLES}
 
 
@@ -53,7 +53,7 @@ class Packing:
 
     def __init__(self, tables: Mapping[str, Columns]) -> None:
         self.tables = tables
-        self._nested: list[tuple[Kind, int]] = []
+        self._nested: list[tuple[ColumnType, int]] = []
         self._places = {name: self._places_of(columns) for name, columns in tables.items()}
 
     def _places_of(self, columns: Columns) -> dict[str, tuple[str, int]]:
@@ -67,13 +67,13 @@ class Packing:
             found[name] = (str(family), place) if isinstance(family, str) else (self._nested_column(kind, place), 0)
         return found
 
-    def _nested_column(self, kind: Kind, number: int) -> str:
+    def _nested_column(self, kind: ColumnType, number: int) -> str:
         if (kind, number) not in self._nested:
             self._nested.append((kind, number))
         return f"nested_{self._nested.index((kind, number))}"
 
     @cached_property
-    def columns(self) -> dict[str, Kind]:
+    def columns(self) -> dict[str, ColumnType]:
         """The packed columns after `kind`."""
         return FAMILIES | {f"nested_{n}": kind for n, (kind, _) in enumerate(self._nested)}
 
@@ -186,7 +186,7 @@ class Packing:
         return pa.table(found)
 
 
-def _stored(name: str, kind: Kind) -> Column:
+def _stored(name: str, kind: ColumnType) -> Column:
     from pyspark.sql import functions as F
 
     found = F.col(name)
@@ -200,7 +200,7 @@ def _stored(name: str, kind: Kind) -> Column:
     return found
 
 
-def _restored(found: Column, kind: Kind) -> Column:
+def _restored(found: Column, kind: ColumnType) -> Column:
     from pyspark.sql import functions as F
 
     match kind.name:
@@ -227,11 +227,11 @@ def _by_kind(batch: pa.RecordBatch) -> Iterable[tuple[str, pa.RecordBatch]]:
         yield table, batch.slice(begins[n], begins[n + 1] - begins[n])
 
 
-def _read(column: pa.Array, name: str, kind: Kind) -> Values:
+def _read(column: pa.Array, name: str, kind: ColumnType) -> Values:
     return read_column(column.flatten(), kind.parts[0][1]) if name in FAMILIES else read_column(column, kind)
 
 
-def _read_integers(values: Values, kind: Kind) -> Values:
+def _read_integers(values: Values, kind: ColumnType) -> Values:
     match kind.name:
         case "timestamp":
             return each_once(values, moment_text)
@@ -242,7 +242,7 @@ def _read_integers(values: Values, kind: Kind) -> Values:
     return values
 
 
-def _as_integers(values: Values, kind: Kind) -> Values:
+def _as_integers(values: Values, kind: ColumnType) -> Values:
     match kind.name:
         case "timestamp":
             return each_once(values, tick_of)

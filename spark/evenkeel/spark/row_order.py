@@ -15,7 +15,7 @@ from json import JSONEncoder
 from json.encoder import encode_basestring
 from typing import TYPE_CHECKING, Any
 
-from evenkeel.spark.rows import INTEGER_BITS, Columns, Kind, Row, Values, cells, has_map, rows_of
+from evenkeel.spark.rows import INTEGER_BITS, Columns, ColumnType, Row, Values, cells, has_map, rows_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -50,7 +50,7 @@ def content_order(columns: Columns, values: Sequence[Values]) -> list[int]:
 
 
 def _told_apart(
-    order: list[int], begin: int, end: int, column: Values, kind: Kind, text: Text
+    order: list[int], begin: int, end: int, column: Values, kind: ColumnType, text: Text
 ) -> list[tuple[int, int]]:
     """Sorts a stretch of rows by this column, and gives the stretches in which it stands the same."""
     places = order[begin:end]
@@ -71,20 +71,20 @@ def _told_apart(
     return ties
 
 
-def _followed(text: Text, kind: Kind, end: str) -> Text:
+def _followed(text: Text, kind: ColumnType, end: str) -> Text:
     """Only numbers go on where a shorter one has ended; all other texts show their own end."""
     if kind.name == "double" or kind.name in INTEGER_BITS:
         return lambda value: text(value) + end
     return text
 
 
-def spark_text(kind: Kind) -> Text:
+def spark_text(kind: ColumnType) -> Text:
     """What writes a value as Spark's `to_json` does, nulls too."""
     plain = _spark_text(kind)
     return lambda value: "null" if value is None else plain(value)
 
 
-def _spark_text(kind: Kind) -> Text:
+def _spark_text(kind: ColumnType) -> Text:
     match kind.name:
         case "double":
             return _double_text

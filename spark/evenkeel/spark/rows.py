@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 Values = list[Any]
 Plain = Callable[[Any], Any]
-Columns = Mapping[str, "Kind"]
+Columns = Mapping[str, "ColumnType"]
 """Columns by name, in the table's order."""
 
 TIMESTAMP_FORMAT = "yyyy-MM-dd'T'HH:mm:ss.SSSSSSxxx"
@@ -49,18 +49,18 @@ _DAYS_OF_400_YEARS = 146_097
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class ColumnType:
     """The type of a column: `name` is an SQL type, or `array`, `map` or `struct` with the kinds of its `parts`.
 
     An array's part is its `element`, a map's its `value` (keys are texts), a struct's are its fields by name.
     """
 
     name: str
-    parts: tuple[tuple[str, Kind], ...] = ()
+    parts: tuple[tuple[str, ColumnType], ...] = ()
 
     @property
     def sql(self) -> str:
-        """The SQL type, which `kind_of` reads."""
+        """The SQL type, which `type_of` reads."""
         match self.name:
             case "array":
                 return f"array<{self.parts[0][1].sql}>"
@@ -72,31 +72,31 @@ class Kind:
 
 
 @cache
-def kind_of(text: str) -> Kind:
+def type_of(text: str) -> ColumnType:
     """The kind that an SQL type names, such as `map<string,double>`; EngineError for one without a plain form."""
     outer, _, inside = text.partition("<")
     inside = inside.removesuffix(">")
     if outer == "array":
-        return Kind(outer, (("element", kind_of(inside)),))
+        return ColumnType(outer, (("element", type_of(inside)),))
     if outer == "map" and inside.startswith("string,"):
-        return Kind(outer, (("value", kind_of(inside.partition(",")[2])),))
+        return ColumnType(outer, (("value", type_of(inside.partition(",")[2])),))
     if outer == "struct":
         fields = (field.partition(":") for field in _split(inside))
-        return Kind(outer, tuple((name, kind_of(type_)) for name, _, type_ in fields))
+        return ColumnType(outer, tuple((name, type_of(type_)) for name, _, type_ in fields))
     if text not in _WRITERS:
         raise EngineError(
             f"{text} is not a type that rules take: use string, boolean, an integer type, double, timestamp, date, or "
             "arrays, structs and string maps of them."
         )
-    return Kind(text)
+    return ColumnType(text)
 
 
-def columns_of(schema: StructType, what: str) -> dict[str, Kind]:
+def columns_of(schema: StructType, what: str) -> dict[str, ColumnType]:
     """The columns of a Spark schema; EngineError, which names `what` and the column, for a type without plain form."""
     found = {}
     for field in schema.fields:
         try:
-            found[field.name] = kind_of(field.dataType.simpleString())
+            found[field.name] = type_of(field.dataType.simpleString())
         except EngineError as error:
             raise EngineError(f"The column {field.name} of {what}: {error}") from None
     return found
@@ -114,7 +114,7 @@ def _split(fields: str) -> list[str]:
     return parts
 
 
-def has_map(kind: Kind) -> bool:
+def has_map(kind: ColumnType) -> bool:
     """Whether a map occurs anywhere in the type: equal maps may come with their keys in another order."""
     return kind.name == "map" or any(has_map(part) for _, part in kind.parts)
 
@@ -134,7 +134,7 @@ def rows_from(names: Sequence[str], values: Iterable[Sequence[Any]]) -> list[Row
     return [dict(zip(names, row, strict=True)) for row in zip(*values, strict=True)]
 
 
-def read_column(column: pa.ChunkedArray | pa.Array, kind: Kind) -> Values:
+def read_column(column: pa.ChunkedArray | pa.Array, kind: ColumnType) -> Values:
     """A column's values in plain form."""
     import pyarrow as pa
 
@@ -145,7 +145,7 @@ def read_column(column: pa.ChunkedArray | pa.Array, kind: Kind) -> Values:
     return [value for chunk in column.chunks for value in _read(chunk, kind)]
 
 
-def _read(array: pa.Array, kind: Kind) -> Values:
+def _read(array: pa.Array, kind: ColumnType) -> Values:
     values: Values
     if array.null_count == len(array):
         return [None] * len(array)
@@ -205,7 +205,7 @@ def one_nan(array: pa.Array) -> pa.Array:
 
 def ticks(array: pa.Array) -> Values:
     """Timestamps as microseconds since 1970; some writers leave out that a timestamp is in UTC."""
-    values: Values = array.cast(arrow_type(Kind("timestamp"))).cast("int64").to_pylist()
+    values: Values = array.cast(arrow_type(ColumnType("timestamp"))).cast("int64").to_pylist()
     return values
 
 
@@ -227,12 +227,12 @@ def day_text(day: int) -> str:
     return f"{sign}{abs(year):04}{found.isoformat()[4:]}"
 
 
-def _lists(array: pa.Array, kind: Kind) -> Values:
+def _lists(array: pa.Array, kind: ColumnType) -> Values:
     lengths = array.value_lengths().to_pylist()
     return _cut(_read(array.flatten(), kind.parts[0][1]), lengths)
 
 
-def _maps(array: pa.Array, kind: Kind) -> Values:
+def _maps(array: pa.Array, kind: ColumnType) -> Values:
     import pyarrow as pa
 
     pairs = array.cast(pa.list_(pa.struct([("key", array.type.key_type), ("value", array.type.item_type)])))
@@ -259,7 +259,7 @@ def _cut(values: Values, lengths: Sequence[int | None]) -> Values:
     return [None if length is None else values[begin:end] for length, (begin, end) in places]
 
 
-def _structs(array: pa.Array, kind: Kind) -> Values:
+def _structs(array: pa.Array, kind: ColumnType) -> Values:
     fields = {array.type.field(n).name: child for n, child in enumerate(array.flatten())}
     values = [_read(fields[n], part) if n in fields else [None] * len(array) for n, part in kind.parts]
     found: Values = [*rows_from([name for name, _ in kind.parts], values)]
@@ -271,7 +271,7 @@ def _structs(array: pa.Array, kind: Kind) -> Values:
 # From what rules return to plain values, each held to its column's type.
 
 
-def plain_of(kind: Kind, where: str = "value") -> Plain:
+def plain_of(kind: ColumnType, where: str = "value") -> Plain:
     """Brings a value that is there to plain form; EngineError, which names `where`, if it does not fit the kind."""
     match kind.name:
         case "array":
@@ -287,7 +287,7 @@ def _nullable(plain: Plain) -> Plain:
     return lambda found: None if found is None else plain(found)
 
 
-def _plain_struct(parts: Iterable[tuple[str, Kind]], where: str) -> Plain:
+def _plain_struct(parts: Iterable[tuple[str, ColumnType]], where: str) -> Plain:
     fields = {name: _nullable(plain_of(part, f"{where}.{name}")) for name, part in parts}
 
     def plain(row: Any) -> Any:
@@ -402,7 +402,7 @@ def cells(
     return [[row.get(name, given.get(name)) for row in rows] for name in names]
 
 
-def plain_column(values: Values, kind: Kind, where: str = "value") -> Values:
+def plain_column(values: Values, kind: ColumnType, where: str = "value") -> Values:
     """A column as rules returned it in plain form; most often it is that already."""
     types = {*map(type, values)} - {type(None)}
     if not types or _is_plain(values, types, kind.name):
@@ -425,7 +425,7 @@ def _is_plain(values: Values, types: set[type], kind: str) -> bool:
 # From plain values to Arrow.
 
 
-def arrow_type(kind: Kind) -> pa.DataType:
+def arrow_type(kind: ColumnType) -> pa.DataType:
     """The Arrow type of a column, as Spark has it."""
     import pyarrow as pa
 
@@ -446,7 +446,7 @@ _ALIASES = {"tinyint": "int8", "smallint": "int16", "int": "int32", "bigint": "i
 _ALIASES |= {"double": "float64", "string": "string", "date": "date32"}
 
 
-def arrow_column(plain: Values, kind: Kind) -> pa.Array:
+def arrow_column(plain: Values, kind: ColumnType) -> pa.Array:
     """Plain values as an Arrow array of `arrow_type`."""
     import pyarrow as pa
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from evenkeel.cycle import again
 from evenkeel.cycle.projections import columns_looked_at
-from evenkeel.lake.plain_rows import kinds_of
+from evenkeel.lake.plain_rows import types_of
 from evenkeel.lake.schema import STAMP_NAMES
 from evenkeel.lake.schemas import TABLES
 from evenkeel.plan_splits.task import picks_by_topics
@@ -238,5 +238,5 @@ def _rows_of_file(found: pa.Table, table: str, columns: Sequence[str], cluster: 
 
     if "cluster" in columns:  # names the folder, and is in no file
         found = found.append_column("cluster", pa.repeat(cluster, found.num_rows))
-    kinds = kinds_of(table)
+    kinds = types_of(table)
     return rows_of(found, {name: kinds[name] for name in columns})
