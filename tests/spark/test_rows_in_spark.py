@@ -64,7 +64,7 @@ def test_rows_of_every_kind_come_back_and_arrive_in_the_order_of_their_texts(
     check()
 
 
-@pytest.mark.parametrize("years", [-300_000, -1, 0, 1, 9_999, 10_000, 290_000])
+@pytest.mark.parametrize("years", [-290_000, -1, 0, 1, 9_999, 10_000, 290_000])
 def test_moments_and_days_beyond_the_years_of_python_arrive_as_spark_writes_them(
     spark: SparkSession, years: int
 ) -> None:
