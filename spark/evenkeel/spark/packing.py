@@ -55,6 +55,11 @@ class Packing:
         self.tables = tables
         self._nested: list[tuple[ColumnType, int]] = []
         self._places = {name: self._places_of(columns) for name, columns in tables.items()}
+        # For each table, its columns in each packed one that has any.
+        self._members: dict[str, dict[str, list[str]]] = {name: {} for name in tables}
+        for table, places in self._places.items():
+            for name, (packed, _) in places.items():
+                self._members[table].setdefault(packed, []).append(name)
 
     def _places_of(self, columns: Columns) -> dict[str, tuple[str, int]]:
         """Column -> the packed column that holds it, and its place in the array there."""
@@ -82,13 +87,6 @@ class Packing:
         """The columns with their SQL types, `kind` first."""
         return ", ".join((f"{KIND} string", *(f"{name} {kind.sql}" for name, kind in self.columns.items())))
 
-    def _packed_columns(self, table: str) -> list[str]:
-        return list({column: None for column, _ in self._places[table].values()})
-
-    def _members(self, table: str, packed: str) -> list[str]:
-        """The table's columns in a packed one."""
-        return [name for name, (column, _) in self._places[table].items() if column == packed]
-
     # In Spark.
 
     def packed(self, table: str, rows: DataFrame, *more: Column) -> DataFrame:
@@ -97,7 +95,7 @@ class Packing:
 
         found = [*more, F.lit(table).alias(KIND)]
         for name, kind in self.columns.items():
-            members = self._members(table, name)
+            members = self._members[table].get(name, [])
             if not members:
                 column = F.lit(None)
             elif name in FAMILIES:
@@ -130,12 +128,12 @@ class Packing:
         parts: dict[str, list[pa.RecordBatch]] = {}
         for batch in found.to_batches():
             for table, part in _by_kind(batch):
-                parts.setdefault(table, []).append(part.select(self._packed_columns(table)))
+                parts.setdefault(table, []).append(part.select(list(self._members[table])))
         return parts
 
     def rows_of(self, table: str, parts: Iterable[pa.RecordBatch]) -> list[Row]:
         """The rows in packed parts of one table, in the order of their content."""
-        gathered: dict[str, Values] = {name: [] for name in self._packed_columns(table)}
+        gathered: dict[str, Values] = {name: [] for name in self._members[table]}
         for part in parts:
             for name, values in gathered.items():
                 values += _read(part.column(name), name, self.columns[name])
@@ -144,7 +142,7 @@ class Packing:
             packed, place = self._places[table][name]
             found = gathered[packed]
             if packed in FAMILIES:
-                found = found[place :: len(self._members(table, packed))]
+                found = found[place :: len(self._members[table][packed])]
             values.append(_read_integers(found, kind))
         rows = rows_from(tuple(self.tables[table]), values)
         return [rows[place] for place in content_order(self.tables[table], values)]
@@ -167,14 +165,14 @@ class Packing:
             columns = _plain_columns(table, self.tables[table], rows, given)
             kinds += [table] * len(rows)
             for name, kind in self.columns.items():
-                members = self._members(table, name)
+                members = self._members[table].get(name, [])
                 if name in FAMILIES:
                     values = [_as_integers(columns[member], self.tables[table][member]) for member in members]
                     flat[name].append(chain.from_iterable(zip(*values, strict=True)))
                     lengths[name] += [len(members)] * len(rows)
                 else:
-                    own = columns[members[0]] if members else [None] * len(rows)
-                    nested[name].append(arrow_column(own, kind))
+                    own = arrow_column(columns[members[0]], kind) if members else pa.nulls(len(rows), arrow_type(kind))
+                    nested[name].append(own)
         found = {KIND: pa.array(kinds, pa.string())}
         for name, kind in self.columns.items():
             if name in FAMILIES:

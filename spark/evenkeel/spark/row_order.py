@@ -55,7 +55,7 @@ def _told_apart(
     """Sorts a stretch of rows by this column, and gives the stretches in which it stands the same."""
     places = order[begin:end]
     own = [column[place] for place in places]
-    if kind.name == "string" and own.count(own[0]) == len(own):
+    if own.count(own[0] if kind.name == "string" else None) == len(own):
         return [(begin, end)]
     texts = list(map(text, own))
     sorted_ = sorted(range(len(own)), key=texts.__getitem__)

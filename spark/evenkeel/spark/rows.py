@@ -116,7 +116,7 @@ def _split(fields: str) -> list[str]:
 
 def has_map(kind: ColumnType) -> bool:
     """Whether a map occurs anywhere in the type: equal maps may come with their keys in another order."""
-    return kind.name == "map" or any(has_map(part) for _, part in kind.parts)
+    return kind.name == "map" or (kind.parts != () and any(has_map(part) for _, part in kind.parts))
 
 
 # From Arrow to plain values, column by column: a value at a time takes ten times as long.
@@ -418,13 +418,14 @@ def _is_plain(values: Values, types: set[type], kind: str) -> bool:
         return not any(map(ne, values, values))  # none is a NaN: it may not be the one that all are to be
     if types == {int} and kind in INTEGER_BITS:
         present, bound = [value for value in values if value is not None], 1 << INTEGER_BITS[kind] - 1
-        return -bound <= min(present) and max(present) < bound
+        return bool(-bound <= min(present) and max(present) < bound)
     return (types == {str} and kind == "string") or (types == {bool} and kind == "boolean")
 
 
 # From plain values to Arrow.
 
 
+@cache
 def arrow_type(kind: ColumnType) -> pa.DataType:
     """The Arrow type of a column, as Spark has it."""
     import pyarrow as pa
@@ -451,6 +452,8 @@ def arrow_column(plain: Values, kind: ColumnType) -> pa.Array:
     import pyarrow as pa
 
     type_ = arrow_type(kind)
+    if kind.parts and plain.count(None) == len(plain):
+        return pa.nulls(len(plain), type_)
     match kind.name:
         case "double":
             return one_nan(pa.array(plain, type_))
