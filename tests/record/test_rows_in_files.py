@@ -13,7 +13,8 @@ import pytest
 
 from evenkeel.lake.schemas import TABLES
 from evenkeel.record.verify.in_processes import rows_in
-from evenkeel.spark.rows import columns_of, rows_of
+from evenkeel.spark.column_types import columns_of
+from evenkeel.spark.rows import rows_of
 from tests.builders import frame
 
 pytestmark = [pytest.mark.spark]

@@ -9,7 +9,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from evenkeel.spark.rows import INTEGER_BITS, ColumnType
+from evenkeel.spark.column_types import INTEGER_BITS, ColumnType
 
 TEXTS = st.one_of(
     st.sampled_from(

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from evenkeel.errors import EngineError
 from evenkeel.lake.plain_rows import types_of
 from evenkeel.lake.schemas import TABLES
+from evenkeel.spark.column_types import type_of
 from evenkeel.spark.packing import Packing
 from evenkeel.spark.row_order import content_order
-from evenkeel.spark.rows import cells, type_of
+from evenkeel.spark.rows import cells
 from tests.spark.rows import rows
 
 OBSERVED = ("bundle_load", "broker_load", "broker_reports", "namespace_bundles", "cluster_policies")

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenkeel.lake.schemas import TABLES
+from evenkeel.spark.column_types import ColumnType, has_map, type_of
 from evenkeel.spark.row_order import content_order, spark_text
-from evenkeel.spark.rows import ColumnType, has_map, type_of
 from tests.spark.rows import TEXTS, rows
 
 Row = dict[str, Any]

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from evenkeel.errors import EngineError
 from evenkeel.lake.schemas import TABLES
+from evenkeel.spark.column_types import type_of
 from evenkeel.spark.rows import (
     arrow_column,
     arrow_type,
@@ -25,7 +26,6 @@ from evenkeel.spark.rows import (
     read_column,
     rows_of,
     tick_of,
-    type_of,
 )
 from tests.spark.rows import plain
 

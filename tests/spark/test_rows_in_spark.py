@@ -12,9 +12,10 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, IntegerType, StringType, StructField, StructType
 
 from evenkeel.errors import DecideFailed
+from evenkeel.spark.column_types import type_of
 from evenkeel.spark.grouped import grouped_map
 from evenkeel.spark.packing import Packing
-from evenkeel.spark.rows import TIMESTAMP_FORMAT, rows_of, type_of
+from evenkeel.spark.rows import TIMESTAMP_FORMAT, rows_of
 from tests.spark import deciders
 from tests.spark.rows import AWKWARD_DOUBLES, rows
 

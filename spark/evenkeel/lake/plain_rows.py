@@ -12,7 +12,8 @@ from typing import Any
 
 from evenkeel.lake.schema import STAMP_NAMES
 from evenkeel.lake.schemas import TABLES
-from evenkeel.spark.rows import ColumnType, Plain, Values, cells, plain_column, plain_of, type_of
+from evenkeel.spark.column_types import ColumnType, type_of
+from evenkeel.spark.rows import Plain, Values, cells, plain_column, plain_of
 
 _ONE_FORM = frozenset({"string", "boolean", "int", "bigint"})
 """What rounds give of these types is in plain form; the table refuses anything else."""

@@ -39,9 +39,9 @@ from evenkeel.replay.split_topics import (
 from evenkeel.replay.variants import Variant, manager_of, settings_of, variants_of
 from evenkeel.settings import EffectiveSettings
 from evenkeel.spark.code import runtime_of
+from evenkeel.spark.column_types import columns_of, type_of
 from evenkeel.spark.packing import KIND, Packing
 from evenkeel.spark.row_order import in_content_order
-from evenkeel.spark.rows import columns_of, type_of
 from evenkeel.spark.sql import united
 from evenkeel.times import FROM_TO, utc_text
 

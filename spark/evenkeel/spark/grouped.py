@@ -16,8 +16,9 @@ from pyspark.sql import functions as F
 
 from evenkeel.errors import DecideFailed, EngineError, StaleCode
 from evenkeel.spark.code import runtime_of
+from evenkeel.spark.column_types import Columns, columns_of
 from evenkeel.spark.packing import Packing
-from evenkeel.spark.rows import TIMESTAMP_FORMAT, Columns, columns_of
+from evenkeel.spark.rows import TIMESTAMP_FORMAT
 from evenkeel.spark.session import keep
 from evenkeel.spark.sql import united
 from evenkeel.spark.worker import KEY, MARK, Job, group_function
@@ -41,11 +42,11 @@ def grouped_map(
 ) -> dict[str, DataFrame]:
     """Calls `decide(key, {kind: rows})` for each value of the `by` columns and returns one DataFrame for each output.
 
-    `decide` is a function at module level of a module that the workers can import; it is sent as its import path. Given
-    `parameters` (what JSON can hold), it is called with `parameters=` as well. Values are as `rows` says. A `by`
-    column that an output has and a returned row lacks is filled from the key. A key that only some inputs have gets
-    empty lists for the others. `schemas` are those of inputs whose columns and types are known already: asking the
-    server for them takes as long as a small query.
+    `decide` is a function at module level of a module that the workers can import; it is sent as its import path.
+    Given `parameters` (what JSON can hold), it is called with `parameters=` as well. Values are as the module `rows`
+    says. A `by` column that an output has and a returned row lacks is filled from the key. A key that only some inputs
+    have gets empty lists for the others. `schemas` are those of inputs whose columns and types are known already:
+    asking the server for them takes as long as a small query.
 
     The functions run before this returns, once, and the result stays with the server for as long as the DataFrames (or
     anything derived from them) are in use. Raises DecideFailed with the first line of an error in `decide`, StaleCode

@@ -14,11 +14,9 @@ from functools import cached_property
 from itertools import accumulate, chain
 from typing import TYPE_CHECKING, Any
 
+from evenkeel.spark.column_types import NESTED, Columns, ColumnType, type_of
 from evenkeel.spark.row_order import content_order
 from evenkeel.spark.rows import (
-    NESTED,
-    Columns,
-    ColumnType,
     Row,
     Values,
     arrow_column,
@@ -34,7 +32,6 @@ from evenkeel.spark.rows import (
     refuse_unknown,
     rows_from,
     tick_of,
-    type_of,
 )
 
 if TYPE_CHECKING:

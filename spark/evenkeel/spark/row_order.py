@@ -15,7 +15,8 @@ from json import JSONEncoder
 from json.encoder import encode_basestring
 from typing import TYPE_CHECKING, Any
 
-from evenkeel.spark.rows import INTEGER_BITS, Columns, ColumnType, Row, Values, cells, has_map, rows_of
+from evenkeel.spark.column_types import INTEGER_BITS, Columns, ColumnType, has_map
+from evenkeel.spark.rows import Row, Values, cells, rows_of
 
 if TYPE_CHECKING:
     import pyarrow as pa

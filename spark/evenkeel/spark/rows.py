@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import cache, lru_cache, partial
 from itertools import accumulate, chain, pairwise
@@ -23,100 +22,25 @@ from operator import itemgetter, ne
 from typing import TYPE_CHECKING, Any
 
 from evenkeel.errors import EngineError
+from evenkeel.spark.column_types import INTEGER_BITS, Columns, ColumnType
 from evenkeel.times import utc_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql.types import StructType
 
 
 Row = dict[str, Any]
 Values = list[Any]
 Plain = Callable[[Any], Any]
-Columns = Mapping[str, "ColumnType"]
-"""Columns by name, in the table's order."""
 
 TIMESTAMP_FORMAT = "yyyy-MM-dd'T'HH:mm:ss.SSSSSSxxx"
 """How Spark writes a timestamp in plain form, where the session is in UTC."""
-INTEGER_BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
-NESTED = frozenset({"array", "map", "struct"})
 _NAN = float("nan")
 _TEXT = {str}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _TICK = timedelta(microseconds=1)
 _TICKS_A_DAY = 86_400_000_000
 _DAYS_OF_400_YEARS = 146_097
-
-
-@dataclass(frozen=True, slots=True)
-class ColumnType:
-    """The type of a column: `name` is an SQL type, or `array`, `map` or `struct` with the kinds of its `parts`.
-
-    An array's part is its `element`, a map's its `value` (keys are texts), a struct's are its fields by name.
-    """
-
-    name: str
-    parts: tuple[tuple[str, ColumnType], ...] = ()
-
-    @property
-    def sql(self) -> str:
-        """The SQL type, which `type_of` reads."""
-        match self.name:
-            case "array":
-                return f"array<{self.parts[0][1].sql}>"
-            case "map":
-                return f"map<string,{self.parts[0][1].sql}>"
-            case "struct":
-                return f"struct<{','.join(f'{name}:{part.sql}' for name, part in self.parts)}>"
-        return self.name
-
-
-@cache
-def type_of(text: str) -> ColumnType:
-    """The kind that an SQL type names, such as `map<string,double>`; EngineError for one without a plain form."""
-    outer, _, inside = text.partition("<")
-    inside = inside.removesuffix(">")
-    if outer == "array":
-        return ColumnType(outer, (("element", type_of(inside)),))
-    if outer == "map" and inside.startswith("string,"):
-        return ColumnType(outer, (("value", type_of(inside.partition(",")[2])),))
-    if outer == "struct":
-        fields = (field.partition(":") for field in _split(inside))
-        return ColumnType(outer, tuple((name, type_of(type_)) for name, _, type_ in fields))
-    if text not in _WRITERS:
-        raise EngineError(
-            f"{text} is not a type that rules take: use string, boolean, an integer type, double, timestamp, date, or "
-            "arrays, structs and string maps of them."
-        )
-    return ColumnType(text)
-
-
-def columns_of(schema: StructType, what: str) -> dict[str, ColumnType]:
-    """The columns of a Spark schema; EngineError, which names `what` and the column, for a type without plain form."""
-    found = {}
-    for field in schema.fields:
-        try:
-            found[field.name] = type_of(field.dataType.simpleString())
-        except EngineError as error:
-            raise EngineError(f"The column {field.name} of {what}: {error}") from None
-    return found
-
-
-def _split(fields: str) -> list[str]:
-    """The parts between commas that stand in no brackets."""
-    parts, depth = [""], 0
-    for sign in fields:
-        depth += (sign == "<") - (sign == ">")
-        if sign == "," and depth == 0:
-            parts.append("")
-        else:
-            parts[-1] += sign
-    return parts
-
-
-def has_map(kind: ColumnType) -> bool:
-    """Whether a map occurs anywhere in the type: equal maps may come with their keys in another order."""
-    return kind.name == "map" or (kind.parts != () and any(has_map(part) for _, part in kind.parts))
 
 
 # From Arrow to plain values, column by column: a value at a time takes ten times as long.

@@ -19,8 +19,8 @@ from pyspark.sql.types import StructType
 
 from evenkeel.errors import EngineError, StaleCode
 from evenkeel.spark.code import package_files, read_files, runtime_digest
+from evenkeel.spark.column_types import columns_of
 from evenkeel.spark.packing import Packing
-from evenkeel.spark.rows import columns_of
 
 KEY = "key"
 MARK = "evenkeel-error:"
