@@ -15,7 +15,8 @@ from pyspark.sql import functions as F
 
 from evenkeel.lake.schemas import TABLES
 from evenkeel.record.verify.in_processes import rows_in
-from evenkeel.spark.bodies import TO_JSON_OPTIONS, decoder
+from evenkeel.spark.column_types import columns_of
+from evenkeel.spark.rows import rows_of
 from tests.builders import frame
 
 pytestmark = [pytest.mark.spark]
@@ -84,12 +85,10 @@ def test_files_give_what_spark_hands_over(spark: Any, tmp_path: Path, table: str
     names = written.columns
     stamped = written.coalesce(1).drop("cluster").withColumn("write_id", F.lit("w"))
     stamped.write.parquet(str(tmp_path / "rows"))
-    bodies = written.select(F.to_json(F.struct(*names), TO_JSON_OPTIONS).alias("body")).collect()
-    schema = written.select(*names).schema
-    read = decoder(schema)
+    handed_over = rows_of(written.select(*names).toArrow(), columns_of(written.schema, table))
     (file,) = (tmp_path / "rows").glob("*.parquet")
     found = rows_in([(str(file), "w")], table, names, "lab")
-    assert sorted(map(repr, found)) == sorted(repr(read(row["body"])) for row in bodies)
+    assert sorted(map(repr, found)) == sorted(map(repr, handed_over))
     keys = [[str(row[name]) for name in TABLES[table].key] for row in found]
     assert keys == sorted(keys)
 

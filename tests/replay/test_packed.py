@@ -21,9 +21,8 @@ from evenkeel.replay.variants import Variant, settings_of, variants_of
 from evenkeel.rounds import reading
 from evenkeel.settings import resolve
 from evenkeel.spark.code import runtime_of
-from evenkeel.spark.worker import MarkedError
+from evenkeel.spark.worker import MarkedError, packing_of
 from evenkeel.times import utc_text
-from tests.record.small_lake import arrow_type
 
 SETTINGS = resolve(observed=None, overrides={"evenkeelAssumeUnloadsSucceed": True})
 EAGER = "loadBalancerMsgRateDifferenceShedderThreshold=10,evenkeelGuardsEnabled=false"
@@ -37,6 +36,9 @@ NESTED = {"array<string>": T.ArrayType(T.StringType()), "array<bigint>": T.Array
           "map<string,string>": T.MapType(T.StringType(), T.StringType()),
           "map<string,array<string>>": T.MapType(T.StringType(), T.ArrayType(T.StringType()))}  # fmt: skip
 SMALL = ("broker_load", "broker_reports", "namespace_bundles", "cluster_policies")
+
+OWN = {*BUNDLE_COLUMNS}
+BODY = T.StructType([T.StructField("body", T.StringType())]).json()
 
 Cycle = tuple[datetime, dict[str, list[Any]]]
 
@@ -61,15 +63,21 @@ def cycles() -> list[Cycle]:
     return found
 
 
+def inputs(cycles: list[Cycle]) -> dict[str, str]:
+    named = {kind: set(cycles[0][1][kind][0]) if cycles[0][1][kind] else None for kind in SMALL}
+    return {**{kind: schema_of(kind, names) for kind, names in named.items()}, BUNDLES: schema_of(BUNDLES, OWN)}
+
+
 def packed(cycles: list[Cycle]) -> pa.Table:
-    kinds = {c.name: arrow_type(c.type) for c in TABLES[BUNDLES].columns}
-    lines = []
+    packing = packing_of(tuple(inputs(cycles).items()))
+    parts = []
     for at, rows in cycles:
-        stamp = {"part": 0, "cycle_at": utc_text(at)}
-        lines += [{**stamp, "kind": BUNDLES, **{name: row[name] for name in BUNDLE_COLUMNS}} for row in rows[BUNDLES]]
-        lines += [{**stamp, "kind": kind, "body": json.dumps(row)} for kind in SMALL for row in rows[kind]]
-    fields = [("part", pa.int32()), *((name, pa.string()) for name in ("cycle_at", "kind", "body"))]
-    return pa.Table.from_pylist(lines[::-1], schema=pa.schema([*fields, *((n, kinds[n]) for n in BUNDLE_COLUMNS)]))
+        bundles = [{name: row[name] for name in BUNDLE_COLUMNS} for row in rows[BUNDLES]]
+        part = packing.table({**{kind: rows[kind] for kind in SMALL}, BUNDLES: bundles}, {})
+        part = part.append_column("cycle_at", pa.repeat(utc_text(at), part.num_rows))
+        parts.append(part.append_column("part", pa.repeat(0, part.num_rows)))
+    whole = pa.concat_tables(parts)
+    return whole.take(pa.array(range(whole.num_rows - 1, -1, -1)))
 
 
 def chosen() -> dict[str, dict[str, Any]]:
@@ -86,10 +94,8 @@ def job(cycles: list[Cycle], part: dict[str, Any]) -> dict[str, Any]:
         "files": runtime.files,
         "cluster": "lab",
         "limit": 0.85,
-        "schemas": {
-            kind: schema_of(kind, set(cycles[0][1][kind][0]) if cycles[0][1][kind] else None) for kind in SMALL
-        },
-        "outputs": {table: schema_of(table) for table in (CYCLES, DECISIONS)},
+        "inputs": inputs(cycles),
+        "outputs": {**{table: schema_of(table) for table in (CYCLES, DECISIONS)}, CARRIED: BODY},
         "cycles": {
             utc_text(at): {**known, "rows": {k: len(rows[k]) for k in (*SMALL, BUNDLES)}} for at, rows in cycles
         },
@@ -98,11 +104,11 @@ def job(cycles: list[Cycle], part: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def folded(cycles: list[Cycle], part: dict[str, Any]) -> tuple[list[tuple[str, Any]], dict[str, Any]]:
-    made = fold_part(job(cycles, part), packed(cycles))
-    rows = list(zip(made.column("output").to_pylist(), map(json.loads, made.column("body").to_pylist()), strict=True))
-    (carried,) = (body for output, body in rows if output == CARRIED)
-    return [row for row in rows if row[0] != CARRIED], carried
+def folded(cycles: list[Cycle], part: dict[str, Any]) -> tuple[dict[str, list[Any]], dict[str, Any]]:
+    asked = job(cycles, part)
+    rows = packing_of(tuple(asked["outputs"].items())).rows(fold_part(asked, packed(cycles)))
+    (carried,) = rows.pop(CARRIED)
+    return rows, json.loads(carried["body"])
 
 
 def first_part() -> dict[str, Any]:
@@ -115,28 +121,33 @@ def test_a_worker_tells_what_the_fold_tells(cycles: list[Cycle]) -> None:
     fold = Fold(0.85, True, {})
     variants = {name: Chosen(**body) for name, body in chosen().items()}
     plain = [made for at, found in cycles for made in fold.step(Recorded("lab", at, "p", "modular", variants), found)]
-    assert [output for output, _ in rows] == [output for output, _ in plain]
-    for (_, read), (_, made) in zip(rows, plain, strict=True):
-        names = ("variant", "moves", "splits", "bundle", "destination", "after_max_over_mean", "bounces", "rule")
-        assert [read.get(name) for name in names] == [made.get(name) for name in names]
-    assert any(output == DECISIONS for output, _ in rows)
+    names = ("variant", "moves", "splits", "bundle", "destination", "after_max_over_mean", "bounces", "rule")
+    for output, found in rows.items():
+        read = [repr([row.get(name) for name in names]) for row in found]
+        assert sorted(read) == sorted(
+            repr([row.get(name) for name in names]) for table, row in plain if table == output
+        )
+        assert [row["cycle_at"] for row in found] == sorted(row["cycle_at"] for row in found)
+    assert rows[DECISIONS]
 
 
 def test_a_chunk_goes_on_where_the_one_before_ended(cycles: list[Cycle]) -> None:
     whole, end = folded(cycles, first_part())
     first, carried = folded(cycles[:2], first_part())
     second, last = folded(cycles[2:], {**first_part(), **carried})
-    assert first + second == whole
+    assert {table: first[table] + second[table] for table in whole} == whole
     assert last == end
     assert end["carried"]["AvgShedder"]["state"]
 
 
 def test_what_stands_as_it_stood_is_worked_out_once(cycles: list[Cycle]) -> None:
-    unpacked = Unpacked(job(cycles, first_part())["schemas"])
-    seen = list(unpacked.cycles(packed(cycles)))
+    packing = packing_of(tuple(inputs(cycles).items()))
+    seen = list(Unpacked(packing).cycles(packed(cycles)))
     assert [at for at, _ in seen] == [utc_text(at) for at, _ in cycles]
     first = reading.boundaries(seen[0][1])
-    again = [rows for _, rows in Unpacked(job(cycles, first_part())["schemas"]).cycles(packed(cycles))]
+    rows_now = packed(cycles)
+    shuffled = rows_now.take(pa.array(sorted(range(rows_now.num_rows), key=lambda n: (n * 7919) % 104_729)))
+    again = [rows for _, rows in Unpacked(packing).cycles(shuffled)]
     assert again[0]["namespace_bundles"] is again[1]["namespace_bundles"]
     assert first == reading.boundaries(again[1])
 

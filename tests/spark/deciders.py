@@ -40,6 +40,14 @@ def order(key: Mapping[str, object], rows: Group) -> Group:
     return {"out": [{"ids": [row["id"] for row in rows["in"]]}]}
 
 
+def echo_and_order(key: Mapping[str, object], rows: Group) -> Group:
+    return {**echo(key, rows), **{"order": order(key, rows)["out"]}}
+
+
+def half(key: Mapping[str, object], rows: Group) -> Group:
+    return {"out": [{"text": "\ud800"}]}
+
+
 def fail(key: Mapping[str, object], rows: Group) -> Group:
     raise BadInput("bundle t/n/0x00000000_0x00000000 is empty\nand a second line that nobody needs")
 

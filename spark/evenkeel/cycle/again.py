@@ -8,7 +8,7 @@ from functools import cache
 from operator import itemgetter
 from typing import Any
 
-from evenkeel.lake.plain_rows import as_read, column_of, columns_as_read
+from evenkeel.lake.plain_rows import as_read, columns_as_read
 from evenkeel.lake.schemas import TABLES
 from evenkeel.place import round as place_round
 from evenkeel.plan_splits import round as split_round
@@ -16,6 +16,7 @@ from evenkeel.publish import plan as plan_round
 from evenkeel.rounds.memo import SharedRows
 from evenkeel.rounds.reading import Row, Rows
 from evenkeel.shed import round as shed_round
+from evenkeel.spark.rows import cells
 
 DECIDED = ("split_decisions", "unload_decisions", "placement_decisions")
 STATE = "strategy_state"
@@ -102,9 +103,9 @@ def _same_by_key(table: str, columns: Sequence[str], recorded: Collection[Row], 
     texts = _texts(table)
     plain = [name for name in columns if name in texts]
     others = [name for name in columns if name not in texts]
-    return all([row[name] for row in found] == column_of(now, name) for name in plain) and marshal.dumps(
-        [[row[name] for row in found] for name in others], _BY_VALUE
-    ) == marshal.dumps(columns_as_read(table, others, now), _BY_VALUE)
+    return cells(found, plain) == cells(now, plain) and marshal.dumps(cells(found, others), _BY_VALUE) == marshal.dumps(
+        columns_as_read(table, others, now), _BY_VALUE
+    )
 
 
 @cache

@@ -6,12 +6,10 @@ the other in memory, and each sees its rows as it would have read them, so that 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from evenkeel.lake.plain_rows import as_read
+from evenkeel.lake.plain_rows import as_read, types_of
 from evenkeel.lake.schemas.acted import SPLIT
 from evenkeel.manual_requests.round import wishes_of
 from evenkeel.place import round as place_round
@@ -24,6 +22,8 @@ from evenkeel.rounds import reading
 from evenkeel.rounds.memo import SharedRows
 from evenkeel.rounds.reading import EXTENSIBLE, Decided, Row, Rows
 from evenkeel.shed import round as shed_round
+from evenkeel.spark.row_order import content_order
+from evenkeel.spark.rows import cells
 
 OBSERVED = ("bundle_load", "broker_load", "broker_reports", "namespace_bundles", "cluster_policies")
 """The tables that a cycle decides on; `topic_hashes` and `persistent_topics` too where topics are asked for."""
@@ -80,13 +80,16 @@ def _add(made: dict[str, list[Row]], decided: Decided, *, kept: bool) -> list[Ro
     """Puts a round's rows to those of the cycle; what it remembers is the answer, if its task would write it."""
     for table, found in decided.items():
         if table != STATE:
-            made[table] = _in_order([as_read(table, row) for row in found])
+            made[table] = _in_order(table, [as_read(table, row) for row in found])
     return [as_read(STATE, row) for row in decided[STATE]] if kept else []
 
 
-def _in_order(rows: list[dict[str, Any]]) -> list[Row]:
-    """Rows with maps reach a round sorted by their content (see `spark.worker`)."""
-    return sorted(rows, key=lambda row: json.dumps(row, sort_keys=True)) if len(rows) > 1 else list(rows)
+def _in_order(table: str, rows: list[Row]) -> list[Row]:
+    """Rows reach a round sorted by their content (see `spark.row_order`)."""
+    if len(rows) < 2:
+        return rows
+    columns = {name: kind for name, kind in types_of(table).items() if name in rows[0]}
+    return [rows[place] for place in content_order(columns, cells(rows, tuple(columns)))]
 
 
 def _topics_of_chosen(key: Row, rows: SharedRows) -> Sequence[Row]:

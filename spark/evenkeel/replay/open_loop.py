@@ -25,7 +25,7 @@ from evenkeel.publish.plan import GUARD_TABLE
 from evenkeel.record.read import Attempt, chunked
 from evenkeel.replay.comparison import VariantComparison
 from evenkeel.replay.fold import CYCLES, DECISIONS
-from evenkeel.replay.fold_worker import CARRIED, RESULT_SCHEMA, fold_function, pack
+from evenkeel.replay.fold_worker import CARRIED, fold_function, pack
 from evenkeel.replay.history import OPEN_LOOP, TABLES_OF_REPLAYS, History, append, put_on_record, read_history
 from evenkeel.replay.split_topics import (
     PERSISTENT,
@@ -39,6 +39,9 @@ from evenkeel.replay.split_topics import (
 from evenkeel.replay.variants import Variant, manager_of, settings_of, variants_of
 from evenkeel.settings import EffectiveSettings
 from evenkeel.spark.code import runtime_of
+from evenkeel.spark.column_types import columns_of, type_of
+from evenkeel.spark.packing import KIND, Packing
+from evenkeel.spark.row_order import in_content_order
 from evenkeel.spark.sql import united
 from evenkeel.times import FROM_TO, utc_text
 
@@ -117,12 +120,12 @@ def replay(spark: SparkSession, asked: OpenLoop, progress: Progress) -> VariantC
         job = _job(spark, lake, asked, chosen, limit, chunk, parts, last)
         kept = _folded(spark, lake, asked, chosen, chunk, job, parts)
         writes += append(spark, lake, "replay", comparison, chunk[0].cycle_at, _frames(kept, replay_id))
-        for output, body in kept.where(kept.output != DECISIONS).select("output", "body").collect():
-            found = json.loads(body)
-            if output == CARRIED:
-                parts[found.pop("label")] |= found
-            else:
-                comparison.add(found)
+        told = _results().rows(kept.where(kept[KIND] != DECISIONS).toArrow())
+        for row in told[CYCLES]:
+            comparison.add(row)
+        for row in told[CARRIED]:
+            carried = json.loads(row["body"])
+            parts[carried.pop("label")] |= carried
         done, last = done + len(chunk), chunk[-1].attempt_id
         progress(done, len(history.cycles))
     moments = [cycle.cycle_at for cycle in history.cycles]
@@ -180,15 +183,14 @@ def _job(
         }
         for attempt in chunk
     }
-    kinds = [kind for kind in (*OBSERVED, *_ACTING, *_OF_TOPICS) if kind != BUNDLES]
     runtime = runtime_of(fold_function.__module__)
     body = {
         "code": runtime.digest,
         "files": runtime.files,
         "cluster": asked.history.cluster,
         "limit": limit,
-        "schemas": {kind: _body_schema(kind).json() for kind in kinds},
-        "outputs": {name: _result_type(name).json() for name in (CYCLES, DECISIONS)},
+        "inputs": {table: schema.json() for table, schema in _input_types().items()},
+        "outputs": {table: schema.json() for table, schema in _result_types().items()},
         "cycles": cycles,
         "chosen": chosen,
         "parts": parts,
@@ -200,9 +202,6 @@ def _states(
     spark: SparkSession, lake: Lake, chunk: Sequence[Attempt], last: str | None
 ) -> dict[str, list[dict[str, Any]]]:
     """Attempt -> the state it started from, of those that do not stand on the attempt before them in the fold."""
-    from pyspark.sql import functions as F
-
-    from evenkeel.spark.bodies import TO_JSON_OPTIONS, decoder
 
     reads: dict[str, list[Write]] = {}
     for attempt in chunk:
@@ -210,14 +209,13 @@ def _states(
             reads[attempt.attempt_id] = [write for write in attempt.reads if write.table == STATE]
         last = attempt.attempt_id
     frame = lake.read(spark, STATE, [write for own in reads.values() for write in own])
-    schema = TABLES[STATE].struct_type()
-    columns = columns_looked_at(STATE, schema.names)
-    rows = frame.select("write_id", F.to_json(F.struct(*columns), TO_JSON_OPTIONS).alias("body")).collect()
-    read = decoder(_body_schema(STATE))
+    columns = columns_of(_input_type(STATE), STATE)
+    own = frame.select("write_id", *columns).toArrow()
+    rows = in_content_order({"write_id": type_of("string"), **columns}, own)
     found: dict[str, list[dict[str, Any]]] = {}
     for attempt_id, writes in reads.items():
         ids = {write.write_id for write in writes}
-        found[attempt_id] = [read(body) for write_id, body in sorted(map(tuple, rows)) if write_id in ids]
+        found[attempt_id] = [{name: row[name] for name in columns} for row in rows if row["write_id"] in ids]
     return found
 
 
@@ -238,8 +236,9 @@ def _folded(
     wishing = [attempt for attempt in chunk if attempt.planned["wishes"]]
     wishes = [(attempt, wish) for attempt in wishing for wish in asked.history.known(attempt)["wishes"]]
     about_topics = any(wish["kind"] == UNLOAD_TOPIC for _, wish in wishes)
+    packing = _packing(_input_types())
     frames = [
-        pack(table, _rows(spark, lake, chunk, table), TABLES[table].struct_type())
+        pack(packing, table, _rows(spark, lake, chunk, table))
         for table in (*OBSERVED, *_ACTING)
         if table != "unload_decisions" or about_topics
     ]
@@ -247,14 +246,14 @@ def _folded(
     settings = [EffectiveSettings.from_json(text).settings for text in sorted(texts)]
     topics = topic_hashes(spark, lake, chunk, settings)
     if topics is not None:
-        frames.append(pack(TOPICS, topics, topics_type()))
+        frames.append(pack(packing, TOPICS, topics))
     counts = persistent_topics(spark, lake, cluster, wishes)
     if counts is not None:
-        frames.append(pack(PERSISTENT, counts, persistent_type()))
+        frames.append(pack(packing, PERSISTENT, counts))
     labels = F.array(*(F.lit(int(label)) for label in parts))
     packed = united(frames).withColumn("part", F.explode(labels))
     apart = packed.repartition(len(parts), "part").groupBy("part")
-    return run_kept(apart.applyInArrow(fold_function(job), RESULT_SCHEMA))
+    return run_kept(apart.applyInArrow(fold_function(job), _results().ddl))
 
 
 def _rows(spark: SparkSession, lake: Lake, chunk: Sequence[Attempt], table: str) -> DataFrame:
@@ -268,34 +267,45 @@ def _rows(spark: SparkSession, lake: Lake, chunk: Sequence[Attempt], table: str)
     return rows
 
 
-def _body_schema(kind: str) -> StructType:
+def _input_types() -> dict[str, StructType]:
+    return {table: _input_type(table) for table in (*OBSERVED, *_ACTING, *_OF_TOPICS)}
+
+
+def _input_type(table: str) -> StructType:
     from pyspark.sql.types import StructType
 
-    if kind in _OF_TOPICS:
-        return _OF_TOPICS[kind]()
-    schema = TABLES[kind].struct_type()
-    names = set(columns_looked_at(kind, schema.names))
+    if table in _OF_TOPICS:
+        return _OF_TOPICS[table]()
+    schema = TABLES[table].struct_type()
+    names = set(columns_looked_at(table, schema.names))
     return StructType([field for field in schema.fields if field.name in names])
 
 
-def _result_type(table: str) -> StructType:
-    """A table's columns as a worker fills them: which replay it is, is added afterwards."""
-    from pyspark.sql.types import StructType
+def _result_types() -> dict[str, StructType]:
+    """The tables' columns as a worker fills them: which replay it is, is added afterwards."""
+    from pyspark.sql.types import StringType, StructField, StructType
 
-    return StructType([field for field in TABLES[table].body_type().fields if field.name != "replay_id"])
+    filled = {
+        table: StructType([field for field in TABLES[table].body_type().fields if field.name != "replay_id"])
+        for table in (CYCLES, DECISIONS)
+    }
+    return {**filled, CARRIED: StructType([StructField("body", StringType())])}
+
+
+def _packing(types: Mapping[str, StructType]) -> Packing:
+    return Packing({table: columns_of(schema, table) for table, schema in types.items()})
+
+
+def _results() -> Packing:
+    return _packing(_result_types())
 
 
 def _frames(kept: DataFrame, replay_id: str) -> dict[str, DataFrame]:
     """The rows that the workers made, by table."""
     from pyspark.sql import functions as F
 
-    from evenkeel.spark.grouped import rows_of_output
-
     mine: Column = F.lit(replay_id)
-    return {
-        table: rows_of_output(kept, table, _result_type(table)).withColumn("replay_id", mine)
-        for table in (CYCLES, DECISIONS)
-    }
+    return {table: _results().unpacked(table, kept).withColumn("replay_id", mine) for table in (CYCLES, DECISIONS)}
 
 
 # A replay as an operator asks for it, from a shell or from Airflow.

@@ -10,22 +10,25 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructField, StructType
 
 from evenkeel.errors import DecideFailed, EngineError, StaleCode
-from evenkeel.spark.bodies import FROM_JSON_OPTIONS, TO_JSON_OPTIONS, refuse_inexact
 from evenkeel.spark.code import runtime_of
+from evenkeel.spark.column_types import Columns, columns_of
+from evenkeel.spark.packing import Packing
+from evenkeel.spark.rows import TIMESTAMP_FORMAT
 from evenkeel.spark.session import keep
-from evenkeel.spark.worker import MARK, RESULT_SCHEMA, Job, group_function
+from evenkeel.spark.sql import united
+from evenkeel.spark.worker import KEY, MARK, Job, group_function
 
+_KEY_OPTIONS = {"ignoreNullFields": "false", "timestampFormat": TIMESTAMP_FORMAT, "timeZone": "UTC"}
 RAISED = re.compile(r"[A-Za-z_.]+(Error|Exception): ")  # the last line of a Python traceback
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
 
 
 def grouped_map(
@@ -39,36 +42,35 @@ def grouped_map(
 ) -> dict[str, DataFrame]:
     """Calls `decide(key, {kind: rows})` for each value of the `by` columns and returns one DataFrame for each output.
 
-    `decide` is a function at module level of a module that the workers can import; it is sent as its import path. Given
-    `parameters` (what JSON can hold), it is called with `parameters=` as well. Values are as `bodies` says. A `by`
-    column that an output has and a returned row lacks is filled from the key. A key that only some inputs have gets
-    empty lists for the others. `schemas` are those of inputs whose columns and types are known already: asking the
-    server for them takes as long as a small query.
+    `decide` is a function at module level of a module that the workers can import; it is sent as its import path.
+    Given `parameters` (what JSON can hold), it is called with `parameters=` as well. Values are as the module `rows`
+    says. A `by` column that an output has and a returned row lacks is filled from the key. A key that only some inputs
+    have gets empty lists for the others. `schemas` are those of inputs whose columns and types are known already:
+    asking the server for them takes as long as a small query.
 
     The functions run before this returns, once, and the result stays with the server for as long as the DataFrames (or
     anything derived from them) are in use. Raises DecideFailed with the first line of an error in `decide`, StaleCode
     where a worker has other code than this process for `decide`, EngineError where a value does not fit its column.
     """
     types = {kind: (schemas or {}).get(kind) or rows.schema for kind, rows in sorted(inputs.items())}
-    by_schema = _common_key(types, by)
-    for name, schema in outputs.items():
-        refuse_inexact(schema, f"output {name}")
+    packing = Packing({kind: columns_of(schema, f"input {kind}") for kind, schema in types.items()})
+    results = Packing({name: columns_of(schema, f"output {name}") for name, schema in sorted(outputs.items())})
+    _refuse_other_keys(packing.tables, by)
     path = import_path(decide)
     runtime = runtime_of(path.partition(":")[0])
     job = Job(
         decide=path,
         code=runtime.digest,
         files=runtime.files,
-        by=by_schema.json(),
+        by=tuple(by),
         inputs=tuple((kind, schema.json()) for kind, schema in types.items()),
         outputs=tuple((name, schema.json()) for name, schema in sorted(outputs.items())),
         parameters=None if parameters is None else json.dumps(dict(parameters), sort_keys=True),
     )
-    bodies = [_as_bodies(kind, inputs[kind], by, schema.names) for kind, schema in types.items()]
-    united = reduce(lambda left, right: left.unionByName(right), bodies)
-    decided = united.groupBy(F.col("key")).applyInArrow(group_function(job), RESULT_SCHEMA)
-    kept = run_kept(decided)
-    return {name: rows_of_output(kept, name, schema) for name, schema in outputs.items()}
+    key = F.to_json(F.struct(*by), _KEY_OPTIONS).alias(KEY)
+    packed = united([packing.packed(kind, inputs[kind], key) for kind in types])
+    kept = run_kept(packed.groupBy(F.col(KEY)).applyInArrow(group_function(job), results.ddl))
+    return {name: results.unpacked(name, kept) for name in outputs}
 
 
 def import_path(function: Callable[..., Any]) -> str:
@@ -82,33 +84,15 @@ def import_path(function: Callable[..., Any]) -> str:
     return f"{module}:{name}"
 
 
-def _common_key(types: Mapping[str, StructType], by: Sequence[str]) -> StructType:
-    if not types or not by:
+def _refuse_other_keys(inputs: Mapping[str, Columns], by: Sequence[str]) -> None:
+    if not inputs or not by:
         raise EngineError("grouped_map needs at least one input and at least one column to group by.")
-    keys = set()
-    for kind, schema in types.items():
-        refuse_inexact(schema, f"input {kind}")
-        missing = [column for column in by if column not in schema.names]
+    for kind, columns in inputs.items():
+        missing = [column for column in by if column not in columns]
         if missing:
             raise EngineError(f"Input {kind} has no column {', '.join(missing)}, by which rows are to be grouped.")
-        keys.add(StructType([StructField(column, schema[column].dataType) for column in by]).json())
-    if len(keys) > 1:
-        raise EngineError(f"The columns {', '.join(by)} have different types in {', '.join(types)}.")
-    return StructType.fromJson(json.loads(keys.pop()))
-
-
-def _as_bodies(kind: str, rows: DataFrame, by: Sequence[str], columns: Sequence[str]) -> DataFrame:
-    return rows.select(
-        F.to_json(F.struct(*by), TO_JSON_OPTIONS).alias("key"),
-        F.lit(kind).alias("kind"),
-        F.to_json(F.struct(*columns), TO_JSON_OPTIONS).alias("body"),
-    )
-
-
-def rows_of_output(kept: DataFrame, name: str, schema: StructType) -> DataFrame:
-    """The rows of one output, of a frame with the columns `output` and `body`."""
-    parsed = F.from_json("body", schema, FROM_JSON_OPTIONS).alias("row")
-    return kept.where(F.col("output") == F.lit(name)).select(parsed).select("row.*")
+    if len({tuple(columns[column] for column in by) for columns in inputs.values()}) > 1:
+        raise EngineError(f"The columns {', '.join(by)} have different types in {', '.join(inputs)}.")
 
 
 def run_kept(decided: DataFrame) -> DataFrame:

@@ -18,10 +18,11 @@ from pyspark import TaskContext
 from pyspark.sql.types import StructType
 
 from evenkeel.errors import EngineError, StaleCode
-from evenkeel.spark.bodies import decoder, encoder, has_map
 from evenkeel.spark.code import package_files, read_files, runtime_digest
+from evenkeel.spark.column_types import columns_of
+from evenkeel.spark.packing import Packing
 
-RESULT_SCHEMA = "key string, output string, body string"
+KEY = "key"
 MARK = "evenkeel-error:"
 
 Rows = list[dict[str, Any]]
@@ -32,14 +33,14 @@ Decide = Callable[[Mapping[str, object], Mapping[str, Rows]], Mapping[str, Rows]
 class Job:
     """What a worker must know; plain text, so that nothing of it depends on pickled classes.
 
-    `code` is the digest of the `files` that decide (paths below the package). `inputs`, `outputs` and `by` hold
-    schemas as JSON, `parameters` JSON text or None.
+    `code` is the digest of the `files` that decide (paths below the package). `by` names the columns of the key.
+    `inputs` and `outputs` hold schemas as JSON, `parameters` JSON text or None.
     """
 
     decide: str
     code: str
     files: tuple[str, ...]
-    by: str
+    by: tuple[str, ...]
     inputs: tuple[tuple[str, str], ...]
     outputs: tuple[tuple[str, str], ...]
     parameters: str | None
@@ -67,11 +68,11 @@ def group_function(job: Job) -> Callable[[pa.Table], pa.Table]:
 
 
 def decide_group(job: Job, table: pa.Table) -> pa.Table:
-    """Called by Spark with all rows (key, kind, body) of one group; gives rows (key, output, body)."""
-    key_text = table.column("key")[0].as_py()
+    """Called by Spark with all rows of one group, as `KEY` (text) and packed; gives packed rows."""
+    key_text = table.column(KEY)[0].as_py()
     try:
         demand_code(job.code, job.files)
-        return _decided(job, key_text, table)
+        return _decided(job, table)
     except Exception as error:
         raise MarkedError(error, f"{job.decide} on {key_text}") from error
 
@@ -104,32 +105,15 @@ def _on_disk(files: tuple[str, ...], task_attempt: int) -> str:
     return runtime_digest(read_files(files))
 
 
-def _decided(job: Job, key_text: str, table: pa.Table) -> pa.Table:
-    key = _reader(job.by)(key_text)
-    bodies: dict[str, list[str]] = {kind: [] for kind, _ in job.inputs}
-    for kind, body in zip(table.column("kind").to_pylist(), table.column("body").to_pylist(), strict=True):
-        bodies[kind].append(body)
-    rows = {kind: _sorted_rows(schema, bodies[kind]) for kind, schema in job.inputs}
+def _decided(job: Job, table: pa.Table) -> pa.Table:
+    rows = packing_of(job.inputs).rows(table)
+    first = next(found[0] for found in rows.values() if found)
+    key = {column: first[column] for column in job.by}
     answer = _resolve(job)(key, rows)
     unknown = sorted(set(answer) - {name for name, _ in job.outputs})
     if unknown:
         raise EngineError(f"{job.decide} returned rows for {', '.join(unknown)}, which is not an output of this call.")
-    outputs, texts = [], []
-    for name, schema in job.outputs:
-        write = _writer(schema, name)
-        filled = {column: value for column, value in key.items() if column in _columns(schema)}
-        for row in answer.get(name, ()):
-            outputs.append(name)
-            texts.append(write({**filled, **row}))
-    columns = {"key": [key_text] * len(texts), "output": outputs, "body": texts}
-    return pa.table({name: pa.array(values, pa.string()) for name, values in columns.items()})
-
-
-def _sorted_rows(schema: str, bodies: list[str]) -> Rows:
-    rows = [_reader(schema)(body) for body in sorted(bodies)]
-    if has_map(_schema(schema)):
-        rows.sort(key=lambda row: json.dumps(row, sort_keys=True))
-    return rows
+    return packing_of(job.outputs).table(answer, key)
 
 
 def _resolve(job: Job) -> Decide:
@@ -139,20 +123,7 @@ def _resolve(job: Job) -> Decide:
 
 
 @cache
-def _schema(text: str) -> StructType:
-    return StructType.fromJson(json.loads(text))
-
-
-@cache
-def _columns(text: str) -> frozenset[str]:
-    return frozenset(_schema(text).names)
-
-
-@cache
-def _reader(text: str) -> Callable[[str], dict[str, Any]]:
-    return decoder(_schema(text))
-
-
-@cache
-def _writer(text: str, name: str) -> Callable[[Mapping[str, Any]], str]:
-    return encoder(_schema(text), name)
+def packing_of(tables: tuple[tuple[str, str], ...]) -> Packing:
+    """The packing of tables, each a name and its schema as JSON."""
+    types = {name: StructType.fromJson(json.loads(text)) for name, text in tables}
+    return Packing({name: columns_of(schema, name) for name, schema in types.items()})

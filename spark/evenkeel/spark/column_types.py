@@ -1,0 +1,91 @@
+"""Types of columns that rules take, read from the SQL types that tables declare: no Spark is needed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING
+
+from evenkeel.errors import EngineError
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+Columns = Mapping[str, "ColumnType"]
+"""Columns by name, in the table's order."""
+
+INTEGER_BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
+NESTED = frozenset({"array", "map", "struct"})
+_PLAIN = frozenset({*INTEGER_BITS, "double", "boolean", "string", "timestamp", "date"})
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnType:
+    """The type of a column: `name` is an SQL type, or `array`, `map` or `struct` with the types of its `parts`.
+
+    An array's part is its `element`, a map's its `value` (keys are texts), a struct's are its fields by name.
+    """
+
+    name: str
+    parts: tuple[tuple[str, ColumnType], ...] = ()
+
+    @property
+    def sql(self) -> str:
+        """The SQL type, which `type_of` reads."""
+        match self.name:
+            case "array":
+                return f"array<{self.parts[0][1].sql}>"
+            case "map":
+                return f"map<string,{self.parts[0][1].sql}>"
+            case "struct":
+                return f"struct<{','.join(f'{name}:{part.sql}' for name, part in self.parts)}>"
+        return self.name
+
+
+@cache
+def type_of(text: str) -> ColumnType:
+    """The column type that an SQL type names, such as `map<string,double>`; EngineError for one that no rule takes."""
+    outer, _, inside = text.partition("<")
+    inside = inside.removesuffix(">")
+    if outer == "array":
+        return ColumnType(outer, (("element", type_of(inside)),))
+    if outer == "map" and inside.startswith("string,"):
+        return ColumnType(outer, (("value", type_of(inside.partition(",")[2])),))
+    if outer == "struct":
+        fields = (field.partition(":") for field in _split(inside))
+        return ColumnType(outer, tuple((name, type_of(type_)) for name, _, type_ in fields))
+    if text not in _PLAIN:
+        raise EngineError(
+            f"{text} is not a type that rules take: use string, boolean, an integer type, double, timestamp, date, or "
+            "arrays, structs and string maps of them."
+        )
+    return ColumnType(text)
+
+
+def columns_of(schema: StructType, what: str) -> dict[str, ColumnType]:
+    """The columns of a Spark schema; EngineError, which names `what` and the column, for a type that no rule takes."""
+    found = {}
+    for field in schema.fields:
+        try:
+            found[field.name] = type_of(field.dataType.simpleString())
+        except EngineError as error:
+            raise EngineError(f"The column {field.name} of {what}: {error}") from None
+    return found
+
+
+def _split(fields: str) -> list[str]:
+    """The parts between commas that stand in no brackets."""
+    parts, depth = [""], 0
+    for sign in fields:
+        depth += (sign == "<") - (sign == ">")
+        if sign == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += sign
+    return parts
+
+
+def has_map(type_: ColumnType) -> bool:
+    """Whether a map occurs anywhere in the type: equal maps may come with their keys in another order."""
+    return type_.name == "map" or (type_.parts != () and any(has_map(part) for _, part in type_.parts))

@@ -1,0 +1,262 @@
+"""Rows of several tables in one frame, on their way to a worker and back.
+
+A grouped map takes one frame and gives one. Here a row of any table has a `kind`, which names its table, and an array
+for all its texts, one for all its whole numbers (timestamps in microseconds, dates in days and booleans among them) and
+one for all its doubles, each in the order of the table's columns; what is nested has columns of its own, which tables
+share. So few columns travel, however many tables and columns there are, and a worker turns each into Python values at
+once: a column for each of the tables' columns cost several times as much for a group of some hundred rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from itertools import accumulate, chain
+from typing import TYPE_CHECKING, Any
+
+from evenkeel.spark.column_types import NESTED, Columns, ColumnType, type_of
+from evenkeel.spark.row_order import content_order
+from evenkeel.spark.rows import (
+    Row,
+    Values,
+    arrow_column,
+    arrow_type,
+    cells,
+    day_of,
+    day_text,
+    each_once,
+    misfit,
+    moment_text,
+    plain_column,
+    read_column,
+    refuse_unknown,
+    rows_from,
+    tick_of,
+)
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import Column, DataFrame
+
+
+KIND = "kind"
+TEXTS, INTEGERS, DOUBLES = "texts", "integers", "doubles"
+FAMILIES = {TEXTS: type_of("array<string>"), INTEGERS: type_of("array<bigint>"), DOUBLES: type_of("array<double>")}
+_OTHER_FAMILIES = {"string": TEXTS, "double": DOUBLES}
+
+
+class Packing:
+    """How the rows of some tables stand in one frame."""
+
+    def __init__(self, tables: Mapping[str, Columns]) -> None:
+        self.tables = tables
+        self._nested: list[tuple[ColumnType, int]] = []
+        self._places = {name: self._places_of(columns) for name, columns in tables.items()}
+        # For each table, its columns in each packed one that has any.
+        self._members: dict[str, dict[str, list[str]]] = {name: {} for name in tables}
+        for table, places in self._places.items():
+            for name, (packed, _) in places.items():
+                self._members[table].setdefault(packed, []).append(name)
+
+    def _places_of(self, columns: Columns) -> dict[str, tuple[str, int]]:
+        """Column -> the packed column that holds it, and its place in the array there."""
+        found: dict[str, tuple[str, int]] = {}
+        counts: dict[object, int] = {}
+        for name, kind in columns.items():
+            family: object = kind if kind.name in NESTED else _OTHER_FAMILIES.get(kind.name, INTEGERS)
+            place = counts.get(family, 0)
+            counts[family] = place + 1
+            found[name] = (str(family), place) if isinstance(family, str) else (self._nested_column(kind, place), 0)
+        return found
+
+    def _nested_column(self, kind: ColumnType, number: int) -> str:
+        if (kind, number) not in self._nested:
+            self._nested.append((kind, number))
+        return f"nested_{self._nested.index((kind, number))}"
+
+    @cached_property
+    def columns(self) -> dict[str, ColumnType]:
+        """The packed columns after `kind`."""
+        return FAMILIES | {f"nested_{n}": kind for n, (kind, _) in enumerate(self._nested)}
+
+    @cached_property
+    def ddl(self) -> str:
+        """The columns with their SQL types, `kind` first."""
+        return ", ".join((f"{KIND} string", *(f"{name} {kind.sql}" for name, kind in self.columns.items())))
+
+    # In Spark.
+
+    def packed(self, table: str, rows: DataFrame, *more: Column) -> DataFrame:
+        """The rows of one table, as a frame with the columns `more` and those of the packing."""
+        from pyspark.sql import functions as F
+
+        found = [*more, F.lit(table).alias(KIND)]
+        for name, kind in self.columns.items():
+            members = self._members[table].get(name, [])
+            if not members:
+                column = F.lit(None)
+            elif name in FAMILIES:
+                column = F.array(*(_stored(member, self.tables[table][member]) for member in members))
+            else:
+                column = F.col(members[0])
+            found.append(column.cast(kind.sql).alias(name))
+        return rows.select(*found)
+
+    def unpacked(self, table: str, frame: DataFrame) -> DataFrame:
+        """The rows of one table, out of a frame with the columns of the packing."""
+        from pyspark.sql import functions as F
+
+        columns = []
+        for name, kind in self.tables[table].items():
+            packed, place = self._places[table][name]
+            found = F.col(packed)[place] if packed in FAMILIES else F.col(packed)
+            columns.append(_restored(found, kind).alias(name))
+        return frame.where(F.col(KIND) == F.lit(table)).select(*columns)
+
+    # In a worker.
+
+    def rows(self, found: pa.Table) -> dict[str, list[Row]]:
+        """The rows in a packed table by the table they belong to, each list in the order of its rows' content."""
+        parts = self.parts(found)
+        return {table: self.rows_of(table, parts.get(table, ())) for table in self.tables}
+
+    def parts(self, found: pa.Table) -> dict[str, list[pa.RecordBatch]]:
+        """The rows of each table that has any, still packed."""
+        parts: dict[str, list[pa.RecordBatch]] = {}
+        for batch in found.to_batches():
+            for table, part in _by_kind(batch):
+                parts.setdefault(table, []).append(part.select(list(self._members[table])))
+        return parts
+
+    def rows_of(self, table: str, parts: Iterable[pa.RecordBatch]) -> list[Row]:
+        """The rows in packed parts of one table, in the order of their content."""
+        gathered: dict[str, Values] = {name: [] for name in self._members[table]}
+        for part in parts:
+            for name, values in gathered.items():
+                values += _read(part.column(name), name, self.columns[name])
+        values = []
+        for name, kind in self.tables[table].items():
+            packed, place = self._places[table][name]
+            found = gathered[packed]
+            if packed in FAMILIES:
+                found = found[place :: len(self._members[table][packed])]
+            values.append(_read_integers(found, kind))
+        rows = rows_from(tuple(self.tables[table]), values)
+        return [rows[place] for place in content_order(self.tables[table], values)]
+
+    def table(self, made: Mapping[str, Iterable[Mapping[str, Any]]], given: Mapping[str, Any]) -> pa.Table:
+        """Rows as rules returned them, by table, as a packed table; EngineError for a value that does not fit.
+
+        `given`: what columns hold where a row does not say.
+        """
+        import pyarrow as pa
+
+        kinds: list[str] = []
+        flat: dict[str, list[Iterable[Any]]] = {family: [] for family in FAMILIES}
+        lengths: dict[str, list[int]] = {family: [] for family in FAMILIES}
+        nested: dict[str, list[pa.Array]] = {name: [] for name in self.columns if name not in FAMILIES}
+        for table in self.tables:
+            rows = list(made.get(table, ()))
+            if not rows:
+                continue
+            columns = _plain_columns(table, self.tables[table], rows, given)
+            kinds += [table] * len(rows)
+            for name, kind in self.columns.items():
+                members = self._members[table].get(name, [])
+                if name in FAMILIES:
+                    values = [_as_integers(columns[member], self.tables[table][member]) for member in members]
+                    flat[name].append(chain.from_iterable(zip(*values, strict=True)))
+                    lengths[name] += [len(members)] * len(rows)
+                else:
+                    own = arrow_column(columns[members[0]], kind) if members else pa.nulls(len(rows), arrow_type(kind))
+                    nested[name].append(own)
+        found = {KIND: pa.array(kinds, pa.string())}
+        for name, kind in self.columns.items():
+            if name in FAMILIES:
+                ends = pa.array(accumulate(lengths[name], initial=0), pa.int32())
+                inside = arrow_column(list(chain.from_iterable(flat[name])), kind.parts[0][1])
+                found[name] = pa.ListArray.from_arrays(ends, inside, type=arrow_type(kind))
+            else:
+                found[name] = pa.concat_arrays(nested[name]) if kinds else pa.array([], arrow_type(kind))
+        return pa.table(found)
+
+
+def _stored(name: str, kind: ColumnType) -> Column:
+    from pyspark.sql import functions as F
+
+    found = F.col(name)
+    match kind.name:
+        case "timestamp":
+            found = F.unix_micros(found)
+        case "date":
+            found = F.unix_date(found)
+        case "boolean":
+            found = found.cast("bigint")
+    return found
+
+
+def _restored(found: Column, kind: ColumnType) -> Column:
+    from pyspark.sql import functions as F
+
+    match kind.name:
+        case "timestamp":
+            return F.timestamp_micros(found)
+        case "date":
+            return F.date_from_unix_date(found.cast("int"))
+        case "tinyint" | "smallint" | "int" | "boolean":
+            return found.cast(kind.name)
+    return found
+
+
+def _by_kind(batch: pa.RecordBatch) -> Iterable[tuple[str, pa.RecordBatch]]:
+    """The rows of each table."""
+    import numpy as np
+
+    coded = batch.column(KIND).dictionary_encode()
+    codes = coded.indices.to_numpy()
+    if (np.diff(codes) < 0).any():
+        order = np.argsort(codes, kind="stable")
+        batch, codes = batch.take(order), codes[order]
+    begins = [*np.searchsorted(codes, range(len(coded.dictionary))).tolist(), len(codes)]
+    for n, table in enumerate(coded.dictionary.to_pylist()):
+        yield table, batch.slice(begins[n], begins[n + 1] - begins[n])
+
+
+def _read(column: pa.Array, name: str, kind: ColumnType) -> Values:
+    return read_column(column.flatten(), kind.parts[0][1]) if name in FAMILIES else read_column(column, kind)
+
+
+def _read_integers(values: Values, kind: ColumnType) -> Values:
+    match kind.name:
+        case "timestamp":
+            return each_once(values, moment_text)
+        case "date":
+            return each_once(values, day_text)
+        case "boolean":
+            return each_once(values, bool)
+    return values
+
+
+def _as_integers(values: Values, kind: ColumnType) -> Values:
+    match kind.name:
+        case "timestamp":
+            return each_once(values, tick_of)
+        case "date":
+            return each_once(values, day_of)
+        case "boolean":
+            return each_once(values, int)
+    return values
+
+
+def _plain_columns(
+    table: str, columns: Columns, rows: Sequence[Mapping[str, Any]], given: Mapping[str, Any]
+) -> dict[str, Values]:
+    for row in rows:
+        if not isinstance(row, Mapping):
+            raise misfit(row, "a mapping", table)
+        refuse_unknown(row, columns, table)
+    values = cells(rows, tuple(columns), given)
+    return {
+        name: plain_column(found, kind, f"{table}.{name}")
+        for (name, kind), found in zip(columns.items(), values, strict=True)
+    }
