@@ -17,6 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cache, partial
+from traceback import format_exc
 from typing import TYPE_CHECKING, Any
 
 from evenkeel.errors import BadInput, EvenkeelError, LandingError, SettingsError
@@ -195,7 +196,7 @@ def cycles_of(
     `histories` says which bundles of clusters have a history at a moment, None where there is no lake to say it; it is
     asked, once, if a running cluster may be observed.
     `BadInput` where the only cluster asked for is one of a recording that cannot be read, or has nothing in the range,
-    and for a time to come.
+    and for a moment of a running cluster that is still to come.
     """
     sources = request.sources()
     if request.asks_for_a_window:
@@ -305,7 +306,9 @@ def _waiting(result: Callable[[], ClusterCycle], source: ClusterSource, at: date
             return result()
         except Exception as error:  # whatever came from this cluster, the others go on
             if not isinstance(error, EvenkeelError):
-                log.exception("%s is left out", source.cluster)
+                # Half a character of a cluster's answer, in the error's text, could not be written to a log.
+                trace = format_exc().encode(errors="backslashreplace").decode()
+                log.error("%s is left out\n%s", source.cluster, trace)
             return _left_out(source, at, error)
 
     return wait
