@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, tzinfo
 
@@ -154,3 +155,10 @@ def _of_wall_clock(at: datetime, where: tzinfo, option: str) -> datetime:
         f"{text} does not exist in {where}, where clocks go forward then: the nearest moments are {utc_seconds(later)} "
         f"and {utc_seconds(earlier)}."
     )
+
+
+def after_all(moment: datetime, others: Iterable[datetime]) -> datetime:
+    """The moment, or a microsecond after the newest of the others where the moment is not later: what is said last
+    holds, and the clocks of those who say it may differ."""
+    newest = max(others, default=None)
+    return moment if newest is None or newest < moment else newest + _TICK

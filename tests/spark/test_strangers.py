@@ -72,7 +72,7 @@ def test_the_server_and_its_workers_have_an_environment_of_what_they_need(engine
 
 
 def test_root_uses_no_home_that_another_user_has_laid_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever owns the folder could have put a token there that they know."""
+    """The owner of the folder may have put a known token into it."""
     Home.of(tmp_path)
     monkeypatch.setattr(os, "geteuid", lambda: tmp_path.stat().st_uid + 1)
     with pytest.raises(EngineError, match=r"belongs to another user .*: set EVENKEEL_HOME to a folder of your own"):

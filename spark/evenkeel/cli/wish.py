@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Collection, Iterator, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,7 @@ from evenkeel.record.read import (
 )
 from evenkeel.record.read.ranges import FIRST_MOMENT, LAST_MOMENT, nearest
 from evenkeel.record.read.tables import is_in
-from evenkeel.times import IN_UTC, moment_given, utc_text
+from evenkeel.times import IN_UTC, after_all, moment_given, utc_text
 
 
 def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -140,11 +140,12 @@ def _last_of_its_broker(given: argparse.Namespace, row: dict[str, Any]) -> dict[
     """The row behind all drains and undrains of its broker: the last one counts, and operators' clocks may differ."""
     known = (wish for wish in read_table_if_any(given.lake, "wishes") if wish["kind"] in (DRAIN, UNDRAIN))
     moments = [wish["made_at"] for wish in known if (wish["cluster"], wish["broker"]) == (given.cluster, row["broker"])]
-    newest = max(moments, default=None)
-    if given.at is not None or newest is None or newest < datetime.fromisoformat(row["made_at"]):
+    made_at = datetime.fromisoformat(row["made_at"])
+    moment = after_all(made_at, moments)
+    if given.at is not None or moment == made_at:
         return row
-    moment = (newest + timedelta(microseconds=1)).isoformat(timespec="microseconds")
-    return wish_row({"kind": row["kind"], "broker": row["broker"]}, given.cluster, Maker(said_by(given), moment))
+    maker = Maker(said_by(given), utc_text(moment))
+    return wish_row({"kind": row["kind"], "broker": row["broker"]}, given.cluster, maker)
 
 
 def _make(given: argparse.Namespace, wish: Mapping[str, Any]) -> int:

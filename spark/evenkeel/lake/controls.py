@@ -27,6 +27,7 @@ from evenkeel.lake.delta_log import newest_version, until_committed
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake
 from evenkeel.spark.sql import with_moments
+from evenkeel.times import after_all
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -77,9 +78,8 @@ def control_row(cluster: str, kind: str, by: str, reason: str | None) -> dict[st
 
 
 def said_last(row: dict[str, Any], others: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """The row at a moment after all the others: the last word holds, and the clocks of who said them may differ."""
-    newest = max((one["at"] for one in others), default=row["at"])
-    return {**row, "at": row["at"] if newest < row["at"] else newest + timedelta(microseconds=1)}
+    """The row at a moment after all the others."""
+    return {**row, "at": after_all(row["at"], (one["at"] for one in others))}
 
 
 def words_on(spark: SparkSession, lake: Lake, table: str, same: Mapping[str, Sequence[str]]) -> list[dict[str, Any]]:

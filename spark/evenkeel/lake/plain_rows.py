@@ -1,7 +1,7 @@
 """A row of a table as it will be read back, without writing it: every column, in plain form (see `spark.rows`).
 
-Whoever decides a whole cycle in memory lets each round see what it would have seen, so that digests over rows are the
-same. A value that does not fit its column is refused as if it were written.
+A cycle that is decided whole in memory gives each round the rows that it would have read, so that digests over rows are
+the same. A value that does not fit its column is refused as if it were written.
 """
 
 from __future__ import annotations

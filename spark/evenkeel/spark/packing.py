@@ -9,7 +9,7 @@ once: a column for each of the tables' columns cost several times as much for a 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import accumulate, chain
 from typing import TYPE_CHECKING, Any
@@ -43,6 +43,9 @@ KIND = "kind"
 TEXTS, INTEGERS, DOUBLES = "texts", "integers", "doubles"
 FAMILIES = {TEXTS: type_of("array<string>"), INTEGERS: type_of("array<bigint>"), DOUBLES: type_of("array<double>")}
 _OTHER_FAMILIES = {"string": TEXTS, "double": DOUBLES}
+_Makers = Mapping[str, Callable[[Any], Any]]
+_FROM_INTEGERS: _Makers = {"timestamp": moment_text, "date": day_text, "boolean": bool}
+_TO_INTEGERS: _Makers = {"timestamp": tick_of, "date": day_of, "boolean": int}
 
 
 class Packing:
@@ -140,7 +143,7 @@ class Packing:
             found = gathered[packed]
             if packed in FAMILIES:
                 found = found[place :: len(self._members[table][packed])]
-            values.append(_read_integers(found, kind))
+            values.append(_made(found, kind, _FROM_INTEGERS))
         rows = rows_from(tuple(self.tables[table]), values)
         return [rows[place] for place in content_order(self.tables[table], values)]
 
@@ -164,7 +167,7 @@ class Packing:
             for name, kind in self.columns.items():
                 members = self._members[table].get(name, [])
                 if name in FAMILIES:
-                    values = [_as_integers(columns[member], self.tables[table][member]) for member in members]
+                    values = [_made(columns[member], self.tables[table][member], _TO_INTEGERS) for member in members]
                     flat[name].append(chain.from_iterable(zip(*values, strict=True)))
                     lengths[name] += [len(members)] * len(rows)
                 else:
@@ -226,26 +229,10 @@ def _read(column: pa.Array, name: str, kind: ColumnType) -> Values:
     return read_column(column.flatten(), kind.parts[0][1]) if name in FAMILIES else read_column(column, kind)
 
 
-def _read_integers(values: Values, kind: ColumnType) -> Values:
-    match kind.name:
-        case "timestamp":
-            return each_once(values, moment_text)
-        case "date":
-            return each_once(values, day_text)
-        case "boolean":
-            return each_once(values, bool)
-    return values
-
-
-def _as_integers(values: Values, kind: ColumnType) -> Values:
-    match kind.name:
-        case "timestamp":
-            return each_once(values, tick_of)
-        case "date":
-            return each_once(values, day_of)
-        case "boolean":
-            return each_once(values, int)
-    return values
+def _made(values: Values, kind: ColumnType, makers: _Makers) -> Values:
+    """A column with its values made by what `makers` has for its type; as it is where there is nothing."""
+    make = makers.get(kind.name)
+    return values if make is None else each_once(values, make)
 
 
 def _plain_columns(

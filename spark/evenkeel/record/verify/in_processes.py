@@ -267,7 +267,8 @@ def _texts(table: str) -> list[str]:
 def _rows_of_file(found: pa.Table, table: str, columns: Sequence[str], cluster: str) -> list[Row]:
     import pyarrow as pa
 
-    if "cluster" in columns:  # names the folder, and is in no file
-        found = found.append_column("cluster", pa.repeat(cluster, found.num_rows))
+    if "cluster" in columns:  # most often it names the folder, and is in no file
+        there = [name for name in found.column_names if name != "cluster"]
+        found = found.select(there).append_column("cluster", pa.repeat(cluster, found.num_rows))
     kinds = types_of(table)
     return rows_of(found, {name: kinds[name] for name in columns})

@@ -90,7 +90,7 @@ DECIDING_KEYS = frozenset(
         "evenkeelAssumeUnloadsSucceed",
     }
 )
-"""Those of `OwnKeys` that say what is decided; all others, what is trusted, for how long, and how commands go out."""
+"""The keys of `OwnKeys` that change decisions. The others say how long figures are trusted and how commands go out."""
 
 
 # Keys of the guards: what may hold a decided command back. Evenkeel's own; no broker knows them.
