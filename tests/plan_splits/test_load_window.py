@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import json
 import random
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
 
 import pytest
 
 from evenkeel.aggregate.round import OUTPUTS, STATE, fold
+from evenkeel.handover import Predecessor
 from evenkeel.plan_splits.round import decide, load_window
+from evenkeel.plan_splits.task import asks_by_topics
 from evenkeel.rounds.window import FAILURES
 from tests.aggregate.in_rows import rows_of, some_cycles
+from tests.builders import NOON, cluster
 
 KEY = {"cluster": "shop"}
 
@@ -38,3 +44,50 @@ def test_a_cycle_that_cannot_be_summed_up_ends_the_window_with_its_name() -> Non
     assert failure["error"].startswith("JSONDecodeError: ")
     with pytest.raises(json.JSONDecodeError):
         load_window(KEY, rows, parameters={"is_window": False})
+
+
+def wish(algorithm: str) -> dict[str, Any]:
+    return {
+        "wish_id": "w", "kind": "split", "namespace": "acme/web", "bundle": "0x00000000_0xffffffff",
+        "algorithm": algorithm, "positions": None, "unload_children": False, "destination": None,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(("hashes", "samples"), [([5, 9], 1), ([], 2)])
+def test_a_wish_that_topics_let_through_ends_the_averages_though_the_bundle_is_over_no_limit(
+    hashes: list[int], samples: int
+) -> None:
+    first = cluster("shop").namespace("acme/web").topic("persistent://acme/web/a").topic("persistent://acme/web/b")
+    second = cluster("shop", at=NOON + timedelta(minutes=5)).namespace("acme/web").topic("persistent://acme/web/a")
+    second.predecessor = Predecessor("used", first.cycle().cycle_at, "attempt")
+    rows = {**rows_of(first, second), STATE: []}
+    rows["cycle"][0]["wishes"] = json.dumps([wish("topic_count_equally_divide")])
+    (bundle,) = first.bundles()
+    none_loaded: dict[str, list[int]] = {"loaded_hashes": [], "loaded_rates": [], "loaded_throughputs": []}
+    rows["topic_hashes"] = [{"cycle_at": first.cycle().cycle_at, "bundle": bundle, "hashes": hashes, **none_loaded}]
+    made = load_window(KEY, rows, parameters={"is_window": True})
+    assert [row["long_samples"] for row in made["bundle_load"]] == [1, samples]
+
+
+BY_TOPICS = {"defaultNamespaceBundleSplitAlgorithm": "topic_count_equally_divide"}
+
+
+@pytest.mark.parametrize(
+    ("manager", "settings", "algorithms", "asks"),
+    [
+        ("modular", {}, (), False),
+        ("modular", BY_TOPICS, (), False),
+        ("modular", {}, ("range_equally_divide",), False),
+        ("modular", {}, ("range_equally_divide", "topic_count_equally_divide"), True),
+        ("modular", BY_TOPICS, ("",), True),
+        ("extensible", {}, (), False),
+        ("extensible", BY_TOPICS, (), True),
+        ("extensible", {}, ("topic_count_equally_divide",), True),
+    ],
+)
+def test_topics_are_gathered_where_they_say_what_is_asked_to_be_split(
+    manager: str, settings: dict[str, Any], algorithms: tuple[str, ...], asks: bool
+) -> None:
+    cycle = cluster("shop").policies(manager=manager).settings(**settings).cycle()
+    wishes = tuple(wish(algorithm) for algorithm in algorithms)
+    assert asks_by_topics(replace(cycle, wishes=wishes)) is asks

@@ -161,9 +161,12 @@ def chosen_type() -> StructType:
 
 def cuts_by_topics(settings: Settings, wished: Iterable[Row]) -> bool:
     """Whether the split algorithm in force, or that of one of the wishes of the cycle, looks at a bundle's topics."""
-    return settings.defaultNamespaceBundleSplitAlgorithm != BY_RANGE or any(
-        wish["kind"] == SPLIT and looks_at_topics(wish, settings) for wish in wished
-    )
+    return settings.defaultNamespaceBundleSplitAlgorithm != BY_RANGE or wishes_cut_by_topics(settings, wished)
+
+
+def wishes_cut_by_topics(settings: Settings, wished: Iterable[Row]) -> bool:
+    """Whether the split algorithm of one of the wishes of the cycle looks at a bundle's topics."""
+    return any(wish["kind"] == SPLIT and looks_at_topics(wish, settings) for wish in wished)
 
 
 def topics_of(rows: Rows) -> dict[str, BundleTopics]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from evenkeel.handover import Handover
+from evenkeel.handover import ClusterCycle, Handover
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake
 from evenkeel.manual_requests.wish_schema import HOT, LARGEST
@@ -57,17 +57,27 @@ def run(spark: SparkSession, handover: Handover) -> Handover:
 def inputs_of_rule(spark: SparkSession, lake: Lake, handover: Handover, bundles: DataFrame) -> dict[str, DataFrame]:
     """What `split_round.decide` looks at beside loads, reports and boundaries, while the loads of a window are made.
 
-    `bundles` are those in force (see `split_round.chosen_type`): which of them will be chosen is not known yet. Which
-    ones Pulsar asks to split depends on topics under the extensible manager alone, whose hit counts go by the cuts.
+    `bundles` are those in force (see `split_round.chosen_type`): which of them will be chosen is not known yet.
     """
     cycles = handover.open_cycles()
-    extensible = [cycle for cycle in cycles if cycle.manager == EXTENSIBLE]
     found = {"cluster_policies": lake.read(spark, "cluster_policies", handover.open_writes("cluster_policies"))}
-    found["state"], _ = state_before(spark, lake, handover, needed=bool(extensible))
+    found["state"], _ = state_before(spark, lake, handover, needed=any(one.manager == EXTENSIBLE for one in cycles))
     found["topic_hashes"] = spark.createDataFrame([], f"cycle_at timestamp, {TOPICS_TYPE}")
-    if any(split_round.cuts_by_topics(settings_in(cycle.settings), cycle.wishes) for cycle in extensible):
+    if any(asks_by_topics(cycle) for cycle in cycles):
         found["topic_hashes"] = hashes_in(bundles, read_checked(lake, spark, handover, "topic_stats"), _CYCLE)
     return found | persistent_topics(spark, lake, handover, bundles)
+
+
+def asks_by_topics(cycle: ClusterCycle) -> bool:
+    """Whether topics say which bundles a cycle asks to split, and not only where these are cut.
+
+    They do for wishes, which are refused where the algorithm finds no cut, and under the extensible manager, whose hit
+    counts go by the cuts. The modular manager's rule has asked by then, and the averages are gone either way.
+    """
+    settings = settings_in(cycle.settings)
+    if cycle.manager == EXTENSIBLE:
+        return split_round.cuts_by_topics(settings, cycle.wishes)
+    return split_round.wishes_cut_by_topics(settings, cycle.wishes)
 
 
 def topic_hashes(
