@@ -67,6 +67,8 @@ BAD = {
     "rebalance --lake {new} --recording {recording} --at soon": "--at 'soon' is not a time",
     "rebalance --lake {new} --recording {recording} --at 2001-01-01": "no snapshot at or before",
     "rebalance --lake {new} --recording {recording} --from soon": "--from 'soon' is not a time",
+    "rebalance --lake {new} --recording {recording} --from= --mode auto": "--from '' is not a time",
+    "rebalance --lake {new} --config {config} --cluster lab --to=": "--to '' is not a time",
     "rebalance --lake {new} --recording {recording} --from 2026-11-22 --to 2026-11-21": "swap them",
     "rebalance --lake {new} --recording {recording} --to 2001-01-01": "no snapshot to 2001-01-01",
     "rebalance --lake {new} --recording {recording} --at 2026-11-21 --to 2026-11-22": "leave one of them away",

@@ -76,7 +76,7 @@ def run(given: argparse.Namespace) -> int:
         overrides=overrides_of(given),
         run_id=f"cli__{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())}",
     )
-    if given.all or given.since or given.until:
+    if given.all or given.since is not None or given.until is not None:
         return _run_window(given, request)
     if given.anew:
         raise BadInput("--anew goes with --all, --from or --to: one moment is always decided anew")
