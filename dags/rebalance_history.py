@@ -48,7 +48,8 @@ dates are moments. Anything longer: this one. Commands go out from `rebalance` a
 {"clusters": ["eu-1"], "settings": {"loadBalancerLoadSheddingStrategy": "AvgShedder"}}
 ```
 
-A run that is triggered by hand needs a logical date: the interval that it falls into is decided.
+A run that is triggered by hand needs a logical date: the last interval that has ended by then is decided, e.g. the day
+2026-11-01 for the logical date 2026-11-02T00:00.
 
 **A re-run** (clear the run, or any task of it) decides the same snapshots again and arrives at the same `plan_id`s;
 plans that are on record add nothing.
