@@ -60,9 +60,10 @@ def landed_in(request: CycleRequest, absent: Callable[[str], None] = log.warning
 def landed_bytes(path: str) -> float:
     """Size of a landed snapshot as it lies there, infinite where it cannot be seen from here."""
     landed = Path(path.removeprefix("file://"))
-    if landed.is_dir():
-        return sum(part.stat().st_size for part in landed.iterdir())
-    return landed.stat().st_size if landed.exists() else math.inf
+    try:
+        return sum(part.stat().st_size for part in landed.iterdir()) if landed.is_dir() else landed.stat().st_size
+    except OSError:  # also of what is removed meanwhile, as landed snapshots are after `landing_days`
+        return math.inf
 
 
 def in_chunks(
