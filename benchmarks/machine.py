@@ -6,7 +6,7 @@ import os
 import platform
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 import psutil
@@ -54,7 +54,9 @@ def cpu_seconds(*pids: int) -> float:
     total = 0.0
     for pid in {os.getpid(), *pids}:
         process = psutil.Process(pid)
-        total += sum(sum(one.cpu_times()[:4]) for one in (process, *process.children(recursive=True)))
+        for one in (process, *process.children(recursive=True)):
+            with suppress(psutil.NoSuchProcess):  # it has ended since, and its parent counts it
+                total += sum(one.cpu_times()[:4])
     return total
 
 
