@@ -71,17 +71,18 @@ def _total(counts: Iterable[int | None]) -> int | None:
 
 def some_cycles(dice: random.Random, count: int) -> list[ClusterBuilder]:
     """Consecutive cycles of a small cluster: bundles change owners, brokers fall silent, some bundles are over a limit
-    and not split, and now and then a cycle's predecessor is missing."""
+    and not split, and now and then a cycle's predecessor is missing, or settings, load manager and version change."""
     brokers = dice.choice([1, 2, 3])
-    manager = dice.choice(["modular", "modular", "extensible"])
-    settings = {
-        "evenkeelPulsarVersion": dice.choice(["4.x", "4.x", "5.0"]),
-        "loadBalancerNamespaceBundleMaxTopics": dice.choice([1, 2]),
-        "defaultNamespaceBundleSplitAlgorithm": "range_equally_divide",
-        "loadBalancerNamespaceBundleSplitConditionHitCountThreshold": 1,
-    }
     made: list[ClusterBuilder] = []
     for number in range(count):
+        if not made or dice.random() < 0.15:
+            manager = dice.choice(["modular", "modular", "extensible"])
+            settings = {
+                "evenkeelPulsarVersion": dice.choice(["4.x", "4.x", "5.0"]),
+                "loadBalancerNamespaceBundleMaxTopics": dice.choice([1, 2]),
+                "defaultNamespaceBundleSplitAlgorithm": "range_equally_divide",
+                "loadBalancerNamespaceBundleSplitConditionHitCountThreshold": 1,
+            }
         built = cluster("shop", brokers=brokers, at=NOON + timedelta(minutes=MINUTES * number))
         built.settings(**settings).policies(manager=manager).namespace("acme/web", bundles=3).namespace("acme/one")
         if dice.random() < 0.2:
