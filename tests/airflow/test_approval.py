@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -12,14 +13,17 @@ from airflow.sdk.exceptions import AirflowFailException, TaskAwaitingInput
 from evenkeel.airflow import approval
 from evenkeel.airflow.approval import PlanApproval, approvers, question, waiting_plan, wants_four_eyes
 from evenkeel.airflow.dag_files import approval_run_id, deciding_run_id
+from evenkeel.airflow.seal import Origin, opened, sealed
 from evenkeel.airflow.steps import answer_to, questions
 from evenkeel.errors import BadInput, SettingsError
 from evenkeel.handover import ClusterCycle, Handover, Run, Snapshot, Write
+from tests.airflow.xcom import XCom
 
 pytestmark = pytest.mark.airflow
 
 AT = datetime.now(UTC)
 RUN = "manual__2026-11-23T09:00:00+00:00"
+PUBLISH = Origin("rebalance", RUN, "publish")
 PLAN, OTHER = "a" * 64, "b" * 64
 
 
@@ -43,7 +47,7 @@ class Runs:
     def xcom_pull(self, task_ids: str, *, dag_id: str, run_id: str, map_indexes: Any) -> str | None:
         assert (task_ids, dag_id) == ("publish", "rebalance")
         found = self.published.get(run_id)
-        return None if found is None else found.to_json()
+        return None if found is None else sealed(found.to_json(), PUBLISH)
 
 
 def params(plan_id: str = PLAN, cluster: str = "east", run_id: str = RUN) -> dict[str, str]:
@@ -51,10 +55,13 @@ def params(plan_id: str = PLAN, cluster: str = "east", run_id: str = RUN) -> dic
 
 
 def test_each_waiting_plan_is_asked_about_in_a_run_of_its_own() -> None:
-    asked = questions(handover(west=waits(OTHER), east=waits(PLAN)).to_json(), RUN)
+    waiting = XCom().of("rebalance", RUN, "waiting")
+    published = handover(west=waits(OTHER), east=waits(PLAN)).to_json()
+    made = questions(sealed(published, PUBLISH), waiting)
+    asked = [json.loads(opened(one, Origin("rebalance", RUN, "waiting"))) for one in made]
     assert [one["conf"] for one in asked] == [params(), params(OTHER, "west")]
     assert len({one["trigger_run_id"] for one in asked}) == 2
-    assert questions(handover().to_json(), RUN) == []
+    assert questions(sealed(handover().to_json(), PUBLISH), waiting) == []
     assert {deciding_run_id(one["trigger_run_id"]) for one in asked} == {RUN}
     assert asked[0]["trigger_run_id"] == approval_run_id(RUN, PLAN)
 

@@ -142,6 +142,8 @@ def _mode(variable: str, default: str) -> str:
 CONNECTION = "evenkeel_spark"
 """The connection that says where Spark is, for the tasks of all DAGs."""
 DECIDING_DAG, APPROVAL_DAG = "rebalance", "rebalance_approval"
+PUBLISH, WAITING, ASK, APPROVING = "publish", "waiting", "ask", "approve"
+"""Ids of tasks on a plan's way to its approval: three of `rebalance`, and one of `rebalance_approval`."""
 _MARK = "--plan-"
 
 

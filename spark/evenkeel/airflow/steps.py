@@ -1,6 +1,7 @@
 """How a DAG task is run: a request from its params, the hand-over in and out, and errors an operator can act on.
 
-A task that fails leaves its reason beside its hand-over (XCom `reason`), so that *publish* can put it on record.
+What a task hands on is sealed (`seal`), and a later one takes nothing that is not. A task that fails leaves its reason
+beside its hand-over (XCom `reason`), so that *publish* can put it on record: words, on which nothing acts.
 """
 
 from __future__ import annotations
@@ -18,8 +19,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 from evenkeel import pipeline
 from evenkeel.airflow.credentials import from_airflow, keys_from_airflow, store_from_airflow
 from evenkeel.airflow.dag_files import (
+    ASK,
     CONNECTION,
     LIMIT_VARIABLE,
+    PUBLISH,
+    WAITING,
     allowed_modes,
     approval_run_id,
     check_ceiling,
@@ -28,6 +32,7 @@ from evenkeel.airflow.dag_files import (
 )
 from evenkeel.airflow.liveness import server_watched
 from evenkeel.airflow.order import await_turn, kind_of
+from evenkeel.airflow.seal import NotSealed, Origin, opened, sealed
 from evenkeel.errors import BadInput, EvenkeelError, LakeError, SettingsError
 from evenkeel.handover import FAILED, Handover
 from evenkeel.ingest.open_run import CycleRequest, open_cycles
@@ -44,9 +49,9 @@ log = logging.getLogger(__name__)
 CONNECT_TYPE = "spark_connect"
 DEFAULT_PORT = 15002
 REASON = "reason"
-ON_APPROVAL = ("waiting", "ask")
 PAUSE_VARIABLE = "evenkeel_pause"
 ENDED_BADLY = frozenset({"failed", "upstream_failed"})
+_DECIDING = [task.__name__ for task in pipeline.DECIDING]
 # Trying again changes nothing about these.
 HOPELESS = (BadInput, SettingsError)
 # Airflow's `outlet_events`: asset -> event.
@@ -56,6 +61,8 @@ Events = Mapping[Any, Any] | None
 class TaskInstance(Protocol):
     """What is used of Airflow's task instance."""
 
+    dag_id: str
+    run_id: str
     task_id: str
 
     def xcom_push(self, key: str, value: Any) -> None:
@@ -89,7 +96,7 @@ def begin(spark: SparkSession, params: Mapping[str, Any], dag_run: Any, ti: Task
 def carry_on(task: pipeline.Task, spark: SparkSession, handover: str, ti: TaskInstance, events: Events = None) -> str:
     """Runs a task on the hand-over of the one before it."""
     with _explained_errors(ti):
-        given = taken(handover)
+        given = _handed_on(handover, ti, _DECIDING[_DECIDING.index(task.__name__) - 1])
     return _carried_out(lambda: task(spark, given), ti, events, given)
 
 
@@ -113,34 +120,38 @@ def close(spark: SparkSession, params: Mapping[str, Any], dag_run: Any, ti: Task
         from airflow.sdk.exceptions import AirflowFailException
 
         raise AirflowFailException(f"The cycle is on record as failed. {failure}")
-    if not taken(published).awaiting:
+    if not _handed_on(published, ti, ti.task_id).awaiting:
         from airflow.sdk.exceptions import DownstreamTasksSkipped
 
         # Started only to find that there is nothing to do, the first of them would take a second of every cycle.
         ti.xcom_push("return_value", published)
-        raise DownstreamTasksSkipped(tasks=list(ON_APPROVAL))
+        raise DownstreamTasksSkipped(tasks=[WAITING, ASK])
     return published
 
 
-def questions(published: str, run_id: str) -> list[dict[str, Any]]:
-    """What the runs of `rebalance_approval` are triggered with: one per plan that waits."""
-    return [
+def questions(published: object, ti: TaskInstance) -> list[str]:
+    """What the runs of `rebalance_approval` are triggered with, each sealed: one per plan that waits."""
+    with _explained_errors(ti):
+        waiting = _handed_on(published, ti, PUBLISH).awaiting
+    asked = [
         {
-            "trigger_run_id": approval_run_id(run_id, plan["plan_id"]),
-            "conf": {"run_id": run_id, "cluster": cluster, "plan_id": plan["plan_id"]},
+            "trigger_run_id": approval_run_id(ti.run_id, plan["plan_id"]),
+            "conf": {"run_id": ti.run_id, "cluster": cluster, "plan_id": plan["plan_id"]},
         }
-        for cluster, plan in sorted(taken(published).awaiting.items())
+        for cluster, plan in sorted(waiting.items())
     ]
+    return [sealed(json.dumps(one, sort_keys=True), _origin(ti, ti.task_id)) for one in asked]
 
 
 def carry_out(
-    spark: SparkSession, params: Mapping[str, Any], answer: Mapping[str, Any], ti: TaskInstance, events: Events = None
+    spark: SparkSession, params: Mapping[str, Any], answered: object, ti: TaskInstance, events: Events = None
 ) -> str:
     """Puts an operator's answer on record, and carries the plan out if it was yes."""
-    from evenkeel.airflow.approval import waiting_plan
+    from evenkeel.airflow.approval import answer_in, waiting_plan
 
     with _explained_errors(ti):
         handover, plan = waiting_plan(ti, params)
+        answer = answer_in(answered, ti, plan["plan_id"])
 
     def publish() -> Handover:
         from evenkeel.lake.controls import answers
@@ -208,8 +219,7 @@ def halted(mode: str, cluster: str) -> str | None:
     """Why nothing may go out to the cluster: the variable `evenkeel_pause` names it (names parted by blanks or commas,
     or * for all), or the run's mode is above the limit.
 
-    The mode was held against the limit when the run began. What it hands on may be older than the limit that is in
-    force now, or have been changed since.
+    The mode was held against the limit when the run began, and the limit that is in force now may be another one.
     """
     from airflow.sdk import Variable
 
@@ -262,12 +272,11 @@ def _progress(ti: TaskInstance, dag_run: Any) -> tuple[str | None, Handover | No
 
     A task that was ended from outside in its last moment may have left a hand-over, so its state is asked as well.
     """
-    deciding = [task.__name__ for task in pipeline.DECIDING]
-    known = ti.get_task_states(dag_run.dag_id, task_ids=deciding, run_ids=[dag_run.run_id])
+    known = ti.get_task_states(dag_run.dag_id, task_ids=_DECIDING, run_ids=[dag_run.run_id])
     states = known.get(dag_run.run_id, {})
     failure: str | None = None
-    texts: list[tuple[str, str]] = []
-    for name in deciding:
+    texts: list[tuple[str, object]] = []
+    for name in _DECIDING:
         text = ti.xcom_pull(name, map_indexes=None)
         if text is None or states.get(name) in ENDED_BADLY:
             said = ti.xcom_pull(name, key=REASON, map_indexes=None)
@@ -276,10 +285,19 @@ def _progress(ti: TaskInstance, dag_run: Any) -> tuple[str | None, Handover | No
         texts.append((name, text))
     for name, text in reversed(texts):
         try:
-            return failure, taken(text)
-        except LakeError as error:
+            return failure, _handed_on(text, ti, name)
+        except (LakeError, NotSealed) as error:
             failure = f"{name} failed: {error}"
     return failure, None
+
+
+def _handed_on(value: object, ti: TaskInstance, task_id: str) -> Handover:
+    """The hand-over that a task of this run has sealed; `NotSealed`, and what `taken` raises."""
+    return taken(opened(value, _origin(ti, task_id)))
+
+
+def _origin(ti: TaskInstance, task_id: str) -> Origin:
+    return Origin(ti.dag_id, ti.run_id, task_id)
 
 
 def watched(work: Callable[[], str], ti: TaskInstance) -> str:
@@ -295,7 +313,7 @@ def _carried_out(
         made = work()
         known = given.writes if given is not None else ()
         emit_asset_events(events, made.lake, [write for write in made.writes if write not in known])
-        return handed_on(made)
+        return sealed(handed_on(made), _origin(ti, ti.task_id))
 
     return watched(progress, ti)
 
