@@ -71,7 +71,7 @@ def test_a_hand_over_that_was_changed_or_is_another_tasks_does_not_count(tmp_pat
     found.texts["shed"] = found.texts["shed"].replace("dry_run", "auto")
     failure, handover = _progress(found, RUN)
     assert handover == given[NAMES.index("plan_splits")]
-    assert str(failure).startswith("shed failed: what the task shed of the run r of rebalance left in XCom does not have")
+    assert str(failure).startswith("shed failed: what the task shed of the run r of rebalance left in XCom does not")
     found.texts = {name: given[0].to_json() for name in NAMES}
     failure, handover = _progress(found, RUN)
     assert (handover, "ingest failed: what the task ingest" in str(failure)) == (None, True)

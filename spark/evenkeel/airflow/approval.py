@@ -18,7 +18,7 @@ from airflow.providers.standard.operators.hitl import HITLOperator
 from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
 from airflow.sdk.execution_time.hitl import HITLUser
 
-from evenkeel.airflow.dag_files import APPROVING, DECIDING_DAG, PUBLISH, WAITING
+from evenkeel.airflow.dag_files import APPROVING, DECIDING_DAG, PUBLISH, WAITING, is_on
 from evenkeel.airflow.seal import Origin, opened, sealed
 from evenkeel.errors import BadInput, SettingsError
 
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 APPROVE, REJECT = "Approve", "Reject"
 APPROVERS_VARIABLE = "EVENKEEL_APPROVERS"
 FOUR_EYES_VARIABLE = "EVENKEEL_FOUR_EYES"
-_YES, _NO = ("1", "true", "yes", "on"), ("", "0", "false", "no", "off")
 _LONGEST = timedelta(hours=20)
 
 
@@ -39,16 +38,9 @@ def approvers(environment: Mapping[str, str] = os.environ) -> list[HITLUser]:
 
 
 def wants_four_eyes(environment: Mapping[str, str] = os.environ) -> bool:
-    """Whether EVENKEEL_FOUR_EYES is set: then whoever triggered a run cannot approve its plan.
-
-    `SettingsError` where it says neither yes nor no: a word that nobody knows is no reason to do without.
-    """
-    text = environment.get(FOUR_EYES_VARIABLE, "").strip().lower()
-    if text in _YES:
-        return True
-    if text in _NO:
-        return False
-    raise SettingsError(f"{FOUR_EYES_VARIABLE} is {text!r}: it is true or false")
+    """Whether EVENKEEL_FOUR_EYES is set: then whoever triggered a run cannot approve its plan; nor can whoever made a
+    wish that its cycle took."""
+    return is_on(FOUR_EYES_VARIABLE, environment)
 
 
 def waiting_plan(ti: Any, params: Mapping[str, Any]) -> tuple[Handover, dict[str, str]]:

@@ -28,6 +28,7 @@ from evenkeel.airflow.dag_files import (
     approval_run_id,
     check_ceiling,
     check_shapes,
+    check_shortening,
     emit_asset_events,
 )
 from evenkeel.airflow.liveness import server_watched
@@ -166,14 +167,20 @@ def carry_out(
 
 
 def keep(spark: SparkSession, params: Mapping[str, Any], dag_run: Any, ti: TaskInstance) -> str:
-    """Runs an upkeep of the lake; returns, as JSON, what was done to each table."""
-    from evenkeel.maintenance.expiry import NAMES
+    """Runs an upkeep of the lake; returns, as JSON, what was done to each table.
+
+    Whoever triggers it may lengthen periods, and shorten none unless the environment says so: not below the defaults
+    either, where no upkeep has put periods on record yet.
+    """
+    from evenkeel.maintenance.expiry import NAMES, Periods
     from evenkeel.maintenance.upkeep import Request, upkeep_as_json, upkeep_as_text
     from evenkeel.maintenance.upkeep import keep as keep_lake
 
     def kept() -> str:
+        check_shortening(params)
         given = {name: params.get(name) for name in NAMES}
-        request = Request(lake_root(), str(dag_run.run_id), given, bool(params.get("shorten")))
+        shorten, promised = bool(params.get("shorten")), Periods().as_dict()
+        request = Request(lake_root(), str(dag_run.run_id), given, shorten, promised=promised)
         done = keep_lake(spark, request, lambda line: log.info("%s", line))
         for line in upkeep_as_text(done):
             log.info("%s", line)
