@@ -146,6 +146,28 @@ def test_with_four_eyes_nobody_approves_a_run_of_their_own(monkeypatch: pytest.M
     assert "somebody else than olga has to approve it" in question("east", "now", waits(PLAN), "olga")
 
 
+@pytest.mark.parametrize("made_by", ["olga", "olga (for the release)", "root (olga)"])
+def test_with_four_eyes_nobody_approves_a_wish_of_their_own(made_by: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def answer(user: dict[str, str], option: str = "Approve") -> tuple[str, str | None]:
+        given = handover(east=waits(PLAN)).only("east")
+        (cycle,) = given.cycles
+        cycle = replace(cycle, wishes=({"wish_id": "w", "made_by": made_by, "kind": "unload"},))
+        given = replace(given, run=replace(given.run, triggered_by=None), cycles=(cycle,))
+        said = {"chosen_options": [option], "responded_by_user": user, "responded_at": AT}
+        row = answer_to(given, PLAN, said)
+        return row["answer"], row["note"]
+
+    assert answer(OLGA) == ("approved", None), "as long as four eyes are not asked for"
+    monkeypatch.setenv("EVENKEEL_FOUR_EYES", "true")
+    note = "olga made a wish that the plan takes up, and somebody else has to approve it (EVENKEEL_FOUR_EYES)"
+    assert answer(OLGA) == ("rejected", note)
+    assert answer({"id": "olga", "name": "Olga N."})[0] == "rejected", "the login may be the id"
+    assert answer(JO) == ("approved", None)
+    assert answer(OLGA, "Reject") == ("rejected", None)
+    asked = question("east", "now", waits(PLAN), "jo", [made_by])
+    assert f"somebody else than jo, {made_by} has to approve it" in asked
+
+
 def test_a_word_for_four_eyes_that_nobody_knows_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     for word, wanted in (("on", True), ("TRUE ", True), ("", False), ("off", False)):
         assert wants_four_eyes({approval.FOUR_EYES_VARIABLE: word}) is wanted

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -128,7 +128,8 @@ class PlanApproval(HITLOperator):
         self.response_timeout = left
         (cycle,) = handover.cycles
         self.subject = f"Carry out the plan of {cycle.cluster}?"
-        self.body = question(cycle.cluster, cycle.cycle_at, plan, handover.run.triggered_by)
+        wished_by = {str(wish["made_by"]) for wish in cycle.wishes}
+        self.body = question(cycle.cluster, cycle.cycle_at, plan, handover.run.triggered_by, wished_by)
         return super().execute(context)
 
     def execute_complete(self, context: Any, event: dict[str, Any]) -> str:
@@ -143,14 +144,17 @@ class PlanApproval(HITLOperator):
         return sealed(json.dumps(answer, sort_keys=True), Origin(ti.dag_id, ti.run_id, ti.task_id))
 
 
-def question(cluster: str, cycle_at: str, plan: Mapping[str, str], triggered_by: str | None) -> str:
-    """The plan in Markdown; the cluster's name is an operator's own."""
+def question(
+    cluster: str, cycle_at: str, plan: Mapping[str, str], triggered_by: str | None, wished_by: Iterable[str] = ()
+) -> str:
+    """The plan in Markdown; the cluster's name is an operator's own. `wished_by`: who made wishes that it takes up."""
     lines = [
         f"- **{cluster}** at {cycle_at}, plan `{plan['plan_id']}`: {plan['summary']}",
         f"- triggered by {triggered_by}" if triggered_by else "- triggered by the schedule",
         f"- may be carried out until {plan['expires_at']}, unless a newer cycle of the cluster is decided before",
     ]
-    if triggered_by and wants_four_eyes():
-        lines.append(f"- somebody else than {triggered_by} has to approve it")
+    concerned = sorted({*wished_by, *([triggered_by] if triggered_by else [])})
+    if concerned and wants_four_eyes():
+        lines.append(f"- somebody else than {', '.join(concerned)} has to approve it")
     closing = "Every command and its reason stand in the cycle's report. Only this very plan will be carried out."
     return "\n".join([*lines, "", closing])

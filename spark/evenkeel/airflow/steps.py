@@ -192,12 +192,15 @@ def keep(spark: SparkSession, params: Mapping[str, Any], dag_run: Any, ti: TaskI
 def answer_to(handover: Handover, plan_id: str, answer: Mapping[str, Any]) -> dict[str, Any]:
     """The row of `approvals` for the plan of the hand-over's one cluster; an answer without a name is the time limit's.
 
-    Where four eyes are asked for (EVENKEEL_FOUR_EYES), the yes of whoever triggered the run counts as a no, and so does
-    that of anybody whom EVENKEEL_APPROVERS does not name: Airflow holds the answer against the list as it was when the
-    question was put, and where it takes every user for an administrator against none.
+    Where four eyes are asked for (EVENKEEL_FOUR_EYES), the yes of whoever triggered the run counts as a no, and that of
+    whoever made a wish that the cycle took; and so does the yes of anybody whom EVENKEEL_APPROVERS does not name:
+    Airflow holds the answer against the list as it was when the question was put, and where it takes every user for an
+    administrator against none.
     """
     from evenkeel.airflow.approval import APPROVE, APPROVERS_VARIABLE, FOUR_EYES_VARIABLE, approvers, wants_four_eyes
-    from evenkeel.lake.controls import APPROVED, REJECTED, answer_row
+    from evenkeel.lake.controls import APPROVED, REJECTED, answer_row, names_in
+
+    (cycle,) = handover.cycles
 
     said = APPROVED if list(answer["chosen_options"]) == [APPROVE] else REJECTED
     user = answer.get("responded_by_user") or {}
@@ -206,11 +209,14 @@ def answer_to(handover: Handover, plan_id: str, answer: Mapping[str, Any]) -> di
     allowed = {user["id"] for user in approvers()}
     if said == APPROVED and allowed and allowed.isdisjoint(names):
         said, note = REJECTED, f"{by} is not among those who may approve a plan ({APPROVERS_VARIABLE})"
-    if said == APPROVED and wants_four_eyes() and handover.run.triggered_by in names:
-        said, note = REJECTED, f"{by} triggered the run, and somebody else has to approve it ({FOUR_EYES_VARIABLE})"
+    if said == APPROVED and wants_four_eyes():
+        part = "triggered the run" if handover.run.triggered_by in names else None
+        if any(names & names_in(wish["made_by"]) for wish in cycle.wishes):
+            part = part or "made a wish that the plan takes up"
+        if part is not None:
+            said, note = REJECTED, f"{by} {part}, and somebody else has to approve it ({FOUR_EYES_VARIABLE})"
     at = answer.get("responded_at")
     moment = datetime.fromisoformat(at) if isinstance(at, str) else at
-    (cycle,) = handover.cycles
     return answer_row(cycle.cluster, plan_id, said, by, note, moment)
 
 
