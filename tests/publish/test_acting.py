@@ -6,17 +6,20 @@ import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from threading import Event, Timer
 from typing import Any
 
 import pytest
 
+from evenkeel.handover import Snapshot
 from evenkeel.lake.controls import PAUSE, answer_row, control_row, take_leases
 from evenkeel.lake.controls import paused as paused_clusters
+from evenkeel.lake.manifest import append_manifests
 from evenkeel.lake.store import Lake, append_row
 from evenkeel.publish import dispatch as sending
 from evenkeel.publish import gate as outgoing
+from evenkeel.publish.task import manifest_row
 from evenkeel.publish.task import run as publish
 from evenkeel.record.read import read_cycles
 from tests.publish.acting import QUICK, Case, in_mode, with_settings
@@ -127,6 +130,25 @@ def test_what_changes_while_a_lease_is_waited_for_is_seen_before_anything_is_sen
     assert case.attempt().status == "withheld"
     assert "jo rejected the plan" in (case.attempt().reason or "")
     assert set(case.outcomes()) == {"withheld"}
+
+
+@pytest.mark.parametrize(
+    ("source", "outcome"),
+    [("recording", "done"), pytest.param("pulsar-admin", "withheld", marks=pytest.mark.exhaustive)],
+)
+def test_a_recording_under_the_name_of_a_running_cluster_is_not_its_newest_cycle(
+    case: Case, source: str, outcome: str
+) -> None:
+    """Whoever may trigger a run names the recording and the cluster, and who made the recording has dated it."""
+    case.handover = case.handover.with_cycles(replace(one, source="pulsar-admin") for one in case.handover.cycles)
+    (cycle,) = case.handover.cycles
+    at = (cycle.at + timedelta(days=365)).isoformat(timespec="microseconds")
+    later = replace(cycle, cycle_at=at, snapshot=Snapshot("", at), source=source, status="skipped", reason="a test")
+    rows = [manifest_row(replace(case.handover, writes=()), later, {}, datetime.now(UTC))]
+    append_manifests(case.spark, Lake(str(case.lake)), rows)
+    case.publish()
+    assert case.outcomes() == Counter({outcome: len(case.commands())})
+    assert bool(case.sent()) == (outcome == "done")
 
 
 def test_brokers_that_shed_by_themselves_are_sent_nothing(case: Case) -> None:

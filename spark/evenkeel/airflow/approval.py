@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -29,6 +30,8 @@ APPROVE, REJECT = "Approve", "Reject"
 APPROVERS_VARIABLE = "EVENKEEL_APPROVERS"
 FOUR_EYES_VARIABLE = "EVENKEEL_FOUR_EYES"
 _LONGEST = timedelta(hours=20)
+# Beside its maker's login a wish may name anybody, and the question is read as Markdown.
+_NOT_PLAIN = re.compile(r"[^\w .,:@()-]")
 
 
 def approvers(environment: Mapping[str, str] = os.environ) -> list[HITLUser]:
@@ -128,7 +131,7 @@ class PlanApproval(HITLOperator):
         self.response_timeout = left
         (cycle,) = handover.cycles
         self.subject = f"Carry out the plan of {cycle.cluster}?"
-        wished_by = {str(wish["made_by"]) for wish in cycle.wishes}
+        wished_by = {_NOT_PLAIN.sub("?", str(wish["made_by"]))[:80] for wish in cycle.wishes}
         self.body = question(cycle.cluster, cycle.cycle_at, plan, handover.run.triggered_by, wished_by)
         return super().execute(context)
 
