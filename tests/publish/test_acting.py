@@ -196,6 +196,25 @@ def test_a_pause_in_the_middle_of_a_publish_stops_it(case: Case, monkeypatch: py
     assert "is paused by jo" in (case.attempt().reason or "")
 
 
+def test_a_rejection_while_paced_commands_go_out_stops_them(case: Case) -> None:
+    rejected = Event()
+
+    def rejecting(_broker: str, method: str, _path: str) -> Fault | None:
+        if method == "PUT" and not rejected.is_set():
+            rejected.set()
+            row = answer_row(case.cluster, str(case.attempt().plan_id), "rejected", "jo", "not tonight")
+            append_row(Lake(str(case.lake)), "approvals", row, _no_session)
+        return None
+
+    case.lab.pulsar.faults = rejecting
+    # A wait between two commands that is long beside the looks at the tables.
+    case.handover = with_settings(case.handover, evenkeelCommandsInFlight=1, evenkeelCommandsPerSecond=0.2)
+    case.publish()
+    assert case.outcomes() == Counter(done=1, withheld=len(case.commands()) - 1)
+    assert case.attempt().status == "closed"
+    assert "jo rejected the plan" in (case.attempt().reason or "")
+
+
 def test_a_plan_waits_for_its_approval(case: Case) -> None:
     case.handover = in_mode(case, "approve")
     plan = case.publish().awaiting[case.cluster]["plan_id"]

@@ -33,7 +33,7 @@ DRY_RUN = "dry_run"
 class GateFacts:
     """Facts that gate sending one cluster's plan.
 
-    `newest_at`: the newest cycle on record that counts, see `_newest`. `sent_plans`: plans of this very cycle of which a
+    `newest_at`: the newest cycle on record that counts (`_newest`). `sent_plans`: plans of this very cycle of which a
     command went out, or may have. `max_age`: how old the cycle may be. `ahead`: how far ahead of the publisher's clock.
     """
 
