@@ -95,7 +95,7 @@ def test_publish_puts_a_run_whose_hand_over_was_forged_on_record_as_failed(
 ) -> None:
     ti = running("publish", **{task.__name__: left(task.__name__, handover()) for task in pipeline.DECIDING})
     ti.xcom_push_for("place", forgeries("place")[kind])
-    with pytest.raises(AirflowFailException, match="The cycle is on record as failed. place failed: what the task"):
+    with pytest.raises(AirflowFailException, match=r"The cycle is on record as failed\. place failed: what the task"):
         steps.close(None, {}, SimpleNamespace(dag_id="rebalance", run_id=RUN), ti)  # type: ignore[arg-type]
     (given,) = published
     assert (given.run.mode, given.open_cycles(), given.cycles[0].status) == ("approve", (), FAILED)
@@ -187,7 +187,7 @@ def test_an_answer_that_airflow_did_not_take_sends_nothing(
 def test_a_task_that_was_marked_as_done_has_answered_nothing(
     published: list[Handover], answers: list[dict[str, Any]]
 ) -> None:
-    with pytest.raises(AirflowFailException, match="task approve of the run .* left in XCom has no seal"):
+    with pytest.raises(AirflowFailException, match=r"task approve of the run .* left in XCom has no seal"):
         steps.carry_out(None, PARAMS, None, asking())  # type: ignore[arg-type]
     assert (published, answers) == ([], [])
 

@@ -48,4 +48,4 @@ class RunningTask:
         return None
 
     def get_task_states(self, dag_id: str, *, task_ids: list[str], run_ids: list[str]) -> dict[str, Any]:
-        return {run_id: self.states for run_id in run_ids}
+        return dict.fromkeys(run_ids, self.states)

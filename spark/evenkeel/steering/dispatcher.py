@@ -1,5 +1,4 @@
-"""Sending the commands of several clusters at once: leases kept, pauses obeyed and whatever else gates sending, outcomes
-put on record as they come.
+"""Sending the commands of several clusters at once: leases kept, the gate obeyed, outcomes put on record as they come.
 
 Each cluster has a thread, so that a slow or silent one holds no other up. The caller's thread alone touches the tables:
 it appends outcomes, renews leases, and looks for pauses, rejections and newer cycles, once in a while. A thread sends
