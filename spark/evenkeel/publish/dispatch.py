@@ -189,8 +189,11 @@ class OutcomeRecorder:
         return self._gate(clusters) if clusters else {}
 
     def withheld_anew(self, clusters: Sequence[str]) -> Mapping[str, str]:
-        """As `withheld`, where a table that the gate reads has a new version: asking it takes several queries, and this
-        is called every second. Pauses are asked for by themselves, and a command that grows old says so."""
+        """The clusters whose plan may not be sent any more, each with the reason, while commands go out.
+
+        The gate takes several queries, and this is called every second: so it is asked only where a table that it reads
+        has a new version. Pauses are asked for by themselves, and a command that has grown too old says so.
+        """
         versions = tuple(newest_version(self._lake.path(name)) for name in _GATING)
         if not clusters or (versions == self._gate_versions and None not in versions):
             return {}

@@ -52,7 +52,7 @@ class CommandStore(Protocol):
         ...
 
     def withheld_anew(self, clusters: Sequence[str]) -> Mapping[str, str]:
-        """As `withheld`, where what that rests on may have changed since it was last asked for; else none."""
+        """The clusters whose plan may not be sent any more, each with the reason; none where nothing has changed."""
         ...
 
     def write(self, outcomes: Sequence[Outcome]) -> None:

@@ -176,8 +176,8 @@ def _came_out(asked: Sequence[FromFiles]) -> dict[str, bool]:
 def _is_reworded(one: FromFiles) -> bool | None:
     """Whether nothing but sentences came out otherwise; None if anything else did.
 
-    An error is left to the grouped map as well: there it is reported with the cycle that it is about. It is logged, with
-    the file: nobody would hear of a file that Spark reads all the same.
+    An error is left to the grouped map as well: there it is reported with the cycle that it is about. It is logged with
+    the file, since nobody would hear of one that Spark reads all the same.
     """
     try:
         rows = {name: _rows(name, table, one) for name, table in _INPUTS.items()}
