@@ -21,8 +21,8 @@ they take (`EVENKEEL_SCHEDULE`).
 other, so nobody makes a yes of a no by editing XComs.
 
 **Who may answer**: whoever may in Airflow, or the logins in `EVENKEEL_APPROVERS` (with commas between them) alone. With
-`EVENKEEL_FOUR_EYES=true` the yes of whoever triggered the run counts as a no. The answer stands in the table
-`approvals` under the login of who gave it.
+`EVENKEEL_FOUR_EYES=true` the yes of whoever triggered the run, or made a wish that the plan takes up, counts as a no.
+The answer stands in the table `approvals` under the login of who gave it.
 
 **Params** (filled in by *rebalance*)
 
