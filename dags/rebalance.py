@@ -38,6 +38,9 @@ With more than one cluster in the run each names its `cluster`.
 **An approval** is asked for by the DAG `rebalance_approval`, in a run for each cluster's plan: this run is over by
 then, and later cycles wait for nobody.
 
+**What a task hands to the next** is sealed. Where somebody has edited it in XCom, or put that of another run there,
+the next task turns red and says so, and nothing is sent.
+
 **A cluster whose data cannot be trusted** is left out of its cycle (`skipped`, with the reason) and the others go on:
 that does not make the run red.
 
@@ -64,10 +67,10 @@ import os
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
 from airflow.sdk import CronTriggerTimetable, dag, task
 
-from evenkeel.airflow.dag_files import APPROVAL_DAG, rebalance_params, tried_again
+from evenkeel.airflow.approval import PlanQuestion
+from evenkeel.airflow.dag_files import APPROVAL_DAG, ASK, WAITING, rebalance_params, tried_again
 from evenkeel.airflow.wiring import seven_tasks
 
 # `none` leaves the DAG to manual runs and triggers.
@@ -100,20 +103,20 @@ def close(*given: Any) -> str:
     doc_md=__doc__,
 )
 def rebalance() -> None:
-    @task(task_id="waiting", doc_md="Names the plans that wait for an approval.\n\nSkipped unless the mode is approve.")
-    def waiting(published: str, dag_run: Any = None) -> list[dict[str, Any]]:
+    @task(task_id=WAITING, doc_md="Names the plans that wait for an approval.\n\nSkipped unless the mode is approve.")
+    def waiting(published: str, ti: Any = None) -> list[str]:
         from evenkeel.airflow import steps
 
-        return steps.questions(published, dag_run.run_id)
+        return steps.questions(published, ti)
 
     published = seven_tasks(begin, close)
-    TriggerDagRunOperator.partial(
-        task_id="ask",
+    PlanQuestion.partial(
+        task_id=ASK,
         trigger_dag_id=APPROVAL_DAG,
         logical_date=None,
         skip_when_already_exists=True,
         doc_md="Starts a run of rebalance_approval for each plan that waits.\n\nNo later cycle waits for the answer.",
-    ).expand_kwargs(waiting(published))
+    ).expand(question=waiting(published))
 
 
 rebalance()

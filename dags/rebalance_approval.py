@@ -17,9 +17,12 @@ meanwhile is another one, and nothing is sent. It can be approved as long as it 
 cluster ends it too: its view of the cluster counts, and it asks anew. So let the schedule leave people the time that
 they take (`EVENKEEL_SCHEDULE`).
 
+**The answer counts as Airflow took it**, from whoever gave it: *approve* hands it on sealed, and *send* refuses any
+other, so nobody makes a yes of a no by editing XComs.
+
 **Who may answer**: whoever may in Airflow, or the logins in `EVENKEEL_APPROVERS` (with commas between them) alone. With
-`EVENKEEL_FOUR_EYES=true` the yes of whoever triggered the run counts as a no. The answer stands in the table
-`approvals` under the login of who gave it.
+`EVENKEEL_FOUR_EYES=true` the yes of whoever triggered the run, or made a wish that the plan takes up, counts as a no.
+The answer stands in the table `approvals` under the login of who gave it.
 
 **Params** (filled in by *rebalance*)
 
@@ -47,7 +50,7 @@ from typing import Any
 from airflow.sdk import Param, dag, task
 
 from evenkeel.airflow.approval import PlanApproval
-from evenkeel.airflow.dag_files import CONNECTION, outlets, tried_again
+from evenkeel.airflow.dag_files import APPROVING, CONNECTION, outlets, tried_again
 
 APPROVE_DOC = """Asks whether the plan is to be carried out.
 
@@ -82,12 +85,10 @@ def named(description: str) -> Param:
     doc_md=__doc__,
 )
 def rebalance_approval() -> None:
-    approve = PlanApproval(task_id="approve", doc_md=APPROVE_DOC)
+    approve = PlanApproval(task_id=APPROVING, doc_md=APPROVE_DOC)
 
     @task.pyspark(task_id="send", conn_id=CONNECTION, doc_md=SEND_DOC, outlets=outlets("publish"))
-    def send(
-        answer: dict[str, Any], spark: Any = None, params: Any = None, ti: Any = None, outlet_events: Any = None
-    ) -> str:
+    def send(answer: str, spark: Any = None, params: Any = None, ti: Any = None, outlet_events: Any = None) -> str:
         from evenkeel.airflow import steps
 
         return steps.carry_out(spark, params, answer, ti, outlet_events)

@@ -23,11 +23,15 @@ ones after it, so nothing has to be given twice.
 | `unlisted_days` | rows that no manifest lists: what a killed try left | 7 |
 | `version_days` | versions of the tables, for time travel | 90 |
 | `topic_version_days` | versions of `topic_stats` | 7 |
-| `shorten` | allow periods shorter than the lake was promised; what is dropped does not come back | |
+| `shorten` | allow periods shorter than the lake was promised, where `EVENKEEL_UPKEEP_SHORTEN` says so | |
 
 ```json
 {"audit_days": 800}
 ```
+
+**What is dropped does not come back**, so whoever may trigger this DAG may lengthen periods, and shorten them only
+where whoever runs Airflow has set `EVENKEEL_UPKEEP_SHORTEN=true`. As long as no upkeep has put periods on record, those
+of the last column count as promised. `evenkeel upkeep --shorten` in a shell asks no variable.
 
 **Never dropped**, whatever its age: what the next cycle takes its state from, what a cycle inside its period rests on,
 the head of a cluster's chain, a pause that holds, and whatever was written in the last `unlisted_days`.
@@ -68,7 +72,13 @@ PARAMS = {
         description=f"Days to keep {MEANINGS[name]}. Empty: as the lake was promised.",
     )
     for name in NAMES
-} | {"shorten": Param(False, type="boolean", description="Allow periods shorter than the lake was promised.")}
+} | {
+    "shorten": Param(
+        False,
+        type="boolean",
+        description="Allow periods shorter than the lake was promised, where EVENKEEL_UPKEEP_SHORTEN says so.",
+    )
+}
 
 
 @dag(

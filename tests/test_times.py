@@ -138,7 +138,7 @@ TAKES: dict[str, tuple[list[str], tuple[str, ...]]] = {
     "wish unload-topic": (["wish", "unload-topic", "acme/web/in", "--cluster", "lab"], ("--at",)),
     "wish drain": (["wish", "drain", "b1:8080", "--cluster", "lab"], ("--at",)),
     "wish undrain": (["wish", "undrain", "b1:8080", "--cluster", "lab"], ("--at",)),
-    "rebalance": (["rebalance", "--recording", "demo/recordings/own-threshold"], ("--at",)),
+    "rebalance": (["rebalance", "--recording", "demo/recordings/own-threshold"], ("--at", *SPAN)),
     "report": (["report"], ("--cycle",)),
     "data-docs": (["data-docs"], ("--cycle",)),
 }  # fmt: skip

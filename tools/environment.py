@@ -80,7 +80,10 @@ def is_usable(folder: Path) -> bool:
 
 
 def create_venv() -> None:
-    if VENV.exists():
+    if VENV.is_symlink():
+        say(f"{VENV} is a link to an environment that does not run here: removing the link and making one of its own")
+        VENV.unlink()
+    elif VENV.exists():
         say(f"{VENV} does not run here (another Python, or the folder was moved): making it anew")
         shutil.rmtree(VENV)
     say(f"making {VENV}")

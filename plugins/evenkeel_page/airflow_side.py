@@ -8,6 +8,7 @@ import os
 from datetime import datetime
 from typing import Any
 
+from evenkeel.airflow.seal import without_seal
 from evenkeel.errors import EvenkeelError, NoLake
 from evenkeel.lake.handover_files import taken
 
@@ -43,10 +44,13 @@ def cycles_of_run(dag_id: str, run_id: str) -> frozenset[tuple[str, datetime]]:
 
 
 def _cycles(value: Any) -> list[tuple[str, datetime]]:
-    """XCom holds the hand-over's text as JSON, possibly within JSON; anything else is none of ours."""
+    """XCom holds the hand-over's text, sealed and as JSON, possibly within JSON; anything else is none of ours.
+
+    Nobody asks whose seal it is: the page shows what is on record, and nothing acts on it.
+    """
     try:
-        text = json.loads(value) if isinstance(value, str) else value
-        handover = taken(text if isinstance(text, str) else json.dumps(text))
+        text = json.loads(without_seal(value)) if isinstance(value, str) else value
+        handover = taken(without_seal(text) if isinstance(text, str) else json.dumps(text))
     except (ValueError, KeyError, TypeError, EvenkeelError):
         return []
     return [(cycle.cluster, cycle.at) for cycle in handover.cycles]

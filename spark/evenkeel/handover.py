@@ -15,6 +15,8 @@ from typing import Any
 OPEN = "open"
 SKIPPED = "skipped"
 FAILED = "failed"
+RECORDING = "recording"
+"""The source of a cycle that was not observed for itself: a folder of snapshots, whoever has laid them there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +127,7 @@ class ClusterCycle:
     acts: tuple[dict[str, Any], ...] = ()
     steered_until: str | None = None
     pauses: tuple[dict[str, Any], ...] = ()
-    source: str = "recording"
+    source: str = RECORDING
     limits: dict[str, int] | None = None
 
     @property

@@ -165,6 +165,7 @@ def figures(dice: random.Random) -> list[Callable[[], float]]:
         lambda: dice.randrange(10**6) / 10 ** dice.randrange(7),
         lambda: (dice.randrange(1, 1_000) * dice.uniform(0, 1e6) + dice.uniform(0, 1e6)) / 1_000,
         lambda: 2.0 ** dice.randrange(-70, 62),
+        lambda: dice.choice([1, -1]) * 2.0 ** dice.randrange(-1074, -60),
         lambda: float(dice.randrange(2**53, 2**61)),
         lambda: dice.choice([0.0, -0.0]),
     ]
@@ -175,7 +176,7 @@ def test_sums_in_python_are_those_of_spark_to_the_bit(spark: SparkSession) -> No
     dice = random.Random(23)
     makers = figures(dice)
     groups = {n: [dice.choice(makers)() for _ in range(dice.choice([1, 1, 2, 30]))] for n in range(2_000)}
-    odd = [[], [None], [None, 2.5], [1.0, math.nan], [math.inf], [1e20], [9e19, 9e19], [1e300, None], [-0.0]]
+    odd = [[], [None], [None, 2.5], [1.0, math.nan], [math.inf], [1e20], [9e19, 9e19], [1e300, None], [-0.0], [-5e-324], [5e-324, 1.0]]
     groups |= dict(enumerate(odd, start=10_000))
     rows = [(n, figure) for n, own in groups.items() for figure in own]
     sums = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -12,14 +13,17 @@ from airflow.sdk.exceptions import AirflowFailException, TaskAwaitingInput
 from evenkeel.airflow import approval
 from evenkeel.airflow.approval import PlanApproval, approvers, question, waiting_plan, wants_four_eyes
 from evenkeel.airflow.dag_files import approval_run_id, deciding_run_id
+from evenkeel.airflow.seal import Origin, opened, sealed
 from evenkeel.airflow.steps import answer_to, questions
 from evenkeel.errors import BadInput, SettingsError
 from evenkeel.handover import ClusterCycle, Handover, Run, Snapshot, Write
+from tests.airflow.xcom import XCom
 
 pytestmark = pytest.mark.airflow
 
 AT = datetime.now(UTC)
 RUN = "manual__2026-11-23T09:00:00+00:00"
+PUBLISH = Origin("rebalance", RUN, "publish")
 PLAN, OTHER = "a" * 64, "b" * 64
 
 
@@ -43,7 +47,7 @@ class Runs:
     def xcom_pull(self, task_ids: str, *, dag_id: str, run_id: str, map_indexes: Any) -> str | None:
         assert (task_ids, dag_id) == ("publish", "rebalance")
         found = self.published.get(run_id)
-        return None if found is None else found.to_json()
+        return None if found is None else sealed(found.to_json(), PUBLISH)
 
 
 def params(plan_id: str = PLAN, cluster: str = "east", run_id: str = RUN) -> dict[str, str]:
@@ -51,10 +55,13 @@ def params(plan_id: str = PLAN, cluster: str = "east", run_id: str = RUN) -> dic
 
 
 def test_each_waiting_plan_is_asked_about_in_a_run_of_its_own() -> None:
-    asked = questions(handover(west=waits(OTHER), east=waits(PLAN)).to_json(), RUN)
+    waiting = XCom().of("rebalance", RUN, "waiting")
+    published = handover(west=waits(OTHER), east=waits(PLAN)).to_json()
+    made = questions(sealed(published, PUBLISH), waiting)
+    asked = [json.loads(opened(one, Origin("rebalance", RUN, "waiting"))) for one in made]
     assert [one["conf"] for one in asked] == [params(), params(OTHER, "west")]
     assert len({one["trigger_run_id"] for one in asked}) == 2
-    assert questions(handover().to_json(), RUN) == []
+    assert questions(sealed(handover().to_json(), PUBLISH), waiting) == []
     assert {deciding_run_id(one["trigger_run_id"]) for one in asked} == {RUN}
     assert asked[0]["trigger_run_id"] == approval_run_id(RUN, PLAN)
 
@@ -137,6 +144,28 @@ def test_with_four_eyes_nobody_approves_a_run_of_their_own(monkeypatch: pytest.M
     assert answered("Approve", OLGA, triggered_by=None)[0] == "approved", "the schedule triggered it"
     assert answered("Reject", OLGA)[0] == "rejected"
     assert "somebody else than olga has to approve it" in question("east", "now", waits(PLAN), "olga")
+
+
+@pytest.mark.parametrize("made_by", ["olga", "olga (for the release)", "root (olga)"])
+def test_with_four_eyes_nobody_approves_a_wish_of_their_own(made_by: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def answer(user: dict[str, str], option: str = "Approve") -> tuple[str, str | None]:
+        given = handover(east=waits(PLAN)).only("east")
+        (cycle,) = given.cycles
+        cycle = replace(cycle, wishes=({"wish_id": "w", "made_by": made_by, "kind": "unload"},))
+        given = replace(given, run=replace(given.run, triggered_by=None), cycles=(cycle,))
+        said = {"chosen_options": [option], "responded_by_user": user, "responded_at": AT}
+        row = answer_to(given, PLAN, said)
+        return row["answer"], row["note"]
+
+    assert answer(OLGA) == ("approved", None), "as long as four eyes are not asked for"
+    monkeypatch.setenv("EVENKEEL_FOUR_EYES", "true")
+    note = "olga made a wish that the plan takes up, and somebody else has to approve it (EVENKEEL_FOUR_EYES)"
+    assert answer(OLGA) == ("rejected", note)
+    assert answer({"id": "olga", "name": "Olga N."})[0] == "rejected", "the login may be the id"
+    assert answer(JO) == ("approved", None)
+    assert answer(OLGA, "Reject") == ("rejected", None)
+    asked = question("east", "now", waits(PLAN), "jo", [made_by])
+    assert f"somebody else than jo, {made_by} has to approve it" in asked
 
 
 def test_a_word_for_four_eyes_that_nobody_knows_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

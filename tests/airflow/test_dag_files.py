@@ -6,7 +6,14 @@ from dataclasses import fields
 
 import pytest
 
-from evenkeel.airflow.dag_files import allowed_modes, by_table, check_ceiling, emit_asset_events, rebalance_params
+from evenkeel.airflow.dag_files import (
+    allowed_modes,
+    by_table,
+    check_ceiling,
+    check_shortening,
+    emit_asset_events,
+    rebalance_params,
+)
 from evenkeel.errors import SettingsError
 from evenkeel.handover import Write
 from evenkeel.settings.keys.own import DECIDING_KEYS, OwnKeys
@@ -89,6 +96,20 @@ def test_a_trigger_changes_no_guard_where_commands_may_go_out(monkeypatch: pytes
             check_ceiling({"mode": "approve", "settings": {key: 0}})
     check_ceiling({"mode": "approve", "settings": {"evenkeelSplitEnabled": False}})
     check_ceiling({"mode": "approve", "settings": {"loadBalancerBrokerThresholdShedderPercentage": 5}})
+
+
+def test_a_trigger_breaks_no_promise_unless_the_environment_lets_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("EVENKEEL_UPKEEP_SHORTEN", raising=False)
+    check_shortening({"audit_days": 500, "shorten": False})
+    for text in ("", "false"):
+        monkeypatch.setenv("EVENKEEL_UPKEEP_SHORTEN", text)
+        with pytest.raises(SettingsError, match="sets EVENKEEL_UPKEEP_SHORTEN=true, or runs `evenkeel upkeep"):
+            check_shortening({"audit_days": 40, "shorten": True})
+    monkeypatch.setenv("EVENKEEL_UPKEEP_SHORTEN", "true")
+    check_shortening({"audit_days": 40, "shorten": True})
+    monkeypatch.setenv("EVENKEEL_UPKEEP_SHORTEN", "perhaps")
+    with pytest.raises(SettingsError, match="EVENKEEL_UPKEEP_SHORTEN is 'perhaps': it is true or false"):
+        check_shortening({"shorten": True})
 
 
 def test_what_a_trigger_may_change_are_keys() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from evenkeel import pipeline
+from evenkeel.airflow.seal import Origin, sealed
 from evenkeel.airflow.steps import REASON, _progress
 from evenkeel.handover import ClusterCycle, Handover, Run, Snapshot, Write
 from evenkeel.lake.handover_files import FOLDER, handed_on
@@ -22,8 +23,11 @@ RUN = SimpleNamespace(dag_id="rebalance", run_id="r")
 class TaskInstance:
     """XCom of the tasks that ended well, and why the first of the others failed."""
 
+    dag_id, run_id, task_id = RUN.dag_id, RUN.run_id, "publish"
+
     def __init__(self, texts: list[str], reason: str | None = None) -> None:
-        self.texts, self.reason = dict(zip(NAMES, texts, strict=False)), reason
+        left = {name: sealed(text, Origin("rebalance", "r", name)) for name, text in zip(NAMES, texts, strict=False)}
+        self.texts, self.reason = left, reason
 
     def get_task_states(self, dag_id: str, **more: Any) -> dict[str, Any]:
         return {RUN.run_id: dict.fromkeys(self.texts, "success")}
@@ -58,3 +62,16 @@ def test_without_the_file_of_a_hand_over_the_one_before_it_counts(tmp_path: Path
     assert failure is not None
     assert failure.startswith("validate failed: the hand-over ")
     assert _progress(TaskInstance(texts[1:]), RUN)[1] is None
+
+
+def test_a_hand_over_that_was_changed_or_is_another_tasks_does_not_count(tmp_path: Path) -> None:
+    given = handovers(tmp_path, 1)
+    found = TaskInstance([handed_on(one) for one in given])
+    found.texts["place"] = found.texts["shed"]
+    found.texts["shed"] = found.texts["shed"].replace("dry_run", "auto")
+    failure, handover = _progress(found, RUN)
+    assert handover == given[NAMES.index("plan_splits")]
+    assert str(failure).startswith("shed failed: what the task shed of the run r of rebalance left in XCom does not")
+    found.texts = {name: given[0].to_json() for name in NAMES}
+    failure, handover = _progress(found, RUN)
+    assert (handover, "ingest failed: what the task ingest" in str(failure)) == (None, True)

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from airflow.sdk.exceptions import AirflowFailException
 
+from evenkeel.airflow import steps
 from evenkeel.airflow.steps import halted, request_from, sending
 from evenkeel.errors import BadInput, SettingsError
+from evenkeel.maintenance.expiry import Periods
+from evenkeel.maintenance.upkeep import Request, UpkeepResult
+from tests.airflow.xcom import XCom
 
 LOGICAL = datetime(2026, 11, 21, 8, 27, 23, 596000, tzinfo=UTC)
 AFTER = datetime(2026, 11, 21, 9, 0, tzinfo=UTC)
@@ -85,6 +91,27 @@ def test_without_a_place_for_the_tables_the_message_says_what_to_set(monkeypatch
     monkeypatch.delenv("EVENKEEL_LAKE")
     with pytest.raises(SettingsError, match=r"EVENKEEL_LAKE is not set.*set it to a folder or an s3a"):
         request_from({}, DagRun())
+
+
+def test_an_upkeep_that_was_triggered_takes_the_defaults_for_promised_and_shortens_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[Request] = []
+
+    def kept(_spark: Any, request: Request, _progress: Any) -> UpkeepResult:
+        asked.append(request)
+        return UpkeepResult(Periods(), ())
+
+    monkeypatch.setattr("evenkeel.maintenance.upkeep.keep", kept)
+    monkeypatch.setattr(steps, "_spark_watched", lambda ti: nullcontext())
+    monkeypatch.delenv("EVENKEEL_UPKEEP_SHORTEN", raising=False)
+    ti = XCom().of("upkeep", "manual__1", "upkeep")
+    steps.keep(None, {"audit_days": 500, "shorten": False}, DagRun(), ti)  # type: ignore[arg-type]
+    (request,) = asked
+    assert (request.given["audit_days"], request.shorten, request.promised) == (500, False, Periods().as_dict())
+    with pytest.raises(AirflowFailException, match="the param `shorten` is set, and no run may keep anything"):
+        steps.keep(None, {"audit_days": 40, "shorten": True}, DagRun(), ti)  # type: ignore[arg-type]
+    assert len(asked) == 1
 
 
 def test_a_run_whose_mode_is_above_the_limit_sends_nothing_whatever_it_was_handed(

@@ -103,6 +103,11 @@ def test_an_approval_is_asked_for_in_a_dag_of_its_own_that_holds_up_no_cycle(dag
     asking = rebalance.get_task("ask")
     assert asking.partial_kwargs["trigger_dag_id"] == "rebalance_approval"
     assert asking.partial_kwargs.get("wait_for_completion", False) is False
+    # What is mapped over comes from XCom: it must name nothing but the question, which is sealed.
+    assert [*asking.expand_input.value] == ["question"]
+    assert asking.unmap({"question": "sealed"}).question == "sealed"
+    assert asking.operator_class.__name__ == "PlanQuestion"
+    assert "question" not in asking.template_fields
     for name in ("run_id", "cluster", "plan_id"):
         for value in ("", None, 7):
             with pytest.raises(ParamValidationError):

@@ -269,12 +269,13 @@ def test_a_classic_master_comes_to_the_same_plan_as_connect(
 def test_upkeep_keeps_the_lake_that_cycles_are_written_to(airflow: Airflow, lake: Path, both: dict[str, Any]) -> None:
     (before,) = attempts(lake, "good", CYCLE)
     loads = read_rows(lake, before, "bundle_load")
-    refused = airflow.rest.trigger("upkeep", logical_date=None, conf={"audit_days": 5})
+    refused = airflow.rest.trigger("upkeep", logical_date=None, conf={"audit_days": 40})
+    bold = airflow.rest.trigger("upkeep", logical_date=None, conf={"audit_days": 40, "shorten": True})
     kept = airflow.rest.trigger("upkeep", logical_date=None, conf={"audit_days": 500})
     assert ended(airflow, refused, "upkeep")["state"] == "failed"
-    assert "observed_days (30) must not exceed audit_days (5)" in airflow.rest.xcom(
-        "upkeep", refused, "upkeep", "reason"
-    )
+    assert ended(airflow, bold, "upkeep")["state"] == "failed"
+    assert "audit_days from 400 to 40" in airflow.rest.xcom("upkeep", refused, "upkeep", "reason")
+    assert "EVENKEEL_UPKEEP_SHORTEN=true" in airflow.rest.xcom("upkeep", bold, "upkeep", "reason")
     assert ended(airflow, kept, "upkeep")["state"] == "success"
     upkeeps = {row["state"]: row for row in read_table(lake, "upkeeps")}
     assert (upkeeps["done"]["by"], upkeeps["done"]["periods"]["audit_days"]) == (kept, 500)

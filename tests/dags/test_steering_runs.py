@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import gzip
+import json
 import signal
 import threading
 import time
@@ -126,6 +127,22 @@ def test_an_approved_plan_is_carried_out_once_though_its_task_is_killed_and_no_t
     places = [airflow.home.folder, lake, clusters.parent, tmp_path]
     assert [str(file) for place in places for file in holding(place)] == []
     assert [(row["answer"], row["by"]) for row in read_table(lake, "approvals")] == [("approved", ADMIN)]
+
+    effects = [*pulsar.effects]
+    edited = {
+        "plan_id": waiting.plan_id,
+        "chosen_options": ["Approve"],
+        "responded_by_user": {"id": "jo", "name": "jo"},
+    }
+    entry = f"{path.rpartition('/-1/')[0]}/xcomEntries/return_value"
+    airflow.rest.patch(entry, {"value": json.dumps(edited)})
+    clear = {"dag_run_id": asking, "task_ids": ["send"], "dry_run": False, "only_failed": False}
+    airflow.rest.post(f"/api/v2/dags/{APPROVAL_DAG_ID}/clearTaskInstances", clear)
+    assert ended(airflow, asking, APPROVAL_DAG_ID)["state"] == "failed", "an answer that was edited in XCom is none"
+    reason = airflow.rest.xcom(APPROVAL_DAG_ID, asking, "send", "reason")
+    assert f"what the task approve of the run {asking} of {APPROVAL_DAG_ID} left in XCom has no seal" in reason
+    assert pulsar.effects == effects
+    assert len(read_table(lake, "approvals")) == 1
 
 
 def approving(airflow: Airflow, path: str) -> Callable[[], bool]:

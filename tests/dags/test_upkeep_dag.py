@@ -45,7 +45,7 @@ def test_every_period_is_a_param_that_is_empty_unless_told_and_stands_in_the_man
 def test_the_example_in_the_manual_is_a_valid_trigger(upkeep: Any) -> None:
     example = json.loads(re.findall(r"```json\n(.*?)```", upkeep.doc_md, re.DOTALL)[0])
     given = {name: upkeep.params.get_param(name).resolve(value) for name, value in example.items()}
-    assert settled(None, given, shorten=False) != Periods()
+    assert settled(None, given, shorten=False, promised=Periods().as_dict()) != Periods()
 
 
 @pytest.mark.parametrize("conf", [{"audit_days": 0}, {"audit_days": "400"}, {"shorten": "yes"}, {"topics_days": 1.5}])

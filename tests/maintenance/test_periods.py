@@ -50,6 +50,20 @@ def test_a_shorter_period_than_promised_is_refused_unless_it_is_meant() -> None:
     assert settled(None, {"version_days": 30}, shorten=False).version_days == 30, "nothing was promised yet"
 
 
+def test_the_defaults_count_as_promised_for_whoever_must_not_choose_them() -> None:
+    """Else the first upkeep of a lake could be told to drop nearly all of it."""
+    promised = Periods().as_dict()
+    with pytest.raises(SettingsError, match="audit_days from 400 to 40; observed_days from 30 to 2"):
+        settled(None, {"audit_days": 40, "observed_days": 2}, shorten=False, promised=promised)
+    with pytest.raises(SettingsError, match="topics_days from 14 to 8"):
+        settled({"audit_days": 40, "observed_days": 20, "considered_days": 20}, {"topics_days": 8}, shorten=False,
+                promised=promised)  # fmt: skip
+    recorded = promised | {"audit_days": 100}
+    assert settled(recorded, {"audit_days": 100}, shorten=False, promised=promised).audit_days == 100
+    assert settled(None, {"audit_days": 500}, shorten=False, promised=promised).audit_days == 500
+    assert settled(None, {"audit_days": 40}, shorten=True, promised=promised).audit_days == 40
+
+
 def test_an_unknown_period_is_refused_by_name() -> None:
     with pytest.raises(SettingsError, match="no period 'audit'"):
         settled(None, {"audit": 3}, shorten=False)

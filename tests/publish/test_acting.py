@@ -6,17 +6,20 @@ import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from threading import Event, Timer
 from typing import Any
 
 import pytest
 
+from evenkeel.handover import Snapshot
 from evenkeel.lake.controls import PAUSE, answer_row, control_row, take_leases
 from evenkeel.lake.controls import paused as paused_clusters
+from evenkeel.lake.manifest import append_manifests
 from evenkeel.lake.store import Lake, append_row
 from evenkeel.publish import dispatch as sending
 from evenkeel.publish import gate as outgoing
+from evenkeel.publish.manifests import manifest_row
 from evenkeel.publish.task import run as publish
 from evenkeel.record.read import read_cycles
 from tests.publish.acting import QUICK, Case, in_mode, with_settings
@@ -129,6 +132,25 @@ def test_what_changes_while_a_lease_is_waited_for_is_seen_before_anything_is_sen
     assert set(case.outcomes()) == {"withheld"}
 
 
+@pytest.mark.parametrize(
+    ("source", "outcome"),
+    [("recording", "done"), pytest.param("pulsar-admin", "withheld", marks=pytest.mark.exhaustive)],
+)
+def test_a_recording_under_the_name_of_a_running_cluster_is_not_its_newest_cycle(
+    case: Case, source: str, outcome: str
+) -> None:
+    """Whoever may trigger a run names the recording and the cluster, and who made the recording has dated it."""
+    case.handover = case.handover.with_cycles(replace(one, source="pulsar-admin") for one in case.handover.cycles)
+    (cycle,) = case.handover.cycles
+    at = (cycle.at + timedelta(days=365)).isoformat(timespec="microseconds")
+    later = replace(cycle, cycle_at=at, snapshot=Snapshot("", at), source=source, status="skipped", reason="a test")
+    rows = [manifest_row(case.handover.run, later, (), {}, datetime.now(UTC))]
+    append_manifests(case.spark, Lake(str(case.lake)), rows)
+    case.publish()
+    assert case.outcomes() == Counter({outcome: len(case.commands())})
+    assert bool(case.sent()) == (outcome == "done")
+
+
 def test_brokers_that_shed_by_themselves_are_sent_nothing(case: Case) -> None:
     pulsar = case.lab.pulsar
     pulsar.configuration[pulsar.brokers[1]]["loadBalancerSheddingEnabled"] = "true"
@@ -172,6 +194,25 @@ def test_a_pause_in_the_middle_of_a_publish_stops_it(case: Case, monkeypatch: py
     assert case.outcomes() == Counter(done=1, withheld=len(case.commands()) - 1)
     assert case.attempt().status == "closed"
     assert "is paused by jo" in (case.attempt().reason or "")
+
+
+def test_a_rejection_while_paced_commands_go_out_stops_them(case: Case) -> None:
+    rejected = Event()
+
+    def rejecting(_broker: str, method: str, _path: str) -> Fault | None:
+        if method == "PUT" and not rejected.is_set():
+            rejected.set()
+            row = answer_row(case.cluster, str(case.attempt().plan_id), "rejected", "jo", "not tonight")
+            append_row(Lake(str(case.lake)), "approvals", row, _no_session)
+        return None
+
+    case.lab.pulsar.faults = rejecting
+    # A wait between two commands that is long beside the looks at the tables.
+    case.handover = with_settings(case.handover, evenkeelCommandsInFlight=1, evenkeelCommandsPerSecond=0.2)
+    case.publish()
+    assert case.outcomes() == Counter(done=1, withheld=len(case.commands()) - 1)
+    assert case.attempt().status == "closed"
+    assert "jo rejected the plan" in (case.attempt().reason or "")
 
 
 def test_a_plan_waits_for_its_approval(case: Case) -> None:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
+from evenkeel.handover import Handover, Run
+from evenkeel.lake.store import Lake
+from evenkeel.publish import dispatch
+from evenkeel.publish.dispatch import OutcomeRecorder
 from evenkeel.publish.gate import GateFacts, is_approved, why_withheld
 
 AT = datetime(2026, 11, 21, 8, 0, tzinfo=UTC)
@@ -60,6 +65,31 @@ def test_an_approval_holds_for_its_very_plan_and_the_last_answer_counts() -> Non
     assert is_approved(facts(**waiting, answers=(answer("rejected", 1), answer("approved", 2))))
     assert not is_approved(facts(**waiting, answers=(answer("approved", 1), answer("rejected", 2))))
     assert not is_approved(facts(**waiting, answers=(answer("approved", 2), answer("rejected", 2))))
+
+
+def test_while_commands_go_out_the_gate_is_asked_whenever_a_table_that_it_reads_has_changed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    versions: dict[str, int | None] = {"/lake/cycles": 3, "/lake/approvals": 0}
+    asked: list[list[str]] = []
+
+    def gate(clusters: Sequence[str]) -> dict[str, str]:
+        asked.append([*clusters])
+        return {"east": "jo rejected the plan"}
+
+    monkeypatch.setattr(dispatch, "newest_version", versions.__getitem__)
+    spark: Any = None
+    records = OutcomeRecorder(spark, Lake("/lake"), Handover("/lake", Run("d", "r"), ()), None, gate)
+    assert records.withheld_anew(["east"]) == {"east": "jo rejected the plan"}, "it was not asked since sending began"
+    assert records.withheld_anew(["east"]) == {}
+    assert records.withheld_anew([]) == {}
+    for name, version in (("approvals", 1), ("cycles", 4)):
+        versions[f"/lake/{name}"] = version
+        assert records.withheld_anew(["east", "west"])
+        assert records.withheld_anew(["east", "west"]) == {}
+    versions["/lake/cycles"] = None  # in an object store nobody can tell
+    assert records.withheld_anew(["east"]) == records.withheld_anew(["east"]) == {"east": "jo rejected the plan"}
+    assert asked == [["east"], ["east", "west"], ["east", "west"], ["east"], ["east"]]
 
 
 def test_an_approval_that_comes_after_the_plans_time_sends_nothing() -> None:

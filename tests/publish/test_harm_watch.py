@@ -16,6 +16,7 @@ from evenkeel.lake.store import Lake, append_values
 from evenkeel.publish import plan as plan_round
 from evenkeel.publish.task import run as publish
 from evenkeel.record.read import read_table
+from evenkeel.steering.outcome import STRENGTH
 from evenkeel.steering.recent_commands import as_known_at, as_text
 from tests.cycle.rows import AT, MIB, bundle, cycle
 from tests.publish.acting import Case, in_mode
@@ -114,6 +115,12 @@ def test_what_is_no_harm_or_cannot_be_told_is_not_held_against_the_command(
     made = decided(*acts, **more)
     assert (made["outcomes"], made["plan"][0]["harm_rows"]) == ([], 0)
     assert not {rule for _, rule in held(made)} & {"harmed_namespace"}
+
+
+@pytest.mark.parametrize("outcome", STRENGTH)
+def test_only_a_command_that_was_seen_to_be_done_is_watched(outcome: str) -> None:
+    """After anything else nobody can tell whether it was the command that its bundle's clients met."""
+    assert len(decided(unloaded(0, outcome=outcome))["outcomes"]) == (outcome == "done")
 
 
 def test_of_two_commands_for_one_bundle_the_later_one_is_looked_at() -> None:

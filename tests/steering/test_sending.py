@@ -85,6 +85,7 @@ class Desk:
         self.outcomes: list[Outcome] = []
         self.pauses: dict[str, str] = {}
         self.closed: dict[str, str] = {}
+        self.rejected: dict[str, str] = {}
         self.gate_asked = 0
         self.lost: set[str] = set()
         self.is_stuck = False
@@ -101,16 +102,19 @@ class Desk:
         self.gate_asked += 1
         return {cluster: self.closed[cluster] for cluster in clusters if cluster in self.closed}
 
+    def withheld_anew(self, clusters: Sequence[str]) -> Mapping[str, str]:
+        return {cluster: self.rejected[cluster] for cluster in clusters if cluster in self.rejected}
+
     def write(self, outcomes: Sequence[Outcome]) -> None:
         self.outcomes += outcomes
 
 
 def endless(started: threading.Event) -> Any:
-    """A cluster's work that goes on until it is stopped."""
+    """A cluster's work that goes on until it is stopped, or for seconds."""
 
     def work(stop: Any, told: Any) -> str | None:
         number = 0
-        while (reason := stop()) is None:
+        while (reason := stop()) is None and number < 1_000:
             number += 1
             told(Outcome(f"c{number}", "done", datetime.now(UTC), ""))
             started.set()
@@ -138,6 +142,13 @@ def test_a_pause_in_the_middle_stops_the_sending_and_keeps_what_was_seen() -> No
     desk = Desk()
     done = while_under_way(desk, lambda: desk.pauses.update(lab="paused by jo"))
     assert done == {"lab": DispatchResult("paused by jo")}
+    assert desk.outcomes
+
+
+def test_a_rejection_in_the_middle_stops_the_sending_and_keeps_what_was_seen() -> None:
+    desk = Desk()
+    done = while_under_way(desk, lambda: desk.rejected.update(lab="jo rejected the plan"))
+    assert done == {"lab": DispatchResult("jo rejected the plan")}
     assert desk.outcomes
 
 

@@ -2,31 +2,36 @@
 
 The run of `rebalance` that made the plan is over by then, so an answer that takes its time holds up no other cluster
 and no later cycle. The question names one plan of one run; both the question and the carrying out look that plan up
-again where *publish* left it, and refuse another one. Who does not answer in time has said no.
+again where *publish* left it, and refuse another one. Who does not answer in time has said no. What goes from one task
+to the next on this way is sealed (`seal`), the answer too: who may edit XComs approves nothing by that.
 """
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.standard.operators.hitl import HITLOperator
+from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
 from airflow.sdk.execution_time.hitl import HITLUser
 
-from evenkeel.airflow.dag_files import DECIDING_DAG
+from evenkeel.airflow.dag_files import APPROVING, DECIDING_DAG, PUBLISH, WAITING, is_on
+from evenkeel.airflow.seal import Origin, opened, sealed
 from evenkeel.errors import BadInput, SettingsError
 
 if TYPE_CHECKING:
     from evenkeel.handover import Handover
 
 APPROVE, REJECT = "Approve", "Reject"
-PUBLISH = "publish"
 APPROVERS_VARIABLE = "EVENKEEL_APPROVERS"
 FOUR_EYES_VARIABLE = "EVENKEEL_FOUR_EYES"
-_YES, _NO = ("1", "true", "yes", "on"), ("", "0", "false", "no", "off")
 _LONGEST = timedelta(hours=20)
+# Beside its maker's login a wish may name anybody, and the question is read as Markdown.
+_NOT_PLAIN = re.compile(r"[^\w .,:@()-]")
 
 
 def approvers(environment: Mapping[str, str] = os.environ) -> list[HITLUser]:
@@ -36,28 +41,22 @@ def approvers(environment: Mapping[str, str] = os.environ) -> list[HITLUser]:
 
 
 def wants_four_eyes(environment: Mapping[str, str] = os.environ) -> bool:
-    """Whether EVENKEEL_FOUR_EYES is set: then whoever triggered a run cannot approve its plan.
-
-    `SettingsError` where it says neither yes nor no: a word that nobody knows is no reason to do without.
-    """
-    text = environment.get(FOUR_EYES_VARIABLE, "").strip().lower()
-    if text in _YES:
-        return True
-    if text in _NO:
-        return False
-    raise SettingsError(f"{FOUR_EYES_VARIABLE} is {text!r}: it is true or false")
+    """Whether EVENKEEL_FOUR_EYES is set: then whoever triggered a run cannot approve its plan; nor can whoever made a
+    wish that its cycle took."""
+    return is_on(FOUR_EYES_VARIABLE, environment)
 
 
 def waiting_plan(ti: Any, params: Mapping[str, Any]) -> tuple[Handover, dict[str, str]]:
     """The hand-over of the cluster alone, and its plan, as the run that is named left them waiting.
 
-    `BadInput` where that run has no such plan: it was published anew meanwhile, or the params name another one.
+    `BadInput` where that run has no such plan: it was published anew meanwhile, or the params name another one; and
+    where what it left is not sealed by its *publish*.
     """
     from evenkeel.lake.handover_files import taken
 
     run_id, cluster, plan_id = (str(params[name]) for name in ("run_id", "cluster", "plan_id"))
     text = ti.xcom_pull(PUBLISH, dag_id=DECIDING_DAG, run_id=run_id, map_indexes=None)
-    handover = taken(text) if text else None
+    handover = taken(opened(text, Origin(DECIDING_DAG, run_id, PUBLISH))) if text else None
     plan = handover.awaiting.get(cluster) if handover is not None else None
     if handover is None or plan is None or plan["plan_id"] != plan_id:
         there = f"it has {plan['plan_id'][:12]}" if plan is not None else "it has none"
@@ -66,6 +65,34 @@ def waiting_plan(ti: Any, params: Mapping[str, Any]) -> tuple[Handover, dict[str
             "was sent. A run that was cleared asks again by itself"
         )
     return handover.only(cluster), plan
+
+
+def answer_in(value: object, ti: Any, plan_id: str) -> Mapping[str, Any]:
+    """The answer that *approve* of this very run has sealed, to this plan; `BadInput` for anything else."""
+    answer: dict[str, Any] = json.loads(opened(value, Origin(ti.dag_id, ti.run_id, APPROVING)))
+    if answer["plan_id"] != plan_id:
+        raise BadInput(f"the answer is to the plan {answer['plan_id'][:12]}, not to {plan_id[:12]}: nothing was sent")
+    return answer
+
+
+class PlanQuestion(TriggerDagRunOperator):
+    """Starts the run that asks about one plan, as *waiting* has sealed it (`question`)."""
+
+    def __init__(self, *, question: str, **more: Any) -> None:
+        super().__init__(**more)
+        self.question = question
+
+    def execute(self, context: Any) -> None:
+        """Starts the run; Airflow does so on behalf of whoever triggered this one."""
+        from airflow.sdk.exceptions import AirflowFailException
+
+        ti = context["ti"]
+        try:
+            asked = json.loads(opened(self.question, Origin(ti.dag_id, ti.run_id, WAITING)))
+        except (BadInput, SettingsError) as error:
+            raise AirflowFailException(str(error)) from None
+        self.trigger_run_id, self.conf = asked["trigger_run_id"], asked["conf"]
+        super().execute(context)
 
 
 class PlanApproval(HITLOperator):
@@ -92,7 +119,7 @@ class PlanApproval(HITLOperator):
 
         try:
             handover, plan = waiting_plan(context["ti"], context["params"])
-        except BadInput as error:
+        except (BadInput, SettingsError) as error:
             raise AirflowFailException(str(error)) from None
         expires_at = datetime.fromisoformat(plan["expires_at"])
         left = expires_at - datetime.now(UTC)
@@ -104,18 +131,33 @@ class PlanApproval(HITLOperator):
         self.response_timeout = left
         (cycle,) = handover.cycles
         self.subject = f"Carry out the plan of {cycle.cluster}?"
-        self.body = question(cycle.cluster, cycle.cycle_at, plan, handover.run.triggered_by)
+        wished_by = {_NOT_PLAIN.sub("?", str(wish["made_by"]))[:80] for wish in cycle.wishes}
+        self.body = question(cycle.cluster, cycle.cycle_at, plan, handover.run.triggered_by, wished_by)
         return super().execute(context)
 
+    def execute_complete(self, context: Any, event: dict[str, Any]) -> str:
+        """The answer as Airflow's own API took it, sealed for *send* with the plan that was asked about."""
+        given, ti = super().execute_complete(context, event), context["ti"]
+        answer = {
+            "plan_id": str(context["params"]["plan_id"]),
+            "chosen_options": list(given["chosen_options"]),
+            "responded_by_user": given["responded_by_user"],
+            "responded_at": given["responded_at"].isoformat(),
+        }
+        return sealed(json.dumps(answer, sort_keys=True), Origin(ti.dag_id, ti.run_id, ti.task_id))
 
-def question(cluster: str, cycle_at: str, plan: Mapping[str, str], triggered_by: str | None) -> str:
-    """The plan in Markdown; the cluster's name is an operator's own."""
+
+def question(
+    cluster: str, cycle_at: str, plan: Mapping[str, str], triggered_by: str | None, wished_by: Iterable[str] = ()
+) -> str:
+    """The plan in Markdown; the cluster's name is an operator's own. `wished_by`: who made wishes that it takes up."""
     lines = [
         f"- **{cluster}** at {cycle_at}, plan `{plan['plan_id']}`: {plan['summary']}",
         f"- triggered by {triggered_by}" if triggered_by else "- triggered by the schedule",
         f"- may be carried out until {plan['expires_at']}, unless a newer cycle of the cluster is decided before",
     ]
-    if triggered_by and wants_four_eyes():
-        lines.append(f"- somebody else than {triggered_by} has to approve it")
+    concerned = sorted({*wished_by, *([triggered_by] if triggered_by else [])})
+    if concerned and wants_four_eyes():
+        lines.append(f"- somebody else than {', '.join(concerned)} has to approve it")
     closing = "Every command and its reason stand in the cycle's report. Only this very plan will be carried out."
     return "\n".join([*lines, "", closing])

@@ -139,6 +139,31 @@ def check_ceiling(params: Mapping[str, Any]) -> None:
         )
 
 
+SHORTEN_VARIABLE = "EVENKEEL_UPKEEP_SHORTEN"
+
+
+def check_shortening(params: Mapping[str, Any]) -> None:
+    """`SettingsError` where a run of `upkeep` is to break a promise, and the environment does not let it: what is
+    dropped does not come back."""
+    if params.get("shorten") and not is_on(SHORTEN_VARIABLE):
+        raise SettingsError(
+            "the param `shorten` is set, and no run may keep anything for a shorter time than the lake was promised: "
+            f"whoever runs Airflow sets {SHORTEN_VARIABLE}=true, or runs `evenkeel upkeep --shorten`"
+        )
+
+
+_YES, _NO = ("1", "true", "yes", "on"), ("", "0", "false", "no", "off")
+
+
+def is_on(variable: str, environment: Mapping[str, str] = os.environ) -> bool:
+    """Whether the variable says yes; `SettingsError` where it says neither yes nor no: a word that nobody knows is no
+    reason to do without."""
+    text = environment.get(variable, "").strip().lower()
+    if text not in (*_YES, *_NO):
+        raise SettingsError(f"{variable} is {text!r}: it is true or false")
+    return text in _YES
+
+
 def _mode(variable: str, default: str) -> str:
     mode = os.environ.get(variable) or default
     if mode not in _MODES:
@@ -149,6 +174,8 @@ def _mode(variable: str, default: str) -> str:
 CONNECTION = "evenkeel_spark"
 """The connection that says where Spark is, for the tasks of all DAGs."""
 DECIDING_DAG, APPROVAL_DAG, HISTORY_DAG = "rebalance", "rebalance_approval", "rebalance_history"
+PUBLISH, WAITING, ASK, APPROVING = "publish", "waiting", "ask", "approve"
+"""Ids of tasks on a plan's way to its approval: three of `rebalance`, and one of `rebalance_approval`."""
 _MARK = "--plan-"
 
 

@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Any
 from evenkeel import pipeline
 from evenkeel.airflow.dag_files import check_ceiling, check_shapes
 from evenkeel.airflow.order import BACKFILL, await_turn, kind_of
-from evenkeel.airflow.steps import Events, TaskInstance, carried_out, lake_root, put_on_record
+from evenkeel.airflow.steps import Events, TaskInstance, carried_out, handed_over, lake_root, put_on_record
 from evenkeel.errors import BadInput, NothingLanded
 from evenkeel.handover import Handover
 from evenkeel.ingest.chunks import decided_at_all, landed_bytes, landed_in
 from evenkeel.ingest.open_run import CycleRequest, open_listed
-from evenkeel.lake.handover_files import taken
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -40,7 +39,7 @@ def begin(spark: SparkSession, params: Mapping[str, Any], dag_run: Any, ti: Task
         return pipeline.ingest(spark, handover) if handover.cycles else handover
 
     ingested = carried_out(ingest, ti, events)
-    if not taken(ingested).cycles:
+    if not handed_over(ingested, ti, ti.task_id).cycles:
         from airflow.sdk.exceptions import DownstreamTasksSkipped
 
         ti.xcom_push("return_value", ingested)
@@ -58,7 +57,7 @@ def close(spark: SparkSession, params: Mapping[str, Any], dag_run: Any, ti: Task
     published = put_on_record(spark, reopened, dag_run, ti, events, None)
     seconds = (datetime.now(UTC) - dag_run.start_date).total_seconds()
     waiting = ti.get_dr_count(dag_run.dag_id, states=["queued"])
-    log.info("%s", course(len(taken(published).cycles), seconds, waiting))
+    log.info("%s", course(len(handed_over(published, ti, ti.task_id).cycles), seconds, waiting))
     return published
 
 

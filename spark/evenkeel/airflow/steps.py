@@ -1,6 +1,7 @@
 """How a DAG task is run: a request from its params, the hand-over in and out, and errors an operator can act on.
 
-A task that fails leaves its reason beside its hand-over (XCom `reason`), so that *publish* can put it on record.
+What a task hands on is sealed (`seal`), and a later one takes nothing that is not. A task that fails leaves its reason
+beside its hand-over (XCom `reason`), so that *publish* can put it on record: words, on which nothing acts.
 """
 
 from __future__ import annotations
@@ -18,16 +19,21 @@ from typing import TYPE_CHECKING, Any, Protocol
 from evenkeel import pipeline
 from evenkeel.airflow.credentials import from_airflow, keys_from_airflow, store_from_airflow
 from evenkeel.airflow.dag_files import (
+    ASK,
     CONNECTION,
     LIMIT_VARIABLE,
+    PUBLISH,
+    WAITING,
     allowed_modes,
     approval_run_id,
     check_ceiling,
     check_shapes,
+    check_shortening,
     emit_asset_events,
 )
 from evenkeel.airflow.liveness import server_watched
 from evenkeel.airflow.order import await_turn, kind_of
+from evenkeel.airflow.seal import NotSealed, Origin, opened, sealed
 from evenkeel.errors import BadInput, EvenkeelError, LakeError, SettingsError
 from evenkeel.handover import FAILED, Handover
 from evenkeel.ingest.open_run import CycleRequest, open_cycles
@@ -44,9 +50,9 @@ log = logging.getLogger(__name__)
 CONNECT_TYPE = "spark_connect"
 DEFAULT_PORT = 15002
 REASON = "reason"
-ON_APPROVAL = ("waiting", "ask")
 PAUSE_VARIABLE = "evenkeel_pause"
 ENDED_BADLY = frozenset({"failed", "upstream_failed"})
+_DECIDING = [task.__name__ for task in pipeline.DECIDING]
 # Trying again changes nothing about these.
 HOPELESS = (BadInput, SettingsError)
 # Airflow's `outlet_events`: asset -> event.
@@ -56,6 +62,8 @@ Events = Mapping[Any, Any] | None
 class TaskInstance(Protocol):
     """What is used of Airflow's task instance."""
 
+    dag_id: str
+    run_id: str
     task_id: str
 
     def xcom_push(self, key: str, value: Any) -> None:
@@ -93,7 +101,7 @@ def begin(spark: SparkSession, params: Mapping[str, Any], dag_run: Any, ti: Task
 def carry_on(task: pipeline.Task, spark: SparkSession, handover: str, ti: TaskInstance, events: Events = None) -> str:
     """Runs a task on the hand-over of the one before it."""
     with _explained_errors(ti):
-        given = taken(handover)
+        given = handed_over(handover, ti, _DECIDING[_DECIDING.index(task.__name__) - 1])
     return carried_out(lambda: task(spark, given), ti, events, given)
 
 
@@ -108,12 +116,12 @@ def close(spark: SparkSession, params: Mapping[str, Any], dag_run: Any, ti: Task
         return open_cycles(spark, request, from_airflow, store_from_airflow, may_observe=False)
 
     published = put_on_record(spark, reopened, dag_run, ti, events, sending)
-    if not taken(published).awaiting:
+    if not handed_over(published, ti, ti.task_id).awaiting:
         from airflow.sdk.exceptions import DownstreamTasksSkipped
 
         # Started only to find that there is nothing to do, the first of them would take a second of every cycle.
         ti.xcom_push("return_value", published)
-        raise DownstreamTasksSkipped(tasks=list(ON_APPROVAL))
+        raise DownstreamTasksSkipped(tasks=[WAITING, ASK])
     return published
 
 
@@ -146,25 +154,29 @@ def put_on_record(
     return published
 
 
-def questions(published: str, run_id: str) -> list[dict[str, Any]]:
-    """What the runs of `rebalance_approval` are triggered with: one per plan that waits."""
-    return [
+def questions(published: object, ti: TaskInstance) -> list[str]:
+    """What the runs of `rebalance_approval` are triggered with, each sealed: one per plan that waits."""
+    with _explained_errors(ti):
+        waiting = handed_over(published, ti, PUBLISH).awaiting
+    asked = [
         {
-            "trigger_run_id": approval_run_id(run_id, plan["plan_id"]),
-            "conf": {"run_id": run_id, "cluster": cluster, "plan_id": plan["plan_id"]},
+            "trigger_run_id": approval_run_id(ti.run_id, plan["plan_id"]),
+            "conf": {"run_id": ti.run_id, "cluster": cluster, "plan_id": plan["plan_id"]},
         }
-        for cluster, plan in sorted(taken(published).awaiting.items())
+        for cluster, plan in sorted(waiting.items())
     ]
+    return [sealed(json.dumps(one, sort_keys=True), _origin(ti, ti.task_id)) for one in asked]
 
 
 def carry_out(
-    spark: SparkSession, params: Mapping[str, Any], answer: Mapping[str, Any], ti: TaskInstance, events: Events = None
+    spark: SparkSession, params: Mapping[str, Any], answered: object, ti: TaskInstance, events: Events = None
 ) -> str:
     """Puts an operator's answer on record, and carries the plan out if it was yes."""
-    from evenkeel.airflow.approval import waiting_plan
+    from evenkeel.airflow.approval import answer_in, waiting_plan
 
     with _explained_errors(ti):
         handover, plan = waiting_plan(ti, params)
+        answer = answer_in(answered, ti, plan["plan_id"])
 
     def publish() -> Handover:
         from evenkeel.lake.controls import answers
@@ -179,14 +191,20 @@ def carry_out(
 
 
 def keep(spark: SparkSession, params: Mapping[str, Any], dag_run: Any, ti: TaskInstance) -> str:
-    """Runs an upkeep of the lake; returns, as JSON, what was done to each table."""
-    from evenkeel.maintenance.expiry import NAMES
+    """Runs an upkeep of the lake; returns, as JSON, what was done to each table.
+
+    Whoever triggers it may lengthen periods, and shorten none unless the environment says so: not below the defaults
+    either, where no upkeep has put periods on record yet.
+    """
+    from evenkeel.maintenance.expiry import NAMES, Periods
     from evenkeel.maintenance.upkeep import Request, upkeep_as_json, upkeep_as_text
     from evenkeel.maintenance.upkeep import keep as keep_lake
 
     def kept() -> str:
+        check_shortening(params)
         given = {name: params.get(name) for name in NAMES}
-        request = Request(lake_root(), str(dag_run.run_id), given, bool(params.get("shorten")))
+        shorten, promised = bool(params.get("shorten")), Periods().as_dict()
+        request = Request(lake_root(), str(dag_run.run_id), given, shorten, promised=promised)
         done = keep_lake(spark, request, lambda line: log.info("%s", line))
         for line in upkeep_as_text(done):
             log.info("%s", line)
@@ -198,12 +216,15 @@ def keep(spark: SparkSession, params: Mapping[str, Any], dag_run: Any, ti: TaskI
 def answer_to(handover: Handover, plan_id: str, answer: Mapping[str, Any]) -> dict[str, Any]:
     """The row of `approvals` for the plan of the hand-over's one cluster; an answer without a name is the time limit's.
 
-    Where four eyes are asked for (EVENKEEL_FOUR_EYES), the yes of whoever triggered the run counts as a no, and so does
-    that of anybody whom EVENKEEL_APPROVERS does not name: Airflow holds the answer against the list as it was when the
-    question was put, and where it takes every user for an administrator against none.
+    Where four eyes are asked for (EVENKEEL_FOUR_EYES), the yes of whoever triggered the run counts as a no, and that of
+    whoever made a wish that the cycle took; and so does the yes of anybody whom EVENKEEL_APPROVERS does not name:
+    Airflow holds the answer against the list as it was when the question was put, and where it takes every user for an
+    administrator against none.
     """
     from evenkeel.airflow.approval import APPROVE, APPROVERS_VARIABLE, FOUR_EYES_VARIABLE, approvers, wants_four_eyes
-    from evenkeel.lake.controls import APPROVED, REJECTED, answer_row
+    from evenkeel.lake.controls import APPROVED, REJECTED, answer_row, names_in
+
+    (cycle,) = handover.cycles
 
     said = APPROVED if list(answer["chosen_options"]) == [APPROVE] else REJECTED
     user = answer.get("responded_by_user") or {}
@@ -212,11 +233,14 @@ def answer_to(handover: Handover, plan_id: str, answer: Mapping[str, Any]) -> di
     allowed = {user["id"] for user in approvers()}
     if said == APPROVED and allowed and allowed.isdisjoint(names):
         said, note = REJECTED, f"{by} is not among those who may approve a plan ({APPROVERS_VARIABLE})"
-    if said == APPROVED and wants_four_eyes() and handover.run.triggered_by in names:
-        said, note = REJECTED, f"{by} triggered the run, and somebody else has to approve it ({FOUR_EYES_VARIABLE})"
+    if said == APPROVED and wants_four_eyes():
+        part = "triggered the run" if handover.run.triggered_by in names else None
+        if any(names & names_in(wish["made_by"]) for wish in cycle.wishes):
+            part = part or "made a wish that the plan takes up"
+        if part is not None:
+            said, note = REJECTED, f"{by} {part}, and somebody else has to approve it ({FOUR_EYES_VARIABLE})"
     at = answer.get("responded_at")
     moment = datetime.fromisoformat(at) if isinstance(at, str) else at
-    (cycle,) = handover.cycles
     return answer_row(cycle.cluster, plan_id, said, by, note, moment)
 
 
@@ -232,8 +256,7 @@ def halted(mode: str, cluster: str) -> str | None:
     """Why nothing may go out to the cluster: the variable `evenkeel_pause` names it (names parted by blanks or commas,
     or * for all), or the run's mode is above the limit.
 
-    The mode was held against the limit when the run began. What it hands on may be older than the limit that is in
-    force now, or have been changed since.
+    The mode was held against the limit when the run began, and the limit that is in force now may be another one.
     """
     from airflow.sdk import Variable
 
@@ -286,12 +309,11 @@ def _progress(ti: TaskInstance, dag_run: Any) -> tuple[str | None, Handover | No
 
     A task that was ended from outside in its last moment may have left a hand-over, so its state is asked as well.
     """
-    deciding = [task.__name__ for task in pipeline.DECIDING]
-    known = ti.get_task_states(dag_run.dag_id, task_ids=deciding, run_ids=[dag_run.run_id])
+    known = ti.get_task_states(dag_run.dag_id, task_ids=_DECIDING, run_ids=[dag_run.run_id])
     states = known.get(dag_run.run_id, {})
     failure: str | None = None
-    texts: list[tuple[str, str]] = []
-    for name in deciding:
+    texts: list[tuple[str, object]] = []
+    for name in _DECIDING:
         text = ti.xcom_pull(name, map_indexes=None)
         if text is None or states.get(name) in ENDED_BADLY:
             said = ti.xcom_pull(name, key=REASON, map_indexes=None)
@@ -300,10 +322,19 @@ def _progress(ti: TaskInstance, dag_run: Any) -> tuple[str | None, Handover | No
         texts.append((name, text))
     for name, text in reversed(texts):
         try:
-            return failure, taken(text)
-        except LakeError as error:
+            return failure, handed_over(text, ti, name)
+        except (LakeError, NotSealed) as error:
             failure = f"{name} failed: {error}"
     return failure, None
+
+
+def handed_over(value: object, ti: TaskInstance, task_id: str) -> Handover:
+    """The hand-over that a task of this run has sealed; `NotSealed`, and what `taken` raises."""
+    return taken(opened(value, _origin(ti, task_id)))
+
+
+def _origin(ti: TaskInstance, task_id: str) -> Origin:
+    return Origin(ti.dag_id, ti.run_id, task_id)
 
 
 def watched(work: Callable[[], str], ti: TaskInstance) -> str:
@@ -321,7 +352,7 @@ def carried_out(
         made = work()
         known = given.writes if given is not None else ()
         emit_asset_events(events, made.lake, [write for write in made.writes if write not in known])
-        return handed_on(made)
+        return sealed(handed_on(made), _origin(ti, ti.task_id))
 
     return watched(progress, ti)
 

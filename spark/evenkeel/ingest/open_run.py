@@ -21,7 +21,7 @@ from traceback import format_exc
 from typing import TYPE_CHECKING, Any
 
 from evenkeel.errors import BadInput, EvenkeelError, LandingError, SettingsError
-from evenkeel.handover import FAILED, SKIPPED, ClusterCycle, Handover, Run, Snapshot
+from evenkeel.handover import FAILED, RECORDING, SKIPPED, ClusterCycle, Handover, Run, Snapshot
 from evenkeel.ingest.bundle_histories import HistoryLookup, bundles_with_history
 from evenkeel.ingest.wish_intake import with_wishes, with_wishes_on_record
 from evenkeel.lake.manifest import find_predecessors
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 PULSAR_ADMIN = "pulsar-admin"
 S3 = "s3"
-RECORDING = "recording"
 _AT_ONCE = 8
 
 

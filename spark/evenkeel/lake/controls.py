@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 import socket
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
@@ -69,6 +70,15 @@ def person(login: str, said: object = None) -> str:
     """Who says something, as it is put on record: the login, and beside it the name that was given, if another."""
     name = " ".join(str(said or "").split())
     return login if name in ("", login) else f"{login} ({name})"
+
+
+def names_in(who: str) -> frozenset[str]:
+    """The names in a text that `person` has put on record: the login, and what was said beside it."""
+    found = _BESIDE.fullmatch(who)
+    return frozenset({who} if found is None else {who, *found.groups()})
+
+
+_BESIDE = re.compile(r"(.*?) \((.*)\)", re.DOTALL)
 
 
 def control_row(cluster: str, kind: str, by: str, reason: str | None) -> dict[str, Any]:

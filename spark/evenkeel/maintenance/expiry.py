@@ -232,19 +232,26 @@ MEANINGS = {
 }
 
 
-def settled(recorded: Mapping[str, int] | None, given: Mapping[str, int | None], *, shorten: bool) -> Periods:
+def settled(
+    recorded: Mapping[str, int] | None,
+    given: Mapping[str, int | None],
+    *,
+    shorten: bool,
+    promised: Mapping[str, int] | None = None,
+) -> Periods:
     """The periods that hold from now on: those on record (else the defaults), and over them those given.
 
-    Raises SettingsError for one that would break another, and, unless told to `shorten`, for one shorter than the lake
-    was promised.
+    `promised` are periods that count as promised where none is on record. Raises SettingsError for one that would break
+    another, and, unless told to `shorten`, for one shorter than the lake was promised.
     """
     known = {name: days for name, days in (recorded or {}).items() if name in NAMES}
     unknown = sorted(set(given) - set(NAMES))
     if unknown:
         raise SettingsError(f"there is no period {unknown[0]!r}; there are {', '.join(NAMES)}")
     wanted = {name: days for name, days in given.items() if days is not None}
-    if recorded is not None and not shorten:
-        broken = [f"{name} from {known[name]} to {days}" for name, days in wanted.items() if days < known.get(name, 0)]
+    if not shorten:
+        least = {**(promised or {}), **known}
+        broken = [f"{name} from {least[name]} to {days}" for name, days in wanted.items() if days < least.get(name, 0)]
         if broken:
             raise SettingsError(
                 f"this lake was promised longer periods: {'; '.join(sorted(broken))} would break that, and what is "

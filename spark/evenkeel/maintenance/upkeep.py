@@ -56,8 +56,9 @@ _AT_ONCE = 4
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What an upkeep is asked for: `given` are periods (None: as recorded), `most_files` bounds what one run compacts
-    of a table, `most_rows` what it holds against manifests."""
+    """What an upkeep is asked for: `given` are periods (None: as recorded), `promised` those that count as promised
+    where none is on record; `most_files` bounds what one run compacts of a table, `most_rows` what it holds against
+    manifests."""
 
     lake: str
     by: str
@@ -65,6 +66,7 @@ class Request:
     shorten: bool = False
     most_files: int = MOST_FILES
     most_rows: int = MOST_ROWS
+    promised: Mapping[str, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +102,7 @@ def keep(spark: SparkSession, request: Request, progress: Progress, now: datetim
         raise NoLake(f"there is no lake at {lake.root}: its `cycles` table is missing. Name the folder of the tables")
     lake.ensure_tables(spark)
     last = _last(spark, lake)
-    periods = settled(last.promised, request.given, shorten=request.shorten)
+    periods = settled(last.promised, request.given, shorten=request.shorten, promised=request.promised)
     upkeep_id = uuid.uuid4().hex
     with speaking(spark, json.dumps({"upkeep": upkeep_id, "by": request.by, "code_version": code_version()})):
         begun: tuple[Any, ...] = (upkeep_id, BEGUN, now, None, request.by, periods.as_dict(), [], code_version())

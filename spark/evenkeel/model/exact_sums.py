@@ -16,6 +16,8 @@ _BEYOND = 1e20
 
 _EXACT = Context(prec=60)
 _STEP = Decimal("1e-18")
+_NOTHING = 1e-19
+"""A figure below it is nothing at 18 decimals."""
 _MANY_DECIMALS = 0.01
 """A double below it may have more than 18 decimals; it has 17 digits at most."""
 
@@ -39,6 +41,8 @@ def exact_sum(figures: Iterable[float | None]) -> float | None:
 
 def _exact(figure: float) -> Decimal:
     size = abs(figure)
+    if size < _NOTHING:
+        return Decimal(0)
     mantissa, exponent = frexp(size)
     if mantissa == 0.5:
         exact = _of_a_power_of_two(size, exponent - 1).copy_sign(Decimal(figure))

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from evenkeel.errors import EvenkeelError, SettingsError
 from evenkeel.handover import ClusterCycle, Handover, Write
 from evenkeel.lake.controls import Lease, give_back, holder_name, paused, renew_leases, take_leases
+from evenkeel.lake.delta_log import newest_version
 from evenkeel.lake.outbox import OPEN, SENT, on_record
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake
@@ -43,6 +44,9 @@ MORE_WAITING_S = 5.0
 
 _A_WAIT_S = 5.0
 """What takes longer than this is a wait, after which the gate is asked again."""
+
+_GATING = ("cycles", "approvals")
+"""Tables whose rows may close the gate while commands go out."""
 
 Command = Mapping[str, Any]
 Reach = Callable[[ClusterCycle], "AdminClient"]
@@ -93,6 +97,7 @@ class OutcomeRecorder:
         self._of: dict[str, dict[str, Any]] = {}
         self._own: set[str] = set()
         self._confirmations: list[Callable[[], None]] = []
+        self._gate_versions: tuple[int | None, ...] = ()
         self.out: set[str] = set()
         self.writes: list[Write] = []
         self.reported: set[str] = set()
@@ -182,6 +187,18 @@ class OutcomeRecorder:
     def withheld(self, clusters: Sequence[str]) -> Mapping[str, str]:
         """The clusters whose plan may not be sent as things stand now, each with the reason in words."""
         return self._gate(clusters) if clusters else {}
+
+    def withheld_anew(self, clusters: Sequence[str]) -> Mapping[str, str]:
+        """The clusters whose plan may not be sent any more, each with the reason, while commands go out.
+
+        The gate takes several queries, and this is called every second: so it is asked only where a table that it reads
+        has a new version. Pauses are asked for by themselves, and a command that has grown too old says so.
+        """
+        versions = tuple(newest_version(self._lake.path(name)) for name in _GATING)
+        if not clusters or (versions == self._gate_versions and None not in versions):
+            return {}
+        self._gate_versions = versions
+        return self.withheld(clusters)
 
     def write(self, outcomes: Sequence[Outcome]) -> None:
         """Appends outcomes to the table in one write; from then on they count as recorded."""

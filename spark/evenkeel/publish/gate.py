@@ -6,12 +6,12 @@ record before they go out.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from evenkeel.handover import ClusterCycle, Handover, Write
+from evenkeel.handover import RECORDING, ClusterCycle, Handover, Write
 from evenkeel.lake.controls import answers, paused
 from evenkeel.lake.outbox import OPEN, SENT, on_record, recent_acts
 from evenkeel.lake.store import Lake
@@ -33,8 +33,8 @@ DRY_RUN = "dry_run"
 class GateFacts:
     """Facts that gate sending one cluster's plan.
 
-    `newest_at`: the newest cycle on record or under way. `sent_plans`: plans of this very cycle of which a command went
-    out, or may have. `max_age`: how old the cycle may be. `ahead`: how far ahead of the publisher's clock.
+    `newest_at`: the newest cycle on record that counts (`_newest`). `sent_plans`: plans of this very cycle of which a
+    command went out, or may have. `max_age`: how old the cycle may be. `ahead`: how far ahead of the publisher's clock.
     """
 
     cycle_at: datetime
@@ -128,7 +128,9 @@ def gate_facts(
     """Cluster -> the facts of its plan, for every cluster of `plans` (cluster -> plan id)."""
     clusters = sorted(plans)
     oldest = min(cycle.at for cycle in handover.open_cycles() if cycle.cluster in plans)
-    newest, pauses = _newest(spark, lake, clusters, oldest), paused(spark, lake, clusters)
+    pauses = paused(spark, lake, clusters)
+    observed = {cycle.cluster for cycle in handover.open_cycles() if cycle.source != RECORDING}
+    newest = _newest(spark, lake, clusters, oldest, observed)
     acts = _acts_of_these_cycles(spark, lake, handover, clusters)
     replies = answers(spark, lake, sorted(plans.values()))
     found = {}
@@ -154,13 +156,22 @@ def gate_facts(
     return found
 
 
-def _newest(spark: SparkSession, lake: Lake, clusters: list[str], since: datetime) -> dict[str, datetime]:
-    """The newest cycle of each cluster on record from a moment on, backfills aside."""
+def _newest(
+    spark: SparkSession, lake: Lake, clusters: list[str], since: datetime, observed: Collection[str]
+) -> dict[str, datetime]:
+    """The newest cycle of each cluster on record from a moment on, backfills aside.
+
+    Of those that are `observed` while they run, cycles over a recording do not count: whoever made it has dated it, and
+    it may bear the name of any cluster.
+    """
     from pyspark.sql import functions as F
 
     rows = spark.read.format("delta").load(lake.path("cycles")).where(F.col("cluster").isin(clusters))
     rows = rows.where(F.col("cycle_at") >= moment(since.isoformat()))
-    rows = rows.where(F.col("kind") != "backfill").groupBy(F.col("cluster")).agg(F.max("cycle_at").alias("cycle_at"))
+    rows = rows.where(F.col("kind") != "backfill")
+    if observed:
+        rows = rows.where(~(F.col("cluster").isin(sorted(observed)) & F.col("source").eqNullSafe(F.lit(RECORDING))))
+    rows = rows.groupBy(F.col("cluster")).agg(F.max("cycle_at").alias("cycle_at"))
     found = rows.select("cluster", iso("cycle_at").alias("cycle_at")).collect()
     return {row["cluster"]: datetime.fromisoformat(row["cycle_at"]) for row in found}
 

@@ -2,7 +2,7 @@
 
 `<home>/.evenkeel/` holds `engine.json` (who serves where, with which code and settings), `token` (what its clients
 have to show), `engine.lock`, `owners/` (who needs the server), `server.log` and the server's scratch files. Only the
-user who made the folder may look into it.
+user who made the folder may look into it, so other secrets of that user's are kept there as well.
 """
 
 from __future__ import annotations
@@ -68,13 +68,17 @@ class Home:
 
     def token(self) -> str:
         """What clients of the server have to show; made where it is asked for first, and kept from then on."""
-        place = self.folder / "token"
+        return self.secret("token")
+
+    def secret(self, name: str) -> str:
+        """The secret of this name; made where it is asked for first, and kept from then on."""
+        place = self.folder / name
         with suppress(FileNotFoundError):
             return place.read_text(encoding="ascii").strip()
-        part = self.folder / f"token.{uuid.uuid4().hex}"
+        part = self.folder / f"{name}.{uuid.uuid4().hex}"
         with os.fdopen(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w", encoding="ascii") as file:
             file.write(secrets.token_urlsafe(32))
-        with suppress(FileExistsError):  # another process was faster: its token is the one
+        with suppress(FileExistsError):  # another process was faster: its secret is the one
             os.link(part, place)
         part.unlink()
         return place.read_text(encoding="ascii").strip()

@@ -1,8 +1,9 @@
-"""Sending the commands of several clusters at once: leases kept, pauses obeyed, outcomes put on record as they come.
+"""Sending the commands of several clusters at once: leases kept, the gate obeyed, outcomes put on record as they come.
 
 Each cluster has a thread, so that a slow or silent one holds no other up. The caller's thread alone touches the tables:
-it appends outcomes, renews leases and looks for pauses, once in a while. A thread sends only while its cluster's lease
-has been renewed in time by this machine's own monotonic clock, whatever the caller's thread is waiting for.
+it appends outcomes, renews leases, and looks for pauses, rejections and newer cycles, once in a while. A thread sends
+only while its cluster's lease has been renewed in time by this machine's own monotonic clock, whatever the caller's
+thread is waiting for.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ _GATE_TICK_S = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Seconds: how long a lease lasts, when it is renewed, how often pauses are looked for and outcomes written, and
-    how long a request may be under way at most."""
+    """Seconds: how long a lease lasts, when it is renewed, how often pauses and whatever else gates sending are looked
+    for and outcomes written, and how long a request may be under way at most."""
 
     lease_s: float = 30.0
     renew_s: float = 8.0
@@ -48,6 +49,10 @@ class CommandStore(Protocol):
 
     def withheld(self, clusters: Sequence[str]) -> Mapping[str, str]:
         """The clusters whose plan may not be sent as things stand now, each with the reason."""
+        ...
+
+    def withheld_anew(self, clusters: Sequence[str]) -> Mapping[str, str]:
+        """The clusters whose plan may not be sent any more, each with the reason; none where nothing has changed."""
         ...
 
     def write(self, outcomes: Sequence[Outcome]) -> None:
@@ -174,9 +179,12 @@ class _Clerk:
         return not wait(list(threads.values()), timeout=self._timing.look_s).not_done
 
     def turn(self) -> None:
-        """One round: pauses, leases, outcomes."""
+        """One round: pauses and what else gates sending, leases, outcomes.
+
+        A command waits for its turn, and for the effects of those before it: so the gate is asked all the while.
+        """
         going = sorted(cluster for cluster, guard in self._guards.items() if guard.reason is None)
-        for cluster, reason in self._store.paused(going).items():
+        for cluster, reason in {**self._store.withheld_anew(going), **self._store.paused(going)}.items():
             self._guards[cluster].halt(reason)
         asking = sorted(cluster for cluster, guard in self._guards.items() if guard.wants_gate)
         held_back = self._store.withheld(asking) if asking else {}

@@ -176,7 +176,8 @@ def _came_out(asked: Sequence[FromFiles]) -> dict[str, bool]:
 def _is_reworded(one: FromFiles) -> bool | None:
     """Whether nothing but sentences came out otherwise; None if anything else did.
 
-    An error is left to the grouped map as well: there it is reported with the cycle that it is about.
+    An error is left to the grouped map as well: there it is reported with the cycle that it is about. It is logged with
+    the file, since nobody would hear of one that Spark reads all the same.
     """
     try:
         rows = {name: _rows(name, table, one) for name, table in _INPUTS.items()}
@@ -185,7 +186,13 @@ def _is_reworded(one: FromFiles) -> bool | None:
         rows |= {"cycle": [dict(one.cycle)], "topic_hashes": []}
         parameters = compared(one.version, to_the_word=one.to_the_word)
         found = again.held_against({ATTEMPT: one.attempt_id}, rows, parameters=parameters)
-    except Exception:
+    except Exception as error:
+        place = "".join(f", {note}" for note in getattr(error, "__notes__", ()))
+        said = " ".join(str(error).split())[:500]
+        log.warning(
+            "%s at %s could not be decided again from its files, and is left to Spark: %s: %s%s",
+            *(one.cycle["cluster"], one.cycle["cycle_at"], type(error).__name__, said, place),
+        )
         return None
     (plan,) = found[again.PLAN]
     return None if found[again.DIFFERING] or other_plan(one.planned, plan) else bool(found[again.REWORDED])
@@ -212,7 +219,11 @@ def rows_in(parts: Sequence[Part], table: str, columns: Sequence[str], cluster: 
     """
     found: list[Row] = []
     for file, write_id in parts:
-        own = _by_write(file, table, tuple(columns)).get(write_id)
+        try:
+            own = _by_write(file, table, tuple(columns)).get(write_id)
+        except Exception as error:
+            error.add_note(f"in the file {file}")
+            raise
         if own is not None:
             found += _rows_of_file(own, table, columns, cluster)
     found.sort(key=_in_order(table, tuple(columns)))

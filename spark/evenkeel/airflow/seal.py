@@ -1,0 +1,101 @@
+"""What a task leaves in XCom for a later one, sealed: whoever may trigger a DAG may often edit XComs as well.
+
+The seal is an HMAC-SHA256 over the text, and the run and task that made it. A later task knows whose text it wants, and
+takes nothing else: none that was changed, none of another task or run, none without a seal. A hand-over that lies in a
+file is covered by its digest, which stands in the sealed reference to it.
+
+The key is in `EVENKEEL_HANDOVER_KEY`, or in the file that `EVENKEEL_HANDOVER_KEY_FILE` names: several keys with commas
+between them, of which the first seals and all open. Without them a key is made once, and kept in the folder `.evenkeel`
+of EVENKEEL_HOME, else of AIRFLOW_HOME, for the user of the tasks alone: enough where all tasks run on one machine.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from evenkeel.errors import BadInput, SettingsError
+from evenkeel.secret import FILE, Secret, text_given
+
+KEY_VARIABLE = "EVENKEEL_HANDOVER_KEY"
+_KEPT_AS = "handover_key"
+_FORM = re.compile(r"sealed ([0-9a-f]{64}) (.*)", re.DOTALL)
+
+
+class NotSealed(BadInput):
+    """What was found in XCom is not what the task that it is taken for has left there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The task whose text it is, and the run that the task was part of."""
+
+    dag_id: str
+    run_id: str
+    task_id: str
+
+    def __str__(self) -> str:
+        return f"the task {self.task_id} of the run {self.run_id} of {self.dag_id}"
+
+
+def sealed(text: str, origin: Origin) -> str:
+    """The text with the seal of the task that leaves it, as it goes into XCom."""
+    return f"sealed {_seal(_keys()[0], text, origin)} {text}"
+
+
+def opened(value: object, origin: Origin) -> str:
+    """The text that this very task has sealed; `NotSealed` for anything else."""
+    found = _FORM.fullmatch(value) if isinstance(value, str) else None
+    if found is None:
+        raise NotSealed(
+            f"what {origin} left in XCom has no seal: an earlier version of Evenkeel left it, or somebody else wrote "
+            f"it. {_NOTHING_DONE}"
+        )
+    seal, text = found.groups()
+    if not any(hmac.compare_digest(seal, _seal(key, text, origin)) for key in _keys()):
+        raise NotSealed(
+            f"what {origin} left in XCom does not have its seal: it was changed, was left by another task or run, or "
+            f"was sealed with another key ({KEY_VARIABLE} has to be the same on all machines). {_NOTHING_DONE}"
+        )
+    return text
+
+
+def without_seal(value: str) -> str:
+    """The text of a sealed value, whoever sealed it: for what is shown, and never for what is acted on."""
+    found = _FORM.fullmatch(value)
+    return value if found is None else found.group(2)
+
+
+_NOTHING_DONE = (
+    "Nothing was done with it, and nothing was sent: trigger a new run of rebalance, or clear all tasks of that run"
+)
+
+
+def _seal(key: Secret, text: str, origin: Origin) -> str:
+    covered = json.dumps([origin.dag_id, origin.run_id, origin.task_id, text])
+    return hmac.new(key.reveal().encode(), covered.encode(), hashlib.sha256).hexdigest()
+
+
+def _keys(environment: Mapping[str, str] = os.environ) -> tuple[Secret, ...]:
+    """The key that seals, and behind it others that open; `SettingsError` where there is none and none can be kept."""
+    # Only here: DAG files import this module, and are read often.
+    from evenkeel.spark.home import Home
+    from evenkeel.steering.queue.signing import keys_in
+
+    given = text_given(KEY_VARIABLE, environment)
+    if given is not None:
+        return keys_in(*given).keys
+    home = Path(environment.get("EVENKEEL_HOME") or environment.get("AIRFLOW_HOME") or "~/airflow").expanduser()
+    try:
+        return (Secret(Home.of(home).secret(_KEPT_AS)),)
+    except OSError as error:
+        raise SettingsError(
+            f"the key that seals what tasks hand on cannot be kept in {home}: {error}. Set {KEY_VARIABLE} (or "
+            f"{KEY_VARIABLE + FILE}) for all of Airflow; make one with `openssl rand -hex 32`"
+        ) from None
