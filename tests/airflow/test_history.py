@@ -14,10 +14,12 @@ import pytest
 
 from evenkeel import pipeline
 from evenkeel.airflow import history
+from evenkeel.airflow.seal import Origin, sealed
+from evenkeel.airflow.steps import handed_over
 from evenkeel.errors import BadInput, NothingLanded, SettingsError
 from evenkeel.handover import ClusterCycle, Handover, Run, Snapshot
 from evenkeel.ingest.open_run import CycleRequest
-from evenkeel.lake.handover_files import handed_on, taken
+from evenkeel.lake.handover_files import handed_on
 
 DAY = datetime(2026, 11, 21, tzinfo=UTC)
 
@@ -40,6 +42,8 @@ class TaskInstance:
     """A task instance whose run is the first one."""
 
     task_id: str = "ingest"
+    dag_id: str = DagRun.dag_id
+    run_id: str = DagRun.run_id
     pushed: dict[str, Any] = field(default_factory=dict)
     texts: dict[str, str] = field(default_factory=dict)
 
@@ -72,6 +76,11 @@ def opened(lake: Path, *minutes: int) -> Handover:
     moments = [(DAY + timedelta(minutes=minute)).isoformat(timespec="microseconds") for minute in minutes]
     cycles = tuple(ClusterCycle("east", at, Snapshot(f"/gone/{at}", at), {}) for at in moments)
     return Handover(str(lake), Run("rebalance_history", "r", "backfill"), cycles)
+
+
+def left_by(*tasks: str, handover: Handover) -> dict[str, str]:
+    """What tasks of the run that ended well left in XCom."""
+    return {name: sealed(handed_on(handover), Origin(DagRun.dag_id, DagRun.run_id, name)) for name in tasks}
 
 
 def test_the_window_is_the_interval_without_its_end() -> None:
@@ -134,7 +143,7 @@ def test_an_interval_without_anything_to_decide_skips_the_other_tasks(
     with pytest.raises(DownstreamTasksSkipped) as skipped:
         history.begin(None, {}, DagRun(), ti)  # type: ignore[arg-type]
     assert list(skipped.value.tasks) == ["validate", "aggregate", "plan_splits", "shed", "place", "publish"]
-    assert taken(ti.pushed["return_value"]).cycles == ()
+    assert handed_over(ti.pushed["return_value"], ti, "ingest").cycles == ()
 
 
 def test_publish_sends_nothing_and_says_how_far_the_backfill_is(
@@ -143,11 +152,11 @@ def test_publish_sends_nothing_and_says_how_far_the_backfill_is(
     given = opened(tmp_path, 0, 5)
     sent: list[Any] = []
     monkeypatch.setattr(pipeline, "publish", lambda spark, handover, steer: (sent.append(steer), handover)[1])
-    texts = {task.__name__: handed_on(given) for task in pipeline.DECIDING}
+    ti = TaskInstance("publish", texts=left_by(*(task.__name__ for task in pipeline.DECIDING), handover=given))
     run = DagRun(start_date=datetime.now(UTC) - timedelta(seconds=60))
     with caplog.at_level(logging.INFO):
-        published = history.close(None, {}, run, TaskInstance("publish", texts=texts))  # type: ignore[arg-type]
-    assert taken(published) == given
+        published = history.close(None, {}, run, ti)  # type: ignore[arg-type]
+    assert handed_over(published, ti, "publish") == given
     assert sent == [None]
     assert "2 cycles on record after 60 s (0.0 a second); 29 more runs wait, for about 29 min" in caplog.text
 
@@ -159,7 +168,7 @@ def test_a_failed_task_puts_all_cycles_of_the_interval_on_record_as_failed(
 
     published: list[Handover] = []
     monkeypatch.setattr(pipeline, "publish", lambda spark, handover, steer: (published.append(handover), handover)[1])
-    ti = TaskInstance("publish", texts={"ingest": handed_on(opened(tmp_path, 0, 5))})
+    ti = TaskInstance("publish", texts=left_by("ingest", handover=opened(tmp_path, 0, 5)))
     with pytest.raises(AirflowFailException, match="validate failed"):
         history.close(None, {}, DagRun(), ti)  # type: ignore[arg-type]
     assert [(cycle.status, cycle.reason[:15]) for cycle in published[0].cycles if cycle.reason] == [

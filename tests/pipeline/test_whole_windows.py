@@ -17,7 +17,7 @@ from evenkeel.pipeline import run_cycle, run_window
 from evenkeel.record.read import Attempt, read_attempts, read_rows
 from evenkeel.sources.recordings import Recording
 from tests import planned
-from tests.pipeline.test_windows import ALWAYS, CASES, CHECKOUT, content, demand_sound, demand_the_same
+from tests.pipeline.window_cases import ALWAYS, CASES, CHECKOUT, content, demand_sound, demand_the_same
 from tests.planned import SNAPSHOTS
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

@@ -7,8 +7,7 @@ decided on them; there plan_splits, shed, place and publish take all cycles at o
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Mapping
-from contextlib import nullcontext
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,39 +20,15 @@ from evenkeel.handover import Handover, Predecessor, Write
 from evenkeel.ingest.open_run import CycleRequest, open_cycles
 from evenkeel.lake.store import Lake
 from evenkeel.publish import task as publish
-from evenkeel.record.read import Attempt, read_attempts, read_table
-from evenkeel.record.verify import verify
+from evenkeel.record.read import read_attempts, read_table
 from evenkeel.sources.recordings import Recording
-from tests.shed.fitted import FITTED
+from tests.pipeline.window_cases import ALWAYS, CASES, CHECKOUT, demand_sound, demand_the_same
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
-CHECKOUT = Path(__file__).resolve().parents[2]
 SUMMED_UP = (pipeline.ingest, pipeline.validate, pipeline.aggregate)
 DECIDED = (pipeline.plan_splits, pipeline.shed, pipeline.place)
 OUTBOX = ("commands", "outcomes")
-CASES: Mapping[str, tuple[str, dict[str, Any]]] = {
-    "modular, unloads assumed": (
-        "tests/recordings/lost-modular",
-        {"loadBalancerNamespaceBundleMaxTopics": 8, "loadBalancerLoadSheddingStrategy": "OverloadShedder",
-         "loadBalancerBrokerOverloadedThresholdPercentage": 1, "evenkeelAssumeUnloadsSucceed": True,
-         "loadBalancerLoadPlacementStrategy": "RoundRobinBrokerSelector", "loadBalancerSheddingIntervalMinutes": 0},
-    ),
-    "modular, averages of usage": (
-        "demo/recordings/own-threshold",
-        {**FITTED["ThresholdShedder"], "loadBalancerLoadPlacementStrategy": "LeastResourceUsageWithWeight",
-         "loadBalancerHistoryResourcePercentage": 0.5, "loadBalancerSheddingIntervalMinutes": 0},
-    ),
-    "extensible, cut by topics": (
-        "tests/recordings/own-transfer",
-        {"loadBalancerNamespaceBundleMaxTopics": 2, "loadBalancerNamespaceBundleSplitConditionHitCountThreshold": 0,
-         "loadBalancerSheddingConditionHitCountThreshold": 0, "loadBalancerSheddingIntervalMinutes": 0,
-         "defaultNamespaceBundleSplitAlgorithm": "topic_count_equally_divide"},
-    ),
-}  # fmt: skip
-# What differs from run to run, or says where in a lake a write stands.
-OF_THE_RUN = {"attempt_id", "run_id", "recorded_at", "predecessor_attempt_id", "write_id", "writes", "files", "reads"}
-OF_THE_CHAIN = {"body_digest", "previous_digest", "manifest_digest"}
 
 
 @dataclass(frozen=True)
@@ -83,9 +58,6 @@ def _unknown(before: Predecessor) -> Predecessor:
     return Predecessor("none" if before.expected_at is None else "missing", expected_at=before.expected_at)
 
 
-ALWAYS = "extensible, cut by topics"
-
-
 @pytest.fixture(
     scope="module",
     params=[pytest.param(name, marks=() if name == ALWAYS else pytest.mark.exhaustive, id=name) for name in CASES],
@@ -112,42 +84,6 @@ def decide(spark: Any, handover: Handover) -> Handover:
     for task in DECIDED:
         handover = task(spark, handover)
     return pipeline.publish(spark, handover)
-
-
-def content(attempt: Attempt) -> dict[str, list[tuple[int, str]]]:
-    """Table -> rows and digest of each write that has any."""
-    assert attempt.closed is not None
-    found: dict[str, list[tuple[int, str]]] = {}
-    for write in attempt.closed["writes"]:
-        if write["rows"]:
-            found.setdefault(write["table"], []).append((write["rows"], write["digest"]))
-    return {table: sorted(own) for table, own in found.items()}
-
-
-def named(row: Mapping[str, Any] | None) -> dict[str, Any]:
-    assert row is not None
-    return {name: value for name, value in row.items() if name not in OF_THE_RUN | OF_THE_CHAIN}
-
-
-def demand_the_same(one_by_one: Path, windows: Path) -> list[Attempt]:
-    first, second = read_attempts(one_by_one), read_attempts(windows)
-    assert [attempt.cycle_at for attempt in second] == [attempt.cycle_at for attempt in first]
-    for alone, own in zip(first, second, strict=True):
-        assert own.plan_id == alone.plan_id is not None
-        assert content(own) == content(alone), own.cycle_at
-        for kind in ("planned", "closed"):
-            assert named(getattr(own, kind)) == named(getattr(alone, kind)), (kind, own.cycle_at)
-    ids = {alone.attempt_id: own.attempt_id for alone, own in zip(first, second, strict=True)}
-    for alone, own in zip(first, second, strict=True):
-        before = alone.planned["predecessor_attempt_id"]
-        assert own.planned["predecessor_attempt_id"] == (before and ids[before])
-        assert [r["digest"] for r in own.planned["reads"] if r["rows"]] or before is None
-    return second
-
-
-def demand_sound(spark: Any, lake: Path) -> None:
-    report = verify(str(lake), lambda: nullcontext(spark))
-    assert report.is_sound, report.faults
 
 
 def test_a_window_comes_to_what_its_cycles_come_to_one_by_one(
