@@ -7,12 +7,13 @@ in, tables out) and, where it decides, `round.py` (rows of one cluster in, rows 
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from evenkeel.errors import EvenkeelError
-from evenkeel.handover import FAILED, Handover
+from evenkeel.handover import FAILED, SKIPPED, Handover
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 
 LARGE_SNAPSHOT_BYTES = 4_000_000
 """Some ten thousand topics, compressed: from there on compiled queries pay."""
+
+MOST_TRIES = 3
+"""So many times at most a chunk of a window goes on behind a cycle that failed by a defect."""
 
 Progress = Callable[[str, float], None]
 Task = Callable[..., Handover]
@@ -159,9 +163,11 @@ def run_window(
     its manifests are written, so a window that was ended anywhere is run again and goes on where the record ends.
 
     Cycles that this code has decided already, under the same settings and as the same kind, are not decided again,
-    unless `anew`. `cycles` are what `landed_in` found, where that is known. If a task fails, the cycles of its chunk
-    are put on record as failed; then the error goes on, or, where it is one of ours, to `failed`, if that is given, and
-    the next chunk begins. BadInput as `landed_in` raises it, and where the request asks for a mode that sends.
+    unless `anew`. `cycles` are what `landed_in` found, where that is known. What was left out behind a cycle that
+    failed by a defect is the next chunk, and goes on from the cycle before that one, as it does one by one. If a task
+    fails, the cycles of its chunk are put on record as failed; then the error goes on, or, where it is one of ours, to
+    `failed`, if that is given, and the next chunk begins. BadInput as `landed_in` raises it, and where the request asks
+    for a mode that sends.
     """
     from evenkeel.ingest.chunks import decided_already, in_chunks, landed_in
     from evenkeel.ingest.open_run import open_listed
@@ -169,10 +175,11 @@ def run_window(
     request.span()
     cycles = landed_in(request) if cycles is None else cycles
     decided = frozenset() if anew else decided_already(spark, request, cycles)
-    chunks = in_chunks(cycle for cycle in cycles if cycle.key not in decided)
-    total, done = sum(map(len, chunks)), 0
+    chunks = deque((chunk, 0) for chunk in in_chunks(cycle for cycle in cycles if cycle.key not in decided))
+    total, done = sum(len(chunk) for chunk, _ in chunks), 0
     progress(WindowProgress("", 0, total, len(decided), 0.0 if total else 1.0))
-    for chunk in chunks:
+    while chunks:
+        chunk, tries = chunks.popleft()
         tasks = 0
 
         def task_done(task: str, _seconds: float, chunk: Chunk = chunk) -> None:
@@ -191,6 +198,23 @@ def run_window(
             done += len(chunk)
         else:
             yield decided_on
+            waiting = after_failed(chunk, decided_on) if tries < MOST_TRIES else ()
+            if waiting:
+                chunks.appendleft((waiting, tries + 1))
+                done -= len(waiting)
+
+
+def after_failed(chunk: Chunk, decided_on: Handover) -> Chunk:
+    """The cycles of a chunk that were left out since one before them failed: on record now is what they go on from."""
+    statuses = {cycle.key: cycle.status for cycle in decided_on.cycles}
+    first: dict[str, str] = {}
+    for cluster, at in sorted(key for key, status in statuses.items() if status == FAILED):
+        first.setdefault(cluster, at)
+    return tuple(
+        cycle
+        for cycle in chunk
+        if statuses[cycle.key] == SKIPPED and cycle.cycle_at > first.get(cycle.cluster, cycle.cycle_at)
+    )
 
 
 def _reason(name: str, error: Exception) -> str:
