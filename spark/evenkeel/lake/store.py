@@ -105,11 +105,11 @@ class Lake:
     ) -> tuple[Write, ...]:
         """Appends each frame to its table, in one commit, and says what was written.
 
-        Gives one `Write` per table and cycle of the hand-over; `write_ids` says how they are named. A frame holds the
-        table's `body_columns`, in any order. `reads` are the writes that the rows rest on, beyond those of the
-        hand-over; all of them go into the commit's `userMetadata`. A frame without rows may leave no commit; then its
-        table has no write. A write lists the files that hold its rows where the table is partitioned by cluster and
-        lies in a folder; on an object store it lists none.
+        Gives one `Write` per table and cycle of the hand-over, in a window only for cycles with rows; `write_ids` says
+        how they are named. A frame holds the table's `body_columns`, in any order. `reads` are the writes that the rows
+        rest on, beyond those of the hand-over; all of them go into the commit's `userMetadata`. A frame without rows may
+        leave no commit; then its table has no write. A write lists the files that hold its rows where the table is
+        partitioned by cluster and lies in a folder; on an object store it lists none.
 
         Raises LakeError for rows of other clusters, or in a window of other cycles, than those of the hand-over.
         """
@@ -152,6 +152,7 @@ class Lake:
         return [
             Write(name, ids[key], version, *digests[key], key[0], files.get(key, ()), cycle_at=key[1])
             for key in (cycle.key for cycle in handover.cycles)
+            if digests[key][0] or not handover.is_window()
         ]
 
     def _digested(

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from evenkeel.steering.outcome import Outcome
+from evenkeel.steering.outcome import STRENGTH, Outcome
 from evenkeel.steering.queue.messages import command_body
 from evenkeel.steering.sqs import SqsSink
 from tests.steering.queue.acting_cluster import ActingCluster, ClusterExecutor, wait_until
@@ -232,7 +232,10 @@ def test_an_agent_that_froze_beyond_its_lease_does_not_send_what_another_has_don
         frozen.kill()
     assert frozen.exitcode == 0
     assert cluster.effects == [row["command_id"]]
-    assert [one.outcome for one in reports(queues, [row["command_id"]], 3)] == ["done"]
+    told = {one.outcome for one in reports(queues, [row["command_id"]], 3)}
+    # On a slow machine the first agent also tells that the command expired while it froze; of the two `done` stands.
+    assert min(told, key=STRENGTH.index) == "done"
+    assert told <= {"done", "stale"}
 
 
 def test_sigterm_finishes_what_is_under_way_and_gives_back_the_rest(
