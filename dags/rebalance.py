@@ -69,6 +69,7 @@ from typing import Any
 
 from airflow.sdk import CronTriggerTimetable, dag, task
 
+from evenkeel import pipeline
 from evenkeel.airflow.approval import PlanQuestion
 from evenkeel.airflow.dag_files import APPROVAL_DAG, ASK, WAITING, rebalance_params, tried_again
 from evenkeel.airflow.wiring import seven_tasks
@@ -109,7 +110,8 @@ def rebalance() -> None:
 
         return steps.questions(published, ti)
 
-    published = seven_tasks(begin, close)
+    between = (pipeline.validate, pipeline.aggregate, pipeline.plan_splits, pipeline.shed, pipeline.place)
+    published = seven_tasks(begin, between, close)
     PlanQuestion.partial(
         task_id=ASK,
         trigger_dag_id=APPROVAL_DAG,

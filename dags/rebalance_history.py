@@ -70,6 +70,7 @@ from typing import Any
 
 from airflow.sdk import CronDataIntervalTimetable, dag
 
+from evenkeel import pipeline
 from evenkeel.airflow.dag_files import HISTORY_DAG, history_params, tried_again
 from evenkeel.airflow.wiring import seven_tasks
 
@@ -103,7 +104,8 @@ def close(*given: Any) -> str:
     doc_md=__doc__,
 )
 def rebalance_history() -> None:
-    seven_tasks(begin, close)
+    between = (pipeline.validate, pipeline.aggregate, pipeline.plan_splits, pipeline.shed, pipeline.place)
+    seven_tasks(begin, between, close)
 
 
 rebalance_history()

@@ -5,7 +5,7 @@ Called where a DAG is declared, so this imports nothing heavy.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from airflow.sdk import TriggerRule, task
@@ -20,11 +20,19 @@ Turns red where another task was, after it has written. Clear it freely."""
 Ends = Callable[..., str]
 """The first or the last task: takes the session, params, the DAG run, the task instance and its asset events."""
 
+_DOCS = {
+    "validate": "Checks what was observed; sets bad records aside.",
+    "aggregate": "Topics to bundles, averages, broker usage.",
+    "plan_splits": "Decides which bundles to split, and where.",
+    "shed": "Decides which bundles leave their broker.",
+    "place": "Decides where shed and ownerless bundles go.",
+}
 
-def seven_tasks(begin: Ends, close: Ends) -> Any:
+
+def seven_tasks(begin: Ends, between: Sequence[pipeline.Task], close: Ends) -> Any:
     """Declares ingest to publish, one after the other, and returns what publish hands on.
 
-    `begin` opens the run's cycles and ingests them, `close` publishes; those between run on the hand-over of the one
+    `begin` opens the run's cycles and ingests them, `close` publishes; those `between` run on the hand-over of the one
     before.
     """
 
@@ -34,20 +42,16 @@ def seven_tasks(begin: Ends, close: Ends) -> Any:
     ) -> str:
         return begin(spark, params, dag_run, ti, outlet_events)
 
-    validate = carried(pipeline.validate, "Checks what was observed; sets bad records aside.\n\nClear it freely.")
-    aggregate = carried(pipeline.aggregate, "Topics to bundles, averages, broker usage.\n\nClear it freely.")
-    plan_splits = carried(pipeline.plan_splits, "Decides which bundles to split, and where.\n\nClear it freely.")
-    shed = carried(pipeline.shed, "Decides which bundles leave their broker.\n\nClear it freely.")
-    place = carried(pipeline.place, "Decides where shed and ownerless bundles go.\n\nClear it freely.")
-
     @task.pyspark(**step("publish", PUBLISH_DOC, trigger_rule=TriggerRule.ALL_DONE))
     def publish(
         spark: Any = None, params: Any = None, dag_run: Any = None, ti: Any = None, outlet_events: Any = None
     ) -> str:
         return close(spark, params, dag_run, ti, outlet_events)
 
-    published = publish()
-    place(shed(plan_splits(aggregate(validate(ingest()))))) >> published
+    handed_on, published = ingest(), publish()
+    for run_task in between:
+        handed_on = carried(run_task)(handed_on)
+    handed_on >> published
     return published
 
 
@@ -56,10 +60,10 @@ def step(task_id: str, doc: str, **more: Any) -> dict[str, Any]:
     return {"task_id": task_id, "conn_id": CONNECTION, "doc_md": doc, "outlets": outlets(task_id), **more}
 
 
-def carried(run_task: pipeline.Task, doc: str) -> Any:
+def carried(run_task: pipeline.Task) -> Any:
     """A task between the first and the last: takes the hand-over of the task before and returns its own."""
 
-    @task.pyspark(**step(run_task.__name__, doc))
+    @task.pyspark(**step(run_task.__name__, f"{_DOCS[run_task.__name__]}\n\nClear it freely."))
     def run(handover: str, spark: Any = None, ti: Any = None, outlet_events: Any = None) -> str:
         from evenkeel.airflow import steps
 

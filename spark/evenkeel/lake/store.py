@@ -107,8 +107,8 @@ class Lake:
 
         Gives one `Write` per table and cycle of the hand-over, in a window only for cycles with rows; `write_ids` says
         how they are named. A frame holds the table's `body_columns`, in any order. `reads` are the writes that the rows
-        rest on, beyond those of the hand-over; all of them go into the commit's `userMetadata`. A frame without rows may
-        leave no commit; then its table has no write. A write lists the files that hold its rows where the table is
+        rest on, beyond those of the hand-over; all of them go into the commit's `userMetadata`. A frame without rows
+        may leave no commit; then its table has no write. A write lists the files that hold its rows where the table is
         partitioned by cluster and lies in a folder; on an object store it lists none.
 
         Raises LakeError for rows of other clusters, or in a window of other cycles, than those of the hand-over.
