@@ -251,7 +251,11 @@ def settled(
     wanted = {name: days for name, days in given.items() if days is not None}
     if not shorten:
         least = {**(promised or {}), **known}
-        broken = [f"{name} from {least[name]} to {days}" for name, days in wanted.items() if days < least.get(name, 0)]
+        broken = [
+            f"{name} from {least[name]} to {days}"
+            for name, days in wanted.items()
+            if name in least and days < least[name]
+        ]
         if broken:
             raise SettingsError(
                 f"this lake was promised longer periods: {'; '.join(sorted(broken))} would break that, and what is "
