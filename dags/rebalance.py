@@ -63,7 +63,6 @@ cycle's report lists what was considered and why it was left alone.
 
 from __future__ import annotations
 
-import os
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -71,11 +70,11 @@ from airflow.sdk import CronTriggerTimetable, dag, task
 
 from evenkeel import pipeline
 from evenkeel.airflow.approval import PlanQuestion
-from evenkeel.airflow.dag_files import APPROVAL_DAG, ASK, WAITING, rebalance_params, tried_again
+from evenkeel.airflow.dag_files import APPROVAL_DAG, ASK, WAITING, rebalance_params, schedule_in, tried_again
 from evenkeel.airflow.wiring import seven_tasks
 
 # `none` leaves the DAG to manual runs and triggers.
-SCHEDULE = os.environ.get("EVENKEEL_SCHEDULE", "*/5 * * * *")
+SCHEDULE = schedule_in("EVENKEEL_SCHEDULE", "*/5 * * * *")
 
 
 def begin(*given: Any) -> str:
@@ -93,7 +92,7 @@ def close(*given: Any) -> str:
 @dag(
     dag_id="rebalance",
     description="Decides splits, unloads and placements of Pulsar bundles; every decision with its reason",
-    schedule=None if SCHEDULE == "none" else CronTriggerTimetable(SCHEDULE, timezone="UTC"),
+    schedule=None if SCHEDULE is None else CronTriggerTimetable(SCHEDULE, timezone="UTC"),
     start_date=datetime(2020, 1, 1, tzinfo=UTC),  # before all recordings: earlier logical dates run no task at all
     catchup=False,
     max_active_runs=1,

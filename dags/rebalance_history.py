@@ -64,17 +64,16 @@ the rows of the cycles that it kept from being decided (`status` failed, `reason
 
 from __future__ import annotations
 
-import os
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from airflow.sdk import CronDataIntervalTimetable, dag
 
 from evenkeel import pipeline
-from evenkeel.airflow.dag_files import HISTORY_DAG, history_params, tried_again
+from evenkeel.airflow.dag_files import HISTORY_DAG, history_params, intervals_in, tried_again
 from evenkeel.airflow.wiring import seven_tasks
 
-SCHEDULE = os.environ.get("EVENKEEL_HISTORY_SCHEDULE", "0 0 * * *")
+SCHEDULE = intervals_in("EVENKEEL_HISTORY_SCHEDULE", "0 0 * * *")
 
 
 def begin(*given: Any) -> str:

@@ -49,17 +49,16 @@ that says more.
 
 from __future__ import annotations
 
-import os
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from airflow.sdk import CronTriggerTimetable, Param, dag, task
 
-from evenkeel.airflow.dag_files import CONNECTION, outlets, tried_again
+from evenkeel.airflow.dag_files import CONNECTION, outlets, schedule_in, tried_again
 from evenkeel.maintenance.expiry import MEANINGS, MOST_DAYS, NAMES
 
 # `none` leaves the DAG to manual runs.
-SCHEDULE = os.environ.get("EVENKEEL_UPKEEP_SCHEDULE", "17 3 * * *")
+SCHEDULE = schedule_in("EVENKEEL_UPKEEP_SCHEDULE", "17 3 * * *")
 DOC = """Drops what is past its period, compacts what is over, frees the space.
 
 Clear it freely: it does what is left to do."""
@@ -84,7 +83,7 @@ PARAMS = {
 @dag(
     dag_id="upkeep",
     description="Keeps the tables as long as promised: retention, compaction, vacuum",
-    schedule=None if SCHEDULE == "none" else CronTriggerTimetable(SCHEDULE, timezone="UTC"),
+    schedule=None if SCHEDULE is None else CronTriggerTimetable(SCHEDULE, timezone="UTC"),
     start_date=datetime(2020, 1, 1, tzinfo=UTC),
     catchup=False,
     max_active_runs=1,

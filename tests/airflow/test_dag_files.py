@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from dataclasses import fields
 
 import pytest
@@ -12,7 +14,9 @@ from evenkeel.airflow.dag_files import (
     check_ceiling,
     check_shortening,
     emit_asset_events,
+    intervals_in,
     rebalance_params,
+    schedule_in,
 )
 from evenkeel.errors import SettingsError
 from evenkeel.handover import Write
@@ -114,3 +118,40 @@ def test_a_trigger_breaks_no_promise_unless_the_environment_lets_it(monkeypatch:
 
 def test_what_a_trigger_may_change_are_keys() -> None:
     assert {field.name for field in fields(OwnKeys)} >= DECIDING_KEYS
+
+
+@pytest.mark.parametrize("read", [schedule_in, intervals_in])
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [(None, "0 0 * * *"), ("", "0 0 * * *"), ("0 */6 * * *", "0 */6 * * *"), ("@hourly", "@hourly")],
+    ids=["none-given", "empty", "cron", "preset"],
+)
+def test_a_schedule_is_the_environments_cron_expression_or_the_default(
+    monkeypatch: pytest.MonkeyPatch, read: Callable[[str, str], str | None], given: str | None, expected: str
+) -> None:
+    monkeypatch.delenv("EVENKEEL_X", raising=False)
+    if given is not None:
+        monkeypatch.setenv("EVENKEEL_X", given)
+    assert read("EVENKEEL_X", "0 0 * * *") == expected
+
+
+@pytest.mark.parametrize("read", [schedule_in, intervals_in])
+@pytest.mark.parametrize("given", ["daily", "1 day", "61 * * * *", "* * *", "@once", "None"])
+def test_a_schedule_that_is_no_cron_expression_is_refused_by_the_name_of_its_variable(
+    monkeypatch: pytest.MonkeyPatch, read: Callable[[str, str], str | None], given: str
+) -> None:
+    monkeypatch.setenv("EVENKEEL_X", given)
+    words = f"EVENKEEL_X is {given!r}: it is a cron expression in UTC, as in '0 0 * * *'"
+    with pytest.raises(SettingsError, match=re.escape(words)):
+        read("EVENKEEL_X", "0 0 * * *")
+
+
+def test_without_a_schedule_a_dag_is_run_by_hand_and_one_of_intervals_says_why_it_needs_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("EVENKEEL_X", "none")
+    assert schedule_in("EVENKEEL_X", "0 0 * * *") is None
+    with pytest.raises(
+        SettingsError, match=r"EVENKEEL_X is none, .*each run of a backfill decides one.*paused by default"
+    ):
+        intervals_in("EVENKEEL_X", "0 0 * * *")

@@ -146,6 +146,19 @@ def test_an_interval_without_anything_to_decide_skips_the_other_tasks(
     assert handed_over(ti.pushed["return_value"], ti, "ingest").cycles == ()
 
 
+def test_an_interval_of_a_landing_zone_of_which_nothing_was_fetched_yet_is_skipped(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "evenkeel.toml"
+    file.write_text('[clusters.far]\ns3 = "s3://bucket/prefix"\n')
+    monkeypatch.setenv("EVENKEEL_CONFIG", str(file))
+    monkeypatch.setattr(history, "open_listed", lambda spark, request, cycles: opened(tmp_path).with_cycles(cycles))
+    with caplog.at_level(logging.INFO):
+        found = history.open_interval(None, history.window_request({}, DagRun()), everything=True)  # type: ignore[arg-type]
+    assert found.cycles == ()
+    assert "landing/far holds no snapshot yet" in caplog.text
+
+
 def test_publish_sends_nothing_and_says_how_far_the_backfill_is(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

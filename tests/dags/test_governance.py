@@ -264,6 +264,25 @@ print(getattr(schedule, "expression", schedule))
     assert done.stdout.strip().splitlines()[-1] == schedule
 
 
+@pytest.mark.parametrize(
+    ("dag_id", "variable", "given", "words"),
+    [
+        ("rebalance", "EVENKEEL_SCHEDULE", "5 min", "is '5 min': it is a cron expression in UTC"),
+        ("rebalance_history", "EVENKEEL_HISTORY_SCHEDULE", "none", "is none, and the DAG needs intervals"),
+        ("upkeep", "EVENKEEL_UPKEEP_SCHEDULE", "daily", "or none for manual runs only"),
+    ],
+)
+def test_a_schedule_that_cannot_be_is_an_import_error_that_names_its_variable(
+    airflow_library: None, dag_id: str, variable: str, given: str, words: str
+) -> None:
+    command = [sys.executable, str(CHECKOUT / "dags" / f"{dag_id}.py")]
+    environment = {**_environment(), "PYTHONPATH": str(CHECKOUT / "spark"), variable: given}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    last = done.stderr.strip().splitlines()[-1]
+    assert last.startswith(f"evenkeel.errors.SettingsError: {variable} is ")
+    assert words in last
+
+
 def _environment() -> dict[str, str]:
     import os
 

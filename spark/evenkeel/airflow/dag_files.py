@@ -171,6 +171,43 @@ def _mode(variable: str, default: str) -> str:
     return mode
 
 
+# When the DAGs run. What is no cron expression would be an import error in croniter's words, which name no variable.
+
+MANUAL = "none"
+
+
+def schedule_in(variable: str, default: str) -> str | None:
+    """The cron expression in a variable of the environment, None where it says `none`, for manual runs only;
+    `SettingsError` for anything else."""
+    given = os.environ.get(variable) or default
+    return None if given == MANUAL else _cron(variable, given, default, f", or {MANUAL} for manual runs only")
+
+
+def intervals_in(variable: str, default: str) -> str:
+    """The cron expression in a variable that cuts the time into data intervals; `SettingsError` for anything else."""
+    given = os.environ.get(variable) or default
+    if given == MANUAL:
+        raise SettingsError(
+            f"{variable} is {MANUAL}, and the DAG needs intervals: each run of a backfill decides one of them. It is "
+            "paused by default, and does nothing until somebody unpauses it. Remove the variable, or give a cron "
+            f"expression, as in {default!r}"
+        )
+    return _cron(variable, given, default, "")
+
+
+def _cron(variable: str, given: str, default: str, more: str) -> str:
+    from airflow.sdk import CronDataIntervalTimetable
+    from airflow.sdk.exceptions import AirflowTimetableInvalid
+
+    try:
+        CronDataIntervalTimetable(given, timezone="UTC").validate()
+    except AirflowTimetableInvalid as error:
+        raise SettingsError(
+            f"{variable} is {given!r}: it is a cron expression in UTC, as in {default!r}{more} ({error})"
+        ) from None
+    return given
+
+
 CONNECTION = "evenkeel_spark"
 """The connection that says where Spark is, for the tasks of all DAGs."""
 DECIDING_DAG, APPROVAL_DAG, HISTORY_DAG = "rebalance", "rebalance_approval", "rebalance_history"
