@@ -20,7 +20,7 @@ class BadInput(EvenkeelError):
 
 
 class NothingLanded(BadInput):
-    """No snapshot was landed in a range of time; the text names the nearest."""
+    """No snapshot was landed in a range of time; the text names the nearest, if there is one."""
 
 
 class BadName(BadInput):

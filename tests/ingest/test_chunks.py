@@ -50,6 +50,42 @@ def test_a_cluster_without_snapshots_is_told_and_the_others_are_taken(tmp_path: 
         landed_in(late, told.append)
 
 
+@pytest.mark.parametrize("there", [False, True], ids=["no-folder", "empty-folder"])
+def test_a_landing_zone_of_which_nothing_was_fetched_yet_has_nothing_landed(tmp_path: Path, there: bool) -> None:
+    if there:
+        (tmp_path / "landing" / "far").mkdir(parents=True)
+    configuration = tmp_path / "evenkeel.toml"
+    configuration.write_text('[clusters.far]\ns3 = "s3://bucket/prefix"\n')
+    request = CycleRequest("lake", configuration=str(configuration), every=True)
+    with pytest.raises(NothingLanded, match=r"landing/far holds no snapshot yet: `rebalance` fetches .*s3://bucket"):
+        landed_in(request)
+    shutil.copytree(RECORDING, tmp_path / "east")
+    configuration.write_text(configuration.read_text() + '[clusters.east]\nrecording = "east"\n')
+    told: list[str] = []
+    assert {one.cluster for one in landed_in(request, told.append)} == {"east"}
+    assert len(told) == 1
+    configuration.write_text(configuration.read_text().replace('"east"', '"gone"'))
+    with pytest.raises(BadInput, match="there is no such folder"):
+        landed_in(request)
+
+
+def test_what_was_fetched_and_cannot_be_read_is_no_absence(tmp_path: Path) -> None:
+    configuration = tmp_path / "evenkeel.toml"
+    configuration.write_text('[clusters.far]\ns3 = "s3://bucket/prefix"\n')
+    request = CycleRequest("lake", configuration=str(configuration), every=True)
+    (tmp_path / "landing").mkdir()
+    (tmp_path / "landing" / "far").write_text("no folder")
+    with pytest.raises(BadInput, match="no such folder") as refused:
+        landed_in(request)
+    assert not isinstance(refused.value, NothingLanded)
+    (tmp_path / "landing" / "far").unlink()
+    (tmp_path / "landing" / "far").mkdir()
+    (tmp_path / "landing" / "far" / "1764000000000.json.gz").write_bytes(b"broken")
+    with pytest.raises(BadInput, match="no readable snapshot") as refused:
+        landed_in(request)
+    assert not isinstance(refused.value, NothingLanded)
+
+
 def test_clusters_of_a_configuration_lie_in_the_window_by_time(tmp_path: Path) -> None:
     for name in ("east", "west"):
         shutil.copytree(RECORDING, tmp_path / name)

@@ -20,7 +20,7 @@ from functools import cache, partial
 from traceback import format_exc
 from typing import TYPE_CHECKING, Any
 
-from evenkeel.errors import BadInput, EvenkeelError, LandingError, SettingsError
+from evenkeel.errors import BadInput, EvenkeelError, LandingError, NothingLanded, SettingsError
 from evenkeel.handover import FAILED, RECORDING, SKIPPED, ClusterCycle, Handover, Run, Snapshot
 from evenkeel.ingest.bundle_histories import HistoryLookup, bundles_with_history
 from evenkeel.ingest.wish_intake import with_wishes, with_wishes_on_record
@@ -29,7 +29,7 @@ from evenkeel.lake.store import Lake
 from evenkeel.settings import resolve
 from evenkeel.sources.configuration import ClusterSource, choose, read_configuration, source_of
 from evenkeel.sources.landing import LATEST_SECONDS, Landing, milliseconds
-from evenkeel.sources.recordings import Problem, Recording, cluster_name, utc
+from evenkeel.sources.recordings import Problem, Recording, cluster_name, is_empty, utc
 from evenkeel.spark.sql import compile_queries
 from evenkeel.steering.recent_commands import with_acts
 from evenkeel.times import utc_text
@@ -388,13 +388,19 @@ def _window(sources: Sequence[ClusterSource], since: datetime | None, until: dat
 
 
 def window_of(source: ClusterSource, since: datetime | None, until: datetime | None) -> list[ClusterCycle]:
-    """A cluster's cycles of a range, oldest first; `BadInput` names the nearest where nothing was landed in it."""
+    """A cluster's cycles of a range, oldest first; `NothingLanded` names the nearest where nothing was landed in it,
+    `BadInput` says what is wrong with a recording."""
     if source.live and not source.zone:
         landed = Landing(source.recording, source.limits).between(since, until)
         return [
             _left_out(source, at, found) if isinstance(found, BadInput) else _landed(source, found)
             for at, found in landed
         ]
+    if source.zone and is_empty(source.recording):  # until the first one is fetched; a recording somebody has named
+        raise NothingLanded(
+            f"a window takes what was fetched, and {source.recording} holds no snapshot yet: `rebalance` fetches them "
+            f"from {source.zone.url}, one for each of its cycles"
+        )
     recording = Recording(source.recording, source.limits)
     snapshots, unreadable = recording.between(since, until), recording.unreadable()
     named = source if source.cluster else replace(source, cluster=_name_of(recording, source.limits))

@@ -138,6 +138,16 @@ class Recording:
         return f"no readable snapshot in {self.path}: {len(self.problems)} refused, first {first.file}: {first.reason}"
 
 
+def is_empty(folder: Path) -> bool:
+    """Whether nothing in the folder bears the name of a snapshot, or the folder itself is still to come."""
+    try:
+        return not any(_NAME.fullmatch(name) for name in names_in(folder))
+    except FileNotFoundError:
+        return True
+    except OSError:  # no folder, or one that may not be looked into: whoever reads it says so
+        return False
+
+
 def _is_folder(path: Path) -> bool:
     try:
         return path.is_dir()
