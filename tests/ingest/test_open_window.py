@@ -177,7 +177,7 @@ def test_a_running_clusters_window_is_what_was_landed_and_asks_nobody(
     assert [(cycle.cycle_at, cycle.status) for cycle in cycles] == [
         (utc_text(moment), SKIPPED if n == 2 else OPEN) for n, moment in enumerate(moments)
     ]
-    assert "the cluster was not observed" in str(cycles[2].reason)
+    assert f"the cluster was not observed: the snapshot {landed}/" in str(cycles[2].reason)
     single = [cycles_of(replace(request, every=False, at=cycle.cycle_at)) for cycle in cycles]
     assert cycles == [cycle for (cycle,) in single]
     assert cluster.seen == []

@@ -98,7 +98,7 @@ class Landing:
         for place in range(span.start, span.stop):
             moment = moments[place]
             try:
-                header = known_header(names[moment], self.limits)
+                header = self._read(names[moment], known_header)
                 lender = moment if header.has_configuration else lender
                 self._demand_name(header, names[moment], moment)
             except BadInput as error:
@@ -146,9 +146,15 @@ class Landing:
         return {int(name.group(1)): self.folder / name.string for name in found if name is not None}
 
     def _header(self, snapshot: Path, moment: int) -> Header:
-        header = read_header(snapshot, self.limits)
+        header = self._read(snapshot, read_header)
         self._demand_name(header, snapshot, moment)
         return header
+
+    def _read(self, snapshot: Path, read: Callable[[Path, Limits], Header]) -> Header:
+        try:
+            return read(snapshot, self.limits)
+        except BadInput as error:
+            raise BadInput(f"the snapshot {snapshot} cannot be read: {error}") from error
 
     @staticmethod
     def _demand_name(header: Header, snapshot: Path, moment: int) -> None:
