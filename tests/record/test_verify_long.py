@@ -120,7 +120,7 @@ def test_what_upkeep_has_put_together_is_proved_by_its_own_files(spark: Any, lon
     told: list[str] = []
     done = keep(spark, Request(str(lake), by="tests"), told.append, read_attempts(lake)[-1].cycle_at + DAYS)
     assert (done.left, done.wrong) == ((), ())
-    assert any(line.startswith("bundle_load: ") and "what their manifests list" in line for line in told)
+    assert any(line.startswith("bundle_load: ") and "as their manifests list them" in line for line in told)
     assert [*from_bundles(lake).verified.reproduced.values()] == [BUNDLES] * CYCLES
 
     (together,) = DeltaTable(str(lake / "bundle_load")).file_uris()
