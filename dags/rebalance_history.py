@@ -103,8 +103,7 @@ def close(*given: Any) -> str:
     doc_md=__doc__,
 )
 def rebalance_history() -> None:
-    between = (pipeline.validate, pipeline.aggregate, pipeline.plan_splits, pipeline.shed, pipeline.place)
-    seven_tasks(begin, between, close)
+    seven_tasks(begin, pipeline.DECIDING[1:], close)
 
 
 rebalance_history()

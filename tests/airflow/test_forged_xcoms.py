@@ -1,4 +1,4 @@
-"""Whoever may trigger a DAG may edit XComs as well: what they write there is not believed, and nothing is sent."""
+"""A task refuses a text that somebody wrote into XCom by hand, and sends nothing."""
 
 from __future__ import annotations
 

@@ -139,7 +139,7 @@ def test_what_changes_while_a_lease_is_waited_for_is_seen_before_anything_is_sen
 def test_a_recording_under_the_name_of_a_running_cluster_is_not_its_newest_cycle(
     case: Case, source: str, outcome: str
 ) -> None:
-    """Whoever may trigger a run names the recording and the cluster, and who made the recording has dated it."""
+    """The maker of a recording dates its snapshots, and a trigger gives the recording the name of any cluster."""
     case.handover = case.handover.with_cycles(replace(one, source="pulsar-admin") for one in case.handover.cycles)
     (cycle,) = case.handover.cycles
     at = (cycle.at + timedelta(days=365)).isoformat(timespec="microseconds")

@@ -194,8 +194,10 @@ class OutcomeRecorder:
         The gate takes several queries, and this is called every second: so it is asked only where a table that it reads
         has a new version. Pauses are asked for by themselves, and a command that has grown too old says so.
         """
+        if not clusters:
+            return {}
         versions = tuple(newest_version(self._lake.path(name)) for name in _GATING)
-        if not clusters or (versions == self._gate_versions and None not in versions):
+        if versions == self._gate_versions and None not in versions:
             return {}
         self._gate_versions = versions
         return self.withheld(clusters)
