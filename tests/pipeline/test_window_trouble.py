@@ -137,9 +137,9 @@ def alone(spark: SparkSession, request: CycleRequest) -> None:
 
 
 def with_rows(tables: dict[str, list[tuple[int, str]]]) -> dict[str, list[tuple[int, str]]]:
-    """Without the tables of which a cycle has no rows and its run has, of another cluster: in a window it has no write
-    of them."""
-    return {table: own for table, own in tables.items() if any(rows for rows, _ in own)}
+    """Without writes that hold rows of another cluster of the run alone, none of this cycle: a window has none such."""
+    kept = {table: [one for one in own if one[0]] for table, own in tables.items()}
+    return {table: own for table, own in kept.items() if own}
 
 
 def of(attempts: Iterable[Attempt], cluster: str) -> list[Attempt]:
