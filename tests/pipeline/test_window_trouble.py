@@ -136,6 +136,12 @@ def alone(spark: SparkSession, request: CycleRequest) -> None:
     run_cycle(spark, request, lambda *_: None)
 
 
+def with_rows(tables: dict[str, list[tuple[int, str]]]) -> dict[str, list[tuple[int, str]]]:
+    """Without writes that hold rows of another cluster of the run alone, none of this cycle: a window has none such."""
+    kept = {table: [one for one in own if one[0]] for table, own in tables.items()}
+    return {table: own for table, own in kept.items() if own}
+
+
 def of(attempts: Iterable[Attempt], cluster: str) -> list[Attempt]:
     return [attempt for attempt in attempts if attempt.cluster == cluster]
 
@@ -293,7 +299,7 @@ def test_all_of_it_comes_to_what_it_comes_to_one_by_one(
         assert (own.status, own.reason, own.plan_id) == (single.status, single.reason, single.plan_id)
         assert named(own.planned) == named(single.planned), (own.cluster, own.cycle_at)
         if single.closed is not None:
-            assert content(own) == content(single), (own.cluster, own.cycle_at)
+            assert content(own) == with_rows(content(single)), (own.cluster, own.cycle_at)
             assert named(own.closed) == named(single.closed)
     for single, own in zip(first, second, strict=True):
         assert own.planned["predecessor_attempt_id"] == ids[single.planned["predecessor_attempt_id"]]
