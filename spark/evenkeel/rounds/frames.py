@@ -9,13 +9,14 @@ from pyspark.sql import functions as F
 
 from evenkeel.handover import FAILED, ClusterCycle, CycleKey, Handover, Run, Write
 from evenkeel.lake.rejected_records import record_key
-from evenkeel.lake.schema import Table, ddl_type
+from evenkeel.lake.schema import Table
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake
 from evenkeel.model.past_commands import acts_of, split_children
 from evenkeel.rounds.reading import cycle_row
 from evenkeel.rounds.window import FAILURES, FAILURES_TYPE, REMEMBERED, linked, with_settings_once
 from evenkeel.settings import settings_in
+from evenkeel.spark.column_types import schema_of
 from evenkeel.spark.grouped import grouped_map
 
 if TYPE_CHECKING:
@@ -128,7 +129,7 @@ def decide_rounds(
     known = {name: schema for name in inputs if (schema := _known_type(name)) is not None}
     is_window = handover.is_window()
     if is_window:
-        types[FAILURES] = ddl_type(FAILURES_TYPE)
+        types[FAILURES] = schema_of(FAILURES_TYPE)
     parameters = {"is_window": is_window}
     made = grouped_map(inputs, by=["cluster"], decide=decide, outputs=types, parameters=parameters, schemas=known)
     if not is_window:
@@ -153,7 +154,7 @@ def without_failed(handover: Handover, errors: Mapping[CycleKey, str], task: str
 def _known_type(name: str) -> StructType | None:
     """The schema of an input, which need not be asked for."""
     if name == "cycle":
-        return ddl_type(CYCLE_TYPE)
+        return schema_of(CYCLE_TYPE)
     table = TABLES.get("strategy_state" if name == "state" else name)
     return None if table is None else table.struct_type()
 
