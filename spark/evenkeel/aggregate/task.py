@@ -64,8 +64,11 @@ def aggregated(
     """The rows of every open cluster, per table, and the earlier writes that they rest on."""
     found = inputs.read(spark, lake, handover)
     is_here = _rows(handover, found.reads) <= most_here
-    tables = fetched({**(found.small if is_here else inputs.about_namespaces(found)), **inputs.set_aside(found)})
-    rows = {name: rows_of(table) for name, table in tables.items()}
+    tables = {}
+    rows = inputs.at_hand(lake, found) if is_here else None
+    if rows is None:
+        tables = fetched({**(found.small if is_here else inputs.about_namespaces(found)), **inputs.set_aside(found)})
+        rows = {name: rows_of(table) for name, table in tables.items()}
     sums = inputs.sums_of_topics(spark, found, rows)
     if is_here:
         cycles = [cycle_row_of(cycle, handover.run) for cycle in handover.open_cycles()]

@@ -98,7 +98,12 @@ def spark_type(kind: ColumnType) -> DataType:
             return T.MapType(T.StringType(), inner[0][1], True)
         case "struct":
             return T.StructType([T.StructField(name, part, True) for name, part in inner])
-    plain = {"tinyint": T.ByteType, "smallint": T.ShortType, "int": T.IntegerType, "bigint": T.LongType}
+    plain: dict[str, type[DataType]] = {
+        "tinyint": T.ByteType,
+        "smallint": T.ShortType,
+        "int": T.IntegerType,
+        "bigint": T.LongType,
+    }
     plain |= {"double": T.DoubleType, "boolean": T.BooleanType, "string": T.StringType}
     plain |= {"timestamp": T.TimestampType, "date": T.DateType}
     return plain[kind.name]()

@@ -13,6 +13,7 @@ from operator import or_
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import Column, DataFrame, SparkSession
 
 
@@ -97,6 +98,18 @@ def iso(column: str) -> Column:
     from pyspark.sql import functions as F
 
     return F.date_format(column, "yyyy-MM-dd'T'HH:mm:ss.SSSSSS'+00:00'")
+
+
+def arrow_of(frame: DataFrame) -> pa.Table:
+    """The frame's rows, collected, as an Arrow table. pyspark's `toArrow` first asks the server for the schema, which
+    comes with the rows anyway: for a small query as long a question as the query itself."""
+    from pyspark.sql.connect.dataframe import DataFrame as ConnectFrame
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    if not isinstance(frame, ConnectFrame):
+        return frame.toArrow()
+    table, schema = frame._to_table()
+    return frame.toArrow() if schema is None else table.cast(to_arrow_schema(schema))
 
 
 def with_moments(frame: DataFrame, times: Sequence[str]) -> list[dict[str, Any]]:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
@@ -18,7 +19,7 @@ from evenkeel.handover import CycleKey
 from evenkeel.lake.rejected_records import place, record_key
 from evenkeel.lake.schemas import TABLES
 from evenkeel.settings import Settings
-from evenkeel.spark.sql import exact_sum, iso
+from evenkeel.spark.sql import arrow_of, exact_sum, iso
 from evenkeel.validate.suites import FILTERED, Found, Suite, ValidationRule
 
 if TYPE_CHECKING:
@@ -125,13 +126,13 @@ class ClusterFacts:
 def fetch(tables: Mapping[str, DataFrame], suites: Mapping[str, Suite], topics: int) -> Facts:
     """Runs the jobs. `tables` are the observed tables of open cycles, `topics` the number of rows of topic_stats."""
     jobs: dict[str, Callable[[], pa.Table]] = {
-        name: _marked(tables[name], suites[name]).toArrow for name in tables if name != "topic_stats"
+        name: partial(arrow_of, _marked(tables[name], suites[name])) for name in tables if name != "topic_stats"
     }
     rows = tables["topic_stats"]
-    jobs["topics"] = topic_groups(rows, suites["topic_stats"]).toArrow
+    jobs["topics"] = partial(arrow_of, topic_groups(rows, suites["topic_stats"]))
     if topics <= _LARGEST_SMALL:
         named = {"cluster", *suites["topic_stats"].columns()}
-        jobs["topic_rows"] = rows.select(*sorted(named), iso("cycle_at").alias(AT)).toArrow
+        jobs["topic_rows"] = partial(arrow_of, rows.select(*sorted(named), iso("cycle_at").alias(AT)))
     with ThreadPoolExecutor(len(jobs)) as pool:
         futures = {name: pool.submit(job) for name, job in jobs.items()}
         found = {name: RowsOfCycles(future.result()) for name, future in futures.items()}
