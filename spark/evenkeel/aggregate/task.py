@@ -24,11 +24,13 @@ from evenkeel.handover import Handover, Write
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake
 from evenkeel.rounds.frames import CYCLE_TYPE, WindowRound, cycle_row_of, cycle_rows, without_failed
+from evenkeel.rounds.reading import Rows
 from evenkeel.rounds.window import FAILURES, FAILURES_TYPE
 from evenkeel.spark.column_types import schema_of
 from evenkeel.spark.grouped import grouped_map
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
@@ -64,8 +66,8 @@ def aggregated(
     """The rows of every open cluster, per table, and the earlier writes that they rest on."""
     found = inputs.read(spark, lake, handover)
     is_here = _rows(handover, found.reads) <= most_here
-    tables = {}
-    rows = inputs.at_hand(lake, found) if is_here else None
+    tables: dict[str, pa.Table] = {}
+    rows: Rows | None = inputs.at_hand(lake, found) if is_here else None
     if rows is None:
         tables = fetched({**(found.small if is_here else inputs.about_namespaces(found)), **inputs.set_aside(found)})
         rows = {name: rows_of(table) for name, table in tables.items()}

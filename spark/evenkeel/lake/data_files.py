@@ -29,12 +29,13 @@ def rows_at_hand(lake: Lake, table: str, writes: Sequence[Write]) -> list[Row] |
     """
     import pyarrow as pa
 
+    written = [write for write in writes if write.rows]
+    if not written:
+        return []
     columns = {name: kind for name, kind in types_of(table).items() if name not in STAMP_NAMES}
     inside = [name for name in columns if name not in TABLES[table].partition]
     parts = []
-    for write in writes:
-        if write.table != table or not write.rows:
-            continue
+    for write in written:
         files = files_of_cluster(lake.path(table), write.version, write.write_id, write.cluster)
         if files is None:
             return None
@@ -42,7 +43,7 @@ def rows_at_hand(lake: Lake, table: str, writes: Sequence[Write]) -> list[Row] |
         if sum(part.num_rows for part in found) != write.rows:
             return None
         parts += found
-    return in_content_order(columns, pa.concat_tables(parts, promote_options="default")) if parts else []
+    return in_content_order(columns, pa.concat_tables(parts, promote_options="default"))
 
 
 def _of_write(file: str, write: Write, columns: Sequence[str]) -> pa.Table:
