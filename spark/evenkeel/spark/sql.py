@@ -34,9 +34,9 @@ def first_of(cases: Iterable[tuple[Column, str | int]], otherwise: Column) -> Co
     return F.coalesce(*(F.when(condition, F.lit(text)) for condition, text in cases), otherwise)
 
 
-def united(frames: Iterable[DataFrame]) -> DataFrame:
-    """The rows of all frames, one at least, by column name."""
-    return _folded(list(frames), lambda left, right: left.unionByName(right))
+def united(frames: Iterable[DataFrame], *, with_missing: bool = False) -> DataFrame:
+    """The rows of all frames, one at least, by column name; `with_missing`: NULL where a frame lacks a column."""
+    return _folded(list(frames), lambda left, right: left.unionByName(right, allowMissingColumns=with_missing))
 
 
 def _folded(items: list[_T], combine: Callable[[_T, _T], _T], nothing: _T | None = None) -> _T:
@@ -104,12 +104,8 @@ def arrow_of(frame: DataFrame) -> pa.Table:
     """The frame's rows, collected, as an Arrow table. pyspark's `toArrow` first asks the server for the schema, which
     comes with the rows anyway: for a small query as long a question as the query itself."""
     from pyspark.sql.connect.dataframe import DataFrame as ConnectFrame
-    from pyspark.sql.pandas.types import to_arrow_schema
 
-    if not isinstance(frame, ConnectFrame):
-        return frame.toArrow()
-    table, schema = frame._to_table()
-    return frame.toArrow() if schema is None else table.cast(to_arrow_schema(schema))
+    return frame._to_table()[0] if isinstance(frame, ConnectFrame) else frame.toArrow()
 
 
 def with_moments(frame: DataFrame, times: Sequence[str]) -> list[dict[str, Any]]:
