@@ -127,9 +127,8 @@ def compared(spark: SparkSession, request: CycleRequest, place: Path, ways: Sequ
         begin = time.monotonic()
         refused[way] = decide(spark, replace(request, lake=str(lake)), way)
         attempts = read_attempts(lake) if lake.exists() else []
-        say(
-            f"{place.name}: {way.name}, {way.partitions} partitions: {counts(attempts)}, {time.monotonic() - begin:.0f} s"
-        )
+        took = f"{way.partitions} partitions, {time.monotonic() - begin:.0f} s"
+        say(f"{place.name}, {way.name} ({took}): {counts(attempts)}")
         for fault in faults_of(spark, lake):
             yield f"{way.name}: {fault}"
     first = ways[0]
