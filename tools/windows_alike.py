@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import random
+import shutil
 import sys
 import tempfile
 import time
@@ -32,6 +33,7 @@ from evenkeel.cli.options import overrides_of  # noqa: E402
 from evenkeel.errors import BadInput, EvenkeelError  # noqa: E402
 from evenkeel.ingest import chunks  # noqa: E402
 from evenkeel.ingest.open_run import CycleRequest  # noqa: E402
+from evenkeel.lake.store import Lake  # noqa: E402
 from evenkeel.pipeline import run_cycle, run_window  # noqa: E402
 from evenkeel.record.read import Attempt, read_attempts, read_rows  # noqa: E402
 from evenkeel.record.verify import verify  # noqa: E402
@@ -83,13 +85,19 @@ def main() -> int:
         place = given.lakes.absolute() if given.lakes else Path(home)
         with engine_for(Path(home) / "engine") as engine:
             spark = connect(engine.url, "windows alike")
+            empty = Path(home) / "empty"
+            Lake(str(empty)).ensure_tables(spark)
+
+            def new_lake(lake: Path) -> None:
+                shutil.copytree(empty, lake)
+
             for name, folder in recordings_in(given.recordings).items():
                 request = CycleRequest(
                     "", f"recording:{folder}", overrides=overrides, kind=given.kind, run_id="alike",
                     clusters=(given.cluster,) if given.cluster else (),
                 )  # fmt: skip
                 ways = ways_of(len(Recording(folder).snapshots), given.windows, given.seed)
-                lines = list(compared(spark, request, place / name, ways[given.without_single :]))
+                lines = list(compared(spark, request, place / name, ways[given.without_single :], new_lake))
                 for line in lines:
                     print(f"{name}: {line}", flush=True)
                 found += len(lines)
@@ -118,15 +126,18 @@ def cuts(drawn: random.Random, snapshots: int) -> Iterator[int]:
         left -= size
 
 
-def compared(spark: SparkSession, request: CycleRequest, place: Path, ways: Sequence[Way]) -> Iterator[str]:
-    """The differences of all ways from the first one."""
+def compared(
+    spark: SparkSession, request: CycleRequest, place: Path, ways: Sequence[Way], new_lake: Callable[[Path], object]
+) -> Iterator[str]:
+    """The differences of all ways from the first one; each gets a lake in `place`, which `new_lake` makes."""
     known: dict[Way, Path] = {}
     refused: dict[Way, list[str]] = {}
     for number, way in enumerate(ways):
         lake = known[way] = place / f"lake-{number}"
+        new_lake(lake)
         begin = time.monotonic()
         refused[way] = decide(spark, replace(request, lake=str(lake)), way)
-        attempts = read_attempts(lake) if lake.exists() else []
+        attempts = read_attempts(lake)
         took = f"{way.partitions} partitions, {time.monotonic() - begin:.0f} s"
         say(f"{place.name}, {way.name} ({took}): {counts(attempts)}")
         for fault in faults_of(spark, lake):
@@ -252,14 +263,14 @@ def listed(first: Sequence[str], second: Sequence[str]) -> Iterator[str]:
 def by_cycle(lake: Path) -> dict[tuple[str, str], list[Attempt]]:
     """The attempts of each cluster and moment, in their order."""
     found: dict[tuple[str, str], list[Attempt]] = {}
-    for attempt in read_attempts(lake) if lake.exists() else ():
+    for attempt in read_attempts(lake):
         found.setdefault((attempt.cluster, attempt.cycle_at.isoformat()), []).append(attempt)
     return found
 
 
 def faults_of(spark: SparkSession, lake: Path) -> list[str]:
     """What `verify` finds wrong in a lake."""
-    if not lake.exists() or not read_attempts(lake):
+    if not read_attempts(lake):
         return []
     report = verify(str(lake), lambda: nullcontext(spark))
     return [f"verify: {fault}" for fault in report.faults]

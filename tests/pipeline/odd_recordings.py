@@ -1,6 +1,6 @@
 """Recordings in which nearly everything is wrong at some moment, made of sound ones.
 
-    python -m tests.pipeline.odd_recordings SOURCE FOLDER --seed 7
+    python -m tests.pipeline.odd_recordings SOURCE … FOLDER --seed 7
 
 writes such a recording, e.g. for `tools/windows_alike.py`.
 """
@@ -14,6 +14,7 @@ import json
 import random
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -33,23 +34,24 @@ SETTINGS = {
     "defaultNamespaceBundleSplitAlgorithm": ("topic_count_equally_divide", "range_equally_divide", "own"),
 }
 RUNTIME = "/configuration/runtime"
-GAP = timedelta(days=1, minutes=3)
+STEP, GAP = timedelta(minutes=5), timedelta(days=1, minutes=3)
 
 
-def write_odd(source: Path, folder: Path, seed: int, most: int | None = None) -> Path:
-    """A recording in `folder` of the first snapshots of `source`: a third as they are, the others each with one to
-    three things wrong; and between them files that are no snapshots. The same for the same seed."""
+def write_odd(sources: Sequence[Path], folder: Path, seed: int, most: int | None = None) -> Path:
+    """A recording in `folder`, of snapshots of the recordings `sources` in turn: a third as they are, the others each
+    with one to three things wrong; and between them files that are no snapshots. The same for the same seed."""
     drawn = random.Random(seed)
     folder.mkdir(parents=True, exist_ok=True)
-    sound = [json.loads(gzip.decompress(Path(one.path).read_bytes())) for one in Recording(source).snapshots[:most]]
+    each = [[Path(one.path) for one in Recording(source).snapshots] for source in sources]
+    files = [file for turn in zip_longest(*each) for file in turn if file is not None][:most]
+    sound = [json.loads(gzip.decompress(file.read_bytes())) for file in files]
     names = [f"{number:04d}" for number in range(len(sound))]
     if drawn.random() < 0.3:
         drawn.shuffle(names)
-    later = timedelta()
-    for number, (name, document) in enumerate(zip(names, sound, strict=True)):
-        body = copy.deepcopy(document)
-        later += drawn.choice((timedelta(), timedelta(), timedelta(minutes=4), GAP))
-        _moved(body, later)
+    at = datetime.fromisoformat(sound[0]["finished_at"])
+    for number, (name, body) in enumerate(zip(names, copy.deepcopy(sound), strict=True)):
+        _moved(body, at - datetime.fromisoformat(body["finished_at"]))
+        at += drawn.choice((STEP, STEP, STEP, GAP))
         for _ in range(drawn.choice((0, 1, 1, 2, 3)) if number else 0):
             drawn.choice(WRONG)(drawn, body, sound[number - 1])
         _write(drawn, folder, name, body)
@@ -182,9 +184,9 @@ WRONG: Sequence[Wrong] = (
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="writes a recording in which nearly everything is wrong")
-    parser.add_argument("source", type=Path)
+    parser.add_argument("sources", type=Path, nargs="+")
     parser.add_argument("folder", type=Path)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--most", type=int, help="snapshots at most")
     given = parser.parse_args()
-    write_odd(given.source, given.folder, given.seed, given.most)
+    write_odd(given.sources, given.folder, given.seed, given.most)
