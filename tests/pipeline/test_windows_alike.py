@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from deltalake import DeltaTable
 
 from evenkeel.ingest.open_run import CycleRequest
 from evenkeel.record.read import read_attempts
 from evenkeel.sources.recordings import Recording
 from tests.pipeline.odd_recordings import write_odd
 from tests.pipeline.window_cases import CHECKOUT
-from tools.windows_alike import compared, ways_of
+from tools.windows_alike import compared, differences, ways_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,3 +38,15 @@ def test_a_recording_in_which_much_is_wrong_comes_out_alike_in_windows(
     ways = ways_of(len(Recording(folder).snapshots), 1, seed)
     assert list(compared(spark, request, tmp_path, ways, empty_lake)) == []
     assert read_attempts(tmp_path / "lake-0")
+    if seed == FIRST:
+        demand_that_differences_are_named(tmp_path / "lake-0", tmp_path / "lake-1", empty_lake(tmp_path / "empty"))
+
+
+def demand_that_differences_are_named(one: Path, other: Path, empty: Path) -> None:
+    assert all(line.endswith("1 attempts, then 0") for line in differences(one, empty))
+    changed = DeltaTable(other / "cycles").update(
+        updates={"splits": "77"}, predicate="row_kind = 'planned' and splits = 0"
+    )
+    lines = list(differences(one, other))
+    assert [line.partition(": ")[2] for line in lines] == ["planned.splits: 0, then 77"] * changed["num_updated_rows"]
+    assert lines
