@@ -222,6 +222,7 @@ def test_each_snapshot_of_a_folder_that_holds_several_clusters_is_one_of_its_own
     shown(recording / "0005.json", "other")
     shown(recording / "0006.json", "lab", "peer")  # its configuration says which
     shown(recording / "0000.json")
+    shown(recording / "0001.json", "a\ud800b")  # no name in Pulsar
     request = request_for(recording, every=True)
     cycles = landed_in(request)
     assert [cycle.cluster for cycle in cycles] == ["lab", "lab", "lab", "other", "lab"]

@@ -33,6 +33,16 @@ SETTINGS = {
     "loadBalancerBrokerOverloadedThresholdPercentage": ("1", "85", "1000"),
     "defaultNamespaceBundleSplitAlgorithm": ("topic_count_equally_divide", "range_equally_divide", "own"),
 }
+FAR_OFF = ("2027-01-01T00:00:00Z", "0001-01-01T00:00:00Z", "1970-01-01T00:00:00Z", "9999-12-31T23:59:59Z")
+NAMES = (
+    '["other"]',
+    '["lab", "other"]',
+    "[]",
+    "nothing",
+    json.dumps(["a\ud800b"]),
+    '["../.."]',
+    json.dumps(["n" * 10_000]),
+)
 RUNTIME = "/configuration/runtime"
 STEP, GAP = timedelta(minutes=5), timedelta(days=1, minutes=3)
 
@@ -164,7 +174,7 @@ def reconfigured(drawn: random.Random, body: Document, _: Document) -> None:
 def ill_timed(drawn: random.Random, body: Document, before: Document) -> None:
     """The moment of the snapshot."""
     end = datetime.fromisoformat(body["finished_at"])
-    moments = (end.isoformat(), before["finished_at"], (end - timedelta(days=3)).isoformat(), "2027-01-01T00:00:00Z")
+    moments = (end.isoformat(), before["finished_at"], (end - timedelta(days=3)).isoformat(), *FAR_OFF)
     body[drawn.choice(("started_at", "finished_at", "cycle_at"))] = drawn.choice(moments)
 
 
@@ -172,7 +182,7 @@ def another_cluster(drawn: random.Random, body: Document, _: Document) -> None:
     """The name of the cluster."""
     for request in _requests(body):
         if request.get("path") == "/admin/v2/clusters":
-            request["body"] = drawn.choice(('["other"]', '["lab", "other"]', "[]", "nothing"))
+            request["body"] = drawn.choice(NAMES)
 
 
 Wrong = Callable[[random.Random, Document, Document], None]

@@ -27,6 +27,8 @@ from evenkeel.sources.recordings import (
     whole_document,
 )
 
+# As Pulsar has it (NamedEntity), and no longer than a folder's name may be.
+_NAME = re.compile(r"[-=:.\w]{1,200}", re.ASCII)
 _MOST_ANSWER = 1 << 16
 _REQUESTS = re.compile(rb'"requests"\s*:\s*\[')
 
@@ -62,13 +64,16 @@ def cluster_name(snapshot: Snapshot, wanted: str | None = None, limits: Limits =
     """The cluster that a snapshot shows, by `/admin/v2/clusters`.
 
     Where the answer names several (geo-replication), it is the one `wanted`, else the `clusterName` of the brokers'
-    configuration. `BadInput` if that leaves none or more than one.
+    configuration. `BadInput` if that leaves none or more than one, and for what is no name in Pulsar.
     """
     clusters = _answer(Path(snapshot.path), CLUSTERS, limits)
     configuration = None
     if wanted is None and clusters is not None and snapshot.configuration_path:
         configuration = _answer(Path(snapshot.configuration_path), RUNTIME_CONFIGURATION, limits)
-    return own_cluster(clusters, configuration, wanted, where=snapshot.path)
+    name = own_cluster(clusters, configuration, wanted, where=snapshot.path)
+    if not _NAME.fullmatch(name):
+        raise BadInput(f"{snapshot.path} names its cluster {name[:100]!a}, which no cluster of Pulsar can be called")
+    return name
 
 
 def _answer(path: Path, wanted: str, limits: Limits) -> str | None:

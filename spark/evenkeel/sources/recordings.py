@@ -39,6 +39,7 @@ from evenkeel.pulsar.limits import DEFAULT, BeyondLimit, Limits
 from evenkeel.times import utc_text
 
 _NAME = re.compile(r"\d+(\.json(\.gz)?)?")
+_EARLIEST, _LATEST = 1970, 9000
 
 
 @dataclass(frozen=True, slots=True)
@@ -408,7 +409,10 @@ def _header(body: dict[str, Any], *, has_configuration: bool) -> Header:
 def _time(body: dict[str, Any], member: str) -> datetime:
     if member not in body:
         raise BadInput(f"member {member} is missing")
-    return utc(body[member])
+    moment = utc(body[member])
+    if not _EARLIEST <= moment.year <= _LATEST:  # what is a day before or after it would be no time at all
+        raise BadInput(f"{member} is {body[member]!r}, and at that time nobody asked a cluster")
+    return moment
 
 
 def _object(data: bytes) -> dict[str, Any]:
