@@ -60,7 +60,7 @@ Events = Mapping[Any, Any] | None
 _Made = TypeVar("_Made")
 
 
-class HandedOn(NamedTuple):
+class SealedHandover(NamedTuple):
     """What a task hands on: the sealed text for XCom, and what is in it."""
 
     text: str
@@ -140,7 +140,7 @@ def put_on_record(
     ti: TaskInstance,
     events: Events,
     steer: Callable[[str], Sending] | None,
-) -> HandedOn:
+) -> SealedHandover:
     """Publishes the newest hand-over of the run, or, where there is none, what `reopened` gives. `steer` says how a run
     of a mode steers clusters; without it nothing is sent.
 
@@ -353,14 +353,14 @@ def watched(work: Callable[[], _Made], ti: TaskInstance) -> _Made:
 
 def carried_out(
     work: Callable[[], Handover], ti: TaskInstance, events: Events = None, given: Handover | None = None
-) -> HandedOn:
+) -> SealedHandover:
     """What `work` makes, for the next task; its writes go into the task's asset events."""
 
-    def progress() -> HandedOn:
+    def progress() -> SealedHandover:
         made = work()
         known = given.writes if given is not None else ()
         emit_asset_events(events, made.lake, [write for write in made.writes if write not in known])
-        return HandedOn(sealed(handed_on(made), _origin(ti, ti.task_id)), made)
+        return SealedHandover(sealed(handed_on(made), _origin(ti, ti.task_id)), made)
 
     return watched(progress, ti)
 
