@@ -40,7 +40,7 @@ from evenkeel.record.verify import verify  # noqa: E402
 from evenkeel.sources.recordings import Recording  # noqa: E402
 from evenkeel.spark.server import engine_for  # noqa: E402
 from evenkeel.spark.session import close, connect  # noqa: E402
-from tools.freeze import recordings_in  # noqa: E402
+from tools.freeze import recordings_in, sample  # noqa: E402
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -71,6 +71,7 @@ def main() -> int:
     parser.add_argument(
         "--windows", type=int, default=2, metavar="N", help="so many random cuts (default: %(default)s)"
     )
+    parser.add_argument("--every", type=int, default=1, metavar="N", help="one N-th of each, as `freeze.py` takes it")
     parser.add_argument("--seed", type=int, default=1, metavar="S", help="of the cuts (default: 1)")
     parser.add_argument("--settings", type=Path, metavar="FILE", help="settings of all cycles, as TOML")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="and over them")
@@ -91,7 +92,8 @@ def main() -> int:
             def new_lake(lake: Path) -> None:
                 shutil.copytree(empty, lake)
 
-            for name, folder in recordings_in(given.recordings).items():
+            for name, whole in recordings_in(given.recordings).items():
+                folder = whole if given.every == 1 else linked(sample(whole, given.every), Path(home) / "parts" / name)
                 request = CycleRequest(
                     "", f"recording:{folder}", overrides=overrides, kind=given.kind, run_id="alike",
                     clusters=(given.cluster,) if given.cluster else (),
@@ -104,6 +106,14 @@ def main() -> int:
             close(spark)
     print(f"{found} differences" if found else "all ways come to the same")
     return 1 if found else 0
+
+
+def linked(snapshots: Iterable[Path], folder: Path) -> Path:
+    """A recording of some snapshots, by links to them."""
+    folder.mkdir(parents=True)
+    for snapshot in snapshots:
+        (folder / snapshot.name).symlink_to(snapshot)
+    return folder
 
 
 def ways_of(snapshots: int, windows: int, seed: int) -> list[Way]:
