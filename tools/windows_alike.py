@@ -23,6 +23,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -163,13 +164,13 @@ def decide(spark: SparkSession, request: CycleRequest, way: Way) -> list[str]:
     use_partitions(spark, way.partitions)
     moments = [snapshot.cycle_at for snapshot in Recording(request.source.partition(":")[2]).snapshots]
     if not way.sizes:
-        return [word for at in moments for word in attempted(lambda at=at: alone(spark, replace(request, at=at)))]  # type: ignore[misc]
+        return [word for at in moments for word in attempted(partial(alone, spark, replace(request, at=at)))]
     told: list[str] = []
     begin = 0
     for size in way.sizes:
         part, begin = moments[begin : begin + size], begin + size
         window = replace(request, every=True, since=part[0], until=part[-1])
-        told += attempted(lambda window=window: together(spark, window, len(moments)))  # type: ignore[misc]
+        told += attempted(partial(together, spark, window, len(moments)))
     return told
 
 

@@ -111,14 +111,15 @@ def bent(drawn: random.Random, body: Document, _: Document) -> None:
     """A value somewhere inside an answer."""
     request = _one_of(drawn, body)
     try:
-        answer = json.loads(request.get("body"))
-    except (TypeError, ValueError):
+        answer = json.loads(request["body"])
+    except (KeyError, TypeError, ValueError):
         return
-    inner, place = {"root": answer}, "root"
+    inner = {"root": answer}
     holder: Any = inner
+    place: Any = "root"
     while isinstance(holder[place], dict | list) and holder[place] and drawn.random() < 0.85:
         holder = holder[place]
-        place = drawn.choice(list(holder)) if isinstance(holder, dict) else drawn.randrange(len(holder))  # type: ignore[assignment]
+        place = drawn.choice(list(holder)) if isinstance(holder, dict) else drawn.randrange(len(holder))
     holder[place] = drawn.choice(list(JSON_VALUES.values()))
     request["body"] = json.dumps(inner["root"])
 
