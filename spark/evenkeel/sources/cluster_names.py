@@ -22,6 +22,7 @@ from evenkeel.sources.recordings import (
     RUNTIME_CONFIGURATION,
     Recording,
     lines_of,
+    open_bytes,
     parts_of,
     requests_of,
     whole_document,
@@ -29,7 +30,7 @@ from evenkeel.sources.recordings import (
 
 # As Pulsar has it (NamedEntity), and no longer than a folder's name may be.
 _NAME = re.compile(r"[-=:.\w]{1,200}", re.ASCII)
-_MOST_ANSWER = 1 << 16
+_BEGINNING, _MOST_ANSWER = 1 << 14, 1 << 16
 _REQUESTS = re.compile(rb'"requests"\s*:\s*\[')
 
 
@@ -99,12 +100,17 @@ def _told(path: Path, wanted: str, limits: Limits) -> Iterator[dict[str, Any]]:
         for part in parts_of(path):
             yield from (parse_json(line) for line in lines_of(part, limits) if asked.search(line))
         return
-    text = whole_document(path, limits)
+    with open_bytes(path) as stream:  # what is asked here is asked among the first
+        yield from _in_document(stream.read(_BEGINNING), asked)
+    yield from _in_document(whole_document(path, limits), asked)
+
+
+def _in_document(text: bytes, asked: re.Pattern[bytes]) -> Iterator[dict[str, Any]]:
     begin = _REQUESTS.search(text)
     for found in asked.finditer(text, begin.end()) if begin else ():
         first = text.rfind(b"{", 0, found.start())
         try:
             request, _ = json.JSONDecoder().raw_decode(text[first : first + _MOST_ANSWER].decode(errors="replace"))
-        except (ValueError, RecursionError):  # not so simple, or a long one
+        except (ValueError, RecursionError):  # not so simple, or longer than what is here
             return
         yield request
