@@ -252,13 +252,12 @@ def _content(writes: Iterable[Mapping[str, Any]]) -> list[str]:
 
 def _rows_that_differ(one: tuple[Path, Attempt], other: tuple[Path, Attempt], table: str) -> Iterator[str]:
     try:
-        texts = [[_text(row) for row in read_rows(*each, table)] for each in (one, other)]
+        first, second = ({_text(row) for row in read_rows(*each, table)} for each in (one, other))
     except EvenkeelError as error:
         yield f"{table}: {error}"
         return
-    for word, these, those in (("only there first", *texts), ("only there then", *reversed(texts))):
-        for row in sorted(set(these) - set(those))[:MOST_SHOWN]:
-            yield f"{table}, {word}: {row[:1000]}"
+    yield from (f"{table}, only there first: {row[:1000]}" for row in sorted(first - second)[:MOST_SHOWN])
+    yield from (f"{table}, only there then: {row[:1000]}" for row in sorted(second - first)[:MOST_SHOWN])
 
 
 def _text(row: Mapping[str, Any]) -> str:

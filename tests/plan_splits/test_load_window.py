@@ -50,7 +50,11 @@ def test_a_cycle_that_cannot_be_summed_up_ends_the_window_with_its_name() -> Non
 def test_a_defect_of_the_split_rule_is_told_as_one_of_that_rule(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = rows_of(*some_cycles(random.Random(7), 3))
     moments = sorted(str(cycle["cycle_at"]) for cycle in rows["cycle"])
-    monkeypatch.setattr(split_round, "decide", lambda key, of_cycle: {}["no such figure"])
+
+    def decide_wrong(*_: Any) -> Any:
+        raise KeyError("no such figure")
+
+    monkeypatch.setattr(split_round, "decide", decide_wrong)
     made = load_window(KEY, {**rows, "topic_hashes": [], STATE: []}, parameters={"is_window": True})
     assert made[FAILURES] == [
         {"cycle_at": moments[0], "error": "in the rule of plan_splits: KeyError: 'no such figure'"}
