@@ -107,7 +107,7 @@ class ClusterCycle:
     the queues of an agent that steers it; where neither is there it is observed only. `acts` are the commands that went
     out in the day before, or may have, with what was seen of them (times as text), `steered_until` is when the last
     publisher's lease ended, `pauses` are those that held when it was opened. `limits`: how much is read of the cluster
-    at most, None for the defaults.
+    at most, None for the defaults. `attempt_id` names the attempt that the cycle is on record as, once it is published.
     """
 
     cluster: str
@@ -129,6 +129,7 @@ class ClusterCycle:
     pauses: tuple[dict[str, Any], ...] = ()
     source: str = RECORDING
     limits: dict[str, int] | None = None
+    attempt_id: str | None = None
 
     @property
     def key(self) -> CycleKey:

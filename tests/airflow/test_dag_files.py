@@ -146,6 +146,18 @@ def test_a_schedule_that_is_no_cron_expression_is_refused_by_the_name_of_its_var
         read("EVENKEEL_X", "0 0 * * *")
 
 
+@pytest.mark.parametrize("read", [schedule_in, intervals_in])
+@pytest.mark.parametrize("given", ["0 0 31 2 *", "30 4 31 4,6,9,11 *"])
+def test_a_schedule_that_never_comes_is_refused_by_the_name_of_its_variable(
+    monkeypatch: pytest.MonkeyPatch, read: Callable[[str, str], str | None], given: str
+) -> None:
+    monkeypatch.setenv("EVENKEEL_X", given)
+    with pytest.raises(SettingsError, match=re.escape(f"EVENKEEL_X is {given!r}, and that never comes")):
+        read("EVENKEEL_X", "0 0 * * *")
+    monkeypatch.setenv("EVENKEEL_X", "0 0 29 2 *")
+    assert read("EVENKEEL_X", "0 0 * * *") == "0 0 29 2 *"
+
+
 def test_without_a_schedule_a_dag_is_run_by_hand_and_one_of_intervals_says_why_it_needs_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -64,6 +64,21 @@ def test_neither_the_first_run_nor_one_after_a_live_run_waits() -> None:
     assert not must_wait(DagRun(run_type="scheduled", state="running"), NOW, NOW)
 
 
+@pytest.mark.parametrize(
+    ("own", "before"), [("backfill", "scheduled"), ("scheduled", "backfill"), ("manual", "scheduled")]
+)
+def test_of_windows_each_run_waits_for_one_of_any_kind_that_is_going_on_and_for_none_to_begin(
+    own: str, before: str
+) -> None:
+    states = [DagRun(run_type=before, state=state) for state in ("running", "running", "success")]
+    ti = Answers(list(states))
+    assert await_turn(DagRun(run_type=own, start_date=NOW), ti, windows=True) == NOW
+    assert ti.asked == 3
+    long_queued = Answers([DagRun(run_type=before, state="queued")])
+    assert await_turn(DagRun(run_type=own, start_date=NOW), long_queued, windows=True) == NOW
+    assert await_turn(DagRun(run_type=own, start_date=NOW), Answers([None]), windows=True) is None
+
+
 def test_a_run_before_that_does_not_begin_is_named() -> None:
     before = DagRun(state="queued", run_id="backfill__08:25")
     assert must_wait(before, NOW - timedelta(minutes=1), NOW)

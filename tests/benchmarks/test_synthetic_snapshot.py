@@ -12,7 +12,8 @@ from benchmarks.synthetic_snapshot import Shape, write_snapshot
 from evenkeel.pulsar.answers import Answer, Answers
 from evenkeel.pulsar.observed_rows import observe
 from evenkeel.pulsar.snapshot import SnapshotView, times_that_do_not_fit
-from evenkeel.sources.recordings import Recording, cluster_name, requests_of, utc
+from evenkeel.sources.cluster_names import cluster_name
+from evenkeel.sources.recordings import Recording, requests_of, utc
 from tests.pulsar.small_cluster import pulsar_hash
 
 SHAPE = Shape(topics=600, bundles=70, brokers=4, seed=3, parts=3)

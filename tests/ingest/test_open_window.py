@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from evenkeel.errors import BadInput
-from evenkeel.handover import OPEN, SKIPPED
+from evenkeel.handover import OPEN, SKIPPED, ClusterCycle
+from evenkeel.ingest.chunks import landed_in
 from evenkeel.ingest.open_run import CycleRequest, check, cycles_of
 from evenkeel.sources import recordings
 from evenkeel.sources.landing import milliseconds
@@ -63,10 +64,9 @@ def request_for(recording: Path, **more: Any) -> CycleRequest:
 
 def test_a_window_is_the_cycles_that_runs_of_one_moment_open(recording: Path) -> None:
     request = request_for(recording, every=True, kind="backfill", overrides={"minUnloadMessage": 5})
-    cycles = cycles_of(request)
+    cycles = landed_in(request)
     assert [cycle.cycle_at for cycle in cycles] == [at(minutes) for minutes in MINUTES]
-    single = [cycles_of(replace(request, every=False, at=cycle.cycle_at)) for cycle in cycles]
-    assert cycles == [cycle for (cycle,) in single]
+    assert cycles == alone(request, cycles)
     problems = [[(Path(file).name, place) for file, place, _ in cycle.unreadable] for cycle in cycles]
     assert ("0003.json.gz", "snapshot") in problems[3]
     assert ("0004.json", "finished_at") in problems[3]
@@ -93,7 +93,7 @@ def test_a_range_includes_both_ends(
     request = request_for(
         recording, since=None if since is None else at(since), until=None if until is None else at(until)
     )
-    assert [cycle.cycle_at for cycle in cycles_of(request)] == [at(minutes) for minutes in expected]
+    assert [cycle.cycle_at for cycle in landed_in(request)] == [at(minutes) for minutes in expected]
 
 
 @pytest.mark.parametrize(
@@ -114,19 +114,21 @@ def test_what_cannot_be_a_window_is_told_before_anything_starts(
     recording: Path, more: dict[str, Any], words: str
 ) -> None:
     request = request_for(recording, **more)
-    for ask in (check, cycles_of):
-        with pytest.raises(BadInput, match=words):
-            ask(request)
+    with pytest.raises(BadInput, match=words):
+        landed_in(request)
 
 
-def test_of_several_clusters_one_without_snapshots_in_the_range_is_left_out(recording: Path, tmp_path: Path) -> None:
+def test_of_several_clusters_one_without_snapshots_in_the_range_is_told_and_has_no_cycle(
+    recording: Path, tmp_path: Path
+) -> None:
     late = tmp_path / "late"
     snapshot(late, 5_000, "0000.json")
     file = tmp_path / "clusters.toml"
     file.write_text(f'[clusters.a]\nrecording = "{recording}"\n[clusters.b]\nrecording = "{late}"\n')
-    cycles = cycles_of(CycleRequest(lake="unused", configuration=str(file), until=at(10)))
-    assert [(cycle.cluster, cycle.status) for cycle in cycles] == [("a", OPEN)] * 3 + [("b", SKIPPED)]
-    assert f"nearest to that lies {at(5_000)}" in str(cycles[-1].reason)
+    told: list[str] = []
+    cycles = landed_in(CycleRequest(lake="unused", configuration=str(file), until=at(10)), told.append)
+    assert [(cycle.cluster, cycle.status) for cycle in cycles] == [("a", OPEN)] * 3
+    assert [f"nearest to that lies {at(5_000)}" in one for one in told] == [True]
 
 
 def test_a_folder_is_listed_once_and_a_snapshots_head_read_once_for_all_chunks(
@@ -145,9 +147,9 @@ def test_a_folder_is_listed_once_and_a_snapshots_head_read_once_for_all_chunks(
 
     monkeypatch.setattr(recordings, "names_in", counting_names)
     monkeypatch.setattr(recordings, "read_header", counting_heads)
-    cycles_of(request_for(recording, every=True))
+    landed_in(request_for(recording, every=True))
     assert len(listed) == 1
-    cycles_of(request_for(recording, since=at(10)))
+    landed_in(request_for(recording, since=at(10)))
     readable = [name for name in read if name not in ("0003.json.gz", "0007.json")]
     assert sorted(readable) == sorted(set(readable))
     snapshot(recording, 20, "0005.json")
@@ -167,19 +169,18 @@ def test_a_running_clusters_window_is_what_was_landed_and_asks_nobody(
     file.write_text(f'[clusters.east]\nadmin = "{cluster.url}"\n')
     request = CycleRequest(lake="unused", configuration=str(file), kind="backfill", every=True)
     with pytest.raises(BadInput, match="a window takes what was landed"):
-        cycles_of(request)
+        landed_in(request)
     landed = tmp_path / "landing" / "east"
     moments = [FINISHED_AT + timedelta(minutes=5 * n) for n in range(4)]
     for n, moment in enumerate(moments):
         snapshot(landed, 5 * n, f"{milliseconds(moment)}.json.gz", full=n == 0)
     (landed / f"{milliseconds(moments[2])}.json.gz").write_bytes(b"broken")
-    cycles = cycles_of(request)
+    cycles = landed_in(request)
     assert [(cycle.cycle_at, cycle.status) for cycle in cycles] == [
         (utc_text(moment), SKIPPED if n == 2 else OPEN) for n, moment in enumerate(moments)
     ]
     assert f"the cluster was not observed: the snapshot {landed}/" in str(cycles[2].reason)
-    single = [cycles_of(replace(request, every=False, at=cycle.cycle_at)) for cycle in cycles]
-    assert cycles == [cycle for (cycle,) in single]
+    assert cycles == alone(request, cycles)
     assert cluster.seen == []
 
 
@@ -189,15 +190,58 @@ def test_a_window_over_a_landing_zone_takes_what_was_fetched_and_asks_no_store(t
     for n in range(3):
         snapshot(tmp_path / "landing" / "far", n, f"{milliseconds(FINISHED_AT + timedelta(minutes=n))}.json.gz")
     request = CycleRequest(lake="unused", configuration=str(file), since=at(1))
-    cycles = cycles_of(request, stores=lambda _: pytest.fail("a store was asked"))
+    cycles = landed_in(request)
     assert [(cycle.cycle_at, cycle.source) for cycle in cycles] == [(at(1), "s3"), (at(2), "s3")]
 
 
+def shown(file: Path, *clusters: str) -> None:
+    """Lets a snapshot name these clusters; without any, none."""
+    document = json.loads(file.read_text())
+    others = [one for one in document["requests"] if one["path"] != "/admin/v2/clusters"]
+    (asked,) = (one for one in document["requests"] if one["path"] == "/admin/v2/clusters")
+    document["requests"] = [*others, {**asked, "body": json.dumps(clusters)}] if clusters else others
+    file.write_text(json.dumps(document))
+
+
+def alone(request: CycleRequest, cycles: Iterable[ClusterCycle]) -> list[ClusterCycle]:
+    """The cycles as runs of their moments open them."""
+    return [found for one in cycles for found in cycles_of(replace(request, every=False, at=one.cycle_at))]
+
+
 def test_a_recording_names_its_cluster_by_any_snapshot_that_does(recording: Path) -> None:
-    document = json.loads((recording / "0006.json").read_text())
-    document["requests"] = [one for one in document["requests"] if one["path"] != "/admin/v2/clusters"]
-    (recording / "0006.json").write_text(json.dumps(document))
-    assert {cycle.cluster for cycle in cycles_of(request_for(recording, every=True))} == {"lab"}
+    for name in ("0005.json", "0006.json"):
+        shown(recording / name)
+    request = request_for(recording, every=True)
+    cycles = landed_in(request)
+    assert {cycle.cluster for cycle in cycles} == {"lab"}
+    assert alone(request, cycles) == cycles
+    check(replace(request, every=False, at=at(MINUTES[3])))
+
+
+def test_each_snapshot_of_a_folder_that_holds_several_clusters_is_one_of_its_own(recording: Path) -> None:
+    shown(recording / "0005.json", "other")
+    shown(recording / "0006.json", "lab", "peer")  # its configuration says which
+    shown(recording / "0000.json")
+    shown(recording / "0001.json", "a\ud800b")  # no name in Pulsar
+    request = request_for(recording, every=True)
+    cycles = landed_in(request)
+    assert [cycle.cluster for cycle in cycles] == ["lab", "lab", "lab", "other", "lab"]
+    assert alone(request, cycles) == cycles
+    named = replace(request, clusters=("mine",))
+    assert {cycle.cluster for cycle in landed_in(named)} == {"mine"}
+    assert alone(named, landed_in(named)) == landed_in(named)
+
+
+def test_a_folder_in_which_no_snapshot_names_a_cluster_needs_a_name(recording: Path) -> None:
+    for file in recording.glob("000[01456].json"):
+        shown(file)
+    whole = recording / "0002.json.gz"
+    whole.write_bytes(gzip.compress(gzip.decompress(whole.read_bytes()).replace(b"/clusters", b"/nothing")))
+    request = request_for(recording, every=True)
+    for ask in (landed_in, lambda asked: cycles_of(replace(asked, every=False))):
+        with pytest.raises(BadInput, match="the cluster's name is not known"):
+            ask(request)
+    assert len(landed_in(replace(request, clusters=("mine",)))) == len(MINUTES)
 
 
 def test_snapshots_packed_or_not_are_the_same_window(recording: Path, tmp_path: Path) -> None:
@@ -206,10 +250,10 @@ def test_snapshots_packed_or_not_are_the_same_window(recording: Path, tmp_path: 
     for file in packed.glob("*.json"):
         file.with_suffix(".json.gz").write_bytes(gzip.compress(file.read_bytes()))
         file.unlink()
-    moments = [[cycle.cycle_at for cycle in cycles_of(request_for(one, every=True))] for one in (recording, packed)]
+    moments = [[cycle.cycle_at for cycle in landed_in(request_for(one, every=True))] for one in (recording, packed)]
     assert moments[0] == moments[1]
 
 
 def test_a_window_ends_with_the_moment_and_not_with_the_clock(recording: Path) -> None:
     later = (datetime.now(UTC) + timedelta(days=3)).isoformat()
-    assert len(cycles_of(request_for(recording, since=at(0), until=later))) == len(MINUTES)
+    assert len(landed_in(request_for(recording, since=at(0), until=later))) == len(MINUTES)

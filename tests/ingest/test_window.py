@@ -1,8 +1,8 @@
 """Ingest and validate of a window: the rows, digests and outcomes of its cycles decided one by one.
 
-Test plan: two real recordings, one of them with a file that breaks off, a moment that was landed twice, a snapshot that
-validate quarantines, and topic figures that cannot be read. They are decided cycle by cycle, as one window of both
-clusters, cut at random, and in pieces as small as can be.
+Test plan: two real recordings, one of them with a file that breaks off, a moment that was landed twice, a snapshot
+that validate quarantines, one that Python can unpack and Java cannot, and unreadable topic figures. They are decided
+cycle by cycle, as one window of both clusters, cut at random, and in pieces as small as can be.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import pytest
 
 from evenkeel.handover import Handover, Run
 from evenkeel.ingest import task as ingest
+from evenkeel.ingest.chunks import landed_in
 from evenkeel.ingest.open_run import CycleRequest, cycles_of
 from evenkeel.pulsar.limits import Limits
 from evenkeel.sources import collected
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 CHECKOUT = Path(__file__).resolve().parents[2]
-QUARANTINED = "0009.json.gz"
+QUARANTINED, PADDED = "0009.json.gz", "0011.json.gz"
 
 
 def changed(file: Path, change: Callable[[dict[str, Any]], None]) -> None:
@@ -44,6 +45,11 @@ def changed(file: Path, change: Callable[[dict[str, Any]], None]) -> None:
 
 def takes_too_long(body: dict[str, Any]) -> None:
     body["started_at"] = (datetime.fromisoformat(body["started_at"]) - timedelta(seconds=500)).isoformat()
+
+
+def comes_later(body: dict[str, Any]) -> None:
+    for member in ("started_at", "finished_at"):
+        body[member] = (datetime.fromisoformat(body[member]) + timedelta(seconds=1)).isoformat()
 
 
 def loses_figures(body: dict[str, Any]) -> None:
@@ -63,6 +69,9 @@ def configuration(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(CHECKOUT / "demo" / "recordings" / "own-threshold", own)
     (own / "0005.json.gz").write_bytes((own / "0002.json.gz").read_bytes()[:9_000])
     shutil.copy(own / "0002.json.gz", own / "0012.json.gz")
+    shutil.copy(own / QUARANTINED, own / PADDED)
+    changed(own / PADDED, comes_later)
+    (own / PADDED).write_bytes((own / PADDED).read_bytes() + bytes(16))
     changed(own / QUARANTINED, takes_too_long)
     changed(own / "0002.json.gz", loses_figures)
     shutil.copytree(CHECKOUT / "tests" / "recordings" / "lost-modular", folder / "lost")
@@ -76,7 +85,8 @@ def configuration(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def taken_in(spark: SparkSession, lake: Path, request: CycleRequest) -> Handover:
-    handover = Handover(str(lake), Run("cli", "test", "backfill"), tuple(cycles_of(request)))
+    cycles = landed_in(request) if request.asks_for_a_window else cycles_of(request)
+    handover = Handover(str(lake), Run("cli", "test", "backfill"), tuple(cycles))
     return validate.run(spark, ingest.run(spark, handover))
 
 
@@ -100,8 +110,8 @@ def one_by_one(
 ) -> tuple[dict[Any, Any], list[Any]]:
     lake = empty_lake(tmp_path_factory.mktemp("lake") / "single")
     request = CycleRequest(str(lake), configuration=str(configuration), kind="backfill")
-    cycles = cycles_of(replace(request, every=True))
-    assert len(cycles) == 7
+    cycles = landed_in(replace(request, every=True))
+    assert len(cycles) == 8
     return content(
         taken_in(spark, lake, replace(request, clusters=(cycle.cluster,), at=cycle.cycle_at)) for cycle in cycles
     )
@@ -121,7 +131,8 @@ def test_one_window_of_two_clusters_is_their_cycles_one_by_one(
     demand_equal(content([run]), one_by_one)
     assert len({write.version for write in run.writes_of("topic_stats")}) == 1
     left_out = {Path(cycle.snapshot.path).name: cycle.reason for cycle in run.cycles if cycle.status != "open"}
-    assert QUARANTINED in left_out
+    assert {QUARANTINED, PADDED} <= left_out.keys()
+    assert "it holds no request that can be read" in str(left_out[PADDED])
     assert "The snapshot took 50" in str(left_out[QUARANTINED])
     rejected = [table for _, _, table, _, _ in one_by_one[1]].count("rejected")
     assert rejected >= 3
@@ -135,7 +146,7 @@ def test_cut_anywhere_it_is_the_same(
     runs = []
     for cluster in ("own", "lost"):
         request = CycleRequest(str(new_lake), configuration=str(configuration), clusters=(cluster,), kind="backfill")
-        moments = [cycle.cycle_at for cycle in cycles_of(replace(request, every=True))]
+        moments = [cycle.cycle_at for cycle in landed_in(replace(request, every=True))]
         cut = chance.randrange(1, len(moments))
         for part in (moments[:cut], moments[cut:]):
             runs.append(taken_in(spark, new_lake, replace(request, since=part[0], until=part[-1])))

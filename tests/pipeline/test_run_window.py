@@ -131,6 +131,9 @@ def test_the_command_tells_a_line_per_cycle_and_goes_on(lake, tmp_path, engine, 
     said = capsys.readouterr()
     assert [line.split()[0] for line in said.out.splitlines()] == sorted(set(moments))
     assert "3 of 3 cycles, 100 %" in said.err
+    # The first cycle has a newer attempt, under other settings: it is not what was decided now.
+    own = {attempt.cycle_at.isoformat(): str(attempt.plan_id) for attempt in reversed(read_attempts(lake))}
+    assert [line.split("plan ")[1].split()[0] for line in said.out.splitlines()] == [own[at][:12] for at in sorted(own)]
     assert main([*words, "--all", "--json"]) == 0
     said = capsys.readouterr()
     assert said.out == ""

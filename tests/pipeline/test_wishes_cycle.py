@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,9 @@ import pytest
 from evenkeel.cli import main
 from evenkeel.cli.wish import read_wishes
 from evenkeel.errors import BadInput
-from evenkeel.ingest.open_run import CycleRequest, open_cycles
+from evenkeel.handover import Run
+from evenkeel.ingest.open_run import PULSAR_ADMIN, CycleRequest, open_cycles
+from evenkeel.ingest.wish_intake import with_wishes
 from evenkeel.lake.store import Lake
 from evenkeel.model.topics import topic_hash
 from evenkeel.pipeline import aggregate, ingest, run_cycle, validate
@@ -98,7 +101,11 @@ def test_wishes_are_taken_by_one_cycle_and_again_by_its_re_run(
     _, second = read_attempts(new_lake)
     assert len(second.planned["wishes"]) == 2
     assert not set(second.planned["wishes"]) & set(first.planned["wishes"])
-    assert open_cycles(spark, request(new_lake, 2)).cycles[0].wishes == ()
+    (third,) = open_cycles(spark, request(new_lake, 2)).cycles
+    assert third.wishes == ()
+    running = [replace(third, source=PULSAR_ADMIN)]
+    (taking,) = with_wishes(spark, Lake(str(new_lake)), running, Run("rebalance", "scheduled__1"), ())
+    assert len(taking.wishes) == 4, "what cycles of a recording took is left to the cluster that runs"
 
     assert [wish["taken_at"] for wish in read_wishes(new_lake)].count(first.cycle_at) == 2
     capsys.readouterr()

@@ -12,6 +12,7 @@ import pytest
 
 from evenkeel.aggregate.round import OUTPUTS, STATE, fold
 from evenkeel.handover import Predecessor
+from evenkeel.plan_splits import round as split_round
 from evenkeel.plan_splits.round import decide, load_window
 from evenkeel.plan_splits.task import asks_by_topics
 from evenkeel.rounds.window import FAILURES
@@ -44,6 +45,20 @@ def test_a_cycle_that_cannot_be_summed_up_ends_the_window_with_its_name() -> Non
     assert failure["error"].startswith("JSONDecodeError: ")
     with pytest.raises(json.JSONDecodeError):
         load_window(KEY, rows, parameters={"is_window": False})
+
+
+def test_a_defect_of_the_split_rule_is_told_as_one_of_that_rule(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = rows_of(*some_cycles(random.Random(7), 3))
+    moments = sorted(str(cycle["cycle_at"]) for cycle in rows["cycle"])
+
+    def decide_wrong(*_: Any) -> Any:
+        raise KeyError("no such figure")
+
+    monkeypatch.setattr(split_round, "decide", decide_wrong)
+    made = load_window(KEY, {**rows, "topic_hashes": [], STATE: []}, parameters={"is_window": True})
+    assert made[FAILURES] == [
+        {"cycle_at": moments[0], "error": "in the rule of plan_splits: KeyError: 'no such figure'"}
+    ]
 
 
 def wish(algorithm: str) -> dict[str, Any]:

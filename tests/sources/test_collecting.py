@@ -19,8 +19,9 @@ from evenkeel.pulsar.answers import Answers
 from evenkeel.pulsar.observed_rows import ObservedRows, observe
 from evenkeel.pulsar.snapshot import SnapshotView
 from evenkeel.secret import Secret
+from evenkeel.sources.cluster_names import cluster_name
 from evenkeel.sources.collecting import TakenSnapshot, WantedSnapshot, take_snapshot
-from evenkeel.sources.recordings import Recording, cluster_name, read_header, requests_of
+from evenkeel.sources.recordings import Recording, read_header, requests_of
 from evenkeel.sources.writing import FolderStore
 from tests.pulsar.admin.books import Size, brokers_in, renamed, replayed, requests_in, silent_brokers, sized
 from tests.pulsar.admin.simulated import Answer, SimulatedCluster

@@ -20,10 +20,11 @@ import pytest
 
 from evenkeel.errors import BadInput, SettingsError
 from evenkeel.pulsar.limits import DEFAULT, BeyondLimit, Limits
+from evenkeel.sources.cluster_names import cluster_name
 from evenkeel.sources.configuration import read_configuration
 from evenkeel.sources.landed import open_landed
 from evenkeel.sources.landing import Landing
-from evenkeel.sources.recordings import Recording, cluster_name, open_bytes, requests_of
+from evenkeel.sources.recordings import Recording, open_bytes, requests_of
 from tests.pulsar.small_cluster import SmallCluster
 
 MIB = 1 << 20

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from evenkeel.errors import BadInput
-from evenkeel.sources.recordings import Recording, cluster_name, read_header
+from evenkeel.sources.cluster_names import cluster_name
+from evenkeel.sources.recordings import Recording, read_header
 from tests.pulsar.small_cluster import FINISHED_AT, SmallCluster
 
 RECORDINGS = Path(__file__).parent.parent / "recordings"

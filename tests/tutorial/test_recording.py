@@ -11,7 +11,8 @@ import pytest
 from evenkeel.pulsar.answers import Answer, Answers
 from evenkeel.pulsar.observed_rows import observe
 from evenkeel.pulsar.snapshot import SnapshotView
-from evenkeel.sources.recordings import Recording, cluster_name, requests_of, utc
+from evenkeel.sources.cluster_names import cluster_name
+from evenkeel.sources.recordings import Recording, requests_of, utc
 from tests.tutorial.run import RECORDING
 from tests.tutorial.snapshots import write
 from tests.tutorial.thrash import AFTER, BEFORE, CHANGED_AT, CLUSTER, HOT, MOMENTS, Moment, course

@@ -31,6 +31,7 @@ TOPIC_COLUMNS = (
 )
 """The columns of topic_stats that sums need."""
 
+_CONTENT = ("namespace", "observation", "domain", "producers", "consumers", "msg_backlog", *FIGURES)
 _HASH_BITS = 32
 
 
@@ -155,7 +156,8 @@ def topics_once(topics: DataFrame, owners: DataFrame) -> DataFrame:
     While a bundle moves, two brokers may show its topics for up to one stats period. The owner's figures count; where
     the owner is not decided or shows nothing, the larger ones do (more bytes, then more messages, then the first name):
     the broker that lets go shows falling figures and the one that takes over starts from nothing, so the smaller
-    figure is the one that is wrong, and a load taken too small would bring further bundles.
+    figure is the one that is wrong, and a load taken too small would bring further bundles. Of a topic that one broker
+    shows twice the first by its content counts, so that the order of rows does not.
     """
     once = topics.where(F.coalesce(F.col("seen_on"), F.lit(0)) < 2)
     several = topics.where("seen_on > 1").join(owners.select(*CYCLE, "bundle", "owner"), [*CYCLE, "bundle"], how="left")
@@ -163,7 +165,7 @@ def topics_once(topics: DataFrame, owners: DataFrame) -> DataFrame:
         F.expr("broker <=> owner").desc(),
         F.expr("msg_throughput_in + msg_throughput_out").desc_nulls_last(),
         F.expr("msg_rate_in + msg_rate_out").desc_nulls_last(),
-        F.col("broker").asc_nulls_last(),
+        *(F.col(name).asc_nulls_last() for name in ("broker", "bundle", *_CONTENT)),
     )
     chosen = several.withColumn("nth", F.row_number().over(first)).where("nth = 1").drop("nth", "owner")
     return once.unionByName(chosen)

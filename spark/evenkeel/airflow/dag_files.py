@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Param
@@ -171,7 +171,8 @@ def _mode(variable: str, default: str) -> str:
     return mode
 
 
-# When the DAGs run. What is no cron expression would be an import error in croniter's words, which name no variable.
+# When the DAGs run. What is no cron expression would be an import error in croniter's words, which name no variable;
+# one that never comes passes Airflow's own check.
 
 MANUAL = "none"
 
@@ -198,12 +199,19 @@ def intervals_in(variable: str, default: str) -> str:
 def _cron(variable: str, given: str, default: str, more: str) -> str:
     from airflow.sdk import CronDataIntervalTimetable
     from airflow.sdk.exceptions import AirflowTimetableInvalid
+    from croniter import CroniterBadDateError, croniter
 
+    timetable = CronDataIntervalTimetable(given, timezone="UTC")
     try:
-        CronDataIntervalTimetable(given, timezone="UTC").validate()
+        timetable.validate()
+        croniter(timetable.expression, datetime.now(UTC)).get_next()
     except AirflowTimetableInvalid as error:
         raise SettingsError(
             f"{variable} is {given!r}: it is a cron expression in UTC, as in {default!r}{more} ({error})"
+        ) from None
+    except CroniterBadDateError:
+        raise SettingsError(
+            f"{variable} is {given!r}, and that never comes: give a moment of a date that there is, as in {default!r}"
         ) from None
     return given
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from evenkeel import pipeline
 from evenkeel.airflow.dag_files import check_ceiling, check_shapes
 from evenkeel.airflow.order import BACKFILL, await_turn, kind_of
-from evenkeel.airflow.steps import Events, TaskInstance, carried_out, handed_over, lake_root, put_on_record
+from evenkeel.airflow.steps import Events, TaskInstance, carried_out, lake_root, put_on_record
 from evenkeel.errors import BadInput, NothingLanded
 from evenkeel.handover import Handover
 from evenkeel.ingest.chunks import decided_at_all, landed_bytes, landed_in
@@ -34,12 +34,13 @@ def begin(spark: SparkSession, params: Mapping[str, Any], dag_run: Any, ti: Task
     """Opens the cycles of the interval and ingests their snapshots; skips all tasks where there is none to decide."""
 
     def ingest() -> Handover:
-        await_turn(dag_run, ti)
-        handover = open_interval(spark, window_request(params, dag_run), everything=kind_of(dag_run) == BACKFILL)
+        request = window_request(params, dag_run)
+        await_turn(dag_run, ti, windows=True)
+        handover = open_interval(spark, request, everything=kind_of(dag_run) == BACKFILL)
         return pipeline.ingest(spark, handover) if handover.cycles else handover
 
-    ingested = carried_out(ingest, ti, events)
-    if not handed_over(ingested, ti, ti.task_id).cycles:
+    ingested, handover = carried_out(ingest, ti, events)
+    if not handover.cycles:
         from airflow.sdk.exceptions import DownstreamTasksSkipped
 
         ti.xcom_push("return_value", ingested)
@@ -54,10 +55,10 @@ def close(spark: SparkSession, params: Mapping[str, Any], dag_run: Any, ti: Task
     def reopened() -> Handover:
         return open_interval(spark, window_request(params, dag_run), everything=kind_of(dag_run) == BACKFILL)
 
-    published = put_on_record(spark, reopened, dag_run, ti, events, None)
+    published, handover = put_on_record(spark, reopened, dag_run, ti, events, None)
     seconds = (datetime.now(UTC) - dag_run.start_date).total_seconds()
     waiting = ti.get_dr_count(dag_run.dag_id, states=["queued"])
-    log.info("%s", course(len(handed_over(published, ti, ti.task_id).cycles), seconds, waiting))
+    log.info("%s", course(len(handover.cycles), seconds, waiting))
     return published
 
 

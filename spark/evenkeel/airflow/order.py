@@ -39,16 +39,19 @@ def kind_of(dag_run: Any) -> str:
     return BACKFILL if run_type == BACKFILL else "live"
 
 
-def await_turn(dag_run: Any, ti: Runs) -> datetime | None:
+def await_turn(dag_run: Any, ti: Runs, *, windows: bool = False) -> datetime | None:
     """Returns once the run before this one of a backfill is over, with its logical date; at once in any other run.
 
+    `windows`: whatever kind a run of the DAG is of, it decides an interval of the past. So any run waits, and each
+    that is under way is waited for; only for a backfill's to begin no other one waits, as it may keep that from it.
     Raises OutOfOrder where it has not begun in time, AirflowRescheduleException to be called again later.
     """
-    if kind_of(dag_run) != BACKFILL:
+    in_line = kind_of(dag_run) == BACKFILL
+    if not in_line and not windows:
         return None
     begin = time.monotonic()
     before = ti.get_previous_dagrun()
-    while must_wait(before, dag_run.start_date, datetime.now(UTC)):
+    while must_wait(before, dag_run.start_date, datetime.now(UTC), in_line=in_line, windows=windows):
         if time.monotonic() - begin > _LOOK_FOR_S:
             from airflow.sdk.exceptions import AirflowRescheduleException
 
@@ -59,11 +62,16 @@ def await_turn(dag_run: Any, ti: Runs) -> datetime | None:
     return None if before is None else before.logical_date
 
 
-def must_wait(before: Any, since: datetime | None, now: datetime) -> bool:
-    """Whether the run before (None: there is none) has still to end; this run is under way `since` then."""
-    if before is None or kind_of(before) != BACKFILL:
+def must_wait(
+    before: Any, since: datetime | None, now: datetime, *, in_line: bool = True, windows: bool = False
+) -> bool:
+    """Whether the run before (None: there is none) has still to end; this run is under way `since` then, and `in_line`
+    if it is one of a backfill. `windows` as in `await_turn`."""
+    if before is None:
         return False
     state = str(getattr(before.state, "value", before.state))
+    if not in_line or kind_of(before) != BACKFILL:
+        return windows and state == "running"
     if state == "queued" and since is not None and now - since > _LONGEST_IN_LINE:
         raise OutOfOrder(
             f"the run before this one ({before.run_id}) has not begun, and this cycle goes on from its averages: the "

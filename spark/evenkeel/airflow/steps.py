@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from evenkeel import pipeline
 from evenkeel.airflow.credentials import from_airflow, keys_from_airflow, store_from_airflow
@@ -57,6 +57,14 @@ _DECIDING = [task.__name__ for task in pipeline.DECIDING]
 HOPELESS = (BadInput, SettingsError)
 # Airflow's `outlet_events`: asset -> event.
 Events = Mapping[Any, Any] | None
+_Made = TypeVar("_Made")
+
+
+class SealedHandover(NamedTuple):
+    """What a task hands on: the sealed text for XCom, and what is in it."""
+
+    text: str
+    handover: Handover
 
 
 class TaskInstance(Protocol):
@@ -95,14 +103,14 @@ def begin(spark: SparkSession, params: Mapping[str, Any], dag_run: Any, ti: Task
         request = replace(request_from(params, dag_run), after=None if before is None else before.isoformat())
         return pipeline.ingest(spark, open_cycles(spark, request, from_airflow, store_from_airflow))
 
-    return carried_out(ingest, ti, events)
+    return carried_out(ingest, ti, events).text
 
 
 def carry_on(task: pipeline.Task, spark: SparkSession, handover: str, ti: TaskInstance, events: Events = None) -> str:
     """Runs a task on the hand-over of the one before it."""
     with _explained_errors(ti):
         given = handed_over(handover, ti, _DECIDING[_DECIDING.index(task.__name__) - 1])
-    return carried_out(lambda: task(spark, given), ti, events, given)
+    return carried_out(lambda: task(spark, given), ti, events, given).text
 
 
 def close(spark: SparkSession, params: Mapping[str, Any], dag_run: Any, ti: TaskInstance, events: Events = None) -> str:
@@ -115,8 +123,8 @@ def close(spark: SparkSession, params: Mapping[str, Any], dag_run: Any, ti: Task
         request = request_from(params, dag_run)
         return open_cycles(spark, request, from_airflow, store_from_airflow, may_observe=False)
 
-    published = put_on_record(spark, reopened, dag_run, ti, events, sending)
-    if not handed_over(published, ti, ti.task_id).awaiting:
+    published, handover = put_on_record(spark, reopened, dag_run, ti, events, sending)
+    if not handover.awaiting:
         from airflow.sdk.exceptions import DownstreamTasksSkipped
 
         # Started only to find that there is nothing to do, the first of them would take a second of every cycle.
@@ -132,7 +140,7 @@ def put_on_record(
     ti: TaskInstance,
     events: Events,
     steer: Callable[[str], Sending] | None,
-) -> str:
+) -> SealedHandover:
     """Publishes the newest hand-over of the run, or, where there is none, what `reopened` gives. `steer` says how a run
     of a mode steers clusters; without it nothing is sent.
 
@@ -187,7 +195,7 @@ def carry_out(
             append_row(lake, "approvals", row, lambda: nullcontext(spark))
         return pipeline.publish(spark, handover, sending(handover.run.mode))
 
-    return carried_out(publish, ti, events, handover)
+    return carried_out(publish, ti, events, handover).text
 
 
 def keep(spark: SparkSession, params: Mapping[str, Any], dag_run: Any, ti: TaskInstance) -> str:
@@ -337,7 +345,7 @@ def _origin(ti: TaskInstance, task_id: str) -> Origin:
     return Origin(ti.dag_id, ti.run_id, task_id)
 
 
-def watched(work: Callable[[], str], ti: TaskInstance) -> str:
+def watched(work: Callable[[], _Made], ti: TaskInstance) -> _Made:
     """What `work` gives; its errors are shown to operators, and it does not wait for a server that dies under it."""
     with _explained_errors(ti), _spark_watched(ti):
         return work()
@@ -345,14 +353,14 @@ def watched(work: Callable[[], str], ti: TaskInstance) -> str:
 
 def carried_out(
     work: Callable[[], Handover], ti: TaskInstance, events: Events = None, given: Handover | None = None
-) -> str:
-    """The text of the hand-over that `work` makes, for the next task; its writes go into the task's asset events."""
+) -> SealedHandover:
+    """What `work` makes, for the next task; its writes go into the task's asset events."""
 
-    def progress() -> str:
+    def progress() -> SealedHandover:
         made = work()
         known = given.writes if given is not None else ()
         emit_asset_events(events, made.lake, [write for write in made.writes if write not in known])
-        return sealed(handed_on(made), _origin(ti, ti.task_id))
+        return SealedHandover(sealed(handed_on(made), _origin(ti, ti.task_id)), made)
 
     return watched(progress, ti)
 

@@ -20,14 +20,6 @@ Turns red where another task was, after it has written. Clear it freely."""
 Ends = Callable[..., str]
 """The first or the last task: takes the session, params, the DAG run, the task instance and its asset events."""
 
-_DOCS = {
-    "validate": "Checks what was observed; sets bad records aside.",
-    "aggregate": "Topics to bundles, averages, broker usage.",
-    "plan_splits": "Decides which bundles to split, and where.",
-    "shed": "Decides which bundles leave their broker.",
-    "place": "Decides where shed and ownerless bundles go.",
-}
-
 
 def seven_tasks(begin: Ends, between: Sequence[pipeline.Task], close: Ends) -> Any:
     """Declares ingest to publish, one after the other, and returns what publish hands on.
@@ -36,7 +28,7 @@ def seven_tasks(begin: Ends, between: Sequence[pipeline.Task], close: Ends) -> A
     before.
     """
 
-    @task.pyspark(**step("ingest", "Reads each cluster's snapshot into the observed tables.\n\nClear it freely."))
+    @task.pyspark(**step("ingest", _doc_of(pipeline.ingest)))
     def ingest(
         spark: Any = None, params: Any = None, dag_run: Any = None, ti: Any = None, outlet_events: Any = None
     ) -> str:
@@ -63,10 +55,14 @@ def step(task_id: str, doc: str, **more: Any) -> dict[str, Any]:
 def carried(run_task: pipeline.Task) -> Any:
     """A task between the first and the last: takes the hand-over of the task before and returns its own."""
 
-    @task.pyspark(**step(run_task.__name__, f"{_DOCS[run_task.__name__]}\n\nClear it freely."))
+    @task.pyspark(**step(run_task.__name__, _doc_of(run_task)))
     def run(handover: str, spark: Any = None, ti: Any = None, outlet_events: Any = None) -> str:
         from evenkeel.airflow import steps
 
         return steps.carry_on(run_task, spark, handover, ti, outlet_events)
 
     return run
+
+
+def _doc_of(run_task: pipeline.Task) -> str:
+    return f"{run_task.__doc__}\n\nClear it freely."

@@ -11,7 +11,6 @@ import sys
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from datetime import datetime
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +22,7 @@ from evenkeel.ingest.chunks import Chunk, landed_in
 from evenkeel.ingest.open_run import CycleRequest, check
 from evenkeel.model.amounts import plural
 from evenkeel.pipeline import WindowProgress, run_cycle, run_window
-from evenkeel.record.read import Attempt, Record, trusted
+from evenkeel.record.read import Attempt, Record
 from evenkeel.times import IN_UTC, bounds_given, moment_given
 from evenkeel.validate.suites import load_great_expectations
 
@@ -176,21 +175,17 @@ def _tell(summaries: Iterable[dict[str, Any]], *, as_json: bool) -> None:
 
 
 def _summaries(lake: str, handover: Handover, seconds: float) -> Iterator[dict[str, Any]]:
-    """One for each cycle of the run, in its order; `seconds` are a cycle's."""
-    record, run = Record(lake), handover.run
+    """One for each cycle of the run, in its order, of the attempt that it came to; `seconds` are a cycle's."""
+    record = Record(lake)
     by_cluster: dict[str, list[ClusterCycle]] = {}
     for cycle in handover.cycles:
         by_cluster.setdefault(cycle.cluster, []).append(cycle)
-    found: dict[tuple[str, datetime], Attempt] = {}
+    found: dict[str, Attempt] = {}
     for cluster, cycles in by_cluster.items():
-        first, last = min(cycle.at for cycle in cycles), max(cycle.at for cycle in cycles)
-        counted = record.cycles(cluster, first, last)
-        if run.kind == BACKFILL:  # what was decided live counts for readers, and is not what was done here
-            attempts = record.attempts(cluster, first, last)
-            counted += trusted(one for one in attempts if one.kind == BACKFILL)
-        found |= {(cluster, one.cycle_at): one for one in counted}
+        span = min(cycle.at for cycle in cycles), max(cycle.at for cycle in cycles)
+        found |= {one.attempt_id: one for one in record.attempts(cluster, *span)}
     for cycle in handover.cycles:
-        yield _summary(found[cycle.cluster, cycle.at], seconds)
+        yield _summary(found[str(cycle.attempt_id)], seconds)
 
 
 def _summary(attempt: Attempt, seconds: float) -> dict[str, Any]:

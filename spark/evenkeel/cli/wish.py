@@ -14,6 +14,7 @@ from typing import Any
 
 from evenkeel.cli.options import check_folder, said_by, session
 from evenkeel.errors import BadInput, NoLake, NoSuchCycle
+from evenkeel.handover import RECORDING
 from evenkeel.ingest.wish_intake import PICKED, Maker, wish_row
 from evenkeel.lake.schemas.acted import DRAIN, SPLIT, UNDRAIN, UNLOAD, UNLOAD_TOPIC
 from evenkeel.lake.wishes import ended_drains
@@ -228,12 +229,24 @@ def _options(wish: Mapping[str, Any]) -> str:
 
 # Wishes on record, with the cycle that took each of them.
 
-_WHO_TOOK = ("cluster", "cycle_at", "attempt_id", "attempt", "sequence", "row_kind", "kind", "status", "wishes")
+_WHO_TOOK = (
+    "cluster",
+    "cycle_at",
+    "attempt_id",
+    "attempt",
+    "sequence",
+    "row_kind",
+    "kind",
+    "status",
+    "source",
+    "wishes",
+)
 
 
 def read_wishes(lake: str | Path, *, cluster: str | None = None) -> list[dict[str, Any]]:
     """Each wish once, oldest first. `takers`: the attempts that took it, oldest first (a drain is taken by each cycle
-    while it holds); `taken_at`: the cycle of the last of them, None while it waits."""
+    while it holds), those at cycles of a recording only where there are no others; `taken_at`: the cycle of the last of
+    them, None while it waits."""
     rows = {row["wish_id"]: row for row in read_table(lake, "wishes", cluster=cluster)}
     record = Record(lake)
     takers: dict[str, list[Attempt]] = {}
@@ -244,7 +257,8 @@ def read_wishes(lake: str | Path, *, cluster: str | None = None) -> list[dict[st
                     takers.setdefault(wish_id, []).append(attempt)
     wishes = []
     for wish_id, row in rows.items():
-        took = takers.get(wish_id, [])
+        every = takers.get(wish_id, [])
+        took = [attempt for attempt in every if attempt.planned["source"] != RECORDING] or every
         wishes.append({**row, "takers": took, "taken_at": took[-1].cycle_at if took else None})
     return sorted(wishes, key=lambda wish: (wish["made_at"], wish["wish_id"]))
 

@@ -12,7 +12,7 @@ Writes: `wishes`, for those that the run brings; the rest of what it finds becom
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
@@ -27,9 +27,10 @@ from evenkeel.ingest.wish_intake import with_wishes, with_wishes_on_record
 from evenkeel.lake.manifest import find_predecessors
 from evenkeel.lake.store import Lake
 from evenkeel.settings import resolve
+from evenkeel.sources.cluster_names import ClusterNames
 from evenkeel.sources.configuration import ClusterSource, choose, read_configuration, source_of
 from evenkeel.sources.landing import LATEST_SECONDS, Landing, milliseconds
-from evenkeel.sources.recordings import Problem, Recording, cluster_name, is_empty, utc
+from evenkeel.sources.recordings import Problem, Recording, is_empty, utc
 from evenkeel.spark.sql import compile_queries
 from evenkeel.steering.recent_commands import with_acts
 from evenkeel.times import utc_text
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from evenkeel.pulsar.admin.connection import Resolver
-    from evenkeel.pulsar.limits import Limits
     from evenkeel.sources.landing_zone.s3 import Resolver as StoreResolver
 
 log = logging.getLogger(__name__)
@@ -113,7 +113,8 @@ class CycleRequest:
 
 
 def check(request: CycleRequest) -> None:
-    """Raises what is wrong with a request, as far as files tell: no Spark is needed, and no broker or store is asked.
+    """Raises what is wrong with a request for one moment, as far as files tell: no Spark is needed, and no broker or
+    store is asked.
 
     SettingsError and BadInput as `open_cycles` raises them. Of several clusters one that cannot be had stops none of
     the others; where none can be had, the first error is raised.
@@ -121,12 +122,9 @@ def check(request: CycleRequest) -> None:
     sources = request.sources()
     errors = []
     for source in sources:
-        if request.asks_for_a_window or (source.live is None and source.zone is None):
+        if source.live is None and source.zone is None:
             try:
-                if request.asks_for_a_window:
-                    window_of(source, *request.span())
-                else:
-                    _recorded(source, request.at, request.after)
+                _recorded(source, request.at, request.after)
             except BadInput as error:
                 errors.append(error)
     if errors and len(errors) == len(sources):
@@ -141,8 +139,7 @@ def open_cycles(
     *,
     may_observe: bool = True,
 ) -> Handover:
-    """The hand-over that ingest starts from: one open cycle per cluster that has a snapshot for the moment asked for,
-    or one per snapshot of the range.
+    """The hand-over that ingest starts from: one open cycle per cluster that has a snapshot for the moment asked for.
 
     `credentials` finds the token of a connection, by default in the environment; `stores` a connection to S3. A running
     cluster is asked only where the run is a live one and `may_observe`; else its landed snapshot serves. `BadInput`
@@ -186,20 +183,14 @@ def cycles_of(
     may_observe: bool = True,
     histories: HistoryLookup | None = None,
 ) -> list[ClusterCycle]:
-    """The cycles of the request, in the order of its sources; those that could not be had are not open.
-
-    Of a window each source gives one for every snapshot that was landed in the range, in the order of time: nothing is
-    observed or fetched for it. A landed snapshot of a running cluster that cannot be read is a cycle that is left out;
-    what a recording holds beside its snapshots stands with the cycle after it, as in runs of one moment.
+    """The cycles of a request for one moment, in the order of its sources; those that could not be had are not open.
 
     `histories` says which bundles of clusters have a history at a moment, None where there is no lake to say it; it is
     asked, once, if a running cluster may be observed.
-    `BadInput` where the only cluster asked for is one of a recording that cannot be read, or has nothing in the range,
-    and for a moment of a running cluster that is still to come.
+    `BadInput` where the only cluster asked for is one of a recording that cannot be read, and for a moment of a running
+    cluster that is still to come.
     """
     sources = request.sources()
-    if request.asks_for_a_window:
-        return _window(sources, *request.span())
     at = utc(request.at) if request.at is not None else datetime.now(UTC).replace(microsecond=0)
     if request.kind != "backfill":
         _demand_no_time_to_come(sources, at)
@@ -358,38 +349,32 @@ def _what_failed(source: ClusterSource) -> str:
 def _recorded(source: ClusterSource, at: str | None, after: str | None = None) -> ClusterCycle:
     recording = Recording(source.recording, source.limits)
     snapshot = recording.snapshots[-1] if at is None else recording.at(at)
+    named = _named(source, recording)(snapshot)
     if at is not None and after is not None and utc(snapshot.cycle_at) <= utc(after):
         words = f"the recording holds no snapshot after {after} up to {at}; the one before is of {snapshot.cycle_at}"
-        return _left_out(
-            replace(source, cluster=source.cluster or cluster_name(snapshot, limits=source.limits)),
-            utc(at),
-            LandingError(words),
-        )
-    named = replace(source, cluster=source.cluster or cluster_name(snapshot, limits=source.limits))
+        return _left_out(named, utc(at), LandingError(words))
     return _of_recording(named, snapshot, recording.unreadable()[snapshot.path])
+
+
+def _named(source: ClusterSource, recording: Recording) -> Callable[[Snapshot], ClusterSource]:
+    """The source with the name of the cluster that a snapshot shows, unless it has a name."""
+    if source.cluster:
+        return lambda _: source
+    names = ClusterNames(recording, source.limits)
+    return lambda snapshot: replace(source, cluster=names.of(snapshot))
 
 
 # A window: every landed snapshot of a range.
 
 
-def _window(sources: Sequence[ClusterSource], since: datetime | None, until: datetime | None) -> list[ClusterCycle]:
-    if len(sources) == 1:
-        return window_of(sources[0], since, until)
-    found = []
-    for source in sources:
-        try:
-            found += window_of(source, since, until)
-        except Exception as error:  # as above
-            if not isinstance(error, EvenkeelError):
-                log.exception("%s is left out", source.cluster)
-            at = next((one for one in (until, since) if one is not None), datetime.now(UTC))
-            found.append(_left_out(source, at, error))
-    return found
-
-
 def window_of(source: ClusterSource, since: datetime | None, until: datetime | None) -> list[ClusterCycle]:
-    """A cluster's cycles of a range, oldest first; `NothingLanded` names the nearest where nothing was landed in it,
-    `BadInput` says what is wrong with a recording."""
+    """A cluster's cycles of a range, oldest first: one for each snapshot that was landed in it. Nothing is observed or
+    fetched for it.
+
+    A landed snapshot of a running cluster that cannot be read is a cycle that is left out; what a recording holds
+    beside its snapshots stands with the cycle after it, as in runs of one moment. `NothingLanded` names the nearest
+    where nothing was landed in the range, `BadInput` says what is wrong with a recording.
+    """
     if source.live and not source.zone:
         landed = Landing(source.recording, source.limits).between(since, until)
         return [
@@ -403,19 +388,8 @@ def window_of(source: ClusterSource, since: datetime | None, until: datetime | N
         )
     recording = Recording(source.recording, source.limits)
     snapshots, unreadable = recording.between(since, until), recording.unreadable()
-    named = source if source.cluster else replace(source, cluster=_name_of(recording, source.limits))
-    return [_of_recording(named, snapshot, unreadable[snapshot.path]) for snapshot in snapshots]
-
-
-def _name_of(recording: Recording, limits: Limits) -> str:
-    """The cluster that a recording shows, by its newest snapshot that names it; `BadInput` if none does."""
-    errors = []
-    for snapshot in reversed(recording.snapshots):
-        try:
-            return cluster_name(snapshot, limits=limits)
-        except BadInput as error:
-            errors.append(error)
-    raise errors[0]
+    named = _named(source, recording)
+    return [_of_recording(named(snapshot), snapshot, unreadable[snapshot.path]) for snapshot in snapshots]
 
 
 def _of_recording(source: ClusterSource, snapshot: Snapshot, unreadable: Iterable[Problem]) -> ClusterCycle:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from evenkeel.errors import BadInput, BadName, BadRange
-from evenkeel.handover import ClusterCycle, CycleKey, Run
+from evenkeel.handover import RECORDING, ClusterCycle, CycleKey, Run
 from evenkeel.lake.controls import person
 from evenkeel.lake.schemas.acted import DRAIN, SPLIT, UNDRAIN, UNLOAD_TOPIC
 from evenkeel.lake.store import Lake
@@ -180,7 +180,7 @@ def with_wishes(
     known += own
     if not known:
         return list(cycles)
-    taken = read_taken(spark, lake, [(cycle.cluster, cycle.cycle_at) for cycle in cycles])
+    taken = read_taken(spark, lake, [cycle.key for cycle in cycles], _running(cycles))
     return [with_taken(cycle, wishes_for(cycle.cluster, cycle.cycle_at, known, taken, run)) for cycle in cycles]
 
 
@@ -195,13 +195,17 @@ def with_wishes_on_record(
     if not known:
         return list(cycles)
     taken: dict[CycleKey, list[TakenWishes]] = {}
-    for one in read_taken(spark, lake, list({cycle.cluster: cycle.key for cycle in cycles}.values())):
+    for one in read_taken(spark, lake, list({one.cluster: one.key for one in cycles}.values()), _running(cycles)):
         taken.setdefault((one.cluster, one.cycle_at), []).append(one)
     as_backfill = replace(run, kind=BACKFILL)
     return [
         with_taken(cycle, wishes_for(*cycle.key, known, taken[cycle.key], as_backfill)) if cycle.key in taken else cycle
         for cycle in cycles
     ]
+
+
+def _running(cycles: Iterable[ClusterCycle]) -> set[str]:
+    return {cycle.cluster for cycle in cycles if cycle.source != RECORDING}
 
 
 def with_taken(cycle: ClusterCycle, wishes: tuple[dict[str, Any], ...]) -> ClusterCycle:

@@ -16,15 +16,19 @@ cycle took stands in its manifest (`cycles.wishes`), and the manifests alone are
 - A backfill takes what a live attempt at its cycle took, to arrive at the same plan, and nothing that waits: nothing is
   ever sent for a backfill, so a wish would be used up and never carried out. For the same reason what a backfill lists
   does not count as taken.
+- Nothing is sent for a recording either, whose cycles take wishes all the same, to show what comes of them. Where a
+  recording is decided under the name of a cluster that runs, its cycles leave the wishes to the running one: for that
+  one they are not taken.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from evenkeel.handover import RECORDING
 from evenkeel.lake.delta_log import newest_version
 from evenkeel.lake.manifest import DECIDED_STATUSES
 from evenkeel.lake.schemas import TABLES
@@ -95,13 +99,19 @@ def read_wishes(spark: SparkSession, lake: Lake, clusters: Sequence[str]) -> lis
     return [row.asDict(recursive=True) for row in found]
 
 
-def read_taken(spark: SparkSession, lake: Lake, cycles: Sequence[tuple[str, str]]) -> list[TakenWishes]:
-    """Attempts that decided, backfills aside: those that took wishes, and all at these very cycles."""
+def read_taken(
+    spark: SparkSession, lake: Lake, cycles: Sequence[tuple[str, str]], running: Collection[str] = ()
+) -> list[TakenWishes]:
+    """Attempts that decided, backfills aside: those that took wishes, and all at these very cycles. Of clusters that
+    are `running` without those at cycles of a recording."""
     from pyspark.sql import functions as F
 
     attempts = spark.read.format("delta").load(lake.path("cycles")).where(F.col("row_kind") == "planned")
     decided = attempts.where(F.col("status").isin(*DECIDED_STATUSES) & (F.col("kind") != BACKFILL))
     asked = decided.where(F.col("cluster").isin(sorted({cluster for cluster, _ in cycles})))
+    if running:
+        is_rehearsal = F.col("cluster").isin(sorted(running)) & F.col("source").eqNullSafe(RECORDING)
+        asked = asked.where(~is_rehearsal)
     rows = asked.where((F.size("wishes") > 0) | is_one_of(cycles)).select(
         "cluster", iso("cycle_at").alias("at"), "wishes"
     )

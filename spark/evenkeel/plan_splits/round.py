@@ -76,19 +76,27 @@ def _choose_any(key: Row, rows: Rows) -> Decided:
 
 def load_window(key: Row, rows: Rows, *, parameters: Mapping[str, Any]) -> Decided:
     """Rows of `bundle_load` and `broker_load` of a cluster's cycles (`aggregate.round.folded`), with `decide` asked in
-    between; an error ends them with a row of `window.FAILURES`."""
+    between; an error ends them with a row of `window.FAILURES`, which says whether it is one of `decide`."""
     made: Decided = {table: [] for table in OUTPUTS}
     moments = sorted(str(cycle["cycle_at"]) for cycle in rows["cycle"])
-    done = 0
+    done, where = 0, ""
+
+    def split_rule(own: Row, of_cycle: Rows) -> Decided:
+        nonlocal where
+        where = "in the rule of plan_splits: "
+        found = decide(own, SharedRows(of_cycle))
+        where = ""
+        return found
+
     try:
-        for _, found in folded(key, rows, lambda own, of_cycle: decide(own, SharedRows(of_cycle))):
+        for _, found in folded(key, rows, split_rule):
             done += 1
             for table in OUTPUTS:
                 made[table] += found[table]
     except Exception as error:
         if not parameters["is_window"]:
             raise
-        made[FAILED] = [{"cycle_at": moments[done], "error": in_a_line(error)}]
+        made[FAILED] = [{"cycle_at": moments[done], "error": f"{where}{in_a_line(error)}"}]
     return made
 
 

@@ -60,6 +60,7 @@ def run(spark: SparkSession, handover: Handover, sending: Sending | None = None)
     plans, commands, handover = _plan(spark, lake, handover)
     known = _attempts_so_far(spark, lake, handover)
     rows = manifest_rows(handover, plans, known, _now())
+    handover = handover.with_cycles(replace(one, attempt_id=rows[one.key]["attempt_id"]) for one in handover.cycles)
     if handover.is_window():
         return _publish_window(spark, lake, handover, plans, commands, known, rows)
     return _publish_one_each(spark, lake, handover, plans, commands, known, rows, sending)

@@ -36,10 +36,10 @@ from evenkeel.errors import BadInput, NothingLanded
 from evenkeel.handover import Snapshot
 from evenkeel.json_text import NotJson, TooMuchJson, parse_json
 from evenkeel.pulsar.limits import DEFAULT, BeyondLimit, Limits
-from evenkeel.pulsar.snapshot import CLUSTERS, own_cluster
 from evenkeel.times import utc_text
 
 _NAME = re.compile(r"\d+(\.json(\.gz)?)?")
+_EARLIEST, _LATEST = 1970, 9000
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,35 +167,13 @@ def in_span(moments: Sequence[datetime], since: datetime | None, until: datetime
     raise NothingLanded(f"{nothing} {span or 'at all'}" + (f"; nearest to that lies {near}" if near else ""))
 
 
-def cluster_name(snapshot: Snapshot, wanted: str | None = None, limits: Limits = DEFAULT) -> str:
-    """The cluster that a snapshot shows, by `/admin/v2/clusters`.
-
-    Where the answer names several (geo-replication), it is the one `wanted`, else the `clusterName` of the brokers'
-    configuration. `BadInput` if that leaves none or more than one.
-    """
-    clusters = next(_bodies(Path(snapshot.path), CLUSTERS, limits), None)
-    configuration = None
-    if wanted is None and clusters is not None and snapshot.configuration_path:
-        configuration = next(_bodies(Path(snapshot.configuration_path), RUNTIME_CONFIGURATION, limits), None)
-    return own_cluster(clusters, configuration, wanted, where=snapshot.path)
-
-
 def requests_of(path: Path, limits: Limits = DEFAULT) -> Iterator[dict[str, Any]]:
     """The requests of a snapshot in either layout, in this process; for small questions, not for a whole cycle."""
     if path.is_dir():
         for part in parts_of(path):
             yield from (parse_json(line) for line in lines_of(part, limits) if line.strip())
     else:
-        yield from parse_json(_whole(path, limits))["requests"]
-
-
-def _bodies(path: Path, wanted: str, limits: Limits) -> Iterator[str]:
-    try:
-        for request in requests_of(path, limits):
-            if request.get("path") == wanted and request.get("status") == 200:
-                yield request["body"]
-    except (OSError, EOFError, ValueError, LookupError, TypeError, AttributeError, zlib.error) as error:
-        raise BadInput(f"snapshot {path} cannot be read: {error}") from error
+        yield from parse_json(whole_document(path, limits))["requests"]
 
 
 def _in_order(headers: list[tuple[Header, Path]]) -> Iterator[Snapshot]:
@@ -397,7 +375,7 @@ def _document_head(path: Path, head: bytes, limits: Limits) -> dict[str, Any]:
             raise BadInput(f"the members before `requests` are not JSON ({error})") from error
         if "finished_at" in body:
             return body
-    return _object(_whole(path, limits))
+    return _object(whole_document(path, limits))
 
 
 def _folder_header(folder: Path) -> Header:
@@ -431,7 +409,10 @@ def _header(body: dict[str, Any], *, has_configuration: bool) -> Header:
 def _time(body: dict[str, Any], member: str) -> datetime:
     if member not in body:
         raise BadInput(f"member {member} is missing")
-    return utc(body[member])
+    moment = utc(body[member])
+    if not _EARLIEST <= moment.year <= _LATEST:  # what is a day before or after it would be no time at all
+        raise BadInput(f"{member} is {body[member]!r}, and at that time nobody asked a cluster")
+    return moment
 
 
 def _object(data: bytes) -> dict[str, Any]:
@@ -462,7 +443,8 @@ def _chunks(path: Path, limits: Limits) -> Iterator[bytes]:
         raise BadInput(f"it cannot be unpacked or read ({error})") from error
 
 
-def _whole(path: Path, limits: Limits) -> bytes:
+def whole_document(path: Path, limits: Limits) -> bytes:
+    """The bytes of a document, unpacked; `BeyondLimit` where they are more than it may have."""
     most = limits.bytes_of("document_mib")
     with open_bytes(path) as stream:
         data = stream.read(most + 1)

@@ -11,10 +11,11 @@ import pytest
 
 from evenkeel.errors import BadInput, LandingError
 from evenkeel.pulsar.admin.http_exchange import Hop
+from evenkeel.sources.cluster_names import cluster_name
 from evenkeel.sources.landing_zone import spool
 from evenkeel.sources.landing_zone.search import S3Landing
 from evenkeel.sources.landing_zone.spool import S3Spool
-from evenkeel.sources.recordings import cluster_name, requests_of
+from evenkeel.sources.recordings import requests_of
 from evenkeel.sources.writing import Head
 from tests.sources.landing_zone.conftest import Bucket
 from tests.sources.landing_zone.faults import Hold, refuse

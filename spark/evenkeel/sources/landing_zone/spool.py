@@ -18,10 +18,11 @@ from evenkeel.errors import BadInput, LandingError, SettingsError
 from evenkeel.handover import Snapshot
 from evenkeel.pulsar.admin.http_exchange import Hop
 from evenkeel.pulsar.limits import DEFAULT, Limits
+from evenkeel.sources.cluster_names import cluster_name
 from evenkeel.sources.landing_zone.layout import place_of
 from evenkeel.sources.landing_zone.s3 import S3Error
 from evenkeel.sources.landing_zone.upload import upload_snapshot
-from evenkeel.sources.recordings import cluster_name, read_header
+from evenkeel.sources.recordings import read_header
 from evenkeel.sources.writing import FolderStore, FolderWriter, Head, SnapshotStore, remove
 from evenkeel.times import utc_text
 

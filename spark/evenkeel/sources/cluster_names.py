@@ -1,0 +1,116 @@
+"""Which cluster a landed snapshot shows, by its answer to `/admin/v2/clusters`.
+
+A recording shows one cluster; where a folder holds snapshots of several, each snapshot is one of its own cluster.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import zlib
+from collections.abc import Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from evenkeel.errors import BadInput
+from evenkeel.handover import Snapshot
+from evenkeel.json_text import parse_json
+from evenkeel.pulsar.limits import DEFAULT, Limits
+from evenkeel.pulsar.snapshot import CLUSTERS, own_cluster
+from evenkeel.sources.recordings import (
+    RUNTIME_CONFIGURATION,
+    Recording,
+    lines_of,
+    open_bytes,
+    parts_of,
+    requests_of,
+    whole_document,
+)
+
+# As Pulsar has it (NamedEntity), and no longer than a folder's name may be.
+_NAME = re.compile(r"[-=:.\w]{1,200}", re.ASCII)
+_BEGINNING, _MOST_ANSWER = 1 << 14, 1 << 16
+_REQUESTS = re.compile(rb'"requests"\s*:\s*\[')
+
+
+class ClusterNames:
+    """The clusters that the snapshots of a recording show; one that does not say shows what the newest that does says.
+
+    `BadInput` where none says.
+    """
+
+    def __init__(self, recording: Recording, limits: Limits = DEFAULT) -> None:
+        self._recording, self._limits = recording, limits
+
+    def of(self, snapshot: Snapshot) -> str:
+        """The name of the snapshot's cluster."""
+        try:
+            return cluster_name(snapshot, limits=self._limits)
+        except BadInput:
+            return self._newest
+
+    @cached_property
+    def _newest(self) -> str:
+        errors = []
+        for snapshot in reversed(self._recording.snapshots):
+            try:
+                return cluster_name(snapshot, limits=self._limits)
+            except BadInput as error:
+                errors.append(error)
+        raise errors[0]
+
+
+def cluster_name(snapshot: Snapshot, wanted: str | None = None, limits: Limits = DEFAULT) -> str:
+    """The cluster that a snapshot shows, by `/admin/v2/clusters`.
+
+    Where the answer names several (geo-replication), it is the one `wanted`, else the `clusterName` of the brokers'
+    configuration. `BadInput` if that leaves none or more than one, and for what is no name in Pulsar.
+    """
+    clusters = _answer(Path(snapshot.path), CLUSTERS, limits)
+    configuration = None
+    if wanted is None and clusters is not None and snapshot.configuration_path:
+        configuration = _answer(Path(snapshot.configuration_path), RUNTIME_CONFIGURATION, limits)
+    name = own_cluster(clusters, configuration, wanted, where=snapshot.path)
+    if not _NAME.fullmatch(name):
+        raise BadInput(f"{snapshot.path} names its cluster {name[:100]!a}, which no cluster of Pulsar can be called")
+    return name
+
+
+def _answer(path: Path, wanted: str, limits: Limits) -> str | None:
+    """The body of the first answer, with success, to this question; None where there is none."""
+    try:
+        found = _bodies(_told(path, wanted, limits), wanted)
+        if found is None:
+            found = _bodies(requests_of(path, limits), wanted)
+    except (OSError, EOFError, ValueError, LookupError, TypeError, AttributeError, zlib.error) as error:
+        raise BadInput(f"snapshot {path} cannot be read: {error}") from error
+    return found
+
+
+def _bodies(requests: Iterator[dict[str, Any]], wanted: str) -> Any:
+    return next((one["body"] for one in requests if one.get("path") == wanted and one.get("status") == 200), None)
+
+
+def _told(path: Path, wanted: str, limits: Limits) -> Iterator[dict[str, Any]]:
+    """Requests in whose text the question stands: reading all of a snapshot's JSON takes ten times as long. That there
+    is none says nothing."""
+    asked = re.compile(rb'"path"\s*:\s*"' + re.escape(wanted.encode()) + rb'"')
+    if path.is_dir():
+        for part in parts_of(path):
+            yield from (parse_json(line) for line in lines_of(part, limits) if asked.search(line))
+        return
+    with open_bytes(path) as stream:  # what is asked here is asked among the first
+        yield from _in_document(stream.read(_BEGINNING), asked)
+    yield from _in_document(whole_document(path, limits), asked)
+
+
+def _in_document(text: bytes, asked: re.Pattern[bytes]) -> Iterator[dict[str, Any]]:
+    begin = _REQUESTS.search(text)
+    for found in asked.finditer(text, begin.end()) if begin else ():
+        first = text.rfind(b"{", 0, found.start())
+        try:
+            request, _ = json.JSONDecoder().raw_decode(text[first : first + _MOST_ANSWER].decode(errors="replace"))
+        except (ValueError, RecursionError):  # not so simple, or longer than what is here
+            return
+        yield request
