@@ -88,7 +88,7 @@ def _answer(path: Path, wanted: str, limits: Limits) -> str | None:
     return found
 
 
-def _bodies(requests: Iterator[dict[str, Any]], wanted: str) -> Any:
+def _bodies(requests: Iterator[dict[str, Any]], wanted: str) -> str | None:
     return next((one["body"] for one in requests if one.get("path") == wanted and one.get("status") == 200), None)
 
 
