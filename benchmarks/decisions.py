@@ -40,7 +40,7 @@ from evenkeel.model.load import (
     TopBundle,
 )
 from evenkeel.plan_splits.rules.bundle_splitter_task import find_bundles_to_split
-from evenkeel.rounds.extensible_loads import top_bundles
+from evenkeel.rounds.extensible_loads import top_lists as lists_of
 from evenkeel.settings import Settings
 from evenkeel.shed.strategies import MODULAR
 from evenkeel.shed.strategies.transfer_shedder import TransferState, find_bundles_for_unloading
@@ -177,7 +177,7 @@ def _transferred(load: ExtensibleLoad) -> int:
 def top_lists(load: LoadData, most: int) -> dict[str, tuple[TopBundle, ...]]:
     """The top list of every broker."""
     present = PoliciesPresent(Policies())
-    return {name: top_bundles(one.stats, most, present, EAGER_EXTENSIBLE) for name, one in load.brokers.items()}
+    return lists_of({name: one.stats for name, one in load.brokers.items()}, most, present, EAGER_EXTENSIBLE)
 
 
 def extensible_cluster(load: LoadData, most: int) -> ExtensibleLoad:

@@ -10,13 +10,10 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from evenkeel.model.load import BrokerReport
-from evenkeel.plan_splits.rules.bundle_splitter_task import bandwidth_limit
+from evenkeel.plan_splits.rules.bundle_splitter_task import Figures, most_figures
 from evenkeel.rounds.memo import once_for
 from evenkeel.rounds.reading import Histories, Rows
 from evenkeel.settings import Settings
-
-Figures = tuple[float, float, float, float]
-"""Topics, sessions, msg/s and byte/s of a bundle, as one of the two rules reads them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +37,7 @@ def by_history(
         )
 
     every = once_for(rows, "measured by history", measured)
-    most = _limits(settings)
+    most = most_figures(settings)
     return _restricted(brokers, once_for(rows, ("over by history", most), lambda: _over(every, most)), ())
 
 
@@ -66,7 +63,7 @@ def by_latest(
         )
 
     every = once_for(rows, "measured by latest", measured)
-    most = _limits(settings)
+    most = most_figures(settings)
     return _restricted(brokers, once_for(rows, ("over by latest", most), lambda: _over(every, most)), also)
 
 
@@ -109,16 +106,6 @@ def _restricted(
         )
         for broker, report in brokers.items()
     }
-
-
-def _limits(settings: Settings) -> Figures:
-    sessions = settings.loadBalancerNamespaceBundleMaxSessions
-    return (
-        settings.loadBalancerNamespaceBundleMaxTopics,
-        sessions if sessions > 0 else float("inf"),
-        settings.loadBalancerNamespaceBundleMaxMsgRate,
-        bandwidth_limit(settings),
-    )
 
 
 def _exceeds(figures: Figures, most: Figures) -> bool:

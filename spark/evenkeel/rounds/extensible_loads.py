@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
+from heapq import nlargest
+from itertools import compress
 
 from evenkeel.errors import BadInput, BadName
 from evenkeel.filters.isolation import PoliciesPresent
@@ -109,7 +114,7 @@ def _top_bundles(
     if k < 1:
         return {}
     present = PoliciesPresent(reading.policies(rows))
-    return {broker: top_bundles(report.stats, k, present, settings) for broker, report in reports.items()}
+    return top_lists({broker: report.stats for broker, report in reports.items()}, k, present, settings)
 
 
 def _owners(rows: Rows) -> dict[str, tuple[str, ...]]:
@@ -125,7 +130,8 @@ def _owners(rows: Rows) -> dict[str, tuple[str, ...]]:
 # Pulsar: TopKBundles.update, NamespaceBundleStats.compareTo. Keys: loadBalancerMaxNumberOfBundlesInBundleLoadReport
 # (K), loadBalancerSheddingExcludedNamespaces, loadBalancerSheddingBundlesWithPoliciesEnabled. Figures are compared
 # rounded, so bundles are often equally busy. Which of them make the list then follows from how Pulsar partitions;
-# bundles come in name order.
+# bundles come in name order. The weightiest figure settles most comparisons, and the others are looked at only where it
+# is equal.
 
 THROUGHPUT_STEP = 100_000.0
 """byte/s"""
@@ -135,6 +141,7 @@ COUNT_STEP = 500
 CACHE_STEP = 100_000
 """bytes"""
 _LONG_HIGHEST = (1 << 63) - 1
+MOST_LISTED_KEY = "loadBalancerMaxNumberOfBundlesInBundleLoadReport"
 
 Busyness = tuple[int, int, int, int, int]
 
@@ -142,27 +149,50 @@ Busyness = tuple[int, int, int, int, int]
 def top_bundles(
     stats: Mapping[str, BundleStats], k: int, present: PoliciesPresent, settings: Settings
 ) -> tuple[TopBundle, ...]:
-    """The `k` busiest of a broker's bundles that may be shed at all, lightest first.
+    """The list of one broker with these bundles; see `top_lists`."""
+    return top_lists({"": stats}, k, present, settings)[""]
+
+
+def top_lists(
+    stats: Mapping[str, Mapping[str, BundleStats]], k: int, present: PoliciesPresent, settings: Settings
+) -> dict[str, tuple[TopBundle, ...]]:
+    """Broker -> the `k` busiest of its bundles that may be shed at all, lightest first; `stats`: broker -> its bundles.
 
     Left out: bundles without traffic, of Pulsar's own namespaces, of excluded namespaces, and of namespaces under a
     policy. `BadInput` for a `k` below 1 and two bundles or more, `BadName` for a namespace that is not two parts.
     """
     eligible = TopListFilter(present, settings)
-    busy = [(busyness(one), bundle) for bundle, one in sorted(stats.items()) if eligible.is_listed(bundle, one)]
+    return {broker: _top_list(own, k, eligible) for broker, own in stats.items()}
+
+
+def _top_list(stats: Mapping[str, BundleStats], k: int, eligible: TopListFilter) -> tuple[TopBundle, ...]:
+    busy = [
+        bundle
+        for bundle in sorted(stats)
+        if (one := stats[bundle]).msg_throughput_in + one.msg_throughput_out != 0  # not-a-number is traffic
+    ]
+    listed = eligible.listed(busy)
     if k < 1:
-        return _none_of(busy, k)
-    return tuple(TopBundle(bundle, stats[bundle]) for _, bundle in reversed(_busiest(busy, min(k, len(busy)))))
+        if len(listed) > 1:  # Pulsar's sort fails on such a K, if not with all orders of the bundles
+            raise BadInput(f"no top list of {k} bundles: set {MOST_LISTED_KEY} to 1 or more")
+        return ()
+    return tuple([TopBundle(bundle, stats[bundle]) for bundle in reversed(_busiest(listed, stats, k))])
 
 
 def busyness(stats: BundleStats) -> Busyness:
     """What bundles are compared by, most weighty first: rounded throughput in, out, rate, counts, cache."""
     return (
-        rounded(stats.msg_throughput_in / THROUGHPUT_STEP),
+        weight(stats.msg_throughput_in),
         rounded(stats.msg_throughput_out / THROUGHPUT_STEP),
         rounded((stats.msg_rate_in + stats.msg_rate_out) / RATE_STEP),
         (stats.topics + stats.sessions) // COUNT_STEP,
         stats.cache_size_bytes // CACHE_STEP,
     )
+
+
+def weight(throughput_in: float) -> int:
+    """The weightiest of a bundle's figures, rounded."""
+    return rounded(throughput_in / THROUGHPUT_STEP)
 
 
 def rounded(x: float) -> int:
@@ -181,14 +211,15 @@ class TopListFilter:
         self._settings = settings
         self._answers: dict[str, bool] = {}
 
-    def is_listed(self, bundle: str, stats: BundleStats) -> bool:
-        """Whether the bundle has traffic and its namespace may be shed."""
-        if stats.msg_throughput_in + stats.msg_throughput_out == 0:
-            return False
-        namespace = namespace_of(bundle)
-        if namespace not in self._answers:
-            self._answers[namespace] = self._may_be_shed(namespace)
-        return self._answers[namespace]
+    def listed(self, bundles: list[str]) -> list[str]:
+        """Those whose namespaces may be shed."""
+        namespaces = [bundle.rpartition("/")[0] for bundle in bundles]
+        with suppress(KeyError):
+            return [*compress(bundles, map(self._answers.__getitem__, namespaces))]
+        for bundle, namespace in zip(bundles, namespaces, strict=True):
+            if namespace not in self._answers:
+                self._answers[namespace] = self._may_be_shed(namespace_of(bundle))
+        return [*compress(bundles, map(self._answers.__getitem__, namespaces))]
 
     def _may_be_shed(self, namespace: str) -> bool:
         if namespace.count("/") != 1:
@@ -200,52 +231,116 @@ class TopListFilter:
         return self._settings.loadBalancerSheddingBundlesWithPoliciesEnabled or self._present.policy(namespace) is None
 
 
-def _none_of(busy: list[tuple[Busyness, str]], k: int) -> tuple[TopBundle, ...]:
-    """No list; with two bundles or more Pulsar's sort fails on such a K, if not with all orders of the bundles."""
-    if len(busy) > 1:
-        raise BadInput(f"no top list of {k} bundles: set loadBalancerMaxNumberOfBundlesInBundleLoadReport to 1 or more")
-    return ()
+def _busiest(bundles: list[str], stats: Mapping[str, BundleStats], k: int) -> list[str]:
+    """The `k` busiest bundles, busiest first, or all if there are fewer.
 
-
-def _busiest(busy: list[tuple[Busyness, str]], k: int) -> list[tuple[Busyness, str]]:
-    """The first `k` after Pulsar's partial sort, busiest first; changes `busy`.
-
-    The sorted part ends where partitioning ended, which may be before `k`: what follows is as busy as the k-th.
+    Where the weightiest figures of all that come into question differ, they alone decide; else Pulsar's partial sort.
     """
-    end = _partitioned(busy, k)
-    return (sorted(busy[:end], key=lambda one: one[0], reverse=True) + busy[end:])[:k]
+    figures = [stats[bundle].msg_throughput_in for bundle in bundles]
+    first = nlargest(k + 1, figures)
+    if not math.isnan(sum(figures)) and len({weight(figure) for figure in first}) == len(first):
+        least = first[:k][-1] if first else 0.0
+        found = [(figure, bundle) for figure, bundle in zip(figures, bundles, strict=True) if figure >= least]
+        return [bundle for _, bundle in sorted(found, reverse=True)]
+    numbers = _Partition([*map(weight, figures)], lambda number: busyness(stats[bundles[number]])).busiest(k)
+    return [bundles[number] for number in numbers]
 
 
-def _partitioned(busy: list[tuple[Busyness, str]], k: int) -> int:
-    """Partitions in three (busier, equal, lighter) around the last until the k-th is in place; the sorted part's end.
+class _Partition:
+    """Pulsar's partial sort of bundles, here numbers. `weights`: of each its `weight`; `exactly`: its `busyness`.
 
-    Exchanges follow Pulsar's, because they decide which of several equal bundles are taken.
+    Pulsar exchanges bundles in place, and its exchanges decide which of several equally busy ones are taken. Here it is
+    worked out where they leave everything, without making them.
     """
-    start, end = 0, len(busy) - 1
-    while start < end:
-        first, after = _three_way(busy, start, end)
-        if first <= k - 1 < after:
-            return first
-        if k - 1 < first:
-            end = first - 1
-        else:
-            start = after
-    return end
+
+    def __init__(self, weights: Sequence[int], exactly: Callable[[int], Busyness]) -> None:
+        self._weights, self._exactly = weights, exactly
+
+    def busiest(self, k: int) -> list[int]:
+        """The first `k` after the partial sort, busiest first.
+
+        Partitions in three (busier, equal, lighter) around the last bundle until the k-th is in place. The sorted part
+        ends where partitioning ended, which may be before `k`: what follows is as busy as the k-th.
+        """
+        bundles = [*range(len(self._weights))]
+        k = min(k, len(bundles))
+        ahead: list[int] = []
+        while len(bundles) > 1:
+            not_lighter, equal = self._sides(bundles)
+            arranged = _arranged(bundles, not_lighter)
+            busier = [one for one in arranged if one not in equal]
+            wanted = k - len(ahead)
+            if wanted <= len(busier):
+                bundles = busier
+                continue
+            ahead += busier
+            if wanted <= len(busier) + len(equal):
+                bundles = _rotated(arranged, equal)
+                break
+            ahead += _rotated(arranged, equal)
+            bundles = _lighter(bundles, not_lighter)
+        return (self._sorted(ahead) + bundles)[:k]
+
+    def _sides(self, bundles: Sequence[int]) -> tuple[list[int], set[int]]:
+        """The places of those that are not lighter than the last bundle, and the bundles that are as busy as it is."""
+        weights, last = self._weights, bundles[-1]
+        weight = weights[last]
+        places = [place for place, one in enumerate(bundles) if weights[one] >= weight]
+        alike = [bundles[place] for place in places if weights[bundles[place]] == weight]
+        if len(alike) == 1:
+            return places, {last}
+        pivot = self._exactly(last)
+        known = {one: self._exactly(one) for one in alike}
+        places = [place for place in places if known.get(bundles[place], pivot) >= pivot]
+        return places, {one for one, busy in known.items() if busy == pivot}
+
+    def _sorted(self, bundles: list[int]) -> list[int]:
+        """Busiest first; equally busy ones stay in their order."""
+        of = self._weights.__getitem__
+        if len({*map(of, bundles)}) == len(bundles):
+            return sorted(bundles, key=of, reverse=True)
+        return sorted(bundles, key=self._exactly, reverse=True)
 
 
-def _three_way(busy: list[tuple[Busyness, str]], low: int, high: int) -> tuple[int, int]:
-    """Around the last element's busyness: where its equals begin, and where the lighter ones do."""
-    pivot = busy[high][0]
-    middle = low
-    while middle <= high:
-        one = busy[middle]
-        if one[0] > pivot:
-            busy[low], busy[middle] = one, busy[low]
-            low += 1
-            middle += 1
-        elif one[0] < pivot:
-            busy[middle], busy[high] = busy[high], one
-            high -= 1
+def _arranged(bundles: Sequence[int], not_lighter: Sequence[int]) -> list[int]:
+    """Those that are not lighter, in the order in which partitioning comes to them.
+
+    They end up in front. One that is there already keeps its place; a lighter one there is exchanged with what stands
+    last and has not been looked at, until that is none of the lighter.
+    """
+    there = bisect_left(not_lighter, len(not_lighter))
+    last = [*not_lighter[there:]]
+    found: list[int] = []
+    for place in not_lighter[:there]:
+        while len(found) < place:
+            found.append(bundles[last.pop()])
+        found.append(bundles[place])
+    return found + [bundles[place] for place in reversed(last)]
+
+
+def _rotated(arranged: Sequence[int], equal: Collection[int]) -> list[int]:
+    """The equally busy ones: each busier one that comes after them changes places with the first of them."""
+    found: deque[int] = deque()
+    for one in arranged:
+        if one in equal:
+            found.append(one)
         else:
-            middle += 1
-    return low, middle
+            found.rotate(-1)
+    return [*found]
+
+
+def _lighter(bundles: Sequence[int], not_lighter: Sequence[int]) -> list[int]:
+    """The lighter ones: they fill the end from the last place on, in the order in which partitioning comes to them."""
+    front, heavy, right = len(not_lighter), {*not_lighter}, len(bundles) - 1
+    found: list[int] = []
+    for place in range(front):
+        if place in heavy:
+            continue
+        found.append(bundles[place])
+        while right not in heavy:
+            found.append(bundles[right])
+            right -= 1
+        right -= 1
+    if right >= front:
+        found += [bundles[front], *bundles[right:front:-1]]
+    return found[::-1]

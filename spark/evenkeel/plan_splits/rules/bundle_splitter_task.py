@@ -9,8 +9,11 @@ follows names: broker, then bundle.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
 
 from evenkeel.model.amounts import plural
 from evenkeel.model.bundles import namespace_of
@@ -79,16 +82,25 @@ MAXIMUM_BUNDLES = Rule(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SplitPlan:
-    """Bundles to split with their broker (`splits`, in name order), and every bundle considered."""
+    """Bundles to split with their broker (`splits`, in name order); `tell` gives every bundle considered."""
 
     splits: Mapping[str, str]
-    considered: tuple[Considered, ...]
+    tell: Callable[[], tuple[Considered, ...]]
+
+    @cached_property
+    def considered(self) -> tuple[Considered, ...]:
+        """The verdict on every bundle, by broker and name; most are of bundles below all limits, and made when asked
+        for."""
+        return self.tell()
 
 
-@dataclass(frozen=True, slots=True)
-class Limit:
+Figures = tuple[float, float, float, float]
+"""Topics, sessions, msg/s and byte/s of a bundle, as a load manager looks at them."""
+
+
+class Limit(NamedTuple):
     """One figure of a bundle against its limit; `name`: "topics", "sessions", "rate" or "throughput"."""
 
     name: str
@@ -165,6 +177,12 @@ def _bounds(settings: Settings) -> list[tuple[str, str, float, Unit]]:
     ]
 
 
+def most_figures(settings: Settings) -> Figures:
+    """The largest figures of a bundle that is over no limit; infinite where none is too large."""
+    topics, sessions, rate, throughput = (most for _, _, most, _ in _bounds(settings))
+    return topics, sessions if sessions > 0 else math.inf, rate, throughput
+
+
 LongTerm = Callable[[str], tuple[float, float]]
 """A bundle's long-term averages, msg/s and byte/s, in and out; zeros for a bundle without history."""
 
@@ -189,7 +207,7 @@ def decide_splits_by(
     """Which bundles to split, with long-term averages from `long_term`; else as `decide_splits`."""
     stopped = _stopped(brokers, settings)
     if stopped is not None:
-        return SplitPlan({}, (stopped,))
+        return SplitPlan({}, lambda: (stopped,))
     return _ModularRound(long_term, bundle_counts, settings).plan(brokers)
 
 
@@ -237,7 +255,10 @@ def _stopped(brokers: Mapping[str, BrokerReport], settings: Settings) -> Conside
 def _long_term_in(histories: Mapping[str, BundleHistory]) -> LongTerm:
     def long_term(bundle: str) -> tuple[float, float]:
         history = histories.get(bundle)
-        return (history.long_term.rate, history.long_term.throughput) if history else (0.0, 0.0)
+        if history is None:
+            return 0.0, 0.0
+        found = history.long_term  # not by its properties: this is asked of every bundle of a cluster
+        return found.msg_rate_in + found.msg_rate_out, found.msg_throughput_in + found.msg_throughput_out
 
     return long_term
 
@@ -251,14 +272,44 @@ class _ModularRound:
         self._chosen: dict[str, int] = {}
 
     def plan(self, brokers: Mapping[str, BrokerReport]) -> SplitPlan:
-        """Every bundle of every report, by broker and name."""
-        rows = [
-            self._consider(bundle, broker, stats)
-            for broker, report in sorted(brokers.items())
-            for bundle, stats in sorted(report.stats.items())
-        ]
-        splits = {row.subject: row.broker or "" for row in rows if row.outcome == "split"}
-        return SplitPlan(dict(sorted(splits.items())), tuple(rows))
+        """Every bundle of every report, by broker and name.
+
+        What is chosen follows from the bundles over a limit alone, few of many thousands; so only their verdicts are
+        reached at once. That on any other bundle follows from its own figures.
+        """
+        reached = {
+            broker: {bundle: self._consider(bundle, broker, stats) for bundle, stats in sorted(over)}
+            for broker, over in sorted(self._over_a_limit(brokers))
+        }
+        splits = {
+            bundle: broker for broker, own in reached.items() for bundle, row in own.items() if row.outcome == "split"
+        }
+        return SplitPlan(dict(sorted(splits.items())), lambda: tuple(self._told(brokers, reached)))
+
+    def _over_a_limit(self, brokers: Mapping[str, BrokerReport]) -> Iterator[tuple[str, list[tuple[str, BundleStats]]]]:
+        """The bundles of each broker of which a figure exceeds its limit; not-a-number exceeds nothing."""
+        most_topics, most_sessions, most_rate, most_throughput = most_figures(self._settings)
+        long_term = self._long_term
+        for broker, report in brokers.items():
+            yield (
+                broker,
+                [
+                    (bundle, stats)
+                    for bundle, stats in report.stats.items()
+                    if stats.topics > most_topics
+                    or stats.consumers + stats.producers > most_sessions
+                    or (averages := long_term(bundle))[0] > most_rate
+                    or averages[1] > most_throughput
+                ],
+            )
+
+    def _told(
+        self, brokers: Mapping[str, BrokerReport], reached: Mapping[str, Mapping[str, Considered]]
+    ) -> Iterator[Considered]:
+        for broker, report in sorted(brokers.items()):
+            own = reached[broker]
+            for bundle, stats in sorted(report.stats.items()):
+                yield own.get(bundle) or self._consider(bundle, broker, stats)
 
     def _consider(self, bundle: str, broker: str, stats: BundleStats) -> Considered:
         if stats.topics < FEWEST_TOPICS:
