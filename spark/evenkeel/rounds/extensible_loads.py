@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from heapq import nlargest
 from itertools import compress
+from operator import itemgetter
 
 from evenkeel.errors import BadInput, BadName
 from evenkeel.filters.isolation import PoliciesPresent
@@ -166,11 +167,8 @@ def top_lists(
 
 
 def _top_list(stats: Mapping[str, BundleStats], k: int, eligible: TopListFilter) -> tuple[TopBundle, ...]:
-    busy = [
-        bundle
-        for bundle in sorted(stats)
-        if (one := stats[bundle]).msg_throughput_in + one.msg_throughput_out != 0  # not-a-number is traffic
-    ]
+    # Not-a-number is traffic.
+    busy = [bundle for bundle, one in stats.items() if one.msg_throughput_in + one.msg_throughput_out != 0]
     listed = eligible.listed(busy)
     if k < 1:
         if len(listed) > 1:  # Pulsar's sort fails on such a K, if not with all orders of the bundles
@@ -216,7 +214,7 @@ class TopListFilter:
         namespaces = [bundle.rpartition("/")[0] for bundle in bundles]
         with suppress(KeyError):
             return [*compress(bundles, map(self._answers.__getitem__, namespaces))]
-        for bundle, namespace in zip(bundles, namespaces, strict=True):
+        for namespace, bundle in sorted(zip(namespaces, bundles, strict=True), key=itemgetter(1)):
             if namespace not in self._answers:
                 self._answers[namespace] = self._may_be_shed(namespace_of(bundle))
         return [*compress(bundles, map(self._answers.__getitem__, namespaces))]
@@ -242,7 +240,9 @@ def _busiest(bundles: list[str], stats: Mapping[str, BundleStats], k: int) -> li
         least = first[:k][-1] if first else 0.0
         found = [(figure, bundle) for figure, bundle in zip(figures, bundles, strict=True) if figure >= least]
         return [bundle for _, bundle in sorted(found, reverse=True)]
-    numbers = _Partition([*map(weight, figures)], lambda number: busyness(stats[bundles[number]])).busiest(k)
+    bundles = sorted(bundles)
+    weights = [weight(stats[bundle].msg_throughput_in) for bundle in bundles]
+    numbers = _Partition(weights, lambda number: busyness(stats[bundles[number]])).busiest(k)
     return [bundles[number] for number in numbers]
 
 
