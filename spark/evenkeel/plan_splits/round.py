@@ -81,7 +81,7 @@ def load_window(key: Row, rows: Rows, *, parameters: Mapping[str, Any]) -> Decid
     moments = sorted(str(cycle["cycle_at"]) for cycle in rows["cycle"])
     done = 0
     try:
-        for _, found in folded(key, rows, lambda own, of_cycle: decide(own, SharedRows(of_cycle))):
+        for _, found in folded(key, rows, _what_forgets):
             done += 1
             for table in OUTPUTS:
                 made[table] += found[table]
@@ -90,6 +90,11 @@ def load_window(key: Row, rows: Rows, *, parameters: Mapping[str, Any]) -> Decid
             raise
         made[FAILED] = [{"cycle_at": moments[done], "error": in_a_line(error)}]
     return made
+
+
+def _what_forgets(key: Row, rows: Rows) -> Decided:
+    """Of `decide` what the loads of the next cycle look at: nothing of bundles that stay as they are."""
+    return decide(key, SharedRows(rows, acts_only=True))
 
 
 def decide_modular(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:

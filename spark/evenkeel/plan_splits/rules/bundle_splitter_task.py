@@ -13,6 +13,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from operator import truediv
 from typing import NamedTuple
 
 from evenkeel.model.amounts import plural
@@ -132,6 +133,7 @@ class Bounds:
         self._bounds = bounds
         self._names = [name for name, _, _, _ in bounds]
         self._thresholds = [threshold for _, _, threshold, _ in bounds]
+        self._share = truediv if all(threshold > 0 for threshold in self._thresholds) else _share
 
     def measured(self, stats: BundleStats, rate: float, throughput: float) -> tuple[float, ...]:
         """A bundle's figures; `rate` (msg/s) and `throughput` (byte/s) are those that the load manager looks at."""
@@ -156,15 +158,17 @@ class Bounds:
 
     def nearest(self, measured: Sequence[float]) -> Limit:
         """The limit of which a bundle's figure is the largest share; the first of several."""
-        shares = [
-            figure / most if most > 0 else figure + 1.0 for figure, most in zip(measured, self._thresholds, strict=True)
-        ]
+        shares = [*map(self._share, measured, self._thresholds)]
         index = shares.index(max(shares))
         return self._limit(index, measured[index])
 
     def _limit(self, index: int, measured: float) -> Limit:
         name, setting, most, unit = self._bounds[index]
         return Limit(name, setting, measured, most, unit)
+
+
+def _share(figure: float, most: float) -> float:
+    return figure / most if most > 0 else figure + 1.0
 
 
 def _bounds(settings: Settings) -> list[tuple[str, str, float, Unit]]:
@@ -309,17 +313,24 @@ class _ModularRound:
         for broker, report in sorted(brokers.items()):
             own = reached[broker]
             for bundle, stats in sorted(report.stats.items()):
-                yield own.get(bundle) or self._consider(bundle, broker, stats)
+                yield own.get(bundle) or self._within_limits(bundle, broker, stats)
 
     def _consider(self, bundle: str, broker: str, stats: BundleStats) -> Considered:
         if stats.topics < FEWEST_TOPICS:
             return _too_few_topics(bundle, broker, stats)
         measured = self._bounds.measured(stats, *self._long_term(bundle))
-        figures = self._bounds.by_name(measured)
         exceeded = self._bounds.exceeded(measured)
         if exceeded is None:
-            return limit_row(BELOW_LIMITS, bundle, broker, self._bounds.nearest(measured), figures)
-        return self._over_limit(bundle, broker, exceeded, figures)
+            return self._within_limits(bundle, broker, stats)
+        return self._over_limit(bundle, broker, exceeded, self._bounds.by_name(measured))
+
+    def _within_limits(self, bundle: str, broker: str, stats: BundleStats) -> Considered:
+        """The verdict on a bundle that is over no limit."""
+        if stats.topics < FEWEST_TOPICS:
+            return _too_few_topics(bundle, broker, stats)
+        measured = self._bounds.measured(stats, *self._long_term(bundle))
+        figures = self._bounds.by_name(measured)
+        return limit_row(BELOW_LIMITS, bundle, broker, self._bounds.nearest(measured), figures)
 
     def _over_limit(self, bundle: str, broker: str, exceeded: Limit, figures: dict[str, float]) -> Considered:
         namespace = namespace_of(bundle)
