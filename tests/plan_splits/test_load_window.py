@@ -21,8 +21,10 @@ from tests.builders import NOON, cluster
 KEY = {"cluster": "shop"}
 
 
-def test_loads_of_a_window_are_those_of_the_fold() -> None:
-    rows = rows_of(*some_cycles(random.Random(7), 4))
+@pytest.mark.parametrize("seed", range(7, 12))
+def test_loads_of_a_window_are_those_of_the_fold(seed: int) -> None:
+    """The window asks the split rule for acts only, the fold here for every verdict."""
+    rows = rows_of(*some_cycles(random.Random(seed), 4))
     rows = {**rows, "topic_hashes": rows.get("topic_hashes", []), STATE: []}
     made = load_window(KEY, rows, parameters={"is_window": True})
     assert FAILURES not in made
