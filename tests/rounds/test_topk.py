@@ -161,14 +161,31 @@ def test_every_list_is_the_one_that_pulsar_makes_whatever_the_figures(
     assert all(clusters[broker][one.bundle] is one.stats for broker, listed in found.items() for one in listed)
 
 
-@pytest.mark.parametrize("count", range(1, 7))
-def test_every_list_of_a_few_bundles_is_the_one_that_pulsar_makes(count: int) -> None:
-    """All orders of busy, busier and not-a-number, and all lengths of the list."""
-    names = [f"t/n/0x{n:08x}_0x{n + 1:08x}" for n in range(count)]
-    for figures in product([1e5, 2e5, math.nan], repeat=count):
-        stats = {name: BundleStats(msg_throughput_in=one) for name, one in zip(names, figures, strict=True)}
-        for k in range(1, count + 1):
-            assert top(stats, k) == as_pulsar_lists(stats, k, LEFT_OUT), (figures, k)
+@pytest.mark.parametrize(
+    ("figures", "most"),
+    [
+        ([(1e5, 0.0), (2e5, 0.0), (math.nan, 0.0)], 6),
+        (
+            [(51_000.0, 3e5), (1e5, 1e5), (149_999.0, 1e5), (151_000.0, 1e5)],
+            5,
+        ),  # the first three are alike in one figure
+        ([(1e300, 1e5), (9.3e23, 3e5), (1e5, 0.0), (-math.inf, 3e5)], 5),  # the first two are rounded to the same
+        ([(-1e300, 1e5), (-9.3e23, 3e5), (-9.4e23, 1e5)], 6),
+    ],
+)
+def test_every_list_of_a_few_bundles_is_the_one_that_pulsar_makes(
+    figures: list[tuple[float, float]], most: int
+) -> None:
+    """All orders of some throughputs in and out, and all lengths of the list."""
+    for count in range(1, most + 1):
+        names = [f"t/n/0x{n:08x}_0x{n + 1:08x}" for n in range(count)]
+        for own in product(figures, repeat=count):
+            stats = {
+                name: BundleStats(msg_throughput_in=flow_in, msg_throughput_out=flow_out)
+                for name, (flow_in, flow_out) in zip(names, own, strict=True)
+            }
+            for k in range(1, count + 1):
+                assert top(stats, k) == as_pulsar_lists(stats, k, LEFT_OUT), (own, k)
 
 
 def test_equally_busy_bundles_are_taken_as_pulsars_exchanges_leave_them() -> None:

@@ -6,7 +6,6 @@ import math
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from heapq import nlargest
@@ -142,6 +141,8 @@ COUNT_STEP = 500
 CACHE_STEP = 100_000
 """bytes"""
 _LONG_HIGHEST = (1 << 63) - 1
+_EXACT = 1e15
+"""byte/s up to which doubles tell byte from byte"""
 MOST_LISTED_KEY = "loadBalancerMaxNumberOfBundlesInBundleLoadReport"
 
 Busyness = tuple[int, int, int, int, int]
@@ -167,8 +168,12 @@ def top_lists(
 
 
 def _top_list(stats: Mapping[str, BundleStats], k: int, eligible: TopListFilter) -> tuple[TopBundle, ...]:
-    # Not-a-number is traffic.
-    busy = [bundle for bundle, one in stats.items() if one.msg_throughput_in + one.msg_throughput_out != 0]
+    # Those with traffic, and the weightiest figure of each; not-a-number is traffic.
+    busy = {
+        bundle: figure
+        for bundle, one in stats.items()
+        if (figure := one.msg_throughput_in) + one.msg_throughput_out != 0
+    }
     listed = eligible.listed(busy)
     if k < 1:
         if len(listed) > 1:  # Pulsar's sort fails on such a K, if not with all orders of the bundles
@@ -209,15 +214,16 @@ class TopListFilter:
         self._settings = settings
         self._answers: dict[str, bool] = {}
 
-    def listed(self, bundles: list[str]) -> list[str]:
-        """Those whose namespaces may be shed."""
-        namespaces = [bundle.rpartition("/")[0] for bundle in bundles]
-        with suppress(KeyError):
-            return [*compress(bundles, map(self._answers.__getitem__, namespaces))]
-        for namespace, bundle in sorted(zip(namespaces, bundles, strict=True), key=itemgetter(1)):
-            if namespace not in self._answers:
-                self._answers[namespace] = self._may_be_shed(namespace_of(bundle))
-        return [*compress(bundles, map(self._answers.__getitem__, namespaces))]
+    def listed(self, busy: Mapping[str, float]) -> Mapping[str, float]:
+        """Those whose namespaces may be shed, with their figures."""
+        namespaces = [bundle.rpartition("/")[0] for bundle in busy]
+        if not self._answers.keys() >= {*namespaces}:
+            for namespace, bundle in sorted(zip(namespaces, busy, strict=True), key=itemgetter(1)):
+                if namespace not in self._answers:
+                    self._answers[namespace] = self._may_be_shed(namespace_of(bundle))
+        if all(map(self._answers.__getitem__, namespaces)):
+            return busy
+        return dict(compress(busy.items(), map(self._answers.__getitem__, namespaces)))
 
     def _may_be_shed(self, namespace: str) -> bool:
         if namespace.count("/") != 1:
@@ -229,21 +235,32 @@ class TopListFilter:
         return self._settings.loadBalancerSheddingBundlesWithPoliciesEnabled or self._present.policy(namespace) is None
 
 
-def _busiest(bundles: list[str], stats: Mapping[str, BundleStats], k: int) -> list[str]:
-    """The `k` busiest bundles, busiest first, or all if there are fewer.
+def _busiest(bundles: Mapping[str, float], stats: Mapping[str, BundleStats], k: int) -> list[str]:
+    """The `k` busiest of these bundles, given with their weightiest figures, busiest first, or all if there are fewer.
 
-    Where the weightiest figures of all that come into question differ, they alone decide; else Pulsar's partial sort.
+    Where no two that come into question are equally busy, only those are looked at; else Pulsar's partial sort decides.
     """
-    figures = [stats[bundle].msg_throughput_in for bundle in bundles]
-    first = nlargest(k + 1, figures)
-    if not math.isnan(sum(figures)) and len({weight(figure) for figure in first}) == len(first):
-        least = first[:k][-1] if first else 0.0
-        found = [(figure, bundle) for figure, bundle in zip(figures, bundles, strict=True) if figure >= least]
+    first = nlargest(k + 1, bundles.values())
+    if not first or math.isnan(sum(bundles.values())):
+        return _partially_sorted(bundles, stats, k)
+    least = first[:k][-1]
+    if len({weight(figure) for figure in first}) == len(first):
+        found = [(figure, bundle) for bundle, figure in bundles.items() if figure >= least]
         return [bundle for _, bundle in sorted(found, reverse=True)]
-    bundles = sorted(bundles)
-    weights = [weight(stats[bundle].msg_throughput_in) for bundle in bundles]
-    numbers = _Partition(weights, lambda number: busyness(stats[bundles[number]])).busiest(k)
-    return [bundles[number] for number in numbers]
+    # What is lighter by two steps is lighter when rounded, too, as long as figures have so many digits.
+    near = [bundle for bundle, figure in bundles.items() if figure >= least - 2 * THROUGHPUT_STEP]
+    if len(near) < 3 * k and least > -_EXACT and first[0] < _EXACT:
+        ranked = sorted([(busyness(stats[bundle]), bundle) for bundle in near], reverse=True)
+        if len({busy for busy, _ in ranked[: k + 1]}) == len(ranked[: k + 1]):
+            return [bundle for _, bundle in ranked[:k]]
+    return _partially_sorted(bundles, stats, k)
+
+
+def _partially_sorted(bundles: Mapping[str, float], stats: Mapping[str, BundleStats], k: int) -> list[str]:
+    names = sorted(bundles)
+    weights = [weight(bundles[bundle]) for bundle in names]
+    numbers = _Partition(weights, lambda number: busyness(stats[names[number]])).busiest(k)
+    return [names[number] for number in numbers]
 
 
 class _Partition:
