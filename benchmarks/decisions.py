@@ -40,7 +40,7 @@ from evenkeel.model.load import (
     TopBundle,
 )
 from evenkeel.plan_splits.rules.bundle_splitter_task import SplitPlan, find_bundles_to_split
-from evenkeel.rounds.extensible_loads import top_lists as lists_of
+from evenkeel.rounds.top_lists import top_lists as lists_of
 from evenkeel.settings import Settings
 from evenkeel.shed.strategies import MODULAR
 from evenkeel.shed.strategies.transfer_shedder import TransferState, find_bundles_for_unloading

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from evenkeel.errors import BadInput, BadName
 from evenkeel.filters.isolation import PoliciesPresent
 from evenkeel.model.load import BundleStats, IsolationPolicy, Policies
-from evenkeel.rounds.extensible_loads import Busyness, busyness, rounded, top_bundles, top_lists
+from evenkeel.rounds.top_lists import Busyness, busyness, rounded, top_bundles, top_lists
 from evenkeel.settings import Settings
 
 NONE = PoliciesPresent(Policies())
