@@ -13,7 +13,6 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from operator import truediv
 from typing import NamedTuple
 
 from evenkeel.model.amounts import plural
@@ -133,7 +132,6 @@ class Bounds:
         self._bounds = bounds
         self._names = [name for name, _, _, _ in bounds]
         self._thresholds = [threshold for _, _, threshold, _ in bounds]
-        self._share = truediv if all(threshold > 0 for threshold in self._thresholds) else _share
 
     def measured(self, stats: BundleStats, rate: float, throughput: float) -> tuple[float, ...]:
         """A bundle's figures; `rate` (msg/s) and `throughput` (byte/s) are those that the load manager looks at."""
@@ -158,17 +156,15 @@ class Bounds:
 
     def nearest(self, measured: Sequence[float]) -> Limit:
         """The limit of which a bundle's figure is the largest share; the first of several."""
-        shares = [*map(self._share, measured, self._thresholds)]
+        shares = [
+            figure / most if most > 0 else figure + 1.0 for figure, most in zip(measured, self._thresholds, strict=True)
+        ]
         index = shares.index(max(shares))
         return self._limit(index, measured[index])
 
     def _limit(self, index: int, measured: float) -> Limit:
         name, setting, most, unit = self._bounds[index]
         return Limit(name, setting, measured, most, unit)
-
-
-def _share(figure: float, most: float) -> float:
-    return figure / most if most > 0 else figure + 1.0
 
 
 def _bounds(settings: Settings) -> list[tuple[str, str, float, Unit]]:
