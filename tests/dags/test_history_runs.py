@@ -39,7 +39,8 @@ def test_a_backfill_of_two_intervals_decides_their_snapshots_in_order(
         clusters,
         variables={"EVENKEEL_HISTORY_SCHEDULE": HISTORY_SCHEDULE},
     )
-    backfilled(airflow, wiring, HISTORY_DAG, ("2026-11-21T08:24:00+00:00", "2026-11-21T08:26:00+00:00"), runs=2)
+    dates = "2026-11-21T08:24:00+00:00", "2026-11-21T08:26:00+00:00"
+    backfilled(airflow, wiring, HISTORY_DAG, dates, {"clusters": ["good"]}, runs=2)
     own = [one for one in read_attempts(lake, cluster="good") if one.planned["dag_id"] == HISTORY_DAG]
     assert {one.kind for one in own} == {"backfill"}
     assert {one.mode for one in own} == {"dry_run"}

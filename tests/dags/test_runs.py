@@ -200,8 +200,10 @@ def test_a_backfill_decides_past_cycles_in_order_and_says_that_it_is_one(
     """Its runs begin in the same second, and the second still goes on from the first."""
     dates = "2026-11-21T08:26:00+00:00", "2026-11-21T08:27:00+00:00"
     wiring = Wiring(CHECKOUT, engine.airflow_connection(), str(lake), clusters)
-    backfilled(airflow, wiring, DAG_ID, dates, runs=2)
-    cycles = {a.cycle_at.strftime("%H:%M:%S"): a for a in read_attempts(lake, cluster="good") if a.kind == "backfill"}
+    conf = {"source": f"recording:{clusters.parent / 'good'}", "clusters": ["past"]}
+    backfilled(airflow, wiring, DAG_ID, dates, conf, runs=2)
+    cycles = {a.cycle_at.strftime("%H:%M:%S"): a for a in read_attempts(lake, cluster="past")}
+    assert {one.kind for one in cycles.values()} == {"backfill"}
     assert sorted(cycles) == ["08:25:57", "08:26:13"]
     assert cycles["08:26:13"].planned["predecessor_attempt_id"] == cycles["08:25:57"].attempt_id
 

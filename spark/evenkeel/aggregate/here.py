@@ -16,6 +16,7 @@ import pyarrow as pa
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import arrow_schema
 from evenkeel.rounds.reading import Decided, Round, Row, Rows
+from evenkeel.spark.sql import arrow_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -28,7 +29,7 @@ def fetched(frames: Mapping[str, DataFrame]) -> dict[str, pa.Table]:
     if not frames:
         return {}
     with ThreadPoolExecutor(len(frames)) as pool:
-        return dict(zip(frames, pool.map(lambda frame: frame.toArrow(), frames.values()), strict=True))
+        return dict(zip(frames, pool.map(arrow_of, frames.values()), strict=True))
 
 
 def rows_of(table: pa.Table) -> list[Row]:

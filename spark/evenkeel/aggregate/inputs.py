@@ -7,8 +7,8 @@ that no rule looks at.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -30,12 +30,15 @@ from evenkeel.aggregate.topic_sums import (
     with_bundle,
 )
 from evenkeel.handover import Handover, Write
+from evenkeel.lake.data_files import rows_at_hand
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake
 from evenkeel.model.bundles import HIGHEST_HASH, namespace_of
 from evenkeel.rounds.frames import children_of_splits, predecessor_rows, read_checked
 from evenkeel.rounds.reading import EXTENSIBLE, Row, Rows
 from evenkeel.rounds.window import linked
+from evenkeel.spark.column_types import schema_of
+from evenkeel.spark.sql import arrow_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -73,7 +76,8 @@ class LoadInputs:
     """Rows of open clusters: `small` are inputs of the round by name, those of them that have rows; `topic_stats`
     and `claims` without records that were set aside, and `rejected`, None if nothing was.
 
-    `reads` are the earlier writes that they rest on. `born` has a row (cluster, cycle_at, bundle, parent, cycle_at of
+    `reads` are the earlier writes that they rest on, and `stored` has the writes of `small` inputs of which no row was
+    set aside. `born` has a row (cluster, cycle_at, bundle, parent, cycle_at of
     the predecessor) for each bundle that splits of late have made; `earlier_topics` the predecessors' rows of
     topic_stats of their namespaces.
     """
@@ -85,6 +89,7 @@ class LoadInputs:
     reads: tuple[Write, ...]
     loads_before: DataFrame
     is_window: bool = False
+    stored: Mapping[str, tuple[Write, ...]] = field(default_factory=dict)
     born: tuple[tuple[str, str, str, str, str | None], ...] = ()
     earlier_topics: DataFrame | None = None
 
@@ -116,6 +121,7 @@ def read(spark: SparkSession, lake: Lake, handover: Handover) -> LoadInputs:
     splits_before, decided = predecessor_rows(spark, lake, own, "split_decisions")
     frames |= {LOADS_BEFORE: loads_before} if reads else {}
     frames |= {SPLITS_BEFORE: splits_before} if decided else {}
+    writes_of = {name: handover.open_writes(name) for name in OBSERVED} | {LOADS_BEFORE: reads, SPLITS_BEFORE: decided}
     found = LoadInputs(
         {
             name: frame if is_window and name in BESIDE else frame.select(*CYCLE, *_COLUMNS[name])
@@ -127,6 +133,7 @@ def read(spark: SparkSession, lake: Lake, handover: Handover) -> LoadInputs:
         reads + decided,
         loads_before,
         is_window,
+        {} if handover.open_writes(REJECTED) else {name: writes_of[name] for name in frames},
     )
     return _with_born(spark, lake, own, found)
 
@@ -152,6 +159,17 @@ def type_of(name: str) -> StructType:
 
     whole = TABLES[_TABLE_OF.get(name, name)].struct_type()
     return StructType([whole[column] for column in (*CYCLE, *_COLUMNS[name])])
+
+
+def at_hand(lake: Lake, found: LoadInputs) -> dict[str, list[dict[str, Any]]] | None:
+    """The rows of the small inputs, read in this process; None where some were set aside, or are not at hand."""
+    rows = {
+        name: rows_at_hand(lake, _TABLE_OF.get(name, name), found.stored[name])
+        for name in found.small
+        if name in found.stored
+    }
+    whole = {name: own for name, own in rows.items() if own is not None}
+    return whole if whole.keys() == found.small.keys() else None
 
 
 def about_namespaces(found: LoadInputs) -> dict[str, DataFrame]:
@@ -209,12 +227,12 @@ def _topic_sums(spark: SparkSession, found: LoadInputs, namespaces: Sequence[Nam
     the bundles that have such topics.
     """
     topics = found.topic_stats.select(*TOPIC_COLUMNS)
-    sums = bundle_sums(with_bundle(topics, ranges_of(spark, namespaces))).toArrow()
+    sums = arrow_of(bundle_sums(with_bundle(topics, ranges_of(spark, namespaces))))
     twice = pc.unique(sums.filter(pc.greater(sums["shown_twice"], 0))["bundle"])
     if not len(twice):
         return sums
     some = with_bundle(topics, ranges_of(spark, namespaces, only={*twice.to_pylist()}))
-    again = bundle_sums(topics_once(some, sole_owners(found.claims))).toArrow()
+    again = arrow_of(bundle_sums(topics_once(some, sole_owners(found.claims))))
     others = sums.filter(pc.invert(pc.is_in(sums["bundle"], twice)))
     # The same columns, but not always the same of them are said to hold no NULL.
     return pa.concat_tables([others, pa.Table.from_arrays(again.columns, schema=sums.schema)])
@@ -223,14 +241,14 @@ def _topic_sums(spark: SparkSession, found: LoadInputs, namespaces: Sequence[Nam
 def _lost_topics(spark: SparkSession, rejected: DataFrame, namespaces: Sequence[Namespace]) -> pa.Table:
     """cluster, cycle_at, bundle: those that lost a topic to a rejection, so that their sums are not known."""
     placed = with_bundle(rejected_topics(rejected), ranges_of(spark, namespaces))
-    return placed.select(*CYCLE, "bundle").distinct().toArrow()
+    return arrow_of(placed.select(*CYCLE, "bundle").distinct())
 
 
 def _children(spark: SparkSession, found: LoadInputs, topics: DataFrame, namespaces: Sequence[Namespace]) -> pa.Table:
     """cluster, cycle_at, bundle, parent and the four figures that the topics of each bundle `born` had in the cycle
     before."""
     text = "cluster string, at string, bundle string, parent string, before string"
-    born = spark.createDataFrame([*found.born], text)
+    born = spark.createDataFrame([*found.born], schema_of(text))
     born = born.select("cluster", F.to_timestamp("at").alias("cycle_at"), "bundle", "parent", _before_at("before"))
     before = ["cluster", *(["before_at"] if found.is_window else [])]
     parents = found.loads_before.select("cluster", _before_at("cycle_at"), F.col("bundle").alias("parent"), "owner")
@@ -243,7 +261,7 @@ def _children(spark: SparkSession, found: LoadInputs, topics: DataFrame, namespa
     then = earlier.join(F.broadcast(moments), before).drop("before_at")
     placed = with_bundle(then, ranges_of(spark, namespaces, only={bundle for _, _, bundle, _, _ in found.born}))
     sums = bundle_sums(topics_once(placed, owned)).select(*CYCLE, "bundle", *FIGURES)
-    return born.drop("before_at").join(sums, [*CYCLE, "bundle"], "left").toArrow()
+    return arrow_of(born.drop("before_at").join(sums, [*CYCLE, "bundle"], "left"))
 
 
 def _before_at(column: str) -> Column:
@@ -260,7 +278,7 @@ def ranges_in_force(spark: SparkSession, found: LoadInputs, rows: Rows) -> DataF
         for bundle in bundles_of(space.name, space.edges)
     ]
     text = "cluster string, at string, namespace string, bundle string, lower bigint, upper bigint"
-    ranges = spark.createDataFrame(made, text).withColumn("cycle_at", F.to_timestamp("at")).drop("at")
+    ranges = spark.createDataFrame(made, schema_of(text)).withColumn("cycle_at", F.to_timestamp("at")).drop("at")
     is_last = (F.col("upper") == F.lit(HIGHEST_HASH)).alias("is_last")
     owned = ranges.join(sole_owners(found.claims), [*CYCLE, "bundle"], "left")
     return owned.select(*CYCLE, "namespace", "bundle", "owner", "lower", "upper", is_last)

@@ -21,14 +21,16 @@ from evenkeel.aggregate.here import decide_here, fetched, frame_of, rows_of
 from evenkeel.aggregate.round import OUTPUTS, decide
 from evenkeel.aggregate.topic_sums import local
 from evenkeel.handover import Handover, Write
-from evenkeel.lake.schema import ddl_type
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake
 from evenkeel.rounds.frames import CYCLE_TYPE, WindowRound, cycle_row_of, cycle_rows, without_failed
+from evenkeel.rounds.reading import Rows
 from evenkeel.rounds.window import FAILURES, FAILURES_TYPE
+from evenkeel.spark.column_types import schema_of
 from evenkeel.spark.grouped import grouped_map
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
@@ -64,8 +66,11 @@ def aggregated(
     """The rows of every open cluster, per table, and the earlier writes that they rest on."""
     found = inputs.read(spark, lake, handover)
     is_here = _rows(handover, found.reads) <= most_here
-    tables = fetched({**(found.small if is_here else inputs.about_namespaces(found)), **inputs.set_aside(found)})
-    rows = {name: rows_of(table) for name, table in tables.items()}
+    tables: dict[str, pa.Table] = {}
+    rows: Rows | None = inputs.at_hand(lake, found) if is_here else None
+    if rows is None:
+        tables = fetched({**(found.small if is_here else inputs.about_namespaces(found)), **inputs.set_aside(found)})
+        rows = {name: rows_of(table) for name, table in tables.items()}
     sums = inputs.sums_of_topics(spark, found, rows)
     if is_here:
         cycles = [cycle_row_of(cycle, handover.run) for cycle in handover.open_cycles()]
@@ -91,8 +96,8 @@ def _window(
         given[inputs.REJECTED] = local(spark, tables[inputs.REJECTED])
     given |= {**found.small, "cycle": cycle_rows(spark, handover)}
     given |= split_inputs(spark, lake, handover, inputs.ranges_in_force(spark, found, rows))
-    types = {table: TABLES[table].body_type() for table in OUTPUTS} | {FAILURES: ddl_type(FAILURES_TYPE)}
-    known = {"cycle": ddl_type(CYCLE_TYPE)}
+    types = {table: TABLES[table].body_type() for table in OUTPUTS} | {FAILURES: schema_of(FAILURES_TYPE)}
+    known = {"cycle": schema_of(CYCLE_TYPE)}
     parameters = {"is_window": True}
     loads = grouped_map(given, by=["cluster"], decide=load_window, outputs=types, parameters=parameters, schemas=known)
     failed = {(row["cluster"], row["cycle_at"]): row["error"] for row in loads.pop(FAILURES).collect()}
@@ -107,4 +112,4 @@ def _rows(handover: Handover, before: tuple[Write, ...]) -> int:
 
 
 def _known_types(found: inputs.LoadInputs) -> dict[str, StructType]:
-    return {"cycle": ddl_type(CYCLE_TYPE), **{name: inputs.type_of(name) for name in found.small}}
+    return {"cycle": schema_of(CYCLE_TYPE), **{name: inputs.type_of(name) for name in found.small}}

@@ -7,31 +7,16 @@ import errno
 import logging
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 
-from evenkeel.cli import (
-    agent,
-    collect,
-    control,
-    engine,
-    explain,
-    export,
-    rebalance,
-    replay,
-    reports,
-    settings,
-    takeover,
-    upkeep,
-    verify,
-    wish,
-)
 from evenkeel.errors import EvenkeelError
 from evenkeel.spark.code import code_version
 
 BAD_USAGE = 2
 _MODULES = (
-    *(rebalance, collect, wish, control, takeover, agent),
-    *(explain, verify, replay),
-    *(reports, upkeep, export, settings, engine),
+    *("rebalance", "collect", "wish", "control", "takeover", "agent"),
+    *("explain", "verify", "replay"),
+    *("reports", "upkeep", "export", "settings", "engine"),
 )
 
 
@@ -41,8 +26,8 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--version", action="version", version=f"evenkeel {code_version()}")
     top.add_argument("--verbose", action="store_true", help="log what the tasks do")
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for module in _MODULES:
-        module.add_to(commands)
+    for name in _MODULES:
+        import_module(f"{__name__}.{name}").add_to(commands)
     return top
 
 

@@ -93,6 +93,20 @@ def added_files(path: str, versions: Iterable[int], write_ids: Iterable[str] = (
     return found if found and not unnamed and all(Path(file).is_file() for file in found) else None
 
 
+def files_of_cluster(path: str, version: int, write_id: str, cluster: str) -> list[str] | None:
+    """The data files that a commit added for one cluster; None as `added_files` says."""
+    log = local_log(path)
+    if log is None:
+        return None
+    try:
+        text = _commit(log, version).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None
+    adds = [add for add in _adds(text) if add["partitionValues"].get("cluster") == cluster]
+    found = [str(log.parent / unquote(add["path"])) for add in adds]
+    return found if try_of(write_id) in text and all(Path(file).is_file() for file in found) else None
+
+
 def committed_files(path: str, version: int) -> dict[str, tuple[DataFile, ...]] | None:
     """Cluster -> the data files that a commit to a table partitioned by cluster added for it, by path, with the size
     and the SHA-256 of what lies on disk. None for an object store: all that was written would have to be fetched again.

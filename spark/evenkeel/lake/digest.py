@@ -75,7 +75,8 @@ def digest_metrics(shares: Sequence[Column]) -> list[Column]:
     metrics = [F.count("*").alias(_ALL)]
     for n, its_own in enumerate(shares):
         metrics.append(F.count_if(its_own).alias(f"rows_{n}"))
-        metrics += lane_sums(f"lane_{n}", its_own)
+        # Of the only share are all rows, or what is written is refused.
+        metrics += lane_sums(f"lane_{n}", its_own if len(shares) > 1 else None)
     return metrics
 
 

@@ -7,11 +7,12 @@ declarations. Nothing here needs Spark until a `StructType` is asked for.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
 from typing import TYPE_CHECKING
 
+from evenkeel.spark.column_types import spark_type, type_of
+
 if TYPE_CHECKING:
-    from pyspark.sql.types import DataType, StructType
+    from pyspark.sql.types import StructType
 
 
 SCHEMA_VERSION = 5
@@ -63,7 +64,7 @@ class Table:
         """The Spark schema, in column order."""
         from pyspark.sql.types import StructField, StructType
 
-        return StructType([StructField(c.name, _column_type(c.type), c.nullable) for c in self.columns])
+        return StructType([StructField(c.name, spark_type(type_of(c.type)), c.nullable) for c in self.columns])
 
     def body_type(self) -> StructType:
         """The Spark schema of what a task fills in."""
@@ -85,24 +86,6 @@ def column_definition(column: Column) -> str:
 def sql_text(text: str) -> str:
     """A literal of Spark SQL."""
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
-
-
-def _column_type(text: str) -> DataType:
-    from pyspark.sql import types as T
-
-    plain = {"string": T.StringType, "boolean": T.BooleanType, "int": T.IntegerType, "bigint": T.LongType}
-    plain |= {"double": T.DoubleType, "timestamp": T.TimestampType, "date": T.DateType}
-    return plain[text]() if text in plain else ddl_type(f"x {text}")["x"].dataType
-
-
-@cache
-def ddl_type(text: str) -> StructType:
-    """The schema that a list of columns in SQL names; kept, since parsing is a question to the server."""
-    from pyspark.sql.types import DataType, StructType
-
-    parsed = DataType.fromDDL(text)
-    assert isinstance(parsed, StructType)
-    return parsed
 
 
 CYCLE_COLUMNS = (

@@ -15,7 +15,7 @@ from evenkeel.handover import Handover
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake
 from evenkeel.place.round import decide_window, keeps_state
-from evenkeel.rounds.frames import decide_rounds, round_inputs, state_before
+from evenkeel.rounds.frames import RoundInputs, decide_rounds
 from evenkeel.rounds.reading import EXTENSIBLE
 from evenkeel.settings import settings_in
 
@@ -29,11 +29,11 @@ OUTPUTS = ("placement_decisions", "strategy_state")
 def run(spark: SparkSession, handover: Handover) -> Handover:
     """Places the bundles of every open cycle."""
     lake = Lake(handover.lake)
-    inputs = round_inputs(spark, lake, handover, *INPUTS)
+    inputs = RoundInputs(spark, lake, handover, *INPUTS)
     keeps = any(keeps_state(settings_in(cycle.settings)) for cycle in handover.open_cycles())
     averages = any(cycle.manager == EXTENSIBLE for cycle in handover.open_cycles())
-    inputs["state"], reads = state_before(spark, lake, handover, needed=keeps or averages)
-    decided, handover = decide_rounds(handover, inputs, decide_window, [TABLES[name] for name in OUTPUTS], "place")
-    if not keeps:
-        del decided["strategy_state"]  # nothing to remember: no empty commit
-    return handover.with_writes(lake.append(spark, decided, handover=handover, task="place", reads=reads))
+    reads = inputs.with_state(handover, needed=keeps or averages)
+    made, handover = decide_rounds(handover, inputs, decide_window, [TABLES[name] for name in OUTPUTS], "place")
+    # Where there is nothing to remember, no empty commit.
+    frames = made.frames(OUTPUTS if keeps else OUTPUTS[:1])
+    return handover.with_writes(lake.append(spark, frames, handover=handover, task="place", reads=reads))

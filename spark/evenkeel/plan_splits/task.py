@@ -18,14 +18,16 @@ from evenkeel.lake.store import Lake
 from evenkeel.manual_requests.wish_schema import HOT, LARGEST
 from evenkeel.model.bundles import HIGHEST_HASH
 from evenkeel.plan_splits import round as split_round
-from evenkeel.rounds.frames import cycles_to_decide, decide_rounds, read_checked, round_inputs, state_before
+from evenkeel.rounds.frames import RoundInputs, decide_rounds, read_checked, state_before
 from evenkeel.rounds.reading import EXTENSIBLE
 from evenkeel.rounds.window import undecidable
 from evenkeel.settings import settings_in
+from evenkeel.spark.column_types import schema_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
+INPUTS = ("bundle_load", "broker_load", "broker_reports", "namespace_bundles", "cluster_policies")
 OUTPUTS = ("split_decisions", "strategy_state")
 TOPICS_TYPE = (
     "cluster string, bundle string, hashes array<bigint>, "
@@ -41,17 +43,16 @@ def run(spark: SparkSession, handover: Handover) -> Handover:
     """Decides on splits in every open cycle."""
     handover = handover.leave_out(undecidable(handover))
     lake = Lake(handover.lake)
-    inputs = round_inputs(spark, lake, handover, "bundle_load", "broker_load", "broker_reports")
-    inputs |= round_inputs(spark, lake, handover, "namespace_bundles", "cluster_policies")
-    inputs |= persistent_topics(spark, lake, handover, inputs["bundle_load"])
+    inputs = RoundInputs(spark, lake, handover, *INPUTS)
+    for name, frame in persistent_topics(spark, lake, handover, inputs.frames["bundle_load"]).items():
+        inputs.add(name, frame)
     remembers = any(cycle.manager == EXTENSIBLE for cycle in handover.open_cycles())
-    inputs["state"], reads = state_before(spark, lake, handover, needed=remembers)
-    inputs["topic_hashes"], handover = topic_hashes(spark, lake, handover, inputs)
-    outputs = [TABLES[name] for name in OUTPUTS]
-    decided, handover = decide_rounds(handover, inputs, split_round.decide_window, outputs, TASK)
-    if not remembers:
-        del decided["strategy_state"]  # the modular rule remembers nothing: no empty commit
-    return handover.with_writes(lake.append(spark, decided, handover=handover, task=TASK, reads=reads))
+    reads = inputs.with_state(handover, needed=remembers)
+    handover = _with_topic_hashes(inputs, handover)
+    made, handover = decide_rounds(handover, inputs, split_round.decide_window, [TABLES[n] for n in OUTPUTS], TASK)
+    # The modular rule remembers nothing: no empty commit.
+    frames = made.frames(OUTPUTS if remembers else OUTPUTS[:1])
+    return handover.with_writes(lake.append(spark, frames, handover=handover, task=TASK, reads=reads))
 
 
 def inputs_of_rule(spark: SparkSession, lake: Lake, handover: Handover, bundles: DataFrame) -> dict[str, DataFrame]:
@@ -62,7 +63,7 @@ def inputs_of_rule(spark: SparkSession, lake: Lake, handover: Handover, bundles:
     cycles = handover.open_cycles()
     found = {"cluster_policies": lake.read(spark, "cluster_policies", handover.open_writes("cluster_policies"))}
     found["state"], _ = state_before(spark, lake, handover, needed=any(one.manager == EXTENSIBLE for one in cycles))
-    found["topic_hashes"] = spark.createDataFrame([], f"cycle_at timestamp, {TOPICS_TYPE}")
+    found["topic_hashes"] = spark.createDataFrame([], schema_of(f"cycle_at timestamp, {TOPICS_TYPE}"))
     if any(asks_by_topics(cycle) for cycle in cycles):
         found["topic_hashes"] = hashes_in(bundles, read_checked(lake, spark, handover, "topic_stats"), _CYCLE)
     return found | persistent_topics(spark, lake, handover, bundles)
@@ -80,23 +81,21 @@ def asks_by_topics(cycle: ClusterCycle) -> bool:
     return split_round.wishes_cut_by_topics(settings, cycle.wishes)
 
 
-def topic_hashes(
-    spark: SparkSession, lake: Lake, handover: Handover, inputs: dict[str, DataFrame]
-) -> tuple[DataFrame, Handover]:
-    """The topics of each bundle chosen, only where its algorithm looks at topics: `TOPICS_TYPE` with the moment of the
-    cycle; and the hand-over without cycles that failed over it, which leave `inputs` too."""
-    empty = spark.createDataFrame([], f"cycle_at timestamp, {TOPICS_TYPE}")
+def _with_topic_hashes(inputs: RoundInputs, handover: Handover) -> Handover:
+    """Adds the topics of each bundle chosen, only where its algorithm looks at topics: `TOPICS_TYPE` with the moment of
+    the cycle. Gives the hand-over without cycles that failed over it."""
+    spark, lake = inputs.spark, inputs.lake
+    inputs.add(
+        "topic_hashes", spark.createDataFrame([], schema_of(f"cycle_at timestamp, {TOPICS_TYPE}")), is_empty=True
+    )
     cycles = handover.open_cycles()
     if not any(split_round.cuts_by_topics(settings_in(cycle.settings), cycle.wishes) for cycle in cycles):
-        return empty, handover
-    rounds = {**inputs, "topic_hashes": empty}
-    types = {"chosen": split_round.chosen_type()}
-    made, left = decide_rounds(handover, rounds, split_round.choose_window, types, TASK)
-    if left is not handover:
-        inputs["cycle"] = cycles_to_decide(spark, left)
-    if made["chosen"].isEmpty():
-        return empty, left
-    return hashes_in(made["chosen"], read_checked(lake, spark, left, "topic_stats"), _CYCLE), left
+        return handover
+    made, left = decide_rounds(handover, inputs, split_round.choose_window, {"chosen": split_round.chosen_type()}, TASK)
+    chosen = made.frame("chosen")
+    if not chosen.isEmpty():
+        inputs.add("topic_hashes", hashes_in(chosen, read_checked(lake, spark, left, "topic_stats"), _CYCLE))
+    return left
 
 
 def hashes_in(chosen: DataFrame, topic_stats: DataFrame, key: Sequence[str] = ("cluster",)) -> DataFrame:

@@ -14,6 +14,7 @@ from evenkeel.rounds import reading
 from evenkeel.rounds.memo import acts_only
 from evenkeel.rounds.reading import Decided, Row, Rows
 from evenkeel.rounds.window import fold
+from evenkeel.spark.column_types import schema_of
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -33,11 +34,7 @@ PLAN_TYPE = (
 
 def plan_type() -> StructType:
     """The schema of the plan's own row."""
-    from pyspark.sql.types import StructType, _parse_datatype_string
-
-    parsed = _parse_datatype_string(PLAN_TYPE)
-    assert isinstance(parsed, StructType)
-    return parsed
+    return schema_of(PLAN_TYPE)
 
 
 def decide(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:

@@ -33,7 +33,7 @@ from evenkeel.publish.dispatch_sqs import announce_controls
 from evenkeel.publish.gate import DRY_RUN, SendingResult, gate_facts, is_approved, longest_age, put_out, why_withheld
 from evenkeel.publish.manifests import AttemptsSoFar, Plans, closed_row, manifest_rows
 from evenkeel.publish.rehearsal import rehearse
-from evenkeel.rounds.frames import decide_rounds, round_inputs
+from evenkeel.rounds.frames import RoundInputs, decide_rounds
 from evenkeel.spark.sql import any_of, moment, with_moments
 from evenkeel.steering.admin_request import ACTING
 
@@ -158,7 +158,7 @@ def _plan(spark: SparkSession, lake: Lake, handover: Handover) -> tuple[Plans, D
     if not handover.open_cycles():
         return {}, None, handover
     guards = plan_round.GUARD_TABLE
-    inputs = round_inputs(
+    inputs = RoundInputs(
         spark, lake, handover, *plan_round.DECIDED_TABLES, "broker_load", "bundle_load", "broker_reports"
     )
     outcomes = plan_round.OUTCOMES
@@ -166,14 +166,17 @@ def _plan(spark: SparkSession, lake: Lake, handover: Handover) -> tuple[Plans, D
     types = {"plan": plan_round.plan_type(), **{name: TABLES[name].body_type() for name in tables}}
     made, handover = decide_rounds(handover, inputs, plan_round.decide_window, types, "publish")
     key_of = {(cycle.cluster, cycle.at): cycle.key for cycle in handover.cycles}
-    found = [row.asDict() for row in made["plan"].collect()]
-    plans = {key_of[row["cluster"], datetime.fromisoformat(row["cycle_at"])]: row for row in found}
+    plans = {key_of[row["cluster"], datetime.fromisoformat(row["cycle_at"])]: row for row in made.rows("plan")}
     objected = any(plan["guard_rows"] for plan in plans.values())
-    rows = {guards: made[guards]} if objected else {}
+    rows = made.frames([guards]) if objected else {}
     harmed = any(plan["harm_rows"] for plan in plans.values())
     if harmed and handover.run.kind != "backfill" and not handover.is_window():
-        rows[outcomes] = made[outcomes]
-    return plans, made["commands"], handover.with_writes(lake.append(spark, rows, handover=handover, task="publish"))
+        rows[outcomes] = made.frame(outcomes)
+    return (
+        plans,
+        made.frame("commands"),
+        handover.with_writes(lake.append(spark, rows, handover=handover, task="publish")),
+    )
 
 
 def _attempts_so_far(spark: SparkSession, lake: Lake, handover: Handover) -> AttemptsSoFar:

@@ -12,7 +12,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from evenkeel.errors import LakeError
-from evenkeel.lake.schema import ddl_type
 from evenkeel.lake.store import Lake
 from evenkeel.model.bundles import HIGHEST_HASH
 from evenkeel.plan_splits.round import BY_RANGE
@@ -21,6 +20,7 @@ from evenkeel.plan_splits.task import PERSISTENT_TYPE, TOPICS_TYPE, hashes_in, p
 from evenkeel.record.read import Attempt
 from evenkeel.rounds.frames import without_rejected
 from evenkeel.settings import Settings
+from evenkeel.spark.column_types import schema_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -33,12 +33,12 @@ _KEY = ["cluster", "cycle_at"]
 
 def topics_type() -> StructType:
     """The schema of what `topic_hashes` gives, without the moment of the cycle."""
-    return ddl_type(TOPICS_TYPE)
+    return schema_of(TOPICS_TYPE)
 
 
 def persistent_type() -> StructType:
     """The schema of what `persistent_topics` gives, without the moment of the cycle."""
-    return ddl_type(PERSISTENT_TYPE)
+    return schema_of(PERSISTENT_TYPE)
 
 
 def persistent_topics(

@@ -1,21 +1,25 @@
-"""The rows that the rounds of a run need, as Spark frames, and running a round for every cycle of every cluster."""
+"""The rows that the rounds of a run need, and running a round for every cycle of every cluster."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 from pyspark.sql import functions as F
 
 from evenkeel.handover import FAILED, ClusterCycle, CycleKey, Handover, Run, Write
+from evenkeel.lake.data_files import rows_at_hand
 from evenkeel.lake.rejected_records import record_key
-from evenkeel.lake.schema import Table, ddl_type
+from evenkeel.lake.schema import Table
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake
 from evenkeel.model.past_commands import acts_of, split_children
-from evenkeel.rounds.reading import cycle_row
-from evenkeel.rounds.window import FAILURES, FAILURES_TYPE, REMEMBERED, linked, with_settings_once
+from evenkeel.rounds import here
+from evenkeel.rounds.reading import Row, cycle_row
+from evenkeel.rounds.window import FAILURES, FAILURES_TYPE, REMEMBERED, STATE, linked, with_settings_once
 from evenkeel.settings import settings_in
+from evenkeel.spark.column_types import schema_of
 from evenkeel.spark.grouped import grouped_map
 
 if TYPE_CHECKING:
@@ -23,6 +27,8 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 
+MOST_HERE = 20_000
+"""So many rows of bundles and brokers at most are decided on in this process."""
 CYCLE_TYPE = (
     "cluster string, cycle_at timestamp, settings string, settings_digest string, manager string, mode string, "
     "kind string, snapshot_at timestamp, predecessor_cycle_at timestamp, predecessor_status string, "
@@ -45,7 +51,7 @@ def cycles_to_decide(spark: SparkSession, handover: Handover) -> DataFrame:
 
 def _frame_of(spark: SparkSession, rows: Sequence[Mapping[str, Any]]) -> DataFrame:
     values = [tuple(row[name] for name in CYCLE_NAMES) for row in rows]
-    return with_cycle_times(spark.createDataFrame(values, CYCLE_TYPE.replace("timestamp", "string")))
+    return with_cycle_times(spark.createDataFrame(values, schema_of(CYCLE_TYPE.replace("timestamp", "string"))))
 
 
 def cycle_row_of(cycle: ClusterCycle, run: Run) -> dict[str, Any]:
@@ -73,10 +79,44 @@ def with_cycle_times(frame: DataFrame) -> DataFrame:
     return frame.withColumns({name: F.to_timestamp(name) for name in _CYCLE_TIMES})
 
 
-def round_inputs(spark: SparkSession, lake: Lake, handover: Handover, *tables: str) -> dict[str, DataFrame]:
-    """The cycles to decide, and of each table the rows of this run that belong to open ones."""
-    inputs = {table: lake.read(spark, table, handover.open_writes(table)) for table in tables}
-    return {"cycle": cycles_to_decide(spark, handover), **inputs}
+class RoundInputs:
+    """What the rounds of a task are given, by name: rows of tables, as frames, and which writes they are of.
+
+    `stored` has the writes of those that are read from a table; the others were computed.
+    """
+
+    def __init__(self, spark: SparkSession, lake: Lake, handover: Handover, *tables: str) -> None:
+        """Rows of this run that belong to open cycles."""
+        self.spark, self.lake = spark, lake
+        self.stored: dict[str, tuple[Write, ...]] = {}
+        self.frames: dict[str, DataFrame] = {}
+        for table in tables:
+            self.stored[table] = handover.open_writes(table)
+            self.frames[table] = lake.read(spark, table, self.stored[table])
+
+    def with_state(self, handover: Handover, *, needed: bool = True) -> tuple[Write, ...]:
+        """Adds what the predecessors' strategies remember (see `state_before`); gives the writes it was read from."""
+        self.frames[STATE], self.stored[STATE] = state_before(self.spark, self.lake, handover, needed=needed)
+        return self.stored[STATE]
+
+    def add(self, name: str, frame: DataFrame, *, is_empty: bool = False) -> None:
+        """Adds rows that were computed, or none at all."""
+        self.frames[name] = frame
+        self.stored.pop(name, None)
+        if is_empty:
+            self.stored[name] = ()
+
+    def at_hand(self) -> dict[str, Sequence[Row]] | None:
+        """The rows, read in this process; None where they are many, were computed, or are not at hand."""
+        if self.frames.keys() - self.stored or sum(w.rows for own in self.stored.values() for w in own) > MOST_HERE:
+            return None
+        found: dict[str, Sequence[Row]] = {}
+        for name, writes in self.stored.items():
+            rows = rows_at_hand(self.lake, REMEMBERED if name == STATE else name, writes)
+            if rows is None:
+                return None
+            found[name] = rows
+        return found
 
 
 def predecessor_rows(
@@ -111,30 +151,64 @@ WindowRound = Callable[..., Mapping[str, list[dict[str, Any]]]]
 """A round of a task over the cycles of a cluster (`window.fold`), called with `parameters`: `is_window`."""
 
 
+class Made:
+    """What the rounds of a task came to: rows by table, in this process or with Spark."""
+
+    def __init__(self, spark: SparkSession, found: Mapping[str, DataFrame | pa.Table], types: Mapping[str, StructType]):
+        """`types`: the schemas of what was found here."""
+        self._spark, self._found, self._types = spark, found, types
+
+    def frame(self, table: str) -> DataFrame:
+        """The rows of one table as a frame; of rows that are here, one of one partition, hence one file per cluster."""
+        found = self._found[table]
+        return found if not isinstance(found, pa.Table) else here.frame_of(self._spark, found, self._types[table])
+
+    def rows(self, table: str) -> list[dict[str, Any]]:
+        """The rows of one table, fetched if they are with Spark."""
+        found = self._found[table]
+        if isinstance(found, pa.Table):
+            rows: list[dict[str, Any]] = found.to_pylist()
+            return rows
+        return [row.asDict() for row in found.collect()]
+
+    def frames(self, tables: Iterable[str]) -> dict[str, DataFrame]:
+        """The rows of several tables."""
+        return {table: self.frame(table) for table in tables}
+
+
 def decide_rounds(
     handover: Handover,
-    inputs: Mapping[str, DataFrame],
+    inputs: RoundInputs,
     decide: WindowRound,
     outputs: Sequence[Table] | Mapping[str, StructType],
     task: str,
-) -> tuple[dict[str, DataFrame], Handover]:
-    """Runs a round over the cycles of every cluster of `inputs`, clusters in parallel, and returns its rows per table.
+) -> tuple[Made, Handover]:
+    """Runs a round over the cycles of every cluster, and returns its rows per table.
+
+    Where a run has one cycle of each cluster and their rows are few, they are read and decided on in this process; else
+    workers decide, clusters in parallel: for few rows the way to a worker and back takes longer than all the rest.
 
     In a window, a cycle whose round raised an error is marked as failed in the hand-over that is returned, and the
     cycles after it are left out, for their averages rest on it; they have no rows. In a run of one cycle per cluster
     the error is raised.
     """
     types = dict(outputs) if isinstance(outputs, Mapping) else {table.name: table.body_type() for table in outputs}
-    known = {name: schema for name in inputs if (schema := _known_type(name)) is not None}
     is_window = handover.is_window()
-    if is_window:
-        types[FAILURES] = ddl_type(FAILURES_TYPE)
     parameters = {"is_window": is_window}
-    made = grouped_map(inputs, by=["cluster"], decide=decide, outputs=types, parameters=parameters, schemas=known)
+    rows = None if is_window else inputs.at_hand()
+    if rows is not None:
+        rows["cycle"] = here.cycles(cycle_row_of(cycle, handover.run) for cycle in handover.open_cycles())
+        return Made(inputs.spark, here.decided(rows, decide, types, parameters), types), handover
+    if is_window:
+        types[FAILURES] = schema_of(FAILURES_TYPE)
+    frames = {"cycle": cycles_to_decide(inputs.spark, handover), **inputs.frames}
+    known = {name: schema for name in frames if (schema := _known_type(name)) is not None}
+    found = grouped_map(frames, by=["cluster"], decide=decide, outputs=types, parameters=parameters, schemas=known)
+    made = Made(inputs.spark, found, types)
     if not is_window:
         return made, handover
-    failed = made.pop(FAILURES).collect()
-    return made, without_failed(handover, {(row["cluster"], row["cycle_at"]): row["error"] for row in failed}, task)
+    failed = {(row["cluster"], row["cycle_at"]): row["error"] for row in made.rows(FAILURES)}
+    return made, without_failed(handover, failed, task)
 
 
 def without_failed(handover: Handover, errors: Mapping[CycleKey, str], task: str) -> Handover:
@@ -153,7 +227,7 @@ def without_failed(handover: Handover, errors: Mapping[CycleKey, str], task: str
 def _known_type(name: str) -> StructType | None:
     """The schema of an input, which need not be asked for."""
     if name == "cycle":
-        return ddl_type(CYCLE_TYPE)
+        return schema_of(CYCLE_TYPE)
     table = TABLES.get("strategy_state" if name == "state" else name)
     return None if table is None else table.struct_type()
 

@@ -17,7 +17,7 @@ from evenkeel.handover import Handover
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.schemas.acted import UNLOAD, UNLOAD_TOPIC
 from evenkeel.lake.store import Lake
-from evenkeel.rounds.frames import WindowRound, decide_rounds, round_inputs, state_before
+from evenkeel.rounds.frames import RoundInputs, WindowRound, decide_rounds
 from evenkeel.settings import settings_in
 from evenkeel.shed.round import decide_window
 
@@ -33,11 +33,12 @@ def run(spark: SparkSession, handover: Handover, assuming: WindowRound = decide_
     """Sheds in every open cycle. `assuming`: the rounds of a window in which unloads are assumed to succeed."""
     lake = Lake(handover.lake)
     wished = any(wish["kind"] in (UNLOAD, UNLOAD_TOPIC) for cycle in handover.open_cycles() for wish in cycle.wishes)
-    inputs = round_inputs(spark, lake, handover, *INPUTS, *(WISH_INPUTS if wished else ()))
-    inputs["state"], reads = state_before(spark, lake, handover)
+    inputs = RoundInputs(spark, lake, handover, *INPUTS, *(WISH_INPUTS if wished else ()))
+    reads = inputs.with_state(handover)
     decide = assuming if handover.is_window() and _assumes(handover) else decide_window
-    decided, handover = decide_rounds(handover, inputs, decide, [TABLES[name] for name in OUTPUTS], "shed")
-    return handover.with_writes(lake.append(spark, decided, handover=handover, task="shed", reads=reads))
+    made, handover = decide_rounds(handover, inputs, decide, [TABLES[name] for name in OUTPUTS], "shed")
+    frames = made.frames(OUTPUTS)
+    return handover.with_writes(lake.append(spark, frames, handover=handover, task="shed", reads=reads))
 
 
 def _assumes(handover: Handover) -> bool:

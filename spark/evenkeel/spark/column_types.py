@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from evenkeel.errors import EngineError
 
 if TYPE_CHECKING:
-    from pyspark.sql.types import StructType
+    from pyspark.sql.types import DataType, StructType
 
 Columns = Mapping[str, "ColumnType"]
 """Columns by name, in the table's order."""
@@ -72,6 +72,41 @@ def columns_of(schema: StructType, what: str) -> dict[str, ColumnType]:
         except EngineError as error:
             raise EngineError(f"The column {field.name} of {what}: {error}") from None
     return found
+
+
+@cache
+def schema_of(text: str) -> StructType:
+    """The Spark schema that a list of columns in SQL names, such as `cluster string, hashes array<bigint>`.
+
+    pyspark's own `fromDDL` asks the server, once for each text in each process.
+    """
+    from pyspark.sql.types import StructField, StructType
+
+    columns = (column.strip().partition(" ") for column in _split(text))
+    return StructType([StructField(name, spark_type(type_of(type_.strip())), True) for name, _, type_ in columns])
+
+
+def spark_type(kind: ColumnType) -> DataType:
+    """The type as pyspark has it; what is inside may be NULL."""
+    from pyspark.sql import types as T
+
+    inner = [(name, spark_type(part)) for name, part in kind.parts]
+    match kind.name:
+        case "array":
+            return T.ArrayType(inner[0][1], True)
+        case "map":
+            return T.MapType(T.StringType(), inner[0][1], True)
+        case "struct":
+            return T.StructType([T.StructField(name, part, True) for name, part in inner])
+    plain: dict[str, type[DataType]] = {
+        "tinyint": T.ByteType,
+        "smallint": T.ShortType,
+        "int": T.IntegerType,
+        "bigint": T.LongType,
+    }
+    plain |= {"double": T.DoubleType, "boolean": T.BooleanType, "string": T.StringType}
+    plain |= {"timestamp": T.TimestampType, "date": T.DateType}
+    return plain[kind.name]()
 
 
 def _split(fields: str) -> list[str]:

@@ -162,7 +162,7 @@ class Packing:
             rows = list(made.get(table, ()))
             if not rows:
                 continue
-            columns = _plain_columns(table, self.tables[table], rows, given)
+            columns = plain_columns(table, self.tables[table], rows, given)
             kinds += [table] * len(rows)
             for name, kind in self.columns.items():
                 members = self._members[table].get(name, [])
@@ -235,9 +235,13 @@ def _made(values: Values, kind: ColumnType, makers: _Makers) -> Values:
     return values if make is None else each_once(values, make)
 
 
-def _plain_columns(
+def plain_columns(
     table: str, columns: Columns, rows: Sequence[Mapping[str, Any]], given: Mapping[str, Any]
 ) -> dict[str, Values]:
+    """Rows as rules returned them, column by column in plain form; EngineError for what does not fit its column.
+
+    `given`: what columns hold where a row does not say.
+    """
     for row in rows:
         if not isinstance(row, Mapping):
             raise misfit(row, "a mapping", table)

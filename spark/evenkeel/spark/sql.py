@@ -13,6 +13,7 @@ from operator import or_
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import Column, DataFrame, SparkSession
 
 
@@ -33,9 +34,9 @@ def first_of(cases: Iterable[tuple[Column, str | int]], otherwise: Column) -> Co
     return F.coalesce(*(F.when(condition, F.lit(text)) for condition, text in cases), otherwise)
 
 
-def united(frames: Iterable[DataFrame]) -> DataFrame:
-    """The rows of all frames, one at least, by column name."""
-    return _folded(list(frames), lambda left, right: left.unionByName(right))
+def united(frames: Iterable[DataFrame], *, with_missing: bool = False) -> DataFrame:
+    """The rows of all frames, one at least, by column name; `with_missing`: NULL where a frame lacks a column."""
+    return _folded(list(frames), lambda left, right: left.unionByName(right, allowMissingColumns=with_missing))
 
 
 def _folded(items: list[_T], combine: Callable[[_T, _T], _T], nothing: _T | None = None) -> _T:
@@ -97,6 +98,14 @@ def iso(column: str) -> Column:
     from pyspark.sql import functions as F
 
     return F.date_format(column, "yyyy-MM-dd'T'HH:mm:ss.SSSSSS'+00:00'")
+
+
+def arrow_of(frame: DataFrame) -> pa.Table:
+    """The frame's rows, collected, as an Arrow table. pyspark's `toArrow` first asks the server for the schema, which
+    comes with the rows anyway: for a small query as long a question as the query itself."""
+    from pyspark.sql.connect.dataframe import DataFrame as ConnectFrame
+
+    return frame._to_table()[0] if isinstance(frame, ConnectFrame) else frame.toArrow()
 
 
 def with_moments(frame: DataFrame, times: Sequence[str]) -> list[dict[str, Any]]:

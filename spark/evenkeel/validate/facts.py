@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
@@ -18,7 +19,7 @@ from evenkeel.handover import CycleKey
 from evenkeel.lake.rejected_records import place, record_key
 from evenkeel.lake.schemas import TABLES
 from evenkeel.settings import Settings
-from evenkeel.spark.sql import exact_sum, iso
+from evenkeel.spark.sql import arrow_of, exact_sum, iso, united
 from evenkeel.validate.suites import FILTERED, Found, Suite, ValidationRule
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ _UNREAD = {
 }
 BROKEN, PLACE, KEY, RECORD, AT = "broken", "place", "record_key", "record", "_cycle_at"
 _LARGEST_SMALL = 100_000
+_TOGETHER = "together"
 
 
 class RowsOfCycles:
@@ -122,21 +124,44 @@ class ClusterFacts:
         return any(name in self.rejecting for name in row.get(BROKEN) or ())
 
 
-def fetch(tables: Mapping[str, DataFrame], suites: Mapping[str, Suite], topics: int) -> Facts:
-    """Runs the jobs. `tables` are the observed tables of open cycles, `topics` the number of rows of topic_stats."""
-    jobs: dict[str, Callable[[], pa.Table]] = {
-        name: _marked(tables[name], suites[name]).toArrow for name in tables if name != "topic_stats"
-    }
+def fetch(tables: Mapping[str, DataFrame], suites: Mapping[str, Suite], topics: int, *, are_few: bool = False) -> Facts:
+    """Runs the jobs. `tables` are the observed tables of open cycles, `topics` the number of rows of topic_stats.
+    `are_few`: rows of small tables, which then come together."""
+    marked = {name: _marked(tables[name], suites[name]) for name in tables if name != "topic_stats"}
+    jobs: dict[str, Callable[[], pa.Table]] = {name: partial(arrow_of, frame) for name, frame in marked.items()}
+    if are_few:
+        jobs = {_TOGETHER: partial(arrow_of, _together(marked))}
     rows = tables["topic_stats"]
-    jobs["topics"] = topic_groups(rows, suites["topic_stats"]).toArrow
+    jobs["topics"] = partial(arrow_of, topic_groups(rows, suites["topic_stats"]))
     if topics <= _LARGEST_SMALL:
         named = {"cluster", *suites["topic_stats"].columns()}
-        jobs["topic_rows"] = rows.select(*sorted(named), iso("cycle_at").alias(AT)).toArrow
+        jobs["topic_rows"] = partial(arrow_of, rows.select(*sorted(named), iso("cycle_at").alias(AT)))
     with ThreadPoolExecutor(len(jobs)) as pool:
         futures = {name: pool.submit(job) for name, job in jobs.items()}
-        found = {name: RowsOfCycles(future.result()) for name, future in futures.items()}
-    summed, topic_rows = found.pop("topics"), found.pop("topic_rows", None)
-    return Facts(found, summed, topic_rows)
+        found = {name: future.result() for name, future in futures.items()}
+    if are_few:
+        found |= _apart(found.pop(_TOGETHER), marked)
+    read = {name: RowsOfCycles(one) for name, one in found.items()}
+    summed, topic_rows = read.pop("topics"), read.pop("topic_rows", None)
+    return Facts(read, summed, topic_rows)
+
+
+def _together(frames: Mapping[str, DataFrame]) -> DataFrame:
+    """The rows of all frames in one; the column named like a frame holds its rows. A job for each costs more than a few
+    rows do."""
+    return united((frame.select(F.struct("*").alias(name)) for name, frame in frames.items()), with_missing=True)
+
+
+def _apart(found: pa.Table, names: Iterable[str]) -> dict[str, pa.Table]:
+    """The other way round."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    apart = {}
+    for name in names:
+        own = found.column(name).filter(pc.is_valid(found.column(name))).combine_chunks()
+        apart[name] = pa.Table.from_batches([pa.RecordBatch.from_struct_array(own)])
+    return apart
 
 
 def topic_groups(rows: DataFrame, suite: Suite) -> DataFrame:

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from evenkeel.validate.facts import Row
 
 
+FEW_ROWS = 20_000
+"""Rows of small tables that are fetched by one job."""
 MOST_ROWS = 300_000
 """Rows of small tables that are looked at together, but for the cycle that alone has more."""
 
@@ -48,7 +50,9 @@ def run(spark: SparkSession, handover: Handover) -> Handover:
     quarantined: dict[CycleKey, str] = {}
     for part in parts(handover):
         tables = observed(spark, lake, part)
-        facts = fetch(tables, suites, sum(write.rows for write in part.open_writes("topic_stats")))
+        rows = {table: sum(write.rows for write in part.open_writes(table)) for table in SUITES}
+        topics = rows.pop(TOPICS)
+        facts = fetch(tables, suites, topics, are_few=sum(rows.values()) <= FEW_ROWS)
         judgement = judge(facts, suites, settings_of(part), tables["topic_stats"])
         del facts  # before the next part's come
         results += result_rows(part, judgement)

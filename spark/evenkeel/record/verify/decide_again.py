@@ -13,7 +13,7 @@ from evenkeel.aggregate.task import aggregated
 from evenkeel.cycle import again
 from evenkeel.cycle.projections import columns_looked_at
 from evenkeel.handover import Handover, Run, Write
-from evenkeel.lake.schema import STAMP_NAMES, ddl_type
+from evenkeel.lake.schema import STAMP_NAMES
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake
 from evenkeel.model.bundles import HIGHEST_HASH
@@ -22,6 +22,7 @@ from evenkeel.publish import plan as plan_round
 from evenkeel.record.verify.contents import ATTEMPT, Rows
 from evenkeel.record.verify.recorded_cycle import RecordedCycle
 from evenkeel.rounds.frames import CYCLE_NAMES, CYCLE_TYPE, read_checked, with_cycle_times
+from evenkeel.spark.column_types import schema_of
 from evenkeel.spark.grouped import grouped_map
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def decisions_again(rows: Rows, own: Sequence[RecordedCycle], version: int, *, t
     inputs |= {table: inputs[table].select(*_type(table).names) for table in OBSERVED}
     types = {table: _with_attempt(TABLES[table].body_type()) for table in again.OUTPUTS}
     types |= {again.PLAN: _with_attempt(plan_round.plan_type())}
-    types |= dict.fromkeys((again.DIFFERING, again.REWORDED), _with_attempt(ddl_type(_NAMED)))
+    types |= dict.fromkeys((again.DIFFERING, again.REWORDED), _with_attempt(schema_of(_NAMED)))
     made = grouped_map(
         inputs,
         by=[ATTEMPT],
@@ -130,7 +131,7 @@ def _type(name: str) -> StructType:
     from pyspark.sql.types import StructType
 
     if name in _TYPES:
-        return _with_attempt(ddl_type(_TYPES[name]))
+        return _with_attempt(schema_of(_TYPES[name]))
     schema = TABLES[again.STATE if name == "state" else _RECORDED.get(name, name)].struct_type()
     wanted = columns_looked_at(name, schema.names) if name in OBSERVED else schema.names
     return _with_attempt(StructType([schema[column] for column in wanted]))
