@@ -264,76 +264,68 @@ def _long_term_in(histories: Mapping[str, BundleHistory]) -> LongTerm:
 
 
 class _ModularRound:
-    """One round over all bundles, and how many splits it has chosen so far in each namespace."""
+    """One round over all bundles.
+
+    What is chosen follows from the bundles over a limit alone, few of many thousands: so only they are gone through, by
+    broker and name. The verdicts follow from that and from each bundle's own figures, and are made when asked for.
+    """
 
     def __init__(self, long_term: LongTerm, bundle_counts: Mapping[str, int], settings: Settings) -> None:
         self._long_term, self._bundle_counts, self._settings = long_term, bundle_counts, settings
         self._bounds = Bounds(settings)
-        self._chosen: dict[str, int] = {}
+        self._most_bundles = settings.loadBalancerNamespaceMaximumBundles
 
     def plan(self, brokers: Mapping[str, BrokerReport]) -> SplitPlan:
-        """Every bundle of every report, by broker and name.
+        """Every bundle of every report, by broker and name."""
+        splits: dict[str, str] = {}
+        found: dict[str, dict[str, int]] = {}
+        chosen: dict[str, int] = {}
+        for broker, report in sorted(brokers.items()):
+            own = found[broker] = {}
+            for bundle in sorted(self._over_a_limit(report.stats)):
+                namespace = namespace_of(bundle)
+                taken = chosen.get(namespace, 0)
+                own[bundle] = bundles = self._bundle_counts.get(namespace, 1) + taken
+                if bundles < self._most_bundles:
+                    chosen[namespace] = taken + 1
+                    splits[bundle] = broker
+        return SplitPlan(dict(sorted(splits.items())), lambda: tuple(self._verdicts(brokers, found)))
 
-        What is chosen follows from the bundles over a limit alone, few of many thousands; so only their verdicts are
-        reached at once. That on any other bundle follows from its own figures.
-        """
-        reached = {
-            broker: {bundle: self._consider(bundle, broker, stats) for bundle, stats in sorted(over)}
-            for broker, over in sorted(self._over_a_limit(brokers))
-        }
-        splits = {
-            bundle: broker for broker, own in reached.items() for bundle, row in own.items() if row.outcome == "split"
-        }
-        return SplitPlan(dict(sorted(splits.items())), lambda: tuple(self._told(brokers, reached)))
-
-    def _over_a_limit(self, brokers: Mapping[str, BrokerReport]) -> Iterator[tuple[str, list[tuple[str, BundleStats]]]]:
-        """The bundles of each broker of which a figure exceeds its limit; not-a-number exceeds nothing."""
+    def _over_a_limit(self, reported: Mapping[str, BundleStats]) -> list[str]:
+        """The bundles with topics to part and a figure over its limit; not-a-number is over none."""
         most_topics, most_sessions, most_rate, most_throughput = most_figures(self._settings)
         long_term = self._long_term
-        for broker, report in brokers.items():
-            yield (
-                broker,
-                [
-                    (bundle, stats)
-                    for bundle, stats in report.stats.items()
-                    if stats.topics > most_topics
-                    or stats.consumers + stats.producers > most_sessions
-                    or (averages := long_term(bundle))[0] > most_rate
-                    or averages[1] > most_throughput
-                ],
+        return [
+            bundle
+            for bundle, stats in reported.items()
+            if (
+                stats.topics > most_topics
+                or stats.consumers + stats.producers > most_sessions
+                or (averages := long_term(bundle))[0] > most_rate
+                or averages[1] > most_throughput
             )
+            and stats.topics >= FEWEST_TOPICS
+        ]
 
-    def _told(
-        self, brokers: Mapping[str, BrokerReport], reached: Mapping[str, Mapping[str, Considered]]
+    def _verdicts(
+        self, brokers: Mapping[str, BrokerReport], over: Mapping[str, Mapping[str, int]]
     ) -> Iterator[Considered]:
+        """`over`: broker -> its bundles over a limit -> how many their namespace had when it came to them."""
         for broker, report in sorted(brokers.items()):
-            own = reached[broker]
-            for bundle, stats in sorted(report.stats.items()):
-                yield own.get(bundle) or self._within_limits(bundle, broker, stats)
+            own = over[broker]
+            for bundle in sorted(report.stats):
+                yield self._verdict(bundle, broker, report.stats[bundle], own.get(bundle))
 
-    def _consider(self, bundle: str, broker: str, stats: BundleStats) -> Considered:
-        if stats.topics < FEWEST_TOPICS:
-            return _too_few_topics(bundle, broker, stats)
-        measured = self._bounds.measured(stats, *self._long_term(bundle))
-        exceeded = self._bounds.exceeded(measured)
-        if exceeded is None:
-            return self._within_limits(bundle, broker, stats)
-        return self._over_limit(bundle, broker, exceeded, self._bounds.by_name(measured))
-
-    def _within_limits(self, bundle: str, broker: str, stats: BundleStats) -> Considered:
-        """The verdict on a bundle that is over no limit."""
+    def _verdict(self, bundle: str, broker: str, stats: BundleStats, bundles: int | None) -> Considered:
         if stats.topics < FEWEST_TOPICS:
             return _too_few_topics(bundle, broker, stats)
         measured = self._bounds.measured(stats, *self._long_term(bundle))
         figures = self._bounds.by_name(measured)
-        return limit_row(BELOW_LIMITS, bundle, broker, self._bounds.nearest(measured), figures)
-
-    def _over_limit(self, bundle: str, broker: str, exceeded: Limit, figures: dict[str, float]) -> Considered:
-        namespace = namespace_of(bundle)
-        bundles = self._bundle_counts.get(namespace, 1) + self._chosen.get(namespace, 0)
-        figures = {**figures, "bundles_of_namespace": bundles}
-        if bundles < self._settings.loadBalancerNamespaceMaximumBundles:
-            self._chosen[namespace] = self._chosen.get(namespace, 0) + 1
+        exceeded = None if bundles is None else self._bounds.exceeded(measured)
+        if bundles is None or exceeded is None:
+            return limit_row(BELOW_LIMITS, bundle, broker, self._bounds.nearest(measured), figures)
+        figures["bundles_of_namespace"] = bundles
+        if bundles < self._most_bundles:
             return limit_row(exceeded.rule, bundle, broker, exceeded, figures)
         return maximum_bundles_row(bundle, broker, bundles, self._settings, figures)
 
