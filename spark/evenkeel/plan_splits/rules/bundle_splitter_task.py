@@ -187,6 +187,22 @@ LongTerm = Callable[[str], tuple[float, float]]
 """A bundle's long-term averages, msg/s and byte/s, in and out; zeros for a bundle without history."""
 
 
+def over_a_limit(reported: Mapping[str, BundleStats], long_term: LongTerm, most: Figures) -> list[str]:
+    """The bundles with topics to part and a figure above the `most`; not-a-number is above none."""
+    most_topics, most_sessions, most_rate, most_throughput = most
+    return [
+        bundle
+        for bundle, stats in reported.items()
+        if (
+            stats.topics > most_topics
+            or stats.consumers + stats.producers > most_sessions
+            or (averages := long_term(bundle))[0] > most_rate
+            or averages[1] > most_throughput
+        )
+        and stats.topics >= FEWEST_TOPICS
+    ]
+
+
 def decide_splits(
     brokers: Mapping[str, BrokerReport],
     histories: Mapping[str, BundleHistory],
@@ -277,12 +293,13 @@ class _ModularRound:
 
     def plan(self, brokers: Mapping[str, BrokerReport]) -> SplitPlan:
         """Every bundle of every report, by broker and name."""
+        most = most_figures(self._settings)
         splits: dict[str, str] = {}
         found: dict[str, dict[str, int]] = {}
         chosen: dict[str, int] = {}
         for broker, report in sorted(brokers.items()):
             own = found[broker] = {}
-            for bundle in sorted(self._over_a_limit(report.stats)):
+            for bundle in sorted(over_a_limit(report.stats, self._long_term, most)):
                 namespace = namespace_of(bundle)
                 taken = chosen.get(namespace, 0)
                 own[bundle] = bundles = self._bundle_counts.get(namespace, 1) + taken
@@ -290,22 +307,6 @@ class _ModularRound:
                     chosen[namespace] = taken + 1
                     splits[bundle] = broker
         return SplitPlan(dict(sorted(splits.items())), lambda: tuple(self._verdicts(brokers, found)))
-
-    def _over_a_limit(self, reported: Mapping[str, BundleStats]) -> list[str]:
-        """The bundles with topics to part and a figure over its limit; not-a-number is over none."""
-        most_topics, most_sessions, most_rate, most_throughput = most_figures(self._settings)
-        long_term = self._long_term
-        return [
-            bundle
-            for bundle, stats in reported.items()
-            if (
-                stats.topics > most_topics
-                or stats.consumers + stats.producers > most_sessions
-                or (averages := long_term(bundle))[0] > most_rate
-                or averages[1] > most_throughput
-            )
-            and stats.topics >= FEWEST_TOPICS
-        ]
 
     def _verdicts(
         self, brokers: Mapping[str, BrokerReport], over: Mapping[str, Mapping[str, int]]
