@@ -39,8 +39,8 @@ from evenkeel.model.load import (
     ResourceUsage,
     TopBundle,
 )
-from evenkeel.plan_splits.rules.bundle_splitter_task import find_bundles_to_split
-from evenkeel.rounds.extensible_loads import top_bundles
+from evenkeel.plan_splits.rules.bundle_splitter_task import SplitPlan, find_bundles_to_split
+from evenkeel.rounds.top_lists import top_lists as lists_of
 from evenkeel.settings import Settings
 from evenkeel.shed.strategies import MODULAR
 from evenkeel.shed.strategies.transfer_shedder import TransferState, find_bundles_for_unloading
@@ -138,7 +138,9 @@ def all_tasks() -> Iterator[Task]:
                 MOST_SECONDS[name, brokers],
                 lambda shed=shed, load=load: len(shed(load, {}, EAGER).unloads),
             )
-        yield Task("BundleSplitterTask", shape, "bundles chosen", None, lambda load=load: _chosen_to_split(load))
+        yield Task("BundleSplitterTask", shape, "bundles chosen", None, lambda load=load: len(_splits(load).splits))
+        yield Task("– and every verdict", shape, "verdicts", None, lambda load=load: len(_splits(load).considered))
+        yield Task("– figures read, no more", shape, "with traffic", None, lambda load=load: _with_traffic(load))
         listed = f"{shape}, top {TOP} per broker (default)"
         yield Task("TopKBundles.update", listed, "lists", None, lambda load=load: len(top_lists(load, TOP)))
         for shape_of, most in ((listed, TOP), (f"{shape}, all bundles reported", BUNDLES)):
@@ -161,9 +163,18 @@ def all_tasks() -> Iterator[Task]:
         )
 
 
-def _chosen_to_split(load: LoadData) -> int:
+def _splits(load: LoadData) -> SplitPlan:
     counts = {f"tenant/ns-{number}": 100 for number in range(BUNDLES // 100)}
-    return len(find_bundles_to_split(load.brokers, load.histories, counts, Settings()).splits)
+    return find_bundles_to_split(load.brokers, load.histories, counts, Settings())
+
+
+def _with_traffic(load: LoadData) -> int:
+    """The least that a top list can do: to read both figures of every bundle that say whether it has traffic."""
+    return sum(
+        stats.msg_throughput_in + stats.msg_throughput_out != 0
+        for report in load.brokers.values()
+        for stats in report.stats.values()
+    )
 
 
 def _transferred(load: ExtensibleLoad) -> int:
@@ -177,7 +188,7 @@ def _transferred(load: ExtensibleLoad) -> int:
 def top_lists(load: LoadData, most: int) -> dict[str, tuple[TopBundle, ...]]:
     """The top list of every broker."""
     present = PoliciesPresent(Policies())
-    return {name: top_bundles(one.stats, most, present, EAGER_EXTENSIBLE) for name, one in load.brokers.items()}
+    return lists_of({name: one.stats for name, one in load.brokers.items()}, most, present, EAGER_EXTENSIBLE)
 
 
 def extensible_cluster(load: LoadData, most: int) -> ExtensibleLoad:

@@ -2,17 +2,37 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
 
 from devtools.conformance.leader_round import histories_after_splits
 from evenkeel.filters.unload_gates import unload_gates
 from evenkeel.model.averages import default_history, updated
 from evenkeel.model.bundles import initial_boundaries
-from evenkeel.model.load import BrokerReport, BundleStats, IsolationPolicy, LoadData, Policies
+from evenkeel.model.considered import Considered
+from evenkeel.model.load import BrokerReport, BundleHistory, BundleStats, IsolationPolicy, LoadData, Policies
+from evenkeel.plan_splits.round import decide_modular, plan
 from evenkeel.plan_splits.rules.apply_splits import SplitRound, carry_out
-from evenkeel.plan_splits.rules.bundle_splitter_task import bandwidth_limit, decide_splits, find_bundles_to_split
+from evenkeel.plan_splits.rules.bundle_splitter_task import (
+    BELOW_LIMITS,
+    MAXIMUM_BUNDLES,
+    TOO_FEW_TOPICS,
+    Limit,
+    bandwidth_limit,
+    decide_splits,
+    find_bundles_to_split,
+    limits_of,
+)
+from evenkeel.rounds import reading
+from evenkeel.rounds.memo import SharedRows
 from evenkeel.settings import Settings
 from evenkeel.split_algorithms.split_option import BundleTopics
+from tests.cycle import rows as cycle_rows
 
 FULL = "t/n/0x00000000_0xffffffff"
 BOUNDARIES = {"t/n": initial_boundaries(1)}
@@ -151,3 +171,115 @@ def test_article_a_namespace_at_its_maximum_of_bundles_is_left_alone() -> None:
     assert to_split(hot(2_000), {}, count=128) == []
     two = {**hot(2_000), "t/n/0x80000000_0xffffffff": BundleStats(topics=2_000)}
     assert len(to_split(two, {}, count=127)) == 1
+
+
+# The rule word for word: every bundle, one after the other, by all of its figures.
+
+
+def word_for_word(
+    brokers: Mapping[str, BrokerReport],
+    histories: Mapping[str, BundleHistory],
+    counts: Mapping[str, int],
+    settings: Settings,
+) -> Iterator[Considered]:
+    chosen: Counter[str] = Counter()
+    for broker in sorted(brokers):
+        for bundle in sorted(brokers[broker].stats):
+            stats = brokers[broker].stats[bundle]
+            if stats.topics < 2:
+                yield TOO_FEW_TOPICS.about_bundle(bundle, broker, measured=stats.topics, threshold=2, unit="count")
+                continue
+            past = histories[bundle].long_term if bundle in histories else None
+            limits = limits_of(stats, past.rate if past else 0.0, past.throughput if past else 0.0, settings)
+            numbers = {limit.name: limit.measured for limit in limits}
+            exceeded = [limit for limit in limits if limit.exceeded]
+            limit, rule = (exceeded[0], exceeded[0].rule) if exceeded else (max(limits, key=share), BELOW_LIMITS)
+            measured, threshold, setting, unit = limit.measured, limit.threshold, limit.setting, limit.unit
+            if exceeded:
+                namespace = bundle.rpartition("/")[0]
+                bundles = counts.get(namespace, 1) + chosen[namespace]
+                numbers["bundles_of_namespace"] = bundles
+                if bundles < settings.loadBalancerNamespaceMaximumBundles:
+                    chosen[namespace] += 1
+                else:
+                    rule, measured, unit = MAXIMUM_BUNDLES, bundles, "count"
+                    setting = "loadBalancerNamespaceMaximumBundles"
+                    threshold = settings.loadBalancerNamespaceMaximumBundles
+            yield rule.about_bundle(
+                bundle, broker, setting=setting, measured=measured, threshold=threshold, unit=unit, numbers=numbers
+            )
+
+
+def share(limit: Limit) -> float:
+    return limit.measured / limit.threshold if limit.threshold > 0 else limit.measured + 1.0
+
+
+usual = st.sampled_from([0.0, 10.0, 15_000.0, 15_000.5, 30_000.0, 30_001.0, 52_428_800.0, 52_428_801.0])
+hostile = st.sampled_from([-0.0, -1.0, math.nan, math.inf, -math.inf, 5e-324, 1e308]) | st.floats(width=64)
+figure = usual | hostile
+count = st.sampled_from([0, 1, 2, 3, 500, 501, 1_000, 1_001, 2**53 + 1, 2**63, 10**30])
+names = st.tuples(st.sampled_from(["t/n", "t/m", "t/n-0"]), st.integers(0, 9)).map(
+    lambda one: f"{one[0]}/0x{one[1]:08x}_0x{one[1] + 1:08x}"
+)
+some_stats = st.builds(BundleStats, count, count, count, figure, figure, figure, figure)
+some_brokers = st.dictionaries(
+    st.sampled_from(["b1:8080", "b2:8080", "b10:8080"]), st.dictionaries(names, some_stats, max_size=8), max_size=3
+).map(lambda found: {name: BrokerReport(name, stats=stats) for name, stats in found.items()})
+some_settings = st.fixed_dictionaries(
+    {
+        "loadBalancerNamespaceBundleMaxTopics": st.sampled_from([1_000, 2, 0, -1]),
+        "loadBalancerNamespaceBundleMaxSessions": st.sampled_from([1_000, 0, -1]),
+        "loadBalancerNamespaceBundleMaxMsgRate": st.sampled_from([30_000, 0, -1]),
+        "loadBalancerNamespaceBundleMaxBandwidthMbytes": st.sampled_from([100, 0, 2048]),
+        "loadBalancerNamespaceMaximumBundles": st.sampled_from([128, 3, 1]),
+    }
+).map(lambda found: Settings().with_values(found))
+
+
+@given(
+    brokers=some_brokers,
+    past=st.dictionaries(names, some_stats, max_size=8),
+    counts=st.dictionaries(st.sampled_from(["t/n", "t/m"]), st.integers(1, 4)),
+    settings=some_settings,
+)
+def test_looking_at_bundles_over_a_limit_first_changes_no_verdict(
+    brokers: dict[str, BrokerReport], past: dict[str, BundleStats], counts: dict[str, int], settings: Settings
+) -> None:
+    histories = {bundle: updated(None, stats) for bundle, stats in past.items()}
+    expected = tuple(word_for_word(brokers, histories, counts, settings))
+    found = find_bundles_to_split(brokers, histories, counts, settings)
+    assert found.considered == expected
+    assert [row.sentence() for row in found.considered] == [row.sentence() for row in expected]
+    chosen = {row.subject: row.broker for row in expected if row.outcome == "split"}
+    assert [*found.splits.items()] == sorted(chosen.items())
+
+
+NULLABLE = ("topics", "consumers", "producers", *(f"used_{name}" for name in cycle_rows.FIGURES))
+
+
+@given(
+    spoilt=st.lists(
+        st.tuples(
+            st.fixed_dictionaries({}, optional=dict.fromkeys(NULLABLE, st.none())),
+            st.fixed_dictionaries({}, optional={f"long_{name}": figure for name in cycle_rows.FIGURES}),
+            st.sampled_from(["b1:8080", "b2:8080", None]),
+            st.sampled_from([2_000, 5, 1]),
+            st.sampled_from([0, 1, 10]),
+        ),
+        max_size=12,
+    )
+)
+def test_rows_with_nulls_are_judged_word_for_word_and_acts_alone_are_the_same(spoilt: list[Any]) -> None:
+    bundles = [
+        cycle_rows.bundle(n, owner, **{"topics": topics, "long_samples": samples, **averages, **nulls})
+        for n, (nulls, averages, owner, topics, samples) in enumerate(spoilt)
+    ]
+    rows = cycle_rows.rows([cycle_rows.report("b1:8080", 50.0), cycle_rows.report("b2:8080", 50.0)], bundles)
+    found = plan(rows)
+    settings, brokers = reading.settings_of(rows), reading.broker_reports(rows)
+    assert found.considered == tuple(
+        word_for_word(brokers, reading.histories(rows), reading.bundle_counts(rows), settings)
+    )
+    every = decide_modular({}, rows)["split_decisions"]
+    few = decide_modular({}, SharedRows(rows, acts_only=True))["split_decisions"]
+    assert few == [row for row in every if row["outcome"] in ("split", "refused")]

@@ -12,7 +12,7 @@ from devtools.conformance.load import plain_maximum, plain_maximum_extensible
 from evenkeel.filters.isolation import PoliciesPresent
 from evenkeel.model.load import BrokerLoadData, BrokerReport, BundleStats, IsolationPolicy, Policies
 from evenkeel.model.usage import ExtensibleAverages, percent, weighted_maximum
-from evenkeel.rounds.extensible_loads import busyness, top_bundles
+from evenkeel.rounds.top_lists import busyness, top_bundles
 from tests.pulsar_unit.given import FULL, published, report, settings, stats, usage
 from tests.pulsar_unit.mirror import mirrors
 

@@ -6,94 +6,48 @@ before it, so that leaving out bundles below all limits changes none of the othe
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping
+from dataclasses import replace
 
-from evenkeel.model.load import BrokerReport
-from evenkeel.plan_splits.rules.bundle_splitter_task import bandwidth_limit
+from evenkeel.model.load import BrokerReport, BundleStats
+from evenkeel.plan_splits.rules.bundle_splitter_task import LongTerm, most_figures, over_a_limit
 from evenkeel.rounds.memo import once_for
 from evenkeel.rounds.reading import Histories, Rows
 from evenkeel.settings import Settings
-
-Figures = tuple[float, float, float, float]
-"""Topics, sessions, msg/s and byte/s of a bundle, as one of the two rules reads them."""
-
-
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """Every bundle that a broker reports, with its figures, and the largest of each."""
-
-    bundles: Mapping[str, Mapping[str, Figures]]
-    largest: Figures
 
 
 def by_history(
     rows: Rows, brokers: Mapping[str, BrokerReport], known: Histories, settings: Settings
 ) -> dict[str, BrokerReport]:
     """The reports with those bundles only whose long-term averages, topics or sessions exceed a limit."""
+    most = most_figures(settings)
 
-    def measured() -> Measured:
-        return _measured(
-            (broker, bundle, (one.topics, one.sessions, *known.long_term(bundle)))
-            for broker, report in brokers.items()
-            for bundle, one in report.stats.items()
-        )
+    def over() -> dict[str, list[str]]:
+        return {broker: over_a_limit(report.stats, known.long_term, most) for broker, report in brokers.items()}
 
-    every = once_for(rows, "measured by history", measured)
-    most = _limits(settings)
-    return _restricted(brokers, once_for(rows, ("over by history", most), lambda: _over(every, most)), ())
+    return _restricted(brokers, once_for(rows, ("over by history", most), over), ())
 
 
 def by_latest(
     rows: Rows, brokers: Mapping[str, BrokerReport], settings: Settings, also: Collection[str]
 ) -> dict[str, BrokerReport]:
-    """Bundles that may be over a limit by the latest figures; `also` are looked at whatever their figures."""
+    """Bundles that are over a limit by the latest figures; `also` are looked at whatever their figures."""
+    most = most_figures(settings)
 
-    def measured() -> Measured:
-        return _measured(
-            (
-                broker,
-                bundle,
-                (
-                    one.topics,
-                    one.sessions,
-                    one.msg_rate_in + one.msg_rate_out,
-                    one.msg_throughput_in + one.msg_throughput_out,
-                ),
-            )
-            for broker, report in brokers.items()
-            for bundle, one in report.stats.items()
-        )
+    def over() -> dict[str, list[str]]:
+        return {broker: over_a_limit(report.stats, _latest(report.stats), most) for broker, report in brokers.items()}
 
-    every = once_for(rows, "measured by latest", measured)
-    most = _limits(settings)
-    return _restricted(brokers, once_for(rows, ("over by latest", most), lambda: _over(every, most)), also)
+    return _restricted(brokers, once_for(rows, ("over by latest", most), over), also)
 
 
-def _measured(figures: Iterable[tuple[str, str, Figures]]) -> Measured:
-    bundles: dict[str, dict[str, Figures]] = {}
-    for broker, bundle, found in figures:
-        bundles.setdefault(broker, {})[bundle] = found
-    every = [found for own in bundles.values() for found in own.values()]
-    topics, sessions, rate, throughput = (
-        (_largest(column) for column in zip(*every, strict=True)) if every else [0.0] * 4
-    )
-    return Measured(bundles, (topics, sessions, rate, throughput))
+def _latest(stats: Mapping[str, BundleStats]) -> LongTerm:
+    """The latest figures in place of averages."""
 
+    def latest(bundle: str) -> tuple[float, float]:
+        found = stats[bundle]
+        return found.msg_rate_in + found.msg_rate_out, found.msg_throughput_in + found.msg_throughput_out
 
-def _largest(figures: Iterable[float]) -> float:
-    """A figure that is not a number counts as larger than nothing."""
-    return max((figure for figure in figures if figure == figure), default=0.0)
-
-
-def _over(measured: Measured, most: Figures) -> dict[str, set[str]]:
-    """Broker -> its bundles over a limit."""
-    if not _exceeds(measured.largest, most):
-        return {}
-    return {
-        broker: {bundle for bundle, found in own.items() if _exceeds(found, most)}
-        for broker, own in measured.bundles.items()
-    }
+    return latest
 
 
 def _restricted(
@@ -104,23 +58,8 @@ def _restricted(
             report,
             stats={
                 bundle: report.stats[bundle]
-                for bundle in sorted({*kept.get(broker, ()), *(one for one in also if one in report.stats)})
+                for bundle in sorted({*kept[broker], *(one for one in also if one in report.stats)})
             },
         )
         for broker, report in brokers.items()
     }
-
-
-def _limits(settings: Settings) -> Figures:
-    sessions = settings.loadBalancerNamespaceBundleMaxSessions
-    return (
-        settings.loadBalancerNamespaceBundleMaxTopics,
-        sessions if sessions > 0 else float("inf"),
-        settings.loadBalancerNamespaceBundleMaxMsgRate,
-        bandwidth_limit(settings),
-    )
-
-
-def _exceeds(figures: Figures, most: Figures) -> bool:
-    """Not-a-number exceeds nothing, as in the rule."""
-    return any(found > limit for found, limit in zip(figures, most, strict=True))

@@ -84,7 +84,7 @@ def load_window(key: Row, rows: Rows, *, parameters: Mapping[str, Any]) -> Decid
     def split_rule(own: Row, of_cycle: Rows) -> Decided:
         nonlocal where
         where = "in the rule of plan_splits: "
-        found = decide(own, SharedRows(of_cycle))
+        found = _what_forgets(own, of_cycle)
         where = ""
         return found
 
@@ -98,6 +98,11 @@ def load_window(key: Row, rows: Rows, *, parameters: Mapping[str, Any]) -> Decid
             raise
         made[FAILED] = [{"cycle_at": moments[done], "error": f"{where}{in_a_line(error)}"}]
     return made
+
+
+def _what_forgets(key: Row, rows: Rows) -> Decided:
+    """Of `decide` what the loads of the next cycle look at: nothing of bundles that stay as they are."""
+    return decide(key, SharedRows(rows, acts_only=True))
 
 
 def decide_modular(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:

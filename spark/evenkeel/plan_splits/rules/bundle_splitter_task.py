@@ -9,8 +9,11 @@ follows names: broker, then bundle.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
 
 from evenkeel.model.amounts import plural
 from evenkeel.model.bundles import namespace_of
@@ -79,16 +82,25 @@ MAXIMUM_BUNDLES = Rule(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SplitPlan:
-    """Bundles to split with their broker (`splits`, in name order), and every bundle considered."""
+    """Bundles to split with their broker (`splits`, in name order); `tell` gives every bundle considered."""
 
     splits: Mapping[str, str]
-    considered: tuple[Considered, ...]
+    tell: Callable[[], tuple[Considered, ...]]
+
+    @cached_property
+    def considered(self) -> tuple[Considered, ...]:
+        """The verdict on every bundle, by broker and name; most are of bundles below all limits, and made when asked
+        for."""
+        return self.tell()
 
 
-@dataclass(frozen=True, slots=True)
-class Limit:
+Figures = tuple[float, float, float, float]
+"""Topics, sessions, msg/s and byte/s of a bundle, as a load manager looks at them."""
+
+
+class Limit(NamedTuple):
     """One figure of a bundle against its limit; `name`: "topics", "sessions", "rate" or "throughput"."""
 
     name: str
@@ -165,8 +177,30 @@ def _bounds(settings: Settings) -> list[tuple[str, str, float, Unit]]:
     ]
 
 
+def most_figures(settings: Settings) -> Figures:
+    """The largest figures of a bundle that is over no limit; infinite where none is too large."""
+    topics, sessions, rate, throughput = (most for _, _, most, _ in _bounds(settings))
+    return topics, sessions if sessions > 0 else math.inf, rate, throughput
+
+
 LongTerm = Callable[[str], tuple[float, float]]
 """A bundle's long-term averages, msg/s and byte/s, in and out; zeros for a bundle without history."""
+
+
+def over_a_limit(reported: Mapping[str, BundleStats], long_term: LongTerm, most: Figures) -> list[str]:
+    """The bundles with topics to part and a figure above the `most`; not-a-number is above none."""
+    most_topics, most_sessions, most_rate, most_throughput = most
+    return [
+        bundle
+        for bundle, stats in reported.items()
+        if (
+            stats.topics > most_topics
+            or stats.consumers + stats.producers > most_sessions
+            or (averages := long_term(bundle))[0] > most_rate
+            or averages[1] > most_throughput
+        )
+        and stats.topics >= FEWEST_TOPICS
+    ]
 
 
 def decide_splits(
@@ -189,7 +223,7 @@ def decide_splits_by(
     """Which bundles to split, with long-term averages from `long_term`; else as `decide_splits`."""
     stopped = _stopped(brokers, settings)
     if stopped is not None:
-        return SplitPlan({}, (stopped,))
+        return SplitPlan({}, lambda: (stopped,))
     return _ModularRound(long_term, bundle_counts, settings).plan(brokers)
 
 
@@ -237,45 +271,62 @@ def _stopped(brokers: Mapping[str, BrokerReport], settings: Settings) -> Conside
 def _long_term_in(histories: Mapping[str, BundleHistory]) -> LongTerm:
     def long_term(bundle: str) -> tuple[float, float]:
         history = histories.get(bundle)
-        return (history.long_term.rate, history.long_term.throughput) if history else (0.0, 0.0)
+        if history is None:
+            return 0.0, 0.0
+        found = history.long_term  # not by its properties: this is asked of every bundle of a cluster
+        return found.msg_rate_in + found.msg_rate_out, found.msg_throughput_in + found.msg_throughput_out
 
     return long_term
 
 
 class _ModularRound:
-    """One round over all bundles, and how many splits it has chosen so far in each namespace."""
+    """One round over all bundles.
+
+    What is chosen follows from the bundles over a limit alone, few of many thousands: so only they are gone through, by
+    broker and name. The verdicts follow from that and from each bundle's own figures, and are made when asked for.
+    """
 
     def __init__(self, long_term: LongTerm, bundle_counts: Mapping[str, int], settings: Settings) -> None:
         self._long_term, self._bundle_counts, self._settings = long_term, bundle_counts, settings
         self._bounds = Bounds(settings)
-        self._chosen: dict[str, int] = {}
+        self._most_bundles = settings.loadBalancerNamespaceMaximumBundles
 
     def plan(self, brokers: Mapping[str, BrokerReport]) -> SplitPlan:
         """Every bundle of every report, by broker and name."""
-        rows = [
-            self._consider(bundle, broker, stats)
-            for broker, report in sorted(brokers.items())
-            for bundle, stats in sorted(report.stats.items())
-        ]
-        splits = {row.subject: row.broker or "" for row in rows if row.outcome == "split"}
-        return SplitPlan(dict(sorted(splits.items())), tuple(rows))
+        most = most_figures(self._settings)
+        splits: dict[str, str] = {}
+        found: dict[str, dict[str, int]] = {}
+        chosen: dict[str, int] = {}
+        for broker, report in sorted(brokers.items()):
+            own = found[broker] = {}
+            for bundle in sorted(over_a_limit(report.stats, self._long_term, most)):
+                namespace = namespace_of(bundle)
+                taken = chosen.get(namespace, 0)
+                own[bundle] = bundles = self._bundle_counts.get(namespace, 1) + taken
+                if bundles < self._most_bundles:
+                    chosen[namespace] = taken + 1
+                    splits[bundle] = broker
+        return SplitPlan(dict(sorted(splits.items())), lambda: tuple(self._verdicts(brokers, found)))
 
-    def _consider(self, bundle: str, broker: str, stats: BundleStats) -> Considered:
+    def _verdicts(
+        self, brokers: Mapping[str, BrokerReport], over: Mapping[str, Mapping[str, int]]
+    ) -> Iterator[Considered]:
+        """`over`: broker -> its bundles over a limit -> how many their namespace had when it came to them."""
+        for broker, report in sorted(brokers.items()):
+            own = over[broker]
+            for bundle in sorted(report.stats):
+                yield self._verdict(bundle, broker, report.stats[bundle], own.get(bundle))
+
+    def _verdict(self, bundle: str, broker: str, stats: BundleStats, bundles: int | None) -> Considered:
         if stats.topics < FEWEST_TOPICS:
             return _too_few_topics(bundle, broker, stats)
         measured = self._bounds.measured(stats, *self._long_term(bundle))
         figures = self._bounds.by_name(measured)
-        exceeded = self._bounds.exceeded(measured)
-        if exceeded is None:
+        exceeded = None if bundles is None else self._bounds.exceeded(measured)
+        if bundles is None or exceeded is None:
             return limit_row(BELOW_LIMITS, bundle, broker, self._bounds.nearest(measured), figures)
-        return self._over_limit(bundle, broker, exceeded, figures)
-
-    def _over_limit(self, bundle: str, broker: str, exceeded: Limit, figures: dict[str, float]) -> Considered:
-        namespace = namespace_of(bundle)
-        bundles = self._bundle_counts.get(namespace, 1) + self._chosen.get(namespace, 0)
-        figures = {**figures, "bundles_of_namespace": bundles}
-        if bundles < self._settings.loadBalancerNamespaceMaximumBundles:
-            self._chosen[namespace] = self._chosen.get(namespace, 0) + 1
+        figures["bundles_of_namespace"] = bundles
+        if bundles < self._most_bundles:
             return limit_row(exceeded.rule, bundle, broker, exceeded, figures)
         return maximum_bundles_row(bundle, broker, bundles, self._settings, figures)
 
