@@ -1,7 +1,8 @@
 """`evenkeel rebalance` over a recorded snapshot with the server running: whole commands, and the tasks within.
 
 `python -m benchmarks warm_cycle [--recording DIR] [--runs 8]`. Goal: a cycle takes at most 10 s, the median. Each
-command is a process of its own, which imports all it needs; that is told apart. Every cycle is decided for the first
+command is a process of its own, which imports all it needs; that is told apart. `cpu` is processor seconds of command,
+server and workers. Every cycle is decided for the first
 time: each pass over the snapshots is a cluster of its own name. Two passes warm the server up.
 """
 
@@ -17,7 +18,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.machine import description
+from benchmarks.machine import cpu_seconds, description
 from benchmarks.repeated import Figures, options
 from evenkeel.sources.recordings import Recording
 from evenkeel.spark.server import engine_for
@@ -38,8 +39,9 @@ def main(arguments: Sequence[str] = ()) -> int:
             lap, place = divmod(run, len(snapshots))
             configuration = Path(folder) / "evenkeel.toml"
             configuration.write_text(f'[clusters.pass{lap + WARM_PASSES}]\nrecording = "{given.recording.resolve()}"\n')
+            before = cpu_seconds(engine.pid)
             figures = _command(engine.url, Path(folder) / "lake", configuration, snapshots[place].cycle_at)
-            seen.add(figures, warm=run >= 0)
+            seen.add({**figures, "cpu": cpu_seconds(engine.pid) - before}, warm=run >= 0)
     return seen.verdict(MOST_SECONDS)
 
 

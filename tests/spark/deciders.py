@@ -58,3 +58,24 @@ def misfit(key: Mapping[str, object], rows: Group) -> Group:
 
 def stray(key: Mapping[str, object], rows: Group) -> Group:
     return {"elsewhere": []}
+
+
+def remembered(key: Mapping[str, object], rows: Group, *, parameters: Mapping[str, Any]) -> Group:
+    """The rows of a table of state, as they came, but for the stamp of a write."""
+    return {"strategy_state": [_unstamped(row) for row in rows["strategy_state"]]}
+
+
+def _unstamped(row: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in row.items() if name not in ("cycle_date", "write_id")}
+
+
+def refusing(key: Mapping[str, object], rows: Group, *, parameters: Mapping[str, Any]) -> Group:
+    raise ValueError(f"cannot decide on {len(rows['strategy_state'])} rows\nof which more is said here")
+
+
+def straying(key: Mapping[str, object], rows: Group, *, parameters: Mapping[str, Any]) -> Group:
+    return {"elsewhere": []}
+
+
+def misfitting(key: Mapping[str, object], rows: Group, *, parameters: Mapping[str, Any]) -> Group:
+    return {"strategy_state": [{**_unstamped(rows["strategy_state"][0]), "value": "much"}]}

@@ -6,9 +6,9 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from evenkeel.errors import DecideFailed
+from evenkeel.errors import DecideFailed, EngineError
 from evenkeel.rounds.reading import Row
-from evenkeel.spark.column_types import columns_of, type_of
+from evenkeel.spark.column_types import Columns, columns_of, type_of
 from evenkeel.spark.grouped import import_path
 from evenkeel.spark.packing import plain_columns
 from evenkeel.spark.rows import arrow_column, plain_column
@@ -38,26 +38,35 @@ def decided(
     parameters: Mapping[str, Any],
 ) -> dict[str, pa.Table]:
     """What `decide` gives for each cluster of `rows`, one after the other; DecideFailed as `grouped_map` raises it."""
-    made: dict[str, list[Mapping[str, Any]]] = {table: [] for table in outputs}
-    for cluster in sorted({row["cluster"] for found in rows.values() for row in found}):
+    import pyarrow as pa
+
+    columns = {table: columns_of(schema, table) for table, schema in outputs.items()}
+    made = {table: [_as_arrow(table, kinds, [], {})] for table, kinds in columns.items()}
+    by_cluster: dict[str, dict[str, list[Row]]] = {}
+    for kind, found in rows.items():
+        for row in found:
+            by_cluster.setdefault(row["cluster"], {name: [] for name in rows})[kind].append(row)
+    for cluster, own in sorted(by_cluster.items()):
         key = {"cluster": cluster}
-        own = {kind: [row for row in found if row["cluster"] == cluster] for kind, found in rows.items()}
         try:
-            found = decide(key, own, parameters=dict(parameters))
+            answer = decide(key, own, parameters=dict(parameters))
+            unknown = ", ".join(sorted(answer.keys() - columns.keys()))
+            if unknown:
+                path = import_path(decide)
+                raise EngineError(f"{path} returned rows for {unknown}, which is not an output of this call.")
+            for table, kinds in columns.items():
+                made[table].append(_as_arrow(table, kinds, list(answer.get(table, ())), key))
         except Exception as error:
             where = f"{import_path(decide)} on {json.dumps(key, ensure_ascii=False, separators=(',', ':'))}"
             line = (str(error).strip().splitlines() or [""])[0]
             raise DecideFailed(f"{where}: {type(error).__name__}: {line}") from error
-        for table, its_rows in found.items():
-            made[table] += [row if "cluster" in row else {**key, **row} for row in its_rows]
-    return {table: _as_arrow(table, made[table], schema) for table, schema in outputs.items()}
+    return {table: pa.concat_tables(parts) for table, parts in made.items()}
 
 
-def _as_arrow(table: str, rows: Sequence[Mapping[str, Any]], schema: StructType) -> pa.Table:
+def _as_arrow(table: str, columns: Columns, rows: Sequence[Mapping[str, Any]], given: Mapping[str, Any]) -> pa.Table:
     import pyarrow as pa
 
-    columns = columns_of(schema, f"output {table}")
-    plain = plain_columns(table, columns, rows, {})
+    plain = plain_columns(table, columns, rows, given)
     return pa.table({name: arrow_column(plain[name], kind) for name, kind in columns.items()})
 
 

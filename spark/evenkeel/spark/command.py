@@ -53,6 +53,8 @@ SQL_SETTINGS = {
     "spark.databricks.delta.delta.log.cacheRetentionMinutes": "10",
     # Listing files with the default of 10,000 tasks made VACUUM of five files take 100 s; with 4 it took 2 s.
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "4",
+    # Below this bound, which is none, Spark measures all vectors again with every row that it sends to a Python worker.
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
     "spark.ui.enabled": "false",
     # What a page would show is kept all the same, a thousand queries with their plans, and nobody looks at it.
     "spark.ui.retainedJobs": "20",

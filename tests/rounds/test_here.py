@@ -1,0 +1,77 @@
+"""What is decided in a task's own process is what a worker decides."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evenkeel.errors import DecideFailed
+from evenkeel.lake.schemas import TABLES
+from evenkeel.lake.store import Lake
+from evenkeel.rounds import frames
+from evenkeel.rounds.frames import Made, RoundInputs, decide_rounds
+from tests.lake.test_store import handover, states
+from tests.spark import deciders
+
+pytestmark = pytest.mark.spark
+
+STATE = TABLES["strategy_state"]
+VALUES = [0.0, -0.0, 5e-324, math.nan, math.inf, 1 / 3, None]
+
+
+@pytest.fixture(scope="module")
+def lake(spark, tmp_path_factory) -> Lake:
+    made = Lake(str(tmp_path_factory.mktemp("lake")))
+    made.ensure_tables(spark, ["strategy_state"])
+    return made
+
+
+def decided(spark, lake: Lake, decide: Any, clusters: tuple[str, ...] = ("east", "west")) -> Made:
+    """What rounds come to that are given some rows."""
+    given = handover(lake.root, *clusters)
+    rows = [(name, f"b{n}", value) for name in clusters for n, value in enumerate(VALUES)]
+    given = given.with_writes(
+        lake.append(spark, {STATE.name: states(spark, *rows)}, handover=given, task="plan_splits")
+    )
+    inputs = RoundInputs(spark, lake, given, STATE.name)
+    made, _ = decide_rounds(given, inputs, decide, [STATE], "shed")
+    return made
+
+
+def test_both_give_the_same_rows_and_digests(spark, lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = {}
+    for most in (frames.MOST_HERE, 0):
+        monkeypatch.setattr(frames, "MOST_HERE", most)
+        made = decided(spark, lake, deciders.remembered)
+        given = handover(lake.root, "east", "west")
+        writes = lake.append(spark, made.frames([STATE.name]), handover=given, task="shed")
+        found[most] = [(write.cluster, write.rows, write.digest) for write in writes]
+        assert len(made.rows(STATE.name)) == 2 * len(VALUES)
+    assert len({*map(str, found.values())}) == 1
+    assert all(rows == len(VALUES) for _, rows, _ in found[0])
+
+
+@pytest.mark.parametrize("decide", [deciders.refusing, deciders.straying, deciders.misfitting])
+def test_both_tell_an_error_in_the_same_words(spark, lake, monkeypatch: pytest.MonkeyPatch, decide: Any) -> None:
+    told = []
+    for most in (frames.MOST_HERE, 0):
+        monkeypatch.setattr(frames, "MOST_HERE", most)
+        with pytest.raises(DecideFailed) as error:
+            decided(spark, lake, decide, ('o\'Brien "x" Zürich',))
+        told.append(str(error.value))
+    assert told[0] == told[1]
+    assert decide.__name__ in told[0]
+
+
+def test_what_is_not_at_hand_is_decided_by_workers(spark, tmp_path: Path) -> None:
+    lake = Lake(str(tmp_path / "lake"))
+    lake.ensure_tables(spark, [STATE.name])
+    given = handover(lake.root, "east")
+    writes = lake.append(spark, {STATE.name: states(spark, ("east", "b", 1.0))}, handover=given, task="plan_splits")
+    inputs = RoundInputs(spark, lake, given.with_writes(writes), STATE.name)
+    assert inputs.at_hand() is not None
+    inputs.add("computed", states(spark, ("east", "b", 1.0)))
+    assert inputs.at_hand() is None
