@@ -175,7 +175,7 @@ def test_cycles_of_a_window_take_the_wishes_that_a_backfill_of_each_would(monkey
     ]
     asked = []
 
-    def read(_spark: object, _lake: object, keys: Any) -> list[TakenWishes]:
+    def read(_spark: object, _lake: object, keys: Any, _running: Any) -> list[TakenWishes]:
         asked.append(list(keys))
         return taken
 
