@@ -14,7 +14,7 @@ from evenkeel.lake.plain_rows import types_of
 from evenkeel.lake.schema import STAMP_NAMES
 from evenkeel.lake.store import Lake
 from evenkeel.spark.row_order import in_content_order
-from tests.lake.test_store import handover, states
+from tests.lake.states import handover, states
 
 pytestmark = pytest.mark.spark
 

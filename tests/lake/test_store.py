@@ -11,20 +11,13 @@ import pytest
 from pyspark.sql import functions as F
 
 from evenkeel.errors import LakeError
-from evenkeel.handover import ClusterCycle, Handover, Run, Snapshot
 from evenkeel.lake.delta_log import added_files, committed_files, committed_version, local_log
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake, create_statement
 from evenkeel.spark.sql import compile_queries
+from tests.lake.states import AT, handover, states
 
 pytestmark = pytest.mark.spark
-
-AT = "2026-11-21T08:27:04.000000+00:00"
-
-
-def handover(root: str, *clusters: str) -> Handover:
-    cycles = tuple(ClusterCycle(name, AT, Snapshot("s", AT), {}) for name in clusters)
-    return Handover(root, Run("cli", "run"), cycles)
 
 
 @pytest.fixture(scope="module")
@@ -32,14 +25,6 @@ def lake(spark, tmp_path_factory) -> Lake:
     made = Lake(str(tmp_path_factory.mktemp("lake") / "with space"))
     made.ensure_tables(spark, ["strategy_state", "rejected"])
     return made
-
-
-def states(spark, *rows):
-    frame = spark.createDataFrame(list(rows), "cluster string, subject string, value double")
-    return frame.select(
-        "cluster", F.to_timestamp(F.lit(AT)).alias("cycle_at"), F.lit("ThresholdShedder").alias("strategy"), "subject",
-        F.lit("usage_average").alias("name"), "value", F.lit(None).cast("timestamp").alias("at"),
-    )  # fmt: skip
 
 
 def test_a_write_is_read_back_alone_and_says_how_many_rows_each_cluster_has(spark, lake) -> None:

@@ -13,7 +13,7 @@ from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake
 from evenkeel.rounds import frames
 from evenkeel.rounds.frames import Made, RoundInputs, decide_rounds
-from tests.lake.test_store import handover, states
+from tests.lake.states import handover, states
 from tests.spark import deciders
 
 pytestmark = pytest.mark.spark

@@ -105,7 +105,7 @@ class TopListFilter:
         self._answers: dict[str, bool] = {}
 
     def listed(self, busy: Mapping[str, float]) -> Mapping[str, float]:
-        """Those whose namespaces may be shed, with their figures."""
+        """Bundles with their figures, without those of namespaces of which nothing may be shed."""
         namespaces = [bundle.rpartition("/")[0] for bundle in busy]
         if not self._answers.keys() >= {*namespaces}:
             for namespace, bundle in sorted(zip(namespaces, busy, strict=True), key=itemgetter(1)):
