@@ -60,32 +60,9 @@ class Rule:
     sentence: Sentence
     holds: Comparison = ""
 
-    # With its figures one by one, unlike the others: a cycle has a hundred thousand bundles.
-    def about_bundle(
-        self,
-        bundle: str,
-        broker: str | None,
-        *,
-        setting: str | None = None,
-        measured: float | None = None,
-        threshold: float | None = None,
-        unit: Unit = "",
-        alternatives: Sequence[Alternative] = (),
-        numbers: Mapping[str, float] | None = None,
-    ) -> Considered:
+    def about_bundle(self, bundle: str, broker: str | None, **figures: Unpack[VerdictFigures]) -> Considered:
         """The verdict on a bundle; `broker`: the one that has it, None if nobody does."""
-        return _verdict(
-            bundle,
-            "bundle",
-            broker,
-            self,
-            setting=setting,
-            measured=measured,
-            threshold=threshold,
-            unit=unit,
-            alternatives=alternatives,
-            numbers=numbers,
-        )
+        return _verdict(bundle, "bundle", broker, self, **figures)
 
     def about_broker(self, broker: str, **figures: Unpack[VerdictFigures]) -> Considered:
         """The verdict on a broker."""

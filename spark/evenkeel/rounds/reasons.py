@@ -33,7 +33,6 @@ def telling(verdicts: Iterable[Considered], rows: Rows) -> list[Considered]:
 def reason_row(verdict: Considered, strategy: str, wish_id: str | None = None) -> dict[str, Any]:
     """The columns that all decided tables share. `wish_id` is that of the wish that was judged, if one was."""
     numbers = verdict.numbers
-    names = sorted(numbers)
     return {
         "subject": verdict.subject,
         "subject_kind": verdict.subject_kind,
@@ -51,7 +50,7 @@ def reason_row(verdict: Considered, strategy: str, wish_id: str | None = None) -
             {"name": a.name, "verdict": a.verdict, "rule": a.rule or None, "measured": a.measured}
             for a in verdict.alternatives
         ],
-        "numbers": dict(zip(names, map(float, map(numbers.__getitem__, names)), strict=True)),
+        "numbers": {name: float(numbers[name]) for name in sorted(numbers)},
         "sentence": verdict.sentence(),
         "wish_id": wish_id,
     }
