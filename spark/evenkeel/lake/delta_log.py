@@ -7,7 +7,7 @@ import json
 import logging
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -78,10 +78,24 @@ def added_files(path: str, versions: Iterable[int], write_ids: Iterable[str] = (
     long as they are there. Each try that wrote must be named by one of the commits: in a lake that was exported or
     restored a version has another meaning.
     """
+    found = None if _GLOB & set(path) else _added(path, versions, write_ids)
+    return [file for _, file in found] if found else None
+
+
+def files_of_cluster(path: str, version: int, write_id: str, cluster: str) -> list[str] | None:
+    """The data files that a commit added for one cluster; None as `added_files` says."""
+    found = _added(path, [version], [write_id])
+    return None if found is None else [file for values, file in found if values.get("cluster") == cluster]
+
+
+def _added(
+    path: str, versions: Iterable[int], write_ids: Iterable[str]
+) -> list[tuple[Mapping[str, str | None], str]] | None:
+    """Partition values and path of each file that these commits added."""
     log = local_log(path)
-    if log is None or _GLOB & set(path):
+    if log is None:
         return None
-    found: list[str] = []
+    found = []
     unnamed = {try_of(one) for one in write_ids}
     for version in sorted(versions):
         try:
@@ -89,22 +103,8 @@ def added_files(path: str, versions: Iterable[int], write_ids: Iterable[str] = (
         except FileNotFoundError:
             return None
         unnamed = {one for one in unnamed if one not in text}
-        found += [str(log.parent / unquote(add["path"])) for add in _adds(text)]
-    return found if found and not unnamed and all(Path(file).is_file() for file in found) else None
-
-
-def files_of_cluster(path: str, version: int, write_id: str, cluster: str) -> list[str] | None:
-    """The data files that a commit added for one cluster; None as `added_files` says."""
-    log = local_log(path)
-    if log is None:
-        return None
-    try:
-        text = _commit(log, version).read_text(encoding="utf-8")
-    except FileNotFoundError:
-        return None
-    adds = [add for add in _adds(text) if add["partitionValues"].get("cluster") == cluster]
-    found = [str(log.parent / unquote(add["path"])) for add in adds]
-    return found if try_of(write_id) in text and all(Path(file).is_file() for file in found) else None
+        found += [(add.get("partitionValues", {}), str(log.parent / unquote(add["path"]))) for add in _adds(text)]
+    return found if not unnamed and all(Path(file).is_file() for _, file in found) else None
 
 
 def committed_files(path: str, version: int) -> dict[str, tuple[DataFile, ...]] | None:

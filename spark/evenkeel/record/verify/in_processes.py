@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from evenkeel.cycle import again
 from evenkeel.cycle.projections import columns_looked_at
+from evenkeel.lake.data_files import read_file, with_cluster
 from evenkeel.lake.plain_rows import types_of
 from evenkeel.lake.schema import STAMP_NAMES
 from evenkeel.lake.schemas import TABLES
@@ -242,7 +243,7 @@ def _by_write(file: str, table: str, columns: tuple[str, ...]) -> dict[str, pa.T
     """Write id -> its rows in a file."""
     import pyarrow.compute as pc
 
-    whole = _read(file, table, (*columns, _ID))
+    whole = read_file(file, table, (*columns, _ID))
     if not whole.num_rows:
         return {}
     ids = whole.column(_ID).unify_dictionaries()
@@ -258,28 +259,7 @@ def _by_write(file: str, table: str, columns: tuple[str, ...]) -> dict[str, pa.T
     return found
 
 
-def _read(file: str, table: str, columns: Sequence[str]) -> pa.Table:
-    from pyarrow.parquet import ParquetFile, read_metadata
-
-    about = read_metadata(file)
-    there = {about.schema.column(number).path.partition(".")[0] for number in range(about.num_columns)}
-    # Asked to code a column that it lacks, Arrow refuses the file.
-    coded = [name for name in _texts(table) if name in there]
-    with ParquetFile(file, metadata=about, read_dictionary=coded, coerce_int96_timestamp_unit="us") as opened:
-        return opened.read(columns=[name for name in columns if name in there], use_threads=False)
-
-
-@cache
-def _texts(table: str) -> list[str]:
-    """Columns that are read as codes of the few texts in them; those that name a folder are in no file."""
-    return [c.name for c in TABLES[table].columns if c.type == "string" and c.name not in TABLES[table].partition]
-
-
 def _rows_of_file(found: pa.Table, table: str, columns: Sequence[str], cluster: str) -> list[Row]:
-    import pyarrow as pa
-
-    if "cluster" in columns:  # most often it names the folder, and is in no file
-        there = [name for name in found.column_names if name != "cluster"]
-        found = found.select(there).append_column("cluster", pa.repeat(cluster, found.num_rows))
     kinds = types_of(table)
-    return rows_of(found, {name: kinds[name] for name in columns})
+    rows = with_cluster(found, cluster) if "cluster" in columns else found
+    return rows_of(rows, {name: kinds[name] for name in columns})
