@@ -8,20 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import pyarrow as pa
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from evenkeel.lake.schemas import TABLES
-from evenkeel.lake.store import arrow_schema
+from evenkeel.rounds import here
 from evenkeel.rounds.reading import Decided, Round, Row, Rows
+from evenkeel.spark import rows
+from evenkeel.spark.column_types import columns_of
 from evenkeel.spark.sql import arrow_of
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def fetched(frames: Mapping[str, DataFrame]) -> dict[str, pa.Table]:
@@ -33,54 +33,20 @@ def fetched(frames: Mapping[str, DataFrame]) -> dict[str, pa.Table]:
 
 
 def rows_of(table: pa.Table) -> list[Row]:
-    """The rows of an Arrow table of plain columns and lists: moments are ISO-8601 text in UTC."""
-    columns = [_values(table.column(name)) for name in table.column_names]
-    return [dict(zip(table.column_names, row, strict=True)) for row in zip(*columns, strict=True)]
+    """The rows of an Arrow table in plain form (see `spark.rows`)."""
+    return [*rows.rows_of(table, columns_of(from_arrow_schema(table.schema), "fetched rows"))]
 
 
-def _values(column: pa.ChunkedArray) -> list[Any]:
-    if not pa.types.is_timestamp(column.type):
-        return list(column.to_pylist())
-    ticks = column.cast(pa.timestamp("us", tz="UTC")).cast(pa.int64()).to_pylist()
-    texts = {tick: None if tick is None else _moment(tick) for tick in set(ticks)}
-    return [texts[tick] for tick in ticks]
-
-
-def _moment(tick: int) -> str:
-    return (_EPOCH + timedelta(microseconds=tick)).isoformat(timespec="microseconds")
-
-
-def decide_here(rows: Rows, decide: Round, outputs: Iterable[str]) -> Decided:
-    """Runs the round for every cluster of `rows`, one after the other, and returns its rows per table."""
-    by_cluster: dict[str, dict[str, list[Row]]] = {}
-    for kind, found in rows.items():
-        for row in found:
-            by_cluster.setdefault(row["cluster"], {name: [] for name in rows})[kind].append(row)
+def decide_here(given: Rows, decide: Round, outputs: Iterable[str]) -> Decided:
+    """Runs the round for every cluster of `given`, one after the other, and returns its rows per table."""
     made: Decided = {table: [] for table in outputs}
-    for cluster, own in sorted(by_cluster.items()):
+    for cluster, own in here.by_cluster(given):
         for table, found in decide({"cluster": cluster}, own).items():
             made[table] += found
     return made
 
 
-def frame_of(spark: SparkSession, table: str, rows: Sequence[Row]) -> DataFrame:
-    """Rows of a table as a frame of one partition, hence one file per cluster."""
-    schema = arrow_schema(TABLES[table].body_columns())
-    arrays = [_array([row[field.name] for row in rows], field.type) for field in schema]
-    frame = spark.createDataFrame(pa.Table.from_arrays(arrays, schema=schema), TABLES[table].body_type())
-    return frame.coalesce(1)
-
-
-def _array(values: Iterable[Any], kind: pa.DataType) -> pa.Array:
-    if pa.types.is_timestamp(kind):
-        known: dict[str, datetime] = {}
-        values = [_known(known, value) for value in values]
-    return pa.array(values, kind)
-
-
-def _known(known: dict[str, datetime], text: str | None) -> datetime | None:
-    if text is None:
-        return None
-    if text not in known:
-        known[text] = datetime.fromisoformat(text)
-    return known[text]
+def frame_of(spark: SparkSession, table: str, made: Sequence[Row]) -> DataFrame:
+    """Rows of a table as a frame of one partition."""
+    schema = TABLES[table].body_type()
+    return here.frame_of(spark, here.as_arrow(table, columns_of(schema, table), made, {}), schema)

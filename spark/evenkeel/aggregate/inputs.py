@@ -77,9 +77,8 @@ class LoadInputs:
     and `claims` without records that were set aside, and `rejected`, None if nothing was.
 
     `reads` are the earlier writes that they rest on, and `stored` has the writes of `small` inputs of which no row was
-    set aside. `born` has a row (cluster, cycle_at, bundle, parent, cycle_at of
-    the predecessor) for each bundle that splits of late have made; `earlier_topics` the predecessors' rows of
-    topic_stats of their namespaces.
+    set aside. `born` has a row (cluster, cycle_at, bundle, parent, cycle_at of the predecessor) for each bundle that
+    splits of late have made; `earlier_topics` the predecessors' rows of topic_stats of their namespaces.
     """
 
     small: Mapping[str, DataFrame]
@@ -163,13 +162,13 @@ def type_of(name: str) -> StructType:
 
 def at_hand(lake: Lake, found: LoadInputs) -> dict[str, list[dict[str, Any]]] | None:
     """The rows of the small inputs, read in this process; None where some were set aside, or are not at hand."""
-    rows = {
-        name: rows_at_hand(lake, _TABLE_OF.get(name, name), found.stored[name])
-        for name in found.small
-        if name in found.stored
-    }
-    whole = {name: own for name, own in rows.items() if own is not None}
-    return whole if whole.keys() == found.small.keys() else None
+    rows: dict[str, list[dict[str, Any]]] = {}
+    for name in found.small:
+        own = rows_at_hand(lake, _TABLE_OF.get(name, name), found.stored[name]) if name in found.stored else None
+        if own is None:
+            return None
+        rows[name] = own
+    return rows
 
 
 def about_namespaces(found: LoadInputs) -> dict[str, DataFrame]:

@@ -18,7 +18,7 @@ from evenkeel.lake.store import Lake
 from evenkeel.manual_requests.wish_schema import HOT, LARGEST
 from evenkeel.model.bundles import HIGHEST_HASH
 from evenkeel.plan_splits import round as split_round
-from evenkeel.rounds.frames import RoundInputs, decide_rounds, read_checked, state_before
+from evenkeel.rounds.frames import RoundInputs, decide_rounds, read_checked, state_writes
 from evenkeel.rounds.reading import EXTENSIBLE
 from evenkeel.rounds.window import undecidable
 from evenkeel.settings import settings_in
@@ -44,7 +44,7 @@ def run(spark: SparkSession, handover: Handover) -> Handover:
     handover = handover.leave_out(undecidable(handover))
     lake = Lake(handover.lake)
     inputs = RoundInputs(spark, lake, handover, *INPUTS)
-    for name, frame in persistent_topics(spark, lake, handover, inputs.frames["bundle_load"]).items():
+    for name, frame in persistent_topics(spark, lake, handover, inputs.frame("bundle_load")).items():
         inputs.add(name, frame)
     remembers = any(cycle.manager == EXTENSIBLE for cycle in handover.open_cycles())
     reads = inputs.with_state(handover, needed=remembers)
@@ -62,7 +62,8 @@ def inputs_of_rule(spark: SparkSession, lake: Lake, handover: Handover, bundles:
     """
     cycles = handover.open_cycles()
     found = {"cluster_policies": lake.read(spark, "cluster_policies", handover.open_writes("cluster_policies"))}
-    found["state"], _ = state_before(spark, lake, handover, needed=any(one.manager == EXTENSIBLE for one in cycles))
+    state = state_writes(handover, needed=any(one.manager == EXTENSIBLE for one in cycles))
+    found["state"] = lake.read(spark, "strategy_state", state)
     found["topic_hashes"] = spark.createDataFrame([], schema_of(f"cycle_at timestamp, {TOPICS_TYPE}"))
     if any(asks_by_topics(cycle) for cycle in cycles):
         found["topic_hashes"] = hashes_in(bundles, read_checked(lake, spark, handover, "topic_stats"), _CYCLE)
@@ -84,17 +85,14 @@ def asks_by_topics(cycle: ClusterCycle) -> bool:
 def _with_topic_hashes(inputs: RoundInputs, handover: Handover) -> Handover:
     """Adds the topics of each bundle chosen, only where its algorithm looks at topics: `TOPICS_TYPE` with the moment of
     the cycle. Gives the hand-over without cycles that failed over it."""
-    spark, lake = inputs.spark, inputs.lake
-    inputs.add(
-        "topic_hashes", spark.createDataFrame([], schema_of(f"cycle_at timestamp, {TOPICS_TYPE}")), is_empty=True
-    )
+    inputs.add_empty("topic_hashes", schema_of(f"cycle_at timestamp, {TOPICS_TYPE}"))
     cycles = handover.open_cycles()
     if not any(split_round.cuts_by_topics(settings_in(cycle.settings), cycle.wishes) for cycle in cycles):
         return handover
     made, left = decide_rounds(handover, inputs, split_round.choose_window, {"chosen": split_round.chosen_type()}, TASK)
-    chosen = made.frame("chosen")
-    if not chosen.isEmpty():
-        inputs.add("topic_hashes", hashes_in(chosen, read_checked(lake, spark, left, "topic_stats"), _CYCLE))
+    if not made.is_empty("chosen"):
+        topics = read_checked(inputs.lake, inputs.spark, left, "topic_stats")
+        inputs.add("topic_hashes", hashes_in(made.frame("chosen"), topics, _CYCLE))
     return left
 
 

@@ -19,8 +19,9 @@ from evenkeel.rounds import here
 from evenkeel.rounds.reading import Row, cycle_row
 from evenkeel.rounds.window import FAILURES, FAILURES_TYPE, REMEMBERED, STATE, linked, with_settings_once
 from evenkeel.settings import settings_in
-from evenkeel.spark.column_types import schema_of
+from evenkeel.spark.column_types import schema_of, type_of
 from evenkeel.spark.grouped import grouped_map
+from evenkeel.spark.rows import plain_column
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -47,6 +48,15 @@ def cycles_to_decide(spark: SparkSession, handover: Handover) -> DataFrame:
     """`cycle_rows` as `window.fold` takes them: a text of settings, which is most of a row, stands there once."""
     rows = [cycle_row_of(cycle, handover.run) for cycle in linked(handover).open_cycles()]
     return _frame_of(spark, with_settings_once(rows))
+
+
+def _cycles_here(handover: Handover) -> list[Row]:
+    """`cycle_rows` as workers get them: times as the plain form has them."""
+    rows = [cycle_row_of(cycle, handover.run) for cycle in handover.open_cycles()]
+    for name in _CYCLE_TIMES:
+        times = plain_column([row[name] for row in rows], type_of("timestamp"), f"cycle.{name}")
+        rows = [{**row, name: time} for row, time in zip(rows, times, strict=True)]
+    return [*rows]
 
 
 def _frame_of(spark: SparkSession, rows: Sequence[Mapping[str, Any]]) -> DataFrame:
@@ -80,43 +90,57 @@ def with_cycle_times(frame: DataFrame) -> DataFrame:
 
 
 class RoundInputs:
-    """What the rounds of a task are given, by name: rows of tables, as frames, and which writes they are of.
+    """What the rounds of a task are given, by name.
 
-    `stored` has the writes of those that are read from a table; the others were computed.
+    `stored` has the writes of what is read from a table, in this process or by Spark. The rest was computed.
     """
 
     def __init__(self, spark: SparkSession, lake: Lake, handover: Handover, *tables: str) -> None:
         """Rows of this run that belong to open cycles."""
         self.spark, self.lake = spark, lake
-        self.stored: dict[str, tuple[Write, ...]] = {}
-        self.frames: dict[str, DataFrame] = {}
-        for table in tables:
-            self.stored[table] = handover.open_writes(table)
-            self.frames[table] = lake.read(spark, table, self.stored[table])
+        self.stored: dict[str, tuple[Write, ...]] = {table: handover.open_writes(table) for table in tables}
+        self._computed: dict[str, DataFrame] = {}
+        self._empty: dict[str, StructType] = {}
 
     def with_state(self, handover: Handover, *, needed: bool = True) -> tuple[Write, ...]:
-        """Adds what the predecessors' strategies remember (see `state_before`); gives the writes it was read from."""
-        self.frames[STATE], self.stored[STATE] = state_before(self.spark, self.lake, handover, needed=needed)
+        """Adds what the predecessors' strategies remember (see `state_writes`); gives the writes it is read from."""
+        self.stored[STATE] = state_writes(handover, needed=needed)
         return self.stored[STATE]
 
-    def add(self, name: str, frame: DataFrame, *, is_empty: bool = False) -> None:
-        """Adds rows that were computed, or none at all."""
-        self.frames[name] = frame
-        self.stored.pop(name, None)
-        if is_empty:
-            self.stored[name] = ()
+    def add(self, name: str, frame: DataFrame) -> None:
+        """Adds rows that were computed."""
+        self._empty.pop(name, None)
+        self._computed[name] = frame
+
+    def add_empty(self, name: str, schema: StructType) -> None:
+        """Adds an input that has no rows this time."""
+        self._empty[name] = schema
+
+    def frame(self, table: str) -> DataFrame:
+        """The rows of a table, as Spark reads them."""
+        return self.lake.read(self.spark, _table_of(table), self.stored[table])
+
+    def frames(self) -> dict[str, DataFrame]:
+        """All rows, as Spark has them."""
+        empty = {name: self.spark.createDataFrame([], schema) for name, schema in self._empty.items()}
+        return {**{name: self.frame(name) for name in self.stored}, **empty, **self._computed}
 
     def at_hand(self) -> dict[str, Sequence[Row]] | None:
         """The rows, read in this process; None where they are many, were computed, or are not at hand."""
-        if self.frames.keys() - self.stored or sum(w.rows for own in self.stored.values() for w in own) > MOST_HERE:
+        if self._computed or sum(w.rows for own in self.stored.values() for w in own) > MOST_HERE:
             return None
-        found: dict[str, Sequence[Row]] = {}
+        found: dict[str, Sequence[Row]] = dict.fromkeys(self._empty, ())
         for name, writes in self.stored.items():
-            rows = rows_at_hand(self.lake, REMEMBERED if name == STATE else name, writes)
+            rows = rows_at_hand(self.lake, _table_of(name), writes)
             if rows is None:
                 return None
             found[name] = rows
         return found
+
+
+def _table_of(name: str) -> str:
+    """The table that an input of this name is read from."""
+    return REMEMBERED if name == STATE else name
 
 
 def predecessor_rows(
@@ -126,8 +150,12 @@ def predecessor_rows(
 
     Of a window, the hand-over that is asked has to be `window.linked`.
     """
-    reads = tuple(w for c in handover.open_cycles() for w in c.predecessor.writes if w.table == table)
+    reads = _left_before(handover, table)
     return lake.read(spark, table, reads), reads
+
+
+def _left_before(handover: Handover, table: str) -> tuple[Write, ...]:
+    return tuple(w for c in handover.open_cycles() for w in c.predecessor.writes if w.table == table)
 
 
 def children_of_splits(cycle: ClusterCycle) -> dict[str, str]:
@@ -137,14 +165,10 @@ def children_of_splits(cycle: ClusterCycle) -> dict[str, str]:
     return split_children(acts_of(cycle.acts), cycle.at, settings_in(cycle.settings))
 
 
-def state_before(
-    spark: SparkSession, lake: Lake, handover: Handover, *, needed: bool = True
-) -> tuple[DataFrame, tuple[Write, ...]]:
-    """What the predecessors' strategies remember, as far as it is written, those of cycles of this run too; no rows,
-    and nothing read, where no strategy in force asks."""
-    if needed:
-        return predecessor_rows(spark, lake, linked(handover), REMEMBERED)
-    return spark.createDataFrame([], TABLES[REMEMBERED].struct_type()), ()
+def state_writes(handover: Handover, *, needed: bool = True) -> tuple[Write, ...]:
+    """The writes of what the predecessors' strategies remember, as far as it is written, those of cycles of this run
+    too; none where no strategy in force asks."""
+    return _left_before(linked(handover), REMEMBERED) if needed else ()
 
 
 WindowRound = Callable[..., Mapping[str, list[dict[str, Any]]]]
@@ -162,6 +186,11 @@ class Made:
         """The rows of one table as a frame; of rows that are here, one of one partition, hence one file per cluster."""
         found = self._found[table]
         return found if not isinstance(found, pa.Table) else here.frame_of(self._spark, found, self._types[table])
+
+    def is_empty(self, table: str) -> bool:
+        """Whether there are no rows of a table."""
+        found = self._found[table]
+        return not found.num_rows if isinstance(found, pa.Table) else found.isEmpty()
 
     def rows(self, table: str) -> list[dict[str, Any]]:
         """The rows of one table, fetched if they are with Spark."""
@@ -197,11 +226,11 @@ def decide_rounds(
     parameters = {"is_window": is_window}
     rows = None if is_window else inputs.at_hand()
     if rows is not None:
-        rows["cycle"] = here.cycles(cycle_row_of(cycle, handover.run) for cycle in handover.open_cycles())
+        rows["cycle"] = _cycles_here(handover)
         return Made(inputs.spark, here.decided(rows, decide, types, parameters), types), handover
     if is_window:
         types[FAILURES] = schema_of(FAILURES_TYPE)
-    frames = {"cycle": cycles_to_decide(inputs.spark, handover), **inputs.frames}
+    frames = {"cycle": cycles_to_decide(inputs.spark, handover), **inputs.frames()}
     known = {name: schema for name in frames if (schema := _known_type(name)) is not None}
     found = grouped_map(frames, by=["cluster"], decide=decide, outputs=types, parameters=parameters, schemas=known)
     made = Made(inputs.spark, found, types)
@@ -228,7 +257,7 @@ def _known_type(name: str) -> StructType | None:
     """The schema of an input, which need not be asked for."""
     if name == "cycle":
         return schema_of(CYCLE_TYPE)
-    table = TABLES.get("strategy_state" if name == "state" else name)
+    table = TABLES.get(_table_of(name))
     return None if table is None else table.struct_type()
 
 

@@ -3,32 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from evenkeel.errors import DecideFailed, EngineError
 from evenkeel.rounds.reading import Row
-from evenkeel.spark.column_types import Columns, columns_of, type_of
+from evenkeel.spark.column_types import Columns, columns_of
 from evenkeel.spark.grouped import import_path
 from evenkeel.spark.packing import plain_columns
-from evenkeel.spark.rows import arrow_column, plain_column
+from evenkeel.spark.rows import arrow_column
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
-
-_TIMES = ("cycle_at", "snapshot_at", "predecessor_cycle_at")
-
-
-def cycles(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Cycle rows as workers get them."""
-    found = [dict(row) for row in rows]
-    for name in _TIMES:
-        times = plain_column([row[name] for row in found], type_of("timestamp"), f"cycle.{name}")
-        for row, time in zip(found, times, strict=True):
-            row[name] = time
-    return found
 
 
 def decided(
@@ -41,12 +29,8 @@ def decided(
     import pyarrow as pa
 
     columns = {table: columns_of(schema, table) for table, schema in outputs.items()}
-    made = {table: [_as_arrow(table, kinds, [], {})] for table, kinds in columns.items()}
-    by_cluster: dict[str, dict[str, list[Row]]] = {}
-    for kind, found in rows.items():
-        for row in found:
-            by_cluster.setdefault(row["cluster"], {name: [] for name in rows})[kind].append(row)
-    for cluster, own in sorted(by_cluster.items()):
+    made = {table: [as_arrow(table, kinds, [], {})] for table, kinds in columns.items()}
+    for cluster, own in by_cluster(rows):
         key = {"cluster": cluster}
         try:
             answer = decide(key, own, parameters=dict(parameters))
@@ -55,7 +39,7 @@ def decided(
                 path = import_path(decide)
                 raise EngineError(f"{path} returned rows for {unknown}, which is not an output of this call.")
             for table, kinds in columns.items():
-                made[table].append(_as_arrow(table, kinds, list(answer.get(table, ())), key))
+                made[table].append(as_arrow(table, kinds, list(answer.get(table, ())), key))
         except Exception as error:
             where = f"{import_path(decide)} on {json.dumps(key, ensure_ascii=False, separators=(',', ':'))}"
             line = (str(error).strip().splitlines() or [""])[0]
@@ -63,7 +47,17 @@ def decided(
     return {table: pa.concat_tables(parts) for table, parts in made.items()}
 
 
-def _as_arrow(table: str, columns: Columns, rows: Sequence[Mapping[str, Any]], given: Mapping[str, Any]) -> pa.Table:
+def by_cluster(rows: Mapping[str, Sequence[Row]]) -> list[tuple[str, dict[str, list[Row]]]]:
+    """Each cluster of which there are rows, by name, with its rows of every kind."""
+    found: dict[str, dict[str, list[Row]]] = {}
+    for kind, its_rows in rows.items():
+        for row in its_rows:
+            found.setdefault(row["cluster"], {name: [] for name in rows})[kind].append(row)
+    return sorted(found.items())
+
+
+def as_arrow(table: str, columns: Columns, rows: Sequence[Mapping[str, Any]], given: Mapping[str, Any]) -> pa.Table:
+    """Rows as rules returned them; `given`: what columns hold where a row does not say."""
     import pyarrow as pa
 
     plain = plain_columns(table, columns, rows, given)
@@ -71,5 +65,5 @@ def _as_arrow(table: str, columns: Columns, rows: Sequence[Mapping[str, Any]], g
 
 
 def frame_of(spark: SparkSession, rows: pa.Table, schema: StructType) -> DataFrame:
-    """The rows as a frame of one partition."""
+    """The rows as a frame of one partition, hence one file per cluster."""
     return spark.createDataFrame(rows, schema).coalesce(1)
