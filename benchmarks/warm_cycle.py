@@ -2,8 +2,8 @@
 
 `python -m benchmarks warm_cycle [--recording DIR] [--runs 8]`. Goal: a cycle takes at most 10 s, the median. Each
 command is a process of its own, which imports all it needs; that is told apart. `cpu` is processor seconds of command,
-server and workers. Every cycle is decided for the first
-time: each pass over the snapshots is a cluster of its own name. Two passes warm the server up.
+server and workers. Every cycle is decided for the first time: each pass over the snapshots is a cluster of its own
+name. Two passes warm the server up.
 """
 
 from __future__ import annotations
