@@ -19,6 +19,7 @@ from evenkeel.spark.java import delta_jars, server_java, spark_home
 from evenkeel.spark.local_files import SETTINGS, compile_into
 from evenkeel.spark.server import Engine
 from evenkeel.spark.session import close, connect
+from tests.spark.ended_processes import ended_processes
 
 pytestmark = pytest.mark.spark
 OWN = {key.removeprefix("spark.hadoop."): value for key, value in SETTINGS.items()}
@@ -66,11 +67,12 @@ class Files:
         store.write(self.path(place), lines.iterator(), overwrite, self.settings)
 
     def commits(self, place: Path, text: str) -> bool:
-        """Whether this very text came to be the commit of that name."""
+        """Whether this very text came to be the commit of that name, and no other had come to be it before."""
         try:
             self.commit(place, text)
         except Py4JJavaError as error:
-            assert error.java_exception.getClass().getName() == "java.nio.file.FileAlreadyExistsException"
+            if error.java_exception.getClass().getName() != "java.nio.file.FileAlreadyExistsException":
+                raise
             return False
         return True
 
@@ -124,11 +126,6 @@ def hadoops(gateway: Any) -> Files:
     return files_in(gateway, HADOOPS)
 
 
-def processes_of(pid: int) -> int:
-    """Grows whenever a process that this one started has ended: its pages, in the first place."""
-    return int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[8])
-
-
 def work(files: Files, folder: Path) -> dict[str, int]:
     """What a table's commit does with files, and more; the modes that came of it."""
     system, path = files.system, files.path
@@ -162,21 +159,21 @@ def work(files: Files, folder: Path) -> dict[str, int]:
     }
 
 
-def test_files_are_as_hadoop_makes_them_without_twins_and_without_processes(
+def test_files_are_as_hadoop_makes_them_without_checksum_files_and_processes(
     own: Files, hadoops: Files, tmp_path: Path
 ) -> None:
     pid = own.gateway.java_process.pid
     (tmp_path / "own").mkdir()
     (tmp_path / "hadoop").mkdir()
     work(own, tmp_path / "own")  # classes are loaded once, and some of Hadoop's ask by a process who the user is
-    before = processes_of(pid)
+    before = ended_processes(pid)
     own.system.delete(own.path(tmp_path / "own" / "made"), True)
     modes = work(own, tmp_path / "own")
-    assert processes_of(pid) == before
+    assert ended_processes(pid) == before
     assert list(tmp_path.rglob("*.crc")) == []
     assert modes == work(hadoops, tmp_path / "hadoop")
-    assert processes_of(pid) > before, "else this test sees no processes"
-    assert list(tmp_path.rglob("*.crc")), "else this test sees no twins"
+    assert ended_processes(pid) > before, "else this test sees no processes"
+    assert list(tmp_path.rglob("*.crc")), "else this test sees no checksum files"
 
 
 def test_a_folder_keeps_the_bit_by_which_new_files_take_over_its_group(
@@ -211,15 +208,14 @@ def test_a_link_is_followed_and_shown_as_hadoop_does(own: Files, hadoops: Files,
         assert shown.getSymlink().toString() == f"file:{tmp_path / 'file'}"
 
 
-def test_a_twin_of_an_earlier_version_is_not_read_and_goes_with_its_file(
+def test_a_checksum_file_of_an_earlier_version_is_not_read_and_goes_with_its_file(
     own: Files, hadoops: Files, tmp_path: Path
 ) -> None:
     names = ("rewritten", "removed", "committed", "kept")
     for name in names:
         hadoops.write(tmp_path / name, "as it was")
         (tmp_path / name).write_text("by another")
-    twins = {f".{name}.crc" for name in names}
-    assert twins <= {place.name for place in tmp_path.iterdir()}
+    assert {f".{name}.crc" for name in names} <= {place.name for place in tmp_path.iterdir()}
     assert [own.read(tmp_path / name) for name in names] == ["by another"] * 4
     assert own.listed(tmp_path) == sorted(names)
 
@@ -278,7 +274,7 @@ def test_where_the_disk_gives_no_second_name_a_file_is_moved_as_hadoop_does(own:
         place.unlink(missing_ok=True)
 
 
-def test_a_table_of_the_server_has_no_twins_and_private_scratch(engine: Engine, tmp_path: Path) -> None:
+def test_a_table_that_the_server_writes_has_no_checksum_files(engine: Engine, tmp_path: Path) -> None:
     spark = connect(engine.url)
     path = str(tmp_path / "table")
     for _ in range(2):
@@ -288,6 +284,4 @@ def test_a_table_of_the_server_has_no_twins_and_private_scratch(engine: Engine, 
     assert spark.read.format("delta").load(path).count() == 18
     assert spark.read.format("delta").option("versionAsOf", 1).load(path).count() == 20
     close(spark)
-    names = [place.name for place in tmp_path.rglob("*")]
-    assert [name for name in names if name.startswith(".") and not name.startswith("._")] == []
-    assert not any(name.endswith(".json.crc") or name.endswith(".parquet.crc") for name in names)
+    assert [place.name for place in tmp_path.rglob("*") if place.name.startswith(".")] == []

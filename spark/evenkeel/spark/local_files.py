@@ -1,9 +1,9 @@
-"""How the JVM keeps files on this machine: without a checksum file beside each, and without a process for each.
+"""How the Spark server keeps files in folders: without a checksum file beside each, and without a process for each.
 
-Hadoop's own way with `file:` writes a `.crc` beside every file and starts `chmod` for each that it makes and `readlink`
-for each that it renames: some 360 processes in a small cycle. The class here does the same by Java's own calls.
-It also makes commits by two JVMs at once safe, which Hadoop's are not: `rename` there replaces what another has just
-put in place. It is compiled when a JVM starts, by the Janino that Spark brings, into a folder of that JVM.
+Hadoop writes a `.crc` beside every file, and starts `chmod` for each file that it makes and `readlink` for each that it
+renames: some 360 processes in a small cycle. The Java class here does the same by system calls. Two JVMs that commit
+the same version of a table at once are safe with it: one of them fails, where Hadoop replaces one commit by the other.
+The JVM compiles the class when it starts, by the Janino that Spark brings, so that no JDK is needed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ SETTINGS = {
     "spark.hadoop.fs.file.impl": _CLASS,
     "spark.hadoop.fs.AbstractFileSystem.file.impl": f"{_CLASS}$Context",
 }
-"""Spark settings with which Hadoop takes the class, as file system and as file context (Delta's commits)."""
+"""Spark settings by which Hadoop takes the class for `file:`, as file system and as file context (Delta's commits)."""
 
 SOURCE = r"""
 package evenkeel;
@@ -48,6 +48,11 @@ public class LocalFiles extends LocalFileSystem {
     public LocalFiles() {
         super(new Plain());
         setWriteChecksum(false);
+    }
+
+    @Override
+    public void initialize(URI uri, Configuration conf) throws IOException {
+        super.initialize(uri, conf);
         setVerifyChecksum(false);
     }
 
@@ -160,29 +165,25 @@ public class LocalFiles extends LocalFileSystem {
             }
             if (overwrite) {
                 Files.move(source, target, StandardCopyOption.ATOMIC_MOVE);
-            } else if (!link(source, target, to)) {
-                super.renameInternal(from, to, false);
-                return;
-            } else {
+            } else if (link(source, target, to)) {
                 Files.delete(source);
+            } else {
+                super.renameInternal(from, to, false);
             }
             Files.deleteIfExists(files.pathToFile(files.getChecksumFile(to)).toPath());
         }
 
-        /** Whether the target is the source under a second name now; false where the disk knows no second names. */
+        /** Gives the file a second name; false where the disk knows no second names, and Hadoop's way is left. */
         private boolean link(java.nio.file.Path source, java.nio.file.Path target, Path to) throws IOException {
             try {
                 Files.createLink(target, source);
                 return true;
             } catch (java.nio.file.FileAlreadyExistsException error) {
                 throw new FileAlreadyExistsException("File already exists: " + to);
+            } catch (FileSystemException error) {
+                return false;
             } catch (UnsupportedOperationException error) {
                 return false;
-            } catch (FileSystemException error) {
-                if (Files.exists(source) && Files.isDirectory(target.getParent()) && !Files.exists(target)) {
-                    return false;
-                }
-                throw error;
             }
         }
     }
@@ -191,10 +192,9 @@ public class LocalFiles extends LocalFileSystem {
 
 
 def compile_into(jvm: Any, folder: Path) -> None:
-    """Compiles the class in the JVM of a Py4J gateway and puts it into `folder`, which is on the JVM's class path.
+    """Compiles the class in a JVM (a gateway's `jvm`) into `folder`, which is on that JVM's class path, and loads it.
 
-    Loads it at once, so that nobody can put another in its place later. Raises Py4JJavaError where pyspark brings a
-    Hadoop that it does not fit.
+    Whatever lay there is replaced, unread. Raises Py4JJavaError where the class does not fit the Hadoop on the path.
     """
     compiler = jvm.org.codehaus.janino.SimpleCompiler()
     compiler.setTargetVersion(8)
