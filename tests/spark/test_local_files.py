@@ -59,6 +59,12 @@ class Files:
     def listed(self, folder: Path) -> list[str]:
         return sorted(found.getPath().getName() for found in self.system.listStatus(self.path(folder)))
 
+    def rename(self, source: Path, target: Path) -> None:
+        """Asks the file context's own file system, which by itself does not look whether the name is taken."""
+        root = self.gateway.jvm.java.net.URI.create("file:///")
+        found = self.gateway.jvm.org.apache.hadoop.fs.AbstractFileSystem.get(root, self.settings)
+        found.renameInternal(self.path(source), self.path(target), False)
+
     def commit(self, place: Path, text: str, *, overwrite: bool = False) -> None:
         """Writes one line by the log store that Delta takes for `file:`."""
         lines = self.gateway.jvm.java.util.ArrayList()
@@ -226,16 +232,21 @@ def test_a_checksum_file_of_an_earlier_version_is_not_read_and_goes_with_its_fil
     assert [hadoops.read(tmp_path / name) for name in ("rewritten", "committed")] == ["anew", "anew\n"]
 
 
-def test_a_name_that_another_took_meanwhile_is_left_to_it(own: Files, gateway: Any, tmp_path: Path) -> None:
-    """The file context looks before it asks for the new name; here the other comes between the two."""
+def test_a_name_that_another_took_meanwhile_is_left_to_it(own: Files, tmp_path: Path) -> None:
+    """Delta looks before it asks for the name; here the other comes between the two."""
     (tmp_path / "0.json").write_text("theirs")
     (tmp_path / "0.json.tmp").write_text("ours")
-    scheme = gateway.jvm.java.net.URI.create("file:///")
-    direct = gateway.jvm.org.apache.hadoop.fs.AbstractFileSystem.get(scheme, own.settings)
     with pytest.raises(Py4JJavaError, match="FileAlreadyExistsException"):
-        direct.renameInternal(own.path(tmp_path / "0.json.tmp"), own.path(tmp_path / "0.json"), False)
+        own.rename(tmp_path / "0.json.tmp", tmp_path / "0.json")
     assert (tmp_path / "0.json").read_text() == "theirs"
     assert (tmp_path / "0.json.tmp").read_text() == "ours"
+
+
+def test_a_name_that_was_given_though_its_answer_was_lost_is_ours(own: Files, tmp_path: Path) -> None:
+    (tmp_path / "0.json.tmp").write_text("ours")
+    (tmp_path / "0.json").hardlink_to(tmp_path / "0.json.tmp")
+    own.rename(tmp_path / "0.json.tmp", tmp_path / "0.json")
+    assert [place.name for place in tmp_path.iterdir()] == ["0.json"]
 
 
 def test_of_two_jvms_that_write_one_version_one_succeeds(
@@ -261,14 +272,13 @@ def test_where_the_disk_gives_no_second_name_a_file_is_moved_as_hadoop_does(own:
     place = Path("/dev/shm") / f"evenkeel-{os.getpid()}"
     source = tmp_path / "source"
     source.write_text("text")
-    none = own.gateway.new_array(own.gateway.jvm.org.apache.hadoop.fs.Options.Rename, 0)
     try:
-        own.context.rename(own.path(source), own.path(place), none)
+        own.rename(source, place)
         assert place.read_text() == "text"
         assert not source.exists()
         source.write_text("another")
         with pytest.raises(Py4JJavaError, match="FileAlreadyExistsException"):
-            own.context.rename(own.path(source), own.path(place), none)
+            own.rename(source, place)
         assert place.read_text() == "text"
     finally:
         place.unlink(missing_ok=True)

@@ -173,12 +173,16 @@ public class LocalFiles extends LocalFileSystem {
             Files.deleteIfExists(files.pathToFile(files.getChecksumFile(to)).toPath());
         }
 
-        /** Gives the file a second name; false where the disk knows no second names, and Hadoop's way is left. */
+        /** Gives the file a second name; false where the disk knows no second names, and Hadoop's way is left. A server
+            for files may have given it and lost its answer: asked again it says that the name is taken. */
         private boolean link(java.nio.file.Path source, java.nio.file.Path target, Path to) throws IOException {
             try {
                 Files.createLink(target, source);
                 return true;
             } catch (java.nio.file.FileAlreadyExistsException error) {
+                if (Files.isSameFile(source, target)) {
+                    return true;
+                }
                 throw new FileAlreadyExistsException("File already exists: " + to);
             } catch (FileSystemException error) {
                 return false;
