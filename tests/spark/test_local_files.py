@@ -249,6 +249,17 @@ def test_a_name_that_was_given_though_its_answer_was_lost_is_ours(own: Files, tm
     assert [place.name for place in tmp_path.iterdir()] == ["0.json"]
 
 
+def test_a_file_is_not_lost_where_its_new_name_is_its_own(own: Files, tmp_path: Path) -> None:
+    (tmp_path / "here").mkdir()
+    (tmp_path / "there").symlink_to(tmp_path / "here")
+    (tmp_path / "here" / "file").write_text("text")
+    (tmp_path / "here" / "link").symlink_to(tmp_path / "here" / "file")
+    for target in (tmp_path / "here" / "file", tmp_path / "there" / "file", tmp_path / "here" / "link"):
+        with pytest.raises(Py4JJavaError, match="FileAlreadyExistsException"):
+            own.rename(tmp_path / "here" / "file", target)
+        assert target.read_text() == "text"
+
+
 def test_of_two_jvms_that_write_one_version_one_succeeds(
     own: Files, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

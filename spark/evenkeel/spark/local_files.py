@@ -30,6 +30,7 @@ import java.net.URI;
 import java.net.URISyntaxException;
 import java.nio.file.FileSystemException;
 import java.nio.file.Files;
+import java.nio.file.LinkOption;
 import java.nio.file.StandardCopyOption;
 import java.nio.file.attribute.FileTime;
 import java.util.Map;
@@ -159,7 +160,8 @@ public class LocalFiles extends LocalFileSystem {
             LocalFiles files = (LocalFiles) fsImpl;
             java.nio.file.Path source = files.pathToFile(from).toPath();
             java.nio.file.Path target = files.pathToFile(to).toPath();
-            if (!Files.isRegularFile(source) || Files.isDirectory(target)) {
+            boolean isFile = Files.isRegularFile(source, new LinkOption[] {LinkOption.NOFOLLOW_LINKS});
+            if (!isFile || Files.isDirectory(target)) {
                 super.renameInternal(from, to, overwrite);
                 return;
             }
@@ -180,7 +182,7 @@ public class LocalFiles extends LocalFileSystem {
                 Files.createLink(target, source);
                 return true;
             } catch (java.nio.file.FileAlreadyExistsException error) {
-                if (Files.isSameFile(source, target)) {
+                if (!source.getFileName().equals(target.getFileName()) && key(source).equals(key(target))) {
                     return true;
                 }
                 throw new FileAlreadyExistsException("File already exists: " + to);
@@ -189,6 +191,10 @@ public class LocalFiles extends LocalFileSystem {
             } catch (UnsupportedOperationException error) {
                 return false;
             }
+        }
+
+        private static Object key(java.nio.file.Path file) throws IOException {
+            return Files.getAttribute(file, "fileKey", new LinkOption[] {LinkOption.NOFOLLOW_LINKS});
         }
     }
 }
