@@ -15,6 +15,7 @@ from evenkeel.spark.command import TOKEN_VARIABLE, connect_url
 from evenkeel.spark.probe import listens
 from evenkeel.spark.server import _free_port
 from evenkeel.spark.session import close, connect
+from tests.spark.ended_processes import ended_processes
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.exhaustive]
 TOKEN = "a-token-of-this-test"
@@ -33,12 +34,21 @@ def test_the_images_command_serves_in_the_foreground_and_ends_on_sigterm(tmp_pat
     )
     try:
         until = time.monotonic() + 120
-        while not any(listens(port, process.pid) for process in psutil.Process(server.pid).children()):
+        while not (
+            found := [process.pid for process in psutil.Process(server.pid).children() if listens(port, process.pid)]
+        ):
             assert server.poll() is None
             assert time.monotonic() < until
             time.sleep(0.2)
         spark = connect(connect_url(port, TOKEN))
         assert spark.range(3).count() == 3
+        table = str(tmp_path / "table")
+        spark.range(3).write.format("delta").save(table)
+        before = ended_processes(found[0])
+        spark.range(3).write.format("delta").mode("append").save(table)
+        spark.sql(f"DELETE FROM delta.`{table}` WHERE id = 1").collect()
+        assert spark.read.format("delta").load(table).count() == 4
+        assert ended_processes(found[0]) == before, "a commit starts no processes"
         close(spark)
         server.terminate()
         assert server.wait(timeout=30) == 0

@@ -107,7 +107,7 @@ def clean_log(path: str) -> None:
 
 
 def _drop_checksums(log: Path) -> None:
-    """Checksums of commits that are gone, Delta's own and those of the file system: nobody asks for them any more."""
+    """Checksums of commits that are gone, Delta's own and those that Hadoop wrote in earlier versions or elsewhere."""
     first = min((int(commit.stem) for commit in log.glob("[0-9]*.json") if commit.stem.isdigit()), default=0)
     for checksum in log.glob("*.crc"):
         version = checksum.name.lstrip(".").partition(".")[0]

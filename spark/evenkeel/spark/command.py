@@ -16,7 +16,7 @@ from typing import Any
 
 from evenkeel.errors import EngineError
 from evenkeel.secret import text_given
-from evenkeel.spark import gateway
+from evenkeel.spark import gateway, local_files
 from evenkeel.spark.code import SUITES_VARIABLE, source_root
 from evenkeel.spark.java import delta_jars, server_java, spark_home
 
@@ -113,10 +113,13 @@ def server_command(port: int, folder: Path, settings: ServerSettings, address: s
     """The command that serves Spark Connect on `address`:`port` and keeps its scratch files below `folder`."""
     log_settings = folder / "log4j2.properties"
     log_settings.write_text(LOG_SETTINGS, encoding="utf-8")
-    jars = [*map(str, delta_jars()), f"{spark_home() / 'jars'}/*"]
     scratch = folder / "scratch"
+    classes = gateway.classes_folder(folder)
+    classes.mkdir(parents=True, exist_ok=True)  # Java looks once whether a place on its class path is a folder
+    class_path = [*map(str, delta_jars()), f"{spark_home() / 'jars'}/*", str(classes)]
     spark = {
         **SQL_SETTINGS,
+        **local_files.SETTINGS,
         "spark.master": f"local[{settings.cores}]",
         "spark.app.name": "evenkeel",
         **LOCAL_SETTINGS,
@@ -132,7 +135,7 @@ def server_command(port: int, folder: Path, settings: ServerSettings, address: s
     }
     return [
         str(server_java()),
-        *("-cp", os.pathsep.join(jars)),
+        *("-cp", os.pathsep.join(class_path)),
         # Both compiler tiers: the first alone starts no sooner, and after a dozen cycles takes a quarter more time.
         *(f"-Xmx{settings.memory}", "-Xss4m", "-XX:+UseSerialGC", "-XX:ReservedCodeCacheSize=256m"),
         # Small cycles leave some 300 MB alive. Without these the heap goes up to its limit and stays there, and so does

@@ -17,9 +17,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
+from evenkeel.spark import local_files
+
 MAIN_CLASS = "org.apache.spark.api.python.PythonGatewayServer"
 _TOLD = "_PYSPARK_DRIVER_CONN_INFO_PATH"
 _TICK_SECONDS = 0.05
+
+
+def classes_folder(folder: Path) -> Path:
+    """Where classes are put that are compiled when a JVM with these scratch files starts; on its class path."""
+    return folder / "scratch" / "classes"
 
 
 def start(
@@ -31,11 +38,11 @@ def start(
     server = subprocess.Popen(
         command, env={**environment, _TOLD: str(told)}, cwd=folder, stdin=subprocess.PIPE, stdout=output
     )
-    threading.Thread(target=_serve, args=(server, told), name="gateway", daemon=True).start()
+    threading.Thread(target=_serve, args=(server, told, classes_folder(folder)), name="gateway", daemon=True).start()
     return server
 
 
-def _serve(server: subprocess.Popen[bytes], told: Path) -> None:
+def _serve(server: subprocess.Popen[bytes], told: Path, classes: Path) -> None:
     """Has the JVM make a Spark session and serve it; ends the JVM where that fails."""
     try:
         while not told.exists():
@@ -44,7 +51,7 @@ def _serve(server: subprocess.Popen[bytes], told: Path) -> None:
             time.sleep(_TICK_SECONDS)
         port, secret = _read(told)
         told.unlink()
-        _open_to_clients(port, secret)
+        _open_to_clients(port, secret, classes)
     except Exception as error:  # whatever it is, a JVM without a session is of no use
         sys.stderr.write(f"{error}\n")
         sys.stderr.flush()
@@ -57,11 +64,12 @@ def _read(told: Path) -> tuple[int, str]:
     return port, content[8 : 8 + length].decode()
 
 
-def _open_to_clients(port: int, secret: str) -> None:
+def _open_to_clients(port: int, secret: str, classes: Path) -> None:
     from py4j.java_gateway import GatewayParameters, JavaGateway
 
     logging.getLogger("py4j").setLevel(logging.CRITICAL)  # it complains when the JVM ends before its objects
     gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port, auth_token=secret))
+    local_files.compile_into(gateway.jvm, classes)
     session = gateway.jvm.org.apache.spark.sql.classic.SparkSession.builder().getOrCreate()
     gateway.jvm.org.apache.spark.sql.connect.service.SparkConnectService.start(session.sparkContext())
     gateway.close()

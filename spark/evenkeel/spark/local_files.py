@@ -1,0 +1,220 @@
+"""How the Spark server keeps files in folders: without a checksum file beside each, and without a process for each.
+
+Hadoop writes a `.crc` beside every file, and starts `chmod` for each file that it makes and `readlink` for each that it
+renames: some 360 processes in a small cycle. The Java class here does the same by system calls. Two JVMs that commit
+the same version of a table at once are safe with it: one of them fails, where Hadoop replaces one commit by the other.
+The JVM compiles the class when it starts, by the Janino that Spark brings, so that no JDK is needed.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+_CLASS = "evenkeel.LocalFiles"
+
+SETTINGS = {
+    "spark.hadoop.fs.file.impl": _CLASS,
+    "spark.hadoop.fs.AbstractFileSystem.file.impl": f"{_CLASS}$Context",
+}
+"""Spark settings by which Hadoop takes the class for `file:`, as file system and as file context (Delta's commits)."""
+
+SOURCE = r"""
+package evenkeel;
+
+import java.io.File;
+import java.io.FileNotFoundException;
+import java.io.IOException;
+import java.net.URI;
+import java.net.URISyntaxException;
+import java.nio.file.FileSystemException;
+import java.nio.file.Files;
+import java.nio.file.LinkOption;
+import java.nio.file.StandardCopyOption;
+import java.nio.file.attribute.FileTime;
+import java.util.Map;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.DelegateToFileSystem;
+import org.apache.hadoop.fs.FileAlreadyExistsException;
+import org.apache.hadoop.fs.FileStatus;
+import org.apache.hadoop.fs.LocalFileSystem;
+import org.apache.hadoop.fs.Path;
+import org.apache.hadoop.fs.RawLocalFileSystem;
+import org.apache.hadoop.fs.permission.FsPermission;
+
+/** Writes no checksum files and asks for none; those of earlier versions stay hidden and go with their files. */
+public class LocalFiles extends LocalFileSystem {
+
+    public LocalFiles() {
+        super(new Plain());
+        setWriteChecksum(false);
+    }
+
+    @Override
+    public void initialize(URI uri, Configuration conf) throws IOException {
+        super.initialize(uri, conf);
+        setVerifyChecksum(false);
+    }
+
+    /** The files themselves; reads and sets modes by system calls where Hadoop starts ls, readlink and chmod. */
+    public static class Plain extends RawLocalFileSystem {
+
+        /** As chmod(1) does with four digits, leaves the bits of a folder by which new files take over its group. */
+        @Override
+        public void setPermission(Path path, FsPermission permission) throws IOException {
+            java.nio.file.Path place = pathToFile(path).toPath();
+            int mode = permission.toShort();
+            if (Files.isDirectory(place)) {
+                mode |= ((Integer) Files.getAttribute(place, "unix:mode")).intValue() & 06000;
+            }
+            Files.setAttribute(place, "unix:mode", Integer.valueOf(mode));
+        }
+
+        @Override
+        public FileStatus getFileStatus(Path path) throws IOException {
+            File file = pathToFile(path);
+            Map found;
+            try {
+                found = Files.readAttributes(
+                    file.toPath(), "unix:mode,size,isDirectory,lastModifiedTime,lastAccessTime");
+            } catch (FileSystemException error) {
+                if (file.exists()) {
+                    throw error;
+                }
+                throw new FileNotFoundException("File " + path + " does not exist");
+            }
+            return new Status(
+                ((Long) found.get("size")).longValue(),
+                ((Boolean) found.get("isDirectory")).booleanValue(),
+                getDefaultBlockSize(path),
+                ((FileTime) found.get("lastModifiedTime")).toMillis(),
+                ((FileTime) found.get("lastAccessTime")).toMillis(),
+                new FsPermission((short) (((Integer) found.get("mode")).intValue() & 01777)),
+                makeQualified(new Path(file.getPath())));
+        }
+
+        @Override
+        public FileStatus getFileLinkStatus(Path path) throws IOException {
+            boolean isLink = Files.isSymbolicLink(pathToFile(path).toPath());
+            return isLink ? super.getFileLinkStatus(path) : getFileStatus(path);
+        }
+
+        @Override
+        public FileStatus[] listStatus(Path path) throws IOException {
+            return pathToFile(path).isDirectory() ? super.listStatus(path) : new FileStatus[] {getFileStatus(path)};
+        }
+    }
+
+    /** Finds the names of owner and group when somebody asks. */
+    public static class Status extends FileStatus {
+
+        Status(long size, boolean isFolder, long block, long modified, long read, FsPermission mode, Path path) {
+            super(size, isFolder, 1, block, modified, read, mode, null, null, path);
+        }
+
+        @Override
+        public String getOwner() {
+            if (super.getOwner().isEmpty()) {
+                setOwner(name("unix:owner"));
+            }
+            return super.getOwner();
+        }
+
+        @Override
+        public String getGroup() {
+            if (super.getGroup().isEmpty()) {
+                setGroup(name("unix:group"));
+            }
+            return super.getGroup();
+        }
+
+        private String name(String attribute) {
+            try {
+                return Files.getAttribute(new File(getPath().toUri().getPath()).toPath(), attribute).toString();
+            } catch (IOException error) {
+                return "";
+            }
+        }
+    }
+
+    /** What Delta commits through: a file gets its name at once, and only if nobody else has it. */
+    public static class Context extends DelegateToFileSystem {
+
+        public Context(URI uri, Configuration conf) throws IOException, URISyntaxException {
+            super(uri, new LocalFiles(), conf, "file", false);
+        }
+
+        @Override
+        public int getUriDefaultPort() {
+            return -1;
+        }
+
+        @Override
+        public boolean isValidName(String name) {
+            return true;
+        }
+
+        @Override
+        public void renameInternal(Path from, Path to, boolean overwrite) throws IOException {
+            LocalFiles files = (LocalFiles) fsImpl;
+            java.nio.file.Path source = files.pathToFile(from).toPath();
+            java.nio.file.Path target = files.pathToFile(to).toPath();
+            boolean isFile = Files.isRegularFile(source, new LinkOption[] {LinkOption.NOFOLLOW_LINKS});
+            if (!isFile || Files.isDirectory(target)) {
+                super.renameInternal(from, to, overwrite);
+                return;
+            }
+            if (overwrite) {
+                Files.move(source, target, StandardCopyOption.ATOMIC_MOVE);
+            } else if (link(source, target, to)) {
+                Files.delete(source);
+            } else {
+                super.renameInternal(from, to, false);
+            }
+            Files.deleteIfExists(files.pathToFile(files.getChecksumFile(to)).toPath());
+        }
+
+        /** Gives the file a second name; false where the disk knows no second names, and Hadoop's way is left. A server
+            for files may have given it and lost its answer: asked again it says that the name is taken. */
+        private boolean link(java.nio.file.Path source, java.nio.file.Path target, Path to) throws IOException {
+            try {
+                Files.createLink(target, source);
+                return true;
+            } catch (java.nio.file.FileAlreadyExistsException error) {
+                if (!source.getFileName().equals(target.getFileName()) && key(source).equals(key(target))) {
+                    return true;
+                }
+                throw new FileAlreadyExistsException("File already exists: " + to);
+            } catch (FileSystemException error) {
+                return false;
+            } catch (UnsupportedOperationException error) {
+                return false;
+            }
+        }
+
+        private static Object key(java.nio.file.Path file) throws IOException {
+            return Files.getAttribute(file, "fileKey", new LinkOption[] {LinkOption.NOFOLLOW_LINKS});
+        }
+    }
+}
+"""
+
+
+def compile_into(jvm: Any, folder: Path) -> None:
+    """Compiles the class in a JVM (a gateway's `jvm`) into `folder`, which is on that JVM's class path, and loads it.
+
+    Whatever lay there is replaced, unread. Raises Py4JJavaError where the class does not fit the Hadoop on the path.
+    """
+    compiler = jvm.org.codehaus.janino.SimpleCompiler()
+    compiler.setTargetVersion(8)
+    compiler.cook(SOURCE)
+    bytecodes = compiler.getBytecodes()
+    for name in bytecodes:
+        path = folder.joinpath(*name.split(".")).with_suffix(".class")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        written = path.with_name(f"{path.name}.{os.getpid()}")
+        written.write_bytes(bytecodes[name])
+        written.replace(path)
+    for name in bytecodes:
+        jvm.java.lang.Class.forName(name)
