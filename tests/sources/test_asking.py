@@ -17,7 +17,8 @@ class Cluster:
     def __init__(self, *, quiet: bool = False) -> None:
         self.quiet, self.begun = quiet, Event()
 
-    def begin(self) -> None:
+    def begin(self, until: float) -> None:
+        self.until = until
         self.begun.set()
 
     def is_quiet(self) -> bool:
@@ -52,7 +53,7 @@ def test_one_that_is_quiet_is_not_waited_for() -> None:
 
 def test_whose_turn_does_not_come_is_told_so() -> None:
     turns, other = Turns(1, 0), Cluster()
-    with turns.turn(Cluster()), pytest.raises(Unreachable, match="its turn did not come within 0 s"), turns.turn(other):
+    with turns.turn(Cluster()), pytest.raises(Unreachable, match="its turn did not come in the 0 s"), turns.turn(other):
         pass
     assert not other.begun.is_set()
 

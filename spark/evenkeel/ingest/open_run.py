@@ -48,6 +48,8 @@ S3 = "s3"
 _AT_ONCE = 8
 # A cluster that does not answer takes a thread and nothing else.
 _OBSERVED_AT_ONCE = 256
+# All clusters together; a try of the DAG's task has ten minutes.
+_OBSERVED_SECONDS = 360.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,9 +238,9 @@ _Observe = Callable[..., "Future[Snapshot]"]
 
 def _observer(pool: ThreadPoolExecutor) -> _Observe:
     from evenkeel.sources.asking import Turns
-    from evenkeel.sources.collecting import MOST_SECONDS, land_now
+    from evenkeel.sources.collecting import land_now
 
-    turns = Turns(_AT_ONCE, MOST_SECONDS)
+    turns = Turns(_AT_ONCE, _OBSERVED_SECONDS)
     return lambda *given: pool.submit(land_now, *given, turns=turns)
 
 

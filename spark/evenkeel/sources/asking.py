@@ -106,9 +106,9 @@ class Asking:
         self._turn = 0
         self.tally = RequestTally()
 
-    def begin(self) -> None:
-        """Counts `most_seconds` from now on."""
-        self._until = time.monotonic() + self._most_seconds
+    def begin(self, until: float) -> None:
+        """Counts `most_seconds` from now on; they end at `until` (`time.monotonic`) at the latest."""
+        self._until = min(time.monotonic() + self._most_seconds, until)
 
     def of_broker(self, broker: str, path: str, *, timeout_s: float | None = None) -> Hop:
         """Asks one broker. Once it gave no answer its further questions are rows that say so, and are not sent."""
@@ -147,7 +147,7 @@ class Asking:
         """Raises `Unreachable` where the cluster gave no answer for as long as it may."""
         if self._is_silent():
             raise Unreachable(
-                f"none of its brokers gave a whole answer for {self._silence.seconds:.0f} s, and it may be silent for "
+                f"none of its brokers gave a whole answer for {self._silence.seconds:.1f} s, and it may be silent for "
                 f"`silent_seconds` = {self._silent_seconds:g}: see whether its brokers run and answer at the addresses "
                 "in `admin`; if they only need longer, raise `silent_seconds` of this cluster in the configuration file"
             )
@@ -215,8 +215,8 @@ def _unsent(broker: str, path: str, reason: str) -> Hop:
 class TakesTurns(Protocol):
     """What a turn is given to."""
 
-    def begin(self) -> None:
-        """Called when its turn has come."""
+    def begin(self, until: float) -> None:
+        """Called when its turn has come; `until` (`time.monotonic`) all turns end."""
 
     def is_quiet(self) -> bool:
         """Whether it keeps nobody busy at the moment."""
@@ -224,27 +224,27 @@ class TakesTurns(Protocol):
 
 class Turns:
     """At most so many clusters at a time give their answers, which bounds the memory that answers take; those that are
-    quiet do not count, so that none is waited for."""
+    quiet do not count, so that none is waited for. All turns end `most_seconds` after this was made."""
 
     def __init__(self, most: int, most_seconds: float) -> None:
         self._most, self._most_seconds = most, most_seconds
+        self._until = time.monotonic() + most_seconds
         self._changed = Condition()
         self._having: list[TakesTurns] = []
 
     @contextmanager
     def turn(self, one: TakesTurns) -> Iterator[None]:
-        """Waits for a turn; `Unreachable` where none comes within `most_seconds`."""
-        until = time.monotonic() + self._most_seconds
+        """Waits for a turn; `Unreachable` where none comes before all end."""
         with self._changed:
             while sum(not other.is_quiet() for other in self._having) >= self._most:
-                if time.monotonic() > until:
+                if time.monotonic() > self._until:
                     raise Unreachable(
-                        f"its turn did not come within {self._most_seconds:.0f} s, for the answers of {self._most} "
-                        "clusters are taken at a time: give the run fewer clusters"
+                        f"its turn did not come in the {self._most_seconds:.0f} s that all clusters of a run have "
+                        f"together, {self._most} of them at a time: give the run fewer clusters"
                     )
                 self._changed.wait(_LOOK_AGAIN_SECONDS)
             self._having.append(one)
-        one.begin()
+        one.begin(self._until)
         try:
             yield
         finally:
