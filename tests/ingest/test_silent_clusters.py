@@ -110,7 +110,8 @@ def test_many_silent_clusters_delay_no_other(
     with RubbishServer(otherwise=held(end)) as server:
         server.answers |= kind(server, end)
         Thread(target=end_once_it_is_landed, daemon=True).start()
-        cycles = observed(tmp_path, {**dict.fromkeys(names, server.url), "z-lively": good.url})
+        urls = {**dict.fromkeys(names, server.url), "z-lively": good.url}
+        cycles = observed(tmp_path, urls, **dict.fromkeys(names, 240))
     assert {name: cycle.status for name, cycle in cycles.items() if name in names} == dict.fromkeys(names, SKIPPED)
     assert cycles["z-lively"].status == OPEN
     assert not any("silent_seconds" in str(cycle.reason) for cycle in cycles.values()), "they were waited for"
