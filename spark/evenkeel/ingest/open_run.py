@@ -240,8 +240,7 @@ def _observer(pool: ThreadPoolExecutor) -> _Observe:
     from evenkeel.sources.asking import Turns
     from evenkeel.sources.collecting import land_now
 
-    turns = Turns(_AT_ONCE, _OBSERVED_SECONDS)
-    return lambda *given: pool.submit(land_now, *given, turns=turns)
+    return partial(pool.submit, partial(land_now, turns=Turns(_AT_ONCE, _OBSERVED_SECONDS)))
 
 
 def _observed(
