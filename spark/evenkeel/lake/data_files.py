@@ -11,6 +11,7 @@ from evenkeel.lake.delta_log import files_by_cluster
 from evenkeel.lake.plain_rows import types_of
 from evenkeel.lake.schema import STAMP_NAMES
 from evenkeel.lake.schemas import TABLES
+from evenkeel.lake.write_ids import try_of
 from evenkeel.spark.row_order import in_content_order
 from evenkeel.spark.rows import Row
 
@@ -38,7 +39,7 @@ def rows_at_hand(lake: Lake, table: str, writes: Sequence[Write]) -> list[Row] |
     parts = []
     commits: dict[tuple[int, str], dict[str, list[str]] | None] = {}  # one has the rows of many clusters
     for write in written:
-        commit = write.version, write.write_id
+        commit = write.version, try_of(write.write_id)
         if commit not in commits:
             commits[commit] = files_by_cluster(lake.path(table), *commit)
         files = commits[commit]
