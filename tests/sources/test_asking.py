@@ -30,7 +30,7 @@ def hop(status: int) -> Hop:
 
 
 def test_not_more_than_so_many_have_a_turn_and_the_next_comes_when_one_ends() -> None:
-    turns, first, second = Turns(1, 600), Cluster(), Cluster()
+    turns, first, second = Turns(1, 9, 600), Cluster(), Cluster()
     over = Event()
 
     def take() -> None:
@@ -46,14 +46,19 @@ def test_not_more_than_so_many_have_a_turn_and_the_next_comes_when_one_ends() ->
 
 
 def test_one_that_is_quiet_is_not_waited_for() -> None:
-    turns, quiet, other = Turns(1, 0), Cluster(quiet=True), Cluster()
+    turns, quiet, other = Turns(1, 9, 0), Cluster(quiet=True), Cluster()
     with turns.turn(quiet), turns.turn(other):
         assert other.begun.is_set()
 
 
-def test_whose_turn_does_not_come_is_told_so() -> None:
-    turns, other = Turns(1, 0), Cluster()
-    with turns.turn(Cluster()), pytest.raises(Unreachable, match="its turn did not come in the 0 s"), turns.turn(other):
+@pytest.mark.parametrize(("in_all", "quiet"), [(9, False), (1, True)])
+def test_whose_turn_does_not_come_is_told_so(in_all: int, quiet: bool) -> None:
+    turns, other = Turns(1, in_all, 0), Cluster()
+    with (
+        turns.turn(Cluster(quiet=quiet)),
+        pytest.raises(Unreachable, match="its turn did not come in the 0 s"),
+        turns.turn(other),
+    ):
         pass
     assert not other.begun.is_set()
 

@@ -48,6 +48,7 @@ S3 = "s3"
 _AT_ONCE = 8
 # A cluster that does not answer takes a thread and nothing else.
 _OBSERVED_AT_ONCE = 256
+_WITH_QUIET_ONES = 64
 # All clusters together; a try of the DAG's task has ten minutes.
 _OBSERVED_SECONDS = 360.0
 
@@ -240,7 +241,7 @@ def _observer(pool: ThreadPoolExecutor) -> _Observe:
     from evenkeel.sources.asking import Turns
     from evenkeel.sources.collecting import land_now
 
-    return partial(pool.submit, partial(land_now, turns=Turns(_AT_ONCE, _OBSERVED_SECONDS)))
+    return partial(pool.submit, partial(land_now, turns=Turns(_AT_ONCE, _WITH_QUIET_ONES, _OBSERVED_SECONDS)))
 
 
 def _observed(

@@ -72,6 +72,12 @@ class Silence:
                 self._waiting -= 1
 
     @property
+    def is_going_on(self) -> bool:
+        """Whether a question waits."""
+        with self._lock:
+            return self._waiting > 0
+
+    @property
     def seconds(self) -> float:
         """Seconds since the last answer in which a question waited."""
         with self._lock:
@@ -154,7 +160,7 @@ class Asking:
 
     def is_quiet(self) -> bool:
         """Whether the cluster has given no answer for a while, so that another one may be asked beside it."""
-        return self._silence.seconds > _QUIET_SECONDS
+        return self._silence.is_going_on and self._silence.seconds > _QUIET_SECONDS
 
     def stop(self) -> None:
         """Nothing more is sent."""
@@ -223,11 +229,12 @@ class TakesTurns(Protocol):
 
 
 class Turns:
-    """At most so many clusters at a time give their answers, which bounds the memory that answers take; those that are
-    quiet do not count, so that none is waited for. All turns end `most_seconds` after this was made."""
+    """At most so many clusters at a time give their answers, which bounds the memory that answers take. Those that are
+    quiet do not count, so that none is waited for, until there are `most_in_all`. All turns end `most_seconds` after
+    this was made."""
 
-    def __init__(self, most: int, most_seconds: float) -> None:
-        self._most, self._most_seconds = most, most_seconds
+    def __init__(self, most: int, most_in_all: int, most_seconds: float) -> None:
+        self._most, self._most_in_all, self._most_seconds = most, most_in_all, most_seconds
         self._until = time.monotonic() + most_seconds
         self._changed = Condition()
         self._having: list[TakesTurns] = []
@@ -236,7 +243,7 @@ class Turns:
     def turn(self, one: TakesTurns) -> Iterator[None]:
         """Waits for a turn; `Unreachable` where none comes before all end."""
         with self._changed:
-            while sum(not other.is_quiet() for other in self._having) >= self._most:
+            while not self._has_room():
                 if time.monotonic() > self._until:
                     raise Unreachable(
                         f"its turn did not come in the {self._most_seconds:.0f} s that all clusters of a run have "
@@ -251,3 +258,6 @@ class Turns:
             with self._changed:
                 self._having.remove(one)
                 self._changed.notify_all()
+
+    def _has_room(self) -> bool:
+        return len(self._having) < self._most_in_all and sum(not one.is_quiet() for one in self._having) < self._most
