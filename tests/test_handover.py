@@ -79,7 +79,7 @@ def test_cycles_of_a_cluster_are_told_apart_by_their_moments() -> None:
     given = Handover("lake", Run("cli", "run"), cycles, tuple(writes))
     assert given.is_window()
     assert not Handover("lake", Run("cli", "run"), (*window(0), *window(5, cluster="other"))).is_window()
-    assert [given.writes_for(cycle) for cycle in cycles] == [(write,) for write in writes]
+    assert [given.writes_by_cycle()[cycle.key] for cycle in cycles] == [(write,) for write in writes]
     left = given.leave_out({("lab", moment(5)): "late", ("other", moment(5)): "no such cycle"})
     assert [(cycle.status, cycle.reason) for cycle in left.cycles] == [
         ("open", None),
@@ -96,7 +96,7 @@ def test_writes_of_a_version_that_knew_one_cycle_per_cluster_are_that_cycles() -
     cycles = (*window(0), *window(5, cluster="other"))
     old = tuple(Write("t", "w", 1, 1, "d", cycle.cluster) for cycle in cycles)
     given = Handover("lake", Run("cli", "run"), cycles, old)
-    assert given.writes_for(cycles[1]) == (old[1],)
+    assert given.writes_by_cycle()[cycles[1].key] == (old[1],)
     assert given.leave_out({cycles[0].key: "late"}).open_writes("t") == (old[1],)
 
 

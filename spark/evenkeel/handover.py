@@ -178,9 +178,14 @@ class Handover:
         taking_part = {key for cycle in self.open_cycles() for key in _keys(cycle)}
         return tuple(write for write in self.writes_of(table) if (write.cluster, write.cycle_at) in taking_part)
 
-    def writes_for(self, cycle: ClusterCycle) -> tuple[Write, ...]:
-        """The writes that hold rows of one cycle."""
-        return tuple(write for write in self.writes if (write.cluster, write.cycle_at) in _keys(cycle))
+    def writes_by_cycle(self) -> dict[CycleKey, tuple[Write, ...]]:
+        """The writes that hold rows of each cycle, in their order; of every cycle of the run."""
+        found: dict[CycleKey, list[Write]] = {}
+        for write in self.writes:
+            found.setdefault((write.cluster, write.cycle_at), []).append(write)
+        return {
+            cycle.key: tuple(write for key in _keys(cycle) for write in found.get(key, ())) for cycle in self.cycles
+        }
 
     def within(self) -> dict[CycleKey, CycleKey]:
         """Cycle -> the cycle of this same run that is its predecessor; missing are those that have none here, or whose

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from evenkeel.publish.dispatch import Sending
 
 LARGE_SNAPSHOT_BYTES = 4_000_000
-"""Some ten thousand topics, compressed: from there on compiled queries pay."""
+"""Some ten thousand topics, compressed, in one snapshot or in many: from there on compiled queries pay."""
 
 MOST_TRIES = 3
 """So many times at most a chunk of a window goes on behind a cycle that failed by a defect."""
@@ -92,7 +92,7 @@ DECIDING: tuple[Task, ...] = (ingest, validate, aggregate, plan_splits, shed, pl
 def _with_queries_to_size(
     run: Task, spark: SparkSession, handover: Handover, *more: Any, topic_sized: bool = False
 ) -> Handover:
-    """Runs a task; Spark compiles its queries only where it reads the topics of a large snapshot."""
+    """Runs a task; Spark compiles its queries only where it reads the topics of large snapshots."""
     from evenkeel.spark.sql import compile_queries
 
     compile_queries(spark, compiled=topic_sized and is_large(handover))
@@ -100,12 +100,11 @@ def _with_queries_to_size(
 
 
 def is_large(handover: Handover) -> bool:
-    """Whether any snapshot of the run, or all of a window together, are so large that compiled queries pay; unknown
-    sizes count as large."""
+    """Whether the snapshots of a run, of all its clusters and cycles together, are so large that compiled queries pay;
+    unknown sizes count as large."""
     from evenkeel.ingest.chunks import landed_bytes
 
-    sizes = [landed_bytes(cycle.snapshot.path) for cycle in handover.open_cycles()]
-    return (sum(sizes) if handover.is_window() else max(sizes, default=0.0)) > LARGE_SNAPSHOT_BYTES
+    return sum(landed_bytes(cycle.snapshot.path) for cycle in handover.open_cycles()) > LARGE_SNAPSHOT_BYTES
 
 
 def run_cycle(

@@ -27,6 +27,7 @@ ENTRIES: dict[str, tuple[str, set[str]]] = {
     "landing": (LIVE, _TEXTS),
     "landing_days": (LIVE, _ABOVE_0),
     "full_every": (LIVE, {"integer", "digits-400"}),
+    "silent_seconds": (LIVE, _ABOVE_0),
     "s3": ("", set()),
     "s3_connection": (ZONE, _TEXTS),
     "queue": (ZONE + 'reports = "https://q/r.fifo"\n', _TEXTS),

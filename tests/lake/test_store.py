@@ -11,9 +11,10 @@ import pytest
 from pyspark.sql import functions as F
 
 from evenkeel.errors import LakeError
+from evenkeel.handover import Write
 from evenkeel.lake.delta_log import added_files, committed_files, committed_version, local_log
 from evenkeel.lake.schemas import TABLES
-from evenkeel.lake.store import Lake, create_statement
+from evenkeel.lake.store import Lake, commit_metadata, create_statement
 from evenkeel.spark.sql import compile_queries
 from tests.lake.states import AT, handover, states
 
@@ -124,6 +125,14 @@ def test_a_commit_names_its_run_its_write_and_what_it_read(spark, lake) -> None:
     ).collect()
     said = json.loads(commit["userMetadata"])
     assert (said["task_id"], said["write_id"], said["cycles"]) == ("shed", write.write_id, {"east": AT})
+
+
+def test_a_commit_names_once_what_the_clusters_of_a_run_have_read_together(tmp_path) -> None:
+    both = handover(str(tmp_path), "east", "west")
+    reads = [Write("bundle_load", one, 3, 1, "d", cluster) for one in ("w1", "w2") for cluster in ("east", "west")]
+    said = json.loads(commit_metadata(both, "shed", "w3", reads))
+    assert said["reads"] == [["bundle_load", 3, "w1"], ["bundle_load", 3, "w2"]]
+    assert said["cycles"] == {"east": AT, "west": AT}
 
 
 def test_a_write_id_that_was_committed_twice_is_refused(spark, lake, tmp_path) -> None:

@@ -35,6 +35,7 @@ def test_a_running_cluster_beside_a_recorded_one(tmp_path: Path) -> None:
         landing = "/data/west"
         landing_days = 2.5
         full_every = 4
+        silent_seconds = 30
         settings.loadBalancerNamespaceBundleMaxTopics = 500
         """,
     )
@@ -49,6 +50,7 @@ def test_a_running_cluster_beside_a_recorded_one(tmp_path: Path) -> None:
         "https://{host}:8443",
         2.5,
         4,
+        30.0,
     )
 
 
@@ -71,6 +73,14 @@ def test_what_is_left_out_has_a_default(tmp_path: Path) -> None:
         ('admin = ["http://b"]\ncheck_hostname = "no"', "`check_hostname` cannot be 'no'"),
         ('admin = ["http://b"]\nlanding = ""', "`landing` cannot be ''"),
         ('admin = ["http://b"]\nlanding_days = 0', "more than 0"),
+        (
+            'admin = ["http://b"]\nsilent_seconds = 0',
+            "`silent_seconds` = 0: not in its range; give seconds from 1 to 240",
+        ),
+        ('admin = ["http://b"]\nsilent_seconds = 241', "`silent_seconds` = 241: not in its range"),
+        ('admin = ["http://b"]\nsilent_seconds = nan', "`silent_seconds` = nan: not in its range"),
+        ('admin = ["http://b"]\nsilent_seconds = "60"', "`silent_seconds` cannot be '60'"),
+        ('recording = "r"\nsilent_seconds = 60', "`silent_seconds` is for a running cluster"),
         ('admin = ["http://b"]\nfull_every = true', "`full_every` cannot be True"),
         ('admin = ["http://b"]\nbroker_url = "https://{hst}"', "broker_url .* is not a template"),
         ('admin = ["http://b"]\ntoken = "abc"', "unknown entry 'token'"),

@@ -76,7 +76,7 @@ def run(given: argparse.Namespace) -> int:
     from evenkeel.sources.landing_zone.spool import S3_SCHEME, store_of
 
     count = _count(given)
-    cluster, connection, limits = _connection(given)
+    cluster, connection, limits, silent_seconds = _connection(given)
     if given.spool and not given.to.startswith(S3_SCHEME):
         raise SettingsError(f"--spool goes with --to {S3_SCHEME}…: a folder here needs none")
     store = store_of(given.to, cluster=cluster, spool=given.spool, say=_say, limits=limits)
@@ -84,7 +84,7 @@ def run(given: argparse.Namespace) -> int:
         AdminClient(connection, most_connections=PARALLEL, limits=limits, folder=store.folder) as client,
         _ended_by_signals() as ended,
     ):
-        return _CollectRun(given, client, store, count, limits, ended).snapshots()
+        return _CollectRun(given, client, store, count, limits, silent_seconds, ended).snapshots()
 
 
 class _CollectRun:
@@ -97,11 +97,12 @@ class _CollectRun:
         store: SnapshotStore,
         count: int | float,
         limits: Limits,
+        silent_seconds: float,
         ended: list[int],
     ) -> None:
         self._ended = ended
         self._given, self._client, self._store, self._count = given, client, store, count
-        self._limits = limits
+        self._limits, self._silent_seconds = limits, silent_seconds
         self._number = store.next_number()
         self._taken = self._missed = 0
         self._lent: frozenset[str] = frozenset()  # bundles whose quotas the last full snapshot lends
@@ -135,7 +136,8 @@ class _CollectRun:
         label = f"[{self._taken + self._missed + 1}{'' if math.isinf(self._count) else f'/{self._count}'}]"
         try:
             writer = self._store.begin(f"{self._number:04d}")
-            taken = take_snapshot(self._client, writer, wanted, limits=self._limits)
+            silent_seconds = self._silent_seconds
+            taken = take_snapshot(self._client, writer, wanted, silent_seconds=silent_seconds, limits=self._limits)
         except (Unreachable, LandingError, BeyondLimit) as error:
             if self._count == 1:
                 raise
@@ -169,12 +171,13 @@ def _line(wanted: WantedSnapshot, taken: TakenSnapshot) -> str:
     )
 
 
-def _connection(given: argparse.Namespace) -> tuple[str | None, AdminConnection, Limits]:
-    """The cluster's name, where one is given, how it is reached, and how much is taken of it."""
+def _connection(given: argparse.Namespace) -> tuple[str | None, AdminConnection, Limits, float]:
+    """The cluster's name, where one is given, how it is reached, how much is taken of it, and for how many seconds it
+    may be silent."""
     from evenkeel.pulsar.admin.connection import from_environment
     from evenkeel.pulsar.limits import DEFAULT
     from evenkeel.sources.collecting import connection_of
-    from evenkeel.sources.configuration import choose, read_configuration
+    from evenkeel.sources.configuration import SILENT_SECONDS, choose, read_configuration
     from evenkeel.sources.landing_zone.spool import S3_SCHEME
 
     if given.config:
@@ -185,11 +188,12 @@ def _connection(given: argparse.Namespace) -> tuple[str | None, AdminConnection,
         chosen = choose(live, [given.cluster] if given.cluster else ())
         if len(chosen) > 1:
             raise SettingsError(f"--cluster is missing: {given.config} has {', '.join(str(s.cluster) for s in chosen)}")
-        assert chosen[0].live is not None
-        return chosen[0].cluster, connection_of(chosen[0].live, from_environment), chosen[0].limits
+        (one,) = chosen
+        assert one.live is not None
+        return one.cluster, connection_of(one.live, from_environment), one.limits, one.live.silent_seconds
     if given.cluster and not given.to.startswith(S3_SCHEME):
         raise SettingsError("--cluster goes with --config or with S3: --admin names the cluster by its address")
-    return given.cluster, options.connection_by_address(given), DEFAULT
+    return given.cluster, options.connection_by_address(given), DEFAULT, SILENT_SECONDS
 
 
 def _count(given: argparse.Namespace) -> int | float:

@@ -1,6 +1,7 @@
 """How a run begins: which clusters, which snapshot of each, and which earlier attempts hand their state on.
 
-A running cluster is observed here, once for the run's moment, and its snapshot landed; all clusters at the same time.
+A running cluster is observed here, once for the run's moment, and its snapshot landed; all clusters at the same time,
+so that one that is silent delays no other.
 A snapshot that was uploaded to a landing zone in S3 is fetched at the same time. A cluster whose snapshot cannot be had
 is left out with the reason, and the others go on.
 
@@ -13,7 +14,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cache, partial
@@ -45,6 +46,11 @@ log = logging.getLogger(__name__)
 PULSAR_ADMIN = "pulsar-admin"
 S3 = "s3"
 _AT_ONCE = 8
+# A cluster that does not answer takes a thread and nothing else.
+_OBSERVED_AT_ONCE = 256
+_WITH_QUIET_ONES = 64
+# All clusters together; a try of the DAG's task has ten minutes.
+_OBSERVED_SECONDS = 360.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,14 +204,18 @@ def cycles_of(
     connect = cache(partial(_client, resolve=stores))
     live = [str(source.cluster) for source in sources if source.live and not source.zone]
     known = histories(live, at) if histories is not None and live and may_observe else {}
-    with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="observe") as pool:
+    with (
+        ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="fetch") as fetching,
+        ThreadPoolExecutor(_OBSERVED_AT_ONCE, thread_name_prefix="observe") as observing,
+    ):
+        observe = _observer(observing)
 
         def begun(source: ClusterSource) -> Callable[[], ClusterCycle]:
             if source.zone:
-                return _fetched(pool, source, request.at or utc_text(datetime.now(UTC)), connect)
+                return _fetched(fetching, source, request.at or utc_text(datetime.now(UTC)), connect)
             if source.live:
                 known_there = known.get(str(source.cluster), frozenset())
-                return _observed(pool, source, at, credentials, may_observe, known_there)
+                return _observed(observe, source, at, credentials, may_observe, known_there)
             recorded = partial(_recorded, source, request.at, request.after)
             return recorded if len(sources) == 1 else _waiting(recorded, source, at)
 
@@ -223,8 +233,19 @@ def _demand_no_time_to_come(sources: Iterable[ClusterSource], at: datetime) -> N
         )
 
 
+_Observe = Callable[..., "Future[Snapshot]"]
+"""Begins `collecting.land_now` with these arguments."""
+
+
+def _observer(pool: ThreadPoolExecutor) -> _Observe:
+    from evenkeel.sources.asking import Turns
+    from evenkeel.sources.collecting import land_now
+
+    return partial(pool.submit, partial(land_now, turns=Turns(_AT_ONCE, _WITH_QUIET_ONES, _OBSERVED_SECONDS)))
+
+
 def _observed(
-    pool: ThreadPoolExecutor,
+    observe: _Observe,
     source: ClusterSource,
     at: datetime,
     credentials: Resolver | None,
@@ -236,7 +257,7 @@ def _observed(
     The token is looked up here and not in the pool: Airflow's connections come over a channel of the main thread.
     """
     from evenkeel.pulsar.admin.connection import from_environment
-    from evenkeel.sources.collecting import connection_of, land_now
+    from evenkeel.sources.collecting import connection_of
 
     assert source.live is not None
     landing = Landing(source.recording, source.limits)
@@ -249,7 +270,7 @@ def _observed(
         connection = connection_of(source.live, credentials or from_environment)
     except EvenkeelError as error:
         return partial(_left_out, source, at, error)
-    taking = pool.submit(land_now, source.live, landing, at, connection, known)
+    taking = observe(source.live, landing, at, connection, known)
     return _waiting(lambda: _landed(source, taking.result()), source, at)
 
 

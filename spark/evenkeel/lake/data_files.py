@@ -7,10 +7,11 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from evenkeel.handover import Write
-from evenkeel.lake.delta_log import files_of_cluster
+from evenkeel.lake.delta_log import files_by_cluster
 from evenkeel.lake.plain_rows import types_of
 from evenkeel.lake.schema import STAMP_NAMES
 from evenkeel.lake.schemas import TABLES
+from evenkeel.lake.write_ids import try_of
 from evenkeel.spark.row_order import in_content_order
 from evenkeel.spark.rows import Row
 
@@ -36,11 +37,15 @@ def rows_at_hand(lake: Lake, table: str, writes: Sequence[Write]) -> list[Row] |
     columns = {name: kind for name, kind in types_of(table).items() if name not in STAMP_NAMES}
     inside = [name for name in columns if name not in TABLES[table].partition]
     parts = []
+    commits: dict[tuple[int, str], dict[str, list[str]] | None] = {}  # one has the rows of many clusters
     for write in written:
-        files = files_of_cluster(lake.path(table), write.version, write.write_id, write.cluster)
+        commit = write.version, try_of(write.write_id)
+        if commit not in commits:
+            commits[commit] = files_by_cluster(lake.path(table), *commit)
+        files = commits[commit]
         if files is None:
             return None
-        found = [_of_write(file, write, inside) for file in files]
+        found = [_of_write(file, write, inside) for file in files.get(write.cluster, ())]
         if sum(part.num_rows for part in found) != write.rows:
             return None
         parts += found

@@ -82,10 +82,15 @@ def added_files(path: str, versions: Iterable[int], write_ids: Iterable[str] = (
     return [file for _, file in found] if found else None
 
 
-def files_of_cluster(path: str, version: int, write_id: str, cluster: str) -> list[str] | None:
-    """The data files that a commit added for one cluster; None as `added_files` says."""
-    found = _added(path, [version], [write_id])
-    return None if found is None else [file for values, file in found if values.get("cluster") == cluster]
+def files_by_cluster(path: str, version: int, write_id: str) -> dict[str, list[str]] | None:
+    """Cluster -> the data files that a commit added for it; None as `added_files` says."""
+    added = _added(path, [version], [write_id])
+    if added is None:
+        return None
+    found: dict[str, list[str]] = {}
+    for values, file in added:
+        found.setdefault(str(values.get("cluster")), []).append(file)
+    return found
 
 
 def _added(

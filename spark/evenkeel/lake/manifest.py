@@ -21,7 +21,7 @@ from evenkeel.handover import CycleKey, DataFile, Predecessor, Write
 from evenkeel.lake.delta_log import local_log, until_committed
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake
-from evenkeel.spark.sql import any_of, iso, moment
+from evenkeel.spark.sql import in_spans, iso, moment
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -89,10 +89,9 @@ def _append_on_head(spark: SparkSession, lake: Lake, rows: Sequence[Mapping[str,
     by_cluster: dict[str, list[Mapping[str, Any]]] = {}
     for row in rows:
         by_cluster.setdefault(row["cluster"], []).append(row)
-    spans = {cluster: [own[place]["cycle_at"].isoformat() for place in (0, -1)] for cluster, own in by_cluster.items()}
-    same_cycles = any_of(
-        (F.col("cluster") == cluster) & F.col("cycle_at").between(moment(first), moment(last))
-        for cluster, (first, last) in sorted(spans.items())
+    same_cycles = in_spans(
+        (cluster, own[0]["cycle_at"].isoformat(), own[-1]["cycle_at"].isoformat())
+        for cluster, own in sorted(by_cluster.items())
     )
     # Whatever came since the log was looked at stands behind that row, so no newer head can be missed.
     behind = F.col("sequence") >= _lower_bound(lake, sorted(by_cluster))
@@ -278,18 +277,13 @@ def _newest_before(
         oldest = min(first for first, _ in spans.values()) - near
         decided = decided.where(F.col("cycle_at") >= moment(oldest.isoformat()))
     ranges = sorted(spans.items())
-    earlier = [
-        (F.col("cluster") == name) & (F.col("cycle_at") < moment(last.isoformat())) for name, (_, last) in ranges
-    ]
-    within = [
-        (F.col("cluster") == name) & (F.col("cycle_at") >= moment(first.isoformat()))
-        for name, (first, last) in ranges
-        if first < last
-    ]
-    by = [F.col("cluster"), *([F.when(any_of(within), F.col("cycle_at")).alias("within")] if within else [])]
+    earlier = in_spans((name, None, last.isoformat()) for name, (_, last) in ranges)
+    within = [(name, first.isoformat(), last.isoformat()) for name, (first, last) in ranges if first < last]
+    # What is not before the last moment is not among the rows at all.
+    by = [F.col("cluster"), *([F.when(in_spans(within), F.col("cycle_at")).alias("within")] if within else [])]
     is_backfill = (F.col("kind") == "backfill").cast("int")
     rows = (
-        decided.where(any_of(earlier))
+        decided.where(earlier)
         .groupBy(*by)
         .agg(
             F.max_by(

@@ -306,7 +306,8 @@ def commit_metadata(handover: Handover, task: str, try_id: str, reads: Sequence[
     """
     from evenkeel.lake.write_ids import try_of
 
-    read = [[write.table, write.version, write.write_id] for write in reads]
+    # The clusters of a run share their writes' ids.
+    read = [[*one] for one in dict.fromkeys((write.table, write.version, write.write_id) for write in reads)]
     cycles: dict[str, Any] = {cycle.cluster: cycle.cycle_at for cycle in handover.cycles}
     settings: dict[str, Any] = {cycle.cluster: cycle.settings_digest for cycle in handover.cycles}
     if handover.is_window():

@@ -57,14 +57,10 @@ def manifest_rows(
     """The `planned` row of every cycle of the run, earlier ones first, each under the attempt that it is."""
     within = handover.within()
     handed_on = frozenset(within.values())
-    writes: dict[CycleKey, list[Write]] = {}
-    if handover.is_window():
-        for write in handover.writes:
-            writes.setdefault((write.cluster, write.cycle_at), []).append(write)
+    writes = handover.writes_by_cycle()
     found: dict[CycleKey, dict[str, Any]] = {}
     for cycle in sorted(linked(handover).cycles, key=lambda one: one.cycle_at):
-        own = writes.get(cycle.key, ()) if writes else handover.writes_for(cycle)
-        row = manifest_row(handover.run, cycle, own, plans.get(cycle.key, {}), now)
+        row = manifest_row(handover.run, cycle, writes[cycle.key], plans.get(cycle.key, {}), now)
         if cycle.key in within:
             before = found[within[cycle.key]]
             row["predecessor_attempt_id"] = before["attempt_id"]

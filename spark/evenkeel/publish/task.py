@@ -34,7 +34,7 @@ from evenkeel.publish.gate import DRY_RUN, SendingResult, gate_facts, is_approve
 from evenkeel.publish.manifests import AttemptsSoFar, Plans, closed_row, manifest_rows
 from evenkeel.publish.rehearsal import rehearse
 from evenkeel.rounds.frames import RoundInputs, decide_rounds
-from evenkeel.spark.sql import any_of, moment, with_moments
+from evenkeel.spark.sql import in_spans, with_moments
 from evenkeel.steering.admin_request import ACTING
 
 if TYPE_CHECKING:
@@ -182,18 +182,12 @@ def _plan(spark: SparkSession, lake: Lake, handover: Handover) -> tuple[Plans, D
 
 def _attempts_so_far(spark: SparkSession, lake: Lake, handover: Handover) -> AttemptsSoFar:
     """What is on record of these very cycles."""
-    from pyspark.sql import functions as F
 
     moments: dict[str, list[str]] = {}
     for cycle in handover.cycles:
         moments.setdefault(cycle.cluster, []).append(cycle.cycle_at)
     chain = spark.read.format("delta").load(lake.path("cycles"))
-    chain = chain.where(
-        any_of(
-            (F.col("cluster") == cluster) & F.col("cycle_at").between(moment(min(own)), moment(max(own)))
-            for cluster, own in moments.items()
-        )
-    )
+    chain = chain.where(in_spans((cluster, min(own), max(own)) for cluster, own in moments.items()))
     columns = ("cluster", "cycle_at", "sequence", "attempt_id", "row_kind", "kind", "status", "reason", "mode")
     rows = with_moments(chain.select(*columns, "plan_id", "writes", "files"), ("cycle_at",))
     return AttemptsSoFar(sorted(rows, key=lambda row: (row["cluster"], row["sequence"])))

@@ -95,7 +95,7 @@ def _canonical(value: Any) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False, default=_plain, ensure_ascii=False)
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=512)  # of every cluster of a run: each task asks for all of them, again and again
 def settings_in(text: str | None) -> Settings:
     """The settings in force by the JSON text of a hand-over; Pulsar's defaults where none have been resolved yet."""
     return EffectiveSettings.from_json(text).settings if text else Settings()

@@ -13,8 +13,8 @@ What is asked, and why:
 * of bundles without a history, unless all brokers run the extensible manager: their resource quotas, last of all
   (`quota_requests`).
 
-A broker that does not answer is rows that say so. Only a cluster of which no address lists its brokers cannot be
-observed: `Unreachable`.
+A broker that does not answer is rows that say so. A cluster cannot be observed (`Unreachable`) where no address lists
+its brokers, or where none of them gave its topic figures before all were silent for too long.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
-from threading import Lock
 from typing import Any, TypeVar
 
 from evenkeel.errors import Unreachable
@@ -34,14 +34,14 @@ from evenkeel.handover import Snapshot
 from evenkeel.pulsar.admin import AdminClient, AdminConnection, Hop, admin_path, trouble
 from evenkeel.pulsar.admin.answer_text import LargeText
 from evenkeel.pulsar.admin.connection import Resolver, resolved
-from evenkeel.pulsar.admin.http_exchange import Failure, failure_text, names_in
+from evenkeel.pulsar.admin.http_exchange import names_in
 from evenkeel.pulsar.limits import DEFAULT, MOST_BROKERS, BeyondLimit, Limits
 from evenkeel.pulsar.snapshot import EXTENSIBLE, MODULAR, manager_of_class, manager_of_cluster, own_cluster
-from evenkeel.sources.configuration import LiveSource
+from evenkeel.sources.asking import IF_IT_IS_PULSAR, Asking, RequestTally, Turns
+from evenkeel.sources.configuration import SILENT_SECONDS, LiveSource
 from evenkeel.sources.landing import Landing
 from evenkeel.sources.quota_requests import ask_for_quotas, bundles_to_ask, claimed_in
 from evenkeel.sources.writing import Head, SnapshotWriter
-from evenkeel.times import utc_milliseconds
 
 _Of = TypeVar("_Of")
 _Told = TypeVar("_Told")
@@ -52,7 +52,6 @@ MOST_SECONDS = 240.0
 FIGURES_SECONDS = 60.0
 # So many questions wait at a time; of what a cluster lists there may be more.
 _AT_ONCE = 1_000
-_IF_IT_IS_PULSAR = "check that the addresses are of Pulsar's brokers"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,19 +88,23 @@ def take_snapshot(
     *,
     parallel: int = PARALLEL,
     most_seconds: float = MOST_SECONDS,
+    silent_seconds: float = SILENT_SECONDS,
     limits: Limits = DEFAULT,
+    turns: Turns | None = None,
 ) -> TakenSnapshot:
     """Observes the cluster once, with at most `parallel` requests at a time, and commits the snapshot.
 
-    After `most_seconds` the rest is left out, with rows that say so. What is more than `limits` allow a snapshot is
-    `BeyondLimit`. Whatever goes wrong, nothing is left of a snapshot that was not committed.
+    After `most_seconds`, or once the cluster gave no answer for `silent_seconds`, the rest is left out, with rows that
+    say so; if it is silent before any topic figures came, it is `Unreachable`. All but the list of brokers is asked for
+    in a turn of `turns`. What is more than `limits` allow a snapshot is `BeyondLimit`. Whatever goes wrong, nothing is
+    left of a snapshot that was not committed.
     """
     begin, started_at = time.monotonic(), datetime.now(UTC)
-    asking = Asking(client, writer, begin + most_seconds, limits)
+    asking = Asking(client, writer, most_seconds, silent_seconds, limits)
     pool = ThreadPoolExecutor(parallel, thread_name_prefix="collect")
     try:
         snapshot = _Snapshot(asking, pool, wanted, limits)
-        brokers, is_full = snapshot.take()
+        brokers, is_full = _taken(snapshot, asking, turns)
         head = Head(
             n=wanted.n,
             started_at=started_at,
@@ -120,17 +123,31 @@ def take_snapshot(
     return TakenSnapshot(head, committed, asking.tally, brokers, time.monotonic() - begin, snapshot.quotas)
 
 
+def _taken(snapshot: _Snapshot, asking: Asking, turns: Turns | None) -> tuple[int, bool]:
+    """What `_Snapshot.take` gives; `Unreachable` says so where silence is why it gives nothing of use."""
+    try:
+        brokers = snapshot.brokers()
+        with turns.turn(asking) if turns is not None else nullcontext():
+            taken = snapshot.take(brokers)
+    except Unreachable:
+        asking.demand_answers()
+        raise
+    if not snapshot.has_figures:
+        asking.demand_answers()
+    return taken
+
+
 class _Snapshot:
-    """The questions of one snapshot in their order."""
+    """The questions of one snapshot in their order. `has_figures`: topic figures of a broker came."""
 
     def __init__(self, asking: Asking, pool: ThreadPoolExecutor, wanted: WantedSnapshot, limits: Limits) -> None:
         self._asking, self._pool, self._full = asking, pool, wanted.full
         self._known, self._limits = wanted.known, limits
         self.quotas: frozenset[str] = frozenset()
+        self.has_figures = False
 
-    def take(self) -> tuple[int, bool]:
-        """Number of brokers listed, and whether configuration and topic lists came."""
-        brokers = self._brokers()
+    def take(self, brokers: Sequence[str]) -> tuple[int, bool]:
+        """Number of brokers, and whether configuration and topic lists came."""
         of_any = self._asking.of_any
         of_any(admin_path("brokers", "leaderBroker"))
         clusters = of_any(admin_path("clusters"))
@@ -154,14 +171,15 @@ class _Snapshot:
         lends = self._full and any(found.came for found in configurations.values()) and any([*lists, not lists])
         return len(brokers), lends
 
-    def _brokers(self) -> list[str]:
+    def brokers(self) -> list[str]:
+        """Ids of the brokers that the cluster lists; `Unreachable` where no address gives the list."""
         hops = self._asking.of_entries(admin_path("brokers"))
         names = _listed(hops[-1])
         if names is not None:
             if len(names) > MOST_BROKERS:
                 raise BeyondLimit(
                     f"{hops[-1].broker} lists {len(names):,} brokers, and at most {MOST_BROKERS:,} are looked at: "
-                    f"{_IF_IT_IS_PULSAR}"
+                    f"{IF_IT_IS_PULSAR}"
                 )
             return names
         found = {hop.broker: trouble(hop) for hop in hops}  # of several tries the last
@@ -180,7 +198,8 @@ class _Snapshot:
             report = ask(broker, admin_path("broker-stats", "load-report"))
         if manager != MODULAR:
             ask(broker, admin_path("broker-stats", "metrics"))
-        ask(broker, admin_path("broker-stats", "topics"), timeout_s=FIGURES_SECONDS)
+        if ask(broker, admin_path("broker-stats", "topics"), timeout_s=FIGURES_SECONDS).status == 200:
+            self.has_figures = True
         return claimed_in(ask(broker, admin_path("brokers", cluster, broker, "ownedNamespaces")), report)
 
     def _namespaces(self, tenant: str) -> list[tuple[str, str]]:
@@ -264,106 +283,6 @@ def _finish(futures: list[Future[Any]]) -> None:
         future.result()
 
 
-# Asking brokers for a snapshot: every request goes on record, and a broker that is silent is not waited for twice.
-
-
-@dataclass(frozen=True, slots=True)
-class RequestTally:
-    """Requests of a snapshot, those without an HTTP answer, and characters of text that were answered."""
-
-    requests: int = 0
-    not_answered: int = 0
-    characters: int = 0
-
-    def with_hops(self, hops: Sequence[Hop]) -> RequestTally:
-        """A copy that counts further requests too."""
-        return RequestTally(
-            self.requests + len(hops),
-            self.not_answered + sum(hop.status == 0 for hop in hops),
-            self.characters + sum(hop.characters for hop in hops),
-        )
-
-
-class Asking:
-    """One snapshot's questions; thread-safe. After `until` (`time.monotonic`) nothing more is sent."""
-
-    def __init__(self, client: AdminClient, writer: SnapshotWriter, until: float, limits: Limits = DEFAULT) -> None:
-        self._client, self._writer, self._until, self._limits = client, writer, until, limits
-        self._lock = Lock()
-        self._silent: dict[str, str] = {}
-        self._entries: tuple[str, ...] = ()
-        self._turn = 0
-        self.tally = RequestTally()
-
-    def of_broker(self, broker: str, path: str, *, timeout_s: float | None = None) -> Hop:
-        """Asks one broker. Once it gave no answer its further questions are rows that say so, and are not sent."""
-        reason = self._silent.get(broker) or self._late()
-        if reason is not None:
-            return self._put_down([_unsent(broker, path, reason)])
-        hops = self._client.ask(path, broker=broker, timeout_s=timeout_s)
-        if hops[-1].status == 0 and hops[-1].broker == broker:
-            with self._lock:
-                self._silent[broker] = f"the broker gave no answer to {path} ({hops[-1].body})"
-        return self._put_down(hops)
-
-    def of_any(self, path: str) -> Hop:
-        """Asks whichever broker's turn it is, for what all of them know; the configured addresses if it is silent."""
-        late = self._late()
-        if late is not None:
-            return self._put_down([_unsent("", path, late)])
-        broker = self._next_entry()
-        if broker is not None:
-            hop = self.of_broker(broker, path)
-            if hop.status != 0:
-                return hop
-        return self.of_entries(path)[-1]
-
-    def of_entries(self, path: str) -> tuple[Hop, ...]:
-        """Asks the configured addresses; everything that was sent."""
-        hops = self._client.ask(path)
-        self._put_down(hops)
-        return hops
-
-    def demand(self, limit: str, found: int, what: str) -> None:
-        """Raises `BeyondLimit` where that is more than the limit of this name."""
-        self._limits.demand(limit, found, what, _IF_IT_IS_PULSAR)
-
-    def stop(self) -> None:
-        """Nothing more is sent."""
-        self._until = 0.0
-
-    def spread_over(self, brokers: Sequence[str]) -> None:
-        """From now on, what all brokers know is asked of these in turn, so that no single one bears it all."""
-        self._entries = tuple(broker for broker in brokers if broker not in self._silent)
-
-    def _next_entry(self) -> str | None:
-        with self._lock:
-            self._turn += 1
-            known = (
-                [broker for broker in self._entries if broker not in self._silent] if self._silent else self._entries
-            )
-            return known[self._turn % len(known)] if known else None
-
-    def _late(self) -> str | None:
-        return "the snapshot took too long already" if time.monotonic() > self._until else None
-
-    def _put_down(self, hops: Sequence[Hop]) -> Hop:
-        for hop in hops:
-            self._writer.write(hop)
-        with self._lock:
-            self.tally = tally = self.tally.with_hops(hops)
-        size = f"its answers up to {hops[-1].path} of {hops[-1].broker} have {tally.characters:,} characters"
-        self.demand("snapshot_mib", tally.characters, size)
-        self.demand("requests", tally.requests, f"the snapshot comes to {tally.requests:,} requests")
-        return hops[-1]
-
-
-def _unsent(broker: str, path: str, reason: str) -> Hop:
-    return Hop(
-        broker, "GET", path, 0, utc_milliseconds(datetime.now(UTC)), 0.0, None, failure_text(Failure.NOT_SENT, reason)
-    )
-
-
 # Running clusters: from what the configuration says of one to the snapshot of a moment.
 
 
@@ -380,11 +299,17 @@ def connection_of(live: LiveSource, resolve: Resolver) -> AdminConnection:
 
 
 def land_now(
-    live: LiveSource, landing: Landing, at: datetime, connection: AdminConnection, known: frozenset[str] = frozenset()
+    live: LiveSource,
+    landing: Landing,
+    at: datetime,
+    connection: AdminConnection,
+    known: frozenset[str] = frozenset(),
+    turns: Turns | None = None,
 ) -> Snapshot:
     """Observes the cluster for that moment, lands the snapshot, and lets go of those that are too old.
 
-    `known` are the bundles that have a history: their resource quotas are not asked for.
+    `known` are the bundles that have a history: their resource quotas are not asked for. `turns` are those of all the
+    clusters that are observed at the same time.
     Raises `Unreachable`, `LandingError` or `BadInput`, each with what is to be done. The landing's limits hold.
     """
 
@@ -392,7 +317,8 @@ def land_now(
         writer = begin()  # makes the folder
         with AdminClient(connection, most_connections=PARALLEL, limits=landing.limits, folder=landing.folder) as client:
             wanted = WantedSnapshot(n=number, full=full, cycle_at=moment, known=known)
-            take_snapshot(client, writer, wanted, limits=landing.limits)
+            silent_seconds = live.silent_seconds
+            take_snapshot(client, writer, wanted, silent_seconds=silent_seconds, limits=landing.limits, turns=turns)
 
     snapshot = landing.land(at, take, now=datetime.now(UTC), full_every=live.full_every)
     landing.expire(live.landing_days)

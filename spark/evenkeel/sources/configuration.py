@@ -19,6 +19,7 @@ A configuration file is TOML:
     landing = "landing/west"                    # its snapshots land here; relative to this file (this is the default)
     landing_days = 35                           # and are kept for so long
     full_every = 1                              # topic lists come along in every so manyth of them
+    silent_seconds = 80                         # without any answer for so long, it is left out of the cycle
 
     [limits]                                    # how much is read of a cluster at most (`pulsar.limits`); for all,
     answer_mib = 64
@@ -51,9 +52,15 @@ RECORDING_SCHEME = "recording:"
 DAYS_KEPT = 35.0
 """A month that is over can still be decided again."""
 _MOST_DAYS = 36_500
+SILENT_SECONDS = 80.0
+"""A broker's topic figures may take 60 s; a quarter of the time is left for others to answer (`sources.asking`)."""
+LEAST_SILENT_SECONDS, MOST_SILENT_SECONDS = 1.0, 240.0
 _QUEUES = frozenset({"queue", "reports", "queue_keys"})
 _LIVE = frozenset(
-    {"admin", "connection", "ca_file", "check_hostname", "broker_url", "landing", "landing_days", "full_every"}
+    {
+        *("admin", "connection", "ca_file", "check_hostname", "broker_url", "landing", "landing_days", "full_every"),
+        "silent_seconds",
+    }
 )
 _ZONE = frozenset({"s3", "s3_connection", "landing", "landing_days"})
 
@@ -61,7 +68,8 @@ _ZONE = frozenset({"s3", "s3_connection", "landing", "landing_days"})
 @dataclass(frozen=True, slots=True)
 class LiveSource:
     """A running cluster: how it is reached (the token itself stands nowhere in a configuration), and how its snapshots
-    are kept. Without addresses in `admin` the connection brings them."""
+    are kept. Without addresses in `admin` the connection brings them. A cluster that gives no answer for
+    `silent_seconds` is left out of the cycle."""
 
     admin: tuple[str, ...] = ()
     connection: str | None = None
@@ -70,6 +78,7 @@ class LiveSource:
     broker_url: str | None = None
     landing_days: float = DAYS_KEPT
     full_every: int = 1
+    silent_seconds: float = SILENT_SECONDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +195,7 @@ def _live(file: Path, body: Mapping[str, Any], place: str) -> LiveSource:
         broker_url=_typed(body, "broker_url", str, place, None),
         landing_days=_days(body, place),
         full_every=_typed(body, "full_every", int, place, 1),
+        silent_seconds=_silent_seconds(body, place),
     )
     if live.landing_days <= 0 or live.full_every < 1:
         raise SettingsError(f"{place}: `landing_days` and `full_every` are more than 0")
@@ -234,6 +244,16 @@ def _days(body: Mapping[str, Any], place: str) -> float:
     if not 0 < days <= _MOST_DAYS:
         raise SettingsError(f"{place}: `landing_days` is more than 0, and {_MOST_DAYS:,} at most")
     return float(days)
+
+
+def _silent_seconds(body: Mapping[str, Any], place: str) -> float:
+    seconds = _typed(body, "silent_seconds", (int, float), place, SILENT_SECONDS)
+    if not LEAST_SILENT_SECONDS <= seconds <= MOST_SILENT_SECONDS:
+        raise SettingsError(
+            f"{place}: `silent_seconds` = {seconds}: not in its range; give seconds from {LEAST_SILENT_SECONDS:.0f} to "
+            f"{MOST_SILENT_SECONDS:.0f}"
+        )
+    return float(seconds)
 
 
 def _typed(body: Mapping[str, Any], name: str, kind: type | tuple[type, ...], place: str, default: Any) -> Any:

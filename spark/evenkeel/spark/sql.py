@@ -127,6 +127,25 @@ def _timed(row: dict[str, Any], times: Sequence[str]) -> dict[str, Any]:
 
 def is_one_of(cycles: Iterable[tuple[str, str]]) -> Column:
     """Whether a row belongs to one of these cycles, each a cluster and its `cycle_at` as text."""
+    return in_spans((cluster, at, at) for cluster, at in cycles)
+
+
+def in_spans(spans: Iterable[tuple[str, str | None, str]]) -> Column:
+    """Whether the cycle of a row lies in a span of its cluster, given as cluster, first and last `cycle_at` (as text,
+    both included); without a first one, before the last.
+
+    It is one condition for all clusters that have the same span: in a run they nearly always do.
+    """
     from pyspark.sql import functions as F
 
-    return any_of((F.col("cluster") == cluster) & (F.col("cycle_at") == moment(at)) for cluster, at in cycles)
+    clusters: dict[tuple[str | None, str], list[str]] = {}
+    for cluster, first, last in spans:
+        clusters.setdefault((first, last), []).append(cluster)
+    at = F.col("cycle_at")
+
+    def holds(first: str | None, last: str) -> Column:
+        if first is None:
+            return at < moment(last)
+        return at == moment(last) if first == last else at.between(moment(first), moment(last))
+
+    return any_of(F.col("cluster").isin(sorted(set(names))) & holds(*span) for span, names in clusters.items())

@@ -67,26 +67,29 @@ class AdminClient:
         method: str = "GET",
         body: str | None = None,
         timeout_s: float | None = None,
+        until: float | None = None,
     ) -> tuple[Hop, ...]:
         """Everything that was sent for one question, in order; the last hop is the answer.
 
         `path` is `/admin/v2/…` with its names quoted (`admin_path`), `broker` the id of the broker to ask, None for any
         of the configured addresses. Nothing is sent to a broker that the cluster itself does not list. A redirect is
         followed with the same method, body and token, at most five times. `timeout_s` (20) bounds the question with its
-        redirects; commands that Pulsar may think about for a minute need more than its own 60 s.
+        redirects; commands that Pulsar may think about for a minute need more than its own 60 s. `until`
+        (`time.monotonic`) bounds all tries at all addresses together: each gets an equal share of what is left.
 
         A GET is asked again, with jitter, where that may help (`repeat`), and of the next configured address. A
         command is sent once: another address is tried only where nothing can have been sent. Never raises for what the
         network does: then the last hop has status 0 and says why.
         """
         question = Question(method, path, body)
-        limit = READ_SECONDS if timeout_s is None else timeout_s
+        limit = _share(READ_SECONDS if timeout_s is None else timeout_s, until)
         hops: list[Hop] = []
 
         def attempt() -> TryVerdict:
             chain: Chain = ()
-            for address in self._addresses(broker, limit):
-                chain = self._chain(question, address, limit)
+            addresses = tuple(self._addresses(broker, limit))
+            for place, address in enumerate(addresses):
+                chain = self._chain(question, address, _share(limit, until, len(addresses) - place))
                 hops.extend(reply.hop for reply in chain)
                 if not _no_use(question, chain):
                     self._prefer(address)
@@ -179,6 +182,11 @@ class AdminClient:
             if not self._known.may_follow(address, target):
                 return _unsent(question, name, Failure.NOT_FOLLOWED, _foreign(address, target))
         return target, path
+
+
+def _share(limit_s: float, until: float | None, among: int = 1) -> float:
+    """The seconds that one of so many tries may take: `limit_s` at most, and its share of what is left."""
+    return limit_s if until is None else min(limit_s, max(until - time.monotonic(), 0.0) / among)
 
 
 def _no_use(question: Question, chain: Chain) -> bool:

@@ -1,0 +1,263 @@
+"""Asking the brokers of one cluster for a snapshot, and taking turns with other clusters.
+
+Every request goes on record, and a broker that is silent is not waited for twice. A cluster is silent while questions
+to it wait and none of its brokers gives a whole answer: what drips in without end is no answer. Time that passes here,
+between questions or until the cluster's turn comes, is no silence.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from threading import Condition, Lock
+from typing import Protocol
+
+from evenkeel.errors import Unreachable
+from evenkeel.pulsar.admin import AdminClient, Hop
+from evenkeel.pulsar.admin.http_exchange import Failure, failure_text
+from evenkeel.pulsar.limits import DEFAULT, Limits
+from evenkeel.sources.writing import SnapshotWriter
+from evenkeel.times import utc_milliseconds
+
+IF_IT_IS_PULSAR = "check that the addresses are of Pulsar's brokers"
+# Of the time that a cluster may be silent so much is for one question: then others are asked whether it is there.
+_SHARE_OF_ONE = 0.75
+_QUIET_SECONDS = 3.0
+_LOOK_AGAIN_SECONDS = 0.5
+# A wait that was given all of the time may end this much before its end.
+_TOLERANCE_SECONDS = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class RequestTally:
+    """Requests of a snapshot, those without an HTTP answer, and characters of text that were answered."""
+
+    requests: int = 0
+    not_answered: int = 0
+    characters: int = 0
+
+    def with_hops(self, hops: Sequence[Hop]) -> RequestTally:
+        """A copy that counts further requests too."""
+        return RequestTally(
+            self.requests + len(hops),
+            self.not_answered + sum(hop.status == 0 for hop in hops),
+            self.characters + sum(hop.characters for hop in hops),
+        )
+
+
+class Silence:
+    """How long questions have waited without any answer, in seconds; thread-safe. Several at once count once."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._waiting = 0
+        self._since = self._before = 0.0
+
+    @contextmanager
+    def question(self) -> Iterator[list[Hop]]:
+        """While one waits; the hops that came are to be put into the list, the answer last."""
+        hops: list[Hop] = []
+        with self._lock:
+            self._since = self._since if self._waiting else time.monotonic()
+            self._waiting += 1
+        try:
+            yield hops
+        finally:
+            with self._lock:
+                self._before = 0.0 if hops and hops[-1].status != 0 else self._seconds()
+                self._since = time.monotonic()
+                self._waiting -= 1
+
+    @property
+    def is_going_on(self) -> bool:
+        """Whether a question waits."""
+        with self._lock:
+            return self._waiting > 0
+
+    @property
+    def seconds(self) -> float:
+        """Seconds since the last answer in which a question waited."""
+        with self._lock:
+            return self._seconds()
+
+    def _seconds(self) -> float:
+        return self._before + (time.monotonic() - self._since if self._waiting else 0.0)
+
+
+class Asking:
+    """One snapshot's questions; thread-safe.
+
+    Nothing more is sent after `most_seconds`, and once the cluster gave no answer for `silent_seconds`; in these what
+    is under way ends, too.
+    """
+
+    def __init__(
+        self,
+        client: AdminClient,
+        writer: SnapshotWriter,
+        most_seconds: float,
+        silent_seconds: float,
+        limits: Limits = DEFAULT,
+    ) -> None:
+        self._client, self._writer, self._limits = client, writer, limits
+        self._most_seconds, self._silent_seconds = most_seconds, silent_seconds
+        self._until = time.monotonic() + most_seconds
+        self._lock = Lock()
+        self._silence = Silence()
+        self._silent: dict[str, str] = {}
+        self._entries: tuple[str, ...] = ()
+        self._turn = 0
+        self.tally = RequestTally()
+
+    def begin(self, until: float) -> None:
+        """Counts `most_seconds` from now on; they end at `until` (`time.monotonic`) at the latest."""
+        self._until = min(time.monotonic() + self._most_seconds, until)
+
+    def of_broker(self, broker: str, path: str, *, timeout_s: float | None = None) -> Hop:
+        """Asks one broker. Once it gave no answer its further questions are rows that say so, and are not sent."""
+        reason = self._silent.get(broker) or self._late()
+        if reason is not None:
+            return self._put_down([_unsent(broker, path, reason)])
+        hops = self._asked(path, broker, timeout_s)
+        if hops[-1].status == 0 and hops[-1].broker == broker:
+            with self._lock:
+                self._silent[broker] = f"the broker gave no answer to {path} ({hops[-1].body})"
+        return self._put_down(hops)
+
+    def of_any(self, path: str) -> Hop:
+        """Asks whichever broker's turn it is, for what all of them know; the configured addresses if it is silent."""
+        late = self._late()
+        if late is not None:
+            return self._put_down([_unsent("", path, late)])
+        broker = self._next_entry()
+        if broker is not None:
+            hop = self.of_broker(broker, path)
+            if hop.status != 0:
+                return hop
+        return self.of_entries(path)[-1]
+
+    def of_entries(self, path: str) -> tuple[Hop, ...]:
+        """Asks the configured addresses; everything that was sent."""
+        hops = self._asked(path, None, None if self.tally.requests else self._silent_seconds)
+        self._put_down(hops)
+        return hops
+
+    def demand(self, limit: str, found: int, what: str) -> None:
+        """Raises `BeyondLimit` where that is more than the limit of this name."""
+        self._limits.demand(limit, found, what, IF_IT_IS_PULSAR)
+
+    def demand_answers(self) -> None:
+        """Raises `Unreachable` where the cluster gave no answer for as long as it may."""
+        if self._is_silent():
+            raise Unreachable(
+                f"none of its brokers gave a whole answer for {self._silence.seconds:.1f} s, and it may be silent for "
+                f"`silent_seconds` = {self._silent_seconds:g}: see whether its brokers run and answer at the addresses "
+                "in `admin`; if they only need longer, raise `silent_seconds` of this cluster in the configuration file"
+            )
+
+    def is_quiet(self) -> bool:
+        """Whether the cluster has given no answer for a while, so that another one may be asked beside it."""
+        return self._silence.is_going_on and self._silence.seconds > _QUIET_SECONDS
+
+    def stop(self) -> None:
+        """Nothing more is sent."""
+        self._until = 0.0
+
+    def spread_over(self, brokers: Sequence[str]) -> None:
+        """From now on, what all brokers know is asked of these in turn, so that no single one bears it all."""
+        self._entries = tuple(broker for broker in brokers if broker not in self._silent)
+
+    def _asked(self, path: str, broker: str | None, timeout_s: float | None) -> tuple[Hop, ...]:
+        with self._silence.question() as hops:
+            hops += self._client.ask(path, broker=broker, timeout_s=timeout_s, until=self._end_of_question())
+            return tuple(hops)
+
+    def _end_of_question(self) -> float:
+        """The moment (`time.monotonic`) at which a question that is sent now has to be answered at the latest."""
+        silent = self._silence.seconds
+        share = _SHARE_OF_ONE if self.tally.requests else 1.0  # before the first answer nobody else can be asked
+        left = share * self._silent_seconds - silent
+        return time.monotonic() + (left if left > 0 else self._silent_seconds - silent)
+
+    def _next_entry(self) -> str | None:
+        with self._lock:
+            self._turn += 1
+            known = (
+                [broker for broker in self._entries if broker not in self._silent] if self._silent else self._entries
+            )
+            return known[self._turn % len(known)] if known else None
+
+    def _late(self) -> str | None:
+        if time.monotonic() > self._until:
+            return "the snapshot took too long already"
+        return f"the cluster was silent for {self._silent_seconds:g} s" if self._is_silent() else None
+
+    def _is_silent(self) -> bool:
+        return self._silence.seconds >= self._silent_seconds - _TOLERANCE_SECONDS
+
+    def _put_down(self, hops: Sequence[Hop]) -> Hop:
+        for hop in hops:
+            self._writer.write(hop)
+        with self._lock:
+            self.tally = tally = self.tally.with_hops(hops)
+        size = f"its answers up to {hops[-1].path} of {hops[-1].broker} have {tally.characters:,} characters"
+        self.demand("snapshot_mib", tally.characters, size)
+        self.demand("requests", tally.requests, f"the snapshot comes to {tally.requests:,} requests")
+        return hops[-1]
+
+
+def _unsent(broker: str, path: str, reason: str) -> Hop:
+    return Hop(
+        broker, "GET", path, 0, utc_milliseconds(datetime.now(UTC)), 0.0, None, failure_text(Failure.NOT_SENT, reason)
+    )
+
+
+# Many clusters at the same time.
+
+
+class TakesTurns(Protocol):
+    """What a turn is given to."""
+
+    def begin(self, until: float) -> None:
+        """Called when its turn has come; `until` (`time.monotonic`) all turns end."""
+
+    def is_quiet(self) -> bool:
+        """Whether it keeps nobody busy at the moment."""
+
+
+class Turns:
+    """At most so many clusters at a time give their answers, which bounds the memory that answers take. Those that are
+    quiet do not count, so that none is waited for, until there are `most_in_all`. All turns end `most_seconds` after
+    this was made."""
+
+    def __init__(self, most: int, most_in_all: int, most_seconds: float) -> None:
+        self._most, self._most_in_all, self._most_seconds = most, most_in_all, most_seconds
+        self._until = time.monotonic() + most_seconds
+        self._changed = Condition()
+        self._having: list[TakesTurns] = []
+
+    @contextmanager
+    def turn(self, one: TakesTurns) -> Iterator[None]:
+        """Waits for a turn; `Unreachable` where none comes before all end."""
+        with self._changed:
+            while not self._has_room():
+                if time.monotonic() > self._until:
+                    raise Unreachable(
+                        f"its turn did not come in the {self._most_seconds:.0f} s that all clusters of a run have "
+                        f"together, {self._most} of them at a time: give the run fewer clusters"
+                    )
+                self._changed.wait(_LOOK_AGAIN_SECONDS)
+            self._having.append(one)
+        one.begin(self._until)
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._having.remove(one)
+                self._changed.notify_all()
+
+    def _has_room(self) -> bool:
+        return len(self._having) < self._most_in_all and sum(not one.is_quiet() for one in self._having) < self._most
