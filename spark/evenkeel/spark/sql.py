@@ -83,6 +83,36 @@ def exact_sum(figure: str | Column) -> Column:
     return F.when(F.count(exact) == F.count(given), F.try_sum(exact)).cast("double")
 
 
+MOST_THOUSANDTHS = 2**38
+"""A figure of so many thousandths and more has no place among them: 2^25 figures below it fit into 63 bits."""
+
+_WHOLE = 2**53
+
+
+def thousandths(figure: str | Column) -> Column:
+    """A double column as a whole number of thousandths, which a bigint sum adds exactly and many times as fast.
+
+    NULL for a figure that is not the double next to one, as any with more than three decimals is not, for one that is
+    not a number, and from `MOST_THOUSANDTHS` on. A figure that is next to one is written by Java as just that many
+    thousandths, since numbers of so few digits are all told apart by doubles; so sums of thousandths, made doubles by
+    `of_thousandths`, are those of `exact_sum` to the bit.
+    """
+    from pyspark.sql import functions as F
+
+    given = F.col(figure) if isinstance(figure, str) else figure
+    whole = F.rint(given * F.lit(1000.0))
+    is_next_to = (F.abs(whole) < F.lit(float(MOST_THOUSANDTHS))) & (whole / F.lit(1000.0) == given)
+    return F.when(is_next_to, whole.cast("bigint"))
+
+
+def of_thousandths(total: Column) -> Column:
+    """The double next to a sum of thousandths; NULL of NULL. Up to 2^53 one division gives it."""
+    from pyspark.sql import functions as F
+
+    exact = (total.cast("decimal(19,0)") * F.expr("0.001BD")).cast(_EXACT).cast("double")
+    return F.when(F.abs(total) <= F.lit(_WHOLE), total.cast("double") / F.lit(1000.0)).otherwise(exact)
+
+
 # Moments as text and as timestamps of Spark. A datetime literal would ask the thread's first session for its rules.
 
 
