@@ -227,6 +227,7 @@ def topic_frames(requests: DataFrame, apart: DataFrame, intakes: Sequence[Snapsh
     """Reads the topics once; they stay with the server until the frames are gone. `intakes`: those with rows.
 
     They are needed three times: for the table, for what is refused, and to see which topic shows twice or nowhere.
+    Lists of topics stay there only where they are long: to read a short one anew costs less.
     """
     from pyspark import StorageLevel
     from pyspark.sql import functions as F
@@ -238,6 +239,8 @@ def topic_frames(requests: DataFrame, apart: DataFrame, intakes: Sequence[Snapsh
     }
     loaded = keep(loaded_topics(answers_at(requests, figures)), StorageLevel.DISK_ONLY)
     listed = lists_at(apart, lists) if any(found for _, found in lists.values()) else None
+    if listed is not None and sum(found.listed_characters for _, found in seen) >= _ONE_FILE_CHARACTERS:
+        listed = keep(listed, StorageLevel.DISK_ONLY)
     too_many = _too_many(loaded, listed, intakes)
     if too_many:
         loaded = loaded.where(~is_one_of(too_many))

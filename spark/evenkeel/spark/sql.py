@@ -55,12 +55,20 @@ def _folded(items: list[_T], combine: Callable[[_T, _T], _T], nothing: _T | None
 # Spark turns each query into Java source and compiles it. Over the tables of a small cluster that costs more than the
 # queries themselves: a cycle of 300 topics took 67 CPU seconds of a busy machine with it and 29 without. Planning anew
 # after each stage (adaptive execution) took another tenth. Sessions decide for themselves: tasks of one run may differ.
+#
+# Where plans are adapted, rows go into many small partitions, of which Spark then puts together what is small: one of
+# two that held the names of five million topics would not fit into the memory of a small server, and be sorted on disk.
+
+_PARTITIONS = "spark.sql.adaptive.coalescePartitions.initialPartitionNum"
+_MANY = 32
 
 
 def compile_queries(spark: SparkSession, *, compiled: bool) -> None:
     """From here on this session compiles its queries and adapts their plans, or does neither."""
     spark.conf.set("spark.sql.codegen.wholeStage", str(compiled).lower())
     spark.conf.set("spark.sql.adaptive.enabled", str(compiled).lower())
+    if compiled:
+        spark.conf.set(_PARTITIONS, str(_MANY))
     spark.conf.set("spark.sql.codegen.factoryMode", "FALLBACK" if compiled else "NO_CODEGEN")
 
 
