@@ -61,12 +61,12 @@ copy (
 ) to '{file}' (format parquet)
 """
 
-_HASHED = "select *, (hash(topic) >> 32)::bigint as position from read_parquet('{file}')"
+_HASHED = "select *, (hash(topic) >> 32)::bigint as hashed_to from read_parquet('{file}')"
 _PLACED = {
-    "asof join": "hashed asof join bundles on hashed.namespace = bundles.namespace and position >= lower",
+    "asof join": "hashed asof join bundles on hashed.namespace = bundles.namespace and hashed_to >= lower",
     "equality": (
         "hashed join bundles on hashed.namespace = bundles.namespace "
-        "and least(position // {width}, {each} - 1) = bundles.place"
+        "and least(hashed_to // {width}, {each} - 1) = bundles.place"
     ),
 }
 _SUMS = """
