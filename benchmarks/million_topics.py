@@ -1,30 +1,46 @@
-"""One whole cycle over a large cluster: seconds per task, memory of all processes, and growth with the topics.
+"""One whole cycle over a large cluster: seconds, processor time and memory of each task, and growth with the topics.
 
-`python -m benchmarks million_topics [--topics 100000 1000000] [--bundles 10000] [--brokers 100]`. Snapshots are
-generated, seeded. Goals: at a million topics in 10,000 bundles on 100 brokers one cycle takes at most 180 s and 6 GB,
-and from the first size to the last no task grows faster than the topics do. The server is warmed by a cycle of the
-first size that is not counted.
+`python -m benchmarks million_topics [--topics 100000 1000000] [--bundles 10000] [--brokers 100] [--memory 3g]`.
+Snapshots are generated, seeded. Goals: at a million topics in 10,000 bundles on 100 brokers one cycle takes at most
+180 s and 6 GB, at ten million (`--topics 1000000 10000000 --bundles 100000 --brokers 1000`) 8 min and 12 GB; and from
+the first size to the last no task grows faster than the topics do. The server is warmed by a cycle of the first size
+that is not counted. `--memory` is the server's heap.
 """
 
 from __future__ import annotations
 
 import argparse
+import shutil
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.machine import description, peak_memory
+from benchmarks.machine import cpu_seconds, description, peak_memory
 from benchmarks.synthetic_snapshot import Shape, write_snapshot
 from evenkeel.ingest.open_run import CycleRequest
 from evenkeel.pipeline import run_cycle
 from evenkeel.spark.command import ServerSettings
-from evenkeel.spark.server import engine_for
+from evenkeel.spark.server import Engine, engine_for
 from evenkeel.spark.session import close, connect
 
-MOST_SECONDS = 180.0
-MOST_MEGABYTES = 6 * 1024
-MEMORY = "3g"
+GOALS = {1_000_000: (180.0, 6 * 1024), 10_000_000: (480.0, 12 * 1024)}
+"""Up to so many topics: seconds and MB of a cycle. Of more topics nothing is asked."""
+WHOLE = "whole cycle"
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What a task took: `seconds` by the clock, `cpu` seconds of processor time of all processes, and `megabytes` of
+    memory that they held at most."""
+
+    seconds: float
+    cpu: float
+    megabytes: float
+
+
+Costs = Mapping[str, Cost]
 
 
 def main(arguments: Sequence[str] = ()) -> int:
@@ -33,20 +49,24 @@ def main(arguments: Sequence[str] = ()) -> int:
     parser.add_argument("--topics", type=int, nargs="+", default=[100_000, 1_000_000])
     parser.add_argument("--bundles", type=int, default=10_000)
     parser.add_argument("--brokers", type=int, default=100)
+    parser.add_argument("--memory", default="3g")
     given = parser.parse_args(list(arguments))
     print(description(), flush=True)
+    measured: dict[int, Costs] = {}
     with tempfile.TemporaryDirectory(prefix="evenkeel-bench-") as folder:
         home = Path(folder)
-        snapshots = {n: _snapshot(home, n, given.bundles, given.brokers) for n in given.topics}
-        with engine_for(home / "engine", settings=ServerSettings(memory=MEMORY)) as engine:
-            _cycle(engine.url, home / "warm", snapshots[given.topics[0]])
-            measured = {}
-            for n, recording in snapshots.items():
-                with peak_memory(engine.pid) as peak:
-                    seconds = _cycle(engine.url, home / f"lake-{n}", recording)
-                measured[n] = (seconds, peak.megabytes)
-                _show(n, *measured[n])
-    return _judge(measured)
+        with engine_for(home / "engine", settings=ServerSettings(memory=given.memory)) as engine:
+            for place, n in enumerate(given.topics):
+                recording = _snapshot(home, n, given.bundles, given.brokers)
+                if place == 0:
+                    _cycle(engine, home / "warm", recording)
+                measured[n] = _cycle(engine, home / f"lake-{n}", recording)
+                _show(n, measured[n])
+                shutil.rmtree(recording)  # ten million topics have some gigabytes
+    faults = faults_of(measured)
+    for fault in faults:
+        print(f"missed: {fault}")
+    return 1 if faults else 0
 
 
 def _snapshot(home: Path, topics: int, bundles: int, brokers: int) -> Path:
@@ -57,36 +77,51 @@ def _snapshot(home: Path, topics: int, bundles: int, brokers: int) -> Path:
     return recording
 
 
-def _cycle(url: str, lake: Path, recording: Path) -> dict[str, float]:
-    seconds: dict[str, float] = {}
-    spark = connect(url, "benchmark")
+def _cycle(engine: Engine, lake: Path, recording: Path) -> dict[str, Cost]:
+    costs: dict[str, Cost] = {}
+    spark = connect(engine.url, "benchmark")
     try:
-        begin = time.perf_counter()
-        run_cycle(spark, CycleRequest(lake=str(lake), source=f"recording:{recording}"), seconds.__setitem__)
-        seconds["whole cycle"] = time.perf_counter() - begin
+        with peak_memory(engine.pid) as peak:
+            begin, cpu_begin = time.perf_counter(), cpu_seconds(engine.pid)
+            cpu_before = cpu_begin
+
+            def task_done(task: str, seconds: float) -> None:
+                nonlocal cpu_before
+                cpu = cpu_seconds(engine.pid)
+                costs[task] = Cost(seconds, cpu - cpu_before, peak.megabytes)
+                cpu_before, peak.megabytes = cpu, 0.0
+
+            run_cycle(spark, CycleRequest(lake=str(lake), source=f"recording:{recording}"), task_done)
+            seconds, cpu = time.perf_counter() - begin, cpu_seconds(engine.pid) - cpu_begin
+            costs[WHOLE] = Cost(seconds, cpu, max(cost.megabytes for cost in costs.values()))
     finally:
         close(spark)
-    return seconds
+    return costs
 
 
-def _show(topics: int, seconds: dict[str, float], megabytes: float) -> None:
-    print(f"{topics:>10,} topics, all processes at most {megabytes:,.0f} MB")
-    for name, value in seconds.items():
-        print(f"    {name:<12}{value:8.1f} s", flush=True)
+def _show(topics: int, costs: Costs) -> None:
+    print(f"{topics:>10,} topics")
+    for name, cost in costs.items():
+        print(f"    {name:<12}{cost.seconds:8.1f} s {cost.cpu:9.1f} CPU s {cost.megabytes:9,.0f} MB", flush=True)
 
 
-def _judge(measured: dict[int, tuple[dict[str, float], float]]) -> int:
-    (few, (small, _)), (many, (large, megabytes)) = min(measured.items()), max(measured.items())
-    faults = []
-    if large["whole cycle"] > MOST_SECONDS:
-        faults.append(f"the cycle took {large['whole cycle']:.0f} s, the goal is {MOST_SECONDS:.0f} s")
-    if megabytes > MOST_MEGABYTES:
-        faults.append(f"{megabytes:,.0f} MB were used, the goal is {MOST_MEGABYTES:,} MB")
-    for name in large:
-        growth = large[name] / small[name] if small[name] else 0.0
-        print(f"    {name:<12} grew {growth:5.1f}-fold while topics grew {many / few:.0f}-fold")
+def faults_of(measured: Mapping[int, Costs]) -> list[str]:
+    """Which goals were missed, a sentence each; prints the growth of every task from the fewest topics to the most."""
+    few, many = min(measured), max(measured)
+    most_seconds, most_megabytes = next((goal for size, goal in sorted(GOALS.items()) if many <= size), (None, None))
+    faults, whole = [], measured[many][WHOLE]
+    if most_seconds is not None and whole.seconds > most_seconds:
+        faults.append(f"the cycle took {whole.seconds:.0f} s, the goal is {most_seconds:.0f} s")
+    if most_megabytes is not None and whole.megabytes > most_megabytes:
+        faults.append(f"{whole.megabytes:,.0f} MB were used, the goal is {most_megabytes:,} MB")
+    for name, large in measured[many].items():
+        small = measured[few][name]
+        growth, of_cpu = _growth(small.seconds, large.seconds), _growth(small.cpu, large.cpu)
+        print(f"    {name:<12} {growth:5.1f}-fold, {of_cpu:5.1f}-fold in CPU s, with {many / few:.0f} times the topics")
         if growth > many / few:
             faults.append(f"{name} grew faster than linearly")
-    for fault in faults:
-        print(f"missed: {fault}")
-    return 1 if faults else 0
+    return faults
+
+
+def _growth(small: float, large: float) -> float:
+    return large / small if small else 0.0

@@ -24,6 +24,7 @@ from evenkeel.aggregate.bundles_in_force import (
 from evenkeel.aggregate.topic_sums import Namespace, ranges_of, with_bundle
 from evenkeel.model.exact_sums import exact_sum
 from evenkeel.settings import resolve
+from evenkeel.spark.sql import MOST_THOUSANDTHS, of_thousandths, thousandths
 from evenkeel.spark.sql import exact_sum as exact_sum_in_sql
 from tests.builders import NOON, cluster, frame
 
@@ -212,6 +213,60 @@ def test_sum_with_a_figure_that_is_none_is_not_known_and_null_is_passed_over(spa
         spark.createDataFrame(rows, "name string, x double").groupBy("name").agg(exact_sum_in_sql("x").alias("total"))
     )
     assert {row.name: row.total for row in sums.collect()} == {"nan": None, "huge": None, "null": 2.5, "none": None}
+
+
+@pytest.mark.spark
+def test_sums_of_thousandths_are_the_exact_sums_to_the_bit(spark: SparkSession) -> None:
+    from pyspark.sql import functions as F
+
+    dice = random.Random(5)
+    makers: list[Callable[[], float]] = [
+        lambda: int(dice.uniform(-1, 1) * 10 ** dice.randrange(1, 12)) / 1000,
+        lambda: dice.choice([1, -1]) * dice.randrange(MOST_THOUSANDTHS) / 1000,
+        lambda: float(dice.randrange(10**6)),
+        lambda: 2.0 ** dice.randrange(-3, 28),
+        lambda: -0.0,
+    ]
+    groups = {n: [dice.choice(makers)() for _ in range(dice.choice([1, 2, 50]))] for n in range(2_000)}
+    rows = spark.createDataFrame([(n, figure) for n, own in groups.items() for figure in own], "n int, x double")
+    sums = rows.groupBy("n").agg(
+        of_thousandths(F.sum(thousandths("x"))).alias("total"),
+        exact_sum_in_sql("x").alias("exact"),
+        F.count(thousandths("x")).alias("whole"),
+    )
+    for row in sums.collect():
+        assert row.whole == len(groups[row.n])
+        assert bits(row.total) == bits(row.exact) == bits(exact_sum(groups[row.n])), groups[row.n]
+
+
+@pytest.mark.spark
+def test_what_is_no_whole_number_of_thousandths_is_none_of_them(spark: SparkSession) -> None:
+    most = MOST_THOUSANDTHS / 1000
+    none = [0.0005, 1 / 3, 0.1 + 0.2, 1e-300, most, -most, 1e306, math.inf, -math.inf]
+    expected: dict[float, int | None] = dict.fromkeys(none)
+    expected |= {0.001: 1, -2.5: -2500, 0.0: 0, 0.125: 125, 1e5: 10**8}
+    expected |= {(MOST_THOUSANDTHS - 1) / 1000: MOST_THOUSANDTHS - 1}
+    rows = spark.createDataFrame([(x,) for x in (*expected, math.nan, None)], "x double")
+    found = {row.x: row.whole for row in rows.select("x", thousandths("x").alias("whole")).collect()}
+    assert {x: whole for x, whole in found.items() if x is not None and not math.isnan(x)} == expected
+    assert [whole for x, whole in found.items() if x is None or math.isnan(x)] == [None, None]
+
+
+@pytest.mark.spark
+def test_sums_of_thousandths_of_any_size_become_the_next_double(spark: SparkSession) -> None:
+    dice = random.Random(7)
+    totals = [
+        0,
+        2**53 - 1,
+        2**53,
+        2**53 + 1,
+        2**63 - 1,
+        *(dice.randrange(2 ** dice.randrange(50, 64)) for _ in range(500)),
+    ]
+    signed = [(sign * total,) for total in totals for sign in (1, -1)]
+    rows = spark.createDataFrame(signed, "total bigint")
+    for row in rows.select("total", of_thousandths(rows["total"]).alias("double")).collect():
+        assert bits(row.double) == bits(row.total / 1000 + 0.0), row.total
 
 
 @pytest.mark.spark

@@ -1,13 +1,27 @@
-"""Which row of a topic counts, whatever the order of rows."""
+"""Sums over topics: the same to the bit in every way that they are taken, and which row of a topic counts."""
 
 from __future__ import annotations
 
+import random
+from collections import defaultdict
+from datetime import datetime, timedelta
 from itertools import permutations
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from evenkeel.aggregate.topic_sums import topics_once
+from evenkeel.aggregate.bundle_load import FIGURES
+from evenkeel.aggregate.inputs import TOPIC_SUMS, LoadInputs, sums_of_topics
+from evenkeel.aggregate.topic_sums import (
+    Namespace,
+    bundle_sums,
+    ranges_of,
+    sums_in_thousandths,
+    topics_once,
+    with_bundle,
+)
+from evenkeel.model.exact_sums import exact_sum
+from evenkeel.spark.sql import arrow_of
 from tests.builders import NOON
 
 if TYPE_CHECKING:
@@ -41,3 +55,94 @@ def test_of_a_topic_that_a_broker_shows_several_times_the_same_counts_in_any_ord
         (row,) = topics_once(frame, none).collect()
         chosen.add(tuple(row))
     assert len(chosen) == 1
+
+
+LATER = NOON + timedelta(minutes=5)
+LAYOUTS = {
+    "acme/web": (0, 1 << 30, 1 << 31, 0xFFFFFFFF),
+    "acme/odd": (0, 7, 1 << 20, (1 << 31) + 1, 0xFFFFFFFE, 0xFFFFFFFF),
+    "acme/one": (0, 0xFFFFFFFF),
+}
+KEY = ("cluster", "cycle_at", "bundle")
+UNPLACED = TEXT.removesuffix(", bundle string")
+
+
+def some_topics(dice: random.Random, cluster: str, at: datetime, count: int = 300) -> list[tuple[Any, ...]]:
+    """Rows of `UNPLACED` with all that sums look at, each figure known or not, and edges among the hashes."""
+    edges = [edge + near for own in LAYOUTS.values() for edge in own for near in (-1, 0, 1)]
+    hashes = [edge for edge in edges if 0 <= edge < 2**32]
+    rows = []
+    for n in range(count):
+        namespace = dice.choice([*LAYOUTS, "acme/gone"])
+        figures = [
+            None if dice.random() < 0.05 else dice.randrange(10 ** dice.randrange(1, 11)) / 1000 for _ in FIGURES
+        ]
+        place = dice.choice([dice.randrange(2**32), dice.choice(hashes)])
+        rows.append(
+            (
+                *(
+                    cluster,
+                    at,
+                    namespace,
+                    f"persistent://{namespace}/t{n}",
+                    place,
+                    "b1",
+                    dice.choice([None, 0, 1, 1, 2]),
+                ),
+                *(
+                    dice.choice(["loaded", "loaded", "listed"]),
+                    dice.choice(["persistent", "persistent", "non-persistent"]),
+                ),
+                *(dice.choice([None, 1]), dice.choice([None, 2]), dice.choice([None, 5]), *figures),
+            )
+        )
+    return rows
+
+
+@pytest.mark.parametrize("cycles", [[("shop", NOON)], [("shop", NOON), ("shop", LATER), ("hall", NOON)]])
+def test_sums_in_thousandths_are_the_exact_sums(spark: SparkSession, cycles: list[tuple[str, datetime]]) -> None:
+    dice = random.Random(3)
+    spaces = [Namespace(of, at.isoformat(), name, edges) for of, at in cycles for name, edges in LAYOUTS.items()]
+    if len(cycles) > 1:  # boundaries that differ from one cycle to the next
+        spaces = [*spaces[:-1], spaces[-1]._replace(edges=(0, 1 << 31, 0xFFFFFFFF))]
+    # Topics of another cycle, of which no boundaries are known, belong nowhere.
+    rows = [row for of, at in [*cycles, ("elsewhere", LATER)] for row in some_topics(dice, of, at)]
+    topics, ranges = spark.createDataFrame(rows, UNPLACED), ranges_of(spark, spaces)
+    order = [(name, "ascending") for name in KEY]
+    exact = arrow_of(bundle_sums(with_bundle(topics, ranges))).sort_by(order)
+    found = sums_in_thousandths(topics, ranges).sort_by(order)
+    assert set(found.column("beyond_thousandths").to_pylist()) == {0}
+    found = found.drop_columns(["beyond_thousandths"])
+    assert found.schema.types == exact.schema.types
+    assert [*map(repr, found.to_pylist())] == [*map(repr, exact.to_pylist())]
+    assert len({(row["cluster"], row["cycle_at"]) for row in found.to_pylist()}) == len(cycles)
+
+
+def test_of_bundles_with_other_figures_the_sums_are_exact_in_any_order_and_partitioning(spark: SparkSession) -> None:
+    dice = random.Random(4)
+    rows = [[*row] for row in some_topics(dice, "shop", NOON) if row[2] == "acme/web"]
+    for row in rows:  # of one bundle every other figure has all the digits of a double
+        row[6] = 1
+        if row[4] < 1 << 30 and dice.random() < 0.5:
+            row[-4] = dice.random() * 1000
+    own: dict[str, list[float | None]] = defaultdict(list)
+    for row in rows:
+        lower, upper = next(
+            (lower, upper)
+            for lower, upper in zip(LAYOUTS["acme/web"], LAYOUTS["acme/web"][1:], strict=False)
+            if lower <= row[4] < upper or row[4] == upper == 0xFFFFFFFF
+        )
+        own[f"acme/web/0x{lower:08x}_0x{upper:08x}"].append(row[-4])
+    boundaries = [f"0x{edge:08x}" for edge in LAYOUTS["acme/web"]]
+    space = {"cluster": "shop", "cycle_at": NOON.isoformat(), "namespace": "acme/web", "boundaries": boundaries}
+    claims = spark.createDataFrame(
+        [], "cluster string, cycle_at timestamp, bundle string, broker string, is_owned boolean"
+    )
+    for parts in (1, 2, 7):
+        dice.shuffle(rows)
+        topics = spark.createDataFrame([tuple(row) for row in rows], UNPLACED).repartition(parts)
+        found = LoadInputs({}, topics, claims, None, (), claims)
+        sums = sums_of_topics(spark, found, {"namespace_bundles": [space], "bundle_ownership": []})[TOPIC_SUMS]
+        assert {row["bundle"]: repr(row["msg_rate_in"]) for row in sums.to_pylist()} == {
+            bundle: repr(exact_sum(figures)) for bundle, figures in own.items()
+        }

@@ -19,6 +19,7 @@ import pytest
 
 from evenkeel.errors import BadInput
 from evenkeel.handover import ClusterCycle, Handover, Run, Snapshot
+from evenkeel.ingest import ingest_frames
 from evenkeel.ingest import task as ingest
 from evenkeel.lake.store import Lake
 from evenkeel.sources.landed import open_landed, requests_of_snapshots
@@ -361,3 +362,13 @@ def test_the_same_snapshot_gives_the_same_rows_again(ingested: Ingested) -> None
     first = {w.table: w.digest for w in ingested.handover.writes if w.cluster == "lost"}
     del first["rejected"]
     assert digests == first
+
+
+def test_topics_of_a_large_snapshot_give_the_same_rows(ingested: Ingested, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ingest_frames, "_ONE_FILE_CHARACTERS", 1)
+    first = ingested.cycle("moving")
+    alone = ClusterCycle(first.cluster, first.cycle_at, first.snapshot, {})
+    again = ingest.run(ingested.spark, Handover(ingested.handover.lake, Run("cli", "long"), (alone,)))
+    digests = {write.table: write.digest for write in ingested.handover.writes if write.cluster == "moving"}
+    assert {write.table: write.digest for write in again.writes} == digests
+    assert {"topic_stats", "rejected"} <= digests.keys()

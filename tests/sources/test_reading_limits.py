@@ -232,6 +232,7 @@ def test_limits_are_set_for_all_clusters_and_for_one(tmp_path: Path) -> None:
         ("rows = 1.5", "not 1.5"),
         ("row = 1", "unknown entry 'row'; known are answer_mib, "),
         ("json_depth = 501", "`json_depth` is at most 500: deeper JSON cannot be read at all"),
+        ("topics = 33554433", "`topics` is at most 33554432: sums over more would not be exact"),
     ],
 )
 def test_a_limit_that_cannot_be_is_refused_with_its_place(tmp_path: Path, table: str, words: str) -> None:

@@ -26,6 +26,7 @@ from evenkeel.aggregate.topic_sums import (
     ranges_of,
     rejected_topics,
     sole_owners,
+    sums_in_thousandths,
     topics_once,
     with_bundle,
 )
@@ -222,19 +223,20 @@ def namespaces_of(rows: Rows) -> list[Namespace]:
 def _topic_sums(spark: SparkSession, found: LoadInputs, namespaces: Sequence[Namespace]) -> pa.Table:
     """The rows of `bundle_sums`, each topic once.
 
-    Topics are rarely shown twice, and telling them apart costs as much to plan as all the rest, so it is done only for
-    the bundles that have such topics.
+    Topics are rarely shown twice, and telling them apart costs as much to plan as all the rest; figures are whole
+    numbers of thousandths unless something else than Pulsar told them, and adding others takes many times as long. So
+    both are done only for the bundles that have such topics.
     """
     topics = found.topic_stats.select(*TOPIC_COLUMNS)
-    sums = arrow_of(bundle_sums(with_bundle(topics, ranges_of(spark, namespaces))))
-    twice = pc.unique(sums.filter(pc.greater(sums["shown_twice"], 0))["bundle"])
-    if not len(twice):
+    sums = sums_in_thousandths(topics, ranges_of(spark, namespaces))
+    is_odd = pc.or_(pc.greater(sums["shown_twice"], 0), pc.greater(sums["beyond_thousandths"], 0))
+    sums, odd = sums.drop_columns(["beyond_thousandths"]), pc.unique(sums.filter(is_odd)["bundle"])
+    if not len(odd):
         return sums
-    some = with_bundle(topics, ranges_of(spark, namespaces, only={*twice.to_pylist()}))
+    some = with_bundle(topics, ranges_of(spark, namespaces, only={*odd.to_pylist()}))
     again = arrow_of(bundle_sums(topics_once(some, sole_owners(found.claims))))
-    others = sums.filter(pc.invert(pc.is_in(sums["bundle"], twice)))
-    # The same columns, but not always the same of them are said to hold no NULL.
-    return pa.concat_tables([others, pa.Table.from_arrays(again.columns, schema=sums.schema)])
+    others = sums.filter(pc.invert(pc.is_in(sums["bundle"], odd)))
+    return pa.concat_tables([others, again.cast(sums.schema)])
 
 
 def _lost_topics(spark: SparkSession, rejected: DataFrame, namespaces: Sequence[Namespace]) -> pa.Table:

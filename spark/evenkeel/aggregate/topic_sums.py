@@ -9,7 +9,7 @@ Everything goes by cluster and cycle, so one query serves any number of cycles.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
@@ -22,7 +22,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from evenkeel.aggregate.bundle_load import FIGURES
 from evenkeel.aggregate.bundles_in_force import bundles_of
 from evenkeel.model.bundles import HIGHEST_HASH
-from evenkeel.spark.sql import exact_sum
+from evenkeel.spark.sql import arrow_of, exact_sum, moment, of_thousandths, thousandths
 
 CYCLE = ("cluster", "cycle_at")
 TOPIC_COLUMNS = (
@@ -48,48 +48,55 @@ class Namespace(NamedTuple):
 class Ranges:
     """Where topics find their bundle.
 
-    `namespaces` (cluster, cycle_at, namespace, layout, shift) says which layout a namespace has in a cycle, as
-    boundaries are the same in most; `candidates` (layout, bucket, bundle, lower, last_hash) has its bundles. Every
-    layout cuts the hash space into as many buckets as it has bundles (rounded up to a power of two): a hash shifted by
-    `shift` is its bucket, and a bundle stands in every bucket that it touches.
+    Boundaries that are the same in several cycles are one layout. Every layout cuts the hash space into as many buckets
+    as it has bundles (rounded up to a power of two), and the buckets of all layouts are numbered through: bucket
+    `first_bucket` + (hash shifted by `shift`). `namespaces` (cluster, cycle_at, namespace, cycle, first_bucket, shift)
+    says which buckets a namespace has in a cycle; `candidates` (bucket, number, bundle, lower, last_hash) which bundles
+    touch each. `cycle` is a place in `cycles` (cluster, cycle_at as ISO-8601 text), `number` one in `bundles`.
     """
 
     namespaces: DataFrame
     candidates: DataFrame
+    cycles: Sequence[tuple[str, str]]
+    bundles: Sequence[str]
 
 
 def ranges_of(spark: SparkSession, namespaces: Iterable[Namespace], only: Collection[str] | None = None) -> Ranges:
     """The ranges of the namespaces' bundles; with `only`, of the bundles of these names."""
     layouts: dict[tuple[str, tuple[int, ...]], int] = {}
-    placed = [(*one, layouts.setdefault((one.name, one.edges), len(layouts))) for one in namespaces]
-    candidates = []
-    for (name, edges), layout in layouts.items():
+    cycles: dict[tuple[str, str], int] = {}
+    bundles: list[str] = []
+    placed, candidates, free = [], [], 0
+    for cluster, at, name, edges in namespaces:
         shift = _shift(edges)
-        for bundle in bundles_of(name, edges):
-            if only is None or bundle.name in only:
-                last = bundle.upper if bundle.upper == HIGHEST_HASH else bundle.upper - 1
-                for bucket in range(bundle.lower >> shift, (last >> shift) + 1):
-                    candidates.append((layout, bucket, bundle.name, bundle.lower, last))
-    moments = {at: datetime.fromisoformat(at) for _, at, *_ in placed}
+        first = layouts.setdefault((name, edges), free)
+        if first == free:
+            free += 1 << (_HASH_BITS - shift)
+            for bundle in bundles_of(name, edges):
+                if only is None or bundle.name in only:
+                    last = bundle.upper if bundle.upper == HIGHEST_HASH else bundle.upper - 1
+                    for bucket in range(bundle.lower >> shift, (last >> shift) + 1):
+                        candidates.append((first + bucket, len(bundles), bundle.name, bundle.lower, last))
+                    bundles.append(bundle.name)
+        placed.append((cluster, at, name, cycles.setdefault((cluster, at), len(cycles)), first, shift))
+    moments = {at: datetime.fromisoformat(at) for _, at in cycles}
     return Ranges(
-        _frame(
-            spark,
-            [(cluster, moments[at], name, layout, _shift(edges)) for cluster, at, name, edges, layout in placed],
-            _NAMESPACES,
-        ),
+        _frame(spark, [(cluster, moments[at], *rest) for cluster, at, *rest in placed], _NAMESPACES),
         _frame(spark, candidates, _CANDIDATES),
+        [*cycles],
+        bundles,
     )
 
 
 _NAMESPACES = pa.schema(
     [
         *(("cluster", pa.string()), ("cycle_at", pa.timestamp("us", tz="UTC")), ("namespace", pa.string())),
-        *(("layout", pa.int32()), ("shift", pa.int32())),
+        *(("cycle", pa.int32()), ("first_bucket", pa.int64()), ("shift", pa.int32())),
     ]
 )
 _CANDIDATES = pa.schema(
     [
-        *(("layout", pa.int32()), ("bucket", pa.int64()), ("bundle", pa.string())),
+        *(("bucket", pa.int64()), ("number", pa.int32()), ("bundle", pa.string())),
         *(("lower", pa.int64()), ("last_hash", pa.int64())),
     ]
 )
@@ -113,15 +120,28 @@ def local(spark: SparkSession, table: pa.Table) -> DataFrame:
 def with_bundle(topics: DataFrame, ranges: Ranges) -> DataFrame:
     """The topics (cluster, cycle_at, namespace, hash, …) with the `bundle` that each lies in.
 
-    Topics of namespaces without boundaries are left out. Topic and bundle meet by equality on the bucket, and few
-    candidates are left for the comparison of ranges.
+    Topics of namespaces without boundaries are left out.
     """
+    return _placed(topics, ranges).drop("cycle", "number")
+
+
+def _placed(topics: DataFrame, ranges: Ranges) -> DataFrame:
+    """The topics with `cycle`, `number` and `bundle`.
+
+    Topic and bundle meet by equality on the bucket, one number, and few candidates are left for the comparison of
+    ranges. Where all is of one cycle, the namespace alone is looked up.
+    """
+    namespaces, by = ranges.namespaces, [*CYCLE, "namespace"]
+    if len(ranges.cycles) == 1:
+        ((cluster, at),) = ranges.cycles
+        topics = topics.where((F.col("cluster") == F.lit(cluster)) & (F.col("cycle_at") == moment(at)))
+        namespaces, by = namespaces.drop(*CYCLE), ["namespace"]
     return (
-        topics.join(F.broadcast(ranges.namespaces), [*CYCLE, "namespace"], how="inner")
-        .withColumn("bucket", F.expr("shiftright(hash, shift)"))
-        .join(F.broadcast(ranges.candidates), ["layout", "bucket"], how="inner")
+        topics.join(F.broadcast(namespaces), by, how="inner")
+        .withColumn("bucket", F.expr("first_bucket + shiftright(hash, shift)"))
+        .join(F.broadcast(ranges.candidates), "bucket", how="inner")
         .where((F.col("hash") >= F.col("lower")) & (F.col("hash") <= F.col("last_hash")))
-        .drop("layout", "shift", "bucket", "lower", "last_hash")
+        .drop("first_bucket", "shift", "bucket", "lower", "last_hash")
     )
 
 
@@ -135,19 +155,56 @@ def bundle_sums(topics: DataFrame) -> DataFrame:
     `all_known` is false where a loaded topic lacks a figure: then the sums are too small. `shown_twice`: topics that
     several brokers show. Sums are exact, so that neither order nor partitioning of the rows changes a bit.
     """
+    figures = {figure: exact_sum(figure) for figure in FIGURES}
+    return topics.groupBy(*CYCLE, "bundle").agg(*_sums(figures))
+
+
+def sums_in_thousandths(topics: DataFrame, ranges: Ranges) -> pa.Table:
+    """The rows of `bundle_sums` for the topics (without `bundle`), and of each bundle `beyond_thousandths`: how many of
+    its topics have a figure that is no whole number of thousandths (see `spark.sql.thousandths`).
+
+    Where there are some, the sums of figures lack them, and `bundle_sums` is to be asked; else they are the same to the
+    bit. Pulsar cuts figures to three decimals. Until they are summed, bundles are numbers: one key of a few bytes and
+    sums of whole numbers are what Spark groups fastest.
+    """
+    whole = {figure: f"{figure}_in_thousandths" for figure in FIGURES}
+    topics = _placed(topics, ranges).withColumns({name: thousandths(figure) for figure, name in whole.items()})
+    figures = {figure: of_thousandths(F.sum(name)) for figure, name in whole.items()}
+    is_beyond = " or ".join(f"({figure} is not null and {name} is null)" for figure, name in whole.items())
+    beyond = F.count_if(F.expr(is_beyond)).alias("beyond_thousandths")
+    sums = arrow_of(topics.groupBy("cycle", "number").agg(*_sums(figures), beyond))
+    return _named(sums, ranges)
+
+
+def _named(sums: pa.Table, ranges: Ranges) -> pa.Table:
+    """The sums with cluster, cycle_at and bundle in place of `cycle` and `number`."""
+    clusters = pa.array([cluster for cluster, _ in ranges.cycles], pa.string())
+    moments = [datetime.fromisoformat(at) for _, at in ranges.cycles]
+    cycle, number = sums["cycle"].combine_chunks(), sums["number"].combine_chunks()
+    named = {
+        "cluster": clusters.take(cycle),
+        "cycle_at": pa.array(moments, pa.timestamp("us", tz="UTC")).take(cycle),
+        "bundle": pa.array(ranges.bundles, pa.string()).take(number),
+    }
+    rest = [name for name in sums.column_names if name not in ("cycle", "number")]
+    return pa.table({**named, **{name: sums[name] for name in rest}})
+
+
+def _sums(figures: Mapping[str, Column]) -> list[Column]:
+    """The columns of a bundle's sums; those of figures are given."""
     is_loaded = F.col("observation") == "loaded"
     has_all = F.expr(" and ".join(f"{figure} is not null" for figure in FIGURES))
-    return topics.groupBy(*CYCLE, "bundle").agg(
+    return [
         F.count_if(is_loaded).alias("topics"),
         F.count(F.lit(1)).alias("listed_topics"),
         F.sum("consumers").alias("consumers"),
         F.sum("producers").alias("producers"),
         F.when(F.every(~is_loaded | F.col("msg_backlog").isNotNull()), F.sum("msg_backlog")).alias("msg_backlog"),
-        *[exact_sum(figure).alias(figure) for figure in FIGURES],
+        *[total.alias(figure) for figure, total in figures.items()],
         F.bool_or(is_loaded & (F.col("domain") == "non-persistent")).alias("has_non_persistent"),
         F.every(~is_loaded | has_all).alias("all_known"),
         F.count_if(F.col("seen_on") > 1).alias("shown_twice"),
-    )
+    ]
 
 
 def topics_once(topics: DataFrame, owners: DataFrame) -> DataFrame:

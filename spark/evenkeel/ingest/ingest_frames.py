@@ -23,7 +23,8 @@ from evenkeel.spark.sql import is_one_of, iso, moment, united
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-_REFUSED = ("cluster", "cycle_at", "snapshot", "n", "broker", "path", "topic", "refused", "rest")
+_SHOWN = ("cluster", "cycle_at", "n", "broker", "path", "topic", "refused")
+_REFUSED = (*_SHOWN, "snapshot", "rest")
 _ONE_FILE_CHARACTERS = 32 << 20
 # The least that a topic takes in an answer, as in `[1,2]`.
 _TOPIC_CHARACTERS = 2
@@ -227,6 +228,8 @@ def topic_frames(requests: DataFrame, apart: DataFrame, intakes: Sequence[Snapsh
     """Reads the topics once; they stay with the server until the frames are gone. `intakes`: those with rows.
 
     They are needed three times: for the table, for what is refused, and to see which topic shows twice or nowhere.
+    Of a large snapshot their names stay there once more, without the figures and texts that are most of it, and so do
+    lists of topics; to read what is short anew costs less.
     """
     from pyspark import StorageLevel
     from pyspark.sql import functions as F
@@ -238,28 +241,36 @@ def topic_frames(requests: DataFrame, apart: DataFrame, intakes: Sequence[Snapsh
     }
     loaded = keep(loaded_topics(answers_at(requests, figures)), StorageLevel.DISK_ONLY)
     listed = lists_at(apart, lists) if any(found for _, found in lists.values()) else None
-    too_many = _too_many(loaded, listed, intakes)
+    characters = sum(found.topic_characters for _, found in seen)
+    shown = loaded.select(*_SHOWN)
+    if characters >= _ONE_FILE_CHARACTERS:
+        shown = keep(shown, StorageLevel.DISK_ONLY)
+    if listed is not None and sum(found.listed_characters for _, found in seen) >= _ONE_FILE_CHARACTERS:
+        listed = keep(listed, StorageLevel.DISK_ONLY)
+    too_many = _too_many(shown, listed, intakes)
     if too_many:
-        loaded = loaded.where(~is_one_of(too_many))
+        loaded, shown = (frame.where(~is_one_of(too_many)) for frame in (loaded, shown))
         listed = listed.where(~is_one_of(too_many)) if listed is not None else None
     of = ("cluster",) if len({key[0] for key in figures}) == len(figures) else ("cluster", "cycle_at")
-    odd = keep(sightings(loaded, listed, of))
-    refused = loaded.where("refused is not null").select(*_REFUSED)
-    if listed is not None:
-        refused = refused.unionByName(listed.where("refused is not null").select(*_REFUSED))
+    odd = keep(sightings(shown, listed, of))
+    refused = _refused(loaded, listed, _REFUSED)
     where = ("cluster", iso("cycle_at").alias("at"), "n", "broker", F.col("topic").isNull().alias("as_a_whole"))
     is_figures = F.col("path").rlike("/broker-stats/topics").alias("is_figures")
-    marks = refused.select(*where, is_figures).distinct().collect()
+    marks = _refused(shown, listed, _SHOWN).select(*where, is_figures).distinct().collect()
     unreadable: dict[CycleKey, list[tuple[int, str]]] = {}
     for row in marks:
         if row["as_a_whole"] and row["is_figures"]:
             unreadable.setdefault((row["cluster"], row["at"]), []).append((row["n"], row["broker"]))
     topics = topic_stats(loaded, listed, odd, of)
-    characters = sum(found.topic_characters for _, found in seen)
     if characters < _ONE_FILE_CHARACTERS or len(seen) > 1:
         topics = topics.coalesce(1 + characters // _ONE_FILE_CHARACTERS)
     told = {key: tuple(sorted(found)) for key, found in unreadable.items()}
     return TopicFrames(topics, refused if marks else None, told, too_many)
+
+
+def _refused(loaded: DataFrame, listed: DataFrame | None, columns: Sequence[str]) -> DataFrame:
+    refused = loaded.where("refused is not null").select(*columns)
+    return refused if listed is None else refused.unionByName(listed.where("refused is not null").select(*columns))
 
 
 def _too_many(loaded: DataFrame, listed: DataFrame | None, intakes: Sequence[SnapshotIntake]) -> dict[CycleKey, int]:

@@ -2,7 +2,7 @@
 
 A broker, a proxy in its place, or whoever can write to a recording or a landing zone may send anything of any size.
 These limits hold where answers are read, before anything is built from them, so that one cluster's rubbish costs that
-cluster its cycle and nothing else. Defaults leave room for a million topics and a hundred thousand bundles.
+cluster its cycle and nothing else. Defaults leave room for twenty million topics and a hundred thousand bundles.
 
 An operator sets them in the configuration file, as `[limits]` for all clusters or `[clusters.NAME.limits]` for one.
 """
@@ -21,7 +21,11 @@ MOST_BROKERS = 10_000
 """A longer list of brokers is not believed to come from a cluster of Pulsar."""
 
 _TOPIC_SIZED = frozenset({Kind.TOPIC_FIGURES, Kind.TOPIC_LIST})
-_MOST = {"json_depth": 500}
+_MOST = {
+    "json_depth": (500, "deeper JSON cannot be read at all"),
+    # See `spark.sql.MOST_THOUSANDTHS`.
+    "topics": (2**25, "sums over more would not be exact"),
+}
 
 
 class BeyondLimit(BadInput):
@@ -44,14 +48,14 @@ class Limits:
     answer_mib: int = 64
     small_answer_mib: int = 32
     small_answers_mib: int = 128
-    snapshot_mib: int = 16_384
-    packed_mib: int = 4_096
+    snapshot_mib: int = 65_536
+    packed_mib: int = 16_384
     document_mib: int = 64
     json_depth: int = 100
     json_values: int = 8_000_000
     requests: int = 300_000
     rows: int = 150_000
-    topics: int = 5_000_000
+    topics: int = 20_000_000
     run_mib: int = 512
     snapshots: int = 500_000
     quotas: int = 5_000
@@ -98,7 +102,8 @@ def limits_of(*given: Mapping[str, Any] | None, place: str = "limits") -> Limits
                 raise SettingsError(f"{place}: unknown entry {name!r}; known are {', '.join(sorted(known))}")
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise SettingsError(f"{place}: `{name}` is a whole number of 1 and more, not {value!r}")
-            if value > _MOST.get(name, value):
-                raise SettingsError(f"{place}: `{name}` is at most {_MOST[name]}: deeper JSON cannot be read at all")
+            most, reason = _MOST.get(name, (value, ""))
+            if value > most:
+                raise SettingsError(f"{place}: `{name}` is at most {most}: {reason}")
             values[name] = value
     return Limits(**values)
