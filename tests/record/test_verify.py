@@ -20,9 +20,11 @@ from deltalake import DeltaTable, write_deltalake
 from evenkeel.cli.verify import as_json, as_text
 from evenkeel.errors import NoSuchCycle
 from evenkeel.ingest.open_run import CycleRequest
-from evenkeel.lake.digest import contents, nothing
+from evenkeel.lake.digest import ROW_DIGEST, contents, nothing, with_row_digest
 from evenkeel.lake.manifest import CYCLES, body_digest
+from evenkeel.lake.merkle import root_of
 from evenkeel.lake.schema import SCHEMA_VERSION
+from evenkeel.lake.store import Lake
 from evenkeel.maintenance.upkeep import Request, keep, upkeep_as_text
 from evenkeel.pipeline import run_cycle
 from evenkeel.record.export import export
@@ -114,6 +116,7 @@ def test_every_cycle_is_reproduced_from_its_topics_on(recorded: Path, verified: 
     assert found.manifests == {"extensible": 4, "modular": 4}
     assert "4 of 4 cycles reproduced (4 from the topics on)" in as_text(found)
     assert as_json(found)["sound"] is True
+    assert as_json(found)["digests"] == {"roots": 4, "sums": 0}
 
 
 def test_the_cycles_decided_enough_to_be_worth_proving(recorded: Path) -> None:
@@ -326,6 +329,50 @@ def test_a_plan_that_does_not_come_out_is_told_apart_by_the_code_that_decided(
     assert ("other definition" in fault.words) == (kind == DEFINITION)
 
 
+def test_a_manifest_names_the_root_of_each_table_that_its_attempt_wrote(spark: Any, recorded: Path) -> None:
+    for one in read_attempts(recorded / "lake"):
+        rows = Counter[str]()
+        for write in one.writes:
+            rows[write.table] += write.rows
+        assert one.closed is not None
+        assert one.closed["roots"] == one.planned["roots"]
+        assert {root["table"]: root["rows"] for root in one.planned["roots"]} == rows
+    for table in ("bundle_load", "settings"):
+        written = [write for write in one.writes_of(table) if write.rows]
+        frame = with_row_digest(Lake(str(recorded / "lake")).read(spark, table, written), table, SCHEMA_VERSION)
+        digests = sorted(bytes.fromhex(row[ROW_DIGEST]) for row in frame.select(ROW_DIGEST).collect())
+        (named,) = [root["root"] for root in one.planned["roots"] if root["table"] == table]
+        assert named == root_of(digests).hex()
+
+
+@pytest.mark.parametrize("names_roots", [True, False], ids=["roots", "sums"])
+def test_rows_that_have_the_sum_of_those_that_were_written_are_found_by_their_root(
+    spark: Any, lake: Path, verified: Callable[..., VerifyReport], names_roots: bool
+) -> None:
+    """Who has found such rows touches no manifest; here manifests are given the sum that the changed rows have."""
+    own = attempt(lake, "extensible", 0)
+    (write,) = own.writes_of("broker_reports")
+    where = f"cluster = 'extensible' AND write_id = '{write.write_id}'"
+    spark.sql(f"UPDATE delta.`{lake}/broker_reports` SET topics = 4711 WHERE {where}").collect()
+    frame = spark.read.format("delta").load(f"{lake}/broker_reports").where(where)
+    ((_, digest),) = contents(frame, "broker_reports", SCHEMA_VERSION, ("cluster",)).values()
+    assert digest != write.digest
+
+    def with_that_sum(row: dict[str, Any]) -> dict[str, Any]:
+        listed = [{**one, "digest": digest} if one["write_id"] == write.write_id else one for one in row["writes"]]
+        return {**row, "writes": listed, "roots": row["roots"] if names_roots else None}
+
+    rewrite_chain(lake, with_that_sum)
+    found = verified(lake, cluster="extensible", until=own.cycle_at, depth=BUNDLES, by_rows=True)
+    content = [fault for fault in found.faults if fault.kind == CONTENT]
+    assert found.sums == (0 if names_roots else 1)
+    if names_roots:
+        assert [(fault.table, fault.attempt_id) for fault in content] == [("broker_reports", own.attempt_id)]
+        assert "not the Merkle root" in content[0].words
+    else:
+        assert content == []
+
+
 @pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.exhaustive
 def test_a_lake_of_an_earlier_schema_is_upgraded_and_its_cycles_verify(
@@ -341,7 +388,8 @@ def test_a_lake_of_an_earlier_schema_is_upgraded_and_its_cycles_verify(
         return {name: {**row, "schema_version": version, **listed}[name] for name in names}
 
     rewrite_chain(lake, written_then)
-    assert verified(lake).is_sound  # as it lies there, read by this version
+    before = verified(lake)  # as it lies there, read by this version
+    assert (before.is_sound, before.sums) == (True, 4)
     decide(spark, recorded / "evenkeel.toml", lake, "modular", 1)
     found = verified(lake)
     assert [fault.sentence() for fault in found.faults] == []
