@@ -137,12 +137,12 @@ def _collected(digested: DataFrame, by: Sequence[str]) -> dict[tuple[str, ...], 
 
     place = F.row_number().over(Window.partitionBy(*by).orderBy(ROW_DIGEST)) - 1
     placed = digested.select(*by, ROW_DIGEST, place.alias(_PLACE))
+    root = _folded(F.sort_array(F.collect_list(ROW_DIGEST)))
     parts = placed.groupBy(*by, F.floor(F.col(_PLACE) / PART).alias(_PART)).agg(
-        F.count("*").alias("rows"), *lane_sums(_LANE), F.sort_array(F.collect_list(ROW_DIGEST)).alias("digests")
+        F.count("*").alias("rows"), *lane_sums(_LANE), root.alias(_HASH)
     )
-    kept = [name for name in parts.columns if name != "digests"]
     found: dict[tuple[str, ...], list[dict[str, Any]]] = {}
-    for row in parts.select(*kept, _folded(F.col("digests")).alias(_HASH)).collect():
+    for row in parts.collect():
         figures = row.asDict()
         found.setdefault(tuple(figures[name] for name in by), []).append(figures)
     return {key: _together(own) for key, own in found.items()}
