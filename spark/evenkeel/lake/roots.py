@@ -55,33 +55,31 @@ def rooted(
 
 
 def table_roots(spark: SparkSession, lake: Lake, attempts: Sequence[Sequence[Write]]) -> list[list[dict[str, Any]]]:
-    """Of each attempt, whose writes are given, what `cycles.roots` holds: the root of each table that they name.
+    """Of each attempt, whose writes are given, what `cycles.roots` holds: the root of each table that has rows of it.
 
     The rows of all of them are looked at in one job; they are of today's schema version. Raises LakeError where they
     are not those that were written.
     """
     sets = [_by_table(writes) for writes in attempts]
-    asked = [tuple(own) for one in sets for own in one.values() if own]
+    asked = [own for one in sets for own in one]
     found = _looked_at(spark, lake, asked) if asked else {}
     for own in asked:
         _demand_written(own, found.get(_key(own), NOTHING))
-    return [
-        [
-            {"table": table, "rows": sum(write.rows for write in own), "root": found[_key(own)][2] if own else NO_ROWS}
-            for table, own in sorted(one.items())
-        ]
-        for one in sets
-    ]
+    return [[_row(own, found[_key(own)]) for own in one] for one in sets]
 
 
-def _by_table(writes: Iterable[Write]) -> dict[str, list[Write]]:
-    """Those with rows, of each table that any of them names."""
+def _row(own: Sequence[Write], found: Rooted) -> dict[str, Any]:
+    rows, _, root = found
+    return {"table": own[0].table, "rows": rows, "root": root}
+
+
+def _by_table(writes: Iterable[Write]) -> list[list[Write]]:
+    """The writes with rows, those of one table together, by its name."""
     found: dict[str, list[Write]] = {}
     for write in writes:
-        own = found.setdefault(write.table, [])
         if write.rows:
-            own.append(write)
-    return found
+            found.setdefault(write.table, []).append(write)
+    return [own for _, own in sorted(found.items())]
 
 
 _Key = tuple[str, str, str]

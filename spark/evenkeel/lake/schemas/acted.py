@@ -119,7 +119,7 @@ CYCLES = Table(
         Column(
             "roots",
             _ROOTS,
-            "of each table written to until the plan was on record: rows, and the Merkle root of their sorted digests",
+            "of each table with rows by the time of the plan: their number, and the Merkle root of their digests",
             since=6,
         ),
         Column("reads", WRITES_TYPE, "every write of earlier cycles that was read", nullable=False),
