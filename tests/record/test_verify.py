@@ -390,7 +390,7 @@ def test_rows_with_the_sum_of_those_that_were_written_are_found_by_their_root(
         assert content == []
 
 
-@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("version", [1, 2, 5])
 @pytest.mark.exhaustive
 def test_a_lake_of_an_earlier_schema_is_upgraded_and_its_cycles_verify(
     spark: Any, recorded: Path, lake: Path, verified: Callable[..., VerifyReport], version: int
@@ -412,7 +412,8 @@ def test_a_lake_of_an_earlier_schema_is_upgraded_and_its_cycles_verify(
     assert [fault.sentence() for fault in found.faults] == []
     attempts = read_attempts(lake, cluster="modular")
     assert [one.schema_version for one in attempts] == [version, SCHEMA_VERSION, version]
-    assert [bool(one.planned["files"]) for one in attempts] == [False, True, False]
+    assert [bool(one.planned["files"]) for one in attempts] == [version >= 3, True, version >= 3]
+    assert [bool(one.planned["roots"]) for one in attempts] == [False, True, False]
     assert len(found.verified.reproduced) == 5
 
 

@@ -86,8 +86,8 @@ def as_recorded(row: dict[str, Any], known: AttemptsSoFar, *, is_handed_on: bool
     if same:
         listed = {"attempt_id": same[-1]["attempt_id"], "kind": same[-1]["kind"]}
         writes = writes_of(row["cluster"], same[-1]["writes"], same[-1]["files"] or ())
-        rooted = {"roots": same[-1]["roots"]}
-        return {**row, **listed, **rooted, "writes": write_rows(writes), "files": file_rows(writes)}
+        listed |= {"writes": write_rows(writes), "files": file_rows(writes), "roots": same[-1]["roots"]}
+        return {**row, **listed}
     if row["kind"] == "live" and any(one["kind"] != "backfill" for one in before):
         return {**row, "kind": "rerun", "attempt_id": attempt_id({**row, "kind": "rerun"})}
     return row
