@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 PART = 4096
 """Rows whose digests Spark makes one hash of: a power of two, so that the tree is the one that a single list has."""
 _LEVELS = PART.bit_length() - 1
+# So many rows take one task less time than several take to hand them to each other.
+_FEW = 20_000
 NO_ROWS = EMPTY.hex()
 """The root of no rows."""
 Rooted = tuple[int, str, str]
@@ -102,7 +104,9 @@ def _looked_at(spark: SparkSession, lake: Lake, asked: Iterable[Sequence[Write]]
         named = rows.withColumn(SET, set_column(sets))
         digested = with_row_digest(named, table, SCHEMA_VERSION)
         frames.append(digested.select(F.lit(table).alias(_TABLE), "cluster", SET, ROW_DIGEST))
-    found = _collected(united(frames), (_TABLE, "cluster", SET))
+    every = united(frames)
+    few = sum(write.rows for sets in by_table.values() for own in sets for write in own) <= _FEW
+    found = _collected(every.coalesce(1) if few else every, (_TABLE, "cluster", SET))
     return {(table, cluster, name): one for (table, cluster, name), one in found.items()}
 
 
