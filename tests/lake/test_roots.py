@@ -55,7 +55,11 @@ def test_rows_that_are_alike_are_leaves_of_their_own(spark: Any) -> None:
     assert one != two
 
 
-def test_each_table_of_an_attempt_has_the_root_of_all_its_rows(spark: Any, lake: Lake) -> None:
+@pytest.mark.parametrize("few", [0, roots._FEW], ids=["many rows", "few rows"])
+def test_each_table_of_an_attempt_has_the_root_of_all_its_rows(
+    spark: Any, lake: Lake, monkeypatch: pytest.MonkeyPatch, few: int
+) -> None:
+    monkeypatch.setattr(roots, "_FEW", few)
     both = handover(lake.root, "east", "west")
     rows = [("east", "b1", 0.5), ("east", "b2", 0.25), ("west", "b1", 1.0)]
     more = [("east", "b3", 4.0)]
