@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import multiprocessing
+from dataclasses import replace
 from multiprocessing.context import ForkServerProcess
 
 from evenkeel.handover import Handover
 from evenkeel.publish.task import run
 from evenkeel.spark.session import connect
-from tests.publish.acting import reaching
+from tests.publish.acting import QUICK, SHORT_LEASE_S, reaching
 
 
 def start_publisher(engine: str, handover: Handover, brokers: str) -> ForkServerProcess:
@@ -21,4 +22,5 @@ def start_publisher(engine: str, handover: Handover, brokers: str) -> ForkServer
 
 
 def _publish(engine: str, handover: str, brokers: str) -> None:
-    run(connect(engine, "publisher"), Handover.from_json(handover), reaching(brokers))
+    sending = reaching(brokers, replace(QUICK, lease_s=SHORT_LEASE_S))
+    run(connect(engine, "publisher"), Handover.from_json(handover), sending)

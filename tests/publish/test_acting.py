@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from evenkeel.handover import Snapshot
-from evenkeel.lake.controls import PAUSE, answer_row, control_row, take_leases
+from evenkeel.lake.controls import PAUSE, answer_row, control_row, give_back, take_leases
 from evenkeel.lake.controls import paused as paused_clusters
 from evenkeel.lake.manifest import append_manifests
 from evenkeel.lake.store import Lake, append_row
@@ -22,7 +22,7 @@ from evenkeel.publish import gate as outgoing
 from evenkeel.publish.manifests import manifest_row
 from evenkeel.publish.task import run as publish
 from evenkeel.record.read import read_cycles
-from tests.publish.acting import QUICK, Case, in_mode, with_settings
+from tests.publish.acting import QUICK, SHORT_LEASE_S, Case, in_mode, with_settings
 from tests.steering.simulated import Fault
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -49,7 +49,7 @@ def test_a_publisher_that_dies_is_followed_by_one_that_repeats_nothing(case: Cas
         patched.setattr(sending.OutcomeRecorder, "write", _killed)
         patched.setattr(sending.OutcomeRecorder, "give_back", lambda *_: None)
         with pytest.raises(Killed):
-            case.publish()
+            case.publish(replace(case.lab.sending, timing=replace(QUICK, lease_s=SHORT_LEASE_S)))
     assert case.lab.pulsar.effects
     assert case.outcomes() == Counter()
     case.publish()
@@ -114,9 +114,9 @@ def test_a_cluster_that_another_publisher_steers_is_left_to_it(case: Case) -> No
 
 
 def test_what_changes_while_a_lease_is_waited_for_is_seen_before_anything_is_sent(case: Case) -> None:
-    """A rejection comes while another publisher's lease runs out."""
+    """A rejection comes while another publisher has the lease."""
     lake = Lake(str(case.lake))
-    take_leases(case.spark, lake, [case.cluster], "somebody else", timedelta(seconds=3))
+    take_leases(case.spark, lake, [case.cluster], "somebody else", timedelta(hours=1))
     with ThreadPoolExecutor(1) as pool:
         publishing = pool.submit(case.publish)
         until = time.monotonic() + 60
@@ -125,6 +125,7 @@ def test_what_changes_while_a_lease_is_waited_for_is_seen_before_anything_is_sen
             time.sleep(0.1)
         row = answer_row(case.cluster, str(case.attempt().plan_id), "rejected", "jo", "not tonight")
         append_row(lake, "approvals", row, _no_session)
+        give_back(case.spark, lake, [case.cluster], "somebody else")
         publishing.result()
     assert case.sent() == []
     assert case.attempt().status == "withheld"

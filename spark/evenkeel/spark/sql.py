@@ -105,7 +105,14 @@ def arrow_of(frame: DataFrame) -> pa.Table:
     comes with the rows anyway: for a small query as long a question as the query itself."""
     from pyspark.sql.connect.dataframe import DataFrame as ConnectFrame
 
-    return frame._to_table()[0] if isinstance(frame, ConnectFrame) else frame.toArrow()
+    if isinstance(frame, ConnectFrame):
+        return frame._to_table()[0]
+    # `toArrow` of a classic master casts to a schema of its own, which Arrow refuses for structs in arrays in which
+    # something is never NULL. The batches have their types with them.
+    import pyarrow as pa
+
+    classic: Any = frame
+    return pa.Table.from_batches(classic._collect_as_arrow(empty_list_if_zero_records=False))
 
 
 def with_moments(frame: DataFrame, times: Sequence[str]) -> list[dict[str, Any]]:
