@@ -110,7 +110,7 @@ def _chain(
         own = {
             **base.planned, **told, "cycle_at": at, "cycle_date": at.date(), "snapshot_at": at,
             "attempt_id": attempt_id, "write_id": attempt_id, "writes": write_rows(listed[write_id]),
-            "files": file_rows(listed[write_id]), "reads": [], "predecessor_cycle_at": None,
+            "files": file_rows(listed[write_id]), "roots": None, "reads": [], "predecessor_cycle_at": None,
             "predecessor_attempt_id": None, "predecessor_expected_at": None, "predecessor_status": "none",
         }  # fmt: skip
         for row_kind, status in (("planned", "planned"), ("closed", "closed")):

@@ -17,6 +17,7 @@ from evenkeel.record.verify.chain import Anchor, Link, check_bodies, check_links
 BEGIN = datetime(2026, 11, 21, 8, tzinfo=UTC)
 WRITE = {"table": "bundle_load", "write_id": "w", "version": 3, "rows": 12, "digest": "d"}
 FILE = {"table": "bundle_load", "write_id": "w", "path": "cluster=lab/part-0.parquet", "size": 4711, "digest": "f"}
+ROOT = {"table": "bundle_load", "rows": 10, "root": "d"}
 
 
 def body(cycle: int, row_kind: str, version: int | None) -> dict[str, Any]:
@@ -25,7 +26,7 @@ def body(cycle: int, row_kind: str, version: int | None) -> dict[str, Any]:
     row |= {"cluster": "lab", "cycle_at": BEGIN + timedelta(minutes=cycle), "row_kind": row_kind, "mode": "dry_run"}
     row |= {"attempt_id": f"a{cycle}", "kind": "live", "status": "planned", "plan_id": f"p{cycle}", "wishes": []}
     row |= {"writes": [WRITE], "reads": [], "before_max_over_mean": 1.25, "recorded_at": BEGIN}
-    row |= {"files": [FILE]} if "files" in row else {}
+    row |= {name: [one] for name, one in (("files", FILE), ("roots", ROOT)) if name in row}
     return row | ({} if version is None else {"schema_version": version})
 
 
@@ -55,7 +56,7 @@ def faults(rows: list[dict[str, Any]], anchor: Anchor | None = None) -> list[tup
     return [(fault.place, fault.words) for fault in found]
 
 
-@pytest.mark.parametrize("version", [None, 2, SCHEMA_VERSION])
+@pytest.mark.parametrize("version", [None, 2, 5, SCHEMA_VERSION])
 def test_a_sound_chain_has_no_fault(version: int | None) -> None:
     rows = chain(3, version)
     assert faults(rows) == []
@@ -76,6 +77,7 @@ def test_rows_of_two_schema_versions_stand_in_one_chain(version: int | None) -> 
 
 CHANGES = {"plan_id": "other", "status": "withheld", "writes": [{**WRITE, "rows": 11}], "before_max_over_mean": 1.26}
 CHANGES["files"] = [{**FILE, "digest": "e"}]
+CHANGES["roots"] = [{**ROOT, "root": "e"}]
 
 
 @pytest.mark.parametrize("column", CHANGES)

@@ -58,4 +58,7 @@ def _manifests(one: Attempt, written: dict[CycleKey, list[Write]]) -> Sequence[d
     listed = {"writes": write_rows(own), "files": file_rows(own), "reads": write_rows(before)}
     columns = [column.name for column in CYCLES.columns if column.name not in _CHAINED]
     rows = [one.planned, *([one.closed] if one.closed is not None else [])]
+    # Rows are the same in both lakes, and so are their roots.
+    tables = {write.table for write in own}
+    listed["roots"] = [root for root in one.planned["roots"] if root["table"] in tables]
     return [{**{name: row[name] for name in columns}, **listed} for row in rows]

@@ -96,6 +96,11 @@ def as_text(found: VerifyReport) -> str:
         )
     if verified.expired:
         lines.append(f"{plural(len(verified.expired), 'cycle')} past the period: only the chain is looked at there")
+    if found.sums:
+        lines.append(
+            f"{plural(found.sums, 'attempt')} of an older version of Evenkeel, with a sum for the digest of rows: it "
+            "shows what changed by accident, and not rows that somebody chose to fit it"
+        )
     if found.idle:
         lines.append(f"{plural(found.idle, 'attempt')} decided nothing (skipped or failed)")
     lines += [f"{fault.kind}: {fault.sentence()}" for fault in found.faults]
@@ -115,6 +120,7 @@ def as_json(found: VerifyReport) -> dict[str, Any]:
         "chains": {name: {"manifests": n, "head": found.heads[name]} for name, n in sorted(found.manifests.items())},
         "manifests_read": found.read,
         "attempts": found.attempts,
+        "digests": {"roots": found.attempts - found.sums, "sums": found.sums},
         "writes_by_files": found.verified.by_files,
         "writes_by_rows": found.verified.by_rows,
         "reproduced": len(found.verified.reproduced),

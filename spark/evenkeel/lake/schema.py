@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 """The version of all tables together. It rises by one whenever columns join; columns never leave and never change."""
 
 

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from evenkeel.handover import DataFile
 from evenkeel.lake.delta_log import hashed, local_log
-from evenkeel.lake.digest import Content, contents, nothing
 from evenkeel.lake.manifest import DECIDED_STATUSES
+from evenkeel.lake.roots import NOTHING, Rooted, fits, rooted
 from evenkeel.lake.schema import sql_text
 from evenkeel.lake.store import Lake, append_values
 from evenkeel.maintenance.inventory import Day, Inventory
@@ -267,16 +267,18 @@ def _look(spark: SparkSession, lake: Lake, doubts: Sequence[Doubt], upkeep_id: s
     reader = spark.read.format("delta").option("versionAsOf", version)
     rows = reader.load(lake.path(table)).where(in_days(days))
     wanted = _wanted(spark, lake, table, days)
-    there = {schema: contents(rows, table, schema, _BY) for schema in sorted({schema for schema, _ in wanted.values()})}
+    versions = sorted({schema for schema, _ in wanted.values()})
+    with_roots = {schema for schema, content in wanted.values() if content[2]}
+    there = {schema: rooted(rows, table, schema, _BY, roots=schema in with_roots) for schema in versions}
     proofs = []
     for doubt in doubts:
         listed = {key: content for key, (_, content) in wanted.items() if key[:2] == doubt.day}
-        other = sum(there[wanted[key][0]].get(key, nothing()) != content for key, content in listed.items())
+        other = sum(not fits(there[wanted[key][0]].get(key, NOTHING), content) for key, content in listed.items())
         if other:
             done.wrong.append(_told(doubt, other))
             continue
         done.proven += 1
-        done.rows += sum(count for count, _ in listed.values())
+        done.rows += sum(count for count, _, _ in listed.values())
         proofs.append(_row(doubt, upkeep_id, listed, [hashed(lake.path(table), path) for path in doubt.files]))
     if proofs:
         append_values(spark, lake, "proofs", proofs)
@@ -292,23 +294,32 @@ def _told(doubt: Doubt, writes: int) -> str:
 
 def _wanted(
     spark: SparkSession, lake: Lake, table: str, days: Iterable[Day]
-) -> dict[tuple[Any, ...], tuple[int, Content]]:
-    """What manifests list: (cluster, date, write id) -> schema version, and rows with their digest."""
+) -> dict[tuple[Any, ...], tuple[int, Rooted]]:
+    """What manifests list: (cluster, date, write id) -> schema version, and rows with their digest.
+
+    The root is there where it is that of a single write.
+    """
     from pyspark.sql import functions as F
 
+    own = F.filter("writes", lambda write: write["table"] == table)
+    root = F.get(F.filter("roots", lambda one: one["table"] == table), F.lit(0))["root"]
+    is_one = F.size(F.filter(own, lambda write: write["rows"] > 0)) == 1
     chain = _chain(spark, lake, days).select(
-        "cluster", "cycle_date", F.coalesce("schema_version", F.lit(1)).alias("schema"), F.explode("writes").alias("w")
+        *("cluster", "cycle_date", F.coalesce("schema_version", F.lit(1)).alias("schema")),
+        *(F.when(is_one, root).alias("root"), F.explode(own).alias("w")),
     )
-    rows = chain.where(F.col("w.table") == table).select("cluster", "cycle_date", "schema", "w.*").collect()
     return {
-        (row["cluster"], row["cycle_date"], row["write_id"]): (int(row["schema"]), (int(row["rows"]), row["digest"]))
-        for row in rows
+        (row["cluster"], row["cycle_date"], row["write_id"]): (
+            int(row["schema"]),
+            (int(row["rows"]), row["digest"], (row["root"] or "") if row["rows"] else ""),
+        )
+        for row in chain.select("cluster", "cycle_date", "schema", "root", "w.*").collect()
     }
 
 
-def _row(doubt: Doubt, upkeep_id: str, listed: Mapping[Any, Content], files: Iterable[DataFile]) -> tuple[Any, ...]:
+def _row(doubt: Doubt, upkeep_id: str, listed: Mapping[Any, Rooted], files: Iterable[DataFile]) -> tuple[Any, ...]:
     cluster, day = doubt.day
-    rows = sum(rows for rows, _ in listed.values())
+    rows = sum(rows for rows, _, _ in listed.values())
     told = [(file.path, file.size, file.digest) for file in files]
     now = datetime.now(UTC)
     return (cluster, day, doubt.table, upkeep_id, doubt.version, len(listed), rows, told, now, code_version())

@@ -54,7 +54,10 @@ class AttemptsSoFar:
 def manifest_rows(
     handover: Handover, plans: Plans, known: AttemptsSoFar, now: datetime
 ) -> dict[CycleKey, dict[str, Any]]:
-    """The `planned` row of every cycle of the run, earlier ones first, each under the attempt that it is."""
+    """The `planned` row of every cycle of the run, earlier ones first, each under the attempt that it is.
+
+    Attempts that are on record have the roots that they were recorded with; the others have none yet.
+    """
     within = handover.within()
     handed_on = frozenset(within.values())
     writes = handover.writes_by_cycle()
@@ -79,7 +82,8 @@ def as_recorded(row: dict[str, Any], known: AttemptsSoFar, *, is_handed_on: bool
     if same:
         listed = {"attempt_id": same[-1]["attempt_id"], "kind": same[-1]["kind"]}
         writes = writes_of(row["cluster"], same[-1]["writes"], same[-1]["files"] or ())
-        return {**row, **listed, "writes": write_rows(writes), "files": file_rows(writes)}
+        listed |= {"writes": write_rows(writes), "files": file_rows(writes), "roots": same[-1]["roots"]}
+        return {**row, **listed}
     if row["kind"] == "live" and any(one["kind"] != "backfill" for one in before):
         return {**row, "kind": "rerun", "attempt_id": attempt_id({**row, "kind": "rerun"})}
     return row
@@ -104,7 +108,7 @@ def _left(row: Row) -> list[tuple[str, int, str]]:
 
 
 def manifest_row(run: Run, cycle: ClusterCycle, writes: Sequence[Write], plan: Row, now: datetime) -> dict[str, Any]:
-    """The `planned` row of one cycle, as a new attempt; `plan` is empty where nothing was decided."""
+    """The `planned` row of one cycle, as a new attempt, its roots left out; `plan` is empty if nothing was decided."""
     before = cycle.predecessor
     row: dict[str, Any] = {
         "cluster": cycle.cluster,
@@ -131,6 +135,7 @@ def manifest_row(run: Run, cycle: ClusterCycle, writes: Sequence[Write], plan: R
         "pauses": [dict(pause) for pause in cycle.pauses],
         "writes": write_rows(writes),
         "files": file_rows(writes),
+        "roots": None,
         "reads": write_rows([write for write in before.writes if write.table in read_before(cycle)]),
         "dag_id": run.dag_id,
         "run_id": run.run_id,

@@ -23,7 +23,8 @@ from typing import TYPE_CHECKING, Any
 
 from evenkeel.errors import BadInput
 from evenkeel.handover import CycleKey, Handover, Write
-from evenkeel.lake.manifest import append_manifests
+from evenkeel.lake.manifest import append_manifests, writes_of
+from evenkeel.lake.roots import table_roots
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake
 from evenkeel.model.amounts import amount
@@ -60,6 +61,7 @@ def run(spark: SparkSession, handover: Handover, sending: Sending | None = None)
     plans, commands, handover = _plan(spark, lake, handover)
     known = _attempts_so_far(spark, lake, handover)
     rows = manifest_rows(handover, plans, known, _now())
+    _take_roots(spark, lake, [row for row in rows.values() if not known.has(row, "planned")])
     handover = handover.with_cycles(replace(one, attempt_id=rows[one.key]["attempt_id"]) for one in handover.cycles)
     if handover.is_window():
         return _publish_window(spark, lake, handover, plans, commands, known, rows)
@@ -180,6 +182,13 @@ def _plan(spark: SparkSession, lake: Lake, handover: Handover) -> tuple[Plans, D
     )
 
 
+def _take_roots(spark: SparkSession, lake: Lake, rows: Sequence[dict[str, Any]]) -> None:
+    """Puts the roots of what they list into `planned` rows, by one look at all that the run has written."""
+    found = table_roots(spark, lake, [writes_of(row["cluster"], row["writes"]) for row in rows])
+    for row, roots in zip(rows, found, strict=True):
+        row["roots"] = roots
+
+
 def _attempts_so_far(spark: SparkSession, lake: Lake, handover: Handover) -> AttemptsSoFar:
     """What is on record of these very cycles."""
 
@@ -189,7 +198,7 @@ def _attempts_so_far(spark: SparkSession, lake: Lake, handover: Handover) -> Att
     chain = spark.read.format("delta").load(lake.path("cycles"))
     chain = chain.where(in_spans((cluster, min(own), max(own)) for cluster, own in moments.items()))
     columns = ("cluster", "cycle_at", "sequence", "attempt_id", "row_kind", "kind", "status", "reason", "mode")
-    rows = with_moments(chain.select(*columns, "plan_id", "writes", "files"), ("cycle_at",))
+    rows = with_moments(chain.select(*columns, "plan_id", "writes", "files", "roots"), ("cycle_at",))
     return AttemptsSoFar(sorted(rows, key=lambda row: (row["cluster"], row["sequence"])))
 
 

@@ -8,6 +8,7 @@ _ACTS = "array<struct<command_id:string,outcome:string,seen_at:string>>"
 _CLIENTS = "array<struct<at:string,producers:bigint,consumers:bigint,msg_backlog:bigint>>"
 _PAUSES = "array<struct<by:string,reason:string>>"
 WRITES_TYPE = "array<struct<table:string,write_id:string,version:bigint,rows:bigint,digest:string>>"
+_ROOTS = "array<struct<table:string,rows:bigint,root:string>>"
 _FILES = "array<struct<table:string,write_id:string,path:string,size:bigint,digest:string>>"
 
 COMMANDS = cycle_table(
@@ -114,6 +115,12 @@ CYCLES = Table(
         ),
         Column(
             "files", _FILES, "data files of these writes: bytes and SHA-256; none of a lake on an object store", since=3
+        ),
+        Column(
+            "roots",
+            _ROOTS,
+            "of each table with rows by the time of the plan: their number, and the Merkle root of their digests",
+            since=6,
         ),
         Column("reads", WRITES_TYPE, "every write of earlier cycles that was read", nullable=False),
         Column("dag_id", "string", "Airflow DAG, or `cli`"),

@@ -36,6 +36,7 @@ from evenkeel.record.verify.chain import (
 )
 from evenkeel.record.verify.check import BUNDLES, TOPICS, Verified, verify_attempts
 from evenkeel.record.verify.contents import OnDemand
+from evenkeel.record.verify.root_sets import has_roots
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -65,7 +66,8 @@ _LONG = 100_000
 class VerifyReport:
     """`manifests` and `heads` are by cluster; `read` counts the manifests of the range, which were read in full.
 
-    `attempts` are those of the range, of which `idle` decided nothing, and `verified` is what came of them.
+    `attempts` are those of the range, and `verified` is what came of them. `idle` of them decided nothing; `sums` have
+    a sum for the digest of their rows, as older versions wrote it, and no Merkle roots.
     """
 
     manifests: dict[str, int]
@@ -75,6 +77,7 @@ class VerifyReport:
     idle: int
     verified: Verified
     faults: tuple[Fault, ...] = field(default=())
+    sums: int = 0
 
     @property
     def is_sound(self) -> bool:
@@ -122,6 +125,7 @@ def verify(
             faults.extend(check_reads(stretch.attempts, stretch.near))
             seen["read"] += len(stretch.rows)
             seen["attempts"] += len(stretch.attempts)
+            seen["sums"] += sum(not has_roots(attempt) for attempt in stretch.attempts)
             seen["idle"] += sum(attempt.plan_id is None for attempt in stretch.attempts)
             yield stretch
 
@@ -148,6 +152,7 @@ def verify(
         read=seen["read"],
         attempts=seen["attempts"],
         idle=seen["idle"],
+        sums=seen["sums"],
         verified=verified,
         faults=(*faults, *verified.faults),
     )

@@ -28,6 +28,7 @@ from evenkeel.record.verify.contents import (
 from evenkeel.record.verify.decide_again import LOADS, decisions_again, listed, loads_again
 from evenkeel.record.verify.in_processes import Deciding, FromFiles, Processes, from_files, processes
 from evenkeel.record.verify.recorded_cycle import Background, RecordedCycle, again, background_of, other_plan
+from evenkeel.record.verify.root_sets import Makers, makers_of
 from evenkeel.spark.code import code_digest, code_version, definition_of
 
 if TYPE_CHECKING:
@@ -87,9 +88,9 @@ def verify_attempts(
     done = 0
     with processes(attempts if files_tell else 0) as deciding:
         for stretch in stretches:
-            versions = {write.write_id: one.schema_version for one in stretch.near for write in one.writes}
+            makers = makers_of(stretch.near)
             files = Files(lake, stretch.near if files_tell else ())
-            judge = _Judge(session, lake, versions, files, deciding, kept or Kept(), depth, found)
+            judge = _Judge(session, lake, makers, files, deciding, kept or Kept(), depth, found)
             for chunk in chunks(stretch.attempts):
                 judge.look_at(chunk)
                 done += len(chunk)
@@ -110,7 +111,7 @@ class _Judge:
 
     session: OnDemand
     lake: Lake
-    versions: Mapping[str, int]
+    makers: Makers
     files: Files
     deciding: Processes
     kept: Kept
@@ -131,7 +132,7 @@ class _Judge:
         left = {write: owner for write, owner in owners.items() if key_of(write) not in proven}
         self.found.by_files += len(owners) - len(left)
         self.found.by_rows += len(left)
-        checked = check_contents(_rows(self.session, self.lake, chunk), left, self.versions)
+        checked = check_contents(_rows(self.session, self.lake, chunk), left, self.makers)
         self.found.faults += checked.faults
         own = self._decidable(chunk, known, checked)
         if own:

@@ -11,12 +11,14 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from evenkeel.handover import Write
-from evenkeel.lake.digest import ROW_DIGEST, Content, contents, nothing, with_row_digest
+from evenkeel.lake.digest import ROW_DIGEST, with_row_digest
+from evenkeel.lake.roots import NOTHING, SET, Rooted, fits, rooted, set_column
 from evenkeel.lake.schema import STAMP_NAMES
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake, with_all_columns
 from evenkeel.record.read import Attempt
 from evenkeel.record.verify.chain import CONTENT, Fault, Kept
+from evenkeel.record.verify.root_sets import Makers, RootSet, of_several, root_sets
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 
-_BY = ("cluster", "write_id")
+_BY = ("cluster", SET)
 _TABLES_AT_ONCE = 3
 
 
@@ -40,39 +42,80 @@ class Checked:
     missing: frozenset[tuple[str, str, str]] = frozenset()
 
 
-def check_contents(rows: Rows, owners: Mapping[Write, Attempt], versions: Mapping[str, int]) -> Checked:
-    """Compares each of these writes, which an attempt made or read, with its digest.
+def check_contents(rows: Rows, owners: Mapping[Write, Attempt], makers: Makers) -> Checked:
+    """Compares each of these writes, which an attempt made or read, with its digest and with the root that its maker's
+    manifest names.
 
-    `versions`: write id -> schema version of the attempt that made it.
+    `makers`: attempts whose manifests are at hand; a write that none of them made has its digest alone.
     """
+    # Of a write whose own manifest is not there, as in an export, the version is that of whoever read it.
+    known = {write: makers.get((write.cluster, write.write_id), one).schema_version for write, one in owners.items()}
+    sets = root_sets(owners, makers)
+    listed = {write: _listed(write, sets.get(write)) for write in owners}
     faults: list[Fault] = []
     restored: dict[tuple[str, str], int] = {}
     missing: set[tuple[str, str, str]] = set()
-    # Of a write whose own manifest is not there, as in an export, the version is that of whoever read it.
-    known = {write: versions.get(write.write_id, one.schema_version) for write, one in owners.items()}
-    together: dict[tuple[str, int], list[Write]] = {}
+    wrong: set[Write] = set()
+    by_kind: dict[tuple[str, int], list[Write]] = {}
     for write in owners:
-        together.setdefault((write.table, known[write]), []).append(write)
-    alike = sorted(together)
-    # A compacted table is one file, so one core reads it: several tables at a time keep the others busy.
-    with ThreadPoolExecutor(_TABLES_AT_ONCE, "contents") as threads:
-        asked = [threads.submit(_now, rows, table, together[table, version], version) for table, version in alike]
-    for (table, version), answer in zip(alike, asked, strict=True):
-        found = answer.result()
-        for write in together[table, version]:
-            content = found.get((write.cluster, write.write_id), nothing())
-            if content == _listed(write):
+        by_kind.setdefault((write.table, known[write]), []).append(write)
+    for (table, version), found in _each(rows, by_kind, listed):
+        for write in by_kind[table, version]:
+            content = found.get((write.cluster, write.write_id), NOTHING)
+            if isinstance(content, str):
+                words, is_kept = content, False
+            elif fits(content, listed[write]):
                 continue
-            words, is_kept = (
-                (content, False) if isinstance(content, str) else _what_became(rows, write, content, version)
-            )
+            else:
+                words, is_kept = _what_became(rows, write, content, listed[write], version)
+            wrong.add(write)
             if is_kept:
                 restored[table, write.write_id] = write.version
             else:
                 missing.add((write.cluster, table, write.write_id))
             faults.append(_fault(owners[write], write, words))
+    for one in of_several(sets, wrong):
+        own = [write for write in one.writes if write in owners]
+        words = _what_is_wrong(rows, one, known[own[0]])
+        if words:
+            missing |= {(write.cluster, one.table, write.write_id) for write in own}
+            faults.append(_fault(owners[own[0]], own[0], words))
     lost = frozenset((table, write_id) for _, table, write_id in missing)
     return Checked(tuple(faults), replace(rows, restored=restored, lost=lost), frozenset(missing))
+
+
+def _each(
+    rows: Rows, by_kind: Mapping[tuple[str, int], Sequence[Write]], listed: Mapping[Write, Rooted]
+) -> Iterator[tuple[tuple[str, int], Mapping[tuple[str, ...], Rooted | str]]]:
+    """What is there of the writes, by table and schema version."""
+    alike = sorted(by_kind)
+    # A compacted table is one file, so one core reads it: several tables at a time keep the others busy.
+    with ThreadPoolExecutor(_TABLES_AT_ONCE, "contents") as threads:
+        asked = []
+        for key in alike:
+            with_roots = any(listed[write][2] for write in by_kind[key])
+            sets = [(write,) for write in by_kind[key]]
+            asked.append(threads.submit(_now, rows, key[0], sets, key[1], with_roots))
+        yield from ((key, one.result()) for key, one in zip(alike, asked, strict=True))
+
+
+def _what_is_wrong(rows: Rows, one: RootSet, version: int) -> str:
+    """In words, what is wrong with rows of several writes that have one root; "" where nothing is."""
+    first = one.writes[0]
+    found = _now(rows, one.table, [one.writes], version, True).get((first.cluster, first.write_id), NOTHING)
+    if isinstance(found, str):
+        return found
+    return "" if found[2] == one.root else _CHOSEN
+
+
+_CHOSEN = (
+    "the rows that are there have the digest that is listed, which is a sum, but not the Merkle root: somebody chose "
+    "rows that look like those that were written"
+)
+
+
+def _listed(write: Write, one: RootSet | None) -> Rooted:
+    return write.rows, write.digest, one.root if one is not None and one.is_one else ""
 
 
 def _fault(one: Attempt, write: Write, words: str) -> Fault:
@@ -99,25 +142,25 @@ def can_decide(attempt: Attempt, kept: Kept) -> bool:
     return all(kept.promises(attempt, write.table) for write in attempt.writes if write.table != "topic_stats")
 
 
-def _now(rows: Rows, table: str, writes: Sequence[Write], version: int) -> dict[tuple[str, ...], Content | str]:
-    """What is there of each write; the error in its place where a file cannot be read.
+def _now(
+    rows: Rows, table: str, sets: Sequence[Sequence[Write]], version: int, with_roots: bool
+) -> dict[tuple[str, ...], Rooted | str]:
+    """What is there of each set of writes, by the cluster and id of its first; the error in its place where a file
+    cannot be read.
 
-    A damaged file spoils the whole job, so the writes are halved until it is alone.
+    A damaged file spoils the whole job, so the sets are halved until it is alone.
     """
+    writes = [write for own in sets for write in own]
     frame = _only(rows.now(table, sorted({write.cluster for write in writes})), writes)
     try:
-        return {**contents(frame, table, version, _BY)}
+        return {**rooted(frame.withColumn(SET, set_column(sets)), table, version, _BY, roots=with_roots)}
     except Exception as error:  # Spark's own, for whatever is wrong with a file
-        if len(writes) == 1:
+        if len(sets) == 1:
             words = f"its rows cannot be read: {told_by_spark(error)}"
             return {(writes[0].cluster, writes[0].write_id): words}
-        middle = len(writes) // 2
-        halves = (_now(rows, table, half, version) for half in (writes[:middle], writes[middle:]))
+        middle = len(sets) // 2
+        halves = (_now(rows, table, half, version, with_roots) for half in (sets[:middle], sets[middle:]))
         return {key: value for half in halves for key, value in half.items()}
-
-
-def _listed(write: Write) -> Content:
-    return write.rows, write.digest
 
 
 def _only(frame: DataFrame, writes: Sequence[Write]) -> DataFrame:
@@ -127,17 +170,22 @@ def _only(frame: DataFrame, writes: Sequence[Write]) -> DataFrame:
     return frame.where(F.col("write_id").isin(sorted({write.write_id for write in writes})))
 
 
-def _what_became(rows: Rows, write: Write, now: Content, version: int) -> tuple[str, bool]:
+def _what_became(rows: Rows, write: Write, now: Rooted, listed: Rooted, version: int) -> tuple[str, bool]:
     """In words, and whether the write can be read as it was at the version that the manifest names."""
-    counts = (
-        f"{now[0]} rows are there of {write.rows} listed" if now[0] != write.rows else "its rows are not what they were"
-    )
+    if now[:2] == listed[:2]:
+        counts = _CHOSEN
+    elif now[0] != write.rows:
+        counts = f"{now[0]} rows are there of {write.rows} listed"
+    else:
+        counts = "its rows are not what they were"
     try:
         once = _only(rows.at(write.table, write.version, [write.cluster]), [write])
-        kept = contents(once, write.table, version, _BY).get((write.cluster, write.write_id), nothing())
+        key = write.cluster, write.write_id
+        own = once.withColumn(SET, set_column([(write,)]))
+        kept = rooted(own, write.table, version, _BY, roots=bool(listed[2])).get(key, NOTHING)
     except Exception as error:  # Delta's own, for files or versions that are gone
         return f"{counts}; version {write.version} of the table cannot be read any more ({told_by_spark(error)})", False
-    if kept != _listed(write):
+    if not fits(kept, listed):
         return f"{counts}, at version {write.version} neither: a file was changed or lost: {_files(once)}", False
     present = _only(rows.now(write.table, [write.cluster]), [write])
     changed = differing(once, present, write.table, version, "write_id").get(write.write_id, [])

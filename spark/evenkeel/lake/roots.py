@@ -1,0 +1,176 @@
+"""Merkle roots of rows: of each table that an attempt wrote, over the digests of its rows, sorted.
+
+A write's digest adds up parts of its rows' digests, which is cheap where rows are written, and finds what changed by
+accident: who may choose some thousand rows can make others with the same sums. No two sets of rows have one root.
+
+Spark sorts the digests and makes one hash of each `PART` that lie side by side; what comes here is some hashes a table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from evenkeel.errors import LakeError
+from evenkeel.handover import Write
+from evenkeel.lake.digest import ROW_DIGEST, contents, lane_sums, nothing, read_lanes, text_of_lanes, with_row_digest
+from evenkeel.lake.merkle import EMPTY, LEAF, NODE, root_above
+from evenkeel.lake.schema import SCHEMA_VERSION
+from evenkeel.lake.store import Lake
+from evenkeel.spark.sql import united
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+PART = 4096
+"""Rows whose digests Spark makes one hash of: a power of two, so that the tree is the one that a single list has."""
+_LEVELS = PART.bit_length() - 1
+# So many rows take one task less time than several take to hand them to each other.
+_FEW = 20_000
+NO_ROWS = EMPTY.hex()
+"""The root of no rows."""
+Rooted = tuple[int, str, str]
+"""Rows, their digest (a sum) and their root, both 64 hex digits."""
+NOTHING: Rooted = (*nothing(), NO_ROWS)
+"""What there is of a write without rows."""
+SET = "_set"
+"""The column that `set_column` fills."""
+_PART, _PLACE, _HASH, _TABLE = "part", "_place", "hash", "table"
+_LANE = "lane"
+
+
+def fits(found: Rooted, listed: Rooted) -> bool:
+    """Whether rows are those that are listed; of what is listed the root may be empty, where none is known."""
+    return found[:2] == listed[:2] and listed[2] in ("", found[2])
+
+
+def rooted(
+    frame: DataFrame, table: str, version: int, by: Sequence[str], *, roots: bool = True
+) -> dict[tuple[str, ...], Rooted]:
+    """Rows, digest and root of each value of the `by` columns, over the columns that the table had in a schema version.
+
+    Two rows that are alike are two leaves. With `roots` unset each root is empty, which costs less.
+    """
+    if roots:
+        return _collected(with_row_digest(frame, table, version), by)
+    return {key: (*content, "") for key, content in contents(frame, table, version, by).items()}
+
+
+def table_roots(spark: SparkSession, lake: Lake, attempts: Sequence[Sequence[Write]]) -> list[list[dict[str, Any]]]:
+    """Of each attempt, whose writes are given, what `cycles.roots` holds: the root of each table that has rows of it.
+
+    The rows of all of them are looked at in one job; they are of today's schema version. Raises LakeError where they
+    are not those that were written.
+    """
+    sets = [_by_table(writes) for writes in attempts]
+    asked = [own for one in sets for own in one]
+    found = _looked_at(spark, lake, asked) if asked else {}
+    for own in asked:
+        _demand_written(own, found.get(_key(own), NOTHING))
+    return [[_row(own, found[_key(own)]) for own in one] for one in sets]
+
+
+def _row(own: Sequence[Write], found: Rooted) -> dict[str, Any]:
+    rows, _, root = found
+    return {"table": own[0].table, "rows": rows, "root": root}
+
+
+def _by_table(writes: Iterable[Write]) -> list[list[Write]]:
+    """The writes with rows, those of one table together, by its name."""
+    found: dict[str, list[Write]] = {}
+    for write in writes:
+        if write.rows:
+            found.setdefault(write.table, []).append(write)
+    return [own for _, own in sorted(found.items())]
+
+
+_Key = tuple[str, str, str]
+
+
+def _key(own: Sequence[Write]) -> _Key:
+    """What names an attempt's rows of a table; an id is used once, and by one attempt of each cluster."""
+    return own[0].table, own[0].cluster, own[0].write_id
+
+
+def _looked_at(spark: SparkSession, lake: Lake, asked: Iterable[Sequence[Write]]) -> dict[_Key, Rooted]:
+    from pyspark.sql import functions as F
+
+    by_table: dict[str, list[Sequence[Write]]] = {}
+    for own in asked:
+        by_table.setdefault(own[0].table, []).append(own)
+    frames = []
+    for table, sets in sorted(by_table.items()):
+        rows = lake.read(spark, table, [write for own in sets for write in own])
+        named = rows.withColumn(SET, set_column(sets))
+        digested = with_row_digest(named, table, SCHEMA_VERSION)
+        frames.append(digested.select(F.lit(table).alias(_TABLE), "cluster", SET, ROW_DIGEST))
+    every = united(frames)
+    few = sum(write.rows for sets in by_table.values() for own in sets for write in own) <= _FEW
+    found = _collected(every.coalesce(1) if few else every, (_TABLE, "cluster", SET))
+    return {(table, cluster, name): one for (table, cluster, name), one in found.items()}
+
+
+def set_column(sets: Iterable[Sequence[Write]]) -> Column:
+    """The id of the first write of the set that a row's write is in; its own where it is in none, or alone."""
+    from pyspark.sql import functions as F
+
+    first = {f"{write.cluster}/{write.write_id}": own[0].write_id for own in sets for write in own[1:]}
+    if not first:
+        return F.col("write_id")
+    named = F.create_map(*(F.lit(text) for pair in sorted(first.items()) for text in pair))
+    return F.coalesce(named[F.concat_ws("/", "cluster", "write_id")], F.col("write_id"))
+
+
+def _demand_written(own: Sequence[Write], found: Rooted) -> None:
+    rows = sum(write.rows for write in own)
+    # Of several writes the digests do not add up.
+    if found[0] != rows or (len(own) == 1 and found[1] != own[0].digest):
+        ids = ", ".join(write.write_id for write in own)
+        raise LakeError(
+            f"{own[0].table} of {own[0].cluster}, write {ids}: {found[0]} rows are there, and not the {rows} that were "
+            "written a moment ago; somebody changes the lake beside Evenkeel. Nothing lists them: run the task again"
+        )
+
+
+def _collected(digested: DataFrame, by: Sequence[str]) -> dict[tuple[str, ...], Rooted]:
+    """Of rows with `ROW_DIGEST`. Sorting by a window keeps no table's digests in memory at once."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as F
+
+    place = F.row_number().over(Window.partitionBy(*by).orderBy(ROW_DIGEST)) - 1
+    placed = digested.select(*by, ROW_DIGEST, place.alias(_PLACE))
+    root = _folded(F.sort_array(F.collect_list(ROW_DIGEST)))
+    parts = placed.groupBy(*by, F.floor(F.col(_PLACE) / PART).alias(_PART)).agg(
+        F.count("*").alias("rows"), *lane_sums(_LANE), root.alias(_HASH)
+    )
+    found: dict[tuple[str, ...], list[dict[str, Any]]] = {}
+    for row in parts.collect():
+        figures = row.asDict()
+        found.setdefault(tuple(figures[name] for name in by), []).append(figures)
+    return {key: _together(own) for key, own in found.items()}
+
+
+def _together(parts: Sequence[Mapping[str, Any]]) -> Rooted:
+    ordered = sorted(parts, key=lambda one: int(one[_PART]))
+    rows = sum(int(one["rows"]) for one in ordered)
+    sums = [sum(lanes) for lanes in zip(*(read_lanes(one, _LANE) for one in ordered), strict=True)]
+    return rows, text_of_lanes(rows, sums), root_above([bytes.fromhex(one[_HASH]) for one in ordered]).hex()
+
+
+def _folded(digests: Column) -> Column:
+    """The root of a list of digests (hex) that is as long as `PART` at most, in SQL; as `merkle.root_of` makes it."""
+    from pyspark.sql import functions as F
+
+    leaves = F.transform(digests, lambda one: F.sha2(F.concat(F.lit(LEAF), F.unhex(one)), 256))
+    levels = F.sequence(F.lit(1), F.lit(_LEVELS))
+    return F.aggregate(levels, leaves, lambda level, _: _above(level))[0]
+
+
+def _above(level: Column) -> Column:
+    from pyspark.sql import functions as F
+
+    def node(number: Column) -> Column:
+        left, right = F.get(level, number * 2), F.get(level, number * 2 + 1)
+        return F.when(right.isNull(), left).otherwise(F.sha2(F.concat(F.lit(NODE), F.unhex(left), F.unhex(right)), 256))
+
+    return F.transform(F.sequence(F.lit(0), F.shiftright(F.size(level) - 1, 1)), node)
