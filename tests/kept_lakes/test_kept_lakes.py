@@ -75,6 +75,12 @@ def schema_4(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return unpacked(4, tmp_path_factory)
 
 
+@pytest.fixture(scope="module")
+def schema_5(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The lake of schema version 5, written on 2026-11-25 over the same recordings; nobody writes to this copy."""
+    return unpacked(5, tmp_path_factory)
+
+
 def unpacked(version: int, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp(f"schema_{version}")
     with tarfile.open(HERE / f"schema_{version}.tar.gz") as archive:
@@ -84,7 +90,7 @@ def unpacked(version: int, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_every_kept_lake_is_small_and_has_its_tests_here() -> None:
     kept = {file.name: file.stat().st_size for file in HERE.glob("*.tar.gz")}
-    assert set(kept) == {"schema_3.tar.gz", "schema_4.tar.gz"}
+    assert set(kept) == {"schema_3.tar.gz", "schema_4.tar.gz", "schema_5.tar.gz"}
     assert max(kept.values()) <= 1_000_000
 
 
@@ -173,6 +179,21 @@ def test_the_record_of_schema_4_with_its_clients_before_and_after_is_decided_aga
     assert "broker" not in wish
     assert main(["wish", "list", "--lake", str(schema_4), "--cluster", "modular"]) == 0
     assert "unload acme/ns0/0x20000000_0x40000000" in capsys.readouterr().out
+
+
+def test_the_record_of_schema_5_is_decided_again_and_what_its_digests_are_worth_is_said(
+    schema_5: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EVENKEEL_SPARK", NO_SPARK)
+    assert main(["verify", "--lake", str(schema_5), "--depth", "bundles", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["faults"], found["attempts"], found["reproduced"], found["sound"]) == ([], 6, 5, True)
+    assert found["digests"] == {"roots": 0, "sums": 6}
+    assert {column for row in read_table(schema_5, "wishes") for column in row} >= {"broker", "topic"}
+    assert main(["verify", "--lake", str(schema_5), "--depth", "chain"]) == 0
+    assert "6 attempts of an older version of Evenkeel, with a sum" in capsys.readouterr().out
+    assert main(["explain", UNLOADED[1][1], "--lake", str(schema_5), "--cluster", "extensible", "--json"]) == 0
+    assert f"{UNLOADED[1][1]} (70.2 KiB/s)" in json.dumps(json.loads(capsys.readouterr().out), ensure_ascii=False)
 
 
 @pytest.mark.spark
