@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from evenkeel.lake.schema import STAMP_NAMES
@@ -51,6 +51,15 @@ def lane_sums(prefix: str, only: Column | None = None) -> list[Column]:
         for name, half in zip(_HALVES, halves, strict=True):
             counted = half if only is None else F.when(only, half)
             sums.append(F.sum(counted).alias(f"{prefix}_{lane}_{name}"))
+    return sums
+
+
+def lanes_of(digests: Iterable[str]) -> list[int]:
+    """The sums of the lanes of rows' digests (hex), as `lane_sums` has them added up by Spark."""
+    sums = [0] * _LANES
+    for digest in digests:
+        for lane in range(_LANES):
+            sums[lane] += int(digest[lane * _HEX_PER_LANE : (lane + 1) * _HEX_PER_LANE], 16)
     return sums
 
 
@@ -104,9 +113,12 @@ Content = tuple[int, str]
 
 def with_row_digest(frame: DataFrame, table: str, version: int) -> DataFrame:
     """The rows with `ROW_DIGEST`, over the columns that the table had in a schema version."""
+    from pyspark.sql import functions as F
+
     columns = {column.name: column for column in TABLES[table].columns}
     covered = [name for name in TABLES[table].names_at(version) if name not in STAMP_NAMES]
-    typed = frame.withColumns({name: frame[name].cast(columns[name].type) for name in covered})
+    # A column named through its frame has the server asked for the frame's schema first.
+    typed = frame.withColumns({name: F.col(name).cast(columns[name].type) for name in covered})
     return typed.withColumn(ROW_DIGEST, row_digest(covered))
 
 

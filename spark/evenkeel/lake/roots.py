@@ -3,7 +3,8 @@
 A write's digest adds up parts of its rows' digests, which is cheap where rows are written, and finds what changed by
 accident: who may choose some thousand rows can make others with the same sums. No two sets of rows have one root.
 
-Spark sorts the digests and makes one hash of each `PART` that lie side by side; what comes here is some hashes a table.
+Of many rows Spark sorts the digests and makes one hash of each `PART` that lie side by side; what comes here is some
+hashes a table.
 """
 
 from __future__ import annotations
@@ -13,11 +14,20 @@ from typing import TYPE_CHECKING, Any
 
 from evenkeel.errors import LakeError
 from evenkeel.handover import Write
-from evenkeel.lake.digest import ROW_DIGEST, contents, lane_sums, nothing, read_lanes, text_of_lanes, with_row_digest
-from evenkeel.lake.merkle import EMPTY, LEAF, NODE, root_above
+from evenkeel.lake.digest import (
+    ROW_DIGEST,
+    contents,
+    lane_sums,
+    lanes_of,
+    nothing,
+    read_lanes,
+    text_of_lanes,
+    with_row_digest,
+)
+from evenkeel.lake.merkle import EMPTY, LEAF, NODE, root_above, root_of
 from evenkeel.lake.schema import SCHEMA_VERSION
 from evenkeel.lake.store import Lake
-from evenkeel.spark.sql import united
+from evenkeel.spark.sql import arrow_of, united
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -25,8 +35,8 @@ if TYPE_CHECKING:
 PART = 4096
 """Rows whose digests Spark makes one hash of: a power of two, so that the tree is the one that a single list has."""
 _LEVELS = PART.bit_length() - 1
-# So many rows take one task less time than several take to hand them to each other.
 _FEW = 20_000
+"""The most rows whose digests are fetched, so that their trees are made here."""
 NO_ROWS = EMPTY.hex()
 """The root of no rows."""
 Rooted = tuple[int, str, str]
@@ -106,7 +116,8 @@ def _looked_at(spark: SparkSession, lake: Lake, asked: Iterable[Sequence[Write]]
         frames.append(digested.select(F.lit(table).alias(_TABLE), "cluster", SET, ROW_DIGEST))
     every = united(frames)
     few = sum(write.rows for sets in by_table.values() for own in sets for write in own) <= _FEW
-    found = _collected(every.coalesce(1) if few else every, (_TABLE, "cluster", SET))
+    by = (_TABLE, "cluster", SET)
+    found = _made_here(every.coalesce(1), by) if few else _collected(every, by)
     return {(table, cluster, name): one for (table, cluster, name), one in found.items()}
 
 
@@ -130,6 +141,18 @@ def _demand_written(own: Sequence[Write], found: Rooted) -> None:
             f"{own[0].table} of {own[0].cluster}, write {ids}: {found[0]} rows are there, and not the {rows} that were "
             "written a moment ago; somebody changes the lake beside Evenkeel. Nothing lists them: run the task again"
         )
+
+
+def _made_here(digested: DataFrame, by: Sequence[str]) -> dict[tuple[str, ...], Rooted]:
+    """Of few rows with `ROW_DIGEST`: their digests are fetched, which leaves Spark nothing to plan but to read."""
+    found: dict[tuple[str, ...], list[str]] = {}
+    columns = arrow_of(digested.select(*by, ROW_DIGEST)).to_pydict()
+    for *key, digest in zip(*(columns[name] for name in (*by, ROW_DIGEST)), strict=True):
+        found.setdefault(tuple(key), []).append(digest)
+    return {
+        key: (len(own), text_of_lanes(len(own), lanes_of(own)), root_of(map(bytes.fromhex, sorted(own))).hex())
+        for key, own in found.items()
+    }
 
 
 def _collected(digested: DataFrame, by: Sequence[str]) -> dict[tuple[str, ...], Rooted]:

@@ -141,7 +141,7 @@ class Asking:
 
     def of_entries(self, path: str) -> tuple[Hop, ...]:
         """Asks the configured addresses; everything that was sent."""
-        hops = self._asked(path, None, None if self.tally.requests else self._silent_seconds)
+        hops = self._asked(path, None, None)
         self._put_down(hops)
         return hops
 
