@@ -50,14 +50,15 @@ def peak_memory(*pids: int, every_seconds: float = 0.2) -> Iterator[Peak]:
 
 
 def cpu_seconds(*pids: int) -> float:
-    """Processor time so far of this process, the named ones and all their children, those that have ended included."""
-    total = 0.0
+    """Processor time so far of this process, the named ones and all their children, those that have ended included;
+    each counts once, also where a named one is a child of this process."""
+    seen: dict[int, float] = {}
     for pid in {os.getpid(), *pids}:
         process = psutil.Process(pid)
         for one in (process, *process.children(recursive=True)):
             with suppress(psutil.NoSuchProcess):  # it has ended since, and its parent counts it
-                total += sum(one.cpu_times()[:4])
-    return total
+                seen[one.pid] = sum(one.cpu_times()[:4])
+    return sum(seen.values())
 
 
 def resident_megabytes(*pids: int) -> float:
