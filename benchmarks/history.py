@@ -16,11 +16,11 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
-from benchmarks.machine import cpu_seconds, description, peak_memory
+from benchmarks.machine import Cost, cpu_seconds, description, peak_memory
 from benchmarks.synthetic_snapshot import FINISHED_AT, Shape, write_document
 from evenkeel.ingest.chunks import landed_in
 from evenkeel.ingest.open_run import CycleRequest
@@ -33,22 +33,6 @@ A_DAY = timedelta(days=1) // EVERY
 FULL_EVERY = 8
 MOST_SECONDS, MOST_SECONDS_TO_VERIFY, MOST_MEGABYTES, MOST_FILES = 12 * 60.0, 60.0, 4_000.0, 2_000
 """For thirty days; what goes with the number of cycles is held against its share."""
-
-
-@dataclass(frozen=True, slots=True)
-class Cost:
-    """Seconds by the clock, processor seconds of all processes, and megabytes of memory at most."""
-
-    seconds: float
-    cpu: float
-    megabytes: float
-
-    def text(self, cycles: int) -> str:
-        """In a line, with the rate of so many cycles."""
-        return (
-            f"{self.seconds:.1f} s, {self.cpu:.0f} CPU s, {self.megabytes:,.0f} MB at most, "
-            f"{cycles / self.seconds:.1f} cycles/s, {1000 * self.cpu / cycles:.0f} CPU ms a cycle"
-        )
 
 
 def main(arguments: Sequence[str] = ()) -> int:
@@ -106,7 +90,7 @@ def _beside(engine: Engine, folder: Path, recording: Path, count: int) -> None:
     finally:
         close(spark)
     for name, cost in zip((f"{count} cycles one by one", "the same as a window"), costs, strict=True):
-        print(f"    {name}: {cost.text(count)}", flush=True)
+        print(f"    {name}: {_text(cost, count)}", flush=True)
     first, second = costs
     print(
         f"    ratio: {first.seconds / second.seconds:.1f} by the clock, {first.cpu / second.cpu:.1f} of CPU", flush=True
@@ -121,10 +105,10 @@ def _whole(engine: Engine, lake: Path, recording: Path, cycles: int) -> int:
     files = sum(file.is_file() for file in lake.rglob("*"))
     size = sum(file.stat().st_size for file in lake.rglob("*") if file.is_file())
     print(
-        f"    {cycles:,} cycles in windows: {decided.text(cycles)}; {files:,} files, {size / 1e6:,.0f} MB", flush=True
+        f"    {cycles:,} cycles in windows: {_text(decided, cycles)}; {files:,} files, {size / 1e6:,.0f} MB", flush=True
     )
     verified = _measured(engine, lambda: _command(engine, "verify", "--lake", str(lake)))
-    print(f"    verify: {verified.text(cycles)}", flush=True)
+    print(f"    verify: {_text(verified, cycles)}", flush=True)
     share = cycles / (30 * A_DAY)
     goals = {
         "time": decided.seconds <= MOST_SECONDS * share,
@@ -135,6 +119,14 @@ def _whole(engine: Engine, lake: Path, recording: Path, cycles: int) -> int:
     missed = [name for name, met in goals.items() if not met]
     print(f"    goals: {'met' if not missed else 'missed: ' + ', '.join(missed)}", flush=True)
     return len(missed)
+
+
+def _text(cost: Cost, cycles: int) -> str:
+    """In a line, with the rate of so many cycles."""
+    return (
+        f"{cost.seconds:.1f} s, {cost.cpu:.0f} CPU s, {cost.megabytes:,.0f} MB at most, "
+        f"{cycles / cost.seconds:.1f} cycles/s, {1000 * cost.cpu / cycles:.0f} CPU ms a cycle"
+    )
 
 
 def _measured(engine: Engine, work: Callable[[], None]) -> Cost:

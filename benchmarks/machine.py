@@ -24,6 +24,15 @@ def description() -> str:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Seconds by the clock, processor seconds of all processes, and megabytes of memory that they held at most."""
+
+    seconds: float
+    cpu: float
+    megabytes: float
+
+
 @dataclass
 class Peak:
     """Largest sum of resident memory seen, in MB."""

@@ -14,10 +14,9 @@ import shutil
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.machine import cpu_seconds, description, peak_memory
+from benchmarks.machine import Cost, cpu_seconds, description, peak_memory
 from benchmarks.synthetic_snapshot import Shape, write_snapshot
 from evenkeel.ingest.open_run import CycleRequest
 from evenkeel.pipeline import run_cycle
@@ -29,18 +28,8 @@ GOALS = {1_000_000: (180.0, 6 * 1024), 10_000_000: (480.0, 12 * 1024)}
 """Up to so many topics: seconds and MB of a cycle. Of more topics nothing is asked."""
 WHOLE = "whole cycle"
 
-
-@dataclass(frozen=True, slots=True)
-class Cost:
-    """What a task took: `seconds` by the clock, `cpu` seconds of processor time of all processes, and `megabytes` of
-    memory that they held at most."""
-
-    seconds: float
-    cpu: float
-    megabytes: float
-
-
 Costs = Mapping[str, Cost]
+"""What each task took."""
 
 
 def main(arguments: Sequence[str] = ()) -> int:

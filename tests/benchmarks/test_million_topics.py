@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.million_topics import WHOLE, Cost, faults_of
+from benchmarks.machine import Cost
+from benchmarks.million_topics import WHOLE, faults_of
 
 
 @pytest.mark.parametrize(

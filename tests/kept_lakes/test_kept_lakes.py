@@ -156,12 +156,18 @@ def test_the_report_is_built(schema_3: Path, cluster: str, tmp_path: Path) -> No
     assert sentence in " ".join(words.split())
 
 
+def verified_from_loads(lake: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    """What `evenkeel verify` tells of a lake that it finds sound."""
+    assert main(["verify", "--lake", str(lake), "--depth", "bundles", "--json"]) == 0
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return found
+
+
 def test_the_record_is_whole_and_is_decided_again_from_its_loads(
     schema_3: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("EVENKEEL_SPARK", NO_SPARK)
-    assert main(["verify", "--lake", str(schema_3), "--depth", "bundles", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    found = verified_from_loads(schema_3, capsys)
     assert (found["faults"], found["attempts"], found["reproduced"], found["writes_by_rows"]) == ([], 6, 5, 0)
     assert (found["sound"], found["wording_only"]) == (True, 5)
 
@@ -170,8 +176,7 @@ def test_the_record_of_schema_4_with_its_clients_before_and_after_is_decided_aga
     schema_4: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("EVENKEEL_SPARK", NO_SPARK)
-    assert main(["verify", "--lake", str(schema_4), "--depth", "bundles", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    found = verified_from_loads(schema_4, capsys)
     assert (found["faults"], found["attempts"], found["reproduced"], found["sound"]) == ([], 6, 5, True)
     assert found["wording_only"] == 0
     assert {row["clients"] is not None for row in read_table(schema_4, "commands")} == {True}
@@ -185,8 +190,7 @@ def test_the_record_of_schema_5_is_decided_again_and_what_its_digests_are_worth_
     schema_5: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("EVENKEEL_SPARK", NO_SPARK)
-    assert main(["verify", "--lake", str(schema_5), "--depth", "bundles", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    found = verified_from_loads(schema_5, capsys)
     assert (found["faults"], found["attempts"], found["reproduced"], found["sound"]) == ([], 6, 5, True)
     assert found["digests"] == {"roots": 0, "sums": 6}
     assert {column for row in read_table(schema_5, "wishes") for column in row} >= {"broker", "topic"}
@@ -223,6 +227,5 @@ def test_columns_that_came_later_are_added_and_the_record_is_whole_still(
         assert rows
         assert all(row[column] is None for row in rows for column in later)
     monkeypatch.setenv("EVENKEEL_SPARK", NO_SPARK)
-    assert main(["verify", "--lake", str(lake), "--depth", "bundles", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    found = verified_from_loads(lake, capsys)
     assert (found["faults"], found["reproduced"], found["sound"]) == ([], 5, True)

@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Iterable, Sequence
 
 LEAF, NODE = b"\x00", b"\x01"
-"""What stands before the bytes that are hashed, so that no node passes for an entry."""
+"""The first byte of what is hashed: it differs between entries and nodes, so no node can be given as an entry."""
 EMPTY = hashlib.sha256(b"").digest()
 """The root of a list without entries."""
 

@@ -191,7 +191,6 @@ def _take_roots(spark: SparkSession, lake: Lake, rows: Sequence[dict[str, Any]])
 
 def _attempts_so_far(spark: SparkSession, lake: Lake, handover: Handover) -> AttemptsSoFar:
     """What is on record of these very cycles."""
-
     moments: dict[str, list[str]] = {}
     for cycle in handover.cycles:
         moments.setdefault(cycle.cluster, []).append(cycle.cycle_at)
