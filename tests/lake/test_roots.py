@@ -55,11 +55,14 @@ def test_rows_that_are_alike_are_leaves_of_their_own(spark: Any) -> None:
     assert one != two
 
 
-@pytest.mark.parametrize("few", [0, roots._FEW], ids=["many rows", "few rows"])
+@pytest.mark.parametrize(
+    ("few", "here"), [(0, 0), (0, roots._MOST_HERE), (roots._FEW, 0)], ids=["by Spark", "many rows", "few rows"]
+)
 def test_each_table_of_an_attempt_has_the_root_of_all_its_rows(
-    spark: Any, lake: Lake, monkeypatch: pytest.MonkeyPatch, few: int
+    spark: Any, lake: Lake, monkeypatch: pytest.MonkeyPatch, few: int, here: int
 ) -> None:
     monkeypatch.setattr(roots, "_FEW", few)
+    monkeypatch.setattr(roots, "_MOST_HERE", here)
     both = handover(lake.root, "east", "west")
     rows = [("east", "b1", 0.5), ("east", "b2", 0.25), ("west", "b1", 1.0)]
     more = [("east", "b3", 4.0)]

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from evenkeel.lake.schema import STAMP_NAMES
 from evenkeel.lake.schemas import TABLES
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
     from pyspark.sql import Column, DataFrame
 
 
@@ -54,13 +56,23 @@ def lane_sums(prefix: str, only: Column | None = None) -> list[Column]:
     return sums
 
 
-def lanes_of(digests: Iterable[str]) -> list[int]:
-    """The sums of the lanes of rows' digests (hex), as `lane_sums` has them added up by Spark."""
-    sums = [0] * _LANES
-    for digest in digests:
-        for lane in range(_LANES):
-            sums[lane] += int(digest[lane * _HEX_PER_LANE : (lane + 1) * _HEX_PER_LANE], 16)
-    return sums
+def lanes_of(digests: NDArray[np.uint8], begins: Sequence[int]) -> list[list[int]]:
+    """The sums of the lanes of rows' digests (rows × 32 bytes), as `lane_sums` has them added up by Spark: of each of
+    the groups that begin at these rows, in ascending order."""
+    import numpy as np
+
+    halves = []
+    for lane in range(_LANES):
+        # A lane is seven bytes and a half, and every other one begins in the middle of a byte.
+        first, is_late = divmod(lane * _HEX_PER_LANE, 2)
+        eight = np.ascontiguousarray(digests[:, first : first + 8]).view(">u8").ravel().astype(np.uint64)
+        value = eight & np.uint64((1 << 4 * _HEX_PER_LANE) - 1) if is_late else eight >> np.uint64(4)
+        for half in (value >> np.uint64(_LOW_BITS), value & np.uint64((1 << _LOW_BITS) - 1)):
+            halves.append(np.add.reduceat(half, begins).tolist())
+    return [
+        [(own[2 * lane] << _LOW_BITS) + own[2 * lane + 1] for lane in range(_LANES)]
+        for own in zip(*halves, strict=True)
+    ]
 
 
 def read_lanes(found: Mapping[str, Any], prefix: str) -> list[int]:

@@ -3,8 +3,9 @@
 A write's digest adds up parts of its rows' digests, which is cheap where rows are written, and finds what changed by
 accident: who may choose some thousand rows can make others with the same sums. No two sets of rows have one root.
 
-Of many rows Spark sorts the digests and makes one hash of each `PART` that lie side by side; what comes here is some
-hashes a table.
+Spark makes the digests of the rows. Of a cycle, and of a window of small ones, they are fetched and their trees are
+made here, in some 2 µs a row. Of more rows Spark sorts the digests and makes one hash of each `PART` that lie side by
+side; what comes here then is some hashes a table.
 """
 
 from __future__ import annotations
@@ -27,16 +28,19 @@ from evenkeel.lake.digest import (
 from evenkeel.lake.merkle import EMPTY, LEAF, NODE, root_above, root_of
 from evenkeel.lake.schema import SCHEMA_VERSION
 from evenkeel.lake.store import Lake
-from evenkeel.spark.sql import arrow_of, united
+from evenkeel.spark.sql import arrow_of, compile_queries, united
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import Column, DataFrame, SparkSession
 
 PART = 4096
 """Rows whose digests Spark makes one hash of: a power of two, so that the tree is the one that a single list has."""
 _LEVELS = PART.bit_length() - 1
 _FEW = 20_000
-"""The most rows whose digests are fetched, so that their trees are made here."""
+"""So many rows are read in one task, by a query that is interpreted."""
+_MOST_HERE = 1_500_000
+"""The most rows whose digests are fetched, so that their trees are made here: some 300 MB while they are."""
 NO_ROWS = EMPTY.hex()
 """The root of no rows."""
 Rooted = tuple[int, str, str]
@@ -115,9 +119,14 @@ def _looked_at(spark: SparkSession, lake: Lake, asked: Iterable[Sequence[Write]]
         digested = with_row_digest(named, table, SCHEMA_VERSION)
         frames.append(digested.select(F.lit(table).alias(_TABLE), "cluster", SET, ROW_DIGEST))
     every = united(frames)
-    few = sum(write.rows for sets in by_table.values() for own in sets for write in own) <= _FEW
+    count = sum(write.rows for sets in by_table.values() for own in sets for write in own)
     by = (_TABLE, "cluster", SET)
-    found = _made_here(every.coalesce(1), by) if few else _collected(every, by)
+    if count <= _FEW:
+        found = _made_here(every.coalesce(1), by)
+    else:
+        compile_queries(spark, compiled=True)
+        found = _made_here(every, by) if count <= _MOST_HERE else _collected(every, by)
+        compile_queries(spark, compiled=False)
     return {(table, cluster, name): one for (table, cluster, name), one in found.items()}
 
 
@@ -144,15 +153,39 @@ def _demand_written(own: Sequence[Write], found: Rooted) -> None:
 
 
 def _made_here(digested: DataFrame, by: Sequence[str]) -> dict[tuple[str, ...], Rooted]:
-    """Of few rows with `ROW_DIGEST`: their digests are fetched, which leaves Spark nothing to plan but to read."""
-    found: dict[tuple[str, ...], list[str]] = {}
-    columns = arrow_of(digested.select(*by, ROW_DIGEST)).to_pydict()
-    for *key, digest in zip(*(columns[name] for name in (*by, ROW_DIGEST)), strict=True):
-        found.setdefault(tuple(key), []).append(digest)
-    return {
-        key: (len(own), text_of_lanes(len(own), lanes_of(own)), root_of(map(bytes.fromhex, sorted(own))).hex())
-        for key, own in found.items()
-    }
+    """Of rows with `ROW_DIGEST` that are few enough to be fetched, which leaves Spark nothing to plan but to read."""
+    import numpy as np
+    from pyspark.sql import functions as F
+
+    rows = arrow_of(digested.select(*by, F.unhex(ROW_DIGEST).alias(ROW_DIGEST)))
+    if not rows.num_rows:
+        return {}
+    keys, numbers = _numbered([rows.column(name) for name in by])
+    digests = np.frombuffer(b"".join(rows.column(ROW_DIGEST).to_pylist()), np.uint8).reshape(-1, len(EMPTY))
+    # By key, then by digest: its eight bytes at a time are compared as numbers.
+    order = np.lexsort([*digests.view(">u8").T[::-1], numbers])
+    digests, ends = digests[order], np.cumsum(np.bincount(numbers)).tolist()
+    begins = [0, *ends[:-1]]
+    found = {}
+    for key, begin, end, lanes in zip(keys, begins, ends, lanes_of(digests, begins), strict=True):
+        root = root_of(map(bytes, digests[begin:end]))
+        found[key] = (end - begin, text_of_lanes(end - begin, lanes), root.hex())
+    return found
+
+
+def _numbered(columns: Sequence[pa.ChunkedArray]) -> tuple[list[tuple[str, ...]], Any]:
+    """The distinct values that the columns have together, and which of them each row has, by its place."""
+    import numpy as np
+
+    numbers: Any = 0
+    values: list[list[str]] = []
+    for column in columns:
+        own = column.combine_chunks().dictionary_encode()
+        values.append(own.dictionary.to_pylist())
+        numbers = numbers * len(values[-1]) + own.indices.to_numpy().astype(np.int64)
+    distinct, places = np.unique(numbers, return_inverse=True)
+    each = np.unravel_index(distinct, [len(own) for own in values])
+    return [*zip(*([own[at] for at in place] for own, place in zip(values, each, strict=True)), strict=True)], places
 
 
 def _collected(digested: DataFrame, by: Sequence[str]) -> dict[tuple[str, ...], Rooted]:
