@@ -54,7 +54,8 @@ class Write:
     `digest` covers the content of that cycle's rows, whatever their order, without the write id. `files` are those
     that hold rows of the cycle, by path; empty where they are not known (a lake on an object store, rows of earlier
     versions). `cycle_at` is as in `ClusterCycle`; it is "" for the only cycle of its cluster in a run of an earlier
-    version, and where a manifest lists the write.
+    version, and where a manifest lists the write. `root` is the Merkle root of the rows (64 hex digits), "" where
+    nobody has made it yet.
     """
 
     table: str
@@ -66,6 +67,7 @@ class Write:
     files: tuple[DataFile, ...] = field(default=(), compare=False)
     # The write id says as much.
     cycle_at: str = field(default="", compare=False)
+    root: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)

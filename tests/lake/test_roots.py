@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from evenkeel.errors import LakeError
-from evenkeel.lake import roots
+from evenkeel.lake import roots, table_roots
 from evenkeel.lake.digest import ROW_DIGEST, contents, with_row_digest
 from evenkeel.lake.merkle import root_of
-from evenkeel.lake.roots import rooted, table_roots
+from evenkeel.lake.roots import rooted
 from evenkeel.lake.schema import SCHEMA_VERSION
 from evenkeel.lake.store import Lake
 from tests.lake.states import handover, states
@@ -56,13 +56,15 @@ def test_rows_that_are_alike_are_leaves_of_their_own(spark: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("few", "here"), [(0, 0), (0, roots._MOST_HERE), (roots._FEW, 0)], ids=["by Spark", "many rows", "few rows"]
+    ("few", "here"),
+    [(0, 0), (0, table_roots.MOST_FETCHED), (table_roots._FEW, 0)],
+    ids=["by Spark", "many rows", "few rows"],
 )
 def test_each_table_of_an_attempt_has_the_root_of_all_its_rows(
     spark: Any, lake: Lake, monkeypatch: pytest.MonkeyPatch, few: int, here: int
 ) -> None:
-    monkeypatch.setattr(roots, "_FEW", few)
-    monkeypatch.setattr(roots, "_MOST_HERE", here)
+    monkeypatch.setattr(table_roots, "_FEW", few)
+    monkeypatch.setattr(table_roots, "MOST_FETCHED", here)
     both = handover(lake.root, "east", "west")
     rows = [("east", "b1", 0.5), ("east", "b2", 0.25), ("west", "b1", 1.0)]
     more = [("east", "b3", 4.0)]
@@ -71,7 +73,7 @@ def test_each_table_of_an_attempt_has_the_root_of_all_its_rows(
     own = {name: [write for write in (*first, *second) if write.cluster == name] for name in ("east", "west")}
     assert [write.rows for write in own["west"]] == [1, 0]
     none = replace(own["east"][0], table="rejected", rows=0)
-    found = table_roots(spark, lake, [[*own["east"], none], own["west"], []])
+    found = table_roots.table_roots(spark, lake, [[*own["east"], none], own["west"], []])
     east, west = (states(spark, *[row for row in (*rows, *more) if row[0] == name]) for name in ("east", "west"))
     assert found == [
         [{"table": STATE, "rows": 3, "root": in_python(east)}],
@@ -85,4 +87,4 @@ def test_rows_that_are_not_those_that_were_written_get_no_root(spark: Any, lake:
     (write,) = lake.append(spark, {STATE: states(spark, ("east", "b", 1.0))}, handover=one, task="shed")
     for wrong in (replace(write, digest="0" * 64), replace(write, rows=2)):
         with pytest.raises(LakeError, match=f"{STATE} of east, write {write.write_id}: 1 rows are there"):
-            table_roots(spark, lake, [[wrong]])
+            table_roots.table_roots(spark, lake, [[wrong]])

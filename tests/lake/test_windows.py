@@ -15,7 +15,9 @@ from evenkeel.errors import LakeError
 from evenkeel.handover import ClusterCycle, CycleKey, Handover, Run, Snapshot, Write
 from evenkeel.lake import store
 from evenkeel.lake.delta_log import hashed
+from evenkeel.lake.roots import MOST_FETCHED
 from evenkeel.lake.store import Lake
+from evenkeel.lake.table_roots import table_roots
 
 pytestmark = pytest.mark.spark
 
@@ -88,6 +90,31 @@ def test_each_cycle_has_the_rows_and_the_digest_that_it_has_alone(
         own = table.where(F.col("write_id") == found[key].write_id).select("cycle_at").distinct()
         (row,) = own.select(F.date_format("cycle_at", "yyyy-MM-dd'T'HH:mm:ss.SSSSSS'+00:00'").alias("at")).collect()
         assert row["at"] == key[1]
+
+
+@pytest.mark.parametrize("most", [0, MOST_FETCHED], ids=["by Spark", "here"])
+def test_the_root_of_each_cycle_is_made_where_its_rows_are_written(
+    spark: Any, lake: Lake, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    monkeypatch.setattr(store, "MOST_OBSERVED", 0)
+    monkeypatch.setattr("evenkeel.lake.roots.MOST_FETCHED", most)
+    found = appended(spark, lake, *CYCLES)
+    looked_at = table_roots(spark, lake, [[write] for write in found.values()])
+    roots = [root["root"] for (root,) in looked_at]
+    assert [write.root for write in found.values()] == (roots if most else [""] * len(found))
+    assert table_roots(spark, lake, [[write] for write in found.values()], found.values()) == looked_at
+    # What a hand-over says of a root travels with it.
+    given = handover(lake.root, *CYCLES).with_writes(found.values())
+    assert [write.root for write in Handover.from_json(given.to_json()).writes] == [w.root for w in found.values()]
+
+
+def test_what_is_known_of_roots_is_not_looked_at_again(spark: Any, lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store, "MOST_OBSERVED", 0)
+    found = [*appended(spark, lake, *CYCLES).values()]
+    listed = [replace(write, root="") for write in found]
+    expected = [[{"table": TABLE, "rows": write.rows, "root": write.root}] for write in found]
+    monkeypatch.setattr(Lake, "read", None)
+    assert table_roots(spark, lake, [[write] for write in listed], found) == expected
 
 
 @WAYS

@@ -112,6 +112,14 @@ def _added(
     return found if not unnamed and all(Path(file).is_file() for _, file in found) else None
 
 
+def committed_rows(path: str, version: int) -> int | None:
+    """How many rows a commit added, by the statistics of its files; None where the log cannot be read from here."""
+    log = local_log(path)
+    if log is None:
+        return None
+    return sum(int(json.loads(add["stats"])["numRecords"]) for add in _adds(_commit(log, version).read_text("utf-8")))
+
+
 def committed_files(path: str, version: int) -> dict[str, tuple[DataFile, ...]] | None:
     """Cluster -> the data files that a commit to a table partitioned by cluster added for it, by path, with the size
     and the SHA-256 of what lies on disk. None for an object store: all that was written would have to be fetched again.

@@ -1,4 +1,4 @@
-"""Merkle roots of rows: of each table that an attempt wrote, over the digests of its rows, sorted.
+"""Merkle roots of rows, over their digests, sorted.
 
 A write's digest adds up parts of its rows' digests, which is cheap where rows are written, and finds what changed by
 accident: who may choose some thousand rows can make others with the same sums. No two sets of rows have one root.
@@ -10,11 +10,9 @@ side; what comes here then is some hashes a table.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from evenkeel.errors import LakeError
-from evenkeel.handover import Write
 from evenkeel.lake.digest import (
     ROW_DIGEST,
     contents,
@@ -26,20 +24,16 @@ from evenkeel.lake.digest import (
     with_row_digest,
 )
 from evenkeel.lake.merkle import EMPTY, LEAF, NODE, root_above, root_of
-from evenkeel.lake.schema import SCHEMA_VERSION
-from evenkeel.lake.store import Lake
-from evenkeel.spark.sql import arrow_of, compile_queries, united
+from evenkeel.spark.sql import arrow_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame
 
 PART = 4096
 """Rows whose digests Spark makes one hash of: a power of two, so that the tree is the one that a single list has."""
 _LEVELS = PART.bit_length() - 1
-_FEW = 20_000
-"""So many rows are read in one task, by a query that is interpreted."""
-_MOST_HERE = 1_500_000
+MOST_FETCHED = 1_500_000
 """The most rows whose digests are fetched, so that their trees are made here: some 300 MB while they are."""
 NO_ROWS = EMPTY.hex()
 """The root of no rows."""
@@ -47,9 +41,7 @@ Rooted = tuple[int, str, str]
 """Rows, their digest (a sum) and their root, both 64 hex digits."""
 NOTHING: Rooted = (*nothing(), NO_ROWS)
 """What there is of a write without rows."""
-SET = "_set"
-"""The column that `set_column` fills."""
-_PART, _PLACE, _HASH, _TABLE = "part", "_place", "hash", "table"
+_PART, _PLACE, _HASH = "part", "_place", "hash"
 _LANE = "lane"
 
 
@@ -66,94 +58,17 @@ def rooted(
     Two rows that are alike are two leaves. With `roots` unset each root is empty, which costs less.
     """
     if roots:
-        return _collected(with_row_digest(frame, table, version), by)
+        return digests_rooted(with_row_digest(frame, table, version), by)
     return {key: (*content, "") for key, content in contents(frame, table, version, by).items()}
 
 
-def table_roots(spark: SparkSession, lake: Lake, attempts: Sequence[Sequence[Write]]) -> list[list[dict[str, Any]]]:
-    """Of each attempt, whose writes are given, what `cycles.roots` holds: the root of each table that has rows of it.
-
-    The rows of all of them are looked at in one job; they are of today's schema version. Raises LakeError where they
-    are not those that were written.
-    """
-    sets = [_by_table(writes) for writes in attempts]
-    asked = [own for one in sets for own in one]
-    found = _looked_at(spark, lake, asked) if asked else {}
-    for own in asked:
-        _demand_written(own, found.get(_key(own), NOTHING))
-    return [[_row(own, found[_key(own)]) for own in one] for one in sets]
+def rooted_here(frame: DataFrame, table: str, version: int, by: Sequence[str]) -> dict[tuple[str, ...], Rooted]:
+    """What `rooted` gives, of `MOST_FETCHED` rows at most."""
+    return digests_rooted_here(with_row_digest(frame, table, version), by)
 
 
-def _row(own: Sequence[Write], found: Rooted) -> dict[str, Any]:
-    rows, _, root = found
-    return {"table": own[0].table, "rows": rows, "root": root}
-
-
-def _by_table(writes: Iterable[Write]) -> list[list[Write]]:
-    """The writes with rows, those of one table together, by its name."""
-    found: dict[str, list[Write]] = {}
-    for write in writes:
-        if write.rows:
-            found.setdefault(write.table, []).append(write)
-    return [own for _, own in sorted(found.items())]
-
-
-_Key = tuple[str, str, str]
-
-
-def _key(own: Sequence[Write]) -> _Key:
-    """What names an attempt's rows of a table; an id is used once, and by one attempt of each cluster."""
-    return own[0].table, own[0].cluster, own[0].write_id
-
-
-def _looked_at(spark: SparkSession, lake: Lake, asked: Iterable[Sequence[Write]]) -> dict[_Key, Rooted]:
-    from pyspark.sql import functions as F
-
-    by_table: dict[str, list[Sequence[Write]]] = {}
-    for own in asked:
-        by_table.setdefault(own[0].table, []).append(own)
-    frames = []
-    for table, sets in sorted(by_table.items()):
-        rows = lake.read(spark, table, [write for own in sets for write in own])
-        named = rows.withColumn(SET, set_column(sets))
-        digested = with_row_digest(named, table, SCHEMA_VERSION)
-        frames.append(digested.select(F.lit(table).alias(_TABLE), "cluster", SET, ROW_DIGEST))
-    every = united(frames)
-    count = sum(write.rows for sets in by_table.values() for own in sets for write in own)
-    by = (_TABLE, "cluster", SET)
-    if count <= _FEW:
-        found = _made_here(every.coalesce(1), by)
-    else:
-        compile_queries(spark, compiled=True)
-        found = _made_here(every, by) if count <= _MOST_HERE else _collected(every, by)
-        compile_queries(spark, compiled=False)
-    return {(table, cluster, name): one for (table, cluster, name), one in found.items()}
-
-
-def set_column(sets: Iterable[Sequence[Write]]) -> Column:
-    """The id of the first write of the set that a row's write is in; its own where it is in none, or alone."""
-    from pyspark.sql import functions as F
-
-    first = {f"{write.cluster}/{write.write_id}": own[0].write_id for own in sets for write in own[1:]}
-    if not first:
-        return F.col("write_id")
-    named = F.create_map(*(F.lit(text) for pair in sorted(first.items()) for text in pair))
-    return F.coalesce(named[F.concat_ws("/", "cluster", "write_id")], F.col("write_id"))
-
-
-def _demand_written(own: Sequence[Write], found: Rooted) -> None:
-    rows = sum(write.rows for write in own)
-    # Of several writes the digests do not add up.
-    if found[0] != rows or (len(own) == 1 and found[1] != own[0].digest):
-        ids = ", ".join(write.write_id for write in own)
-        raise LakeError(
-            f"{own[0].table} of {own[0].cluster}, write {ids}: {found[0]} rows are there, and not the {rows} that were "
-            "written a moment ago; somebody changes the lake beside Evenkeel. Nothing lists them: run the task again"
-        )
-
-
-def _made_here(digested: DataFrame, by: Sequence[str]) -> dict[tuple[str, ...], Rooted]:
-    """Of rows with `ROW_DIGEST` that are few enough to be fetched, which leaves Spark nothing to plan but to read."""
+def digests_rooted_here(digested: DataFrame, by: Sequence[str]) -> dict[tuple[str, ...], Rooted]:
+    """What `rooted` gives, of `MOST_FETCHED` rows with `ROW_DIGEST` at most: Spark has but to read them."""
     import numpy as np
     from pyspark.sql import functions as F
 
@@ -188,8 +103,8 @@ def _numbered(columns: Sequence[pa.ChunkedArray]) -> tuple[list[tuple[str, ...]]
     return [*zip(*([own[at] for at in place] for own, place in zip(values, each, strict=True)), strict=True)], places
 
 
-def _collected(digested: DataFrame, by: Sequence[str]) -> dict[tuple[str, ...], Rooted]:
-    """Of rows with `ROW_DIGEST`. Sorting by a window keeps no table's digests in memory at once."""
+def digests_rooted(digested: DataFrame, by: Sequence[str]) -> dict[tuple[str, ...], Rooted]:
+    """What `rooted` gives, of rows with `ROW_DIGEST`. A window sorts them, so no table's digests are in memory at once."""
     from pyspark.sql import Window
     from pyspark.sql import functions as F
 

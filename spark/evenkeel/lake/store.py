@@ -15,6 +15,7 @@ from evenkeel.handover import CycleKey, DataFile, Handover, Write
 from evenkeel.lake.delta_log import (
     added_files,
     committed_files,
+    committed_rows,
     committed_version,
     local_log,
     newest_version,
@@ -24,7 +25,7 @@ from evenkeel.lake.delta_log import (
     version_properties,
     write_ids_in,
 )
-from evenkeel.lake.digest import Content, observed
+from evenkeel.lake.digest import observed
 from evenkeel.lake.schema import SCHEMA_VERSION, STAMP_NAMES, Column, Table, column_definition, sql_text
 from evenkeel.lake.schemas import OF_RECORD, TABLES
 from evenkeel.retrying import at_once
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import Column as SparkColumn
     from pyspark.sql import DataFrame, SparkSession
+
+    from evenkeel.lake.roots import Rooted
 
     Session = Callable[[], AbstractContextManager[SparkSession]]
 
@@ -142,7 +145,7 @@ class Lake:
             there, digests = digests_of(rows)
         else:
             there, digests = self._digested(spark, table, version, try_id, ids)
-        if there != sum(count for count, _ in digests.values()):
+        if there != sum(count for count, *_ in digests.values()):
             raise LakeError(
                 f"{task} wrote {there} rows to {name} (version {version}), of which some are of no cycle of the run: "
                 "nothing lists them. This is an error of Evenkeel's; please report it"
@@ -150,18 +153,19 @@ class Lake:
         files = self._files_of(table, version, ids) if "cluster" in table.partition else {}
         log.info("%s wrote %d rows to %s (version %d)", task, there, name, version)
         return [
-            Write(name, ids[key], version, *digests[key], key[0], files.get(key, ()), cycle_at=key[1])
+            Write(name, ids[key], version, rows, digest, key[0], files.get(key, ()), cycle_at=key[1], root=root)
             for key in (cycle.key for cycle in handover.cycles)
-            if digests[key][0] or not handover.is_window()
+            for rows, digest, root in [digests[key]]
+            if rows or not handover.is_window()
         ]
 
     def _digested(
         self, spark: SparkSession, table: Table, version: int, try_id: str, ids: Mapping[CycleKey, str]
-    ) -> tuple[int, dict[CycleKey, Content]]:
-        """How many rows a commit added, and rows and digest of each cycle: by one look at the files just written."""
+    ) -> tuple[int, dict[CycleKey, Rooted]]:
+        """How many rows a commit added, and what each cycle has of them: by one look at the files just written."""
         from pyspark.sql import functions as F
 
-        from evenkeel.lake.digest import contents, nothing
+        from evenkeel.lake.roots import MOST_FETCHED, NOTHING, rooted, rooted_here
         from evenkeel.lake.write_ids import try_of
 
         path = self.path(table.name)
@@ -171,9 +175,13 @@ class Lake:
             frame = delta.where(F.col("write_id").startswith(try_of(try_id)))
         else:
             frame = self._in_files(spark, table.name, files)
-        found = contents(frame, table.name, SCHEMA_VERSION, ("cluster", "write_id"))
-        own = {key: found.get((key[0], write_id), nothing()) for key, write_id in ids.items()}
-        return sum(count for count, _ in found.values()), own
+        by, added = ("cluster", "write_id"), committed_rows(path, version)
+        if added is not None and added <= MOST_FETCHED:
+            found = rooted_here(frame, table.name, SCHEMA_VERSION, by)
+        else:
+            found = rooted(frame, table.name, SCHEMA_VERSION, by, roots=False)
+        own = {key: found.get((key[0], write_id), NOTHING) for key, write_id in ids.items()}
+        return sum(count for count, *_ in found.values()), own
 
     def _files_of(
         self, table: Table, version: int, ids: Mapping[CycleKey, str]
@@ -219,8 +227,8 @@ class Lake:
 
 def _observing(
     stamped: DataFrame, table: Table, handover: Handover, ids: Mapping[CycleKey, str], try_id: str
-) -> tuple[DataFrame, Callable[[DataFrame], tuple[int, dict[CycleKey, Content]]]]:
-    """The rows, and what tells once they are written how many they are, and rows and digest of each cycle."""
+) -> tuple[DataFrame, Callable[[DataFrame], tuple[int, dict[CycleKey, Rooted]]]]:
+    """The rows, and what tells once they are written how many they are and what each cycle has of them; no roots."""
     from pyspark.sql import functions as F
 
     from evenkeel.lake.digest import ROW_DIGEST, all_rows, digest_metrics, row_digest, rows_and_digest
@@ -232,9 +240,9 @@ def _observing(
     digested = stamped.withColumn(ROW_DIGEST, row_digest([c for c in table.column_names() if c not in STAMP_NAMES]))
     watched, metrics_of = observed(digested, digest_metrics([its_own(key) for key in ids]), f"digest_{try_id}")
 
-    def digests_of(written: DataFrame) -> tuple[int, dict[CycleKey, Content]]:
+    def digests_of(written: DataFrame) -> tuple[int, dict[CycleKey, Rooted]]:
         metrics = metrics_of(written)
-        return all_rows(metrics), {key: rows_and_digest(metrics, n) for n, key in enumerate(ids)}
+        return all_rows(metrics), {key: (*rows_and_digest(metrics, n), "") for n, key in enumerate(ids)}
 
     return watched.drop(ROW_DIGEST), digests_of
 

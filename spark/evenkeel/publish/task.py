@@ -24,9 +24,9 @@ from typing import TYPE_CHECKING, Any
 from evenkeel.errors import BadInput
 from evenkeel.handover import CycleKey, Handover, Write
 from evenkeel.lake.manifest import append_manifests, writes_of
-from evenkeel.lake.roots import table_roots
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake
+from evenkeel.lake.table_roots import table_roots
 from evenkeel.model.amounts import amount
 from evenkeel.publish import plan as plan_round
 from evenkeel.publish.dispatch import Sending
@@ -61,7 +61,7 @@ def run(spark: SparkSession, handover: Handover, sending: Sending | None = None)
     plans, commands, handover = _plan(spark, lake, handover)
     known = _attempts_so_far(spark, lake, handover)
     rows = manifest_rows(handover, plans, known, _now())
-    _take_roots(spark, lake, [row for row in rows.values() if not known.has(row, "planned")])
+    _take_roots(spark, lake, [row for row in rows.values() if not known.has(row, "planned")], handover.writes)
     handover = handover.with_cycles(replace(one, attempt_id=rows[one.key]["attempt_id"]) for one in handover.cycles)
     if handover.is_window():
         return _publish_window(spark, lake, handover, plans, commands, known, rows)
@@ -182,9 +182,9 @@ def _plan(spark: SparkSession, lake: Lake, handover: Handover) -> tuple[Plans, D
     )
 
 
-def _take_roots(spark: SparkSession, lake: Lake, rows: Sequence[dict[str, Any]]) -> None:
-    """Puts the roots of what they list into `planned` rows, by one look at all that the run has written."""
-    found = table_roots(spark, lake, [writes_of(row["cluster"], row["writes"]) for row in rows])
+def _take_roots(spark: SparkSession, lake: Lake, rows: Sequence[dict[str, Any]], written: Sequence[Write]) -> None:
+    """Puts the roots of what they list into `planned` rows; `written` is what the run has written."""
+    found = table_roots(spark, lake, [writes_of(row["cluster"], row["writes"]) for row in rows], written)
     for row, roots in zip(rows, found, strict=True):
         row["roots"] = roots
 

@@ -41,7 +41,7 @@ _UNREAD = {
     "cluster_policies": ("isolation_policies", "configuration_differs"),
 }
 BROKEN, PLACE, KEY, RECORD, AT = "broken", "place", "record_key", "record", "_cycle_at"
-_LARGEST_SMALL = 100_000
+_LARGEST_SMALL = 1_000_000
 _TOGETHER = "together"
 
 

@@ -12,22 +12,23 @@ time, so that memory is bounded by rows.
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
 from evenkeel.handover import ClusterCycle, CycleKey, Handover
-from evenkeel.lake.schema import STAMP_NAMES
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake
+from evenkeel.rounds import here
 from evenkeel.settings import Settings, settings_in
+from evenkeel.spark.column_types import columns_of
 from evenkeel.spark.sql import united
 from evenkeel.validate.facts import AT, LACKS_A_RATE, fetch, is_broken, rejected_rows
 from evenkeel.validate.judging import TOPICS, Judgement, broken_words, judge
 from evenkeel.validate.suites import SUITES, read_suites
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -157,14 +158,7 @@ def _with_files(rows: DataFrame, handover: Handover) -> DataFrame:
     return rows.join(F.broadcast(files), ["cluster", "cycle_at"], how="left")
 
 
-def _frame(spark: SparkSession, table: str, rows: Iterable[Row]) -> DataFrame:
-    from pyspark.sql.types import StructType
-
-    body = StructType([field for field in TABLES[table].struct_type().fields if field.name not in STAMP_NAMES])
-    # Unlike a Connect server, a classic master takes no integer for a double.
-    doubles = {field.name for field in body.fields if field.dataType.typeName() == "double"}
-
-    def plain(name: str, value: Any) -> Any:
-        return float(value) if name in doubles and value is not None else value
-
-    return spark.createDataFrame([tuple(plain(name, row.get(name)) for name in body.names) for row in rows], body)
+def _frame(spark: SparkSession, table: str, rows: Sequence[Row]) -> DataFrame:
+    schema = TABLES[table].body_type()
+    plain = [{name: row.get(name) for name in schema.names} for row in rows]
+    return here.frame_of(spark, here.as_arrow(table, columns_of(schema, table), plain, {}), schema)

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from evenkeel.handover import Write
 from evenkeel.lake.digest import ROW_DIGEST, with_row_digest
-from evenkeel.lake.roots import NOTHING, SET, Rooted, fits, rooted, set_column
+from evenkeel.lake.roots import NOTHING, Rooted, fits, rooted
 from evenkeel.lake.schema import STAMP_NAMES
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake, with_all_columns
+from evenkeel.lake.table_roots import SET, set_column
 from evenkeel.record.read import Attempt
 from evenkeel.record.verify.chain import CONTENT, Fault, Kept
 from evenkeel.record.verify.root_sets import Makers, RootSet, of_several, root_sets
