@@ -104,7 +104,7 @@ def _numbered(columns: Sequence[pa.ChunkedArray]) -> tuple[list[tuple[str, ...]]
 
 
 def digests_rooted(digested: DataFrame, by: Sequence[str]) -> dict[tuple[str, ...], Rooted]:
-    """What `rooted` gives, of rows with `ROW_DIGEST`. A window sorts them, so no table's digests are in memory at once."""
+    """What `rooted` gives, of rows with `ROW_DIGEST`. Sorted by a window, no table's have to fit into memory at once."""
     from pyspark.sql import Window
     from pyspark.sql import functions as F
 
