@@ -57,7 +57,7 @@ def test_rows_that_are_alike_are_leaves_of_their_own(spark: Any) -> None:
 
 @pytest.mark.parametrize(
     ("few", "here"),
-    [(0, 0), (0, table_roots.MOST_FETCHED), (table_roots._FEW, 0)],
+    [(0, 0), (0, roots.MOST_FETCHED), (table_roots._FEW, 0)],
     ids=["by Spark", "many rows", "few rows"],
 )
 def test_each_table_of_an_attempt_has_the_root_of_all_its_rows(
