@@ -104,7 +104,7 @@ def _numbered(columns: Sequence[pa.ChunkedArray]) -> tuple[list[tuple[str, ...]]
 
 
 def digests_rooted(digested: DataFrame, by: Sequence[str]) -> dict[tuple[str, ...], Rooted]:
-    """What `rooted` gives, of rows with `ROW_DIGEST`. Sorted by a window, no table's have to fit into memory at once."""
+    """What `rooted` gives, of rows with `ROW_DIGEST`; a window sorts them, so that no table has to fit into memory."""
     from pyspark.sql import Window
     from pyspark.sql import functions as F
 
