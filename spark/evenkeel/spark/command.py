@@ -30,6 +30,7 @@ DAEMON = "evenkeel.spark.daemon"
 """The module that Spark forks its Python workers from."""
 
 _TOKEN = re.compile(r"[A-Za-z0-9_.~-]{16,512}")
+_HEAP = re.compile(r"(\d{1,6})([gGmM])")
 _SPARKS_TOKEN_VARIABLE = "SPARK_CONNECT_AUTHENTICATE_TOKEN"
 # What Java and Python workers need of this process's environment. Whatever else it holds, tokens of clusters and keys
 # of stores among it, would be read by every query with a Python function in it.
@@ -140,7 +141,12 @@ def server_command(port: int, folder: Path, settings: ServerSettings, address: s
         *(f"-Xmx{settings.memory}", "-Xss4m", "-XX:+UseSerialGC", "-XX:ReservedCodeCacheSize=256m"),
         # Small cycles leave some 300 MB alive. Without these the heap goes up to its limit and stays there, and so does
         # what Java's compilers and class loading take from the system and free again.
-        *("-Xmn256m", "-XX:MinHeapFreeRatio=10", "-XX:MaxHeapFreeRatio=30", "-XX:-ShrinkHeapInSteps"),
+        *(
+            f"-Xmn{young_megabytes(settings.memory)}m",
+            "-XX:MinHeapFreeRatio=10",
+            "-XX:MaxHeapFreeRatio=30",
+            "-XX:-ShrinkHeapInSteps",
+        ),
         *("-XX:+UnlockExperimentalVMOptions", "-XX:TrimNativeHeapInterval=60000", "-XX:+IgnoreUnrecognizedVMOptions"),
         *settings.java,
         *(f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in OPENED_PACKAGES),
@@ -151,6 +157,14 @@ def server_command(port: int, folder: Path, settings: ServerSettings, address: s
         *(f"-D{key}={value}" for key, value in sorted(spark.items())),
         gateway.MAIN_CLASS,
     ]
+
+
+def young_megabytes(memory: str) -> int:
+    """How much of Java's heap (`2g`, `1500m`) is for young objects: a quarter, but from 64 to 512 MB. With 256 MB a
+    window of three days spends a sixth of its time on garbage collection, with 512 MB a tenth."""
+    found = _HEAP.fullmatch(memory)
+    megabytes = int(found[1]) * (1024 if found[2] in "gG" else 1) if found else 0  # Java tells what is no size
+    return max(64, min(512, megabytes // 4))
 
 
 def server_environment(settings: ServerSettings, token: str) -> dict[str, str]:
