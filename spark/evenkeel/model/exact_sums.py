@@ -29,25 +29,29 @@ def exact_sum(figures: Iterable[float | None]) -> float | None:
 
     None among the figures is passed over.
     """
-    total, is_some = Decimal(0), False
+    total, is_some, add = Decimal(0), False, _EXACT.add
     for figure in figures:
         if figure is None:
             continue
         if not -_BEYOND < figure < _BEYOND:
             return None
-        total, is_some = _EXACT.add(total, _exact(figure)), True
+        is_some = True
+        if figure:
+            total = add(total, _exact(figure))
     return float(total) if is_some and abs(total) < _BEYOND else None
 
 
 def _exact(figure: float) -> Decimal:
     size = abs(figure)
+    is_power_of_two = frexp(size)[0] == 0.5
+    if _MANY_DECIMALS <= size < _WHOLE and not is_power_of_two:
+        return Decimal(repr(figure))
     if size < _NOTHING:
         return Decimal(0)
-    mantissa, exponent = frexp(size)
-    if mantissa == 0.5:
-        exact = _of_a_power_of_two(size, exponent - 1).copy_sign(Decimal(figure))
+    if is_power_of_two:
+        exact = _of_a_power_of_two(size, frexp(size)[1] - 1).copy_sign(Decimal(figure))
     elif _WHOLE <= size < _LONG:
-        exact = _of_a_large_whole(int(size), exponent - 1).copy_sign(Decimal(figure))
+        exact = _of_a_large_whole(int(size), frexp(size)[1] - 1).copy_sign(Decimal(figure))
     else:
         exact = Decimal(repr(figure))
     return exact if size >= _MANY_DECIMALS else exact.quantize(_STEP, ROUND_HALF_UP, _EXACT)

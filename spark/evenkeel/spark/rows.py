@@ -117,8 +117,8 @@ def _texts(array: pa.Array) -> Values:
 
 def doubles(array: pa.Array) -> Values:
     """Doubles with one NaN: processors and JSON readers leave several, which are equal in all but their bits."""
-    values: Values = one_nan(array).to_pylist()
-    return values
+    values: Values = array.to_pylist()
+    return [_NAN if value != value else value for value in values] if any(map(ne, values, values)) else values
 
 
 def one_nan(array: pa.Array) -> pa.Array:
@@ -131,7 +131,8 @@ def one_nan(array: pa.Array) -> pa.Array:
 
 def ticks(array: pa.Array) -> Values:
     """Timestamps as microseconds since 1970; some writers leave out that a timestamp is in UTC."""
-    values: Values = array.cast(arrow_type(ColumnType("timestamp"))).cast("int64").to_pylist()
+    wanted = arrow_type(ColumnType("timestamp"))
+    values: Values = (array if array.type == wanted else array.cast(wanted)).view("int64").to_pylist()
     return values
 
 
