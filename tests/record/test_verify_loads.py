@@ -1,4 +1,4 @@
-"""Loads that verify makes again from proven files: found without Spark where they are the same, told by it where not."""
+"""Loads that verify makes again from proven files: found without Spark where they are the same, else told by it."""
 
 from __future__ import annotations
 
@@ -15,13 +15,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
+from pyspark.sql import functions as F
 
 from evenkeel.aggregate.sums_here import MOST_TOPICS
 from evenkeel.handover import Handover
 from evenkeel.lake.delta_log import hashed
+from evenkeel.lake.digest import contents
 from evenkeel.lake.manifest import body_digest
 from evenkeel.lake.schemas import TABLES
-from evenkeel.lake.store import Lake
+from evenkeel.lake.store import Lake, with_all_columns
 from evenkeel.pipeline import publish
 from evenkeel.record.read import Attempt, read_attempts
 from evenkeel.record.verify import DATA, TOPICS, VerifyReport, in_processes, verify
@@ -107,9 +109,16 @@ def test_cycles_of_a_window_are_summed_up_from_the_files_that_they_share(
     ],
 )
 def test_a_figure_forged_with_file_and_chain_to_match_is_told_as_spark_tells_it(
-    lake: Path, verified: Callable[..., VerifyReport], asked: list[int], table: str, column: str, told: set[str]
+    spark: Any,
+    lake: Path,
+    verified: Callable[..., VerifyReport],
+    asked: list[int],
+    table: str,
+    column: str,
+    told: set[str],
 ) -> None:
-    at = forge(lake, table, column, read_attempts(lake)[1])
+    at = read_attempts(lake)[1]
+    forge(spark, lake, table, column, at)
     found = verified(lake)
     assert {fault.kind for fault in found.faults} == {DATA}
     assert {(fault.table, fault.cycle_at) for fault in found.faults} == {(name, at.cycle_at) for name in told}
@@ -120,8 +129,8 @@ def test_a_figure_forged_with_file_and_chain_to_match_is_told_as_spark_tells_it(
     assert asked != []
 
 
-def forge(lake: Path, table: str, column: str, attempt: Attempt) -> Attempt:
-    """One more in the first row that has the figure, in a file that its manifest lists as it is now."""
+def forge(spark: Any, lake: Path, table: str, column: str, attempt: Attempt) -> None:
+    """One more in the first row that has the figure, in a file and a write that its manifest lists as they are now."""
     (write,) = attempt.writes_of(table)
     (file,) = write.files
     path = lake / table / file.path
@@ -133,16 +142,21 @@ def forge(lake: Path, table: str, column: str, attempt: Attempt) -> Attempt:
     index = rows.schema.get_field_index(column)
     pq.write_table(rows.set_column(index, field, pa.array(values, field.type)), path)
     now = hashed(str(lake / table), file.path)
+    forged = with_all_columns(spark.read.parquet(str(path)).withColumn("cluster", F.lit("lab")), TABLES[table])
+    (((_, digest),),) = (contents(forged, table, attempt.schema_version, ("write_id",)).values(),)
 
     def relisted(row: Mapping[str, Any]) -> dict[str, Any]:
         files = [
             {**one, "size": now.size, "digest": now.digest} if one["path"] == file.path else one
             for one in row["files"] or ()
         ]
-        return {**row, "files": files}
+        writes = [
+            {**w, "digest": digest} if w["write_id"] == write.write_id and w["table"] == table else w
+            for w in row["writes"] or ()
+        ]
+        return {**row, "files": files, "writes": writes}
 
     chain_anew(lake, relisted)
-    return attempt
 
 
 def chain_anew(lake: Path, changed: Callable[[Mapping[str, Any]], dict[str, Any]]) -> None:
@@ -201,8 +215,9 @@ def test_an_attempt_with_rejected_records_is_left_to_spark(one: tuple[RecordedCy
 def test_an_attempt_after_a_split_is_left_to_spark(one: tuple[RecordedCycle, Proven]) -> None:
     cycle, proven = one
     split = {
-        **{"kind": "split", "command_id": "c", "bundle": "a/b/0x00000000_0x80000000", "outcome": "done"},
-        **{"children": ["a/b/0x00000000_0x40000000", "a/b/0x40000000_0x80000000"], "cycle_at": cycle.cycle.cycle_at},
+        **{"kind": "split", "command_id": "c", "bundle": "a/b/0x00000000_0x80000000", "cuts": [1 << 30]},
+        **{"cycle_at": cycle.cycle.cycle_at, "outcome": "done", "seen_at": cycle.cycle.cycle_at},
+        **{"from_broker": None, "destination": None, "unload_children": False},
     }
     after = replace(cycle, cycle=replace(cycle.cycle, acts=(split,)))
     assert load_files(after, proven) is None

@@ -60,5 +60,6 @@ def _manifests(one: Attempt, written: dict[CycleKey, list[Write]]) -> Sequence[d
     rows = [one.planned, *([one.closed] if one.closed is not None else [])]
     # Rows are the same in both lakes, and so are their roots.
     tables = {write.table for write in own}
-    listed["roots"] = [root for root in one.planned["roots"] if root["table"] in tables]
+    roots = one.planned["roots"]
+    listed["roots"] = None if roots is None else [root for root in roots if root["table"] in tables]
     return [{**{name: row[name] for name in columns}, **listed} for row in rows]
