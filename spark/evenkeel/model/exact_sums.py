@@ -22,6 +22,8 @@ _MANY_DECIMALS = 0.01
 """A double below it may have more than 18 decimals; it has 17 digits at most."""
 
 _WHOLE, _LONG = 2.0**53, 2.0**63
+_POWER_OF_TWO = 0.5
+"""The mantissa that `frexp` gives for one."""
 
 
 def exact_sum(figures: Iterable[float | None]) -> float | None:
@@ -33,25 +35,26 @@ def exact_sum(figures: Iterable[float | None]) -> float | None:
     for figure in figures:
         if figure is None:
             continue
-        if not -_BEYOND < figure < _BEYOND:
+        size = abs(figure)
+        if not size < _BEYOND:
             return None
         is_some = True
-        if figure:
+        if _MANY_DECIMALS <= size < _WHOLE and frexp(size)[0] != _POWER_OF_TWO:  # nearly all are
+            total = add(total, Decimal(repr(figure)))
+        elif size:
             total = add(total, _exact(figure))
     return float(total) if is_some and abs(total) < _BEYOND else None
 
 
 def _exact(figure: float) -> Decimal:
     size = abs(figure)
-    is_power_of_two = frexp(size)[0] == 0.5
-    if _MANY_DECIMALS <= size < _WHOLE and not is_power_of_two:
-        return Decimal(repr(figure))
     if size < _NOTHING:
         return Decimal(0)
-    if is_power_of_two:
-        exact = _of_a_power_of_two(size, frexp(size)[1] - 1).copy_sign(Decimal(figure))
+    mantissa, exponent = frexp(size)
+    if mantissa == _POWER_OF_TWO:
+        exact = _of_a_power_of_two(size, exponent - 1).copy_sign(Decimal(figure))
     elif _WHOLE <= size < _LONG:
-        exact = _of_a_large_whole(int(size), frexp(size)[1] - 1).copy_sign(Decimal(figure))
+        exact = _of_a_large_whole(int(size), exponent - 1).copy_sign(Decimal(figure))
     else:
         exact = Decimal(repr(figure))
     return exact if size >= _MANY_DECIMALS else exact.quantize(_STEP, ROUND_HALF_UP, _EXACT)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, lru_cache
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from evenkeel.handover import Write
-from evenkeel.lake.data_files import read_file, with_cluster
+from evenkeel.lake.data_files import read_file
 from evenkeel.lake.plain_rows import types_of
 from evenkeel.lake.schema import STAMP_NAMES
 from evenkeel.lake.schemas import TABLES
@@ -45,10 +46,11 @@ def rows_in(parts: Sequence[Part], table: str, columns: Sequence[str], cluster: 
     `columns` without the stamp of a write; one that the files lack is None in every row.
     """
     found: list[Row] = []
+    kinds, given = types_of(table), {"cluster": cluster}
     for file, write_id in parts:
-        own = named(file, _by_write, file, table, tuple(columns)).get(write_id)
-        if own is not None:
-            found += _rows_of_file(own, table, columns, cluster)
+        whole, stretches = named(file, _in_stretches_kept, file, table, tuple(columns))
+        if write_id in stretches:
+            found += rows_of(whole.slice(*stretches[write_id]), {name: kinds[name] for name in columns}, given)
     found.sort(key=_in_order(table, tuple(columns)))
     return found
 
@@ -74,14 +76,6 @@ def _in_order(table: str, columns: tuple[str, ...]) -> Callable[[Row], Any]:
     return lambda row: [str(row[name]) for name in names]
 
 
-# A window has one file of each table for hundreds of cycles, which are decided one after the other.
-@lru_cache(maxsize=_FILES_AT_HAND)
-def _by_write(file: str, table: str, columns: tuple[str, ...]) -> dict[str, pa.Table]:
-    """Write id -> its rows in a file."""
-    whole, stretches = in_stretches(file, table, columns)
-    return {write_id: whole.slice(*stretch) for write_id, stretch in stretches.items()}
-
-
 def in_stretches(file: str, table: str, columns: Sequence[str]) -> tuple[pa.Table, Mapping[str, tuple[int, int]]]:
     """The rows of a file, those of each write together, and by write id where they begin and how many they are."""
     import pyarrow.compute as pc
@@ -94,6 +88,14 @@ def in_stretches(file: str, table: str, columns: Sequence[str]) -> tuple[pa.Tabl
     if len(ids.chunk(0).dictionary) == 1:
         return whole, {ids[0].as_py(): (0, whole.num_rows)}
     plain = ids.combine_chunks().dictionary_decode()
+    runs = pc.run_end_encode(plain)
+    names = runs.values.to_pylist()
+    if len({*names}) == len(names):  # most often they were written one after the other
+        begins = [0, *runs.run_ends.to_pylist()]
+        stretches = {
+            str(name): (begin, end - begin) for name, (begin, end) in zip(names, pairwise(begins), strict=True)
+        }
+        return whole.unify_dictionaries().combine_chunks(), stretches
     order = pc.sort_indices(plain)
     whole, found, begin = whole.unify_dictionaries().take(order).combine_chunks(), {}, 0
     for counted in pc.value_counts(plain.take(order)).to_pylist():  # in the order in which they come
@@ -102,7 +104,5 @@ def in_stretches(file: str, table: str, columns: Sequence[str]) -> tuple[pa.Tabl
     return whole, found
 
 
-def _rows_of_file(found: pa.Table, table: str, columns: Sequence[str], cluster: str) -> list[Row]:
-    kinds = types_of(table)
-    rows = with_cluster(found, cluster) if "cluster" in columns else found
-    return rows_of(rows, {name: kinds[name] for name in columns})
+# A window has one file of each table for hundreds of cycles, which are decided one after the other.
+_in_stretches_kept = lru_cache(maxsize=_FILES_AT_HAND)(in_stretches)
