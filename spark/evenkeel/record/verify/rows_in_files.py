@@ -22,7 +22,7 @@ _T = TypeVar("_T")
 Part = tuple[str, str]
 """A file, and the id of the write whose rows are wanted of it: others may have rows there, too."""
 # As many as a cycle's inputs and those of the cycle before lie in.
-_FILES_AT_HAND = 48
+_FILES_AT_HAND = 32
 # A cycle's loads are looked at by its own rounds, held against what they come to, and taken over by the next cycle.
 _WRITES_AT_HAND = 4
 _ID = "write_id"
