@@ -15,7 +15,6 @@ from evenkeel.aggregate.bundles_in_force import namespaces_in_force
 from evenkeel.aggregate.round import LOADS_BEFORE, OUTPUTS, decide
 from evenkeel.aggregate.sums_here import COLUMNS, MOST_TOPICS, WholeNumbers, sums_of, whole_numbers
 from evenkeel.cycle.again import same
-from evenkeel.handover import Write
 from evenkeel.record.verify.by_files import Proven
 from evenkeel.record.verify.decide_again import covered
 from evenkeel.record.verify.recorded_cycle import RecordedCycle
@@ -40,14 +39,11 @@ Files = Mapping[str, tuple[Part, ...]]
 def load_files(one: RecordedCycle, proven: Proven) -> Files | None:
     """None for an attempt whose loads Spark makes: rows are not all in proven files of their own, or are many; records
     were set aside; or splits have made bundles of late, which inherit figures of the cycle before."""
-    written: dict[str, list[Write]] = {}
-    for write in one.attempt.writes:
-        written.setdefault(write.table, []).append(write)
-    if any(write.rows for write in written.get(inputs.REJECTED, ())) or children_of_splits(one.cycle):
+    attempt = one.attempt
+    if any(write.rows for write in attempt.writes_of(inputs.REJECTED)) or children_of_splits(one.cycle):
         return None
-    asked = {name: written.get(name, []) for name in (*_OWN, _TOPICS)}
-    for name, table in inputs.TABLE_OF.items():
-        asked[name] = [write for write in one.attempt.reads if write.table == table]
+    asked = {name: attempt.writes_of(name) for name in (*_OWN, _TOPICS)}
+    asked |= {name: attempt.reads_of(table) for name, table in inputs.TABLE_OF.items()}
     topics = sum(write.rows for write in asked[_TOPICS])
     if topics > MOST_TOPICS or sum(write.rows for own in asked.values() for write in own) - topics > MOST_HERE:
         return None
