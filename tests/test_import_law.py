@@ -35,6 +35,7 @@ PLAIN_PYTHON = {
     "functools",
     "itertools",
     "math",
+    "operator",
     "re",
     "struct",
     "typing",

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from evenkeel.record.verify.in_processes import _INPUTS, Deciding, FromFiles
+from evenkeel.record.verify.in_processes import _INPUTS, CameOut, Deciding, FromFiles
 
 
 @pytest.mark.parametrize("broken", [True, False], ids=["no Parquet", "gone"])
@@ -20,9 +20,9 @@ def test_a_file_that_cannot_be_read_is_named_with_what_is_wrong_with_it(
     files = {name: ((str(file), "w"),) if name == "bundle_load" else () for name in _INPUTS}
     cycle = {"cluster": "lab", "cycle_at": "2026-11-21T08:24:23.371000+00:00"}
     deciding = Deciding()
-    deciding.here.append(FromFiles("a1", cycle, {}, 3, files, needs_topics=False, to_the_word=True))
+    deciding.here.append(FromFiles("a1", cycle, {}, 3, files, None, needs_topics=False, to_the_word=True))
     with caplog.at_level(logging.WARNING):
-        assert deciding.reproduced() == {}
+        assert deciding.came_out() == CameOut()
     (said,) = [record.getMessage() for record in caplog.records]
     assert said.startswith(f"lab at {cycle['cycle_at']} could not be decided again from its files, and is left")
     assert said.endswith(f", in the file {file}")

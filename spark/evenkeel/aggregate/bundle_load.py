@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from typing import Any
+from operator import itemgetter
+from typing import Any, NamedTuple
 
 from evenkeel.aggregate.bundles_in_force import Bundle, Row, is_system_namespace
-from evenkeel.model.averages import DEFAULT_STATS, default_history, history_of_quota, updated
+from evenkeel.model.averages import DEFAULT_STATS, default_history, history_of_quota, next_means
 from evenkeel.model.load import (
     LONG_TERM_SAMPLES,
     SHORT_TERM_SAMPLES,
@@ -25,16 +26,26 @@ AVERAGES = tuple(f"{term}_{figure}" for term in ("short", "long") for figure in 
 Figures = tuple[float | None, ...]
 """msg/s in and out, byte/s in and out."""
 
-_MEASURED = tuple(f"measured_{figure}" for figure in FIGURES)
 _USED = tuple(f"used_{figure}" for figure in FIGURES)
-_REPORTED = tuple(f"reported_{name}" for name in SAID)
-_BEFORE = tuple(f"{name}_before" for name in CLIENTS)
+_COLUMNS = (
+    *COUNTS,
+    *(f"measured_{figure}" for figure in FIGURES),
+    *_USED,
+    *AVERAGES,
+    *(f"reported_{name}" for name in SAID),
+    *(f"{name}_before" for name in CLIENTS),
+)
+_FIGURES_IN, _USED_IN, _COUNTS_IN = itemgetter(*FIGURES), itemgetter(*_USED), itemgetter(*COUNTS)
+_SAID_IN, _CLIENTS_IN = itemgetter(*SAID), itemgetter(*CLIENTS)
 _UNKNOWN: Figures = (None,) * len(FIGURES)
+_NOT_SHOWN = (None,) * (len(COUNTS) + len(FIGURES))
+_NOT_SAID, _NO_CLIENTS = (None,) * len(SAID), (None,) * len(CLIENTS)
 _NO_TOPICS: Mapping[str, Any] = {
     **dict.fromkeys((*COUNTS, "listed_topics"), 0),
     **dict.fromkeys(FIGURES, 0.0),
     "has_non_persistent": False,
 }
+_OF_TOPICS = itemgetter(*_NO_TOPICS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,11 +111,12 @@ def _row(stamp: Row, bundle: Bundle, owners: Owners, known: Known) -> dict[str, 
     gap = _gap(name, claimants, owners, known, trusted)
     if gap is None and _has_just_moved(owner, sums, before):
         gap = "just_moved"
-    measured = tuple(sums[figure] for figure in FIGURES)
+    measured = _FIGURES_IN(sums)
     history = _history(None if name in known.forgotten else before, known.quotas.get(name))
     if gap is None:
-        history, trusted = updated(history, _stats(measured)), _Trusted(measured, stamp["cycle_at"], "measured")
+        history, trusted = _updated(history, measured), _Trusted(measured, stamp["cycle_at"], "measured")
     is_shown = gap is None or gap == "unsettled"  # upset figures are shown, though they are not used
+    said = _said_by(owner, claims)
     row: dict[str, Any] = {
         "cluster": stamp["cluster"],
         "cycle_at": stamp["cycle_at"],
@@ -122,17 +134,19 @@ def _row(stamp: Row, bundle: Bundle, owners: Owners, known: Known) -> dict[str, 
         "measured_gap": gap,
         "trusted_at": trusted.at,
         "msg_backlog": backlog if is_shown else None,
+        "short_samples": history.short_samples,
+        "long_samples": history.long_samples,
         "samples_since_quota": history.samples_since_quota,
     }
-    row.update((count, sums[count] if is_shown else None) for count in COUNTS)
-    row.update(zip(_MEASURED, measured if is_shown else _UNKNOWN, strict=True))
-    row.update(zip(_USED, trusted.figures, strict=True))
-    row.update(_of_history(history))
-    said = _said_by(owner, claims)
-    row.update((column, None if said is None else said[name]) for column, name in zip(_REPORTED, SAID, strict=True))
-    row.update(
-        (column, None if before is None else before[name]) for column, name in zip(_BEFORE, CLIENTS, strict=True)
+    figures = (
+        *((*_COUNTS_IN(sums), *measured) if is_shown else _NOT_SHOWN),
+        *trusted.figures,
+        *history.short,
+        *history.long,
+        *(_NOT_SAID if said is None else _SAID_IN(said)),
+        *(_NO_CLIENTS if before is None else _CLIENTS_IN(before)),
     )
+    row.update(zip(_COLUMNS, figures, strict=True))
     return row
 
 
@@ -150,7 +164,8 @@ def _ownership(bundle: str, claimants: Set[str], owners: Owners) -> str:
 
 def _said_by(owner: str | None, claims: Iterable[Row]) -> Row | None:
     """What the owner itself says of the bundle; of a claim made twice the larger figures count."""
-    return max((claim for claim in claims if claim["broker"] == owner), key=_size, default=None)
+    own = [claim for claim in claims if claim["broker"] == owner]
+    return own[0] if len(own) == 1 else max(own, key=_size, default=None)
 
 
 def _size(claim: Row) -> list[tuple[bool, bool, float]]:
@@ -182,7 +197,9 @@ def _of_topics(sums: Row | None) -> tuple[Row, int | None]:
     """The sums over a bundle's topics, nothing where it has none, and their backlog."""
     if sums is None:
         return _NO_TOPICS, 0
-    found = {name: nothing if sums[name] is None else sums[name] for name, nothing in _NO_TOPICS.items()}
+    found = sums
+    if None in _OF_TOPICS(sums):
+        found = {name: nothing if sums[name] is None else sums[name] for name, nothing in _NO_TOPICS.items()}
     return found, sums["msg_backlog"] if sums["topics"] else 0
 
 
@@ -190,7 +207,7 @@ def _is_cut_short(sums: Row | None) -> bool:
     """Whether a loaded topic lacks a figure, or a sum is not known, so that the sums are too small."""
     if sums is None:
         return False
-    is_complete = not sums["topics"] or all(sums[figure] is not None for figure in FIGURES)
+    is_complete = not sums["topics"] or None not in _FIGURES_IN(sums)
     return not is_complete or sums["all_known"] is False
 
 
@@ -202,8 +219,7 @@ def _has_just_moved(owner: str | None, sums: Row, before: Row | None) -> bool:
     return (before["topics"] or 0) > 0 and owner != before["last_owner"]
 
 
-@dataclass(frozen=True, slots=True)
-class _Trusted:
+class _Trusted(NamedTuple):
     """What decisions use: what was measured, else what was used in the cycle before, else nothing."""
 
     figures: Figures
@@ -213,7 +229,7 @@ class _Trusted:
 
 def _trusted_before(before: Row | None, heir: Heir | None) -> _Trusted:
     if before is not None:
-        figures = tuple(before[name] for name in _USED)
+        figures = _USED_IN(before)
         return _Trusted(figures, before["trusted_at"], "unknown" if figures[0] is None else "carried")
     return _Trusted(_UNKNOWN, None, "unknown") if heir is None else _Trusted(heir.figures, heir.trusted_at, "inherited")
 
@@ -227,37 +243,52 @@ def _trusted_before(before: Row | None, heir: Heir | None) -> _Trusted:
 # (ModularLoadManagerImpl.getBundleDataOrDefault): the first sample then counts for a tenth and a thousandth. Until that
 # sample the quota counts as it is now, as Pulsar reads it again each time that it asks.
 
-_NEVER_SEEN = default_history()
+
+class _History(NamedTuple):
+    """The averages of a bundle as they stand in its row, figures in the order of `FIGURES`."""
+
+    short_samples: int
+    short: tuple[float, ...]
+    long_samples: int
+    long: tuple[float, ...]
+    samples_since_quota: int | None
+
+
+def _as_in_a_row(history: BundleHistory) -> _History:
+    short, long = history.short_term, history.long_term
+    return _History(short.samples, _figures(short), long.samples, _figures(long), history.samples_since_quota)
+
+
+def _figures(averages: MessageAverages) -> tuple[float, ...]:
+    return tuple(getattr(averages, figure) for figure in FIGURES)
+
+
+_NEVER_SEEN = _as_in_a_row(default_history())
 _ASSUMED = tuple(float(getattr(DEFAULT_STATS, figure)) for figure in FIGURES)
-_TERMS = tuple(
-    (most, f"{term}_samples", tuple(f"{term}_{figure}" for figure in FIGURES))
-    for term, most in (("short", SHORT_TERM_SAMPLES), ("long", LONG_TERM_SAMPLES))
-)
+_SHORT_IN, _LONG_IN = (itemgetter(*(f"{term}_{figure}" for figure in FIGURES)) for term in ("short", "long"))
 
 
-def _history(before: Row | None, quota: Row | None) -> BundleHistory:
+def _history(before: Row | None, quota: Row | None) -> _History:
     if quota is not None and (before is None or not before["long_samples"] or before["samples_since_quota"] == 0):
-        return history_of_quota(_stats(quota[figure] for figure in FIGURES))
+        return _as_in_a_row(history_of_quota(BundleStats(**{figure: quota[figure] for figure in FIGURES})))
     if before is None:
         return _NEVER_SEEN
-    short, long = (
-        _averages(most, before[samples], [before[name] for name in names]) for most, samples, names in _TERMS
+    return _History(
+        before["short_samples"] or 0,
+        _known(_SHORT_IN(before)),
+        before["long_samples"] or 0,
+        _known(_LONG_IN(before)),
+        before["samples_since_quota"],
     )
-    return BundleHistory(short, long, 0, before["samples_since_quota"])
 
 
-def _averages(most: int, samples: int | None, figures: Sequence[float | None]) -> MessageAverages:
-    known = [assumed if figure is None else figure for figure, assumed in zip(figures, _ASSUMED, strict=True)]
-    rate_in, rate_out, throughput_in, throughput_out = known
-    return MessageAverages(most, samples or 0, throughput_in, throughput_out, rate_in, rate_out)
+def _known(figures: Figures) -> tuple[float, ...]:
+    return tuple([assumed if figure is None else figure for figure, assumed in zip(figures, _ASSUMED, strict=True)])
 
 
-def _stats(figures: Iterable[float]) -> BundleStats:
-    rate_in, rate_out, throughput_in, throughput_out = figures
-    return BundleStats(0, 0, 0, rate_in, rate_out, throughput_in, throughput_out)
-
-
-def _of_history(history: BundleHistory) -> Iterator[tuple[str, Any]]:
-    for averages, (_, samples, names) in zip((history.short_term, history.long_term), _TERMS, strict=True):
-        yield samples, averages.samples
-        yield from zip(names, (getattr(averages, figure) for figure in FIGURES), strict=True)
+def _updated(history: _History, sample: tuple[float, ...]) -> _History:
+    """The averages after one more sample (see `model.averages.updated`)."""
+    short_samples, short = next_means(history.short_samples, SHORT_TERM_SAMPLES, history.short, sample)
+    long_samples, long = next_means(history.long_samples, LONG_TERM_SAMPLES, history.long, sample)
+    since = None if history.samples_since_quota is None else history.samples_since_quota + 1
+    return _History(short_samples, short, long_samples, long, since)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
@@ -36,6 +37,8 @@ def is_broker_namespace(namespace: str) -> bool:
     return _BROKER_NAMESPACE.match(namespace) is not None
 
 
+# A namespace has many bundles, and is asked about for each of them in every cycle.
+@lru_cache(maxsize=4096)
 def is_system_namespace(namespace: str) -> bool:
     """Whether it is Pulsar's own: heartbeat, SLA monitor or `pulsar/system`."""
     return namespace == SYSTEM_NAMESPACE or is_broker_namespace(namespace)
@@ -59,8 +62,10 @@ def namespaces_in_force(namespaces: Iterable[Row], claims: Iterable[Row]) -> lis
     return [(name, edges) for name, edges in known if len(edges) > 1]
 
 
-def bundles_of(namespace: str, edges: Iterable[int]) -> list[Bundle]:
+# Boundaries change when a bundle is split, and are asked for in every cycle.
+@lru_cache(maxsize=1024)
+def bundles_of(namespace: str, edges: tuple[int, ...]) -> tuple[Bundle, ...]:
     """The bundles between these boundaries."""
-    return [
+    return tuple(
         Bundle(namespace, f"{namespace}/0x{lower:08x}_0x{upper:08x}", lower, upper) for lower, upper in pairwise(edges)
-    ]
+    )

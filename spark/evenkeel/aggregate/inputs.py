@@ -52,8 +52,9 @@ TOPIC_SUMS, LOST_TOPICS, CHILDREN, REJECTED = "topic_sums", "lost_topics", "chil
 
 # A first sieve: `bundles_in_force` decides which are brokers' own namespaces.
 _BROKERS_OWN = "^(pulsar|sla-monitor)/"
-_TABLE_OF = {LOADS_BEFORE: "bundle_load", SPLITS_BEFORE: "split_decisions"}
-_COLUMNS = {
+TABLE_OF = {LOADS_BEFORE: "bundle_load", SPLITS_BEFORE: "split_decisions"}
+"""The tables of those small inputs that do not bear a table's name."""
+COLUMNS = {
     "namespace_bundles": ("namespace", "boundaries"),
     "bundle_ownership": ("bundle", "namespace", "broker", "is_owned", *SAID),
     "broker_reports": (
@@ -70,6 +71,7 @@ _COLUMNS = {
     ),
     SPLITS_BEFORE: ("subject", "outcome", "rule"),
 }
+"""The columns of the small inputs that the round looks at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +126,7 @@ def read(spark: SparkSession, lake: Lake, handover: Handover) -> LoadInputs:
     writes_of = {name: handover.open_writes(name) for name in OBSERVED} | {LOADS_BEFORE: reads, SPLITS_BEFORE: decided}
     found = LoadInputs(
         {
-            name: frame if is_window and name in BESIDE else frame.select(*CYCLE, *_COLUMNS[name])
+            name: frame if is_window and name in BESIDE else frame.select(*CYCLE, *COLUMNS[name])
             for name, frame in frames.items()
         },
         checked("topic_stats"),
@@ -157,15 +159,15 @@ def type_of(name: str) -> StructType:
     """The schema of a small input."""
     from pyspark.sql.types import StructType
 
-    whole = TABLES[_TABLE_OF.get(name, name)].struct_type()
-    return StructType([whole[column] for column in (*CYCLE, *_COLUMNS[name])])
+    whole = TABLES[TABLE_OF.get(name, name)].struct_type()
+    return StructType([whole[column] for column in (*CYCLE, *COLUMNS[name])])
 
 
 def at_hand(lake: Lake, found: LoadInputs) -> dict[str, list[dict[str, Any]]] | None:
     """The rows of the small inputs, read in this process; None where some were set aside, or are not at hand."""
     rows: dict[str, list[dict[str, Any]]] = {}
     for name in found.small:
-        own = rows_at_hand(lake, _TABLE_OF.get(name, name), found.stored[name]) if name in found.stored else None
+        own = rows_at_hand(lake, TABLE_OF.get(name, name), found.stored[name]) if name in found.stored else None
         if own is None:
             return None
         rows[name] = own
@@ -175,7 +177,7 @@ def at_hand(lake: Lake, found: LoadInputs) -> dict[str, list[dict[str, Any]]] | 
 def about_namespaces(found: LoadInputs) -> dict[str, DataFrame]:
     """Of the small inputs what the boundaries in force need."""
     claimed = found.small["bundle_ownership"].select(*CYCLE, "namespace").where(F.col("namespace").rlike(_BROKERS_OWN))
-    bundles = found.small["namespace_bundles"].select(*CYCLE, *_COLUMNS["namespace_bundles"])
+    bundles = found.small["namespace_bundles"].select(*CYCLE, *COLUMNS["namespace_bundles"])
     return {"namespace_bundles": bundles, "bundle_ownership": claimed.distinct()}
 
 

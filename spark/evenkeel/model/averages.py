@@ -45,21 +45,24 @@ def default_history(
     return BundleHistory(first_averages(short_term_samples, stats), first_averages(long_term_samples, stats), 0)
 
 
+def next_means(
+    samples: int, max_samples: int, means: Iterable[float], figures: Iterable[float]
+) -> tuple[int, tuple[float, ...]]:
+    """The number of samples and the means after one more sample: a plain mean up to `max_samples`, then 1/max_samples
+    for the new."""
+    n = min(samples + 1, max_samples)
+    return n, tuple([((n - 1) * old + new) / n for old, new in zip(means, figures, strict=True)])
+
+
 def with_sample(averages: MessageAverages, stats: BundleStats) -> MessageAverages:
-    """The averages after one more sample: a plain mean up to `max_samples`, then 1/max_samples for the new."""
-    n = min(averages.samples + 1, averages.max_samples)
-
-    def mean(old: float, new: float) -> float:
-        return ((n - 1) * old + new) / n
-
-    return MessageAverages(
-        max_samples=averages.max_samples,
-        samples=n,
-        msg_throughput_in=mean(averages.msg_throughput_in, stats.msg_throughput_in),
-        msg_throughput_out=mean(averages.msg_throughput_out, stats.msg_throughput_out),
-        msg_rate_in=mean(averages.msg_rate_in, stats.msg_rate_in),
-        msg_rate_out=mean(averages.msg_rate_out, stats.msg_rate_out),
+    """The averages after one more sample (see `next_means`)."""
+    n, means = next_means(
+        averages.samples,
+        averages.max_samples,
+        (averages.msg_throughput_in, averages.msg_throughput_out, averages.msg_rate_in, averages.msg_rate_out),
+        (stats.msg_throughput_in, stats.msg_throughput_out, stats.msg_rate_in, stats.msg_rate_out),
     )
+    return MessageAverages(averages.max_samples, n, *means)
 
 
 def updated(history: BundleHistory | None, stats: BundleStats) -> BundleHistory:

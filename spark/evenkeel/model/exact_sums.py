@@ -22,6 +22,8 @@ _MANY_DECIMALS = 0.01
 """A double below it may have more than 18 decimals; it has 17 digits at most."""
 
 _WHOLE, _LONG = 2.0**53, 2.0**63
+_POWER_OF_TWO = 0.5
+"""The mantissa that `frexp` gives for one."""
 
 
 def exact_sum(figures: Iterable[float | None]) -> float | None:
@@ -29,13 +31,18 @@ def exact_sum(figures: Iterable[float | None]) -> float | None:
 
     None among the figures is passed over.
     """
-    total, is_some = Decimal(0), False
+    total, is_some, add = Decimal(0), False, _EXACT.add
     for figure in figures:
         if figure is None:
             continue
-        if not -_BEYOND < figure < _BEYOND:
+        size = abs(figure)
+        if not size < _BEYOND:
             return None
-        total, is_some = _EXACT.add(total, _exact(figure)), True
+        is_some = True
+        if _MANY_DECIMALS <= size < _WHOLE and frexp(size)[0] != _POWER_OF_TWO:  # nearly all are
+            total = add(total, Decimal(repr(figure)))
+        elif size:
+            total = add(total, _exact(figure))
     return float(total) if is_some and abs(total) < _BEYOND else None
 
 
@@ -44,7 +51,7 @@ def _exact(figure: float) -> Decimal:
     if size < _NOTHING:
         return Decimal(0)
     mantissa, exponent = frexp(size)
-    if mantissa == 0.5:
+    if mantissa == _POWER_OF_TWO:
         exact = _of_a_power_of_two(size, exponent - 1).copy_sign(Decimal(figure))
     elif _WHOLE <= size < _LONG:
         exact = _of_a_large_whole(int(size), exponent - 1).copy_sign(Decimal(figure))

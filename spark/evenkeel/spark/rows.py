@@ -46,10 +46,14 @@ _DAYS_OF_400_YEARS = 146_097
 # From Arrow to plain values, column by column: a value at a time takes ten times as long.
 
 
-def rows_of(table: pa.Table, columns: Columns) -> list[Row]:
-    """The rows of an Arrow table; a column that it lacks is None in every row."""
-    count, there = table.num_rows, {*table.column_names}
-    values = [read_column(table.column(n), kind) if n in there else [None] * count for n, kind in columns.items()]
+def rows_of(table: pa.Table, columns: Columns, given: Mapping[str, Any] | None = None) -> list[Row]:
+    """The rows of an Arrow table; a column that it lacks is None in every row. `given`: what columns hold instead."""
+    count, known = table.num_rows, given or {}
+    there = {*table.column_names} - known.keys()
+    values = [
+        read_column(table.column(name), kind) if name in there else [known.get(name)] * count
+        for name, kind in columns.items()
+    ]
     return rows_from(tuple(columns), values)
 
 
@@ -107,7 +111,8 @@ def _texts(array: pa.Array) -> Values:
         if len(array.dictionary) > len(array):  # codes of other cycles' texts, too
             return _texts(array.dictionary_decode())
         known = [*_texts(array.dictionary), None]
-        return [known[code] for code in array.indices.fill_null(len(known) - 1).to_pylist()]
+        codes = array.indices.fill_null(len(known) - 1) if array.indices.null_count else array.indices
+        return [known[code] for code in codes.to_pylist()]
     try:
         values = array.to_pylist()
     except UnicodeDecodeError:
@@ -117,8 +122,8 @@ def _texts(array: pa.Array) -> Values:
 
 def doubles(array: pa.Array) -> Values:
     """Doubles with one NaN: processors and JSON readers leave several, which are equal in all but their bits."""
-    values: Values = one_nan(array).to_pylist()
-    return values
+    values: Values = array.to_pylist()
+    return [_NAN if value != value else value for value in values] if any(map(ne, values, values)) else values
 
 
 def one_nan(array: pa.Array) -> pa.Array:
@@ -131,7 +136,12 @@ def one_nan(array: pa.Array) -> pa.Array:
 
 def ticks(array: pa.Array) -> Values:
     """Timestamps as microseconds since 1970; some writers leave out that a timestamp is in UTC."""
-    values: Values = array.cast(arrow_type(ColumnType("timestamp"))).cast("int64").to_pylist()
+    import pyarrow as pa
+
+    in_ticks = array if pa.types.is_timestamp(array.type) and array.type.unit == "us" else None
+    if in_ticks is None:
+        in_ticks = array.cast(arrow_type(ColumnType("timestamp")))
+    values: Values = in_ticks.view("int64").to_pylist()
     return values
 
 

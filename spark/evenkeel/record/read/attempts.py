@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from evenkeel.record.read.tables import (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Attempt:
     """One attempt at a cluster's cycle: its `planned` row of `cycles`, and the `closed` one once there is one."""
 
@@ -87,12 +88,12 @@ class Attempt:
         """Whether it came to decisions; a skipped or failed attempt did not."""
         return self.status not in ("skipped", "failed")
 
-    @property
+    @cached_property
     def writes(self) -> tuple[Write, ...]:
         """What it wrote until its plan was on record, each write with its files where the manifest lists them."""
         return writes_of(self.cluster, self.planned["writes"], self.planned.get("files") or ())
 
-    @property
+    @cached_property
     def reads(self) -> tuple[Write, ...]:
         """The writes of earlier cycles that it rests on."""
         return writes_of(self.cluster, self.planned["reads"])
@@ -104,8 +105,22 @@ class Attempt:
 
     def writes_of(self, table: str) -> tuple[Write, ...]:
         """Its writes to one table."""
-        rows = (self.planned["writes"], self.planned.get("files") or ())
-        return writes_of(self.cluster, *([row for row in own if row["table"] == table] for own in rows))
+        return self._by_table["writes"].get(table, ())
+
+    def reads_of(self, table: str) -> tuple[Write, ...]:
+        """The writes to one table that it rests on."""
+        return self._by_table["reads"].get(table, ())
+
+    @cached_property
+    def _by_table(self) -> dict[str, dict[str, tuple[Write, ...]]]:
+        return {"writes": _by_table(self.writes), "reads": _by_table(self.reads)}
+
+
+def _by_table(writes: Iterable[Write]) -> dict[str, tuple[Write, ...]]:
+    found: dict[str, list[Write]] = {}
+    for write in writes:
+        found.setdefault(write.table, []).append(write)
+    return {table: tuple(own) for table, own in found.items()}
 
 
 def read_attempts(lake: str | Path, *, cluster: str | None = None) -> list[Attempt]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import date, datetime, timedelta
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -33,8 +34,29 @@ def rows_where(
 
 def as_rows(found: Any) -> list[Row]:
     """Arrow's rows as dicts; a map column comes as a dict."""
-    rows: list[Row] = found.to_pylist(maps_as_pydicts="lossy")
-    return rows
+    names = found.column_names
+    return [dict(zip(names, row, strict=True)) for row in zip(*map(_values, found.columns), strict=True)]
+
+
+def _values(column: Any) -> list[Any]:
+    """A column's values. Manifests list some fifty structs a row: made field by field they take half the time."""
+    import pyarrow as pa
+
+    if isinstance(column, pa.ChunkedArray):
+        return [value for chunk in column.chunks for value in _values(chunk)]
+    kind, found = column.type, list[Any]()
+    if pa.types.is_list(kind) and pa.types.is_struct(kind.value_type):
+        inside, lengths = _values(column.flatten()), column.value_lengths().to_pylist()
+        places = pairwise(accumulate((length or 0 for length in lengths), initial=0))
+        found = [
+            None if length is None else inside[begin:end] for length, (begin, end) in zip(lengths, places, strict=True)
+        ]
+    elif pa.types.is_struct(kind) and not column.null_count:
+        names = [field.name for field in kind]
+        found = [dict(zip(names, row, strict=True)) for row in zip(*map(_values, column.flatten()), strict=True)]
+    else:
+        found = column.to_pylist(maps_as_pydicts="lossy")
+    return found
 
 
 def count(lake: str | Path, table: str, condition: Any, files: Sequence[FileFilter] | None = None) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -26,7 +26,7 @@ from evenkeel.record.verify.contents import (
     promised,
 )
 from evenkeel.record.verify.decide_again import LOADS, decisions_again, listed, loads_again
-from evenkeel.record.verify.in_processes import Deciding, FromFiles, Processes, from_files, processes
+from evenkeel.record.verify.in_processes import CameOut, Deciding, FromFiles, Processes, from_files, processes
 from evenkeel.record.verify.recorded_cycle import Background, RecordedCycle, again, background_of, other_plan
 from evenkeel.record.verify.root_sets import Makers, makers_of
 from evenkeel.spark.code import code_digest, code_version, definition_of
@@ -137,13 +137,13 @@ class _Judge:
         own = self._decidable(chunk, known, checked)
         if own:
             deep = _with_topics(own, self.kept) if self.depth == TOPICS else []
-            _decide(checked.rows, own, deep, deciding.reproduced(), self.found)
+            _decide(checked.rows, own, deep, deciding.came_out(), self.found)
 
     def _from_files(self, part: Sequence[Attempt], known: Background, proven: Proven) -> Iterator[FromFiles]:
         for attempt in part:
             if attempt.plan_id is not None and can_decide(attempt, self.kept):
                 with suppress(LookupError, SettingsError):  # told by `_decidable`
-                    found = from_files(again(attempt, known), proven)
+                    found = from_files(again(attempt, known), proven, with_loads=self.depth == TOPICS)
                     if found is not None:
                         yield found
 
@@ -190,31 +190,30 @@ def _decide(
     rows: Rows,
     own: Sequence[RecordedCycle],
     deep: Sequence[RecordedCycle],
-    known: Mapping[str, bool],
+    known: CameOut,
     found: Verified,
 ) -> None:
-    """Decides those of `own` again that are not known to come out; for those that are `deep` the loads too.
-
-    `known`: attempts that came out as recorded, and whether in other words.
-    """
-    reworded = {name for name, in_other_words in known.items() if in_other_words}
+    """Decides those of `own` again that are not known to come out; for those that are `deep` the loads too."""
+    reworded = {name for name, in_other_words in known.decisions.items() if in_other_words}
     wrong: dict[str, list[tuple[str, str]]] = {}
-    if deep:
-        made = loads_again(rows, deep)
+    open_ = [one for one in deep if one.attempt.attempt_id not in known.loads]
+    if open_:
+        made = loads_again(rows, open_)
         for table in LOADS:
-            _tell(rows, deep, table, made[table], _other_loads(rows, deep, table, made[table]), wrong)
-    left = [one for one in own if one.attempt.attempt_id not in known]
+            _tell(rows, open_, table, made[table], _other_loads(rows, open_, table, made[table]), wrong)
+    left = [one for one in own if one.attempt.attempt_id not in known.decisions]
     for to_the_word in (True, False):
         alike = [one for one in left if one.to_the_word is to_the_word]
         if alike:
             reworded |= _decide_by_rows(rows, alike, wrong, to_the_word=to_the_word)
+    from_topics = {one.attempt.attempt_id for one in deep}
     for one in own:
         name = one.attempt.attempt_id
         if name in wrong:
             found.differing.add(name)
             found.faults += [_fault(one.attempt, table, words) for table, words in wrong[name]]
         else:
-            found.reproduced[name] = TOPICS if one in deep else BUNDLES
+            found.reproduced[name] = TOPICS if name in from_topics else BUNDLES
             if name in reworded:
                 found.reworded.add(name)
 
