@@ -10,21 +10,31 @@ import os
 import sys
 
 MODULES = (
+    "airflow.dag_processing.dagbag",
     "airflow.providers.apache.spark.decorators.pyspark",
     "airflow.providers.apache.spark.hooks.spark_connect",
+    "airflow.providers.standard.decorators.python",
+    "airflow.providers.standard.operators.hitl",
+    "airflow.providers.standard.operators.trigger_dagrun",
+    "airflow.sdk.definitions.asset.metadata",
     "airflow.sdk.execution_time.supervisor",
     "airflow.sdk.execution_time.task_runner",
     "great_expectations",
     "grpc",
+    "jwt",
     "pandas",
     "psutil",
     "pyarrow",
+    "pyarrow.dataset",
+    "pyarrow.pandas_compat",
+    "pyarrow.parquet",
     "pyspark.sql.connect.client",
     "pyspark.sql.connect.dataframe",
     "pyspark.sql.connect.functions",
     "pyspark.sql.connect.readwriter",
     "pyspark.sql.connect.session",
     "pyspark.sql.functions",
+    "xml.sax.saxutils",
 )
 
 if any(argument.endswith("scheduler") for argument in sys.argv):
