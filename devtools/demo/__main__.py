@@ -7,7 +7,6 @@ import logging
 import signal
 import sys
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import FrameType
 from typing import NoReturn
@@ -58,19 +57,9 @@ def _demo(asked: argparse.Namespace, folder: DemoFolder, console: Console) -> in
     console.say(f"{len(legs)} cycles over recordings of a real Pulsar cluster: one per snapshot, which is as few as")
     console.say("show a broker that dies, one that is overloaded for minutes, and an anti-affinity group at work")
     console.say("starting the Spark Connect server (on the JVM from PyPI)")
-    past = asked.config.parent / afternoon.RECORDING
-    with ThreadPoolExecutor(1) as beside, engine_for(folder.path) as engine:  # interrupted, the server ends first
-        # Airflow takes ten seconds to start, and the server's first cycle takes longer than all later ones.
-        decided = (
-            beside.submit(afternoon.backfill, folder.lake, past, engine)
-            if asked.cycles is None and past.is_dir()
-            else None
-        )
+    with engine_for(folder.path) as engine:
         wiring = Wiring(source_root().parent, engine.airflow_connection(), str(folder.lake), asked.config)
         with airflow_for(folder.airflow, wiring, say=console.say) as airflow:
-            if decided is not None:
-                console.say("meanwhile a backfill: the snapshots of an afternoon, decided as one window")
-                console.say(f"{'':8}{decided.result().text()}")
             console.say(f"Airflow runs at {airflow.url} for the length of the demo; tasks below with their seconds")
             for number, leg in enumerate(legs, start=1):
                 console.begin(f"[{number:2d}/{len(legs)}] {leg.cluster} {leg.clock}:")
@@ -79,7 +68,11 @@ def _demo(asked: argparse.Namespace, folder: DemoFolder, console: Console) -> in
                 if ran.failure:
                     raise AirflowError(f"{ran.failure}\nAirflow's logs lie in {folder.airflow / 'logs'}.")
                 console.say(f"{'':8}{outcome(folder.lake, leg)}")
-    console.say("Airflow and the Spark Connect server have been stopped; writing the report")
+        past = asked.config.parent / afternoon.RECORDING
+        if asked.cycles is None and past.is_dir():
+            console.say("Airflow has been stopped; a backfill: the snapshots of an afternoon, decided as one window")
+            console.say(f"{'':8}{afternoon.backfill(folder.lake, past, engine).text()}")
+    console.say("the Spark Connect server has been stopped; writing the report")
     build_report(folder.lake, out=folder.report)
     _tell(asked, folder, legs, console)
     return 0

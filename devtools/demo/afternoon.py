@@ -1,4 +1,4 @@
-"""The demo's backfill: an afternoon whose snapshots lie there, decided as one window while Airflow starts."""
+"""The demo's backfill: an afternoon whose snapshots lie there, decided as one window after the scheduled cycles."""
 
 from __future__ import annotations
 
