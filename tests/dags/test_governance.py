@@ -244,6 +244,17 @@ print(sorted(set(sys.modules) - before))
     assert "evenkeel.lake.schemas" in loaded
 
 
+def test_a_task_between_the_first_and_the_last_loads_nothing_that_only_they_need(airflow_library: None) -> None:
+    script = """
+import sys
+import evenkeel.airflow.steps
+print(sorted({"evenkeel.ingest.open_run", "evenkeel.airflow.credentials", "jwt", "boto3"} & set(sys.modules)))
+"""
+    environment = {**_environment(), "PYTHONPATH": str(CHECKOUT / "spark")}
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment, check=True)
+    assert done.stdout.strip().splitlines()[-1] == "[]"
+
+
 @pytest.mark.parametrize(
     ("dag_id", "variable", "given", "schedule"),
     [

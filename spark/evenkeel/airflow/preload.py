@@ -10,21 +10,35 @@ import os
 import sys
 
 MODULES = (
+    "airflow.dag_processing.dagbag",
     "airflow.providers.apache.spark.decorators.pyspark",
     "airflow.providers.apache.spark.hooks.spark_connect",
+    "airflow.providers.common.io.assets.file",
+    "airflow.providers.standard.decorators.python",
+    "airflow.providers.standard.operators.empty",
+    "airflow.providers.standard.operators.hitl",
+    "airflow.providers.standard.operators.trigger_dagrun",
+    "airflow.sdk.bases.sensor",
+    "airflow.sdk.definitions.asset.metadata",
+    "airflow.sdk.definitions.decorators.task_group",
     "airflow.sdk.execution_time.supervisor",
     "airflow.sdk.execution_time.task_runner",
     "great_expectations",
     "grpc",
+    "jwt",
     "pandas",
     "psutil",
     "pyarrow",
+    "pyarrow.dataset",
+    "pyarrow.pandas_compat",
+    "pyarrow.parquet",
     "pyspark.sql.connect.client",
     "pyspark.sql.connect.dataframe",
     "pyspark.sql.connect.functions",
     "pyspark.sql.connect.readwriter",
     "pyspark.sql.connect.session",
     "pyspark.sql.functions",
+    "xml.sax.saxutils",
 )
 
 if any(argument.endswith("scheduler") for argument in sys.argv):

@@ -86,10 +86,11 @@ def _keys(environment: Mapping[str, str] = os.environ) -> tuple[Secret, ...]:
     """The key that seals, and behind it others that open; `SettingsError` where there is none and none can be kept."""
     # Only here: DAG files import this module, and are read often.
     from evenkeel.spark.home import Home
-    from evenkeel.steering.queue.signing import keys_in
 
     given = text_given(KEY_VARIABLE, environment)
     if given is not None:
+        from evenkeel.steering.queue.signing import keys_in
+
         return keys_in(*given).keys
     home = Path(environment.get("EVENKEEL_HOME") or environment.get("AIRFLOW_HOME") or "~/airflow").expanduser()
     try:

@@ -17,7 +17,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from evenkeel import pipeline
-from evenkeel.airflow.credentials import from_airflow, keys_from_airflow, store_from_airflow
 from evenkeel.airflow.dag_files import (
     ASK,
     CONNECTION,
@@ -36,13 +35,13 @@ from evenkeel.airflow.order import await_turn, kind_of
 from evenkeel.airflow.seal import NotSealed, Origin, opened, sealed
 from evenkeel.errors import BadInput, EvenkeelError, LakeError, SettingsError
 from evenkeel.handover import FAILED, Handover
-from evenkeel.ingest.open_run import CycleRequest, open_cycles
 from evenkeel.lake.handover_files import handed_on, taken
 from evenkeel.times import moment_given
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from evenkeel.ingest.open_run import CycleRequest
     from evenkeel.publish.dispatch import Sending
 
 log = logging.getLogger(__name__)
@@ -101,7 +100,7 @@ def begin(spark: SparkSession, params: Mapping[str, Any], dag_run: Any, ti: Task
     def ingest() -> Handover:
         before = await_turn(dag_run, ti)
         request = replace(request_from(params, dag_run), after=None if before is None else before.isoformat())
-        return pipeline.ingest(spark, open_cycles(spark, request, from_airflow, store_from_airflow))
+        return pipeline.ingest(spark, _opened(spark, request))
 
     return carried_out(ingest, ti, events).text
 
@@ -120,8 +119,7 @@ def close(spark: SparkSession, params: Mapping[str, Any], dag_run: Any, ti: Task
     """
 
     def reopened() -> Handover:
-        request = request_from(params, dag_run)
-        return open_cycles(spark, request, from_airflow, store_from_airflow, may_observe=False)
+        return _opened(spark, request_from(params, dag_run), may_observe=False)
 
     published, handover = put_on_record(spark, reopened, dag_run, ti, events, sending)
     if not handover.awaiting:
@@ -131,6 +129,14 @@ def close(spark: SparkSession, params: Mapping[str, Any], dag_run: Any, ti: Task
         ti.xcom_push("return_value", published)
         raise DownstreamTasksSkipped(tasks=[WAITING, ASK])
     return published
+
+
+def _opened(spark: SparkSession, request: CycleRequest, *, may_observe: bool = True) -> Handover:
+    # Only here, as for credentials below: what opens cycles takes as long to import as all else that a task needs.
+    from evenkeel.airflow.credentials import from_airflow, store_from_airflow
+    from evenkeel.ingest.open_run import open_cycles
+
+    return open_cycles(spark, request, from_airflow, store_from_airflow, may_observe=may_observe)
 
 
 def put_on_record(
@@ -254,6 +260,7 @@ def answer_to(handover: Handover, plan_id: str, answer: Mapping[str, Any]) -> di
 
 def sending(mode: str) -> Sending:
     """How a DAG run of this mode steers clusters: tokens from Airflow's connections, and what stops it from outside."""
+    from evenkeel.airflow.credentials import from_airflow, keys_from_airflow
     from evenkeel.publish.dispatch import Sending, reach_with
     from evenkeel.publish.dispatch_sqs import sign_with
 
@@ -281,6 +288,8 @@ def halted(mode: str, cluster: str) -> str | None:
 
 def request_from(params: Mapping[str, Any], dag_run: Any) -> CycleRequest:
     """The request that a run's params and date make; `SettingsError` where they ask for more than a run may."""
+    from evenkeel.ingest.open_run import CycleRequest
+
     check_shapes(params)
     check_ceiling(params)
     asked = params.get("at")
