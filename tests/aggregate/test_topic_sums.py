@@ -107,7 +107,7 @@ def test_sums_in_thousandths_are_the_exact_sums(spark: SparkSession, cycles: lis
         spaces = [*spaces[:-1], spaces[-1]._replace(edges=(0, 1 << 31, 0xFFFFFFFF))]
     # Topics of another cycle, of which no boundaries are known, belong nowhere.
     rows = [row for of, at in [*cycles, ("elsewhere", LATER)] for row in some_topics(dice, of, at)]
-    topics, ranges = spark.createDataFrame(rows, UNPLACED), ranges_of(spark, spaces)
+    topics, ranges = spark.createDataFrame(rows, UNPLACED), ranges_of(spaces)
     order = [(name, "ascending") for name in KEY]
     exact = arrow_of(bundle_sums(with_bundle(topics, ranges))).sort_by(order)
     found = sums_in_thousandths(topics, ranges).sort_by(order)
