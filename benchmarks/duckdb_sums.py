@@ -146,7 +146,7 @@ def evenkeels_sums(spark: SparkSession, file: Path, spaces: Sequence[Namespace])
     from pyspark.sql import functions as F
 
     topics = spark.read.parquet(str(file)).withColumn("hash", F.crc32(F.col("topic").cast("binary")))
-    sums = sums_in_thousandths(topics, ranges_of(spark, spaces))
+    sums = sums_in_thousandths(topics, ranges_of(spaces))
     beyond = sum(sums["beyond_thousandths"].to_pylist())
     if beyond:
         raise AssertionError(f"{beyond:,} topics have figures that are no thousandths, and would be summed once more")

@@ -63,7 +63,7 @@ def test_topics_lie_where_pulsar_finds_them(spark: SparkSession) -> None:
     shown = spark.createDataFrame(
         sorted(set(topics)), "cluster string, cycle_at timestamp, namespace string, topic string, hash bigint"
     )
-    rows = with_bundle(shown, ranges_of(spark, namespaces)).collect()
+    rows = with_bundle(shown, ranges_of(namespaces)).collect()
     assert {(row.cluster, row.topic): row.bundle for row in rows} == expected
     assert len(rows) == len(expected)
     assert any(hash_ == 0xFFFFFFFF for *_, hash_ in topics)
@@ -78,13 +78,13 @@ def test_very_uneven_bundles_take_every_topic_once(spark: SparkSession) -> None:
         [("c", NOON, "t/n", hash_) for hash_ in hashes],
         "cluster string, cycle_at timestamp, namespace string, hash bigint",
     )
-    found = {row.hash: row.bundle for row in with_bundle(topics, ranges_of(spark, namespaces)).collect()}
+    found = {row.hash: row.bundle for row in with_bundle(topics, ranges_of(namespaces)).collect()}
     assert sorted(found) == hashes
     for hash_, bundle in found.items():
         lower, upper = (int(text, 16) for text in bundle.rpartition("/")[2].split("_"))
         assert lower <= hash_ < upper or (upper == hash_ == 0xFFFFFFFF)
     only = {found[hashes[0]], found[hashes[-1]]}
-    some = with_bundle(topics, ranges_of(spark, namespaces, only=only)).collect()
+    some = with_bundle(topics, ranges_of(namespaces, only=only)).collect()
     assert {row.hash: row.bundle for row in some} == {hash_: name for hash_, name in found.items() if name in only}
 
 
@@ -276,7 +276,7 @@ def test_built_cluster_of_the_builder_is_mapped_as_the_builder_maps(spark: Spark
         built.topic(f"persistent://acme/web/t{n}")
     rows = built.rows()
     namespaces = [namespace(row["namespace"], row["boundaries"], "lab") for row in rows["namespace_bundles"]]
-    found = with_bundle(frame(spark, "topic_stats", rows["topic_stats"]), ranges_of(spark, namespaces))
+    found = with_bundle(frame(spark, "topic_stats", rows["topic_stats"]), ranges_of(namespaces))
     assert {row.topic: row.bundle for row in found.select("topic", "bundle").collect()} == {
         row["topic"]: built.bundle_of_topic(row["topic"]) for row in rows["topic_stats"]
     }

@@ -107,7 +107,7 @@ def test_sums_in_thousandths_are_the_exact_sums(spark: SparkSession, cycles: lis
         spaces = [*spaces[:-1], spaces[-1]._replace(edges=(0, 1 << 31, 0xFFFFFFFF))]
     # Topics of another cycle, of which no boundaries are known, belong nowhere.
     rows = [row for of, at in [*cycles, ("elsewhere", LATER)] for row in some_topics(dice, of, at)]
-    topics, ranges = spark.createDataFrame(rows, UNPLACED), ranges_of(spark, spaces)
+    topics, ranges = spark.createDataFrame(rows, UNPLACED), ranges_of(spaces)
     order = [(name, "ascending") for name in KEY]
     exact = arrow_of(bundle_sums(with_bundle(topics, ranges))).sort_by(order)
     found = sums_in_thousandths(topics, ranges).sort_by(order)
@@ -146,3 +146,29 @@ def test_of_bundles_with_other_figures_the_sums_are_exact_in_any_order_and_parti
         assert {row["bundle"]: repr(row["msg_rate_in"]) for row in sums.to_pylist()} == {
             bundle: repr(exact_sum(figures)) for bundle, figures in own.items()
         }
+
+
+def test_hashes_outside_of_the_boundaries_lie_in_no_bundle(spark: SparkSession) -> None:
+    space = Namespace("shop", NOON.isoformat(), "acme/web", (16, 32, 64))
+    hashes = (0, 15, 16, 31, 32, 63, 64, 0xFFFFFFFF)
+    rows = [("shop", NOON, "acme/web", f"t{hash_}", hash_, "b1", 1, "loaded", "persistent") for hash_ in hashes]
+    topics = spark.createDataFrame([(*row, 1, 1, 1, 1.0, 1.0, 1.0, 1.0) for row in rows], UNPLACED)
+    found = {row.hash: row.bundle for row in with_bundle(topics, ranges_of([space])).collect()}
+    first, second = "acme/web/0x00000010_0x00000020", "acme/web/0x00000020_0x00000040"
+    assert found == {16: first, 31: first, 32: second, 63: second}
+    sums = sums_in_thousandths(topics, ranges_of([space])).to_pylist()
+    assert {row["bundle"]: row["topics"] for row in sums} == {first: 2, second: 2}
+    (only,) = sums_in_thousandths(topics, ranges_of([space], only={second})).to_pylist()
+    assert (only["bundle"], only["topics"], only["msg_rate_in"]) == (second, 2, 2.0)
+
+
+def test_layouts_are_held_once_for_all_namespaces_and_cycles() -> None:
+    spaces = [
+        Namespace("shop", (NOON + timedelta(minutes=n)).isoformat(), name, edges)
+        for n in range(50)
+        for name, edges in [*LAYOUTS.items(), ("acme/other", LAYOUTS["acme/web"])]
+    ]
+    found = ranges_of(spaces)
+    assert found.namespaces.num_rows == len(spaces)
+    assert found.layouts.num_rows == len(LAYOUTS)
+    assert len(found.bundles) == sum(len(edges) - 1 for edges in [*LAYOUTS.values(), LAYOUTS["acme/web"]])

@@ -230,12 +230,12 @@ def _topic_sums(spark: SparkSession, found: LoadInputs, namespaces: Sequence[Nam
     both are done only for the bundles that have such topics.
     """
     topics = found.topic_stats.select(*TOPIC_COLUMNS)
-    sums = sums_in_thousandths(topics, ranges_of(spark, namespaces))
+    sums = sums_in_thousandths(topics, ranges_of(namespaces))
     is_odd = pc.or_(pc.greater(sums["shown_twice"], 0), pc.greater(sums["beyond_thousandths"], 0))
     sums, odd = sums.drop_columns(["beyond_thousandths"]), pc.unique(sums.filter(is_odd)["bundle"])
     if not len(odd):
         return sums
-    some = with_bundle(topics, ranges_of(spark, namespaces, only={*odd.to_pylist()}))
+    some = with_bundle(topics, ranges_of(namespaces, only={*odd.to_pylist()}))
     again = arrow_of(bundle_sums(topics_once(some, sole_owners(found.claims))))
     others = sums.filter(pc.invert(pc.is_in(sums["bundle"], odd)))
     return pa.concat_tables([others, again.cast(sums.schema)])
@@ -243,7 +243,7 @@ def _topic_sums(spark: SparkSession, found: LoadInputs, namespaces: Sequence[Nam
 
 def _lost_topics(spark: SparkSession, rejected: DataFrame, namespaces: Sequence[Namespace]) -> pa.Table:
     """cluster, cycle_at, bundle: those that lost a topic to a rejection, so that their sums are not known."""
-    placed = with_bundle(rejected_topics(rejected), ranges_of(spark, namespaces))
+    placed = with_bundle(rejected_topics(rejected), ranges_of(namespaces))
     return arrow_of(placed.select(*CYCLE, "bundle").distinct())
 
 
@@ -262,7 +262,7 @@ def _children(spark: SparkSession, found: LoadInputs, topics: DataFrame, namespa
     moments = born.select(*before, "cycle_at").distinct()
     earlier = topics.select(*TOPIC_COLUMNS).withColumnRenamed("cycle_at", "before_at")
     then = earlier.join(F.broadcast(moments), before).drop("before_at")
-    placed = with_bundle(then, ranges_of(spark, namespaces, only={bundle for _, _, bundle, _, _ in found.born}))
+    placed = with_bundle(then, ranges_of(namespaces, only={bundle for _, _, bundle, _, _ in found.born}))
     sums = bundle_sums(topics_once(placed, owned)).select(*CYCLE, "bundle", *FIGURES)
     return arrow_of(born.drop("before_at").join(sums, [*CYCLE, "bundle"], "left"))
 

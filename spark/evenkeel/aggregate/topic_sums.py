@@ -9,18 +9,20 @@ Everything goes by cluster and cycle, so one query serves any number of cycles.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import pairwise
 from typing import NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from evenkeel.aggregate.bundle_load import FIGURES
-from evenkeel.aggregate.bundles_in_force import bundles_of
 from evenkeel.model.bundles import HIGHEST_HASH
 from evenkeel.spark.sql import arrow_of, exact_sum, moment, of_thousandths, thousandths
 
@@ -48,68 +50,84 @@ class Namespace(NamedTuple):
 class Ranges:
     """Where topics find their bundle.
 
-    Boundaries that are the same in several cycles are one layout. Every layout cuts the hash space into as many buckets
-    as it has bundles (rounded up to a power of two), and the buckets of all layouts are numbered through: bucket
-    `first_bucket` + (hash shifted by `shift`). `namespaces` (cluster, cycle_at, namespace, cycle, first_bucket, shift)
-    says which buckets a namespace has in a cycle; `candidates` (bucket, number, bundle, lower, last_hash) which bundles
-    touch each. `cycle` is a place in `cycles` (cluster, cycle_at as ISO-8601 text), `number` one in `bundles`.
+    `namespaces` (cluster, cycle_at, namespace, cycle, first_number, layout) says which layout a namespace has in a
+    cycle, `layouts` (layout, shift, starts, edges) where each begins a new piece of the hash space; boundaries that are
+    the same in several namespaces or cycles are one layout. It has as many buckets as pieces, rounded up to a power of
+    two: `starts`[hash shifted by `shift`] is the piece that a bucket begins in, and a hash of the bucket lies in it or
+    fewer than 2^`steps` pieces further on. `cycle` is a place in `cycles` (cluster, cycle_at as ISO-8601 text),
+    `first_number` + piece one in `bundles`: a bundle's name, None for a piece that is not asked for.
     """
 
-    namespaces: DataFrame
-    candidates: DataFrame
+    namespaces: pa.Table
+    layouts: pa.Table
+    steps: int
     cycles: Sequence[tuple[str, str]]
-    bundles: Sequence[str]
+    bundles: Sequence[str | None]
 
 
-def ranges_of(spark: SparkSession, namespaces: Iterable[Namespace], only: Collection[str] | None = None) -> Ranges:
+def ranges_of(namespaces: Iterable[Namespace], only: Collection[str] | None = None) -> Ranges:
     """The ranges of the namespaces' bundles; with `only`, of the bundles of these names."""
-    layouts: dict[tuple[str, tuple[int, ...]], int] = {}
+    layouts: dict[tuple[int, ...], _Layout] = {}
+    numbers: dict[tuple[str, tuple[int, ...]], int] = {}
     cycles: dict[tuple[str, str], int] = {}
-    bundles: list[str] = []
-    placed, candidates, free = [], [], 0
+    bundles: list[str | None] = []
+    placed: list[tuple[object, ...]] = []
     for cluster, at, name, edges in namespaces:
-        shift = _shift(edges)
-        first = layouts.setdefault((name, edges), free)
-        if first == free:
-            free += 1 << (_HASH_BITS - shift)
-            for bundle in bundles_of(name, edges):
-                if only is None or bundle.name in only:
-                    last = bundle.upper if bundle.upper == HIGHEST_HASH else bundle.upper - 1
-                    for bucket in range(bundle.lower >> shift, (last >> shift) + 1):
-                        candidates.append((first + bucket, len(bundles), bundle.name, bundle.lower, last))
-                    bundles.append(bundle.name)
-        placed.append((cluster, at, name, cycles.setdefault((cluster, at), len(cycles)), first, shift))
-    moments = {at: datetime.fromisoformat(at) for _, at in cycles}
-    return Ranges(
-        _frame(spark, [(cluster, moments[at], *rest) for cluster, at, *rest in placed], _NAMESPACES),
-        _frame(spark, candidates, _CANDIDATES),
-        [*cycles],
-        bundles,
-    )
+        layout = layouts.get(edges) or layouts.setdefault(edges, _layout(len(layouts), edges))
+        first = numbers.setdefault((name, edges), len(bundles))
+        if first == len(bundles):
+            bundles += [None if piece is None else f"{name}/{piece}" for piece in layout.pieces]
+        cycle = cycles.setdefault((cluster, at), len(cycles))
+        placed.append((cluster, datetime.fromisoformat(at), name, cycle, first, layout.number))
+    if only is not None:
+        bundles = [bundle if bundle in only else None for bundle in bundles]
+    cut = [(layout.number, layout.shift, layout.starts, layout.edges) for layout in layouts.values()]
+    steps = max((layout.steps for layout in layouts.values()), default=0)
+    return Ranges(_table(placed, _NAMESPACES), _table(cut, _LAYOUTS), steps, [*cycles], bundles)
+
+
+class _Layout(NamedTuple):
+    """`pieces`: the ranges of bundles as text, None for hashes below the first and from the last boundary on."""
+
+    number: int
+    shift: int
+    starts: list[int]
+    edges: list[int]
+    pieces: list[str | None]
+    steps: int
+
+
+def _layout(number: int, boundaries: tuple[int, ...]) -> _Layout:
+    edges: list[int] = [*boundaries[:-1]]
+    pieces: list[str | None] = [f"0x{lower:08x}_0x{upper:08x}" for lower, upper in pairwise(boundaries)]
+    if edges[0] > 0:
+        edges, pieces = [0, *edges], [None, *pieces]
+    if boundaries[-1] < HIGHEST_HASH:
+        edges, pieces = [*edges, boundaries[-1]], [*pieces, None]
+    shift = _HASH_BITS - (len(edges) - 1).bit_length()
+    starts = [bisect_right(edges, bucket << shift) - 1 for bucket in range(1 << (_HASH_BITS - shift))]
+    further = max(end - start for start, end in pairwise([*starts, len(edges) - 1]))
+    return _Layout(number, shift, starts, edges, pieces, further.bit_length())
 
 
 _NAMESPACES = pa.schema(
     [
         *(("cluster", pa.string()), ("cycle_at", pa.timestamp("us", tz="UTC")), ("namespace", pa.string())),
-        *(("cycle", pa.int32()), ("first_bucket", pa.int64()), ("shift", pa.int32())),
+        *(("cycle", pa.int32()), ("first_number", pa.int64()), ("layout", pa.int64())),
     ]
 )
-_CANDIDATES = pa.schema(
+_LAYOUTS = pa.schema(
     [
-        *(("bucket", pa.int64()), ("number", pa.int32()), ("bundle", pa.string())),
-        *(("lower", pa.int64()), ("last_hash", pa.int64())),
+        *(("layout", pa.int64()), ("shift", pa.int32())),
+        *(("starts", pa.list_(pa.int32())), ("edges", pa.list_(pa.int64()))),
     ]
 )
 
 
-def _shift(edges: tuple[int, ...]) -> int:
-    return _HASH_BITS - (len(edges) - 2).bit_length()
-
-
-def _frame(spark: SparkSession, rows: Collection[tuple[object, ...]], schema: pa.Schema) -> DataFrame:
+def _table(rows: Collection[tuple[object, ...]], schema: pa.Schema) -> pa.Table:
     columns = [[row[place] for row in rows] for place in range(len(schema))]
     arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
-    return local(spark, pa.Table.from_arrays(arrays, schema=schema))
+    return pa.Table.from_arrays(arrays, schema=schema)
 
 
 def local(spark: SparkSession, table: pa.Table) -> DataFrame:
@@ -122,27 +140,39 @@ def with_bundle(topics: DataFrame, ranges: Ranges) -> DataFrame:
 
     Topics of namespaces without boundaries are left out.
     """
-    return _placed(topics, ranges).drop("cycle", "number")
+    named = [(number, bundle) for number, bundle in enumerate(ranges.bundles) if bundle is not None]
+    bundles = local(topics.sparkSession, _table(named, _BUNDLES))
+    return _placed(topics, ranges).join(F.broadcast(bundles), "number", how="inner").drop("cycle", "number")
+
+
+_BUNDLES = pa.schema([("number", pa.int64()), ("bundle", pa.string())])
 
 
 def _placed(topics: DataFrame, ranges: Ranges) -> DataFrame:
-    """The topics with `cycle`, `number` and `bundle`.
+    """The topics with `cycle` and `number`, that of a piece of the hash space.
 
-    Topic and bundle meet by equality on the bucket, one number, and few candidates are left for the comparison of
-    ranges. Where all is of one cycle, the namespace alone is looked up.
+    Namespaces bring the boundaries of their layout as arrays, in which the piece is searched: each further join would
+    cost more than that. Where all is of one cycle, the namespace alone is looked up; else a second look-up brings the
+    layout, so that it is held once for all cycles.
     """
-    namespaces, by = ranges.namespaces, [*CYCLE, "namespace"]
+    spark = topics.sparkSession
     if len(ranges.cycles) == 1:
         ((cluster, at),) = ranges.cycles
         topics = topics.where((F.col("cluster") == F.lit(cluster)) & (F.col("cycle_at") == moment(at)))
-        namespaces, by = namespaces.drop(*CYCLE), ["namespace"]
-    return (
-        topics.join(F.broadcast(namespaces), by, how="inner")
-        .withColumn("bucket", F.expr("first_bucket + shiftright(hash, shift)"))
-        .join(F.broadcast(ranges.candidates), "bucket", how="inner")
-        .where((F.col("hash") >= F.col("lower")) & (F.col("hash") <= F.col("last_hash")))
-        .drop("first_bucket", "shift", "bucket", "lower", "last_hash")
-    )
+        layouts = ranges.layouts.take(ranges.namespaces["layout"]).drop_columns(["layout"])
+        spaces = ranges.namespaces.drop_columns([*CYCLE, "layout"])
+        for name in layouts.column_names:
+            spaces = spaces.append_column(name, layouts[name])
+        topics = topics.join(F.broadcast(local(spark, spaces)), "namespace", how="inner")
+    else:
+        topics = topics.join(F.broadcast(local(spark, ranges.namespaces)), [*CYCLE, "namespace"], how="inner")
+        topics = topics.join(F.broadcast(local(spark, ranges.layouts)), "layout", how="inner").drop("layout")
+    # `get` beyond the last edge is NULL, and the piece stays.
+    topics = topics.withColumn("piece", F.expr("get(starts, cast(shiftright(hash, shift) as int))"))
+    for step in (1 << bit for bit in reversed(range(ranges.steps))):
+        topics = topics.withColumn("piece", F.expr(f"piece + if(hash >= get(edges, piece + {step}), {step}, 0)"))
+    number = F.expr("first_number + piece")
+    return topics.withColumn("number", number).drop("first_number", "shift", "starts", "edges", "piece")
 
 
 # Sums of topic figures per bundle, each topic once.
@@ -155,8 +185,18 @@ def bundle_sums(topics: DataFrame) -> DataFrame:
     `all_known` is false where a loaded topic lacks a figure: then the sums are too small. `shown_twice`: topics that
     several brokers show. Sums are exact, so that neither order nor partitioning of the rows changes a bit.
     """
-    figures = {figure: exact_sum(figure) for figure in FIGURES}
-    return topics.groupBy(*CYCLE, "bundle").agg(*_sums(figures))
+    is_loaded = F.col("observation") == "loaded"
+    return topics.groupBy(*CYCLE, "bundle").agg(
+        F.count_if(is_loaded).alias("topics"),
+        F.count(F.lit(1)).alias("listed_topics"),
+        F.sum("consumers").alias("consumers"),
+        F.sum("producers").alias("producers"),
+        F.when(F.every(~is_loaded | F.col("msg_backlog").isNotNull()), F.sum("msg_backlog")).alias("msg_backlog"),
+        *(exact_sum(figure).alias(figure) for figure in FIGURES),
+        F.bool_or(is_loaded & (F.col("domain") == "non-persistent")).alias("has_non_persistent"),
+        F.every(~is_loaded | F.expr(_HAS_ALL)).alias("all_known"),
+        F.count_if(F.col("seen_on") > 1).alias("shown_twice"),
+    )
 
 
 def sums_in_thousandths(topics: DataFrame, ranges: Ranges) -> pa.Table:
@@ -169,11 +209,47 @@ def sums_in_thousandths(topics: DataFrame, ranges: Ranges) -> pa.Table:
     """
     whole = {figure: f"{figure}_in_thousandths" for figure in FIGURES}
     topics = _placed(topics, ranges).withColumns({name: thousandths(figure) for figure, name in whole.items()})
-    figures = {figure: of_thousandths(F.sum(name)) for figure, name in whole.items()}
     is_beyond = " or ".join(f"({figure} is not null and {name} is null)" for figure, name in whole.items())
-    beyond = F.count_if(F.expr(is_beyond)).alias("beyond_thousandths")
-    sums = arrow_of(topics.groupBy("cycle", "number").agg(*_sums(figures), beyond))
-    return _named(sums, ranges)
+    kept = topics.groupBy("cycle", "number").agg(
+        # Two counts in one number, each below 2^31, and three marks in another: fewer columns of a group cost less.
+        F.expr(f"sum(if(observation = 'loaded', 1L, {_SECOND}L + 1L))").alias("counts"),
+        F.expr(f"sum(if(seen_on > 1, 1L, 0L) + if({is_beyond}, {_SECOND}L, 0L))").alias("oddities"),
+        F.expr(
+            f"bit_or(if(observation = 'loaded', if(domain = 'non-persistent', {_NON_PERSISTENT}, 0) + "
+            f"if({_HAS_ALL}, 0, {_LACKS_FIGURE}) + if(msg_backlog is null, {_LACKS_BACKLOG}, 0), 0))"
+        ).alias("marks"),
+        *(F.sum(name).alias(name) for name in ("consumers", "producers", "msg_backlog", *whole.values())),
+    )
+    sums = kept.select(
+        *("cycle", "number"),
+        (_first("counts") - _second("counts")).alias("topics"),
+        _first("counts").alias("listed_topics"),
+        *("consumers", "producers"),
+        F.when(~_is_marked(_LACKS_BACKLOG), F.col("msg_backlog")).alias("msg_backlog"),
+        *(of_thousandths(F.col(name)).alias(figure) for figure, name in whole.items()),
+        _is_marked(_NON_PERSISTENT).alias("has_non_persistent"),
+        (~_is_marked(_LACKS_FIGURE)).alias("all_known"),
+        _first("oddities").alias("shown_twice"),
+        _second("oddities").alias("beyond_thousandths"),
+    )
+    return _named(arrow_of(sums), ranges)
+
+
+_SECOND = 1 << 32
+_NON_PERSISTENT, _LACKS_FIGURE, _LACKS_BACKLOG = 1, 2, 4
+_HAS_ALL = " and ".join(f"{figure} is not null" for figure in FIGURES)
+
+
+def _first(counts: str) -> Column:
+    return F.col(counts).bitwiseAND(F.lit(_SECOND - 1))
+
+
+def _second(counts: str) -> Column:
+    return F.shiftright(counts, 32)
+
+
+def _is_marked(mark: int) -> Column:
+    return F.col("marks").bitwiseAND(F.lit(mark)) != F.lit(0)
 
 
 def _named(sums: pa.Table, ranges: Ranges) -> pa.Table:
@@ -187,24 +263,8 @@ def _named(sums: pa.Table, ranges: Ranges) -> pa.Table:
         "bundle": pa.array(ranges.bundles, pa.string()).take(number),
     }
     rest = [name for name in sums.column_names if name not in ("cycle", "number")]
-    return pa.table({**named, **{name: sums[name] for name in rest}})
-
-
-def _sums(figures: Mapping[str, Column]) -> list[Column]:
-    """The columns of a bundle's sums; those of figures are given."""
-    is_loaded = F.col("observation") == "loaded"
-    has_all = F.expr(" and ".join(f"{figure} is not null" for figure in FIGURES))
-    return [
-        F.count_if(is_loaded).alias("topics"),
-        F.count(F.lit(1)).alias("listed_topics"),
-        F.sum("consumers").alias("consumers"),
-        F.sum("producers").alias("producers"),
-        F.when(F.every(~is_loaded | F.col("msg_backlog").isNotNull()), F.sum("msg_backlog")).alias("msg_backlog"),
-        *[total.alias(figure) for figure, total in figures.items()],
-        F.bool_or(is_loaded & (F.col("domain") == "non-persistent")).alias("has_non_persistent"),
-        F.every(~is_loaded | has_all).alias("all_known"),
-        F.count_if(F.col("seen_on") > 1).alias("shown_twice"),
-    ]
+    table = pa.table({**named, **{name: sums[name] for name in rest}})
+    return table.filter(pc.is_valid(table["bundle"])) if named["bundle"].null_count else table
 
 
 def topics_once(topics: DataFrame, owners: DataFrame) -> DataFrame:

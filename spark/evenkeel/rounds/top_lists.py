@@ -13,8 +13,8 @@ from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from heapq import nlargest
-from itertools import compress
-from operator import itemgetter
+from itertools import compress, repeat
+from operator import attrgetter, itemgetter
 
 from evenkeel.errors import BadInput, BadName
 from evenkeel.filters.isolation import PoliciesPresent
@@ -33,6 +33,10 @@ CACHE_STEP = 100_000
 _LONG_HIGHEST = (1 << 63) - 1
 _EXACT = 1e15
 """byte/s up to which doubles tell byte from byte"""
+_FEW = 40
+_SLASHES = 2
+"""of the name of a bundle in a namespace of two parts"""
+_THROUGHPUT_IN = attrgetter("msg_throughput_in")
 MOST_LISTED_KEY = "loadBalancerMaxNumberOfBundlesInBundleLoadReport"
 
 Busyness = tuple[int, int, int, int, int]
@@ -58,18 +62,29 @@ def top_lists(
 
 
 def _top_list(stats: Mapping[str, BundleStats], k: int, eligible: TopListFilter) -> tuple[TopBundle, ...]:
-    # Those with traffic, and the weightiest figure of each; not-a-number is traffic.
-    busy = {
-        bundle: figure
-        for bundle, one in stats.items()
-        if (figure := one.msg_throughput_in) + one.msg_throughput_out != 0
-    }
-    listed = eligible.listed(busy)
+    found = None
+    if k > 0 and {*map(str.count, stats, repeat("/"))} <= {_SLASHES}:
+        found = _plainly_busiest(stats, k)
+        # Where the busiest of all bundles may be listed, nothing need be known of the others.
+        if found is not None and all(_has_traffic(stats[bundle]) for bundle in found) and eligible.lists_all(found):
+            return _as_list(found, stats)
+    listed = eligible.listed({bundle: one for bundle, one in stats.items() if _has_traffic(one)})
     if k < 1:
         if len(listed) > 1:  # Pulsar's sort fails on such a K, if not with all orders of the bundles
             raise BadInput(f"no top list of {k} bundles: set {MOST_LISTED_KEY} to 1 or more")
         return ()
-    return tuple([TopBundle(bundle, stats[bundle]) for bundle in reversed(_busiest(listed, stats, k))])
+    if len(listed) < len(stats):
+        found = _plainly_busiest(listed, k)
+    return _as_list(_partially_sorted(listed, k) if found is None else found, stats)
+
+
+def _has_traffic(stats: BundleStats) -> bool:
+    """Not-a-number is traffic."""
+    return stats.msg_throughput_in + stats.msg_throughput_out != 0
+
+
+def _as_list(busiest: Sequence[str], stats: Mapping[str, BundleStats]) -> tuple[TopBundle, ...]:
+    return tuple([TopBundle(bundle, stats[bundle]) for bundle in reversed(busiest)])
 
 
 def busyness(stats: BundleStats) -> Busyness:
@@ -104,8 +119,12 @@ class TopListFilter:
         self._settings = settings
         self._answers: dict[str, bool] = {}
 
-    def listed(self, busy: Mapping[str, float]) -> Mapping[str, float]:
-        """Bundles with their figures, without those of namespaces of which nothing may be shed."""
+    def lists_all(self, bundles: Sequence[str]) -> bool:
+        """Whether none of these bundles is of a namespace of which nothing may be shed."""
+        return len(self.listed(dict.fromkeys(bundles, BundleStats()))) == len(bundles)
+
+    def listed(self, busy: Mapping[str, BundleStats]) -> Mapping[str, BundleStats]:
+        """The bundles without those of namespaces of which nothing may be shed."""
         namespaces = [bundle.rpartition("/")[0] for bundle in busy]
         if not self._answers.keys() >= {*namespaces}:
             for namespace, bundle in sorted(zip(namespaces, busy, strict=True), key=itemgetter(1)):
@@ -125,30 +144,33 @@ class TopListFilter:
         return self._settings.loadBalancerSheddingBundlesWithPoliciesEnabled or self._present.policy(namespace) is None
 
 
-def _busiest(bundles: Mapping[str, float], stats: Mapping[str, BundleStats], k: int) -> list[str]:
-    """The `k` busiest of these bundles, given with their weightiest figures, busiest first, or all if there are fewer.
+def _plainly_busiest(stats: Mapping[str, BundleStats], k: int) -> list[str] | None:
+    """The `k` busiest of these bundles, busiest first, or all if there are fewer; None where some of them are equally
+    busy, or as busy as the next one, so that Pulsar's partial sort decides.
 
-    Where no two that come into question are equally busy, only those are looked at; else Pulsar's partial sort decides.
+    No step of Python's own is taken for a bundle whose weightiest figure is too small.
     """
-    first = nlargest(k + 1, bundles.values())
-    if not first or math.isnan(sum(bundles.values())):
-        return _partially_sorted(bundles, stats, k)
+    figures = [*map(_THROUGHPUT_IN, stats.values())]
+    # Few figures are sorted sooner than their largest are found.
+    largest = sorted(figures, reverse=True) if len(figures) < _FEW * k else nlargest(k + 1, figures)
+    first = largest[: k + 1]
+    if not first or math.isnan(sum(figures)):
+        return None
     least = first[:k][-1]
     if len({weight(figure) for figure in first}) == len(first):
-        found = [(figure, bundle) for bundle, figure in bundles.items() if figure >= least]
-        return [bundle for _, bundle in sorted(found, reverse=True)]
+        near = compress(stats.items(), map(least.__le__, figures))
+        return [bundle for _, bundle in sorted([(one.msg_throughput_in, bundle) for bundle, one in near], reverse=True)]
+    if not -_EXACT < least <= first[0] < _EXACT:
+        return None
     # What is lighter by two steps is lighter when rounded, too, as long as figures have so many digits.
-    near = [bundle for bundle, figure in bundles.items() if figure >= least - 2 * THROUGHPUT_STEP]
-    if len(near) < 3 * k and least > -_EXACT and first[0] < _EXACT:
-        ranked = sorted([(busyness(stats[bundle]), bundle) for bundle in near], reverse=True)
-        if len({busy for busy, _ in ranked[: k + 1]}) == len(ranked[: k + 1]):
-            return [bundle for _, bundle in ranked[:k]]
-    return _partially_sorted(bundles, stats, k)
+    near = compress(stats.items(), map((least - 2 * THROUGHPUT_STEP).__le__, figures))
+    ranked = sorted([(busyness(one), bundle) for bundle, one in near], reverse=True)[: k + 1]
+    return [bundle for _, bundle in ranked[:k]] if len({busy for busy, _ in ranked}) == len(ranked) else None
 
 
-def _partially_sorted(bundles: Mapping[str, float], stats: Mapping[str, BundleStats], k: int) -> list[str]:
-    names = sorted(bundles)
-    weights = [weight(bundles[bundle]) for bundle in names]
+def _partially_sorted(stats: Mapping[str, BundleStats], k: int) -> list[str]:
+    names = sorted(stats)
+    weights = [weight(stats[bundle].msg_throughput_in) for bundle in names]
     numbers = _Partition(weights, lambda number: busyness(stats[names[number]])).busiest(k)
     return [names[number] for number in numbers]
 

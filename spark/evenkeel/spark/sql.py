@@ -62,6 +62,11 @@ def _folded(items: list[_T], combine: Callable[[_T, _T], _T], nothing: _T | None
 _PARTITIONS = "spark.sql.adaptive.coalescePartitions.initialPartitionNum"
 _MANY = 32
 
+# Groups by one number stand in a map of their own, which compiled queries look through about one and a half times as
+# fast; this many bits of groups fit, by default 65,536, and 100,000 bundles would not.
+_QUICK_GROUPS = "spark.sql.codegen.aggregate.fastHashMap.capacityBit"
+_GROUP_BITS = 17
+
 
 def compile_queries(spark: SparkSession, *, compiled: bool) -> None:
     """From here on this session compiles its queries and adapts their plans, or does neither."""
@@ -69,6 +74,7 @@ def compile_queries(spark: SparkSession, *, compiled: bool) -> None:
     spark.conf.set("spark.sql.adaptive.enabled", str(compiled).lower())
     if compiled:
         spark.conf.set(_PARTITIONS, str(_MANY))
+        spark.conf.set(_QUICK_GROUPS, str(_GROUP_BITS))
     spark.conf.set("spark.sql.codegen.factoryMode", "FALLBACK" if compiled else "NO_CODEGEN")
 
 
@@ -108,9 +114,9 @@ def thousandths(figure: str | Column) -> Column:
     from pyspark.sql import functions as F
 
     given = F.col(figure) if isinstance(figure, str) else figure
-    whole = F.rint(given * F.lit(1000.0))
-    is_next_to = (F.abs(whole) < F.lit(float(MOST_THOUSANDTHS))) & (whole / F.lit(1000.0) == given)
-    return F.when(is_next_to, whole.cast("bigint"))
+    whole = F.floor(given * F.lit(1000.0) + F.lit(0.5))  # a bigint without the checks of a cast
+    is_next_to = (F.abs(given) < F.lit(MOST_THOUSANDTHS / 1000)) & (whole.cast("double") / F.lit(1000.0) == given)
+    return F.when(is_next_to, whole)
 
 
 def of_thousandths(total: Column) -> Column:
