@@ -259,20 +259,12 @@ def _tell(
 
 
 def _recorded(rows: Rows, own: Sequence[RecordedCycle], table: str) -> dict[str, Content]:
-    """What each attempt recorded in a table: what its manifest lists, which its rows have been held against.
+    """What each attempt recorded in a table, by the rows that are there.
 
-    Only where several writes make up an attempt's rows, which a manifest digests one by one, are they read for it.
+    The manifest's digest would cost nothing, but who changes a row with its file and the chain may have left it.
     """
-    found, several = {}, []
-    for one in own:
-        writes = [write for write in one.attempt.writes_of(table) if write.rows]
-        found[one.attempt.attempt_id] = (writes[0].rows, writes[0].digest) if writes else nothing()
-        if len(writes) > 1:
-            several.append(one)
-    if several:
-        told = contents(rows.of(table, listed(several)), table, own[0].attempt.schema_version, (ATTEMPT,))
-        found |= {one.attempt.attempt_id: told[one.attempt.attempt_id,] for one in several}
-    return found
+    found = contents(rows.of(table, listed(own)), table, own[0].attempt.schema_version, (ATTEMPT,))
+    return {one.attempt.attempt_id: found.get((one.attempt.attempt_id,), nothing()) for one in own}
 
 
 def _fault(attempt: Attempt, table: str, words: str) -> Fault:
