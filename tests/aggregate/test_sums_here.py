@@ -84,7 +84,7 @@ def test_sums_are_those_of_spark_to_the_bit(spark: SparkSession, cycles: list[li
     moments = [NOON + timedelta(minutes=5 * n) for n in range(len(cycles))]
     rows = [{**topic, "cycle_at": at} for at, own in zip(moments, cycles, strict=True) for topic in own]
     spaces = [Namespace("shop", at.isoformat(), name, edges) for at in moments for name, edges in SPACES]
-    expected = sums_in_thousandths(local(spark, table(rows)), ranges_of(spark, spaces))
+    expected = sums_in_thousandths(local(spark, table(rows)), ranges_of(spaces))
     assert sum(expected.column("beyond_thousandths").to_pylist()) == 0
     by_moment: dict[datetime, list[dict[str, Any]]] = {at: [] for at in moments}
     for row in expected.drop_columns(["beyond_thousandths", "cluster"]).to_pylist():

@@ -150,22 +150,22 @@ def sums_of(
         return None
     found: dict[str, list[int]] = {}
     for part in topics:
-        layout = _layout(part.namespaces, tuple(spaces))
-        if layout is None or part.is_odd.any() or (part.at != at).any():
+        spans = _spans(part.namespaces, tuple(spaces))
+        if spans is None or part.is_odd.any() or (part.at != at).any():
             return None
-        for bundle, numbers in _added_up(part, layout):
+        for bundle, numbers in _added_up(part, spans):
             before = found.get(bundle)
             found[bundle] = numbers if before is None else [*map(add, before, numbers)]
     return [_row(bundle, numbers) for bundle, numbers in found.items()]
 
 
-def _added_up(topics: WholeNumbers, layout: _Layout) -> Iterator[tuple[str, list[int]]]:
+def _added_up(topics: WholeNumbers, spans: _Spans) -> Iterator[tuple[str, list[int]]]:
     """Of each bundle with topics their number, the sums of what is added and the counts of what is counted."""
-    if not len(layout.bundles):
+    if not len(spans.bundles):
         return
-    bundle = np.searchsorted(layout.lower, topics.place, side="right") - 1
+    bundle = np.searchsorted(spans.lower, topics.place, side="right") - 1
     order = np.argsort(bundle, kind="stable")
-    order = order[(bundle[order] >= 0) & (topics.place[order] <= layout.last[bundle[order]])]
+    order = order[(bundle[order] >= 0) & (topics.place[order] <= spans.last[bundle[order]])]
     if not len(order):
         return
     bundle = bundle[order]
@@ -173,7 +173,7 @@ def _added_up(topics: WholeNumbers, layout: _Layout) -> Iterator[tuple[str, list
     ones = np.ones((len(order), 1), np.int64)
     counted = (topics.flags[order, np.newaxis] >> _SHIFTS) & 1
     sums = np.add.reduceat(np.hstack((ones, topics.added[order], counted)), begins)
-    yield from zip((layout.bundles[number] for number in bundle[begins].tolist()), sums.tolist(), strict=True)
+    yield from zip((spans.bundles[number] for number in bundle[begins].tolist()), sums.tolist(), strict=True)
 
 
 def _row(bundle: str, numbers: Sequence[int]) -> dict[str, Any]:
@@ -199,7 +199,7 @@ def _row(bundle: str, numbers: Sequence[int]) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Layout:
+class _Spans:
     """Bundles in the order of their namespaces' numbers and their hashes: the first and the last place of each."""
 
     bundles: tuple[str, ...]
@@ -209,7 +209,7 @@ class _Layout:
 
 # Boundaries change when a bundle is split, and hundreds of cycles have the same.
 @lru_cache(maxsize=64)
-def _layout(numbered: tuple[str, ...], spaces: tuple[tuple[str, Edges], ...]) -> _Layout | None:
+def _spans(numbered: tuple[str, ...], spaces: tuple[tuple[str, Edges], ...]) -> _Spans | None:
     """None where a namespace is named twice, or its boundaries are not in order: a topic may lie in two bundles."""
     if len({*numbered}) < len(numbered) or len({name for name, _ in spaces}) < len(spaces):
         return None
@@ -223,4 +223,4 @@ def _layout(numbered: tuple[str, ...], spaces: tuple[tuple[str, Edges], ...]) ->
             last = bundle.upper if bundle.upper == HIGHEST_HASH else bundle.upper - 1
             found.append((bundle.name, number << _HASH_BITS | bundle.lower, number << _HASH_BITS | last))
     columns = [*zip(*found, strict=True)] or [(), (), ()]
-    return _Layout(columns[0], np.array(columns[1], np.int64), np.array(columns[2], np.int64))
+    return _Spans(columns[0], np.array(columns[1], np.int64), np.array(columns[2], np.int64))
