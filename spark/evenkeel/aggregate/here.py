@@ -6,13 +6,12 @@ not sorted here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from evenkeel.lake.schemas import TABLES
 from evenkeel.rounds import here
 from evenkeel.rounds.reading import Decided, Round, Row, Rows
 from evenkeel.spark import rows
@@ -21,7 +20,7 @@ from evenkeel.spark.sql import arrow_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
 
 def fetched(frames: Mapping[str, DataFrame]) -> dict[str, pa.Table]:
@@ -44,9 +43,3 @@ def decide_here(given: Rows, decide: Round, outputs: Iterable[str]) -> Decided:
         for table, found in decide({"cluster": cluster}, own).items():
             made[table] += found
     return made
-
-
-def frame_of(spark: SparkSession, table: str, made: Sequence[Row]) -> DataFrame:
-    """Rows of a table as a frame of one partition."""
-    schema = TABLES[table].body_type()
-    return here.frame_of(spark, here.as_arrow(table, columns_of(schema, table), made, {}), schema)

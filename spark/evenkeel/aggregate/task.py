@@ -17,13 +17,14 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from evenkeel.aggregate import inputs
-from evenkeel.aggregate.here import decide_here, fetched, frame_of, rows_of
+from evenkeel.aggregate.here import decide_here, fetched, rows_of
 from evenkeel.aggregate.round import OUTPUTS, decide
 from evenkeel.aggregate.topic_sums import local
 from evenkeel.handover import Handover, Write
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake
 from evenkeel.rounds.frames import CYCLE_TYPE, WindowRound, cycle_row_of, cycle_rows, without_failed
+from evenkeel.rounds.here import frame_of_rows
 from evenkeel.rounds.reading import Rows
 from evenkeel.rounds.window import FAILURES, FAILURES_TYPE
 from evenkeel.spark.column_types import schema_of
@@ -76,7 +77,7 @@ def aggregated(
         cycles = [cycle_row_of(cycle, handover.run) for cycle in handover.open_cycles()]
         summed = {name: rows_of(table) for name, table in sums.items()}
         loads = decide_here({**rows, **summed, "cycle": cycles}, decide, OUTPUTS)
-        return {table: frame_of(spark, table, loads[table]) for table in OUTPUTS}, found.reads
+        return {table: frame_of_rows(spark, table, loads[table]) for table in OUTPUTS}, found.reads
     there = {name: local(spark, table) for name, table in sums.items()}
     if inputs.REJECTED in tables:
         there[inputs.REJECTED] = local(spark, tables[inputs.REJECTED])

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from evenkeel.errors import DecideFailed, EngineError
+from evenkeel.lake.schemas import TABLES
 from evenkeel.rounds.reading import Row
 from evenkeel.spark.column_types import Columns, columns_of
 from evenkeel.spark.grouped import import_path
@@ -62,6 +63,12 @@ def as_arrow(table: str, columns: Columns, rows: Sequence[Mapping[str, Any]], gi
 
     plain = plain_columns(table, columns, rows, given)
     return pa.table({name: arrow_column(plain[name], kind) for name, kind in columns.items()})
+
+
+def frame_of_rows(spark: SparkSession, table: str, rows: Sequence[Mapping[str, Any]]) -> DataFrame:
+    """Rows of a table as a frame of one partition; a column that a row lacks is NULL."""
+    schema = TABLES[table].body_type()
+    return frame_of(spark, as_arrow(table, columns_of(schema, table), rows, {}), schema)
 
 
 def frame_of(spark: SparkSession, rows: pa.Table, schema: StructType) -> DataFrame:

@@ -21,7 +21,6 @@ from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake
 from evenkeel.rounds import here
 from evenkeel.settings import Settings, settings_in
-from evenkeel.spark.column_types import columns_of
 from evenkeel.spark.sql import united
 from evenkeel.validate.facts import AT, LACKS_A_RATE, fetch, is_broken, rejected_rows
 from evenkeel.validate.judging import TOPICS, Judgement, broken_words, judge
@@ -159,6 +158,5 @@ def _with_files(rows: DataFrame, handover: Handover) -> DataFrame:
 
 
 def _frame(spark: SparkSession, table: str, rows: Sequence[Row]) -> DataFrame:
-    schema = TABLES[table].body_type()
-    plain = [{name: row.get(name) for name in schema.names} for row in rows]
-    return here.frame_of(spark, here.as_arrow(table, columns_of(schema, table), plain, {}), schema)
+    names = [column.name for column in TABLES[table].body_columns()]
+    return here.frame_of_rows(spark, table, [{name: row.get(name) for name in names} for row in rows])
