@@ -86,7 +86,7 @@ def _beside(engine: Engine, folder: Path, recording: Path, count: int) -> None:
             replace(request, lake=str(folder / "warm"), every=False, until=None, at=moments[0]),
             lambda task, seconds: None,
         )
-        costs = [_measured(engine, work) for work in (alone, together)]
+        costs = [_measured(engine, work, with_own=True) for work in (alone, together)]
     finally:
         close(spark)
     for name, cost in zip((f"{count} cycles one by one", "the same as a window"), costs, strict=True):
@@ -129,9 +129,9 @@ def _text(cost: Cost, cycles: int) -> str:
     )
 
 
-def _measured(engine: Engine, work: Callable[[], None]) -> Cost:
+def _measured(engine: Engine, work: Callable[[], None], *, with_own: bool = False) -> Cost:
     before, began = cpu_seconds(engine.pid), time.monotonic()
-    with peak_memory(engine.pid) as peak:
+    with peak_memory(engine.pid, with_own=with_own) as peak:
         work()
     return Cost(time.monotonic() - began, cpu_seconds(engine.pid) - before, peak.megabytes)
 

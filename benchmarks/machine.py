@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import platform
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 import psutil
 
@@ -41,13 +42,17 @@ class Peak:
 
 
 @contextmanager
-def peak_memory(*pids: int, every_seconds: float = 0.2) -> Iterator[Peak]:
-    """Watches this process, the named ones and all their children for as long as the block runs."""
+def peak_memory(*pids: int, with_own: bool = True, every_seconds: float = 1.0) -> Iterator[Peak]:
+    """Watches this process (`with_own`), the named ones and all their children for as long as the block runs."""
     peak, done = Peak(), threading.Event()
+    own = os.getpid()
 
     def watch() -> None:
         while not done.wait(every_seconds):
-            peak.megabytes = max(peak.megabytes, resident_megabytes(os.getpid(), *pids))
+            among = _with_children(own, *pids) - (set() if with_own else {own})
+            # Shares take the kernel ten milliseconds and more for a large process.
+            if _megabytes(among, _all_pages) > peak.megabytes:
+                peak.megabytes = max(peak.megabytes, _megabytes(among, _its_share))
 
     watcher = threading.Thread(target=watch, daemon=True)
     watcher.start()
@@ -71,13 +76,34 @@ def cpu_seconds(*pids: int) -> float:
 
 
 def resident_megabytes(*pids: int) -> float:
-    """Memory of the processes and their children; pages that forked workers share count once for each (so: at most)."""
-    seen: dict[int, int] = {}
+    """Memory of the processes and their children; of a page that several of them hold each counts its share."""
+    return _megabytes(_with_children(*pids), _its_share)
+
+
+def _with_children(*pids: int) -> set[int]:
+    found: set[int] = set()
     for pid in pids:
-        try:
-            process = psutil.Process(pid)
-            for one in (process, *process.children(recursive=True)):
-                seen[one.pid] = one.memory_info().rss
-        except psutil.Error:
-            continue
-    return sum(seen.values()) / _MB
+        with suppress(psutil.Error):
+            found |= {pid, *(one.pid for one in psutil.Process(pid).children(recursive=True))}
+    return found
+
+
+def _megabytes(pids: Iterable[int], size: Callable[[int], int]) -> float:
+    total = 0
+    for pid in pids:
+        with suppress(psutil.Error, OSError):  # it has ended since
+            total += size(pid)
+    return total / _MB
+
+
+def _all_pages(pid: int) -> int:
+    return int(psutil.Process(pid).memory_info().rss)
+
+
+def _its_share(pid: int) -> int:
+    """Bytes by the kernel's count of shares, where it keeps one (Linux)."""
+    rollup = Path(f"/proc/{pid}/smaps_rollup")
+    if not rollup.exists():
+        return _all_pages(pid)
+    share = next((line for line in rollup.read_text().splitlines() if line.startswith("Pss:")), "Pss: 0 kB")
+    return 1024 * int(share.split()[1])

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from evenkeel.cli.options import session
 from evenkeel.errors import EngineError
 from evenkeel.spark import server
 from evenkeel.spark.code import source_root
@@ -135,6 +136,16 @@ def test_a_client_whose_server_died_gets_an_error_and_its_process_ends(home: Pat
     )  # fmt: skip
     assert client.stdout.startswith("answer ")
     assert becomes_true(lambda: is_gone(engine))
+
+
+def test_a_server_out_of_memory_ends_and_a_command_says_what_to_do(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("EVENKEEL_SPARK", raising=False)
+    monkeypatch.setenv("EVENKEEL_HOME", str(home))
+    monkeypatch.setenv("EVENKEEL_SERVER_MEMORY", "512m")
+    said = r"ran out of memory: give it more than 512m \(EVENKEEL_SERVER_MEMORY\), and run the same command again"
+    with pytest.raises(EngineError, match=said), session("test") as spark:
+        spark.range(1).selectExpr("size(sequence(id, 200000000))").collect()
+    assert status(home).state == "stopped"
 
 
 @pytest.mark.exhaustive

@@ -31,6 +31,7 @@ ODD = [
     "persistent://acme/web/%2F\nsecond line",
     "persistent://acme/web/" + "n" * 2_000,
 ]
+STRANGER = "b9:8080"
 
 
 def web(name: str) -> ClusterBuilder:
@@ -56,6 +57,7 @@ def dirty() -> ClusterBuilder:
     built.topic("persistent://acme/gone/stray", broker="b2:8080")
     built.topic("persistent://acme/gone/<b>'stray'</b>", broker="b2:8080")
     built.broker("b3:8080", report_at=NOON - timedelta(hours=1), cpu_usage=math.nan)
+    built.bundle(built.bundles()[0], STRANGER).bundle(built.bundles()[1], STRANGER)
     built.settings(evenkeelMissingBrokersToleratedPercent=50.0)
     return built
 
@@ -129,6 +131,7 @@ def test_single_bad_records_are_rejected_with_rule_place_reason_and_record(check
         ("topics_have_a_namespace", "topic persistent://acme/gone/<b>'stray'</b> on broker b2:8080"),
         ("reports_are_fresh", "broker b3:8080"),
         ("cpu_usage_is_a_figure", "broker b3:8080"),
+        *(("owners_are_known", f"bundle {bundle} on broker {STRANGER}") for bundle in dirty().bundles()[:2]),
     }
     for row in found.values():
         assert row["cluster"] == "dirty"
@@ -138,6 +141,9 @@ def test_single_bad_records_are_rejected_with_rule_place_reason_and_record(check
         found["msg_rate_out_is_a_rate", "topic persistent://acme/web/negative on broker b1:8080"]["record"]
     )
     assert (record["topic"], record["msg_rate_out"]) == ("persistent://acme/web/negative", -3.0)
+    for bundle in dirty().bundles()[:2]:  # they break no rule of their own table
+        record = json.loads(found["owners_are_known", f"bundle {bundle} on broker {STRANGER}"]["record"])
+        assert (record["cluster"], record["bundle"], record["broker"]) == ("dirty", bundle, STRANGER)
 
 
 def test_rejections_leave_the_cluster_in_and_are_counted(checked: Checked) -> None:

@@ -10,11 +10,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from evenkeel.errors import BadInput, SettingsError
+from evenkeel.errors import BadInput, EngineError, SettingsError
 from evenkeel.lake.controls import person
 from evenkeel.lake.delta_log import local_log
 from evenkeel.settings import read_overrides, resolve
-from evenkeel.spark.server import engine_for
+from evenkeel.spark.server import engine_for, why_ended
 from evenkeel.spark.session import close, connect
 
 if TYPE_CHECKING:
@@ -101,7 +101,8 @@ def engine_home() -> Path:
 def session(name: str) -> Iterator[SparkSession]:
     """A session at `$EVENKEEL_SPARK` (sc://host:port or a master), else at the local server.
 
-    A local server that was not running is started, and ended again afterwards.
+    A local server that was not running is started, and ended again afterwards. EngineError says so where the local one
+    ends before the block does.
     """
     url = os.environ.get("EVENKEEL_SPARK")
     if url:
@@ -115,6 +116,11 @@ def session(name: str) -> Iterator[SparkSession]:
         spark = connect(engine.url, name)
         try:
             yield spark
+        except Exception as error:
+            ended = why_ended(engine)
+            if ended is None:
+                raise
+            raise EngineError(ended) from error
         finally:
             close(spark)
 

@@ -31,9 +31,10 @@ log = logging.getLogger(__name__)
 MOST_CYCLES = 864
 """Three days of five-minute cycles. A pass has costs of its own, some ten seconds: day by day a month took half as long
 again. A week at a time saves another tenth, takes 5 GB for the 3 of this, and leaves more to do again after a kill."""
-MOST_BYTES = 400_000_000
-"""Landed, packed: some million topic rows. Together with their bundles that is what a server of 2 GB and its workers
-hold without spilling; one snapshot that is larger is a chunk of its own."""
+MOST_BYTES = 90_000_000
+"""Landed, packed: some one and a half million topic rows. With their bundles, some hundred thousand where there are ten
+topics in each, that is what a server of 2 GB holds: four times as much ended it. One snapshot that is larger is a chunk
+of its own."""
 
 Chunk = tuple[ClusterCycle, ...]
 

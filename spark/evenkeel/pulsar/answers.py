@@ -21,7 +21,7 @@ class Answer:
     """One request and what came back. `status` 0: no HTTP answer came, and `body` says why.
 
     `n` is the position in the snapshot. `body` is cut short where the text is left where it is (figures of topics), and
-    `size` is the length of the whole. `is_cut`: it is longer than an answer that is read here may be.
+    `size` is the length of the whole, in bytes. `is_cut`: it is longer than an answer that is read here may be.
     """
 
     n: int
@@ -328,7 +328,7 @@ def _refused(answer: Answer | None, nothing_at: tuple[int, ...], *, is_text: boo
     if answer.status == 204 or answer.status in nothing_at:
         return Reading("nothing")
     if answer.is_cut:
-        reason = f"it has {answer.size:,} characters, beyond the limit of its kind (`small_answer_mib`)"
+        reason = f"it has {answer.size:,} bytes, beyond the limit of its kind (`small_answer_mib`)"
         return Reading("unreadable", reason=reason, rule=BEYOND_LIMIT)
     if not 200 <= answer.status < 300:
         return Reading("no_answer", reason=f"answered {answer.status}: {server_reason(answer.body)}")

@@ -143,6 +143,8 @@ def server_command(port: int, folder: Path, settings: ServerSettings, address: s
         # what Java's compilers and class loading take from the system and free again.
         *("-XX:MinHeapFreeRatio=10", "-XX:MaxHeapFreeRatio=30", "-XX:-ShrinkHeapInSteps"),
         f"-Xmn{young_megabytes(settings.memory)}m",
+        # A server whose heap is full loses messages of its own scheduler, and then whoever asked it waits for ever.
+        "-XX:+ExitOnOutOfMemoryError",
         *("-XX:+UnlockExperimentalVMOptions", "-XX:TrimNativeHeapInterval=60000", "-XX:+IgnoreUnrecognizedVMOptions"),
         *settings.java,
         *(f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in OPENED_PACKAGES),

@@ -27,6 +27,7 @@ from evenkeel.spark.command import (
     CLIENT_HOST,
     DAEMON,
     HOST,
+    MEMORY_VARIABLE,
     ServerSettings,
     connect_url,
     inherited_environment,
@@ -42,6 +43,7 @@ END_SECONDS = 10.0
 TICK_SECONDS = 0.1
 PORT_TRIES = 3
 PORT_TAKEN = ("Address already in use", "BindException")
+OUT_OF_MEMORY = "java.lang.OutOfMemoryError"
 
 _supervisors: list[subprocess.Popen[str]] = []  # kept, so that their exit codes are collected
 
@@ -133,6 +135,25 @@ def engine_for(home: Path | str, *, keep: bool = False, settings: ServerSettings
 def alive(engine: Engine) -> bool:
     """Cheap check: the same processes still run and the port takes connections. Not: whether queries succeed."""
     return lives(engine.server) and lives(engine.supervisor) and _takes_connections(engine.port)
+
+
+def why_ended(engine: Engine) -> str | None:
+    """What became of a server that runs no more, and what to do; None while it runs."""
+    if lives(engine.server):
+        return None
+    place = Home.of(engine.home)
+    log = place.log.read_text(encoding="utf-8", errors="replace") if place.log.exists() else ""
+    again = "run the same command again, it goes on where the record ends."
+    if OUT_OF_MEMORY in log:
+        return (
+            f"The Spark server ran out of memory: give it more than {_memory(place)} ({MEMORY_VARIABLE}), and {again}"
+        )
+    return f"The Spark server has ended: {again} {_tail(place)}"
+
+
+def _memory(place: Home) -> str:
+    state = place.read()
+    return str(state.settings.get("memory")) if state is not None else ServerSettings().memory
 
 
 def status(home: Path | str) -> Status:

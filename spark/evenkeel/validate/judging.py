@@ -42,9 +42,10 @@ TOPICS = "topic_stats"
 class Judgement:
     """What validate says of the open cycles.
 
-    `records` are bodies of `rejected` rows of the small tables, with `cluster` and `_cycle_at`. Of topic_stats, whose
-    rows are not here, `broken_topic_rules` are the rules that some topic breaks and `strange_namespaces` those whose
-    topics are set aside, each with its cycle.
+    `records` are bodies of `rejected` rows of the small tables, with `cluster` and `_cycle_at`; `record` is None where
+    a rule over several tables refuses what breaks no rule of its own (`facts.with_records`). Of topic_stats, whose rows
+    are not here, `broken_topic_rules` are the rules that some topic breaks and `strange_namespaces` those whose topics
+    are set aside, each with its cycle.
     """
 
     findings: tuple[Finding, ...]
@@ -281,18 +282,21 @@ def check_cluster(facts: ClusterFacts) -> list[Finding]:
 
 def refused_records(facts: ClusterFacts) -> list[Row]:
     """Records of small tables that a cross-table rule sets aside, as bodies of `rejected` rows."""
-    return [
-        {
-            "cluster": facts.cluster,
-            AT: facts.cycle_at,
-            "rejected_from": each.rule.table,
-            "place": row[PLACE],
-            "rule": each.rule.name,
-            "reason": f"{row[PLACE]}: {each.look(facts).said} {each.rule.advice}".strip(),
-            "record": row[RECORD],
-            "record_key": row[KEY],
-        }
-        for each in CROSS_RULES
-        if each.refuse is not None
-        for row in each.refuse(facts)
-    ]
+    found: list[Row] = []
+    for each in CROSS_RULES:
+        rows = each.refuse(facts) if each.refuse is not None else []
+        said = each.look(facts).said if rows else ""
+        found += (
+            {
+                "cluster": facts.cluster,
+                AT: facts.cycle_at,
+                "rejected_from": each.rule.table,
+                "place": row[PLACE],
+                "rule": each.rule.name,
+                "reason": f"{row[PLACE]}: {said} {each.rule.advice}".strip(),
+                "record": row[RECORD],
+                "record_key": row[KEY],
+            }
+            for row in rows
+        )
+    return found

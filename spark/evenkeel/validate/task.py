@@ -12,6 +12,7 @@ time, so that memory is bounded by rows.
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
@@ -22,7 +23,7 @@ from evenkeel.lake.store import Lake
 from evenkeel.rounds import here
 from evenkeel.settings import Settings, settings_in
 from evenkeel.spark.sql import united
-from evenkeel.validate.facts import AT, LACKS_A_RATE, fetch, is_broken, rejected_rows
+from evenkeel.validate.facts import AT, LACKS_A_RATE, fetch, is_broken, rejected_rows, with_records
 from evenkeel.validate.judging import TOPICS, Judgement, broken_words, judge
 from evenkeel.validate.suites import SUITES, read_suites
 
@@ -55,6 +56,7 @@ def run(spark: SparkSession, handover: Handover) -> Handover:
         facts = fetch(tables, suites, topics, are_few=sum(rows.values()) <= FEW_ROWS)
         judgement = judge(facts, suites, settings_of(part), tables["topic_stats"])
         del facts  # before the next part's come
+        judgement = replace(judgement, records=tuple(with_records(judgement.records, tables)))
         results += result_rows(part, judgement)
         rejected += rejected_frames(spark, part, judgement, tables["topic_stats"])
         quarantined |= judgement.quarantined
