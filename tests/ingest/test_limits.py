@@ -192,7 +192,7 @@ def test_an_answer_beyond_its_limit_is_unknown_and_the_cluster_goes_on(ingested:
     assert states == {"b1:8080": "reported", "b2:8080": "unreadable"}
     (row,) = ingested.rows("rejected", "cut")
     assert (row["rule"], row["place"]) == ("beyond_limit", f"b2:8080 {REPORT}")
-    assert "it has 2,097,164 characters, beyond the limit" in row["reason"]
+    assert "it has 2,097,164 bytes, beyond the limit" in row["reason"]
     assert "`small_answer_mib`" in row["reason"]
 
 

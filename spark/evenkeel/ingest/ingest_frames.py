@@ -17,6 +17,7 @@ from evenkeel.pulsar.answers import HTML_PAGE, UNREADABLE_JSON
 from evenkeel.pulsar.topic_stats import UNREADABLE_TOPIC, listed_topics, loaded_topics, sightings, topic_stats
 from evenkeel.settings import EffectiveSettings
 from evenkeel.sources.collected import LENT, OWN
+from evenkeel.sources.landed import holds_topic_figures
 from evenkeel.spark.session import keep
 from evenkeel.spark.sql import is_one_of, iso, moment, united
 
@@ -224,10 +225,25 @@ class TopicFrames:
     """Cycles that name more topics than they may, and how many; the frames hold nothing of theirs."""
 
 
-def topic_frames(requests: DataFrame, apart: DataFrame, intakes: Sequence[SnapshotIntake]) -> TopicFrames:
-    """Reads the topics once; they stay with the server until the frames are gone. `intakes`: those with rows.
+def read_figures(requests: DataFrame, intakes: Sequence[SnapshotIntake]) -> DataFrame:
+    """Reads the topics' figures of the cycles' own snapshots, once; they stay with the server until the frame is gone.
 
     They are needed three times: for the table, for what is refused, and to see which topic shows twice or nowhere.
+    """
+    from pyspark import StorageLevel
+    from pyspark.sql import functions as F
+
+    answers = requests.where(holds_topic_figures() & (F.col("status") == 200))
+    own = {intake.own_number for intake in intakes}
+    only_lent = sorted({intake.number(LENT) for intake in intakes} - own)
+    if only_lent:
+        answers = answers.where(~F.col("snapshot").isin(only_lent))
+    return keep(loaded_topics(answers), StorageLevel.DISK_ONLY)
+
+
+def topic_frames(figures_read: DataFrame, apart: DataFrame, intakes: Sequence[SnapshotIntake]) -> TopicFrames:
+    """The topics of cycles, by their figures (`read_figures`) and the lists of them. `intakes`: those with rows.
+
     Of a large snapshot their names stay there once more, without the figures and texts that are most of it, and so do
     lists of topics; to read what is short anew costs less.
     """
@@ -239,7 +255,7 @@ def topic_frames(requests: DataFrame, apart: DataFrame, intakes: Sequence[Snapsh
     lists = {
         intake.key: (intake.number(LENT if found.lists_are_lent else OWN), found.topic_lists) for intake, found in seen
     }
-    loaded = keep(loaded_topics(answers_at(requests, figures)), StorageLevel.DISK_ONLY)
+    loaded = answers_at(figures_read, figures)
     listed = lists_at(apart, lists) if any(found for _, found in lists.values()) else None
     characters = sum(found.topic_characters for _, found in seen)
     shown = loaded.select(*_SHOWN)

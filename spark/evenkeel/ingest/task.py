@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,6 +27,7 @@ from evenkeel.ingest.ingest_frames import (
     SmallRows,
     body_frame,
     raw_answers,
+    read_figures,
     refused_topics,
     settings_frame,
     topic_frames,
@@ -104,8 +106,10 @@ def _frames(
     snapshots = _number(intakes)
     requests = requests_of_snapshots(spark, list(snapshots.values()))
     apart = seen_by_the_server(requests)
-    _take_in(apart, intakes, small, told, in_pieces=in_pieces)
-    topics = topic_frames(requests, apart, intakes)
+    with ThreadPoolExecutor(1) as pool:  # the server reads topics while this process reads the small answers
+        reading = pool.submit(read_figures, requests, intakes)
+        _take_in(apart, intakes, small, told, in_pieces=in_pieces)
+        topics = topic_frames(reading.result(), apart, intakes)
     by_key = {intake.key: intake for intake in intakes}
     for key, count in topics.too_many.items():
         leave_out_topics(by_key[key], count)

@@ -46,19 +46,17 @@ _TOPIC_TYPE = ", ".join(
 _TOPIC_NAME = r"^(persistent|non-persistent)://([^/]+/[^/]+(?:/[^/]+)?)/[^/]+$"
 
 
-_CYCLE = ("cluster", "cycle_at")
 _PLACE = ("snapshot", "n", "broker", "path")
 
 
 def loaded_topics(answers: DataFrame) -> DataFrame:
-    """Answers (cluster, cycle_at, snapshot, n, broker, path, body) → topics with their figures, and what cannot be
-    read.
+    """Answers (snapshot, n, broker, path, body) → topics with their figures, and what cannot be read.
 
     Columns: those of the answers without `body`; topic, namespace, domain, bundle_range, the figures and `rest`; and
     `refused`, the rule that refuses the row: then `rest` is the record, and without a topic it is the whole answer that
     cannot be read. A figure that is missing is NULL; NaN and negative ones are kept.
     """
-    keys = [*_CYCLE, *_PLACE]
+    keys = [*_PLACE]
     read = answers.select(*keys, "body", F.from_json("body", _ANSWER_TYPE).alias("namespaces"))
     refused_body = F.when(
         F.col("namespaces").isNull(), F.substring(F.coalesce("body", F.lit("")), 1, RECORD_CHARACTERS)
@@ -139,7 +137,7 @@ def _topic_rows(topics: DataFrame) -> DataFrame:
     columns = [F.col(f"figures.{member}").alias(column) for column, (member, _) in _FIGURES.items()]
     subscriptions = F.map_values("figures.subscriptions")
     return topics.select(
-        *(*_CYCLE, *_PLACE, "topic", "namespace", "domain", "bundle_range"),
+        *(*_PLACE, "topic", "namespace", "domain", "bundle_range"),
         *columns,
         _sum(subscriptions, lambda subscription: F.size(subscription["consumers"])).alias("consumers"),
         F.size(subscriptions).cast("bigint").alias("subscriptions"),
