@@ -3,8 +3,8 @@
 `python -m benchmarks history [--days 30] [--topics 300] [--bundles 100] [--brokers 3] [--beside 24]`. The snapshots are
 generated first, which is not measured: the same cluster in all of them, with other figures in each. The month is one
 command, `evenkeel rebalance --all`, and `evenkeel verify` another, beside a server that is warm from the first part:
-the first `--beside` snapshots, decided one by one and then as a window. Goals, for a month: at most 12 min, 4 GB of all
-processes together and 2,000 files; `verify` 60 s.
+the first `--beside` snapshots, decided one by one and then as a window. Goals, for a month: at most 12 min, 4 GB of the
+server, its workers and the command together and 2,000 files; `verify` 60 s.
 """
 
 from __future__ import annotations
