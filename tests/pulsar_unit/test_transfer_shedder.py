@@ -225,7 +225,7 @@ def test_bundles_heavier_than_the_offload_stay() -> None:
 def test_bundles_without_throughput_stay() -> None:
     cluster = five()
     cluster.top = {
-        broker: tuple(replace(one, stats=stats()) for one in listed) for broker, listed in cluster.top.items()
+        broker: tuple(one._replace(stats=stats()) for one in listed) for broker, listed in cluster.top.items()
     }
     assert cluster.shed() == {}
     assert cluster.skipped == ("Skip:NoBundles",)

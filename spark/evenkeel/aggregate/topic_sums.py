@@ -50,12 +50,13 @@ class Namespace(NamedTuple):
 class Ranges:
     """Where topics find their bundle.
 
-    `namespaces` (cluster, cycle_at, namespace, cycle, first_number, layout) says which layout a namespace has in a
-    cycle, `layouts` (layout, shift, starts, edges) where each begins a new piece of the hash space; boundaries that are
+    `namespaces` (cluster, cycle_at, namespace, first_number, layout) says which layout a namespace has in a cycle,
+    `layouts` (layout, shift, starts, edges) where each begins a new piece of the hash space; boundaries that are
     the same in several namespaces or cycles are one layout. It has as many buckets as pieces, rounded up to a power of
     two: `starts`[hash shifted by `shift`] is the piece that a bucket begins in, and a hash of the bucket lies in it or
-    fewer than 2^`steps` pieces further on. `cycle` is a place in `cycles` (cluster, cycle_at as ISO-8601 text),
-    `first_number` + piece one in `bundles`: a bundle's name, None for a piece that is not asked for.
+    fewer than 2^`steps` pieces further on. `first_number` + piece numbers a bundle of a cycle: divided by the number of
+    `bundles` it gives a place in `cycles` (cluster, cycle_at as ISO-8601 text), and the rest is one in `bundles`: a
+    bundle's name, None for a piece that is not asked for.
     """
 
     namespaces: pa.Table
@@ -71,14 +72,18 @@ def ranges_of(namespaces: Iterable[Namespace], only: Collection[str] | None = No
     numbers: dict[tuple[str, tuple[int, ...]], int] = {}
     cycles: dict[tuple[str, str], int] = {}
     bundles: list[str | None] = []
-    placed: list[tuple[object, ...]] = []
+    found: list[tuple[str, str, str, int, int, int]] = []
     for cluster, at, name, edges in namespaces:
         layout = layouts.get(edges) or layouts.setdefault(edges, _layout(len(layouts), edges))
         first = numbers.setdefault((name, edges), len(bundles))
         if first == len(bundles):
             bundles += [None if piece is None else f"{name}/{piece}" for piece in layout.pieces]
         cycle = cycles.setdefault((cluster, at), len(cycles))
-        placed.append((cluster, datetime.fromisoformat(at), name, cycle, first, layout.number))
+        found.append((cluster, at, name, cycle, first, layout.number))
+    placed = [
+        (cluster, datetime.fromisoformat(at), name, cycle * len(bundles) + first, layout)
+        for cluster, at, name, cycle, first, layout in found
+    ]
     if only is not None:
         bundles = [bundle if bundle in only else None for bundle in bundles]
     cut = [(layout.number, layout.shift, layout.starts, layout.edges) for layout in layouts.values()]
@@ -113,7 +118,7 @@ def _layout(number: int, boundaries: tuple[int, ...]) -> _Layout:
 _NAMESPACES = pa.schema(
     [
         *(("cluster", pa.string()), ("cycle_at", pa.timestamp("us", tz="UTC")), ("namespace", pa.string())),
-        *(("cycle", pa.int32()), ("first_number", pa.int64()), ("layout", pa.int64())),
+        *(("first_number", pa.int64()), ("layout", pa.int64())),
     ]
 )
 _LAYOUTS = pa.schema(
@@ -142,14 +147,15 @@ def with_bundle(topics: DataFrame, ranges: Ranges) -> DataFrame:
     """
     named = [(number, bundle) for number, bundle in enumerate(ranges.bundles) if bundle is not None]
     bundles = local(topics.sparkSession, _table(named, _BUNDLES))
-    return _placed(topics, ranges).join(F.broadcast(bundles), "number", how="inner").drop("cycle", "number")
+    placed = _placed(topics, ranges).withColumn("number", F.col("number") % F.lit(max(1, len(ranges.bundles))))
+    return placed.join(F.broadcast(bundles), "number", how="inner").drop("number")
 
 
 _BUNDLES = pa.schema([("number", pa.int64()), ("bundle", pa.string())])
 
 
 def _placed(topics: DataFrame, ranges: Ranges) -> DataFrame:
-    """The topics with `cycle` and `number`, that of a piece of the hash space.
+    """The topics with the `number` of their piece of the hash space and cycle.
 
     Namespaces bring the boundaries of their layout as arrays, in which the piece is searched: each further join would
     cost more than that. Where all is of one cycle, the namespace alone is looked up; else a second look-up brings the
@@ -210,7 +216,7 @@ def sums_in_thousandths(topics: DataFrame, ranges: Ranges) -> pa.Table:
     whole = {figure: f"{figure}_in_thousandths" for figure in FIGURES}
     topics = _placed(topics, ranges).withColumns({name: thousandths(figure) for figure, name in whole.items()})
     is_beyond = " or ".join(f"({figure} is not null and {name} is null)" for figure, name in whole.items())
-    kept = topics.groupBy("cycle", "number").agg(
+    kept = topics.groupBy("number").agg(
         # Two counts in one number, each below 2^31, and three marks in another: fewer columns of a group cost less.
         F.expr(f"sum(if(observation = 'loaded', 1L, {_SECOND}L + 1L))").alias("counts"),
         F.expr(f"sum(if(seen_on > 1, 1L, 0L) + if({is_beyond}, {_SECOND}L, 0L))").alias("oddities"),
@@ -221,7 +227,7 @@ def sums_in_thousandths(topics: DataFrame, ranges: Ranges) -> pa.Table:
         *(F.sum(name).alias(name) for name in ("consumers", "producers", "msg_backlog", *whole.values())),
     )
     sums = kept.select(
-        *("cycle", "number"),
+        "number",
         (_first("counts") - _second("counts")).alias("topics"),
         _first("counts").alias("listed_topics"),
         *("consumers", "producers"),
@@ -253,17 +259,18 @@ def _is_marked(mark: int) -> Column:
 
 
 def _named(sums: pa.Table, ranges: Ranges) -> pa.Table:
-    """The sums with cluster, cycle_at and bundle in place of `cycle` and `number`."""
+    """The sums with cluster, cycle_at and bundle in place of `number`."""
     clusters = pa.array([cluster for cluster, _ in ranges.cycles], pa.string())
     moments = [datetime.fromisoformat(at) for _, at in ranges.cycles]
-    cycle, number = sums["cycle"].combine_chunks(), sums["number"].combine_chunks()
+    place, bundles = sums["number"].combine_chunks(), max(1, len(ranges.bundles))
+    cycle = pc.divide(place, bundles)
+    number = pc.subtract(place, pc.multiply(cycle, bundles))
     named = {
         "cluster": clusters.take(cycle),
         "cycle_at": pa.array(moments, pa.timestamp("us", tz="UTC")).take(cycle),
         "bundle": pa.array(ranges.bundles, pa.string()).take(number),
     }
-    rest = [name for name in sums.column_names if name not in ("cycle", "number")]
-    table = pa.table({**named, **{name: sums[name] for name in rest}})
+    table = pa.table({**named, **{name: sums[name] for name in sums.column_names if name != "number"}})
     return table.filter(pc.is_valid(table["bundle"])) if named["bundle"].null_count else table
 
 

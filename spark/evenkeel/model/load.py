@@ -215,8 +215,7 @@ class BrokerLoadData:
         return self.msg_throughput_in + self.msg_throughput_out
 
 
-@dataclass(frozen=True, slots=True)
-class TopBundle:
+class TopBundle(NamedTuple):
     """One bundle of a broker's top list, with its latest figures."""
 
     bundle: str

@@ -9,12 +9,10 @@ name order. Most brokers have far more bundles than are listed: what cannot be i
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
-from collections import deque
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from heapq import nlargest
-from itertools import compress, repeat
-from operator import attrgetter, itemgetter
+from itertools import compress, pairwise, repeat
+from operator import itemgetter
 
 from evenkeel.errors import BadInput, BadName
 from evenkeel.filters.isolation import PoliciesPresent
@@ -36,10 +34,11 @@ _EXACT = 1e15
 _FEW = 40
 _SLASHES = 2
 """of the name of a bundle in a namespace of two parts"""
-_THROUGHPUT_IN = attrgetter("msg_throughput_in")
+_THROUGHPUT_IN = itemgetter(BundleStats._fields.index("msg_throughput_in"))
 MOST_LISTED_KEY = "loadBalancerMaxNumberOfBundlesInBundleLoadReport"
 
 Busyness = tuple[int, int, int, int, int]
+Bundle = tuple[str, BundleStats]
 
 
 def top_bundles(
@@ -62,20 +61,19 @@ def top_lists(
 
 
 def _top_list(stats: Mapping[str, BundleStats], k: int, eligible: TopListFilter) -> tuple[TopBundle, ...]:
-    found = None
-    if k > 0 and {*map(str.count, stats, repeat("/"))} <= {_SLASHES}:
+    # Where the busiest of all bundles may be listed, nothing need be known of the others but that they are named well.
+    if k > 0 and [*map(str.count, stats, repeat("/"))].count(_SLASHES) == len(stats):
         found = _plainly_busiest(stats, k)
-        # Where the busiest of all bundles may be listed, nothing need be known of the others.
-        if found is not None and all(_has_traffic(stats[bundle]) for bundle in found) and eligible.lists_all(found):
-            return _as_list(found, stats)
-    listed = eligible.listed({bundle: one for bundle, one in stats.items() if _has_traffic(one)})
+        if found is not None and all(_has_traffic(one) and eligible.lists(bundle) for bundle, one in found):
+            return _as_list(found)
+    by_name = sorted(stats.items(), key=itemgetter(0))
+    may_be_listed = {bundle: one for bundle, one in by_name if _has_traffic(one) and eligible.lists(bundle)}
     if k < 1:
-        if len(listed) > 1:  # Pulsar's sort fails on such a K, if not with all orders of the bundles
+        if len(may_be_listed) > 1:  # Pulsar's sort fails on such a K, if not with all orders of the bundles
             raise BadInput(f"no top list of {k} bundles: set {MOST_LISTED_KEY} to 1 or more")
         return ()
-    if len(listed) < len(stats):
-        found = _plainly_busiest(listed, k)
-    return _as_list(_partially_sorted(listed, k) if found is None else found, stats)
+    found = _plainly_busiest(may_be_listed, k) if len(may_be_listed) < len(stats) else None
+    return _as_list(_partially_sorted([*may_be_listed.items()], k) if found is None else found)
 
 
 def _has_traffic(stats: BundleStats) -> bool:
@@ -83,8 +81,8 @@ def _has_traffic(stats: BundleStats) -> bool:
     return stats.msg_throughput_in + stats.msg_throughput_out != 0
 
 
-def _as_list(busiest: Sequence[str], stats: Mapping[str, BundleStats]) -> tuple[TopBundle, ...]:
-    return tuple([TopBundle(bundle, stats[bundle]) for bundle in reversed(busiest)])
+def _as_list(busiest: Sequence[Bundle]) -> tuple[TopBundle, ...]:
+    return tuple([TopBundle(bundle, one) for bundle, one in reversed(busiest)])
 
 
 def busyness(stats: BundleStats) -> Busyness:
@@ -105,10 +103,10 @@ def weight(throughput_in: float) -> int:
 
 def rounded(x: float) -> int:
     """Java's Math.round: to the nearest, halves up, not-a-number to 0, within 64 bits."""
-    if not math.isfinite(x):
-        return 0 if math.isnan(x) else _LONG_HIGHEST if x > 0 else -_LONG_HIGHEST - 1
-    below = math.floor(x)
-    return max(-_LONG_HIGHEST - 1, min(_LONG_HIGHEST, below + (x - below >= 0.5)))
+    if -_LONG_HIGHEST < x < _LONG_HIGHEST:
+        below = math.floor(x)
+        return below + (x - below >= 0.5)
+    return 0 if math.isnan(x) else _LONG_HIGHEST if x > 0 else -_LONG_HIGHEST - 1
 
 
 class TopListFilter:
@@ -119,20 +117,12 @@ class TopListFilter:
         self._settings = settings
         self._answers: dict[str, bool] = {}
 
-    def lists_all(self, bundles: Sequence[str]) -> bool:
-        """Whether none of these bundles is of a namespace of which nothing may be shed."""
-        return len(self.listed(dict.fromkeys(bundles, BundleStats()))) == len(bundles)
-
-    def listed(self, busy: Mapping[str, BundleStats]) -> Mapping[str, BundleStats]:
-        """The bundles without those of namespaces of which nothing may be shed."""
-        namespaces = [bundle.rpartition("/")[0] for bundle in busy]
-        if not self._answers.keys() >= {*namespaces}:
-            for namespace, bundle in sorted(zip(namespaces, busy, strict=True), key=itemgetter(1)):
-                if namespace not in self._answers:
-                    self._answers[namespace] = self._may_be_shed(namespace_of(bundle))
-        if all(map(self._answers.__getitem__, namespaces)):
-            return busy
-        return dict(compress(busy.items(), map(self._answers.__getitem__, namespaces)))
+    def lists(self, bundle: str) -> bool:
+        """Whether the bundle is of a namespace of which something may be shed; `BadName` if it is not two parts."""
+        answer = self._answers.get(namespace := bundle.rpartition("/")[0])
+        if answer is None:
+            answer = self._answers[namespace] = self._may_be_shed(namespace_of(bundle))
+        return answer
 
     def _may_be_shed(self, namespace: str) -> bool:
         if namespace.count("/") != 1:
@@ -144,7 +134,7 @@ class TopListFilter:
         return self._settings.loadBalancerSheddingBundlesWithPoliciesEnabled or self._present.policy(namespace) is None
 
 
-def _plainly_busiest(stats: Mapping[str, BundleStats], k: int) -> list[str] | None:
+def _plainly_busiest(stats: Mapping[str, BundleStats], k: int) -> list[Bundle] | None:
     """The `k` busiest of these bundles, busiest first, or all if there are fewer; None where some of them are equally
     busy, or as busy as the next one, so that Pulsar's partial sort decides.
 
@@ -152,124 +142,84 @@ def _plainly_busiest(stats: Mapping[str, BundleStats], k: int) -> list[str] | No
     """
     figures = [*map(_THROUGHPUT_IN, stats.values())]
     # Few figures are sorted sooner than their largest are found.
-    largest = sorted(figures, reverse=True) if len(figures) < _FEW * k else nlargest(k + 1, figures)
-    first = largest[: k + 1]
+    first = sorted(figures, reverse=True)[: k + 1] if len(figures) < _FEW * k else nlargest(k + 1, figures)
     if not first or math.isnan(sum(figures)):
         return None
-    least = first[:k][-1]
-    if len({weight(figure) for figure in first}) == len(first):
+    least, weights = first[:k][-1], [*map(weight, first)]
+    shared = {one for one, lighter in pairwise(weights) if one == lighter}
+    if not shared:
         near = compress(stats.items(), map(least.__le__, figures))
-        return [bundle for _, bundle in sorted([(one.msg_throughput_in, bundle) for bundle, one in near], reverse=True)]
+        return sorted(near, key=lambda bundle: bundle[1].msg_throughput_in, reverse=True)
     if not -_EXACT < least <= first[0] < _EXACT:
         return None
     # What is lighter by two steps is lighter when rounded, too, as long as figures have so many digits.
     near = compress(stats.items(), map((least - 2 * THROUGHPUT_STEP).__le__, figures))
-    ranked = sorted([(busyness(one), bundle) for bundle, one in near], reverse=True)[: k + 1]
-    return [bundle for _, bundle in ranked[:k]] if len({busy for busy, _ in ranked}) == len(ranked) else None
+    ranked = sorted([(_told_apart(one, shared), bundle, one) for bundle, one in near], reverse=True)[: k + 1]
+    is_plain = all(one[0] != lighter[0] for one, lighter in pairwise(ranked))
+    return [(bundle, one) for _, bundle, one in ranked[:k]] if is_plain else None
 
 
-def _partially_sorted(stats: Mapping[str, BundleStats], k: int) -> list[str]:
-    names = sorted(stats)
-    weights = [weight(stats[bundle].msg_throughput_in) for bundle in names]
-    numbers = _Partition(weights, lambda number: busyness(stats[names[number]])).busiest(k)
-    return [names[number] for number in numbers]
+def _told_apart(stats: BundleStats, shared: Collection[int]) -> tuple[int, ...]:
+    """The weight, and where it is among the `shared` ones all figures: as much as tells a bundle from others."""
+    heaviest = weight(stats.msg_throughput_in)
+    return busyness(stats) if heaviest in shared else (heaviest,)
 
 
-class _Partition:
-    """Pulsar's partial sort of bundles, here numbers. `weights`: of each its `weight`; `exactly`: its `busyness`.
+def _partially_sorted(bundles: Sequence[Bundle], k: int) -> list[Bundle]:
+    """The first `k` of these bundles after Pulsar's partial sort, busiest first; they come in name order.
 
-    Pulsar exchanges bundles in place, and its exchanges decide which of several equally busy ones are taken. Here it is
-    worked out where they leave everything, without making them.
+    Pulsar exchanges bundles in place, and its exchanges decide which of several equally busy ones are taken. It
+    partitions in three (busier, equal, lighter) around the last bundle until the k-th is in place. The sorted part ends
+    where partitioning ended, which may be before `k`: what follows is as busy as the k-th.
     """
-
-    def __init__(self, weights: Sequence[int], exactly: Callable[[int], Busyness]) -> None:
-        self._weights, self._exactly = weights, exactly
-
-    def busiest(self, k: int) -> list[int]:
-        """The first `k` after the partial sort, busiest first.
-
-        Partitions in three (busier, equal, lighter) around the last bundle until the k-th is in place. The sorted part
-        ends where partitioning ended, which may be before `k`: what follows is as busy as the k-th.
-        """
-        bundles = [*range(len(self._weights))]
-        k = min(k, len(bundles))
-        ahead: list[int] = []
-        while len(bundles) > 1:
-            not_lighter, equal = self._sides(bundles)
-            arranged = _arranged(bundles, not_lighter)
-            busier = [one for one in arranged if one not in equal]
-            wanted = k - len(ahead)
-            if wanted <= len(busier):
-                bundles = busier
-                continue
-            ahead += busier
-            if wanted <= len(busier) + len(equal):
-                bundles = _rotated(arranged, equal)
-                break
-            ahead += _rotated(arranged, equal)
-            bundles = _lighter(bundles, not_lighter)
-        return (self._sorted(ahead) + bundles)[:k]
-
-    def _sides(self, bundles: Sequence[int]) -> tuple[list[int], set[int]]:
-        """The places of those that are not lighter than the last bundle, and the bundles that are as busy as it is."""
-        weights, last = self._weights, bundles[-1]
-        weight = weights[last]
-        places = [place for place, one in enumerate(bundles) if weights[one] >= weight]
-        alike = [bundles[place] for place in places if weights[bundles[place]] == weight]
-        if len(alike) == 1:
-            return places, {last}
-        pivot = self._exactly(last)
-        known = {one: self._exactly(one) for one in alike}
-        places = [place for place in places if known.get(bundles[place], pivot) >= pivot]
-        return places, {one for one, busy in known.items() if busy == pivot}
-
-    def _sorted(self, bundles: list[int]) -> list[int]:
-        """Busiest first; equally busy ones stay in their order."""
-        of = self._weights.__getitem__
-        if len({*map(of, bundles)}) == len(bundles):
-            return sorted(bundles, key=of, reverse=True)
-        return sorted(bundles, key=self._exactly, reverse=True)
-
-
-def _arranged(bundles: Sequence[int], not_lighter: Sequence[int]) -> list[int]:
-    """Those that are not lighter, in the order in which partitioning comes to them.
-
-    They end up in front. One that is there already keeps its place; a lighter one there is exchanged with what stands
-    last and has not been looked at, until that is none of the lighter.
-    """
-    there = bisect_left(not_lighter, len(not_lighter))
-    last = [*not_lighter[there:]]
-    found: list[int] = []
-    for place in not_lighter[:there]:
-        while len(found) < place:
-            found.append(bundles[last.pop()])
-        found.append(bundles[place])
-    return found + [bundles[place] for place in reversed(last)]
-
-
-def _rotated(arranged: Sequence[int], equal: Collection[int]) -> list[int]:
-    """The equally busy ones: each busier one that comes after them changes places with the first of them."""
-    found: deque[int] = deque()
-    for one in arranged:
-        if one in equal:
-            found.append(one)
+    figures = _Figures([one for _, one in bundles])
+    order = [*range(len(bundles))]
+    k = min(k, len(order))
+    start, end = 0, len(order) - 1
+    while start < end:
+        equal, lighter = _partitioned(order, start, end, figures)
+        if k <= equal:
+            end = equal - 1
+        elif k > lighter:
+            start = lighter
         else:
-            found.rotate(-1)
-    return [*found]
+            end = equal
+            break
+    ahead = sorted(order[:end], key=figures.exactly, reverse=True)
+    return [bundles[number] for number in (ahead + order[end:])[:k]]
 
 
-def _lighter(bundles: Sequence[int], not_lighter: Sequence[int]) -> list[int]:
-    """The lighter ones: they fill the end from the last place on, in the order in which partitioning comes to them."""
-    front, heavy, right = len(not_lighter), {*not_lighter}, len(bundles) - 1
-    found: list[int] = []
-    for place in range(front):
-        if place in heavy:
+class _Figures:
+    """What bundles are compared by, of each by its number; all but the weightiest figure is looked at when needed."""
+
+    def __init__(self, stats: Sequence[BundleStats]) -> None:
+        self._stats = stats
+        self.weights = [weight(one.msg_throughput_in) for one in stats]
+
+    def exactly(self, number: int) -> Busyness:
+        """All figures of one bundle."""
+        return busyness(self._stats[number])
+
+
+def _partitioned(order: list[int], low: int, high: int, figures: _Figures) -> tuple[int, int]:
+    """Puts the busier than the last of order[low..high] in front, the lighter at the end, by Pulsar's exchanges.
+
+    Returns the places of the first equally busy one and of the first lighter one.
+    """
+    weights, pivot = figures.weights, order[high]
+    weight_of_pivot, exact_pivot = weights[pivot], figures.exactly(pivot)
+    middle = low
+    while middle <= high:
+        one = order[middle]
+        if (difference := weights[one] - weight_of_pivot) == 0 and one != pivot:
+            exact = figures.exactly(one)
+            difference = (exact > exact_pivot) - (exact < exact_pivot)
+        if difference < 0:
+            order[middle], order[high] = order[high], one
+            high -= 1
             continue
-        found.append(bundles[place])
-        while right not in heavy:
-            found.append(bundles[right])
-            right -= 1
-        right -= 1
-    if right >= front:
-        found += [bundles[front], *bundles[right:front:-1]]
-    return found[::-1]
+        if difference > 0:
+            order[low], order[middle] = one, order[low]
+            low += 1
+        middle += 1
+    return low, middle

@@ -216,8 +216,8 @@ def test_one_available_broker_without_load_data_stops_the_round() -> None:
 
 def test_the_last_listed_bundle_never_goes_and_a_single_one_is_no_list() -> None:
     heavy = cluster(0.9, 0.1, bundles=2)
-    light = replace(heavy.top_bundles["b1:8080"][0], stats=BundleStats(msg_throughput_in=1.0))
-    small = tuple(replace(light, bundle=one.bundle) for one in heavy.top_bundles["b1:8080"])
+    light = heavy.top_bundles["b1:8080"][0]._replace(stats=BundleStats(msg_throughput_in=1.0))
+    small = tuple(light._replace(bundle=one.bundle) for one in heavy.top_bundles["b1:8080"])
     made = shed(replace(heavy, top_bundles={"b1:8080": small}))
     assert [one.bundle for one in made.transfers] == [small[0].bundle]
     assert rule_of(made, small[1].bundle) == "last_of_top_bundles"
