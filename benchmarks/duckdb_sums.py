@@ -147,9 +147,9 @@ def evenkeels_sums(spark: SparkSession, file: Path, spaces: Sequence[Namespace])
 
     topics = spark.read.parquet(str(file)).withColumn("hash", F.crc32(F.col("topic").cast("binary")))
     sums = sums_in_thousandths(topics, ranges_of(spaces))
-    beyond = sum(sums["beyond_thousandths"].to_pylist())
-    if beyond:
-        raise AssertionError(f"{beyond:,} topics have figures that are no thousandths, and would be summed once more")
+    odd = sum(sums["is_odd"].to_pylist())
+    if odd:
+        raise AssertionError(f"{odd:,} bundles have figures that are no thousandths, and would be summed once more")
     return sums
 
 

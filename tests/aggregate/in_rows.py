@@ -60,7 +60,6 @@ def sums_of(topics: Sequence[dict[str, Any]]) -> dict[str, Any]:
         **{figure: exact_sum(topic[figure] for topic in topics) for figure in FIGURES},
         "has_non_persistent": any(topic["domain"] == "non-persistent" for topic in loaded),
         "all_known": all(topic[figure] is not None for topic in loaded for figure in FIGURES),
-        "shown_twice": 0,
     }
 
 

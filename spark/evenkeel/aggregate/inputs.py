@@ -231,8 +231,8 @@ def _topic_sums(spark: SparkSession, found: LoadInputs, namespaces: Sequence[Nam
     """
     topics = found.topic_stats.select(*TOPIC_COLUMNS)
     sums = sums_in_thousandths(topics, ranges_of(namespaces))
-    is_odd = pc.or_(pc.greater(sums["shown_twice"], 0), pc.greater(sums["beyond_thousandths"], 0))
-    sums, odd = sums.drop_columns(["beyond_thousandths"]), pc.unique(sums.filter(is_odd)["bundle"])
+    odd = pc.unique(sums.filter(sums["is_odd"])["bundle"])
+    sums = sums.drop_columns(["is_odd"])
     if not len(odd):
         return sums
     some = with_bundle(topics, ranges_of(namespaces, only={*odd.to_pylist()}))

@@ -194,7 +194,6 @@ def _row(bundle: str, numbers: Sequence[int]) -> dict[str, Any]:
         **{name: None if total is None else total / 1000 for name, total in zip(FIGURES, figures, strict=True)},
         "has_non_persistent": non_persistent > 0,
         "all_known": not without_figure,
-        "shown_twice": 0,
     }
 
 

@@ -188,8 +188,8 @@ def bundle_sums(topics: DataFrame) -> DataFrame:
     """Per bundle: topics (loaded), listed_topics (known), consumers, producers, msg_backlog, four figures,
     has_non_persistent.
 
-    `all_known` is false where a loaded topic lacks a figure: then the sums are too small. `shown_twice`: topics that
-    several brokers show. Sums are exact, so that neither order nor partitioning of the rows changes a bit.
+    `all_known` is false where a loaded topic lacks a figure: then the sums are too small. Sums are exact, so that
+    neither order nor partitioning of the rows changes a bit.
     """
     is_loaded = F.col("observation") == "loaded"
     return topics.groupBy(*CYCLE, "bundle").agg(
@@ -201,57 +201,48 @@ def bundle_sums(topics: DataFrame) -> DataFrame:
         *(exact_sum(figure).alias(figure) for figure in FIGURES),
         F.bool_or(is_loaded & (F.col("domain") == "non-persistent")).alias("has_non_persistent"),
         F.every(~is_loaded | F.expr(_HAS_ALL)).alias("all_known"),
-        F.count_if(F.col("seen_on") > 1).alias("shown_twice"),
     )
 
 
 def sums_in_thousandths(topics: DataFrame, ranges: Ranges) -> pa.Table:
-    """The rows of `bundle_sums` for the topics (without `bundle`), and of each bundle `beyond_thousandths`: how many of
-    its topics have a figure that is no whole number of thousandths (see `spark.sql.thousandths`).
+    """The rows of `bundle_sums` for the topics (without `bundle`), and of each bundle `is_odd`: whether several brokers
+    show a topic of it, or one has a figure that is no whole number of thousandths (see `spark.sql.thousandths`).
 
-    Where there are some, the sums of figures lack them, and `bundle_sums` is to be asked; else they are the same to the
-    bit. Pulsar cuts figures to three decimals. Until they are summed, bundles are numbers: one key of a few bytes and
-    sums of whole numbers are what Spark groups fastest.
+    Sums of an odd bundle may lack figures, and `bundle_sums` is to be asked; else they are the same to the bit. Pulsar
+    cuts figures to three decimals. Until they are summed, bundles are numbers: one key of a few bytes and sums of whole
+    numbers are what Spark groups fastest.
     """
     whole = {figure: f"{figure}_in_thousandths" for figure in FIGURES}
     topics = _placed(topics, ranges).withColumns({name: thousandths(figure) for figure, name in whole.items()})
     is_beyond = " or ".join(f"({figure} is not null and {name} is null)" for figure, name in whole.items())
     kept = topics.groupBy("number").agg(
-        # Two counts in one number, each below 2^31, and three marks in another: fewer columns of a group cost less.
+        # Two counts in one number, each below 2^31, and all marks in another: fewer columns of a group cost less.
         F.expr(f"sum(if(observation = 'loaded', 1L, {_SECOND}L + 1L))").alias("counts"),
-        F.expr(f"sum(if(seen_on > 1, 1L, 0L) + if({is_beyond}, {_SECOND}L, 0L))").alias("oddities"),
         F.expr(
             f"bit_or(if(observation = 'loaded', if(domain = 'non-persistent', {_NON_PERSISTENT}, 0) + "
-            f"if({_HAS_ALL}, 0, {_LACKS_FIGURE}) + if(msg_backlog is null, {_LACKS_BACKLOG}, 0), 0))"
+            f"if({_HAS_ALL}, 0, {_LACKS_FIGURE}) + if(msg_backlog is null, {_LACKS_BACKLOG}, 0), 0) + "
+            f"if(seen_on > 1 or {is_beyond}, {_ODD}, 0))"
         ).alias("marks"),
         *(F.sum(name).alias(name) for name in ("consumers", "producers", "msg_backlog", *whole.values())),
     )
+    listed = F.col("counts").bitwiseAND(F.lit(_SECOND - 1))
     sums = kept.select(
         "number",
-        (_first("counts") - _second("counts")).alias("topics"),
-        _first("counts").alias("listed_topics"),
+        (listed - F.shiftright("counts", 32)).alias("topics"),
+        listed.alias("listed_topics"),
         *("consumers", "producers"),
         F.when(~_is_marked(_LACKS_BACKLOG), F.col("msg_backlog")).alias("msg_backlog"),
         *(of_thousandths(F.col(name)).alias(figure) for figure, name in whole.items()),
         _is_marked(_NON_PERSISTENT).alias("has_non_persistent"),
         (~_is_marked(_LACKS_FIGURE)).alias("all_known"),
-        _first("oddities").alias("shown_twice"),
-        _second("oddities").alias("beyond_thousandths"),
+        _is_marked(_ODD).alias("is_odd"),
     )
     return _named(arrow_of(sums), ranges)
 
 
 _SECOND = 1 << 32
-_NON_PERSISTENT, _LACKS_FIGURE, _LACKS_BACKLOG = 1, 2, 4
+_NON_PERSISTENT, _LACKS_FIGURE, _LACKS_BACKLOG, _ODD = 1, 2, 4, 8
 _HAS_ALL = " and ".join(f"{figure} is not null" for figure in FIGURES)
-
-
-def _first(counts: str) -> Column:
-    return F.col(counts).bitwiseAND(F.lit(_SECOND - 1))
-
-
-def _second(counts: str) -> Column:
-    return F.shiftright(counts, 32)
 
 
 def _is_marked(mark: int) -> Column:
