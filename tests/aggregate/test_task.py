@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from evenkeel.aggregate import inputs
 from evenkeel.aggregate import task as aggregate
 from evenkeel.handover import Handover
 from evenkeel.lake.store import Lake
@@ -251,6 +252,24 @@ def test_aggregating_again_gives_the_same_bits_from_compacted_topics_too(done: A
     for table in ("bundle_load", "broker_load"):
         assert [write.digest for write in again.writes_of(table)] == [
             write.digest for write in done.first.writes_of(table)
+        ]
+
+
+@pytest.mark.parametrize("left", ["sums", "rows and sums"])
+def test_what_spark_adds_up_gives_the_same_bits(
+    spark: SparkSession, new_lake: Path, monkeypatch: pytest.MonkeyPatch, left: str
+) -> None:
+    calm = cluster("calm").namespace("t/n").topic("persistent://t/n/a", msg_rate_in=0.125)
+    built = [busy(), calm]
+    before = validate.run(spark, observed(spark, str(new_lake), *built))
+    here = aggregate.run(spark, before)
+    monkeypatch.setattr(inputs, "sums_at_hand", lambda *_: None)
+    if left == "rows and sums":
+        monkeypatch.setattr(inputs, "at_hand", lambda *_: None)
+    by_spark = aggregate.run(spark, before)
+    for table in ("bundle_load", "broker_load"):
+        assert [(write.rows, write.digest) for write in here.writes_of(table)] == [
+            (write.rows, write.digest) for write in by_spark.writes_of(table)
         ]
 
 

@@ -366,6 +366,7 @@ def test_the_same_snapshot_gives_the_same_rows_again(ingested: Ingested) -> None
 
 def test_topics_of_a_large_snapshot_give_the_same_rows(ingested: Ingested, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ingest_frames, "_ONE_FILE_CHARACTERS", 1)
+    monkeypatch.setattr(ingest_frames, "_FEW_CHARACTERS", 0)
     first = ingested.cycle("moving")
     alone = ClusterCycle(first.cluster, first.cycle_at, first.snapshot, {})
     again = ingest.run(ingested.spark, Handover(ingested.handover.lake, Run("cli", "long"), (alone,)))

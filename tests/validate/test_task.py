@@ -16,7 +16,11 @@ import pytest
 from evenkeel.handover import Handover
 from evenkeel.lake.store import Lake
 from evenkeel.rounds.frames import read_checked
+from evenkeel.spark.sql import iso
 from evenkeel.validate import task as validate
+from evenkeel.validate.at_hand import columns_at_hand
+from evenkeel.validate.facts import AT
+from evenkeel.validate.suites import read_suites
 from tests.builders import NOON, ClusterBuilder, cluster, observed
 
 if TYPE_CHECKING:
@@ -193,6 +197,28 @@ def test_checking_again_gives_the_same_rows(checked: Checked) -> None:
     assert [write.digest for write in again.writes_of("rejected")] == [
         write.digest for write in checked.after.writes_of("rejected")
     ]
+
+
+def test_rows_that_spark_has_to_fetch_are_judged_alike(checked: Checked, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(validate, "columns_at_hand", lambda *_: {})
+    by_spark = validate.run(checked.spark, checked.before)
+    for table in ("validation_results", "rejected"):
+        assert [(write.rows, write.digest) for write in by_spark.writes_of(table)] == [
+            (write.rows, write.digest) for write in checked.after.writes_of(table)
+        ]
+
+
+def test_what_is_read_here_is_what_spark_reads(checked: Checked) -> None:
+    suites = read_suites()
+    here = columns_at_hand(checked.lake, checked.before, suites)
+    assert here.keys() == suites.keys()
+    for table, rows in here.items():
+        read = checked.lake.read(checked.spark, table, checked.before.writes_of(table))
+        columns = sorted({"cluster", "cycle_at", *suites[table].columns()})
+        expected = read.select(*columns, iso("cycle_at").alias(AT)).toArrow()
+        assert rows.schema.names == expected.schema.names
+        assert rows.schema.types == expected.schema.types
+        assert Counter(map(repr, rows.to_pylist())) == Counter(map(repr, expected.to_pylist()))
 
 
 def test_empty_cluster_alone_is_left_out_with_a_plain_reason(spark: SparkSession, new_lake: Path) -> None:

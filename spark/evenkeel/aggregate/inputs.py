@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
+from evenkeel.aggregate import sums_here
 from evenkeel.aggregate.broker_load import RESOURCES
 from evenkeel.aggregate.bundle_load import AVERAGES, CLIENTS, FIGURES, SAID
 from evenkeel.aggregate.bundles_in_force import bundles_of, namespaces_in_force
@@ -31,7 +32,7 @@ from evenkeel.aggregate.topic_sums import (
     with_bundle,
 )
 from evenkeel.handover import Handover, Write
-from evenkeel.lake.data_files import rows_at_hand
+from evenkeel.lake.data_files import found_rows, rows_at_hand
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake
 from evenkeel.model.bundles import HIGHEST_HASH, namespace_of
@@ -39,6 +40,7 @@ from evenkeel.rounds.frames import children_of_splits, predecessor_rows, read_ch
 from evenkeel.rounds.reading import EXTENSIBLE, Row, Rows
 from evenkeel.rounds.window import linked
 from evenkeel.spark.column_types import schema_of
+from evenkeel.spark.rows import tick_of
 from evenkeel.spark.sql import arrow_of
 
 if TYPE_CHECKING:
@@ -194,7 +196,35 @@ def set_aside(found: LoadInputs) -> dict[str, DataFrame]:
     return {REJECTED: found.rejected.where(is_topic | is_named).select(*CYCLE, "rejected_from", name).distinct()}
 
 
-# Sums over topics, computed by Spark, as Arrow tables of the size of bundles.
+# Sums over topics: of few in this process, else computed by Spark, as Arrow tables of the size of bundles.
+
+
+def sums_at_hand(lake: Lake, handover: Handover, found: LoadInputs, rows: Rows) -> Rows | None:
+    """What `sums_of_topics` gives, made in this process of the files that hold the topics; None where they are not at
+    hand or are many, where records were set aside or splits have made bundles, and for whatever is rare (`sums_here`).
+    """
+    if found.rejected is not None or found.born:
+        return None
+    spaces: dict[str, list[tuple[str, tuple[int, ...]]]] = {}
+    for space in namespaces_of(rows):
+        spaces.setdefault(space.cluster, []).append((space.name, space.edges))
+    sums: list[Row] = []
+    for cycle in handover.open_cycles():
+        writes = [one for one in handover.open_writes("topic_stats") if one.cluster == cycle.cluster and one.rows]
+        if sum(write.rows for write in writes) > sums_here.MOST_TOPICS:
+            return None
+        topics = []
+        for write in writes:
+            of_write = found_rows(lake, write, sums_here.COLUMNS)
+            whole = None if of_write is None else sums_here.whole_numbers(of_write)
+            if whole is None:
+                return None
+            topics.append(whole)
+        own = sums_here.sums_of(topics, tick_of(cycle.cycle_at), spaces.get(cycle.cluster, []))
+        if own is None:
+            return None
+        sums += [{"cluster": cycle.cluster, "cycle_at": cycle.cycle_at, **row} for row in own]
+    return {TOPIC_SUMS: sums}
 
 
 def sums_of_topics(spark: SparkSession, found: LoadInputs, rows: Rows) -> dict[str, pa.Table]:

@@ -68,22 +68,29 @@ def aggregated(
     found = inputs.read(spark, lake, handover)
     is_here = _rows(handover, found.reads) <= most_here
     tables: dict[str, pa.Table] = {}
+    cycles = [cycle_row_of(cycle, handover.run) for cycle in handover.open_cycles()]
     rows: Rows | None = inputs.at_hand(lake, found) if is_here else None
+    summed = None if rows is None else inputs.sums_at_hand(lake, handover, found, rows)
+    if rows is not None and summed is not None:
+        return _decided(spark, {**rows, **summed, "cycle": cycles}), found.reads
     if rows is None:
         tables = fetched({**(found.small if is_here else inputs.about_namespaces(found)), **inputs.set_aside(found)})
         rows = {name: rows_of(table) for name, table in tables.items()}
     sums = inputs.sums_of_topics(spark, found, rows)
     if is_here:
-        cycles = [cycle_row_of(cycle, handover.run) for cycle in handover.open_cycles()]
         summed = {name: rows_of(table) for name, table in sums.items()}
-        loads = decide_here({**rows, **summed, "cycle": cycles}, decide, OUTPUTS)
-        return {table: frame_of_rows(spark, table, loads[table]) for table in OUTPUTS}, found.reads
+        return _decided(spark, {**rows, **summed, "cycle": cycles}), found.reads
     there = {name: local(spark, table) for name, table in sums.items()}
     if inputs.REJECTED in tables:
         there[inputs.REJECTED] = local(spark, tables[inputs.REJECTED])
     there |= {**found.small, "cycle": cycle_rows(spark, handover)}
     types = {table: TABLES[table].body_type() for table in OUTPUTS}
     return grouped_map(there, by=["cluster"], decide=decide, outputs=types, schemas=_known_types(found)), found.reads
+
+
+def _decided(spark: SparkSession, given: Rows) -> dict[str, DataFrame]:
+    loads = decide_here(given, decide, OUTPUTS)
+    return {table: frame_of_rows(spark, table, loads[table]) for table in OUTPUTS}
 
 
 def _window(

@@ -14,10 +14,19 @@ from evenkeel.handover import CycleKey
 from evenkeel.ingest.snapshot_intake import SnapshotIntake, without_rows
 from evenkeel.lake.schemas import TABLES
 from evenkeel.pulsar.answers import HTML_PAGE, UNREADABLE_JSON
-from evenkeel.pulsar.topic_stats import UNREADABLE_TOPIC, listed_topics, loaded_topics, sightings, topic_stats
+from evenkeel.pulsar.topic_stats import (
+    SIGHTINGS_TYPE,
+    UNREADABLE_TOPIC,
+    listed_topics,
+    loaded_topics,
+    sightings,
+    sightings_of,
+    topic_stats,
+)
 from evenkeel.settings import EffectiveSettings
 from evenkeel.sources.collected import LENT, OWN
 from evenkeel.sources.landed import holds_topic_figures
+from evenkeel.spark.column_types import schema_of
 from evenkeel.spark.session import keep
 from evenkeel.spark.sql import is_one_of, iso, moment, united
 
@@ -27,6 +36,8 @@ if TYPE_CHECKING:
 _SHOWN = ("cluster", "cycle_at", "n", "broker", "path", "topic", "refused")
 _REFUSED = (*_SHOWN, "snapshot", "rest")
 _ONE_FILE_CHARACTERS = 32 << 20
+_FEW_CHARACTERS = 4 << 20
+"""Answers and lists of a few thousand topics: their names are looked at here, in the place of two jobs of Spark."""
 # The least that a topic takes in an answer, as in `[1,2]`.
 _TOPIC_CHARACTERS = 2
 _REASONS = {
@@ -268,11 +279,16 @@ def topic_frames(figures_read: DataFrame, apart: DataFrame, intakes: Sequence[Sn
         loaded, shown = (frame.where(~is_one_of(too_many)) for frame in (loaded, shown))
         listed = listed.where(~is_one_of(too_many)) if listed is not None else None
     of = ("cluster",) if len({key[0] for key in figures}) == len(figures) else ("cluster", "cycle_at")
-    odd = keep(sightings(shown, listed, of))
     refused = _refused(loaded, listed, _REFUSED)
     where = ("cluster", iso("cycle_at").alias("at"), "n", "broker", F.col("topic").isNull().alias("as_a_whole"))
     is_figures = F.col("path").rlike("/broker-stats/topics").alias("is_figures")
-    marks = _refused(shown, listed, _SHOWN).select(*where, is_figures).distinct().collect()
+    if of == ("cluster",) and are_few(intakes):
+        rows = _all_of(shown, listed).select(*where, is_figures, "topic", "refused", "is_listed").collect()
+        odd = shown.sparkSession.createDataFrame(sightings_of(row.asDict() for row in rows), schema_of(SIGHTINGS_TYPE))
+        marks = [row for row in rows if row["refused"] is not None]
+    else:
+        odd = keep(sightings(shown, listed, of))
+        marks = _refused(shown, listed, _SHOWN).select(*where, is_figures).distinct().collect()
     unreadable: dict[CycleKey, list[tuple[int, str]]] = {}
     for row in marks:
         if row["as_a_whole"] and row["is_figures"]:
@@ -280,8 +296,22 @@ def topic_frames(figures_read: DataFrame, apart: DataFrame, intakes: Sequence[Sn
     topics = topic_stats(loaded, listed, odd, of)
     if characters < _ONE_FILE_CHARACTERS or len(seen) > 1:
         topics = topics.coalesce(1 + characters // _ONE_FILE_CHARACTERS)
-    told = {key: tuple(sorted(found)) for key, found in unreadable.items()}
+    told = {key: tuple(sorted(set(found))) for key, found in unreadable.items()}
     return TopicFrames(topics, refused if marks else None, told, too_many)
+
+
+def are_few(intakes: Iterable[SnapshotIntake]) -> bool:
+    """Whether the topics of the cycles are some thousands at most."""
+    seen = [intake.observed for intake in intakes if intake.observed is not None]
+    return sum(one.topic_characters + one.listed_characters for one in seen) < _FEW_CHARACTERS
+
+
+def _all_of(shown: DataFrame, listed: DataFrame | None) -> DataFrame:
+    """The rows of both, with `is_listed`: of which they are."""
+    from pyspark.sql import functions as F
+
+    rows = shown.select(*_SHOWN, F.lit(False).alias("is_listed"))
+    return rows if listed is None else rows.unionByName(listed.select(*_SHOWN, F.lit(True).alias("is_listed")))
 
 
 def _refused(loaded: DataFrame, listed: DataFrame | None, columns: Sequence[str]) -> DataFrame:

@@ -25,6 +25,7 @@ from evenkeel.errors import BadInput
 from evenkeel.handover import FAILED, SKIPPED, CycleKey, Handover
 from evenkeel.ingest.ingest_frames import (
     SmallRows,
+    are_few,
     body_frame,
     raw_answers,
     read_figures,
@@ -72,7 +73,8 @@ def run(spark: SparkSession, handover: Handover) -> Handover:
     if topics is not None:
         frames["rejected"] = topics.unionByName(frames["rejected"]) if "rejected" in frames else topics
     settled = _settled(handover, intakes)
-    return settled.with_writes(Lake(handover.lake).append(spark, frames, handover=settled, task="ingest"))
+    few = not handover.is_window() and are_few(intakes)
+    return settled.with_writes(Lake(handover.lake).append(spark, frames, handover=settled, task="ingest", few=few))
 
 
 class _Told:

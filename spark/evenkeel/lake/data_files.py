@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
 from typing import TYPE_CHECKING
 
 from evenkeel.handover import Write
+from evenkeel.lake.arrow_files import read_file, with_cluster
 from evenkeel.lake.delta_log import files_by_cluster
 from evenkeel.lake.plain_rows import types_of
 from evenkeel.lake.schema import STAMP_NAMES
@@ -35,21 +35,36 @@ def rows_at_hand(lake: Lake, table: str, writes: Sequence[Write]) -> list[Row] |
     if not written:
         return []
     columns = {name: kind for name, kind in types_of(table).items() if name not in STAMP_NAMES}
-    inside = [name for name in columns if name not in TABLES[table].partition]
     parts = []
-    commits: dict[tuple[int, str], dict[str, list[str]] | None] = {}  # one has the rows of many clusters
+    commits: Commits = {}
     for write in written:
-        commit = write.version, try_of(write.write_id)
-        if commit not in commits:
-            commits[commit] = files_by_cluster(lake.path(table), *commit)
-        files = commits[commit]
-        if files is None:
+        found = found_rows(lake, write, tuple(columns), commits)
+        if found is None:
             return None
-        found = [_of_write(file, write, inside) for file in files.get(write.cluster, ())]
-        if sum(part.num_rows for part in found) != write.rows:
-            return None
-        parts += found
+        parts.append(found)
     return in_content_order(columns, pa.concat_tables(parts, promote_options="default"))
+
+
+Commits = dict[tuple[int, str], dict[str, list[str]] | None]
+"""What commits of a table added, each looked at once: one has the rows of many clusters."""
+
+
+def found_rows(lake: Lake, write: Write, columns: Sequence[str], commits: Commits | None = None) -> pa.Table | None:
+    """The rows of a write that has rows, with as many of the columns as its files have; None as for `rows_at_hand`."""
+    import pyarrow as pa
+
+    known = {} if commits is None else commits
+    commit = write.version, try_of(write.write_id)
+    if commit not in known:
+        known[commit] = files_by_cluster(lake.path(write.table), *commit)
+    files = known[commit]
+    if files is None:
+        return None
+    inside = [name for name in columns if name not in TABLES[write.table].partition]
+    found = [_of_write(file, write, inside) for file in files.get(write.cluster, ())]
+    if not found or sum(part.num_rows for part in found) != write.rows:
+        return None
+    return pa.concat_tables(found, promote_options="default")
 
 
 def _of_write(file: str, write: Write, columns: Sequence[str]) -> pa.Table:
@@ -58,29 +73,3 @@ def _of_write(file: str, write: Write, columns: Sequence[str]) -> pa.Table:
     found = read_file(file, write.table, (*columns, _ID))
     own = found.filter(pc.equal(found.column(_ID).cast("string"), write.write_id))
     return with_cluster(own.drop_columns(_ID), write.cluster)
-
-
-def read_file(file: str, table: str, columns: Sequence[str]) -> pa.Table:
-    """The rows of a data file, with as many of the columns as it has; texts are codes of the few that there are."""
-    from pyarrow.parquet import ParquetFile, read_metadata
-
-    about = read_metadata(file)
-    there = {about.schema.column(number).path.partition(".")[0] for number in range(about.num_columns)}
-    # Asked to code a column that it lacks, Arrow refuses the file.
-    coded = [name for name in _texts(table) if name in there]
-    with ParquetFile(file, metadata=about, read_dictionary=coded, coerce_int96_timestamp_unit="us") as opened:
-        return opened.read(columns=[name for name in columns if name in there], use_threads=False)
-
-
-@cache
-def _texts(table: str) -> list[str]:
-    """Columns that are read as codes; those that name a folder are in no file."""
-    return [c.name for c in TABLES[table].columns if c.type == "string" and c.name not in TABLES[table].partition]
-
-
-def with_cluster(rows: pa.Table, cluster: str) -> pa.Table:
-    """The rows with their cluster: most often it names the folder, and is in no file."""
-    import pyarrow as pa
-
-    there = [name for name in rows.column_names if name != "cluster"]
-    return rows.select(there).append_column("cluster", pa.repeat(cluster, rows.num_rows))

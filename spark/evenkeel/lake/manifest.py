@@ -22,6 +22,7 @@ from evenkeel.lake.delta_log import local_log, until_committed
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake
 from evenkeel.spark.sql import in_spans, iso, moment
+from evenkeel.times import utc_text
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -269,12 +270,15 @@ def _newest_before(
 
     if not spans:
         return {}
+    oldest = None if near is None else min(first for first, _ in spans.values()) - near
+    at_hand = _newest_here(lake, spans, kind, oldest)
+    if at_hand is not None:
+        return at_hand
     attempts = spark.read.format("delta").load(lake.path("cycles")).where(F.col("row_kind") == "planned")
     decided = attempts.where(F.col("status").isin(*DECIDED_STATUSES))
     if kind != "backfill":
         decided = decided.where(F.col("kind") != "backfill")
-    if near is not None:
-        oldest = min(first for first, _ in spans.values()) - near
+    if oldest is not None:
         decided = decided.where(F.col("cycle_at") >= moment(oldest.isoformat()))
     ranges = sorted(spans.items())
     earlier = in_spans((name, None, last.isoformat()) for name, (_, last) in ranges)
@@ -298,6 +302,28 @@ def _newest_before(
     for row in rows:
         found.setdefault(row["cluster"], []).append((datetime.fromisoformat(row["cycle_at"]), row))
     return {cluster: sorted(own, key=lambda one: one[0]) for cluster, own in found.items()}
+
+
+def _newest_here(
+    lake: Lake, spans: Mapping[str, tuple[datetime, datetime]], kind: str, oldest: datetime | None
+) -> dict[str, list[_Row]] | None:
+    """What `_newest_before` gives where one cycle of each cluster is asked for, read in this process; else None."""
+    from evenkeel.lake.manifests_here import newest_manifests
+
+    if any(first != last for first, last in spans.values()):
+        return None
+
+    def rank(row: Mapping[str, Any]) -> tuple[Any, ...] | None:
+        is_decided = row["row_kind"] == "planned" and row["status"] in DECIDED_STATUSES
+        is_backfill = row["kind"] == "backfill"
+        counts = is_decided and (kind == "backfill" or not is_backfill)
+        return (row["cycle_at"], is_backfill, row["attempt"]) if counts else None
+
+    columns = ("cluster", "row_kind", "status", "kind", "attempt", "attempt_id", "writes")
+    found = newest_manifests(lake, {name: first for name, (first, _) in spans.items()}, columns, rank, oldest)
+    if found is None:
+        return None
+    return {name: [(row["cycle_at"], {**row, "cycle_at": utc_text(row["cycle_at"])})] for name, row in found.items()}
 
 
 def _predecessor(row: Any, expected: str | None) -> Predecessor:

@@ -17,6 +17,7 @@ from evenkeel.lake.delta_log import (
     committed_files,
     committed_rows,
     committed_version,
+    files_by_cluster,
     local_log,
     newest_version,
     table_exists,
@@ -61,6 +62,8 @@ MOST_OBSERVED = 8
 """The most cycles of a run whose digests are taken in the very job that writes. There each adds nine metrics, which
 make that job slow (40 clusters took 5.2 s instead of 2.5); a second look at the files that were just written takes as
 long for any number of cycles."""
+MOST_HERE = 20_000
+"""The most rows of a commit that are digested in this process."""
 MOST_NAMED = 1_000
 """The most write ids that a condition lists."""
 _TRIES = 5
@@ -105,6 +108,7 @@ class Lake:
         handover: Handover,
         task: str,
         reads: Sequence[Write] = (),
+        few: bool | None = None,
     ) -> tuple[Write, ...]:
         """Appends each frame to its table, in one commit, and says what was written.
 
@@ -114,26 +118,32 @@ class Lake:
         may leave no commit; then its table has no write. A write lists the files that hold its rows where the table is
         partitioned by cluster and lies in a folder; on an object store it lists none.
 
+        `few`: whether the frames have few rows; by default that is told by what the run has written so far. In a folder
+        their digests and roots are made of the files, in this process.
+
         Raises LakeError for rows of other clusters, or in a window of other cycles, than those of the hand-over.
         """
         read = [*handover.writes, *reads]
+        if few is None:
+            few = 0 < sum(write.rows for write in handover.writes) <= MOST_HERE and not handover.is_window()
 
         def one(item: tuple[str, DataFrame]) -> list[Write]:
-            return self._append_one(item[0], item[1], handover, task, read)
+            return self._append_one(item[0], item[1], handover, task, read, few=few)
 
         with ThreadPoolExecutor(_PARALLEL_APPENDS) as pool:
             return tuple(write for writes in pool.map(one, frames.items()) for write in writes)
 
     def _append_one(
-        self, name: str, frame: DataFrame, handover: Handover, task: str, reads: Sequence[Write]
+        self, name: str, frame: DataFrame, handover: Handover, task: str, reads: Sequence[Write], *, few: bool
     ) -> list[Write]:
         from evenkeel.lake.write_ids import id_column, ids_of, new_try
 
         table, try_id = TABLES[name], new_try()
         ids = ids_of(handover, try_id)
         stamped = stamp(frame, table, id_column(handover, try_id))
-        few = len(ids) <= MOST_OBSERVED
-        rows, digests_of = _observing(stamped, table, handover, ids, try_id) if few else (stamped, None)
+        here = few and local_log(self.path(name)) is not None
+        is_observed = not here and len(ids) <= MOST_OBSERVED
+        rows, digests_of = _observing(stamped, table, handover, ids, try_id) if is_observed else (stamped, None)
         before = newest_version(self.path(name))
         said = commit_metadata(handover, task, try_id, reads)
         _committed(lambda: rows.write.format("delta").mode("append").option("userMetadata", said).save(self.path(name)))
@@ -144,7 +154,7 @@ class Lake:
         if digests_of is not None:
             there, digests = digests_of(rows)
         else:
-            there, digests = self._digested(spark, table, version, try_id, ids)
+            there, digests = self._digested(spark, table, version, try_id, ids, here=here)
         if there != sum(count for count, *_ in digests.values()):
             raise LakeError(
                 f"{task} wrote {there} rows to {name} (version {version}), of which some are of no cycle of the run: "
@@ -160,28 +170,32 @@ class Lake:
         ]
 
     def _digested(
-        self, spark: SparkSession, table: Table, version: int, try_id: str, ids: Mapping[CycleKey, str]
+        self, spark: SparkSession, table: Table, version: int, try_id: str, ids: Mapping[CycleKey, str], *, here: bool
     ) -> tuple[int, dict[CycleKey, Rooted]]:
         """How many rows a commit added, and what each cycle has of them: by one look at the files just written."""
         from pyspark.sql import functions as F
 
-        from evenkeel.lake.roots import MOST_FETCHED, NOTHING, rooted, rooted_here
+        from evenkeel.lake.roots import MOST_FETCHED, rooted, rooted_here
+        from evenkeel.lake.roots_here import rooted_files
         from evenkeel.lake.write_ids import try_of
 
         path = self.path(table.name)
-        files = added_files(path, [version], [try_id])
+        files, added = added_files(path, [version], [try_id]), committed_rows(path, version)
+        found = None
+        if here and added is not None and added <= MOST_HERE:
+            by_cluster = files_by_cluster(path, version, try_id)
+            found = None if by_cluster is None else rooted_files(table.name, by_cluster)
+        if found is not None:
+            return _shares(found, ids)
         if files is None:
             delta = spark.read.format("delta").option("versionAsOf", version).load(path)
             frame = delta.where(F.col("write_id").startswith(try_of(try_id)))
         else:
             frame = self._in_files(spark, table.name, files)
-        by, added = ("cluster", "write_id"), committed_rows(path, version)
+        by = ("cluster", "write_id")
         if added is not None and added <= MOST_FETCHED:
-            found = rooted_here(frame, table.name, SCHEMA_VERSION, by)
-        else:
-            found = rooted(frame, table.name, SCHEMA_VERSION, by, roots=False)
-        own = {key: found.get((key[0], write_id), NOTHING) for key, write_id in ids.items()}
-        return sum(count for count, *_ in found.values()), own
+            return _shares(rooted_here(frame, table.name, SCHEMA_VERSION, by), ids)
+        return _shares(rooted(frame, table.name, SCHEMA_VERSION, by, roots=False), ids)
 
     def _files_of(
         self, table: Table, version: int, ids: Mapping[CycleKey, str]
@@ -223,6 +237,14 @@ class Lake:
     def _in_files(self, spark: SparkSession, table: str, files: Sequence[str]) -> DataFrame:
         """The rows of some of a table's files."""
         return spark.read.schema(TABLES[table].struct_type()).option("basePath", self.path(table)).parquet(*files)
+
+
+def _shares(found: Mapping[tuple[str, ...], Rooted], ids: Mapping[CycleKey, str]) -> tuple[int, dict[CycleKey, Rooted]]:
+    """How many rows there are, and what each cycle has of them; `found` is by cluster and write id."""
+    from evenkeel.lake.roots import NOTHING
+
+    own = {key: found.get((key[0], write_id), NOTHING) for key, write_id in ids.items()}
+    return sum(count for count, *_ in found.values()), own
 
 
 def _observing(

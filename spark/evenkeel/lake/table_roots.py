@@ -1,7 +1,7 @@
 """What `cycles.roots` holds: the Merkle root of each table that an attempt wrote rows of.
 
 A window's roots are made where its rows are written (`Write.root`). Rows whose root nobody has made yet are looked at
-here, all of a run in one job.
+here: few of them in this process, all others of a run in one job.
 """
 
 from __future__ import annotations
@@ -11,9 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from evenkeel.errors import LakeError
 from evenkeel.handover import Write
+from evenkeel.lake.data_files import found_rows
 from evenkeel.lake.digest import ROW_DIGEST, with_row_digest
+from evenkeel.lake.merkle import root_of
+from evenkeel.lake.plain_rows import types_of
 from evenkeel.lake.roots import MOST_FETCHED, NOTHING, Rooted, digests_rooted, digests_rooted_here
-from evenkeel.lake.schema import SCHEMA_VERSION
+from evenkeel.lake.roots_here import digest_of, row_digests
+from evenkeel.lake.schema import SCHEMA_VERSION, STAMP_NAMES
 from evenkeel.lake.store import Lake
 from evenkeel.spark.sql import compile_queries, united
 
@@ -24,7 +28,7 @@ SET = "_set"
 """The column that `set_column` fills."""
 _TABLE = "table"
 _FEW = 20_000
-"""So many rows are read in one task, by a query that is interpreted."""
+"""So many rows at most are looked at in this process, or else in one task, by a query that is interpreted."""
 
 
 def table_roots(
@@ -32,13 +36,16 @@ def table_roots(
 ) -> list[list[dict[str, Any]]]:
     """Of each attempt, whose writes are given, what `cycles.roots` holds: the root of each table that has rows of it.
 
-    `made` are writes, some of them perhaps with their roots. The rows of all others are looked at in one job; they are
-    of today's schema version. Raises LakeError where they are not those that were written.
+    `made` are writes, some of them perhaps with their roots. The rows of all others are looked at; they are of today's
+    schema version. Raises LakeError where they are not those that were written.
     """
     sets = [_by_table(writes) for writes in attempts]
     roots = {write: write.root for write in made if write.root}
     found = {_key(own): roots[own[0]] for one in sets for own in one if len(own) == 1 and own[0] in roots}
     asked = [own for one in sets for own in one if _key(own) not in found]
+    if sum(write.rows for own in asked for write in own) <= _FEW:
+        found |= {_key(own): root for own in asked if (root := root_here(lake, own)) is not None}
+        asked = [own for own in asked if _key(own) not in found]
     there = _looked_at(spark, lake, asked) if asked else {}
     for own in asked:
         _demand_written(own, there.get(_key(own), NOTHING))
@@ -47,6 +54,19 @@ def table_roots(
         [{"table": own[0].table, "rows": sum(w.rows for w in own), "root": found[_key(own)]} for own in one]
         for one in sets
     ]
+
+
+def root_here(lake: Lake, writes: Sequence[Write]) -> str | None:
+    """The root of the rows of these writes, which are of one table and of today's schema version, made in this process;
+    None where a file cannot be read from here, or does not hold rows of which the writes' digests are made."""
+    digests: list[bytes] = []
+    for write in writes:
+        rows = found_rows(lake, write, [name for name in types_of(write.table) if name not in STAMP_NAMES])
+        own = None if rows is None else row_digests(write.table, rows)
+        if own is None or digest_of(own) != write.digest:
+            return None
+        digests += own
+    return root_of(sorted(digests)).hex()
 
 
 def _by_table(writes: Iterable[Write]) -> list[list[Write]]:

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 from evenkeel.errors import BadInput
 from evenkeel.handover import CycleKey, Handover, Write
 from evenkeel.lake.manifest import append_manifests, writes_of
+from evenkeel.lake.manifests_here import manifests_at
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake
 from evenkeel.lake.table_roots import table_roots
@@ -194,10 +195,16 @@ def _attempts_so_far(spark: SparkSession, lake: Lake, handover: Handover) -> Att
     moments: dict[str, list[str]] = {}
     for cycle in handover.cycles:
         moments.setdefault(cycle.cluster, []).append(cycle.cycle_at)
-    chain = spark.read.format("delta").load(lake.path("cycles"))
-    chain = chain.where(in_spans((cluster, min(own), max(own)) for cluster, own in moments.items()))
-    columns = ("cluster", "cycle_at", "sequence", "attempt_id", "row_kind", "kind", "status", "reason", "mode")
-    rows = with_moments(chain.select(*columns, "plan_id", "writes", "files", "roots"), ("cycle_at",))
+    columns = (
+        *("cluster", "cycle_at", "sequence", "attempt_id", "row_kind", "kind", "status", "reason", "mode"),
+        *("plan_id", "writes", "files", "roots"),
+    )
+    each = {cycle.cluster: cycle.at for cycle in handover.cycles}
+    rows = None if handover.is_window() else manifests_at(lake, each, columns)
+    if rows is None:
+        chain = spark.read.format("delta").load(lake.path("cycles"))
+        chain = chain.where(in_spans((cluster, min(own), max(own)) for cluster, own in moments.items()))
+        rows = with_moments(chain.select(*columns), ("cycle_at",))
     return AttemptsSoFar(sorted(rows, key=lambda row: (row["cluster"], row["sequence"])))
 
 

@@ -14,7 +14,8 @@ from pyspark.sql import functions as F
 from evenkeel.pulsar.answers import HTML_PAGE, RECORD_CHARACTERS, UNREADABLE_JSON
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
+    from typing import Any
 
     from pyspark.sql import Column, DataFrame
 
@@ -113,6 +114,21 @@ def sightings(loaded: DataFrame, listed: DataFrame | None, of: Sequence[str] = (
     doubled = loaded.where("refused is null").join(F.broadcast(odd.where("shown > 1")), by, "left_semi")
     counted = doubled.groupBy(*by).agg(F.count_distinct("broker").cast("int").alias("brokers"))
     return odd.where("shown = 0").select(*by, F.lit(0).alias("brokers")).unionByName(counted)
+
+
+SIGHTINGS_TYPE = "cluster string, topic string, brokers int"
+"""What `sightings_of` gives."""
+
+
+def sightings_of(rows: Iterable[Mapping[str, Any]]) -> list[tuple[str, str, int]]:
+    """What `sightings` gives of one cycle of each cluster, of rows with cluster, topic, broker, refused and
+    `is_listed`."""
+    brokers: dict[tuple[str, str], list[str | None]] = {}
+    for row in rows:
+        if row["refused"] is None and row["topic"] is not None:
+            shown = brokers.setdefault((row["cluster"], row["topic"]), [])
+            shown += [] if row["is_listed"] else [row["broker"]]
+    return [(*key, len({*shown} - {None})) for key, shown in brokers.items() if len(shown) != 1]
 
 
 def topic_stats(

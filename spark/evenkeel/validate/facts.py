@@ -126,16 +126,23 @@ class ClusterFacts:
         return any(name in self.rejecting for name in row.get(BROKEN) or ())
 
 
-def fetch(tables: Mapping[str, DataFrame], suites: Mapping[str, Suite], topics: int, *, are_few: bool = False) -> Facts:
+def fetch(
+    tables: Mapping[str, DataFrame],
+    suites: Mapping[str, Suite],
+    topics: int,
+    *,
+    are_few: bool = False,
+    topic_rows: pa.Table | None = None,
+) -> Facts:
     """Runs the jobs. `tables` are the observed tables of open cycles, `topics` the number of rows of topic_stats.
-    `are_few`: rows of small tables, which then come together."""
+    `are_few`: rows of small tables, which then come together. `topic_rows`: those of `Facts`, if they are at hand."""
     marked = {name: _marked(tables[name], suites[name]) for name in tables if name != "topic_stats"}
     jobs: dict[str, Callable[[], pa.Table]] = {name: partial(arrow_of, frame) for name, frame in marked.items()}
     if are_few:
         jobs = {_TOGETHER: partial(arrow_of, _together(marked))}
     rows = tables["topic_stats"]
     jobs["topics"] = partial(arrow_of, topic_groups(rows, suites["topic_stats"]))
-    if topics <= _LARGEST_SMALL:
+    if topic_rows is None and topics <= _LARGEST_SMALL:
         named = {"cluster", *suites["topic_stats"].columns()}
         jobs["topic_rows"] = partial(arrow_of, rows.select(*sorted(named), iso("cycle_at").alias(AT)))
     with ThreadPoolExecutor(len(jobs)) as pool:
@@ -143,9 +150,10 @@ def fetch(tables: Mapping[str, DataFrame], suites: Mapping[str, Suite], topics: 
         found = {name: future.result() for name, future in futures.items()}
     if are_few:
         found |= _apart(found.pop(_TOGETHER), marked)
+    found |= {} if topic_rows is None else {"topic_rows": topic_rows}
     read = {name: RowsOfCycles(one) for name, one in found.items()}
-    summed, topic_rows = read.pop("topics"), read.pop("topic_rows", None)
-    return Facts(read, summed, topic_rows)
+    summed, of_topics = read.pop("topics"), read.pop("topic_rows", None)
+    return Facts(read, summed, of_topics)
 
 
 def _together(frames: Mapping[str, DataFrame]) -> DataFrame:

@@ -55,12 +55,25 @@ class Judgement:
     strange_namespaces: tuple[tuple[CycleKey, str], ...]
 
 
+Verdicts = tuple[ExpectationVerdict, ...]
+"""On each rule of a suite, in its order."""
+
+
 def judge(
-    facts: Facts, suites: Mapping[str, Suite], settings: Mapping[CycleKey, Settings], topic_stats: DataFrame
+    facts: Facts,
+    suites: Mapping[str, Suite],
+    settings: Mapping[CycleKey, Settings],
+    topic_stats: DataFrame,
+    verdicts: Mapping[str, Verdicts] | None = None,
 ) -> Judgement:
-    """Runs every suite and every cross-table rule. `settings` are those in force, by open cycle."""
-    keys = sorted(settings)
-    findings = [finding for suite in suites.values() for finding in judge_suite(facts, suite, keys, topic_stats)]
+    """Runs every suite and every cross-table rule. `settings` are those in force, by open cycle; `verdicts` what Great
+    Expectations has said already of all rows of tables."""
+    keys, said = sorted(settings), verdicts or {}
+    findings = [
+        finding
+        for suite in suites.values()
+        for finding in judge_suite(facts, suite, keys, topic_stats, said.get(suite.table))
+    ]
     records: list[Row] = []
     strange: list[tuple[CycleKey, str]] = []
     for key in keys:
@@ -93,15 +106,22 @@ def quarantined(findings: Iterable[Finding]) -> dict[CycleKey, str]:
     }
 
 
-def judge_suite(facts: Facts, suite: Suite, keys: Sequence[CycleKey], topic_stats: DataFrame) -> list[Finding]:
-    """One finding per rule and cycle.
+def judge_suite(
+    facts: Facts,
+    suite: Suite,
+    keys: Sequence[CycleKey],
+    topic_stats: DataFrame,
+    verdicts: Verdicts | None = None,
+) -> list[Finding]:
+    """One finding per rule and cycle; `verdicts` as for `judge`.
 
     Great Expectations runs once over all cycles. Where a rule fails there, our own filters say in which of them; where
     these cannot say it, or come to another number, it runs once more for each cycle that may be meant.
     """
-    arrow = facts.topic_rows if suite.table == TOPICS else facts.small[suite.table]
-    rows = _columns(arrow.rows, suite) if arrow is not None else topic_stats.select(*suite.columns())
-    verdicts = run_suite(suite, rows)
+    if verdicts is None:
+        arrow = facts.topic_rows if suite.table == TOPICS else facts.small[suite.table]
+        rows = columns_of_suite(arrow.rows, suite) if arrow is not None else topic_stats.select(*suite.columns())
+        verdicts = run_suite(suite, rows)
     checked = _counts(facts, suite.table)
     if len(keys) == 1:
         return [_finding(facts, keys[0], verdict, checked) for verdict in verdicts]
@@ -154,7 +174,7 @@ def _own_verdicts(facts: Facts, suite: Suite, key: CycleKey, topic_stats: DataFr
     """What Great Expectations says of one cycle alone."""
     arrow = facts.topic_rows if suite.table == TOPICS else facts.small[suite.table]
     if arrow is not None:
-        found = run_suite(suite, _columns(arrow.of(key), suite))
+        found = run_suite(suite, columns_of_suite(arrow.of(key), suite))
     else:
         found = run_suite(suite, topic_stats.where(is_one_of([key])).select(*suite.columns()))
     return {verdict.rule.name: verdict for verdict in found}
@@ -234,7 +254,8 @@ def broken_words(rule: ValidationRule, row: Row | None = None) -> str:
     return f"{is_value}, allowed is {kwargs.get('min_value')} to {kwargs.get('max_value')}."
 
 
-def _columns(rows: pa.Table, suite: Suite) -> pa.Table:
+def columns_of_suite(rows: pa.Table, suite: Suite) -> pa.Table:
+    """What Great Expectations is given: the columns that the suite looks at."""
     return rows.select(list(suite.columns()))
 
 

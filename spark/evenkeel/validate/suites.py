@@ -235,7 +235,7 @@ def listing(names: Sequence[str], most: int = 3) -> str:
 
 # For its charts and its tests of distributions: a third of the time of importing it, and neither is used here.
 # (Its SQL engine would be as much again, but sqlalchemy breaks when a part of it is imported before the whole.)
-_UNUSED = ("altair", "scipy.stats")
+_UNUSED = ("altair", "scipy.stats", "scipy.sparse")
 
 # The second sets a level of its own, and notes a temporary folder for every context.
 _TALKATIVE = ("great_expectations", "great_expectations.data_context.types.base")
@@ -276,16 +276,16 @@ def run_expectations(suite: Suite, rows: pa.Table | DataFrame) -> Any:
     gx = load_great_expectations()
     for name in _TALKATIVE:
         logging.getLogger(name).setLevel(logging.WARNING)
-    # A context of its own for each run: a shared one gets slower with every suite that was added to it.
+    # A context of its own for each run: a shared one gets slower with every suite that was added to it. Batch and suite
+    # are put together here, since what a context is to keep it first writes as YAML.
     context = gx.get_context(mode="ephemeral")
     context.variables.progress_bars = {"globally": False}
-    expectations = context.suites.add(gx.ExpectationSuite(name=suite.table, expectations=expectations_of(suite)))
+    expectations = gx.ExpectationSuite(name=suite.table, expectations=expectations_of(suite))
     is_arrow = hasattr(rows, "to_pandas") and hasattr(rows, "column_names")
     source = context.data_sources.add_pandas("rows") if is_arrow else context.data_sources.add_spark("rows")
-    batch = source.add_dataframe_asset(suite.table).add_batch_definition_whole_dataframe("all")
-    definition = gx.ValidationDefinition(name=suite.table, data=batch, suite=expectations)
-    frame = _to_pandas(rows) if is_arrow else rows
-    return definition.run(batch_parameters={"dataframe": frame}, result_format="SUMMARY")
+    definition = source.add_dataframe_asset(suite.table).add_batch_definition_whole_dataframe("all")
+    batch = definition.get_batch(batch_parameters={"dataframe": _to_pandas(rows) if is_arrow else rows})
+    return batch.validate(expectations, result_format="SUMMARY")
 
 
 def expectations_of(suite: Suite) -> list[dict[str, Any]]:

@@ -12,6 +12,7 @@ time, so that memory is bounded by rows.
 from __future__ import annotations
 
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -23,9 +24,10 @@ from evenkeel.lake.store import Lake
 from evenkeel.rounds import here
 from evenkeel.settings import Settings, settings_in
 from evenkeel.spark.sql import united
+from evenkeel.validate.at_hand import columns_at_hand
 from evenkeel.validate.facts import AT, LACKS_A_RATE, fetch, is_broken, rejected_rows, with_records
-from evenkeel.validate.judging import TOPICS, Judgement, broken_words, judge
-from evenkeel.validate.suites import SUITES, read_suites
+from evenkeel.validate.judging import TOPICS, Judgement, broken_words, columns_of_suite, judge
+from evenkeel.validate.suites import SUITES, read_suites, run_suite
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -53,8 +55,15 @@ def run(spark: SparkSession, handover: Handover) -> Handover:
         tables = observed(spark, lake, part)
         rows = {table: sum(write.rows for write in part.open_writes(table)) for table in SUITES}
         topics = rows.pop(TOPICS)
-        facts = fetch(tables, suites, topics, are_few=sum(rows.values()) <= FEW_ROWS)
-        judgement = judge(facts, suites, settings_of(part), tables["topic_stats"])
+        are_few = sum(rows.values()) <= FEW_ROWS
+        at_hand = columns_at_hand(lake, part, suites) if are_few and topics <= FEW_ROWS and not part.is_window() else {}
+        with ThreadPoolExecutor(1) as pool:  # Spark looks at the rows while Great Expectations does
+            fetching = pool.submit(fetch, tables, suites, topics, are_few=are_few, topic_rows=at_hand.get(TOPICS))
+            verdicts = {
+                name: run_suite(suites[name], columns_of_suite(own, suites[name])) for name, own in at_hand.items()
+            }
+            facts = fetching.result()
+        judgement = judge(facts, suites, settings_of(part), tables["topic_stats"], verdicts)
         del facts  # before the next part's come
         judgement = replace(judgement, records=tuple(with_records(judgement.records, tables)))
         results += result_rows(part, judgement)
