@@ -47,7 +47,7 @@ def sent(commands: int, brokers: int, in_flight: int) -> tuple[float, Counter[st
         with AdminClient(AdminConnection((url,)), most_connections=2 * in_flight) as client:
             begin = time.monotonic()
             sink = PulsarAdmin(CommandExecutor(client, "lab"), per_second=0, in_flight=in_flight)
-            sink.send(plan, stop=lambda: None, told=told.append)
+            sink.send(plan, stop=lambda: None, report=told.append)
             seconds = time.monotonic() - begin
     return len(plan) / seconds, Counter(outcome.outcome for outcome in told)
 

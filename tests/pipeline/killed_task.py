@@ -140,8 +140,8 @@ def _run(engine: str, task: str, handover: str, line: Connection, environment: d
 
     append_one, append_on_head = Lake._append_one, manifest._append_on_head
 
-    def appending(self: Lake, name: str, *more: Any) -> Any:
-        return around(name, lambda: append_one(self, name, *more))
+    def appending(self: Lake, name: str, *more: Any, **named: Any) -> Any:
+        return around(name, lambda: append_one(self, name, *more, **named))
 
     def heading(*given: Any) -> Any:
         return around("cycles", lambda: append_on_head(*given))
