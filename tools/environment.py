@@ -41,6 +41,7 @@ def main() -> int:
         if not is_stamped(wanted):
             install(wanted)
         fetch_jars()
+        prepare_start()
     return 0
 
 
@@ -212,6 +213,19 @@ def fetch_jars() -> None:
         "try:\n    delta_jars()\nexcept EvenkeelError as error:\n    sys.exit(str(error))\n"
     )
     run([str(PYTHON), "-c", code], "Could not get Delta's jars")
+
+
+def prepare_start() -> None:
+    """Makes Java's archive of classes, if there is none: without it all works, and servers start later."""
+    if os.environ.get("EVENKEEL_CLASS_ARCHIVE") == "off":
+        return
+    code = "import sys; from evenkeel.spark.class_archive import class_archive; sys.exit(class_archive() is None)"
+    if subprocess.run([PYTHON, "-c", code], cwd=ROOT, check=False).returncode == 0:
+        return
+    say("preparing the start of Spark, which then takes half the processor time; once, a minute")
+    command = [str(VENV / "bin" / "evenkeel"), "engine", "prepare"]
+    if subprocess.run(command, cwd=ROOT, stdout=subprocess.DEVNULL, check=False).returncode != 0:
+        say("that failed (see above); Spark will start as slowly as without it")
 
 
 def run(command: list[str], failure: str) -> None:

@@ -98,10 +98,10 @@ def engine_home() -> Path:
 
 
 @contextmanager
-def session(name: str) -> Iterator[SparkSession]:
+def session(name: str, *, brief: bool = False) -> Iterator[SparkSession]:
     """A session at `$EVENKEEL_SPARK` (sc://host:port or a master), else at the local server.
 
-    A local server that was not running is started, and ended again afterwards.
+    A local server that was not running is started, and ended again afterwards; `brief`: there is little to do.
     """
     url = os.environ.get("EVENKEEL_SPARK")
     if url:
@@ -111,7 +111,7 @@ def session(name: str) -> Iterator[SparkSession]:
         finally:
             close(spark)
         return
-    with engine_for(engine_home()) as engine:
+    with engine_for(engine_home(), brief=brief) as engine:
         spark = connect(engine.url, name)
         try:
             yield spark

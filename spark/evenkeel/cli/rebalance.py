@@ -21,7 +21,7 @@ from evenkeel.handover import FAILED, ClusterCycle, Handover
 from evenkeel.ingest.chunks import Chunk, landed_in
 from evenkeel.ingest.open_run import CycleRequest, check
 from evenkeel.model.amounts import plural
-from evenkeel.pipeline import WindowProgress, run_cycle, run_window
+from evenkeel.pipeline import WindowProgress, is_large, run_cycle, run_window
 from evenkeel.record.read import Attempt, Record
 from evenkeel.times import IN_UTC, bounds_given, moment_given
 from evenkeel.validate.suites import load_great_expectations
@@ -101,7 +101,8 @@ def _run_window(given: argparse.Namespace, request: CycleRequest) -> int:
     check_folder(given.lake, "--lake")
     cycles = landed_in(window, lambda told: print(told, file=sys.stderr, flush=True))
     _import_ahead()
-    with session("evenkeel rebalance") as spark:
+    brief = not is_large(cycle for cycle in cycles if cycle.snapshot.path)
+    with session("evenkeel rebalance", brief=brief) as spark:
         return _decide(spark, window, cycles, anew=given.anew, as_json=given.json)
 
 

@@ -92,12 +92,13 @@ def ensure(
     owner_pid: int | None = None,
     settings: ServerSettings | None = None,
     port: int | None = None,
+    brief: bool = False,
 ) -> Engine:
     """The server of this home: the one that runs, or a new one, on `port` where that is given.
 
     With `owner_pid` the server ends soon after that process (and every other owner) is gone, however it went; without
-    it stays until `stop`. Raises EngineError with the telling lines of the log where it does not start, and where
-    `port` is taken.
+    it stays until `stop`. `brief` says of a new one that it soon ends and has little to do. Raises EngineError with the
+    telling lines of the log where it does not start, and where `port` is taken.
     """
     place = Home.of(home)
     settings = settings or ServerSettings()
@@ -106,7 +107,7 @@ def ensure(
             raise EngineError(f"The lock {place.folder / 'engine.lock'} is held for too long; run `make stop`.")
         mark = place.add_owner(owner_pid)
         try:
-            state, started_here = _running_or_new(place, settings, port)
+            state, started_here = _running_or_new(place, settings, port, brief=brief)
         except BaseException:
             place.remove_owner(mark)
             raise
@@ -135,10 +136,10 @@ def release(engine: Engine) -> None:
 
 @contextmanager
 def engine_beside(home: Path | str, port: int) -> Iterator[Future[Engine]]:
-    """A server on `port` that starts beside what the `with` block does, and ends with it; the home is this process's
-    alone. The future gives the server once it has answered, and raises what `ensure` raises."""
+    """A `brief` server on `port` that starts beside what the `with` block does, and ends with it; the home is this
+    process's alone. The future gives the server once it has answered, and raises what `ensure` raises."""
     with ThreadPoolExecutor(1, "engine") as pool:
-        starting = pool.submit(ensure, home, owner_pid=os.getpid(), port=port)
+        starting = pool.submit(ensure, home, owner_pid=os.getpid(), port=port, brief=True)
         try:
             yield starting
         finally:
@@ -149,9 +150,12 @@ def engine_beside(home: Path | str, port: int) -> Iterator[Future[Engine]]:
 
 
 @contextmanager
-def engine_for(home: Path | str, *, keep: bool = False, settings: ServerSettings | None = None) -> Iterator[Engine]:
-    """A server for a `with` block. Without `keep` it ends with its last owner, also where that one is killed."""
-    engine = ensure(home, owner_pid=None if keep else os.getpid(), settings=settings)
+def engine_for(
+    home: Path | str, *, keep: bool = False, settings: ServerSettings | None = None, brief: bool = False
+) -> Iterator[Engine]:
+    """A server for a `with` block. Without `keep` it ends with its last owner, also where that one is killed; `brief`
+    as in `ensure`."""
+    engine = ensure(home, owner_pid=None if keep else os.getpid(), settings=settings, brief=brief)
     try:
         yield engine
     finally:
@@ -190,7 +194,7 @@ def stop(home: Path | str) -> bool:
     raise EngineError(f"Cannot get the lock {place.folder / 'engine.lock'}: something starts servers there again.")
 
 
-def _running_or_new(place: Home, settings: ServerSettings, wanted: int | None) -> tuple[State, bool]:
+def _running_or_new(place: Home, settings: ServerSettings, wanted: int | None, *, brief: bool) -> tuple[State, bool]:
     state = place.read()
     port = wanted
     if state is not None:
@@ -203,7 +207,7 @@ def _running_or_new(place: Home, settings: ServerSettings, wanted: int | None) -
         _end(place, state)
         port = wanted or state.port  # connections that were handed out stay good
     for port_or_free in (port, *[None] * PORT_TRIES) if wanted is None else (wanted,):
-        started = _start(place, port_or_free or free_port(), settings)
+        started = _start(place, port_or_free or free_port(), settings, brief=brief)
         if started is not None:
             return started, True
     tried = f"{PORT_TRIES} free ones were" if wanted is None else f"{wanted} was"
@@ -240,13 +244,13 @@ def _with_workers_of_now(place: Home, state: State) -> State:
     return refreshed
 
 
-def _start(place: Home, port: int, settings: ServerSettings) -> State | None:
+def _start(place: Home, port: int, settings: ServerSettings, *, brief: bool) -> State | None:
     """A server that has answered, or None where its port was taken."""
     shutil.rmtree(place.scratch, ignore_errors=True)
     place.scratch.mkdir()
     place.forget()
     order = {
-        "command": server_command(port, place.folder, settings),
+        "command": server_command(port, place.folder, settings, brief=brief),
         "environment": server_environment(settings, place.token()),
         "port": port,
         "code": engine_digest(),
