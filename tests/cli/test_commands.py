@@ -19,8 +19,8 @@ def test_a_module_adds_the_commands_that_are_declared_for_it(module: str) -> Non
 
 @pytest.mark.parametrize("words", [(), ("--help",), ("unheard-of",)])
 def test_without_a_command_that_is_known_all_are_listed(words: tuple[str, ...]) -> None:
-    listed = parser(words).format_help()
-    assert all(f"    {name} " in listed for names in COMMANDS.values() for name in names)
+    listed = {found[0] for line in parser(words).format_help().splitlines() if (found := line.split())}
+    assert listed >= {name for names in COMMANDS.values() for name in names}
 
 
 def test_with_options_before_it_a_command_is_found() -> None:
