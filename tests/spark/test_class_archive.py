@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -33,7 +34,7 @@ def own_cache(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     jars = folder / "jars"
     jars.mkdir(parents=True)
     for jar in delta_jars():
-        os.link(jar, jars / jar.name)
+        shutil.copy2(jar, jars)
     monkeypatch.setenv(CACHE_VARIABLE, str(folder))
 
 
@@ -107,7 +108,8 @@ def test_servers_start_with_an_archive_that_was_made_and_without_one_that_is_dam
     assert serves(tmp_path / "with", archive)
     archive.classes.chmod(0o600)
     with archive.classes.open("r+b") as file:
-        file.truncate(file.seek(0, os.SEEK_END) // 2)
+        file.seek(file.seek(0, os.SEEK_END) // 2)
+        file.write(os.urandom(64))
     assert not serves(tmp_path / "damaged", archive)
 
 

@@ -52,8 +52,9 @@ class ClassArchive:
         return [str(self.jar), *libraries()]
 
     def options(self) -> list[str]:
-        """Java's options to use it; where it does not fit after all, Java says nothing and goes on without."""
-        return [f"-XX:SharedArchiveFile={self.classes}", "-Xshare:auto", "-Xlog:cds=off"]
+        """Java's options to use it; where it does not fit, or its sums are not those of its content, Java says nothing
+        and goes on without."""
+        return [f"-XX:SharedArchiveFile={self.classes}", "-Xshare:auto", "-XX:+VerifySharedSpaces", "-Xlog:cds=off"]
 
 
 def class_archive(environment: Mapping[str, str] = os.environ) -> ClassArchive | None:
