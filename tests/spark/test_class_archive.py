@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from evenkeel.spark import class_archive as module
+from evenkeel.spark import local_files
 from evenkeel.spark.class_archive import OFF, VARIABLE, ClassArchive, class_archive, of_this_installation
 from evenkeel.spark.class_archive_maker import make, remove_old
 from evenkeel.spark.command import ServerSettings, server_command
@@ -67,7 +67,7 @@ def test_half_an_archive_is_none(archive: ClassArchive, part: str) -> None:
 def test_another_source_of_the_compiled_class_is_another_installation(
     archive: ClassArchive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module.local_files, "SOURCE", "another")
+    monkeypatch.setattr(local_files, "SOURCE", "another")
     assert of_this_installation() != archive
 
 

@@ -244,7 +244,7 @@ def _with_workers_of_now(place: Home, state: State) -> State:
     return refreshed
 
 
-def _start(place: Home, port: int, settings: ServerSettings, *, brief: bool) -> State | None:
+def _start(place: Home, port: int, settings: ServerSettings, *, brief: bool = False) -> State | None:
     """A server that has answered, or None where its port was taken."""
     shutil.rmtree(place.scratch, ignore_errors=True)
     place.scratch.mkdir()
