@@ -22,7 +22,7 @@ from evenkeel.airflow.order import AirflowError
 from evenkeel.errors import EvenkeelError
 from evenkeel.record.report import build_report
 from evenkeel.spark.code import source_root
-from evenkeel.spark.server import engine_for
+from evenkeel.spark.server import airflow_connection, engine_beside, free_port
 
 # The cluster in whose recording Pulsar's own shedder was at work.
 COMPARED = "own-threshold"
@@ -56,10 +56,12 @@ def _demo(asked: argparse.Namespace, folder: DemoFolder, console: Console) -> in
     legs = course(asked.config, cycles=asked.cycles)
     console.say(f"{len(legs)} cycles over recordings of a real Pulsar cluster: one per snapshot, which is as few as")
     console.say("show a broker that dies, one that is overloaded for minutes, and an anti-affinity group at work")
-    console.say("starting the Spark Connect server (on the JVM from PyPI)")
-    with engine_for(folder.path) as engine:
-        wiring = Wiring(source_root().parent, engine.airflow_connection(), str(folder.lake), asked.config)
+    console.say("starting the Spark Connect server (on the JVM from PyPI), and Airflow beside it")
+    port = free_port()
+    with engine_beside(folder.path, port) as starting:
+        wiring = Wiring(source_root().parent, airflow_connection(folder.path, port), str(folder.lake), asked.config)
         with airflow_for(folder.airflow, wiring, say=console.say) as airflow:
+            engine = starting.result()
             console.say(f"Airflow runs at {airflow.url} for the length of the demo; tasks below with their seconds")
             for number, leg in enumerate(legs, start=1):
                 console.begin(f"[{number:2d}/{len(legs)}] {leg.cluster} {leg.clock}:")
@@ -68,12 +70,14 @@ def _demo(asked: argparse.Namespace, folder: DemoFolder, console: Console) -> in
                 if ran.failure:
                     raise AirflowError(f"{ran.failure}\nAirflow's logs lie in {folder.airflow / 'logs'}.")
                 console.say(f"{'':8}{outcome(folder.lake, leg)}")
-        past = asked.config.parent / afternoon.RECORDING
-        if asked.cycles is None and past.is_dir():
-            console.say("Airflow has been stopped; a backfill: the snapshots of an afternoon, decided as one window")
-            console.say(f"{'':8}{afternoon.backfill(folder.lake, past, engine).text()}")
-    console.say("the Spark Connect server has been stopped; writing the report")
-    build_report(folder.lake, out=folder.report)
+            airflow.leave()
+            past = asked.config.parent / afternoon.RECORDING
+            if asked.cycles is None and past.is_dir():
+                console.say("Airflow is told to end; a backfill: the snapshots of an afternoon, decided as one window")
+                console.say(f"{'':8}{afternoon.backfill(folder.lake, past, engine).text()}")
+            console.say("writing the report")
+            build_report(folder.lake, out=folder.report)
+    console.say("Airflow and the Spark Connect server have been stopped")
     _tell(asked, folder, legs, console)
     return 0
 

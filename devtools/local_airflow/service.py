@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -17,6 +16,7 @@ from devtools.local_airflow.home import HOST, USER, AirflowHome, Wiring, tail
 from devtools.local_airflow.rest import Rest
 from evenkeel.airflow.order import AirflowError
 from evenkeel.spark.home import identity, kill_session
+from evenkeel.spark.server import free_port
 
 SUPERVISOR = Path(__file__).with_name("supervisor.py")
 DAG_ID = "rebalance"
@@ -35,6 +35,11 @@ class Airflow:
     url: str
     rest: Rest
     supervisor: subprocess.Popen[bytes]
+
+    def leave(self) -> None:
+        """Asks it to end, and does not wait: no run is under way any more."""
+        if self.supervisor.poll() is None:
+            self.supervisor.send_signal(signal.SIGTERM)
 
     def check(self) -> None:
         """Raises AirflowError where it has ended meanwhile."""
@@ -79,13 +84,6 @@ def stop(supervisor: subprocess.Popen[bytes]) -> None:
             supervisor.wait(timeout=END_SECONDS)
     kill_session(supervisor.pid)  # the supervisor leads its session; whoever is left in it has no business any more
     supervisor.wait()
-
-
-def free_port() -> int:
-    """A port that nobody listens on at the moment."""
-    with socket.socket() as listener:
-        listener.bind((HOST, 0))
-        return int(listener.getsockname()[1])
 
 
 def _spawn(home: AirflowHome, environment: dict[str, str]) -> subprocess.Popen[bytes]:

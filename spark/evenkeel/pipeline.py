@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -95,16 +95,16 @@ def _with_queries_to_size(
     """Runs a task; Spark compiles its queries only where it reads the topics of large snapshots."""
     from evenkeel.spark.sql import compile_queries
 
-    compile_queries(spark, compiled=topic_sized and is_large(handover))
+    compile_queries(spark, compiled=topic_sized and is_large(handover.open_cycles()))
     return run(spark, handover, *more)
 
 
-def is_large(handover: Handover) -> bool:
-    """Whether the snapshots of a run, of all its clusters and cycles together, are so large that compiled queries pay;
-    unknown sizes count as large."""
+def is_large(cycles: Iterable[ClusterCycle]) -> bool:
+    """Whether the snapshots of these cycles together are so large that compiled queries pay; unknown sizes count as
+    large."""
     from evenkeel.ingest.chunks import landed_bytes
 
-    return sum(landed_bytes(cycle.snapshot.path) for cycle in handover.open_cycles()) > LARGE_SNAPSHOT_BYTES
+    return sum(landed_bytes(cycle.snapshot.path) for cycle in cycles) > LARGE_SNAPSHOT_BYTES
 
 
 def run_cycle(

@@ -31,7 +31,7 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 @pytest.fixture(autouse=True)
 def nothing_starts(monkeypatch: pytest.MonkeyPatch) -> None:
-    def start(*_: object) -> None:
+    def start(*_: object, **__: object) -> None:
         raise AssertionError("Spark is started")
 
     def serve(*_: object) -> None:

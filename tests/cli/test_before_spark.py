@@ -37,7 +37,7 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 @pytest.fixture(autouse=True)
 def without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
-    def start(*_: object) -> None:
+    def start(*_: object, **__: object) -> None:
         raise AssertionError("Spark is started")
 
     monkeypatch.delenv("EVENKEEL_SPARK", raising=False)

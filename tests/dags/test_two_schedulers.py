@@ -18,9 +18,10 @@ from urllib.parse import urlsplit
 import pytest
 
 from devtools.local_airflow.home import Wiring
-from devtools.local_airflow.service import DAG_ID, Airflow, airflow_for, free_port
+from devtools.local_airflow.service import DAG_ID, Airflow, airflow_for
 from evenkeel.cli import main
 from evenkeel.record.read import read_table
+from evenkeel.spark.server import free_port
 from tests.dags.conftest import CHECKOUT
 from tests.dags.waiting import ended
 from tests.publish.acting import LivingPulsar

@@ -6,10 +6,12 @@ import re
 from datetime import timedelta
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, write_deltalake
 
 from evenkeel.errors import LakeError
+from evenkeel.lake.delta_log import is_as_made
 from evenkeel.record.read import read_attempts
 from tests.record.small_lake import SmallLake, moment
 
@@ -70,3 +72,15 @@ def test_a_log_without_commits_says_so(log: Path) -> None:
 def test_commits_before_a_checkpoint_may_go(log: Path) -> None:
     remove(log, 0, 1)
     assert len(read_attempts(log.parent.parent)) == CYCLES
+
+
+def test_a_table_is_as_it_was_made_until_it_has_rows(tmp_path: Path) -> None:
+    rows = pa.table({"cluster": ["lab"]})
+    made, filled = str(tmp_path / "made"), str(tmp_path / "filled")
+    DeltaTable.create(made, rows.schema)
+    assert is_as_made(made)
+    write_deltalake(made, rows, mode="append")
+    assert not is_as_made(made)
+    write_deltalake(filled, rows)
+    assert not is_as_made(filled), "its first commit brought rows"
+    assert not is_as_made("s3a://lakes/cycles"), "nobody has looked"

@@ -22,7 +22,18 @@ from evenkeel.spark import server
 from evenkeel.spark.code import source_root
 from evenkeel.spark.command import ServerSettings
 from evenkeel.spark.home import Home, identity, lives, pid_of, session_members
-from evenkeel.spark.server import Engine, alive, engine_for, ensure, release, status, stop
+from evenkeel.spark.server import (
+    Engine,
+    airflow_connection,
+    alive,
+    engine_beside,
+    engine_for,
+    ensure,
+    free_port,
+    release,
+    status,
+    stop,
+)
 from evenkeel.spark.session import close, connect
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -190,6 +201,35 @@ def test_a_server_can_be_stopped_while_it_starts(home: Path) -> None:
             starting.result()
     assert not lives(state.server)
     assert not session_members(pid_of(state.supervisor))
+
+
+def test_a_server_starts_beside_the_block_on_the_port_that_its_clients_were_told_before(home: Path) -> None:
+    port = free_port()
+    told = airflow_connection(home, port)
+    with engine_beside(home, port) as starting:
+        engine = starting.result()
+        assert engine.port == port
+        assert engine.airflow_connection() == told
+        run_python_worker(engine)
+    assert is_gone(engine)
+
+
+def test_a_block_that_ends_before_its_server_has_started_leaves_none(home: Path) -> None:
+    with engine_beside(home, free_port()) as starting:
+        pass
+    assert starting.done()
+    assert status(home).state == "stopped"
+    assert not Home.of(home).has_owner()
+
+
+@pytest.mark.exhaustive
+def test_a_port_that_is_demanded_and_taken_is_named(home: Path) -> None:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        taken = listener.getsockname()[1]
+        with pytest.raises(EngineError, match=f"{taken} was taken"):
+            ensure(home, settings=SMALL, port=taken)
 
 
 def test_a_server_that_cannot_start_says_why(home: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 from evenkeel.spark.code import source_root
 from evenkeel.spark.command import TOKEN_VARIABLE, connect_url
 from evenkeel.spark.probe import listens
-from evenkeel.spark.server import _free_port
+from evenkeel.spark.server import free_port
 from evenkeel.spark.session import close, connect
 from tests.spark.ended_processes import ended_processes
 
@@ -25,7 +25,7 @@ DOCKERFILE = Path(__file__).resolve().parents[2] / "docker" / "Dockerfile"
 def test_the_images_command_serves_in_the_foreground_and_ends_on_sigterm(tmp_path: Path) -> None:
     line = next(line for line in DOCKERFILE.read_text(encoding="utf-8").splitlines() if line.startswith("CMD "))
     command = json.loads(line.removeprefix("CMD "))
-    port = _free_port()
+    port = free_port()
     places = {"python": sys.executable, "/var/lib/evenkeel/spark": str(tmp_path), "15002": str(port)}
     environment = {**os.environ, "PYTHONPATH": str(source_root()), "EVENKEEL_SERVER_MEMORY": "512m"}
     environment[TOKEN_VARIABLE] = TOKEN

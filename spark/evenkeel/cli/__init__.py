@@ -13,20 +13,34 @@ from evenkeel.errors import EvenkeelError
 from evenkeel.spark.code import code_version
 
 BAD_USAGE = 2
-_MODULES = (
-    *("rebalance", "collect", "wish", "control", "takeover", "agent"),
-    *("explain", "verify", "replay"),
-    *("reports", "upkeep", "export", "settings", "engine"),
-)
+COMMANDS = {
+    "rebalance": ("rebalance",),
+    "collect": ("collect",),
+    "wish": ("wish",),
+    "control": ("pause", "resume", "approve", "reject"),
+    "takeover": ("takeover", "handback"),
+    "agent": ("agent",),
+    "explain": ("explain", "trace"),
+    "verify": ("verify",),
+    "replay": ("replay", "simulate"),
+    "reports": ("report", "data-docs"),
+    "upkeep": ("upkeep", "storage"),
+    "export": ("export",),
+    "settings": ("settings",),
+    "engine": ("engine",),
+}
+"""Modules of this package, and the commands that each of them adds."""
 
 
-def parser() -> argparse.ArgumentParser:
-    """All commands and their options."""
+def parser(words: Sequence[str] = ()) -> argparse.ArgumentParser:
+    """The commands and their options: all of them, or, where `words` name a command, those of its module, since what
+    the other modules import takes a second."""
     top = argparse.ArgumentParser(prog="evenkeel", description="Pulsar's load-balancing decisions, on the record.")
     top.add_argument("--version", action="version", version=f"evenkeel {code_version()}")
     top.add_argument("--verbose", action="store_true", help="log what the tasks do")
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for name in _MODULES:
+    asked = next((word for word in words if not word.startswith("-")), "")
+    for name in [name for name, added in COMMANDS.items() if asked in added] or COMMANDS:
         import_module(f"{__name__}.{name}").add_to(commands)
     return top
 
@@ -38,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if not _is_text(word):
             print(f"evenkeel: {ascii(word)[:200]} is not UTF-8, and no name on record is like that", file=sys.stderr)
             return BAD_USAGE
-    given = parser().parse_args(arguments)
+    given = parser(words).parse_args(words)
     logging.basicConfig(level=logging.INFO if given.verbose else logging.ERROR, format="%(name)s: %(message)s")
     try:
         code: int = given.run(given)

@@ -98,11 +98,11 @@ def engine_home() -> Path:
 
 
 @contextmanager
-def session(name: str) -> Iterator[SparkSession]:
+def session(name: str, *, brief: bool = False) -> Iterator[SparkSession]:
     """A session at `$EVENKEEL_SPARK` (sc://host:port or a master), else at the local server.
 
-    A local server that was not running is started, and ended again afterwards. EngineError says so where the local one
-    ends before the block does.
+    A local server that was not running is started, and ended again afterwards; `brief`: there is little to do.
+    EngineError says so where the local one ends before the block does.
     """
     url = os.environ.get("EVENKEEL_SPARK")
     if url:
@@ -112,7 +112,7 @@ def session(name: str) -> Iterator[SparkSession]:
         finally:
             close(spark)
         return
-    with engine_for(engine_home()) as engine:
+    with engine_for(engine_home(), brief=brief) as engine:
         spark = connect(engine.url, name)
         try:
             yield spark

@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
@@ -18,10 +19,10 @@ from evenkeel.cli.options import add_source, check_folder, overrides_of, session
 from evenkeel.cli.progress import ProgressLine, course_text
 from evenkeel.errors import BadInput, EvenkeelError
 from evenkeel.handover import FAILED, ClusterCycle, Handover
-from evenkeel.ingest.chunks import Chunk, landed_in
+from evenkeel.ingest.chunks import Chunk, landed_bytes, landed_in
 from evenkeel.ingest.open_run import CycleRequest, check
 from evenkeel.model.amounts import plural
-from evenkeel.pipeline import WindowProgress, run_cycle, run_window
+from evenkeel.pipeline import LARGE_SNAPSHOT_BYTES, WindowProgress, is_large, run_cycle, run_window
 from evenkeel.record.read import Attempt, Record
 from evenkeel.times import IN_UTC, bounds_given, moment_given
 from evenkeel.validate.suites import load_great_expectations
@@ -82,7 +83,7 @@ def run(given: argparse.Namespace) -> int:
     check_folder(given.lake, "--lake")
     check(request)
     _import_ahead()
-    with session("evenkeel rebalance") as spark:
+    with session("evenkeel rebalance", brief=_is_small(given.recording)) as spark:
         return 0 if _run_one(spark, request, as_json=given.json) else 1
 
 
@@ -101,7 +102,8 @@ def _run_window(given: argparse.Namespace, request: CycleRequest) -> int:
     check_folder(given.lake, "--lake")
     cycles = landed_in(window, lambda told: print(told, file=sys.stderr, flush=True))
     _import_ahead()
-    with session("evenkeel rebalance") as spark:
+    brief = not is_large(cycle for cycle in cycles if cycle.snapshot.path)
+    with session("evenkeel rebalance", brief=brief) as spark:
         return _decide(spark, window, cycles, anew=given.anew, as_json=given.json)
 
 
@@ -137,6 +139,14 @@ def _decide(spark: SparkSession, window: CycleRequest, cycles: list[ClusterCycle
     finally:
         line.end()
     return 1 if failures else 0
+
+
+def _is_small(recording: str | None) -> bool:
+    """Whether each snapshot of a recording is so small that a cycle over it is done before Java has compiled it well;
+    nobody knows it of other sources."""
+    if recording is None or not Path(recording).is_dir():
+        return False
+    return all(landed_bytes(str(path)) <= LARGE_SNAPSHOT_BYTES for path in Path(recording).iterdir())
 
 
 def _import_ahead() -> None:

@@ -54,6 +54,12 @@ def newest_version(path: str) -> int | None:
     return None if log is None else _newest(log)
 
 
+def is_as_made(path: str) -> bool:
+    """Whether the table never had a row: its log has the commit that made it and no other. False where the log cannot
+    be listed from here."""
+    return newest_version(path) == 0 and _added(path, [0], ()) == []
+
+
 def committed_version(spark: SparkSession, path: str, write_id: str, *, after: int | None) -> int | None:
     """The version in which `write_id` was committed since version `after`, or None if no commit carries it.
 

@@ -17,8 +17,9 @@ from typing import Any
 from evenkeel.errors import EngineError
 from evenkeel.secret import text_given
 from evenkeel.spark import gateway, local_files
+from evenkeel.spark.class_archive import class_archive, libraries
 from evenkeel.spark.code import SUITES_VARIABLE, source_root
-from evenkeel.spark.java import delta_jars, server_java, spark_home
+from evenkeel.spark.java import server_java, spark_home
 
 MEMORY_VARIABLE = "EVENKEEL_SERVER_MEMORY"
 CORES_VARIABLE = "EVENKEEL_SERVER_CORES"
@@ -92,7 +93,8 @@ class ServerSettings:
     """What may differ between two servers; a server with other settings is not reused.
 
     `memory` is Java's heap (`2g`), `cores` the threads of the local master, `python_path` further folders that workers
-    import from, `spark` further Spark settings, `java` further options of Java; both win over those given here.
+    import from, `spark` further Spark settings, `java` further options of Java; both win over those given here. Without
+    `class_archive` Java's archive of classes is not used where there is one.
     """
 
     memory: str = field(default_factory=lambda: os.environ.get(MEMORY_VARIABLE, "2g"))
@@ -100,6 +102,7 @@ class ServerSettings:
     python_path: tuple[str, ...] = ()
     spark: tuple[tuple[str, str], ...] = ()
     java: tuple[str, ...] = ()
+    class_archive: bool = True
 
     def as_json(self) -> dict[str, Any]:
         """Plain JSON values; adds what the process inherits and cannot change later."""
@@ -110,14 +113,20 @@ class ServerSettings:
         return {**body, "python_path": list(self.python_path), "spark": pairs, "java": list(self.java)}
 
 
-def server_command(port: int, folder: Path, settings: ServerSettings, address: str = HOST) -> list[str]:
-    """The command that serves Spark Connect on `address`:`port` and keeps its scratch files below `folder`."""
+def server_command(
+    port: int, folder: Path, settings: ServerSettings, address: str = HOST, *, brief: bool = False
+) -> list[str]:
+    """The command that serves Spark Connect on `address`:`port` and keeps its scratch files below `folder`.
+
+    `brief`: for a server that soon ends and has little to do, what compiles best takes more time than it saves.
+    """
     log_settings = folder / "log4j2.properties"
     log_settings.write_text(LOG_SETTINGS, encoding="utf-8")
     scratch = folder / "scratch"
-    classes = gateway.classes_folder(folder)
-    classes.mkdir(parents=True, exist_ok=True)  # Java looks once whether a place on its class path is a folder
-    class_path = [*map(str, delta_jars()), f"{spark_home() / 'jars'}/*", str(classes)]
+    archive = class_archive() if settings.class_archive else None
+    class_path = libraries() if archive is None else archive.class_path()
+    if archive is None:
+        class_path.append(str(gateway.folder_for_classes(folder)))
     spark = {
         **SQL_SETTINGS,
         **local_files.SETTINGS,
@@ -137,7 +146,6 @@ def server_command(port: int, folder: Path, settings: ServerSettings, address: s
     return [
         str(server_java()),
         *("-cp", os.pathsep.join(class_path)),
-        # Both compiler tiers: the first alone starts no sooner, and after a dozen cycles takes a quarter more time.
         *(f"-Xmx{settings.memory}", "-Xss4m", "-XX:+UseSerialGC", "-XX:ReservedCodeCacheSize=256m"),
         # Small cycles leave some 300 MB alive. Without these the heap goes up to its limit and stays there, and so does
         # what Java's compilers and class loading take from the system and free again.
@@ -145,6 +153,10 @@ def server_command(port: int, folder: Path, settings: ServerSettings, address: s
         f"-Xmn{young_megabytes(settings.memory)}m",
         # A server whose heap is full loses messages of its own scheduler, and then whoever asked it waits for ever.
         "-XX:+ExitOnOutOfMemoryError",
+        # The second compiler tier pays after a dozen cycles, which it makes a fifth faster; over the start and one
+        # cycle it and the figures that it goes by take 24 of 60 CPU seconds.
+        *(("-XX:TieredStopAtLevel=1",) if brief else ()),
+        *(archive.options() if archive is not None else ()),
         *("-XX:+UnlockExperimentalVMOptions", "-XX:TrimNativeHeapInterval=60000", "-XX:+IgnoreUnrecognizedVMOptions"),
         *settings.java,
         *(f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in OPENED_PACKAGES),

@@ -25,8 +25,15 @@ _TICK_SECONDS = 0.05
 
 
 def classes_folder(folder: Path) -> Path:
-    """Where classes are put that are compiled when a JVM with these scratch files starts; on its class path."""
+    """Where classes are put that are compiled when a JVM with these scratch files starts, if the folder is there."""
     return folder / "scratch" / "classes"
+
+
+def folder_for_classes(folder: Path) -> Path:
+    """`classes_folder`, made: for the class path, since Java looks once whether a place on it is a folder."""
+    classes = classes_folder(folder)
+    classes.mkdir(parents=True, exist_ok=True)
+    return classes
 
 
 def start(
@@ -69,7 +76,8 @@ def _open_to_clients(port: int, secret: str, classes: Path) -> None:
 
     logging.getLogger("py4j").setLevel(logging.CRITICAL)  # it complains when the JVM ends before its objects
     gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port, auth_token=secret))
-    local_files.compile_into(gateway.jvm, classes)
+    if classes.is_dir():
+        local_files.compile_into(gateway.jvm, classes)
     session = gateway.jvm.org.apache.spark.sql.classic.SparkSession.builder().getOrCreate()
     gateway.jvm.org.apache.spark.sql.connect.service.SparkConnectService.start(session.sparkContext())
     gateway.close()

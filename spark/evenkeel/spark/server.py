@@ -1,6 +1,7 @@
 """The local Spark Connect server: one for each home, shared by everybody who works there.
 
-`ensure` starts it or takes the one that runs, `engine_for` does so for a `with` block, `stop` ends it in every state.
+`ensure` starts it or takes the one that runs, `engine_for` does so for a `with` block, `engine_beside` beside what the
+block does, `stop` ends it in every state.
 A server that another version of the engine started, or that has other settings, is replaced. Where code that Python
 workers may have imported has changed, the server stays and they are ended: Spark starts new ones as it needs them.
 """
@@ -17,6 +18,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -68,7 +70,7 @@ class Engine:
 
     def airflow_connection(self) -> str:
         """The value of an `AIRFLOW_CONN_…` variable that leads `@task.pyspark` to this server: a secret."""
-        return f"spark-connect://:{Home.of(self.home).token()}@{CLIENT_HOST}:{self.port}"
+        return airflow_connection(self.home, self.port)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +83,24 @@ class Status:
     log: Path | None = None
 
 
-def ensure(home: Path | str, *, owner_pid: int | None = None, settings: ServerSettings | None = None) -> Engine:
-    """The server of this home: the one that runs, or a new one.
+def airflow_connection(home: Path | str, port: int) -> str:
+    """`Engine.airflow_connection` of the server of this home on that port, whether or not it runs yet."""
+    return f"spark-connect://:{Home.of(home).token()}@{CLIENT_HOST}:{port}"
+
+
+def ensure(
+    home: Path | str,
+    *,
+    owner_pid: int | None = None,
+    settings: ServerSettings | None = None,
+    port: int | None = None,
+    brief: bool = False,
+) -> Engine:
+    """The server of this home: the one that runs, or a new one, on `port` where that is given.
 
     With `owner_pid` the server ends soon after that process (and every other owner) is gone, however it went; without
-    it stays until `stop`. Raises EngineError with the telling lines of the log where it does not start.
+    it stays until `stop`. `brief` says of a new one that it soon ends and has little to do. Raises EngineError with the
+    telling lines of the log where it does not start, and where `port` is taken.
     """
     place = Home.of(home)
     settings = settings or ServerSettings()
@@ -94,7 +109,7 @@ def ensure(home: Path | str, *, owner_pid: int | None = None, settings: ServerSe
             raise EngineError(f"The lock {place.folder / 'engine.lock'} is held for too long; run `make stop`.")
         mark = place.add_owner(owner_pid)
         try:
-            state, started_here = _running_or_new(place, settings)
+            state, started_here = _running_or_new(place, settings, port, brief=brief)
         except BaseException:
             place.remove_owner(mark)
             raise
@@ -122,9 +137,27 @@ def release(engine: Engine) -> None:
 
 
 @contextmanager
-def engine_for(home: Path | str, *, keep: bool = False, settings: ServerSettings | None = None) -> Iterator[Engine]:
-    """A server for a `with` block. Without `keep` it ends with its last owner, also where that one is killed."""
-    engine = ensure(home, owner_pid=None if keep else os.getpid(), settings=settings)
+def engine_beside(home: Path | str, port: int) -> Iterator[Future[Engine]]:
+    """A `brief` server on `port` that starts beside what the `with` block does, and ends with it; the home is this
+    process's alone. The future gives the server once it has answered, and raises what `ensure` raises."""
+    with ThreadPoolExecutor(1, "engine") as pool:
+        starting = pool.submit(ensure, home, owner_pid=os.getpid(), port=port, brief=True)
+        try:
+            yield starting
+        finally:
+            while not starting.done():  # it may have been about to start one
+                stop(home)
+                wait((starting,), TICK_SECONDS)
+            stop(home)
+
+
+@contextmanager
+def engine_for(
+    home: Path | str, *, keep: bool = False, settings: ServerSettings | None = None, brief: bool = False
+) -> Iterator[Engine]:
+    """A server for a `with` block. Without `keep` it ends with its last owner, also where that one is killed; `brief`
+    as in `ensure`."""
+    engine = ensure(home, owner_pid=None if keep else os.getpid(), settings=settings, brief=brief)
     try:
         yield engine
     finally:
@@ -182,21 +215,24 @@ def stop(home: Path | str) -> bool:
     raise EngineError(f"Cannot get the lock {place.folder / 'engine.lock'}: something starts servers there again.")
 
 
-def _running_or_new(place: Home, settings: ServerSettings) -> tuple[State, bool]:
+def _running_or_new(place: Home, settings: ServerSettings, wanted: int | None, *, brief: bool) -> tuple[State, bool]:
     state = place.read()
-    port = None
+    port = wanted
     if state is not None:
         stale = _staleness(state, settings)
+        if stale is None and wanted not in (None, state.port):
+            stale = f"port {wanted} is asked for"
         if stale is None:
             return _with_workers_of_now(place, state), False
         LOG.info("replacing the Spark Connect server on port %d: %s", state.port, stale)
         _end(place, state)
-        port = state.port  # connections that were handed out stay good
-    for port_or_free in (port, *[None] * PORT_TRIES):
-        started = _start(place, port_or_free or _free_port(), settings)
+        port = wanted or state.port  # connections that were handed out stay good
+    for port_or_free in (port, *[None] * PORT_TRIES) if wanted is None else (wanted,):
+        started = _start(place, port_or_free or free_port(), settings, brief=brief)
         if started is not None:
             return started, True
-    raise EngineError(f"No port for the Spark Connect server: {PORT_TRIES} free ones were taken while it started.")
+    tried = f"{PORT_TRIES} free ones were" if wanted is None else f"{wanted} was"
+    raise EngineError(f"No port for the Spark Connect server: {tried} taken while it started.")
 
 
 def _staleness(state: State, settings: ServerSettings | None) -> str | None:
@@ -229,13 +265,13 @@ def _with_workers_of_now(place: Home, state: State) -> State:
     return refreshed
 
 
-def _start(place: Home, port: int, settings: ServerSettings) -> State | None:
+def _start(place: Home, port: int, settings: ServerSettings, *, brief: bool = False) -> State | None:
     """A server that has answered, or None where its port was taken."""
     shutil.rmtree(place.scratch, ignore_errors=True)
     place.scratch.mkdir()
     place.forget()
     order = {
-        "command": server_command(port, place.folder, settings),
+        "command": server_command(port, place.folder, settings, brief=brief),
         "environment": server_environment(settings, place.token()),
         "port": port,
         "code": engine_digest(),
@@ -370,7 +406,8 @@ def _signal(pid: int, number: signal.Signals) -> None:
         os.kill(pid, number)
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port on loopback that nobody listens on at the moment."""
     with socket.socket() as listener:
         listener.bind((HOST, 0))
         return int(listener.getsockname()[1])

@@ -1,0 +1,42 @@
+"""Which module adds which commands."""
+
+from __future__ import annotations
+
+import argparse
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from evenkeel.cli import COMMANDS, parser
+from evenkeel.cli.rebalance import _is_small
+from evenkeel.pipeline import LARGE_SNAPSHOT_BYTES
+
+
+@pytest.mark.parametrize("module", COMMANDS)
+def test_a_module_adds_the_commands_that_are_declared_for_it(module: str) -> None:
+    commands = argparse.ArgumentParser().add_subparsers()
+    import_module(f"evenkeel.cli.{module}").add_to(commands)
+    assert tuple(commands.choices) == COMMANDS[module]
+
+
+@pytest.mark.parametrize("words", [(), ("--help",), ("unheard-of",)])
+def test_without_a_command_that_is_known_all_are_listed(words: tuple[str, ...]) -> None:
+    listed = {found[0] for line in parser(words).format_help().splitlines() if (found := line.split())}
+    assert listed >= {name for names in COMMANDS.values() for name in names}
+
+
+def test_a_recording_of_small_snapshots_is_soon_decided(tmp_path: Path) -> None:
+    (tmp_path / "0000.json.gz").write_bytes(b"small")
+    assert _is_small(str(tmp_path))
+    with (tmp_path / "0001.json.gz").open("wb") as file:
+        file.truncate(LARGE_SNAPSHOT_BYTES + 1)
+    assert not _is_small(str(tmp_path))
+    assert not _is_small(None), "clusters of a configuration may be of any size"
+    assert not _is_small(str(tmp_path / "absent"))
+
+
+def test_with_options_before_it_a_command_is_found() -> None:
+    given = parser(("--verbose", "engine", "status")).parse_args(["--verbose", "engine", "status"])
+    assert given.verbose
+    assert given.action == "status"
