@@ -97,6 +97,7 @@ def test_earlier_archives_of_this_spark_go_and_those_of_a_spark_that_is_gone(
 
 @pytest.mark.spark
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_servers_start_with_an_archive_that_was_made_and_without_one_that_is_damaged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
