@@ -4,7 +4,8 @@
 generated first, which is not measured: the same cluster in all of them, with other figures in each. The month is one
 command, `evenkeel rebalance --all`, and `evenkeel verify` another, beside a server that is warm from the first part:
 the first `--beside` snapshots, decided one by one and then as a window. Goals, for a month: at most 12 min, 4 GB of the
-server, its workers and the command together and 2,000 files; `verify` 60 s.
+server, its workers and the command together and 2,000 files; `verify` 60 s. For a day of larger ones (`--days 1
+--brokers 20 --bundles 2000 --topics 20000`): 10 min, 8 GB.
 """
 
 from __future__ import annotations
@@ -32,7 +33,11 @@ EVERY = timedelta(minutes=5)
 A_DAY = timedelta(days=1) // EVERY
 FULL_EVERY = 8
 MOST_SECONDS, MOST_SECONDS_TO_VERIFY, MOST_MEGABYTES, MOST_FILES = 12 * 60.0, 60.0, 4_000.0, 2_000
-"""For thirty days; what goes with the number of cycles is held against its share."""
+"""For thirty days of up to `SMALL` topics; what goes with the number of cycles is held against its share."""
+SMALL = 300
+MOST_SECONDS_A_DAY, MOST_MEGABYTES_A_DAY = 10 * 60.0, 8_000.0
+"""For a day of larger clusters, up to 20 brokers, 2,000 bundles and 20,000 topics; of files and `verify` nothing is
+asked there."""
 
 
 def main(arguments: Sequence[str] = ()) -> int:
@@ -45,7 +50,7 @@ def main(arguments: Sequence[str] = ()) -> int:
         recording = landed(folder / "recording", cycles, Shape(given.topics, given.bundles, given.brokers))
         with engine_for(folder / "engine") as engine:
             _beside(engine, folder, recording, min(given.beside, cycles))
-            return _whole(engine, folder / "lake", recording, cycles)
+            return _whole(engine, folder / "lake", recording, cycles, is_small=given.topics <= SMALL)
 
 
 def landed(folder: Path, cycles: int, shape: Shape) -> Path:
@@ -97,7 +102,7 @@ def _beside(engine: Engine, folder: Path, recording: Path, count: int) -> None:
     )
 
 
-def _whole(engine: Engine, lake: Path, recording: Path, cycles: int) -> int:
+def _whole(engine: Engine, lake: Path, recording: Path, cycles: int, *, is_small: bool) -> int:
     decided = _measured(
         engine,
         lambda: _command(engine, "rebalance", "--recording", str(recording), "--lake", str(lake), "--all", "--json"),
@@ -110,12 +115,18 @@ def _whole(engine: Engine, lake: Path, recording: Path, cycles: int) -> int:
     verified = _measured(engine, lambda: _command(engine, "verify", "--lake", str(lake)))
     print(f"    verify: {_text(verified, cycles)}", flush=True)
     share = cycles / (30 * A_DAY)
-    goals = {
-        "time": decided.seconds <= MOST_SECONDS * share,
-        "memory": decided.megabytes <= MOST_MEGABYTES,
-        "files": files <= MOST_FILES * share,
-        "time of verify": verified.seconds <= MOST_SECONDS_TO_VERIFY * share,
-    }
+    if is_small:
+        goals = {
+            "time": decided.seconds <= MOST_SECONDS * share,
+            "memory": decided.megabytes <= MOST_MEGABYTES,
+            "files": files <= MOST_FILES * share,
+            "time of verify": verified.seconds <= MOST_SECONDS_TO_VERIFY * share,
+        }
+    else:
+        goals = {
+            "time": decided.seconds <= MOST_SECONDS_A_DAY * cycles / A_DAY,
+            "memory": decided.megabytes <= MOST_MEGABYTES_A_DAY,
+        }
     missed = [name for name, met in goals.items() if not met]
     print(f"    goals: {'met' if not missed else 'missed: ' + ', '.join(missed)}", flush=True)
     return len(missed)
