@@ -45,8 +45,8 @@ def rows_at_hand(lake: Lake, table: str, writes: Sequence[Write]) -> list[Row] |
     return in_content_order(columns, pa.concat_tables(parts, promote_options="default"))
 
 
-Commits = dict[tuple[int, str], dict[str, list[str]] | None]
-"""What commits of a table added, each looked at once: one has the rows of many clusters."""
+Commits = dict[tuple[str, int, str], dict[str, list[str]] | None]
+"""What commits (table, version, try) added, each looked at once: one has the rows of many clusters."""
 
 
 def found_rows(lake: Lake, write: Write, columns: Sequence[str], commits: Commits | None = None) -> pa.Table | None:
@@ -54,9 +54,9 @@ def found_rows(lake: Lake, write: Write, columns: Sequence[str], commits: Commit
     import pyarrow as pa
 
     known = {} if commits is None else commits
-    commit = write.version, try_of(write.write_id)
+    commit = write.table, write.version, try_of(write.write_id)
     if commit not in known:
-        known[commit] = files_by_cluster(lake.path(write.table), *commit)
+        known[commit] = files_by_cluster(lake.path(write.table), *commit[1:])
     files = known[commit]
     if files is None:
         return None

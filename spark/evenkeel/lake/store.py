@@ -180,13 +180,13 @@ class Lake:
         from evenkeel.lake.write_ids import try_of
 
         path = self.path(table.name)
-        files, added = added_files(path, [version], [try_id]), committed_rows(path, version)
-        found = None
+        added = committed_rows(path, version)
         if here and added is not None and added <= MOST_HERE:
             by_cluster = files_by_cluster(path, version, try_id)
             found = None if by_cluster is None else rooted_files(table.name, by_cluster)
-        if found is not None:
-            return _shares(found, ids)
+            if found is not None:
+                return _shares(found, ids)
+        files = added_files(path, [version], [try_id])
         if files is None:
             delta = spark.read.format("delta").option("versionAsOf", version).load(path)
             frame = delta.where(F.col("write_id").startswith(try_of(try_id)))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from evenkeel.errors import LakeError
 from evenkeel.handover import Write
-from evenkeel.lake.data_files import found_rows
+from evenkeel.lake.data_files import Commits, found_rows
 from evenkeel.lake.digest import ROW_DIGEST, with_row_digest
 from evenkeel.lake.merkle import root_of
 from evenkeel.lake.plain_rows import types_of
@@ -44,7 +44,8 @@ def table_roots(
     found = {_key(own): roots[own[0]] for one in sets for own in one if len(own) == 1 and own[0] in roots}
     asked = [own for one in sets for own in one if _key(own) not in found]
     if sum(write.rows for own in asked for write in own) <= _FEW:
-        found |= {_key(own): root for own in asked if (root := root_here(lake, own)) is not None}
+        commits: Commits = {}
+        found |= {_key(own): root for own in asked if (root := root_here(lake, own, commits)) is not None}
         asked = [own for own in asked if _key(own) not in found]
     there = _looked_at(spark, lake, asked) if asked else {}
     for own in asked:
@@ -56,12 +57,12 @@ def table_roots(
     ]
 
 
-def root_here(lake: Lake, writes: Sequence[Write]) -> str | None:
+def root_here(lake: Lake, writes: Sequence[Write], commits: Commits | None = None) -> str | None:
     """The root of the rows of these writes, which are of one table and of today's schema version, made in this process;
     None where a file cannot be read from here, or does not hold rows of which the writes' digests are made."""
     digests: list[bytes] = []
     for write in writes:
-        rows = found_rows(lake, write, [name for name in types_of(write.table) if name not in STAMP_NAMES])
+        rows = found_rows(lake, write, [name for name in types_of(write.table) if name not in STAMP_NAMES], commits)
         own = None if rows is None else row_digests(write.table, rows)
         if own is None or digest_of(own) != write.digest:
             return None

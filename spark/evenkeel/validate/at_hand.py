@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 def columns_at_hand(lake: Lake, handover: Handover, suites: Mapping[str, Suite]) -> dict[str, pa.Table]:
     """Table -> its rows of open cycles, with the columns of its suite, `cluster` and `_cycle_at`, in the types that
     Spark gives them; missing are tables that have no rows, or of which a file cannot be read from here."""
-    found = {table: _columns(lake, handover, suite) for table, suite in suites.items()}
+    commits: Commits = {}
+    found = {table: _columns(lake, handover, suite, commits) for table, suite in suites.items()}
     return {table: rows for table, rows in found.items() if rows is not None}
 
 
-def _columns(lake: Lake, handover: Handover, suite: Suite) -> pa.Table | None:
+def _columns(lake: Lake, handover: Handover, suite: Suite, commits: Commits) -> pa.Table | None:
     import pyarrow as pa
 
     kinds = types_of(suite.table)
     names = sorted({"cluster", "cycle_at", *suite.columns()})
-    commits: Commits = {}
     parts = []
     for write in handover.open_writes(suite.table):
         rows = found_rows(lake, write, names, commits) if write.rows else None
