@@ -6,12 +6,12 @@ rules each row breaks, and the one over the topics counts the offenders, so that
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
+from itertools import cycle as in_turn
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
     from pyspark.sql import Column, DataFrame
+
+    from evenkeel.lake.schema import Table
 
 
 Row = dict[str, Any]
@@ -195,40 +197,47 @@ def topic_groups(rows: DataFrame, suite: Suite) -> DataFrame:
 
 def _marked(rows: DataFrame, suite: Suite) -> DataFrame:
     table = TABLES[suite.table]
-    kept = [column.name for column in table.body_columns() if column.name not in _UNREAD.get(suite.table, ())]
     marked = rows.withColumn(BROKEN, broken_rules(suite.rules))
     return marked.select(
-        *kept,
+        *_looked_at(table),
         iso("cycle_at").alias(AT),
         BROKEN,
         place(table).alias(PLACE),
         record_key(table).alias(KEY),
-        F.when(F.size(BROKEN) > 0, F.to_json(F.struct(*kept))).alias(RECORD),
+        F.when(F.size(BROKEN) > 0, _record(table)).alias(RECORD),
     )
+
+
+def _looked_at(table: Table) -> list[str]:
+    """The columns of a small table without the texts that no rule looks at."""
+    return [column.name for column in table.body_columns() if column.name not in _UNREAD.get(table.name, ())]
+
+
+def _record(table: Table) -> Column:
+    return F.to_json(F.struct(*_looked_at(table)))
 
 
 def with_records(refused: Sequence[Row], tables: Mapping[str, DataFrame]) -> list[Row]:
     """Bodies of `rejected` rows, those without a `record` with the one that stands in their table.
 
-    What a rule over several tables refuses is known by its key alone: to bring the text of every row along, for the few
-    that are refused, took a third of the task's time.
+    What a rule over several tables refuses is known by its key alone, so that the texts of all other rows stay where
+    they are: together they are as large as the rows themselves.
     """
     lacking: dict[str, list[Row]] = {}
     for row in refused:
         if row[RECORD] is None:
             lacking.setdefault(row["rejected_from"], []).append(row)
-    known: dict[tuple[str, ...], deque[str]] = {}
+    known: dict[tuple[str, ...], list[str]] = {}
     for name, rows in lacking.items():
         for found in _records_of(tables[name], name, rows):
-            known.setdefault((name, found["cluster"], found[AT], found[KEY]), deque()).append(found[RECORD])
-    whole = []
-    for row in refused:
-        if row[RECORD] is None:
-            same = known[row["rejected_from"], row["cluster"], row[AT], row[KEY]]
-            same.rotate(-1)  # rows may share a key: each gets another one's text
-            row = {**row, RECORD: same[-1]}
-        whole.append(row)
-    return whole
+            known.setdefault((name, found["cluster"], found[AT], found[KEY]), []).append(found[RECORD])
+    texts = {key: in_turn(same) for key, same in known.items()}  # of rows that share a key each gets another one
+    return [
+        row
+        if row[RECORD] is not None
+        else {**row, RECORD: next(texts[row["rejected_from"], row["cluster"], row[AT], row[KEY]])}
+        for row in refused
+    ]
 
 
 def _records_of(rows: DataFrame, name: str, wanted: Sequence[Row]) -> list[Row]:
@@ -237,11 +246,10 @@ def _records_of(rows: DataFrame, name: str, wanted: Sequence[Row]) -> list[Row]:
     keys = sorted({(row["cluster"], row[AT], row[KEY]) for row in wanted})
     named = rows.sparkSession.createDataFrame(keys, f"cluster string, {AT} string, {KEY} string")
     keyed = rows.withColumn(AT, iso("cycle_at")).withColumn(KEY, record_key(table))
-    kept = [column.name for column in table.body_columns() if column.name not in _UNREAD.get(name, ())]
-    record = F.to_json(F.struct(*kept)).alias(RECORD)
-    found = keyed.join(F.broadcast(named), ["cluster", AT, KEY], "left_semi").select("cluster", AT, KEY, record)
-    told: list[Row] = arrow_of(found.orderBy(RECORD)).to_pylist()
-    return told
+    found = keyed.join(F.broadcast(named), ["cluster", AT, KEY], "left_semi")
+    told = found.select("cluster", AT, KEY, _record(table).alias(RECORD)).orderBy(RECORD)
+    records: list[Row] = arrow_of(told).to_pylist()
+    return records
 
 
 # A rule over several tables of one cluster, and how it is looked up.
