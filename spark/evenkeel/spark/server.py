@@ -175,9 +175,8 @@ def why_ended(engine: Engine) -> str | None:
     if lives(engine.server):
         return None
     place = Home.of(engine.home)
-    log = place.log.read_text(encoding="utf-8", errors="replace") if place.log.exists() else ""
     again = "run the same command again, it goes on where the record ends."
-    if OUT_OF_MEMORY in log:
+    if OUT_OF_MEMORY in _log_of(place):
         return (
             f"The Spark server ran out of memory: give it more than {_memory(place)} ({MEMORY_VARIABLE}), and {again}"
         )
@@ -367,7 +366,7 @@ def _spawn_probe(place: Home, state: State) -> subprocess.Popen[bytes]:
 
 
 def _explain_end(place: Home) -> None:
-    log = place.log.read_text(encoding="utf-8", errors="replace")
+    log = _log_of(place)
     if any(sign in log for sign in PORT_TAKEN):
         return
     if "supervisor: ending the server" in log:
@@ -375,9 +374,12 @@ def _explain_end(place: Home) -> None:
     raise EngineError(f"The Spark Connect server did not start. {_tail(place)}")
 
 
+def _log_of(place: Home) -> str:
+    return place.log.read_text(encoding="utf-8", errors="replace") if place.log.exists() else ""
+
+
 def _tail(place: Home, lines: int = 6) -> str:
-    log = place.log.read_text(encoding="utf-8", errors="replace").splitlines()
-    telling = [line for line in log if line.strip() and not line.lstrip().startswith("at ")]
+    telling = [line for line in _log_of(place).splitlines() if line.strip() and not line.lstrip().startswith("at ")]
     return f"Its log {place.log} ends with:\n" + "\n".join(telling[-lines:])
 
 
