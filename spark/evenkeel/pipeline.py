@@ -6,6 +6,7 @@ in, tables out) and, where it decides, `round.py` (rows of one cluster in, rows 
 
 from __future__ import annotations
 
+import gc
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -170,14 +171,17 @@ def run_window(
     """
     from evenkeel.ingest.chunks import decided_already, in_chunks, landed_in
     from evenkeel.ingest.open_run import open_listed
+    from evenkeel.spark.memory import return_large_blocks
 
     request.span()
+    return_large_blocks()
     cycles = landed_in(request) if cycles is None else cycles
     decided = frozenset() if anew else decided_already(spark, request, cycles)
     chunks = deque((chunk, 0) for chunk in in_chunks(cycle for cycle in cycles if cycle.key not in decided))
     total, done = sum(len(chunk) for chunk, _ in chunks), 0
     progress(WindowProgress("", 0, total, len(decided), 0.0 if total else 1.0))
     while chunks:
+        gc.collect()  # frames that were asked for in the last chunk: the server keeps their rows as long as they live
         chunk, tries = chunks.popleft()
         tasks = 0
 

@@ -107,7 +107,9 @@ def _window(
     types = {table: TABLES[table].body_type() for table in OUTPUTS} | {FAILURES: schema_of(FAILURES_TYPE)}
     known = {"cycle": schema_of(CYCLE_TYPE)}
     parameters = {"is_window": True}
-    loads = grouped_map(given, by=["cluster"], decide=load_window, outputs=types, parameters=parameters, schemas=known)
+    loads = grouped_map(
+        given, by=["cluster"], decide=load_window, outputs=types, parameters=parameters, schemas=known, on_disk=True
+    )
     failed = {(row["cluster"], row["cycle_at"]): row["error"] for row in loads.pop(FAILURES).collect()}
     handover = without_failed(handover, failed, "aggregate")
     return handover.with_writes(lake.append(spark, loads, handover=handover, task="aggregate", reads=found.reads))

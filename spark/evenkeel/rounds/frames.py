@@ -232,7 +232,15 @@ def decide_rounds(
         types[FAILURES] = schema_of(FAILURES_TYPE)
     frames = {"cycle": cycles_to_decide(inputs.spark, handover), **inputs.frames()}
     known = {name: schema for name in frames if (schema := _known_type(name)) is not None}
-    found = grouped_map(frames, by=["cluster"], decide=decide, outputs=types, parameters=parameters, schemas=known)
+    found = grouped_map(
+        frames,
+        by=["cluster"],
+        decide=decide,
+        outputs=types,
+        parameters=parameters,
+        schemas=known,
+        on_disk=is_window,  # of some hundred cycles that is more than all else that the server holds
+    )
     made = Made(inputs.spark, found, types)
     if not is_window:
         return made, handover

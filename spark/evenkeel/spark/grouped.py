@@ -39,6 +39,7 @@ def grouped_map(
     outputs: Mapping[str, StructType],
     parameters: Mapping[str, Any] | None = None,
     schemas: Mapping[str, StructType] | None = None,
+    on_disk: bool = False,
 ) -> dict[str, DataFrame]:
     """Calls `decide(key, {kind: rows})` for each value of the `by` columns and returns one DataFrame for each output.
 
@@ -48,9 +49,10 @@ def grouped_map(
     have gets empty lists for the others. `schemas` are those of inputs whose columns and types are known already:
     asking the server for them takes as long as a small query.
 
-    The functions run before this returns, once, and the result stays with the server for as long as the DataFrames (or
-    anything derived from them) are in use. Raises DecideFailed with the first line of an error in `decide`, StaleCode
-    where a worker has other code than this process for `decide`, EngineError where a value does not fit its column.
+    The functions run before this returns, once, and the result stays with the server, in memory or `on_disk`, for as
+    long as the DataFrames (or anything derived from them) are in use. Raises DecideFailed with the first line of an
+    error in `decide`, StaleCode where a worker has other code than this process for `decide`, EngineError where a value
+    does not fit its column.
     """
     types = {kind: (schemas or {}).get(kind) or rows.schema for kind, rows in sorted(inputs.items())}
     packing = Packing({kind: columns_of(schema, f"input {kind}") for kind, schema in types.items()})
@@ -69,7 +71,7 @@ def grouped_map(
     )
     key = F.to_json(F.struct(*by), _KEY_OPTIONS).alias(KEY)
     packed = united([packing.packed(kind, inputs[kind], key) for kind in types])
-    kept = run_kept(packed.groupBy(F.col(KEY)).applyInArrow(group_function(job), results.ddl))
+    kept = run_kept(packed.groupBy(F.col(KEY)).applyInArrow(group_function(job), results.ddl), on_disk=on_disk)
     return {name: results.unpacked(name, kept) for name in outputs}
 
 
@@ -95,12 +97,14 @@ def _refuse_other_keys(inputs: Mapping[str, Columns], by: Sequence[str]) -> None
         raise EngineError(f"The columns {', '.join(by)} have different types in {', '.join(inputs)}.")
 
 
-def run_kept(decided: DataFrame) -> DataFrame:
-    """Runs what workers compute, once; an error that a worker marked comes back as what it was."""
+def run_kept(decided: DataFrame, *, on_disk: bool = False) -> DataFrame:
+    """Runs what workers compute, once, and keeps it, in memory or `on_disk`; an error that a worker marked comes back
+    as what it was."""
+    from pyspark import StorageLevel
     from pyspark.errors import PySparkException
 
     try:
-        return keep(decided)
+        return keep(decided, StorageLevel.DISK_ONLY if on_disk else None)
     except PySparkException as error:
         raise _translated(str(error)) from None
 

@@ -20,10 +20,13 @@ from pyspark.sql.types import StructType
 from evenkeel.errors import EngineError, StaleCode
 from evenkeel.spark.code import package_files, read_files, runtime_digest
 from evenkeel.spark.column_types import columns_of
+from evenkeel.spark.memory import return_freed
 from evenkeel.spark.packing import Packing
 
 KEY = "key"
 MARK = "evenkeel-error:"
+_MANY = 20_000
+"""Rows of a group whose memory is worth giving back: the worker waits for the next group, which may be long."""
 
 Rows = list[dict[str, Any]]
 Decide = Callable[[Mapping[str, object], Mapping[str, Rows]], Mapping[str, Rows]]
@@ -72,9 +75,12 @@ def decide_group(job: Job, table: pa.Table) -> pa.Table:
     key_text = table.column(KEY)[0].as_py()
     try:
         demand_code(job.code, job.files)
-        return _decided(job, table)
+        decided = _decided(job, table)
     except Exception as error:
         raise MarkedError(error, f"{job.decide} on {key_text}") from error
+    if table.num_rows > _MANY:
+        return_freed()
+    return decided
 
 
 def demand_code(expected: str, files: Sequence[str]) -> None:
@@ -110,6 +116,7 @@ def _decided(job: Job, table: pa.Table) -> pa.Table:
     first = next(found[0] for found in rows.values() if found)
     key = {column: first[column] for column in job.by}
     answer = _resolve(job)(key, rows)
+    del rows, first  # a window's take more memory than all the rest, and packing the answer takes as much again
     unknown = sorted(set(answer) - {name for name, _ in job.outputs})
     if unknown:
         raise EngineError(f"{job.decide} returned rows for {', '.join(unknown)}, which is not an output of this call.")
