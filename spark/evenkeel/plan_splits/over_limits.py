@@ -10,7 +10,12 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from evenkeel.model.load import BrokerReport, BundleStats
-from evenkeel.plan_splits.rules.bundle_splitter_task import LongTerm, most_figures, over_a_limit
+from evenkeel.plan_splits.rules.bundle_splitter_task import (
+    Figures,
+    busy_for_long,
+    most_figures,
+    over_a_limit,
+)
 from evenkeel.rounds.memo import once_for
 from evenkeel.rounds.reading import Histories, Rows
 from evenkeel.settings import Settings
@@ -23,7 +28,8 @@ def by_history(
     most = most_figures(settings)
 
     def over() -> dict[str, list[str]]:
-        return {broker: over_a_limit(report.stats, known.long_term, most) for broker, report in brokers.items()}
+        busy = busy_for_long(brokers, known, most)
+        return {broker: over_a_limit(report.stats, busy, most) for broker, report in brokers.items()}
 
     return _restricted(brokers, once_for(rows, ("over by history", most), over), ())
 
@@ -35,19 +41,23 @@ def by_latest(
     most = most_figures(settings)
 
     def over() -> dict[str, list[str]]:
-        return {broker: over_a_limit(report.stats, _latest(report.stats), most) for broker, report in brokers.items()}
+        return {
+            broker: over_a_limit(report.stats, _busy_by_latest(report.stats, most), most)
+            for broker, report in brokers.items()
+        }
 
     return _restricted(brokers, once_for(rows, ("over by latest", most), over), also)
 
 
-def _latest(stats: Mapping[str, BundleStats]) -> LongTerm:
-    """The latest figures in place of averages."""
-
-    def latest(bundle: str) -> tuple[float, float]:
-        found = stats[bundle]
-        return found.msg_rate_in + found.msg_rate_out, found.msg_throughput_in + found.msg_throughput_out
-
-    return latest
+def _busy_by_latest(reported: Mapping[str, BundleStats], most: Figures) -> Collection[str]:
+    """The bundles whose latest rate or throughput is above the `most`."""
+    _, _, most_rate, most_throughput = most
+    return {
+        bundle
+        for bundle, stats in reported.items()
+        if stats.msg_rate_in + stats.msg_rate_out > most_rate
+        or stats.msg_throughput_in + stats.msg_throughput_out > most_throughput
+    }
 
 
 def _restricted(

@@ -198,7 +198,8 @@ def plan(rows: Rows) -> SplitPlan:
     brokers = reading.broker_reports(rows)
     if acts_only(rows):
         brokers = over_limits.by_history(rows, brokers, known, settings)
-    return decide_splits_by(brokers, known.long_term, reading.bundle_counts(rows), settings)
+        known = known.only(bundle for report in brokers.values() for bundle in report.stats)
+    return decide_splits_by(brokers, known, reading.bundle_counts(rows), settings)
 
 
 def _load(rows: Rows) -> LoadData:

@@ -241,6 +241,10 @@ class Histories(Mapping[str, BundleHistory]):
         """These averages, without some bundles."""
         return Histories({bundle: row for bundle, row in self._rows.items() if bundle not in gone}, self._read)
 
+    def only(self, kept: Iterable[str]) -> Histories:
+        """These averages, of some bundles only."""
+        return Histories({bundle: self._rows[bundle] for bundle in kept if bundle in self._rows}, self._read)
+
     def figures(self, bundle: str) -> Figures:
         """The averages of one bundle, without making a history of them; a stranger's are assumed."""
         row = self._rows.get(bundle)
@@ -256,6 +260,15 @@ class Histories(Mapping[str, BundleHistory]):
             return 0.0, 0.0
         _, flow_in, flow_out, rate_in, rate_out = _LONG(row)
         return rate_in + rate_out, flow_in + flow_out
+
+    def above(self, rate: float, throughput: float) -> Collection[str]:
+        """The bundles whose rate (msg/s) or throughput (byte/s) over the long term, in and out, is larger than this."""
+        averages = zip(self._rows, map(_LONG, self._rows.values()), strict=True)
+        return {
+            bundle
+            for bundle, (_, flow_in, flow_out, rate_in, rate_out) in averages
+            if rate_in + rate_out > rate or flow_in + flow_out > throughput
+        }
 
     def sums(self, bundles: Iterable[str]) -> BrokerAverages:
         """The averages of a broker over these bundles."""

@@ -10,10 +10,10 @@ follows names: broker, then bundle.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from evenkeel.model.amounts import plural
 from evenkeel.model.bundles import namespace_of
@@ -183,22 +183,53 @@ def most_figures(settings: Settings) -> Figures:
     return topics, sessions if sessions > 0 else math.inf, rate, throughput
 
 
-LongTerm = Callable[[str], tuple[float, float]]
-"""A bundle's long-term averages, msg/s and byte/s, in and out; zeros for a bundle without history."""
+class LongTermAverages(Protocol):
+    """Long-term averages of bundles, msg/s and byte/s, in and out; zeros for a bundle without history."""
+
+    def long_term(self, bundle: str) -> tuple[float, float]:
+        """Rate and throughput of one bundle."""
+
+    def above(self, rate: float, throughput: float) -> Collection[str]:
+        """The bundles with a history of which one of both is larger than this; not-a-number is not."""
 
 
-def over_a_limit(reported: Mapping[str, BundleStats], long_term: LongTerm, most: Figures) -> list[str]:
-    """The bundles with topics to part and a figure above the `most`; not-a-number is above none."""
-    most_topics, most_sessions, most_rate, most_throughput = most
+class _AveragesOfHistories:
+    """The averages in these histories."""
+
+    def __init__(self, histories: Mapping[str, BundleHistory]) -> None:
+        self._histories = histories
+
+    def long_term(self, bundle: str) -> tuple[float, float]:
+        history = self._histories.get(bundle)
+        return (0.0, 0.0) if history is None else (history.long_term.rate, history.long_term.throughput)
+
+    def above(self, rate: float, throughput: float) -> Collection[str]:
+        # Not by the properties of averages: this is asked of every bundle of a cluster.
+        return {
+            bundle
+            for bundle, history in self._histories.items()
+            if (found := history.long_term).msg_rate_in + found.msg_rate_out > rate
+            or found.msg_throughput_in + found.msg_throughput_out > throughput
+        }
+
+
+def busy_for_long(brokers: Mapping[str, BrokerReport], averages: LongTermAverages, most: Figures) -> Collection[str]:
+    """The bundles whose long-term rate or throughput is above the `most`; bundles of no report may be among them."""
+    _, _, rate, throughput = most
+    if rate >= 0 and throughput >= 0:
+        return averages.above(rate, throughput)
+    # Bundles without history are above such a limit, too.
+    reported = {bundle: averages.long_term(bundle) for report in brokers.values() for bundle in report.stats}
+    return {bundle for bundle, found in reported.items() if found[0] > rate or found[1] > throughput}
+
+
+def over_a_limit(reported: Mapping[str, BundleStats], busy: Collection[str], most: Figures) -> list[str]:
+    """The bundles with topics to part that are `busy` or have more topics or sessions than the `most`."""
+    most_topics, most_sessions, _, _ = most
     return [
         bundle
         for bundle, stats in reported.items()
-        if (
-            stats.topics > most_topics
-            or stats.consumers + stats.producers > most_sessions
-            or (averages := long_term(bundle))[0] > most_rate
-            or averages[1] > most_throughput
-        )
+        if (stats.topics > most_topics or stats.consumers + stats.producers > most_sessions or bundle in busy)
         and stats.topics >= FEWEST_TOPICS
     ]
 
@@ -214,17 +245,20 @@ def decide_splits(
     `bundle_counts`: namespace -> number of bundles (a namespace not in it counts as one bundle). With the switch off or
     fewer than two brokers nothing is split and one row about the cluster says so.
     """
-    return decide_splits_by(brokers, _long_term_in(histories), bundle_counts, settings)
+    return decide_splits_by(brokers, _AveragesOfHistories(histories), bundle_counts, settings)
 
 
 def decide_splits_by(
-    brokers: Mapping[str, BrokerReport], long_term: LongTerm, bundle_counts: Mapping[str, int], settings: Settings
+    brokers: Mapping[str, BrokerReport],
+    averages: LongTermAverages,
+    bundle_counts: Mapping[str, int],
+    settings: Settings,
 ) -> SplitPlan:
-    """Which bundles to split, with long-term averages from `long_term`; else as `decide_splits`."""
+    """Which bundles to split, by these long-term averages; else as `decide_splits`."""
     stopped = _stopped(brokers, settings)
     if stopped is not None:
         return SplitPlan({}, lambda: (stopped,))
-    return _ModularRound(long_term, bundle_counts, settings).plan(brokers)
+    return _ModularRound(averages, bundle_counts, settings).plan(brokers)
 
 
 def find_bundles_to_split(
@@ -234,7 +268,7 @@ def find_bundles_to_split(
     settings: Settings,
 ) -> SplitPlan:
     """The rule itself, whatever the switch and the number of brokers."""
-    return _ModularRound(_long_term_in(histories), bundle_counts, settings).plan(brokers)
+    return _ModularRound(_AveragesOfHistories(histories), bundle_counts, settings).plan(brokers)
 
 
 def limits_of(stats: BundleStats, rate: float, throughput: float, settings: Settings) -> tuple[Limit, ...]:
@@ -268,17 +302,6 @@ def _stopped(brokers: Mapping[str, BrokerReport], settings: Settings) -> Conside
     return None
 
 
-def _long_term_in(histories: Mapping[str, BundleHistory]) -> LongTerm:
-    def long_term(bundle: str) -> tuple[float, float]:
-        history = histories.get(bundle)
-        if history is None:
-            return 0.0, 0.0
-        found = history.long_term  # not by its properties: this is asked of every bundle of a cluster
-        return found.msg_rate_in + found.msg_rate_out, found.msg_throughput_in + found.msg_throughput_out
-
-    return long_term
-
-
 class _ModularRound:
     """One round over all bundles.
 
@@ -286,20 +309,21 @@ class _ModularRound:
     broker and name. The verdicts follow from that and from each bundle's own figures, and are made when asked for.
     """
 
-    def __init__(self, long_term: LongTerm, bundle_counts: Mapping[str, int], settings: Settings) -> None:
-        self._long_term, self._bundle_counts, self._settings = long_term, bundle_counts, settings
+    def __init__(self, averages: LongTermAverages, bundle_counts: Mapping[str, int], settings: Settings) -> None:
+        self._averages, self._bundle_counts, self._settings = averages, bundle_counts, settings
         self._bounds = Bounds(settings)
         self._most_bundles = settings.loadBalancerNamespaceMaximumBundles
 
     def plan(self, brokers: Mapping[str, BrokerReport]) -> SplitPlan:
         """Every bundle of every report, by broker and name."""
         most = most_figures(self._settings)
+        busy = busy_for_long(brokers, self._averages, most)
         splits: dict[str, str] = {}
         found: dict[str, dict[str, int]] = {}
         chosen: dict[str, int] = {}
         for broker, report in sorted(brokers.items()):
             own = found[broker] = {}
-            for bundle in sorted(over_a_limit(report.stats, self._long_term, most)):
+            for bundle in sorted(over_a_limit(report.stats, busy, most)):
                 namespace = namespace_of(bundle)
                 taken = chosen.get(namespace, 0)
                 own[bundle] = bundles = self._bundle_counts.get(namespace, 1) + taken
@@ -320,7 +344,7 @@ class _ModularRound:
     def _verdict(self, bundle: str, broker: str, stats: BundleStats, bundles: int | None) -> Considered:
         if stats.topics < FEWEST_TOPICS:
             return _too_few_topics(bundle, broker, stats)
-        measured = self._bounds.measured(stats, *self._long_term(bundle))
+        measured = self._bounds.measured(stats, *self._averages.long_term(bundle))
         figures = self._bounds.by_name(measured)
         exceeded = None if bundles is None else self._bounds.exceeded(measured)
         if bundles is None or exceeded is None:
