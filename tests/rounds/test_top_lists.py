@@ -161,6 +161,24 @@ def test_every_list_is_the_one_that_pulsar_makes_whatever_the_figures(
     assert all(clusters[broker][one.bundle] is one.stats for broker, listed in found.items() for one in listed)
 
 
+@given(
+    stats=all_stats,
+    odd=st.lists(
+        st.sampled_from(["", "x", "t/x", "t/c/n/x", "t//x", "a/b\nc/d", "t/n\n//x", "é/\udc80/x"]), max_size=3
+    ),
+    k=st.integers(-1, 5),
+)
+def test_a_badly_named_bundle_with_traffic_is_refused_wherever_it_would_stand(
+    stats: dict[str, BundleStats], odd: list[str], k: int
+) -> None:
+    stats = stats | dict.fromkeys(odd, BundleStats(msg_throughput_in=1.0))
+    if any(name.count("/") != 2 for name in odd):
+        with pytest.raises(BadName):
+            top_bundles(stats, k, NONE, Settings())
+    elif k > 0:
+        assert len(top_bundles(stats, k, NONE, Settings())) <= k
+
+
 @pytest.mark.parametrize(
     ("figures", "most"),
     [

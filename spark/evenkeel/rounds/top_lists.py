@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from heapq import nlargest
-from itertools import compress, pairwise, repeat
+from itertools import compress, pairwise
 from operator import itemgetter
 
 from evenkeel.errors import BadInput, BadName
@@ -32,8 +32,10 @@ _LONG_HIGHEST = (1 << 63) - 1
 _EXACT = 1e15
 """byte/s up to which doubles tell byte from byte"""
 _FEW = 40
-_SLASHES = 2
+_SLASHES = b"//"
 """of the name of a bundle in a namespace of two parts"""
+_NO_SLASHES = bytes({*range(256)} - {*b"/\n"})
+"""all bytes but slashes and ends of lines"""
 _THROUGHPUT_IN = itemgetter(BundleStats._fields.index("msg_throughput_in"))
 MOST_LISTED_KEY = "loadBalancerMaxNumberOfBundlesInBundleLoadReport"
 
@@ -62,7 +64,7 @@ def top_lists(
 
 def _top_list(stats: Mapping[str, BundleStats], k: int, eligible: TopListFilter) -> tuple[TopBundle, ...]:
     # Where the busiest of all bundles may be listed, nothing need be known of the others but that they are named well.
-    if k > 0 and [*map(str.count, stats, repeat("/"))].count(_SLASHES) == len(stats):
+    if k > 0 and _are_in_two_parts(stats):
         found = _plainly_busiest(stats, k)
         if found is not None and all(_has_traffic(one) and eligible.lists(bundle) for bundle, one in found):
             return _as_list(found)
@@ -74,6 +76,13 @@ def _top_list(stats: Mapping[str, BundleStats], k: int, eligible: TopListFilter)
         return ()
     found = _plainly_busiest(may_be_listed, k) if len(may_be_listed) < len(stats) else None
     return _as_list(_partially_sorted([*may_be_listed.items()], k) if found is None else found)
+
+
+def _are_in_two_parts(bundles: Collection[str]) -> bool:
+    """Whether each name has the two slashes of a bundle whose namespace is tenant/namespace."""
+    # All names together are looked through in less than half the time that they take one by one.
+    slashes = "\n".join(bundles).encode(errors="surrogatepass").translate(None, _NO_SLASHES)
+    return slashes == b"\n".join([_SLASHES] * len(bundles))
 
 
 def _has_traffic(stats: BundleStats) -> bool:
