@@ -4,45 +4,40 @@ A write's digest adds up parts of its rows' digests, which is cheap where rows a
 accident: who may choose some thousand rows can make others with the same sums. No two sets of rows have one root.
 
 Spark makes the digests of the rows. Of a cycle, and of a window of small ones, they are fetched and their trees are
-made here, in some 2 µs a row. Of more rows Spark sorts the digests and makes one hash of each `PART` that lie side by
-side; what comes here then is some hashes a table.
+made here, in some 2 µs a row. Of more rows Spark deals the digests out by group and brings them into a rough order, and
+Python workers sort them and make the trees (`root_worker`); what comes here then is one root a group.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from functools import reduce
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from evenkeel.lake.digest import (
-    ROW_DIGEST,
-    contents,
-    lane_sums,
-    lanes_of,
-    nothing,
-    read_lanes,
-    text_of_lanes,
-    with_row_digest,
-)
-from evenkeel.lake.merkle import EMPTY, LEAF, NODE, root_above, root_of
+from evenkeel.lake.digest import ROW_DIGEST, contents, lanes_of, nothing, text_of_lanes, with_row_digest
+from evenkeel.lake.merkle import EMPTY, root_of
+from evenkeel.spark.code import runtime_of
 from evenkeel.spark.sql import arrow_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column, DataFrame, SparkSession
 
-PART = 4096
-"""Rows whose digests Spark makes one hash of: a power of two, so that the tree is the one that a single list has."""
-_LEVELS = PART.bit_length() - 1
 MOST_FETCHED = 1_500_000
 """The most rows whose digests are fetched, so that their trees are made here: some 300 MB while they are."""
+MOST_BESIDE = 500_000
+"""The same where others do so at the same time."""
 NO_ROWS = EMPTY.hex()
 """The root of no rows."""
 Rooted = tuple[int, str, str]
 """Rows, their digest (a sum) and their root, both 64 hex digits."""
 NOTHING: Rooted = (*nothing(), NO_ROWS)
 """What there is of a write without rows."""
-_PART, _PLACE, _HASH = "part", "_place", "hash"
-_LANE = "lane"
+_NUMBER = "number"
+_DIGIT_BITS = 6
+"""The low bits of a place that stand for a hex digit of a row's digest."""
+_ROOT_WORKER = "evenkeel.lake.root_worker"
 
 
 def fits(found: Rooted, listed: Rooted) -> bool:
@@ -51,14 +46,21 @@ def fits(found: Rooted, listed: Rooted) -> bool:
 
 
 def rooted(
-    frame: DataFrame, table: str, version: int, by: Sequence[str], *, roots: bool = True
+    frame: DataFrame, table: str, version: int, by: Sequence[str], listed: Mapping[tuple[Any, ...], int]
 ) -> dict[tuple[str, ...], Rooted]:
-    """Rows, digest and root of each value of the `by` columns, over the columns that the table had in a schema version.
+    """Rows, digest and root of values of the `by` columns, over the columns that the table had in a schema version.
 
-    Two rows that are alike are two leaves. With `roots` unset each root is empty, which costs less.
+    `listed` has the values that are asked for, and how many rows each has where nothing is wrong; of other values there
+    may be answers, too. Two rows that are alike are two leaves.
     """
-    if roots:
-        return digests_rooted(with_row_digest(frame, table, version), by)
+    digested = with_row_digest(frame, table, version)
+    if sum(listed.values()) <= MOST_BESIDE:
+        return digests_rooted_here(digested, by)
+    return digests_rooted(digested, by, listed)
+
+
+def summed(frame: DataFrame, table: str, version: int, by: Sequence[str]) -> dict[tuple[str, ...], Rooted]:
+    """What `rooted` gives, of all values of the `by` columns and with no roots, which costs less."""
     return {key: (*content, "") for key, content in contents(frame, table, version, by).items()}
 
 
@@ -103,45 +105,56 @@ def _numbered(columns: Sequence[pa.ChunkedArray]) -> tuple[list[tuple[str, ...]]
     return [*zip(*([own[at] for at in place] for own, place in zip(values, each, strict=True)), strict=True)], places
 
 
-def digests_rooted(digested: DataFrame, by: Sequence[str]) -> dict[tuple[str, ...], Rooted]:
-    """What `rooted` gives, of rows with `ROW_DIGEST`; a window sorts them, so that no table has to fit into memory."""
-    from pyspark.sql import Window
+def digests_rooted(
+    digested: DataFrame, by: Sequence[str], keys: Collection[tuple[Any, ...]]
+) -> dict[tuple[str, ...], Rooted]:
+    """What `rooted` gives, of any number of rows with `ROW_DIGEST`.
+
+    `keys`, one at least, are the values of the `by` columns that are asked for; of others there is no answer.
+    Raises StaleCode where a worker has other code than this process.
+    """
+    from pyspark.errors import PySparkException
     from pyspark.sql import functions as F
 
-    place = F.row_number().over(Window.partitionBy(*by).orderBy(ROW_DIGEST)) - 1
-    placed = digested.select(*by, ROW_DIGEST, place.alias(_PLACE))
-    root = _folded(F.sort_array(F.collect_list(ROW_DIGEST)))
-    parts = placed.groupBy(*by, F.floor(F.col(_PLACE) / PART).alias(_PART)).agg(
-        F.count("*").alias("rows"), *lane_sums(_LANE), root.alias(_HASH)
-    )
-    found: dict[tuple[str, ...], list[dict[str, Any]]] = {}
-    for row in parts.collect():
-        figures = row.asDict()
-        found.setdefault(tuple(figures[name] for name in by), []).append(figures)
-    return {key: _together(own) for key, own in found.items()}
+    from evenkeel.lake.root_worker import DIGEST, PLACE, ROOTED_DDL, SLICE_BITS, root_function
+    from evenkeel.spark.grouped import marked_error
+
+    seed, numbered = _numbered_keys(digested.sparkSession, by, keys)
+    # A digit's code less that of 0 fits into six bits, and the letters come after the digits, as their values do.
+    digits = (F.ascii(F.substring(ROW_DIGEST, at + 1, 1)) - ord("0") for at in range(SLICE_BITS // _DIGIT_BITS))
+    place = reduce(lambda above, digit: F.shiftleft(above, _DIGIT_BITS).bitwiseOR(digit), digits, _number(seed, by))
+    placed = digested.select(place.alias(PLACE), F.unhex(ROW_DIGEST).alias(DIGEST))
+    dealt = placed.repartition(F.shiftright(PLACE, SLICE_BITS)).sortWithinPartitions(PLACE)
+    runtime = runtime_of(_ROOT_WORKER)
+    try:
+        found = arrow_of(dealt.mapInArrow(root_function(runtime.digest, runtime.files), ROOTED_DDL)).to_pylist()
+    except PySparkException as error:
+        raise marked_error(str(error)) or error from None
+    known = (one for one in found if one[_NUMBER] in numbered)
+    return {numbered[one[_NUMBER]]: (one["rows"], one["digest"], one["root"]) for one in known}
 
 
-def _together(parts: Sequence[Mapping[str, Any]]) -> Rooted:
-    ordered = sorted(parts, key=lambda one: int(one[_PART]))
-    rows = sum(int(one["rows"]) for one in ordered)
-    sums = [sum(lanes) for lanes in zip(*(read_lanes(one, _LANE) for one in ordered), strict=True)]
-    return rows, text_of_lanes(rows, sums), root_above([bytes.fromhex(one[_HASH]) for one in ordered]).hex()
+def _numbered_keys(
+    spark: SparkSession, by: Sequence[str], keys: Collection[tuple[Any, ...]]
+) -> tuple[int, dict[int, tuple[str, ...]]]:
+    """A seed with which no two keys have one number, and the keys by number.
+
+    Rows of a key that is none of these may have the number of one that is, though hardly ever: a root that is compared
+    with a listed one then differs from it, as it does where rows are too many.
+    """
+    frame = spark.createDataFrame([*keys], [*by])
+    for seed in count():
+        found = arrow_of(frame.select(_number(seed, by).alias(_NUMBER), *by))
+        values = zip(*(found[name].to_pylist() for name in by), strict=True)
+        numbered = dict(zip(found[_NUMBER].to_pylist(), values, strict=True))
+        if len(numbered) == len(keys):
+            return seed, numbered
+    raise AssertionError("the seeds have no end")
 
 
-def _folded(digests: Column) -> Column:
-    """The root of a list of digests (hex) that is as long as `PART` at most, in SQL; as `merkle.root_of` makes it."""
+def _number(seed: int, by: Sequence[str]) -> Column:
     from pyspark.sql import functions as F
 
-    leaves = F.transform(digests, lambda one: F.sha2(F.concat(F.lit(LEAF), F.unhex(one)), 256))
-    levels = F.sequence(F.lit(1), F.lit(_LEVELS))
-    return F.aggregate(levels, leaves, lambda level, _: _above(level))[0]
+    from evenkeel.lake.root_worker import SLICE_BITS
 
-
-def _above(level: Column) -> Column:
-    from pyspark.sql import functions as F
-
-    def node(number: Column) -> Column:
-        left, right = F.get(level, number * 2), F.get(level, number * 2 + 1)
-        return F.when(right.isNull(), left).otherwise(F.sha2(F.concat(F.lit(NODE), F.unhex(left), F.unhex(right)), 256))
-
-    return F.transform(F.sequence(F.lit(0), F.shiftright(F.size(level) - 1, 1)), node)
+    return F.shiftright(F.xxhash64(F.lit(seed), *by), SLICE_BITS)

@@ -175,7 +175,7 @@ class Lake:
         """How many rows a commit added, and what each cycle has of them: by one look at the files just written."""
         from pyspark.sql import functions as F
 
-        from evenkeel.lake.roots import MOST_FETCHED, rooted, rooted_here
+        from evenkeel.lake.roots import MOST_FETCHED, rooted_here, summed
         from evenkeel.lake.roots_here import rooted_files
         from evenkeel.lake.write_ids import try_of
 
@@ -195,7 +195,7 @@ class Lake:
         by = ("cluster", "write_id")
         if added is not None and added <= MOST_FETCHED:
             return _shares(rooted_here(frame, table.name, SCHEMA_VERSION, by), ids)
-        return _shares(rooted(frame, table.name, SCHEMA_VERSION, by, roots=False), ids)
+        return _shares(summed(frame, table.name, SCHEMA_VERSION, by), ids)
 
     def _files_of(
         self, table: Table, version: int, ids: Mapping[CycleKey, str]

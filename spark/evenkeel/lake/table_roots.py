@@ -100,13 +100,13 @@ def _looked_at(spark: SparkSession, lake: Lake, asked: Iterable[Sequence[Write]]
         digested = with_row_digest(named, table, SCHEMA_VERSION)
         frames.append(digested.select(F.lit(table).alias(_TABLE), "cluster", SET, ROW_DIGEST))
     every = united(frames)
-    count = sum(write.rows for sets in by_table.values() for own in sets for write in own)
-    by = (_TABLE, "cluster", SET)
+    listed = {_key(own): sum(write.rows for write in own) for sets in by_table.values() for own in sets}
+    count, by = sum(listed.values()), (_TABLE, "cluster", SET)
     if count <= _FEW:
         found = digests_rooted_here(every.coalesce(1), by)
     else:
         compile_queries(spark, compiled=True)
-        found = digests_rooted_here(every, by) if count <= MOST_FETCHED else digests_rooted(every, by)
+        found = digests_rooted_here(every, by) if count <= MOST_FETCHED else digests_rooted(every, by, listed)
         compile_queries(spark, compiled=False)
     return {(table, cluster, name): one for (table, cluster, name), one in found.items()}
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from evenkeel.handover import DataFile
 from evenkeel.lake.delta_log import hashed, local_log
 from evenkeel.lake.manifest import DECIDED_STATUSES
-from evenkeel.lake.roots import NOTHING, Rooted, fits, rooted
+from evenkeel.lake.roots import NOTHING, Rooted, fits, rooted, summed
 from evenkeel.lake.schema import sql_text
 from evenkeel.lake.store import Lake, append_values
 from evenkeel.maintenance.inventory import Day, Inventory
@@ -269,7 +269,11 @@ def _look(spark: SparkSession, lake: Lake, doubts: Sequence[Doubt], upkeep_id: s
     wanted = _wanted(spark, lake, table, days)
     versions = sorted({schema for schema, _ in wanted.values()})
     with_roots = {schema for schema, content in wanted.values() if content[2]}
-    there = {schema: rooted(rows, table, schema, _BY, roots=schema in with_roots) for schema in versions}
+    rows_of = {key: content[0] for key, (_, content) in wanted.items()}
+    there = {
+        schema: rooted(rows, table, schema, _BY, rows_of) if schema in with_roots else summed(rows, table, schema, _BY)
+        for schema in versions
+    }
     proofs = []
     for doubt in doubts:
         listed = {key: content for key, (_, content) in wanted.items() if key[:2] == doubt.day}

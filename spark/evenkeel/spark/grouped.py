@@ -109,8 +109,8 @@ def run_kept(decided: DataFrame, *, on_disk: bool = False) -> DataFrame:
         raise _translated(str(error)) from None
 
 
-def _translated(text: str) -> EngineError:
-    """The error that a worker marked, out of what Spark wrapped around it."""
+def marked_error(text: str) -> EngineError | None:
+    """The error that a worker marked, out of what Spark wrapped around it; None where there is none."""
     for line in text.splitlines():
         _, found, fact_text = line.partition(MARK)
         if found:
@@ -118,6 +118,13 @@ def _translated(text: str) -> EngineError:
             if fact["type"] == StaleCode.__name__:
                 return StaleCode(fact["text"])
             return DecideFailed(f"{fact['context']}: {fact['type']}: {fact['text']}")
+    return None
+
+
+def _translated(text: str) -> EngineError:
+    marked = marked_error(text)
+    if marked is not None:
+        return marked
     if "No module named 'evenkeel" in text:
         return EngineError(
             "The workers of this endpoint cannot import evenkeel: send it there first (spark.session.ship_code)."

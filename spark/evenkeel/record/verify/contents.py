@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from evenkeel.handover import Write
 from evenkeel.lake.digest import ROW_DIGEST, with_row_digest
-from evenkeel.lake.roots import NOTHING, Rooted, fits, rooted
+from evenkeel.lake.roots import NOTHING, Rooted, fits, rooted, summed
 from evenkeel.lake.schema import STAMP_NAMES
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake, with_all_columns
@@ -154,7 +154,11 @@ def _now(
     writes = [write for own in sets for write in own]
     frame = _only(rows.now(table, sorted({write.cluster for write in writes})), writes)
     try:
-        return {**rooted(frame.withColumn(SET, set_column(sets)), table, version, _BY, roots=with_roots)}
+        named = frame.withColumn(SET, set_column(sets))
+        if not with_roots:
+            return {**summed(named, table, version, _BY)}
+        listed = {(own[0].cluster, own[0].write_id): sum(write.rows for write in own) for own in sets}
+        return {**rooted(named, table, version, _BY, listed)}
     except Exception as error:  # Spark's own, for whatever is wrong with a file
         if len(sets) == 1:
             words = f"its rows cannot be read: {told_by_spark(error)}"
@@ -183,7 +187,10 @@ def _what_became(rows: Rows, write: Write, now: Rooted, listed: Rooted, version:
         once = _only(rows.at(write.table, write.version, [write.cluster]), [write])
         key = write.cluster, write.write_id
         own = once.withColumn(SET, set_column([(write,)]))
-        kept = rooted(own, write.table, version, _BY, roots=bool(listed[2])).get(key, NOTHING)
+        if listed[2]:
+            kept = rooted(own, write.table, version, _BY, {key: write.rows}).get(key, NOTHING)
+        else:
+            kept = summed(own, write.table, version, _BY).get(key, NOTHING)
     except Exception as error:  # Delta's own, for files or versions that are gone
         return f"{counts}; version {write.version} of the table cannot be read any more ({told_by_spark(error)})", False
     if not fits(kept, listed):
