@@ -1,6 +1,6 @@
 """Topics to bundles, and sums of their figures: Evenkeel's own query beside DuckDB's SQL on the same Parquet file.
 
-`python -m benchmarks duckdb_sums [--topics 1000000 10000000] [--bundles 100000] [--memory 2g] [--times 3]`. Topics are
+`python -m benchmarks duckdb_sums [--topics 1000000 10000000] [--bundles 100000] [--memory 2g] [--times 6]`. Topics are
 generated, seeded. Both sides hash every topic's name, look up the bundle whose range holds the hash, and add up what
 `aggregate` needs of a bundle's topics. DuckDB has no CRC32, so it uses its own hash, and a topic lies in another
 bundle there; sums of whole namespaces must be the same, and are compared. DuckDB finds the bundle in two ways, an
@@ -88,7 +88,7 @@ def main(arguments: Sequence[str] = ()) -> int:
     parser.add_argument("--topics", type=int, nargs="+", default=[1_000_000])
     parser.add_argument("--bundles", type=int, default=100_000)
     parser.add_argument("--memory", default="2g", help="heap of the Spark server")
-    parser.add_argument("--times", type=int, default=3)
+    parser.add_argument("--times", type=int, default=6)
     given = parser.parse_args(list(arguments))
     print(description(), flush=True)
     missed = 0

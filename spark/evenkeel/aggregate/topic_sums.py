@@ -155,7 +155,7 @@ _BUNDLES = pa.schema([("number", pa.int64()), ("bundle", pa.string())])
 
 
 def _placed(topics: DataFrame, ranges: Ranges) -> DataFrame:
-    """The topics with the `number` of their piece of the hash space and cycle.
+    """The topics with the `number` of their piece of the hash space and cycle, `_NOWHERE` for one that has none.
 
     Namespaces bring the boundaries of their layout as arrays, in which the piece is searched: each further join would
     cost more than that. Where all is of one cycle, the namespace alone is looked up; else a second look-up brings the
@@ -169,16 +169,34 @@ def _placed(topics: DataFrame, ranges: Ranges) -> DataFrame:
         spaces = ranges.namespaces.drop_columns([*CYCLE, "layout"])
         for name in layouts.column_names:
             spaces = spaces.append_column(name, layouts[name])
-        topics = topics.join(F.broadcast(local(spark, spaces)), "namespace", how="inner")
+        topics = _looked_up(topics, local(spark, spaces), ["namespace"])
     else:
-        topics = topics.join(F.broadcast(local(spark, ranges.namespaces)), [*CYCLE, "namespace"], how="inner")
+        topics = _looked_up(topics, local(spark, ranges.namespaces), [*CYCLE, "namespace"])
         topics = topics.join(F.broadcast(local(spark, ranges.layouts)), "layout", how="inner").drop("layout")
     # `get` beyond the last edge is NULL, and the piece stays.
     topics = topics.withColumn("piece", F.expr("get(starts, cast(shiftright(hash, shift) as int))"))
     for step in (1 << bit for bit in reversed(range(ranges.steps))):
         topics = topics.withColumn("piece", F.expr(f"piece + if(hash >= get(edges, piece + {step}), {step}, 0)"))
-    number = F.expr("first_number + piece")
-    return topics.withColumn("number", number).drop("first_number", "shift", "starts", "edges", "piece")
+    number = F.expr(f"if({_IS_FOUND}, first_number + piece, {_NOWHERE}L)")
+    return topics.withColumn("number", number).drop("first_number", "shift", "starts", "edges", "piece", _IS_FOUND)
+
+
+_NOWHERE = -1
+_IS_FOUND = "is_found"
+
+
+def _looked_up(topics: DataFrame, found: DataFrame, by: Sequence[str]) -> DataFrame:
+    """The topics with the columns of each row of `found` that has the same `by` columns, which are text and moments
+    (`is_found`), and perhaps with those of another row.
+
+    Rows are looked up by one number that is made of these columns, which costs less than by text; two rows may have the
+    same number, though hardly ever.
+    """
+    named = found.withColumnsRenamed({name: f"found_{name}" for name in by})
+    named = named.withColumn("place", F.xxhash64(*(f"found_{name}" for name in by)))
+    placed = topics.withColumn("place", F.xxhash64(*by)).join(F.broadcast(named), "place", how="inner")
+    is_found = F.expr(" and ".join(f"{name} = found_{name}" for name in by))
+    return placed.withColumn(_IS_FOUND, is_found).drop("place", *(f"found_{name}" for name in by))
 
 
 # Sums of topic figures per bundle, each topic once.
@@ -250,7 +268,8 @@ def _is_marked(mark: int) -> Column:
 
 
 def _named(sums: pa.Table, ranges: Ranges) -> pa.Table:
-    """The sums with cluster, cycle_at and bundle in place of `number`."""
+    """The sums with cluster, cycle_at and bundle in place of `number`, of all but `_NOWHERE`."""
+    sums = sums.filter(pc.not_equal(sums["number"], _NOWHERE))
     clusters = pa.array([cluster for cluster, _ in ranges.cycles], pa.string())
     moments = [datetime.fromisoformat(at) for _, at in ranges.cycles]
     place, bundles = sums["number"].combine_chunks(), max(1, len(ranges.bundles))
