@@ -181,7 +181,6 @@ def run_window(
     total, done = sum(len(chunk) for chunk, _ in chunks), 0
     progress(WindowProgress("", 0, total, len(decided), 0.0 if total else 1.0))
     while chunks:
-        gc.collect()  # frames that were asked for in the last chunk: the server keeps their rows as long as they live
         chunk, tries = chunks.popleft()
         tasks = 0
 
@@ -205,6 +204,8 @@ def run_window(
             if waiting:
                 chunks.appendleft((waiting, tries + 1))
                 done -= len(waiting)
+        if chunks:
+            gc.collect()  # frames that this chunk has asked for: the server keeps their rows as long as they live
 
 
 def after_failed(chunk: Chunk, decided_on: Handover) -> Chunk:

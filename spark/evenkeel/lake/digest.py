@@ -56,6 +56,19 @@ def lane_sums(prefix: str, only: Column | None = None) -> list[Column]:
     return sums
 
 
+def order_of(numbers: NDArray[np.int64], digests: NDArray[np.uint8]) -> NDArray[np.intp]:
+    """What sorts rows by their group's number, then by digest (rows × 32 bytes)."""
+    import numpy as np
+
+    eights = digests.view(">u8").astype(np.uint64).T
+    order = np.lexsort([eights[0], numbers])
+    first, number = eights[0][order], numbers[order]
+    # Two digests seldom have the same first eight bytes, but may.
+    if np.any((first[1:] == first[:-1]) & (number[1:] == number[:-1])):
+        order = np.lexsort([*eights[::-1], numbers])
+    return order
+
+
 def lanes_of(digests: NDArray[np.uint8], begins: Sequence[int]) -> list[list[int]]:
     """The sums of the lanes of rows' digests (rows × 32 bytes), as `lane_sums` has them added up by Spark: of each of
     the groups that begin at these rows, in ascending order."""

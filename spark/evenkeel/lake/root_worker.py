@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from evenkeel.lake.digest import lanes_of, text_of_lanes
+from evenkeel.lake.digest import lanes_of, order_of, text_of_lanes
 from evenkeel.lake.merkle import EMPTY
 from evenkeel.lake.merkle_arrays import GrowingRoot, leaves_of
 from evenkeel.spark.worker import MarkedError, demand_code
@@ -50,7 +50,7 @@ def roots_of(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     group: _Group | None = None
     for places, unsorted in _chunks(batches):
         numbers = places >> SLICE_BITS
-        digests = unsorted[_order(numbers, unsorted)]
+        digests = unsorted[order_of(numbers, unsorted)]
         begins = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist()]
         leaves, ends = leaves_of(digests), [*begins[1:], len(digests)]
         done = []
@@ -112,13 +112,3 @@ def _bytes_of(digests: pa.Array) -> NDArray[np.uint8]:
     """Rows × 32 bytes."""
     fixed = digests.cast(pa.binary(len(EMPTY)))
     return np.frombuffer(fixed.buffers()[1], np.uint8).reshape(-1, len(EMPTY))[fixed.offset :][: len(fixed)]
-
-
-def _order(numbers: NDArray[np.int64], digests: NDArray[np.uint8]) -> NDArray[np.intp]:
-    """What sorts rows by number, then by digest. Two digests seldom have the same first eight bytes, but may."""
-    eights = digests.view(">u8").astype(np.uint64).T
-    order = np.lexsort([eights[0], numbers])
-    first, number = eights[0][order], numbers[order]
-    if np.any((first[1:] == first[:-1]) & (number[1:] == number[:-1])):
-        order = np.lexsort([*eights[::-1], numbers])
-    return order

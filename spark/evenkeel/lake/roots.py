@@ -15,7 +15,7 @@ from functools import reduce
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from evenkeel.lake.digest import ROW_DIGEST, contents, lanes_of, nothing, text_of_lanes, with_row_digest
+from evenkeel.lake.digest import ROW_DIGEST, contents, lanes_of, nothing, order_of, text_of_lanes, with_row_digest
 from evenkeel.lake.merkle import EMPTY, root_of
 from evenkeel.spark.code import runtime_of
 from evenkeel.spark.sql import arrow_of
@@ -79,8 +79,7 @@ def digests_rooted_here(digested: DataFrame, by: Sequence[str]) -> dict[tuple[st
         return {}
     keys, numbers = _numbered([rows.column(name) for name in by])
     digests = np.frombuffer(b"".join(rows.column(ROW_DIGEST).to_pylist()), np.uint8).reshape(-1, len(EMPTY))
-    # By key, then by digest: its eight bytes at a time are compared as numbers.
-    order = np.lexsort([*digests.view(">u8").T[::-1], numbers])
+    order = order_of(numbers, digests)
     digests, ends = digests[order], np.cumsum(np.bincount(numbers)).tolist()
     begins = [0, *ends[:-1]]
     found = {}
