@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -16,14 +16,14 @@ import pytest
 from evenkeel.handover import Handover
 from evenkeel.lake.store import Lake
 from evenkeel.rounds.frames import read_checked
-from evenkeel.spark.sql import iso
 from evenkeel.validate import task as validate
-from evenkeel.validate.at_hand import columns_at_hand
-from evenkeel.validate.facts import AT
+from evenkeel.validate.at_hand import facts_at_hand
+from evenkeel.validate.facts import KEY, PLACE, RECORD, fetch
 from evenkeel.validate.suites import read_suites
 from tests.builders import NOON, ClusterBuilder, cluster, observed
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
@@ -71,11 +71,14 @@ def holed() -> ClusterBuilder:
 
 
 def moving() -> ClusterBuilder:
-    built = web("moving")
+    built = claimed_twice("moving")
     built.topic("persistent://acme/web/moved", broker="b1:8080", msg_rate_in=4.0)
-    built.topic("persistent://acme/web/moved", broker="b2:8080", msg_rate_in=5.0)
-    bundle = built.bundles()[0]
-    return built.bundle(bundle, "b3:8080", is_owned=True)
+    return built.topic("persistent://acme/web/moved", broker="b2:8080", msg_rate_in=5.0)
+
+
+def claimed_twice(name: str) -> ClusterBuilder:
+    built = web(name)
+    return built.bundle(built.bundles()[0], "b3:8080", is_owned=True)
 
 
 @dataclass(frozen=True)
@@ -199,26 +202,53 @@ def test_checking_again_gives_the_same_rows(checked: Checked) -> None:
     ]
 
 
-def test_rows_that_spark_has_to_fetch_are_judged_alike(checked: Checked, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(validate, "columns_at_hand", lambda *_: {})
-    by_spark = validate.run(checked.spark, checked.before)
-    for table in ("validation_results", "rejected"):
-        assert [(write.rows, write.digest) for write in by_spark.writes_of(table)] == [
-            (write.rows, write.digest) for write in checked.after.writes_of(table)
-        ]
+def test_rows_that_spark_has_to_fetch_are_judged_alike(
+    spark: SparkSession, checked: Checked, new_lake: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clean = observed(spark, str(new_lake), sound(), claimed_twice("claimed"))
+    for before in (checked.before, clean):
+        here = validate.run(spark, before)
+        with monkeypatch.context() as patched:
+            patched.setattr(validate, "facts_at_hand", lambda *_: None)
+            by_spark = validate.run(spark, before)
+        for table in ("validation_results", "rejected"):
+            assert [(write.rows, write.digest) for write in by_spark.writes_of(table)] == [
+                (write.rows, write.digest) for write in here.writes_of(table)
+            ]
 
 
-def test_what_is_read_here_is_what_spark_reads(checked: Checked) -> None:
-    suites = read_suites()
-    here = columns_at_hand(checked.lake, checked.before, suites)
-    assert here.keys() == suites.keys()
-    for table, rows in here.items():
-        read = checked.lake.read(checked.spark, table, checked.before.writes_of(table))
-        columns = sorted({"cluster", "cycle_at", *suites[table].columns()})
-        expected = read.select(*columns, iso("cycle_at").alias(AT)).toArrow()
-        assert rows.schema.names == expected.schema.names
-        assert rows.schema.types == expected.schema.types
-        assert Counter(map(repr, rows.to_pylist())) == Counter(map(repr, expected.to_pylist()))
+def test_where_no_record_is_broken_spark_is_asked_nothing(
+    spark: SparkSession, new_lake: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = observed(spark, str(new_lake), sound(), claimed_twice("claimed"))
+    monkeypatch.delattr(validate, "fetch")
+    after = validate.run(spark, before)
+    assert after.open_clusters() == ["claimed", "sound"]
+    assert after.writes_of("rejected") == ()
+
+
+def test_what_is_read_here_is_what_spark_reads(spark: SparkSession, new_lake: Path) -> None:
+    before = observed(spark, str(new_lake), sound(), claimed_twice("claimed"), cluster("empty", brokers=0))
+    suites, lake = read_suites(), Lake(before.lake)
+    here = facts_at_hand(lake, before, suites)
+    assert here is not None
+    tables = validate.observed(spark, lake, before)
+    by_spark = fetch(tables, suites, 0, are_few=True)
+    unnamed = {PLACE, KEY, RECORD}
+    for table, found in {**here.small, "topics": here.topics}.items():
+        expected = by_spark.topics if table == "topics" else by_spark.small[table]
+        assert _contents(found.rows, unnamed) == _contents(expected.rows, unnamed)
+    assert here.topic_rows is not None
+    assert by_spark.topic_rows is not None
+    columns = by_spark.topic_rows.rows.column_names
+    assert _contents(here.topic_rows.rows.select(columns)) == _contents(by_spark.topic_rows.rows)
+
+
+def _contents(rows: pa.Table, without: Collection[str] = ()) -> tuple[dict[str, int], Counter[str]]:
+    """Columns with the number of their type, and rows in no order."""
+    names = sorted({*rows.column_names} - {*without})
+    found = rows.select(names)
+    return {name: found.schema.field(name).type.id for name in names}, Counter(map(repr, found.to_pylist()))
 
 
 def test_empty_cluster_alone_is_left_out_with_a_plain_reason(spark: SparkSession, new_lake: Path) -> None:

@@ -1,44 +1,103 @@
-"""What the suites look at, read in this process where rows are few: so Great Expectations need not wait for Spark."""
+"""What validate looks at, read in this process where rows are few: a cycle in which all is in order asks Spark nothing.
+
+Here it is only found whether a row breaks a rule. Which one does, and how it is named on record, Spark says
+(`facts.fetch`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from evenkeel.handover import Handover
 from evenkeel.lake.data_files import Commits, found_rows
 from evenkeel.lake.plain_rows import types_of
+from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake
+from evenkeel.model.exact_sums import exact_sum
 from evenkeel.spark.rows import arrow_type, each_once, moment_text, ticks
-from evenkeel.validate.facts import AT
+from evenkeel.validate.facts import AT, BROKEN, KEY, PLACE, RATES, RECORD, Facts, Row, RowsOfCycles, filtered, looked_at
+from evenkeel.validate.judging import TOPICS
 from evenkeel.validate.suites import Suite
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
-def columns_at_hand(lake: Lake, handover: Handover, suites: Mapping[str, Suite]) -> dict[str, pa.Table]:
-    """Table -> its rows of open cycles, with the columns of its suite, `cluster` and `_cycle_at`, in the types that
-    Spark gives them; missing are tables that have no rows, or of which a file cannot be read from here."""
+_TOPIC_COLUMNS = ("namespace", "bundle_range", "broker", "observation", "hash", *RATES)
+_GROUP = ("cluster", AT, "namespace", "bundle_range", "broker")
+_ADDED = ("msg_rate_in", "msg_rate_out")
+
+
+def facts_at_hand(lake: Lake, handover: Handover, suites: Mapping[str, Suite]) -> Facts | None:
+    """The facts of open cycles, with no row marked as breaking a rule; None where a file cannot be read from here."""
     commits: Commits = {}
-    found = {table: _columns(lake, handover, suite, commits) for table, suite in suites.items()}
-    return {table: rows for table, rows in found.items() if rows is not None}
+    found: dict[str, RowsOfCycles] = {}
+    for table, suite in suites.items():
+        names = {*suite.columns(), *(_TOPIC_COLUMNS if table == TOPICS else looked_at(TABLES[table]))}
+        rows = _read(lake, handover, table, names, commits)
+        if rows is None:
+            return None
+        found[table] = RowsOfCycles(rows if table == TOPICS else _unmarked(rows))
+    topics = found.pop(TOPICS)
+    return Facts(found, RowsOfCycles(_summed(topics.rows, suites[TOPICS])), topics)
 
 
-def _columns(lake: Lake, handover: Handover, suite: Suite, commits: Commits) -> pa.Table | None:
+def _read(lake: Lake, handover: Handover, table: str, names: Iterable[str], commits: Commits) -> pa.Table | None:
+    """The rows of a table in the types that Spark gives them, with `cluster`, `cycle_at` and its text."""
     import pyarrow as pa
 
-    kinds = types_of(suite.table)
-    names = sorted({"cluster", "cycle_at", *suite.columns()})
-    parts = []
-    for write in handover.open_writes(suite.table):
-        rows = found_rows(lake, write, names, commits) if write.rows else None
-        if write.rows and (rows is None or not {*names} <= {*rows.column_names}):
+    kinds, ordered = types_of(table), sorted({"cluster", "cycle_at", *names})
+    schema = pa.schema([(name, arrow_type(kinds[name])) for name in ordered])
+    parts = [schema.empty_table()]
+    for write in handover.open_writes(table):
+        rows = found_rows(lake, write, ordered, commits) if write.rows else None
+        if write.rows and (rows is None or not {*ordered} <= {*rows.column_names}):
             return None
-        parts += [] if rows is None else [rows]
-    if not parts:
-        return None
-    schema = pa.schema([(name, arrow_type(kinds[name])) for name in names])
-    typed = pa.concat_tables([part.select(names).cast(schema) for part in parts])
+        parts += [] if rows is None else [rows.select(ordered).cast(schema)]
+    typed = pa.concat_tables(parts)
     moments = [tick for chunk in typed.column("cycle_at").chunks for tick in ticks(chunk)]
     return typed.append_column(AT, pa.array(each_once(moments, moment_text), pa.string()))
+
+
+def _unmarked(rows: pa.Table) -> pa.Table:
+    """Rows of a small table as `facts.fetch` gives those that break no rule, but that they are not named."""
+    import pyarrow as pa
+
+    texts = pa.list_(pa.string())
+    marked = rows.append_column(BROKEN, pa.array([[]] * rows.num_rows, texts))
+    for name in (PLACE, KEY, RECORD):
+        marked = marked.append_column(name, pa.nulls(rows.num_rows, pa.string()))
+    return marked
+
+
+def _summed(topics: pa.Table, suite: Suite) -> pa.Table:
+    """The rows of `facts.topic_groups` for topics none of which breaks a rule of its suite."""
+    import pyarrow as pa
+
+    groups: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
+    for row in topics.select([*dict.fromkeys((*_GROUP, "cycle_at", *_TOPIC_COLUMNS))]).to_pylist():
+        groups[tuple(row[name] for name in _GROUP)].append(row)
+    whole, double = pa.int64(), pa.float64()
+    types = dict.fromkeys((*_GROUP,), pa.string()) | {"cycle_at": topics.schema.field("cycle_at").type}
+    types |= dict.fromkeys(("rows", "loaded", "without_rate", "lowest_hash", "highest_hash"), whole)
+    types |= dict.fromkeys(_ADDED, double) | {f"broken_{rule.name}": whole for rule in filtered(suite.rules)}
+    rows = [_group(own, [name for name in types if name.startswith("broken_")]) for own in groups.values()]
+    return pa.Table.from_pylist(rows, pa.schema([*types.items()]))
+
+
+def _group(topics: Sequence[Row], broken: Iterable[str]) -> Row:
+    first = topics[0]
+    loaded = [topic for topic in topics if topic["observation"] == "loaded"]
+    hashes = [topic["hash"] for topic in topics if topic["hash"] is not None]
+    return {
+        **{name: first[name] for name in (*_GROUP, "cycle_at")},
+        "rows": len(topics),
+        "loaded": len(loaded),
+        "without_rate": sum(any(topic[rate] is None for rate in RATES) for topic in loaded),
+        "lowest_hash": min(hashes, default=None),
+        "highest_hash": max(hashes, default=None),
+        **{name: exact_sum(topic[name] for topic in topics) for name in _ADDED},
+        **dict.fromkeys(broken, 0),
+    }

@@ -128,23 +128,16 @@ class ClusterFacts:
         return any(name in self.rejecting for name in row.get(BROKEN) or ())
 
 
-def fetch(
-    tables: Mapping[str, DataFrame],
-    suites: Mapping[str, Suite],
-    topics: int,
-    *,
-    are_few: bool = False,
-    topic_rows: pa.Table | None = None,
-) -> Facts:
+def fetch(tables: Mapping[str, DataFrame], suites: Mapping[str, Suite], topics: int, *, are_few: bool = False) -> Facts:
     """Runs the jobs. `tables` are the observed tables of open cycles, `topics` the number of rows of topic_stats.
-    `are_few`: rows of small tables, which then come together. `topic_rows`: those of `Facts`, if they are at hand."""
+    `are_few`: rows of small tables, which then come together."""
     marked = {name: _marked(tables[name], suites[name]) for name in tables if name != "topic_stats"}
     jobs: dict[str, Callable[[], pa.Table]] = {name: partial(arrow_of, frame) for name, frame in marked.items()}
     if are_few:
         jobs = {_TOGETHER: partial(arrow_of, _together(marked))}
     rows = tables["topic_stats"]
     jobs["topics"] = partial(arrow_of, topic_groups(rows, suites["topic_stats"]))
-    if topic_rows is None and topics <= _LARGEST_SMALL:
+    if topics <= _LARGEST_SMALL:
         named = {"cluster", *suites["topic_stats"].columns()}
         jobs["topic_rows"] = partial(arrow_of, rows.select(*sorted(named), iso("cycle_at").alias(AT)))
     with ThreadPoolExecutor(len(jobs)) as pool:
@@ -152,7 +145,6 @@ def fetch(
         found = {name: future.result() for name, future in futures.items()}
     if are_few:
         found |= _apart(found.pop(_TOGETHER), marked)
-    found |= {} if topic_rows is None else {"topic_rows": topic_rows}
     read = {name: RowsOfCycles(one) for name, one in found.items()}
     summed, of_topics = read.pop("topics"), read.pop("topic_rows", None)
     return Facts(read, summed, of_topics)
@@ -199,7 +191,7 @@ def _marked(rows: DataFrame, suite: Suite) -> DataFrame:
     table = TABLES[suite.table]
     marked = rows.withColumn(BROKEN, broken_rules(suite.rules))
     return marked.select(
-        *_looked_at(table),
+        *looked_at(table),
         iso("cycle_at").alias(AT),
         BROKEN,
         place(table).alias(PLACE),
@@ -208,13 +200,13 @@ def _marked(rows: DataFrame, suite: Suite) -> DataFrame:
     )
 
 
-def _looked_at(table: Table) -> list[str]:
+def looked_at(table: Table) -> list[str]:
     """The columns of a small table without the texts that no rule looks at."""
     return [column.name for column in table.body_columns() if column.name not in _UNREAD.get(table.name, ())]
 
 
 def _record(table: Table) -> Column:
-    return F.to_json(F.struct(*_looked_at(table)))
+    return F.to_json(F.struct(*looked_at(table)))
 
 
 def with_records(refused: Sequence[Row], tables: Mapping[str, DataFrame]) -> list[Row]:

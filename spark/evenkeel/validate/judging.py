@@ -54,6 +54,11 @@ class Judgement:
     broken_topic_rules: tuple[ValidationRule, ...]
     strange_namespaces: tuple[tuple[CycleKey, str], ...]
 
+    @property
+    def sets_aside(self) -> bool:
+        """Whether any record is to be set aside."""
+        return bool(self.records or self.broken_topic_rules)
+
 
 Verdicts = tuple[ExpectationVerdict, ...]
 """On each rule of a suite, in its order."""
@@ -119,9 +124,8 @@ def judge_suite(
     these cannot say it, or come to another number, it runs once more for each cycle that may be meant.
     """
     if verdicts is None:
-        arrow = facts.topic_rows if suite.table == TOPICS else facts.small[suite.table]
-        rows = columns_of_suite(arrow.rows, suite) if arrow is not None else topic_stats.select(*suite.columns())
-        verdicts = run_suite(suite, rows)
+        rows = rows_to_check(facts, suite)
+        verdicts = run_suite(suite, topic_stats.select(*suite.columns()) if rows is None else rows)
     checked = _counts(facts, suite.table)
     if len(keys) == 1:
         return [_finding(facts, keys[0], verdict, checked) for verdict in verdicts]
@@ -172,11 +176,8 @@ def _doubled(rows: RowsOfCycles, rule: ValidationRule) -> frozenset[CycleKey]:
 
 def _own_verdicts(facts: Facts, suite: Suite, key: CycleKey, topic_stats: DataFrame) -> dict[str, ExpectationVerdict]:
     """What Great Expectations says of one cycle alone."""
-    arrow = facts.topic_rows if suite.table == TOPICS else facts.small[suite.table]
-    if arrow is not None:
-        found = run_suite(suite, columns_of_suite(arrow.of(key), suite))
-    else:
-        found = run_suite(suite, topic_stats.where(is_one_of([key])).select(*suite.columns()))
+    rows = rows_to_check(facts, suite, key)
+    found = run_suite(suite, topic_stats.where(is_one_of([key])).select(*suite.columns()) if rows is None else rows)
     return {verdict.rule.name: verdict for verdict in found}
 
 
@@ -254,9 +255,13 @@ def broken_words(rule: ValidationRule, row: Row | None = None) -> str:
     return f"{is_value}, allowed is {kwargs.get('min_value')} to {kwargs.get('max_value')}."
 
 
-def columns_of_suite(rows: pa.Table, suite: Suite) -> pa.Table:
-    """What Great Expectations is given: the columns that the suite looks at."""
-    return rows.select(list(suite.columns()))
+def rows_to_check(facts: Facts, suite: Suite, key: CycleKey | None = None) -> pa.Table | None:
+    """What Great Expectations is given, of one cycle or of all: the columns that the suite looks at; None where there
+    are more topics than are worth fetching."""
+    found = facts.topic_rows if suite.table == TOPICS else facts.small[suite.table]
+    if found is None:
+        return None
+    return (found.rows if key is None else found.of(key)).select(list(suite.columns()))
 
 
 def _counts(facts: Facts, table: str) -> dict[CycleKey, int]:

@@ -251,6 +251,11 @@ class ExpectationVerdict:
     failed: int
     offenders: tuple[str, ...]
 
+    @property
+    def breaks_by_row(self) -> bool:
+        """Whether rows break the rule, each by itself: our own filters then say which."""
+        return self.rule.definition["type"] in FILTERED and (self.failed > 0 or not self.passed)
+
 
 def run_suite(suite: Suite, rows: pa.Table | DataFrame) -> tuple[ExpectationVerdict, ...]:
     """The verdict on each rule of the suite, in its order.
@@ -272,7 +277,7 @@ def load_great_expectations() -> Any:
 
 
 def run_expectations(suite: Suite, rows: pa.Table | DataFrame) -> Any:
-    """The suite's result as Great Expectations gives it, in the form SUMMARY."""
+    """The suite's result as Great Expectations gives it, in the form BASIC: it counts offenders, and names some."""
     gx = load_great_expectations()
     for name in _TALKATIVE:
         logging.getLogger(name).setLevel(logging.WARNING)
@@ -285,7 +290,7 @@ def run_expectations(suite: Suite, rows: pa.Table | DataFrame) -> Any:
     source = context.data_sources.add_pandas("rows") if is_arrow else context.data_sources.add_spark("rows")
     definition = source.add_dataframe_asset(suite.table).add_batch_definition_whole_dataframe("all")
     batch = definition.get_batch(batch_parameters={"dataframe": _to_pandas(rows) if is_arrow else rows})
-    return batch.validate(expectations, result_format="SUMMARY")
+    return batch.validate(expectations, result_format="BASIC")
 
 
 def expectations_of(suite: Suite) -> list[dict[str, Any]]:

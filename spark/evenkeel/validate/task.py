@@ -12,7 +12,6 @@ time, so that memory is bounded by rows.
 from __future__ import annotations
 
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -24,17 +23,18 @@ from evenkeel.lake.store import Lake
 from evenkeel.rounds import here
 from evenkeel.settings import Settings, settings_in
 from evenkeel.spark.sql import united
-from evenkeel.validate.at_hand import columns_at_hand
+from evenkeel.validate.at_hand import facts_at_hand
 from evenkeel.validate.facts import AT, LACKS_A_RATE, fetch, is_broken, rejected_rows, with_records
-from evenkeel.validate.judging import TOPICS, Judgement, broken_words, columns_of_suite, judge
+from evenkeel.validate.judging import TOPICS, Judgement, Verdicts, broken_words, judge, rows_to_check
 from evenkeel.validate.suites import SUITES, read_suites, run_suite
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
     from evenkeel.validate.facts import Row
+    from evenkeel.validate.suites import Suite
 
 
 FEW_ROWS = 20_000
@@ -53,18 +53,7 @@ def run(spark: SparkSession, handover: Handover) -> Handover:
     quarantined: dict[CycleKey, str] = {}
     for part in parts(handover):
         tables = observed(spark, lake, part)
-        rows = {table: sum(write.rows for write in part.open_writes(table)) for table in SUITES}
-        topics = rows.pop(TOPICS)
-        are_few = sum(rows.values()) <= FEW_ROWS
-        at_hand = columns_at_hand(lake, part, suites) if are_few and topics <= FEW_ROWS and not part.is_window() else {}
-        with ThreadPoolExecutor(1) as pool:  # Spark looks at the rows while Great Expectations does
-            fetching = pool.submit(fetch, tables, suites, topics, are_few=are_few, topic_rows=at_hand.get(TOPICS))
-            verdicts = {
-                name: run_suite(suites[name], columns_of_suite(own, suites[name])) for name, own in at_hand.items()
-            }
-            facts = fetching.result()
-        judgement = judge(facts, suites, settings_of(part), tables["topic_stats"], verdicts)
-        del facts  # before the next part's come
+        judgement = judged(lake, part, suites, tables)
         judgement = replace(judgement, records=tuple(with_records(judgement.records, tables)))
         results += result_rows(part, judgement)
         rejected += rejected_frames(spark, part, judgement, tables["topic_stats"])
@@ -74,6 +63,27 @@ def run(spark: SparkSession, handover: Handover) -> Handover:
         frames["rejected"] = united(rejected)
     writes = lake.append(spark, frames, handover=handover, task="validate")
     return handover.with_writes(writes).leave_out(quarantined)
+
+
+def judged(lake: Lake, handover: Handover, suites: Mapping[str, Suite], tables: Mapping[str, DataFrame]) -> Judgement:
+    """What is to be said of the open cycles; `tables` are their observed ones.
+
+    Where rows are few they are looked at in this process. If nothing is to be set aside that is all; else Spark says
+    which rows break what.
+    """
+    rows = {table: sum(write.rows for write in handover.open_writes(table)) for table in suites}
+    topics, settings = rows.pop(TOPICS), settings_of(handover)
+    are_few = sum(rows.values()) <= FEW_ROWS
+    verdicts: dict[str, Verdicts] = {}
+    if are_few and topics <= FEW_ROWS and not handover.is_window():
+        facts = facts_at_hand(lake, handover, suites)
+        if facts is not None:
+            verdicts = {name: run_suite(suite, rows_to_check(facts, suite)) for name, suite in suites.items()}
+            if not any(one.breaks_by_row for found in verdicts.values() for one in found):
+                judgement = judge(facts, suites, settings, tables[TOPICS], verdicts)
+                if not judgement.sets_aside:
+                    return judgement
+    return judge(fetch(tables, suites, topics, are_few=are_few), suites, settings, tables[TOPICS], verdicts)
 
 
 def parts(handover: Handover, most_rows: int = MOST_ROWS) -> Iterator[Handover]:
