@@ -7,8 +7,8 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import psutil
@@ -40,32 +40,43 @@ def tries(airflow: Airflow, run_id: str, dag: str = DAG_ID) -> dict[str, int]:
 
 
 @contextmanager
-def scheduler_at_rest(airflow: Airflow) -> Iterator[None]:
-    """Holds the scheduler still between two of its transactions.
+def all_at_rest(airflow: Airflow) -> Iterator[None]:
+    """Holds Airflow's processes still between two of their transactions.
 
-    Under SQLite, `airflow backfill create` and the scheduler may refuse each other at once ("database is locked"), and
+    Under SQLite, `airflow backfill create` and any of them may refuse each other at once ("database is locked"), and
     the scheduler ends when a run that it has seen is taken back. Other databases do not have that problem.
     """
-    (scheduler,) = [
-        child for child in psutil.Process(airflow.supervisor.pid).children() if "scheduler" in child.cmdline()
-    ]
     database = sqlite3.connect(airflow.home.folder / "airflow.db", timeout=0.2, isolation_level=None)
     until = time.monotonic() + PATIENCE_SECONDS
     while True:
-        scheduler.suspend()
+        processes = _held(airflow.supervisor.pid)
         try:
             database.execute("BEGIN EXCLUSIVE")
             database.execute("ROLLBACK")
             break
         except sqlite3.OperationalError:
-            scheduler.resume()
+            _resume(processes)
             assert time.monotonic() < until
             time.sleep(0.05)
     database.close()
     try:
         yield
     finally:
-        scheduler.resume()
+        _resume(processes)
+
+
+def _held(supervisor: int) -> list[psutil.Process]:
+    processes = psutil.Process(supervisor).children(recursive=True)
+    for process in processes:
+        with suppress(psutil.NoSuchProcess):
+            process.suspend()
+    return processes
+
+
+def _resume(processes: Iterable[psutil.Process]) -> None:
+    for process in processes:
+        with suppress(psutil.NoSuchProcess):
+            process.resume()
 
 
 def backfilled(
@@ -75,7 +86,7 @@ def backfilled(
     command = ["backfill", "create", "--dag-id", dag, "--max-active-runs", "3"]
     between = ["--from-date", dates[0], "--to-date", dates[1], "--dag-run-conf", json.dumps(conf)]
     environment = airflow.home.environment(wiring, int(airflow.url.rpartition(":")[2]))
-    with scheduler_at_rest(airflow):
+    with all_at_rest(airflow):
         subprocess.run([sys.executable, "-m", "airflow", *command, *between], env=environment, check=True)
     until = time.monotonic() + PATIENCE_SECONDS
     while time.monotonic() < until:
