@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import runpy
 import stat
+import subprocess
+import sys
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -51,15 +57,56 @@ def test_every_user_gets_a_password(tmp_path: Path) -> None:
     assert passwords["admin"] == home.password()
 
 
-def test_the_preload_names_third_parties_only(tmp_path: Path) -> None:
-    AirflowHome.of(tmp_path)
-    source = (tmp_path / "config" / "airflow_local_settings.py").read_text()
-    names: dict[str, object] = {}
-    exec(compile(source, "airflow_local_settings.py", "exec"), names)
-    modules = names["MODULES"]
-    assert isinstance(modules, tuple)
-    assert "great_expectations" in modules
-    assert [name for name in modules if name.startswith("evenkeel")] == []
+def test_what_the_preload_names_is_there(tmp_path: Path) -> None:
+    names = _preload(tmp_path)
+    assert "great_expectations" in names["MODULES"]
+    assert [name for name in (*names["MODULES"], *names["OWN"]) if find_spec(name) is None] == []
+
+
+def test_a_forked_process_imports_the_package_anew_once_a_source_has_changed(tmp_path: Path) -> None:
+    package = tmp_path / "source" / "evenkeel"
+    package.mkdir(parents=True)
+    (package / "__init__.py").touch()
+    part = package / "part.py"
+    part.write_text("SAID = 'before'")
+    file = AirflowHome.of(tmp_path / "home").folder / "config" / "airflow_local_settings.py"
+    told = subprocess.run(
+        [sys.executable, "-c", FORKING, str(file), str(part)],
+        env={**os.environ, "PYTHONPATH": str(package.parent)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert told.stdout.split() == ["before", "after", "before"]
+
+
+FORKING = """
+import os, runpy, sys
+from pathlib import Path
+
+names = runpy.run_path(sys.argv[1])
+names["_load"]((), ("evenkeel.part",))
+
+
+def forked():
+    child = os.fork()
+    if not child:
+        from evenkeel.part import SAID
+        print(SAID, flush=True)
+        os._exit(0)
+    os.waitpid(child, 0)
+
+
+forked()
+Path(sys.argv[2]).write_text("SAID = 'after, and so longer'.partition(',')[0]")
+forked()
+from evenkeel.part import SAID
+print(SAID)
+"""
+
+
+def _preload(folder: Path) -> dict[str, Any]:
+    return runpy.run_path(str(AirflowHome.of(folder).folder / "config" / "airflow_local_settings.py"))
 
 
 def test_upkeep_runs_by_hand_only_unless_a_schedule_is_given(tmp_path: Path, monkeypatch) -> None:

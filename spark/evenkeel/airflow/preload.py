@@ -1,13 +1,15 @@
 """Imports that every task needs, done once in the scheduler before it forks its workers.
 
-Airflow imports this file (as `airflow_local_settings`) in each of its processes; only the scheduler gains by it. Third
-parties only: a preloaded copy of our own package would go on deciding after the code has changed. Imports only, too: no
-channel, session or thread may exist before a fork.
+Airflow imports this file (as `airflow_local_settings`) in each of its processes; only the scheduler gains by it.
+Imports only: no channel, session or thread may exist before a fork. What the scheduler has of our own package would go on
+deciding after the code has changed; so a forked process looks whether it has, and then imports it anew.
 """
 
 import importlib
+import importlib.util
 import os
 import sys
+from pathlib import Path
 
 MODULES = (
     "airflow.dag_processing.dagbag",
@@ -41,7 +43,43 @@ MODULES = (
     "xml.sax.saxutils",
 )
 
+OWN = tuple(
+    f"evenkeel.{name}"
+    for name in (
+        *("airflow.approval", "airflow.credentials", "airflow.history", "airflow.steps", "airflow.wiring"),
+        *(f"{room}.task" for room in ("ingest", "validate", "aggregate", "plan_splits", "shed", "place", "publish")),
+        *("place.round", "plan_splits.round", "validate.at_hand"),
+    )
+)
+_PACKAGE = "evenkeel"
+
+
+def _load(modules: tuple[str, ...], own: tuple[str, ...]) -> None:
+    for module in modules:
+        importlib.import_module(module)
+    before = _files()  # of what changes while it is imported the older figures count
+    for module in own:
+        importlib.import_module(module)
+
+    def look() -> None:
+        if _files() != before:
+            for name in [name for name in sys.modules if name.partition(".")[0] == _PACKAGE]:
+                del sys.modules[name]
+
+    os.register_at_fork(after_in_child=look)
+
+
+def _files() -> dict[str, tuple[int, int]]:
+    """The sources of the package with their time of change (ns) and size."""
+    spec = importlib.util.find_spec(_PACKAGE)
+    folders = [] if spec is None else spec.submodule_search_locations or []
+    found = {}
+    for file in (file for folder in folders for file in Path(folder).rglob("*.py")):
+        stat = file.stat()
+        found[str(file)] = stat.st_mtime_ns, stat.st_size
+    return found
+
+
 if any(argument.endswith("scheduler") for argument in sys.argv):
     os.environ["GX_ANALYTICS_ENABLED"] = "false"  # read when great_expectations is imported
-    for module in MODULES:
-        importlib.import_module(module)
+    _load(MODULES, OWN)
