@@ -1,8 +1,8 @@
 """Imports that every task needs, done once in the scheduler before it forks its workers.
 
 Airflow imports this file (as `airflow_local_settings`) in each of its processes; only the scheduler gains by it.
-Imports only: no channel, session or thread may exist before a fork. What the scheduler has of our own package would go on
-deciding after the code has changed; so a forked process looks whether it has, and then imports it anew.
+Imports only: no channel, session or thread may exist before a fork. What the scheduler has of our own package would go
+on deciding after the code has changed; so a forked process looks whether it has, and then imports it anew.
 """
 
 import importlib
