@@ -129,8 +129,8 @@ def test_of_a_file_with_rows_of_many_writes_those_of_one_are_read(
     whole = pa.concat_tables([one for one in together if one.num_rows])
     shuffled = whole.take([*range(1, whole.num_rows, 2), *range(0, whole.num_rows, 2)])
     pq.write_table(shuffled, tmp_path / "window.parquet", row_group_size=row_group_size)
-    for number, parts in enumerate(alone):
+    for number in (0, 1, 2, 3, 1, 3, 2, 0):
         found = rows_in([(str(tmp_path / "window.parquet"), f"w{number}")], table, names, "lab")
-        assert repr(found) == repr(rows_in(parts, table, names, "lab"))
+        assert repr(found) == repr(rows_in(alone[number], table, names, "lab"))
         assert len(found) == number * len(rows)
     assert rows_in([(str(tmp_path / "window.parquet"), "of nobody")], table, names, "lab") == []

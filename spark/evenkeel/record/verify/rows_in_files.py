@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, lru_cache
 from itertools import pairwise
@@ -25,6 +26,9 @@ Part = tuple[str, str]
 _FILES_AT_HAND = 32
 # A cycle's loads are looked at by its own rounds, held against what they come to, and taken over by the next cycle.
 _WRITES_AT_HAND = 4
+# A process is given so many cycles at once; made for each write alone, rows take twice as long.
+_WRITES_TOGETHER = 8
+_ROWS_TOGETHER = 1_000
 _ID = "write_id"
 
 
@@ -46,11 +50,8 @@ def rows_in(parts: Sequence[Part], table: str, columns: Sequence[str], cluster: 
     `columns` without the stamp of a write; one that the files lack is None in every row.
     """
     found: list[Row] = []
-    kinds, given = types_of(table), {"cluster": cluster}
     for file, write_id in parts:
-        whole, stretches = named(file, _in_stretches_kept, file, table, tuple(columns))
-        if write_id in stretches:
-            found += rows_of(whole.slice(*stretches[write_id]), {name: kinds[name] for name in columns}, given)
+        found += named(file, _rows_of_write, file, table, tuple(columns), cluster, write_id)
     found.sort(key=_in_order(table, tuple(columns)))
     return found
 
@@ -104,5 +105,33 @@ def in_stretches(file: str, table: str, columns: Sequence[str]) -> tuple[pa.Tabl
     return whole, found
 
 
+class RowsByWrite:
+    """The rows of a file, asked for write by write in about their order; rows of a few writes are made together."""
+
+    def __init__(self, file: str, table: str, columns: Sequence[str], cluster: str) -> None:
+        kinds = types_of(table)
+        self._columns, self._given = {name: kinds[name] for name in columns}, {"cluster": cluster}
+        self._whole, self._stretches = in_stretches(file, table, columns)
+        self._ends = sorted(begin + count for begin, count in self._stretches.values())
+        self._first, self._rows = 0, list[Row]()
+
+    def of(self, write_id: str) -> Sequence[Row]:
+        """The rows of one write, none if the file has none of it. They are shared, so nobody may change them."""
+        begin, count = self._stretches.get(write_id, (0, 0))
+        if not self._first <= begin <= begin + count <= self._first + len(self._rows):
+            made = self._whole.slice(begin, self._end(begin, begin + count) - begin)
+            self._first, self._rows = begin, rows_of(made, self._columns, self._given)
+        return self._rows[begin - self._first :][:count]
+
+    def _end(self, begin: int, end: int) -> int:
+        """Where a write ends that begins and ends here, or one of the next few."""
+        ahead = self._ends[bisect_left(self._ends, end) :][:_WRITES_TOGETHER]
+        return max([end, *(one for one in ahead if one <= begin + _ROWS_TOGETHER)])
+
+
+def _rows_of_write(file: str, table: str, columns: tuple[str, ...], cluster: str, write_id: str) -> Sequence[Row]:
+    return _rows_kept(file, table, columns, cluster).of(write_id)
+
+
 # A window has one file of each table for hundreds of cycles, which are decided one after the other.
-_in_stretches_kept = lru_cache(maxsize=_FILES_AT_HAND)(in_stretches)
+_rows_kept = lru_cache(maxsize=_FILES_AT_HAND)(RowsByWrite)
