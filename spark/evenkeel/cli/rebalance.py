@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, Any
@@ -150,7 +151,12 @@ def _is_small(recording: str | None) -> bool:
 
 
 def _import_ahead() -> None:
-    """Great Expectations takes seconds to import: that happens while the first task waits for Spark."""
+    """Great Expectations takes seconds to import: that happens while the first task waits for Spark.
+
+    What a session needs is imported first. Two threads that import a package at once, one of them by a part of it, may
+    each find the half of it that the other has got to.
+    """
+    import_module("pyspark.sql.connect.session")
     Thread(target=load_great_expectations, daemon=True).start()
 
 
