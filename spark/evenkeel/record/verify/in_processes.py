@@ -30,7 +30,7 @@ from evenkeel.record.verify.recorded_cycle import PLANNED, RecordedCycle, other_
 from evenkeel.record.verify.rows_in_files import Part, parts_of, rows_in, whole_rows_in
 
 log = logging.getLogger(__name__)
-_AT_ONCE = 8
+_AT_ONCE = 24
 _MOST_PROCESSES = 16
 # Starting a process takes as long as deciding some thirty cycles of a thousand bundles.
 _WORTH_A_PROCESS = 60
