@@ -16,9 +16,10 @@ import pytest
 from evenkeel.handover import Handover
 from evenkeel.lake.store import Lake
 from evenkeel.rounds.frames import read_checked
+from evenkeel.spark.sql import iso
 from evenkeel.validate import task as validate
 from evenkeel.validate.at_hand import facts_at_hand
-from evenkeel.validate.facts import KEY, PLACE, RECORD, fetch
+from evenkeel.validate.facts import AT, BROKEN, KEY, PLACE, RECORD, fetch
 from evenkeel.validate.suites import read_suites
 from tests.builders import NOON, ClusterBuilder, cluster, observed
 
@@ -234,21 +235,36 @@ def test_what_is_read_here_is_what_spark_reads(spark: SparkSession, new_lake: Pa
     assert here is not None
     tables = validate.observed(spark, lake, before)
     by_spark = fetch(tables, suites, 0, are_few=True)
-    unnamed = {PLACE, KEY, RECORD}
+    unnamed = {PLACE, KEY, RECORD, BROKEN}
     for table, found in {**here.small, "topics": here.topics}.items():
         expected = by_spark.topics if table == "topics" else by_spark.small[table]
         assert _contents(found.rows, unnamed) == _contents(expected.rows, unnamed)
+    for facts in (here, by_spark):
+        assert not any(names for rows in facts.small.values() for names in rows.rows[BROKEN].to_pylist())
     assert here.topic_rows is not None
     assert by_spark.topic_rows is not None
     columns = by_spark.topic_rows.rows.column_names
     assert _contents(here.topic_rows.rows.select(columns)) == _contents(by_spark.topic_rows.rows)
 
 
-def _contents(rows: pa.Table, without: Collection[str] = ()) -> tuple[dict[str, int], Counter[str]]:
-    """Columns with the number of their type, and rows in no order."""
+def test_of_what_the_suites_look_at_broken_rows_too_are_read_as_spark_reads_them(checked: Checked) -> None:
+    suites = read_suites()
+    here = facts_at_hand(checked.lake, checked.before, suites)
+    assert here is not None
+    for table, suite in suites.items():
+        read = checked.lake.read(checked.spark, table, checked.before.writes_of(table))
+        rows = here.topic_rows if table == "topic_stats" else here.small[table]
+        assert rows is not None
+        columns = sorted({"cluster", "cycle_at", *suite.columns()})
+        expected = read.select(*columns, iso("cycle_at").alias(AT)).toArrow()
+        assert _contents(rows.rows.select([*columns, AT])) == _contents(expected)
+
+
+def _contents(rows: pa.Table, without: Collection[str] = ()) -> tuple[dict[str, pa.DataType], Counter[str]]:
+    """Columns with their types, and rows in no order."""
     names = sorted({*rows.column_names} - {*without})
     found = rows.select(names)
-    return {name: found.schema.field(name).type.id for name in names}, Counter(map(repr, found.to_pylist()))
+    return {name: found.schema.field(name).type for name in names}, Counter(map(repr, found.to_pylist()))
 
 
 def test_empty_cluster_alone_is_left_out_with_a_plain_reason(spark: SparkSession, new_lake: Path) -> None:

@@ -16,6 +16,7 @@ from evenkeel.lake.plain_rows import types_of
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake
 from evenkeel.model.exact_sums import exact_sum
+from evenkeel.spark.column_types import type_of
 from evenkeel.spark.rows import arrow_type, each_once, moment_text, ticks
 from evenkeel.validate.facts import AT, BROKEN, KEY, PLACE, RATES, RECORD, Facts, Row, RowsOfCycles, filtered, looked_at
 from evenkeel.validate.judging import TOPICS
@@ -65,8 +66,7 @@ def _unmarked(rows: pa.Table) -> pa.Table:
     """Rows of a small table as `facts.fetch` gives those that break no rule, but that they are not named."""
     import pyarrow as pa
 
-    texts = pa.list_(pa.string())
-    marked = rows.append_column(BROKEN, pa.array([[]] * rows.num_rows, texts))
+    marked = rows.append_column(BROKEN, pa.array([[]] * rows.num_rows, arrow_type(type_of("array<string>"))))
     for name in (PLACE, KEY, RECORD):
         marked = marked.append_column(name, pa.nulls(rows.num_rows, pa.string()))
     return marked

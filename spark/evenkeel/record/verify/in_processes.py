@@ -27,10 +27,9 @@ from evenkeel.record.verify.contents import ATTEMPT
 from evenkeel.record.verify.decide_again import LOADS, LOOKED_INTO, OBSERVED, compared
 from evenkeel.record.verify.loads_in_processes import Files, came_out, load_files
 from evenkeel.record.verify.recorded_cycle import PLANNED, RecordedCycle, other_plan
-from evenkeel.record.verify.rows_in_files import Part, parts_of, rows_in, whole_rows_in
+from evenkeel.record.verify.rows_in_files import CYCLES_TOGETHER, Part, parts_of, rows_in, whole_rows_in
 
 log = logging.getLogger(__name__)
-_AT_ONCE = 24
 _MOST_PROCESSES = 16
 # Starting a process takes as long as deciding some thirty cycles of a thousand bundles.
 _WORTH_A_PROCESS = 60
@@ -139,9 +138,9 @@ class Processes:
         if self._pool is None:
             deciding.here += asked
             return
-        for first in range(0, len(asked), _AT_ONCE):
+        for first in range(0, len(asked), CYCLES_TOGETHER):
             try:
-                deciding.begun.append(self._pool.submit(_part_came_out, asked[first : first + _AT_ONCE]))
+                deciding.begun.append(self._pool.submit(_part_came_out, asked[first : first + CYCLES_TOGETHER]))
             except BrokenExecutor:  # told of what was begun
                 return
 

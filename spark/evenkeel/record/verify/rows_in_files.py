@@ -26,9 +26,10 @@ Part = tuple[str, str]
 _FILES_AT_HAND = 32
 # A cycle's loads are looked at by its own rounds, held against what they come to, and taken over by the next cycle.
 _WRITES_AT_HAND = 4
-# Those of the cycles that a process is given at once, and of the one before them; made for each write alone, rows take
-# twice as long.
-_WRITES_TOGETHER = 25
+CYCLES_TOGETHER = 24
+"""A process decides so many cycles one after the other."""
+# Each cycle has a write in a file, and so has the cycle before the first of them, whose state that one takes over.
+_WRITES_TOGETHER = CYCLES_TOGETHER + 1
 _ROWS_TOGETHER = 3_000
 _ID = "write_id"
 
