@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -258,6 +259,26 @@ def test_a_file_is_not_lost_where_its_new_name_is_its_own(own: Files, tmp_path: 
         with pytest.raises(Py4JJavaError, match="FileAlreadyExistsException"):
             own.rename(tmp_path / "here" / "file", target)
         assert target.read_text() == "text"
+
+
+def test_of_a_file_that_comes_and_goes_it_says_there_or_not_and_never_fails(own: Files, tmp_path: Path) -> None:
+    """Delta asks whether a version is there while others write it."""
+    place = tmp_path / "0.json"
+    is_over = Event()
+
+    def comes_and_goes() -> None:
+        while not is_over.is_set():
+            place.touch()
+            place.unlink()
+
+    with ThreadPoolExecutor(1) as pool:
+        coming = pool.submit(comes_and_goes)
+        try:
+            for _ in range(5_000):
+                own.context.util().exists(own.path(place))
+        finally:
+            is_over.set()
+        coming.result()
 
 
 def test_of_two_jvms_that_write_one_version_one_succeeds(

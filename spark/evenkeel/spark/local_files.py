@@ -31,6 +31,7 @@ import java.net.URISyntaxException;
 import java.nio.file.FileSystemException;
 import java.nio.file.Files;
 import java.nio.file.LinkOption;
+import java.nio.file.NoSuchFileException;
 import java.nio.file.StandardCopyOption;
 import java.nio.file.attribute.FileTime;
 import java.util.Map;
@@ -78,11 +79,13 @@ public class LocalFiles extends LocalFileSystem {
             try {
                 found = Files.readAttributes(
                     file.toPath(), "unix:mode,size,isDirectory,lastModifiedTime,lastAccessTime");
+            } catch (NoSuchFileException error) {
+                throw missing(path);
             } catch (FileSystemException error) {
                 if (file.exists()) {
                     throw error;
                 }
-                throw new FileNotFoundException("File " + path + " does not exist");
+                throw missing(path);
             }
             return new Status(
                 ((Long) found.get("size")).longValue(),
@@ -92,6 +95,11 @@ public class LocalFiles extends LocalFileSystem {
                 ((FileTime) found.get("lastAccessTime")).toMillis(),
                 new FsPermission((short) (((Integer) found.get("mode")).intValue() & 01777)),
                 makeQualified(new Path(file.getPath())));
+        }
+
+        /** Also of a file that another has made since it was asked for; Delta fails on any other exception. */
+        private static FileNotFoundException missing(Path path) {
+            return new FileNotFoundException("File " + path + " does not exist");
         }
 
         @Override
