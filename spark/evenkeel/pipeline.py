@@ -10,6 +10,7 @@ import gc
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -172,6 +173,7 @@ def run_window(
     from evenkeel.ingest.chunks import decided_already, in_chunks, landed_in
     from evenkeel.ingest.open_run import open_listed
     from evenkeel.spark.memory import return_large_blocks
+    from evenkeel.spark.session import session_for_a_while
 
     request.span()
     return_large_blocks()
@@ -192,7 +194,8 @@ def run_window(
             progress(WindowProgress(task, done, total, len(decided), (done + part) / total))
 
         try:
-            decided_on = _run_tasks(spark, open_listed(spark, request, list(chunk)), task_done)
+            with session_for_a_while(spark) if chunks else nullcontext(spark) as own:
+                decided_on = _run_tasks(own, open_listed(own, request, list(chunk)), task_done)
         except EvenkeelError as error:
             if failed is None:
                 raise
@@ -205,7 +208,7 @@ def run_window(
                 chunks.appendleft((waiting, tries + 1))
                 done -= len(waiting)
         if chunks:
-            gc.collect()  # frames that this chunk has asked for: the server keeps their rows as long as they live
+            gc.collect()  # tables and frames of this chunk, which refer to each other
 
 
 def after_failed(chunk: Chunk, decided_on: Handover) -> Chunk:

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from evenkeel.aggregate.broker_load import RESOURCES, percent, weighted_usage, weights_in
 from evenkeel.aggregate.bundles_in_force import (
@@ -22,7 +24,7 @@ from evenkeel.aggregate.bundles_in_force import (
     namespaces_in_force,
 )
 from evenkeel.aggregate.topic_sums import Namespace, ranges_of, with_bundle
-from evenkeel.model.exact_sums import exact_sum
+from evenkeel.model.exact_sums import exact_sum, exact_sums
 from evenkeel.settings import resolve
 from evenkeel.spark.sql import MOST_THOUSANDTHS, of_thousandths, thousandths
 from evenkeel.spark.sql import exact_sum as exact_sum_in_sql
@@ -188,8 +190,17 @@ def test_sums_in_python_are_those_of_spark_to_the_bit(spark: SparkSession) -> No
     assert exact_sum([]) is None
     for n, own in groups.items():
         assert not own or bits(exact_sum(own)) == bits(theirs[n]), own
+    assert [bits(x) for x in exact_sums(groups.values())] == [bits(exact_sum(own)) for own in groups.values()]
     # The binary values' own sums differ, so that the test can fail.
     assert any(bits(sum(own)) != bits(theirs[n]) for n, own in groups.items() if own and n < 10_000)
+
+
+@given(st.lists(st.lists(st.none() | st.floats()), max_size=5), st.integers(0, 2**32))
+def test_many_sums_at_once_are_each_the_sum_alone(groups: list[list[float | None]], seed: int) -> None:
+    dice = random.Random(seed)
+    makers = figures(dice)
+    groups += [[dice.choice(makers)() for _ in range(dice.choice([0, 1, 40]))] for _ in range(10)]
+    assert [bits(found) for found in exact_sums(groups)] == [bits(exact_sum(own)) for own in groups]
 
 
 @pytest.mark.spark

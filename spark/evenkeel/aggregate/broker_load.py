@@ -9,7 +9,7 @@ from typing import Any
 from evenkeel.aggregate.bundle_load import AVERAGES, FIGURES
 from evenkeel.aggregate.bundles_in_force import Row
 from evenkeel.model.averages import DEFAULT_STATS
-from evenkeel.model.exact_sums import exact_sum
+from evenkeel.model.exact_sums import exact_sums
 from evenkeel.model.load import ResourceUsage
 from evenkeel.model.usage import float32
 from evenkeel.model.usage import percent as percent_of
@@ -46,25 +46,49 @@ def broker_rows(
         if row["owner"] is not None:
             owned.setdefault(row["owner"], []).append(row)
     looked_at = RESOURCES if is_extensible else MODULAR_RESOURCES
+    in_order = sorted(reports, key=lambda one: str(one["broker"]))
+    states = [_state(report, refused) for report in in_order]
+    sums = _sums(in_order, states, owned, known)
     return [
-        _row(stamp, report, refused, owned.get(report["broker"], ()), known, weights, looked_at)
-        for report in sorted(reports, key=lambda one: str(one["broker"]))
+        _row(stamp, report, state, owned.get(report["broker"], ()), own, weights, looked_at)
+        for report, state, own in zip(in_order, states, sums, strict=True)
     ]
+
+
+def _state(report: Row, refused: Set[str]) -> str:
+    state: str = report["state"]
+    return REJECTED if state == REPORTED and report["broker"] in refused else state
+
+
+def _sums(
+    reports: Iterable[Row], states: Iterable[str], owned: Mapping[str, Sequence[Row]], known: Mapping[str, Row]
+) -> list[dict[str, float | None]]:
+    """Of each broker the sums of the used figures over the bundles that it owns, and of the averages over those that
+    count; a sum over nothing is None."""
+    groups: list[list[float | None]] = []
+    for report, state in zip(reports, states, strict=True):
+        own = owned.get(report["broker"], ())
+        counted = _counted(report["bundles"], own, known) if state == REPORTED else ()
+        groups += [[bundle[name] for bundle in own] for name in _USED]
+        groups += [[bundle[name] for bundle in counted] for name in AVERAGES]
+    found = iter(exact_sums(groups))
+    return [dict(zip(_ADDED, own, strict=True)) for own in zip(*[found] * len(_ADDED), strict=True)]
+
+
+_USED = tuple(f"used_{name}" for name in FIGURES)
+_ADDED = (*_USED, *AVERAGES)
 
 
 def _row(
     stamp: Row,
     report: Row,
-    refused: Set[str],
+    state: str,
     owned: Sequence[Row],
-    known: Mapping[str, Row],
+    sums: Mapping[str, float | None],
     weights: Mapping[str, float],
     looked_at: Iterable[str],
 ) -> dict[str, Any]:
-    broker, state = report["broker"], report["state"]
-    if state == REPORTED and broker in refused:
-        state = REJECTED
-    has_report = state == REPORTED
+    broker, has_report = report["broker"], state == REPORTED
     percents = {
         name: percent(report[f"{name}_usage"], report[f"{name}_limit"]) if has_report else None for name in RESOURCES
     }
@@ -86,22 +110,22 @@ def _row(
     row.update((f"{name}_percent", value) for name, value in percents.items())
     row.update((f"{name}_weight", weight) for name, weight in weights.items())
     for name in FIGURES:
-        carried = exact_sum(bundle[f"used_{name}"] for bundle in owned)
+        carried = sums[f"used_{name}"]
         row[name] = nothing if carried is None else carried
         row[f"reported_{name}"] = report[name] if has_report else None
-    row.update(_averages(report["bundles"], owned, known) if has_report else dict.fromkeys(AVERAGES))
+    for name in AVERAGES:
+        average = 0.0 if sums[name] is None else sums[name]
+        row[name] = average if has_report else None
     return row
 
 
-def _averages(named: Iterable[str] | None, owned: Sequence[Row], known: Mapping[str, Row]) -> dict[str, float]:
-    """Short- and long-term averages (TimeAverageBrokerData), over the bundles of the report; over those it owns where
-    it names none (the extensible manager's do not).
+def _counted(named: Iterable[str] | None, owned: Sequence[Row], known: Mapping[str, Row]) -> Sequence[Row]:
+    """The bundles whose averages make a broker's (TimeAverageBrokerData): those of its report, or those that it owns
+    where it names none (the extensible manager's do not).
 
     A named bundle that is not known counts with Pulsar's default figures, as it does there.
     """
-    counted = owned if named is None else [known.get(bundle, _NEVER_SEEN) for bundle in dict.fromkeys(named)]
-    sums = {name: exact_sum(bundle[name] for bundle in counted) for name in AVERAGES}
-    return {name: 0.0 if found is None else found for name, found in sums.items()}
+    return owned if named is None else [known.get(bundle, _NEVER_SEEN) for bundle in dict.fromkeys(named)]
 
 
 _NEVER_SEEN: Row = {name: float(getattr(DEFAULT_STATS, name.partition("_")[2])) for name in AVERAGES}

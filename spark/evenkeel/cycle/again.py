@@ -99,9 +99,24 @@ def _same_by_key(table: str, columns: Sequence[str], recorded: Collection[Row], 
     texts = _texts(table)
     plain = [name for name in columns if name in texts]
     others = [name for name in columns if name not in texts]
-    return cells(found, plain) == cells(now, plain) and marshal.dumps(cells(found, others), _BY_VALUE) == marshal.dumps(
-        columns_as_read(table, others, now), _BY_VALUE
+    return _are_equal(found, now, plain) and (
+        _are_alike(found, now, others)
+        or marshal.dumps(cells(found, others), _BY_VALUE)
+        == marshal.dumps(columns_as_read(table, others, now), _BY_VALUE)
     )
+
+
+def _are_equal(found: Sequence[Row], now: Sequence[Row], names: Sequence[str]) -> bool:
+    return cells(found, names) == cells(now, names)
+
+
+def _are_alike(found: Sequence[Row], now: Sequence[Row], names: Sequence[str]) -> bool:
+    """Whether the columns of `now` are, as they are, what was read: no value has to be brought to plain form."""
+    values = itemgetter(*names)
+    try:
+        return marshal.dumps([*map(values, found)], _BY_VALUE) == marshal.dumps([*map(values, now)], _BY_VALUE)
+    except (KeyError, ValueError):
+        return False
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Sums of doubles that do not depend on their order: the very bits of `spark.sql.exact_sum`, in plain Python.
+"""Sums of doubles that do not depend on their order: the very bits of `spark.sql.exact_sum`, without Spark.
 
 Each figure is taken as the exact decimal that Java writes for it, at 18 decimals, added without rounding and made a
 double once. Java (up to 18) writes the shortest decimal that reads back as the double, as Python does, but for powers
@@ -7,14 +7,16 @@ of two, where it takes too narrow a range, and for whole numbers beyond 2^53, of
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from decimal import ROUND_HALF_EVEN, ROUND_HALF_UP, Context, Decimal
+from itertools import accumulate, chain
 from math import frexp, ldexp
 
 _BEYOND = 1e20
 """A figure, or a sum, of this size has no place in 38 digits of which 18 are decimals."""
 
 _EXACT = Context(prec=60)
+_DECIMALS = 18
 _STEP = Decimal("1e-18")
 _NOTHING = 1e-19
 """A figure below it is nothing at 18 decimals."""
@@ -22,8 +24,12 @@ _MANY_DECIMALS = 0.01
 """A double below it may have more than 18 decimals; it has 17 digits at most."""
 
 _WHOLE, _LONG = 2.0**53, 2.0**63
+"""Below the first, and from `_MANY_DECIMALS` on, Java writes what Python does: of a power of two all its digits."""
 _POWER_OF_TWO = 0.5
 """The mantissa that `frexp` gives for one."""
+_WORTH_ARROW = 100
+_A_UNIT = 10**_DECIMALS
+_MOST_STEPS = int(_BEYOND) * _A_UNIT
 
 
 def exact_sum(figures: Iterable[float | None]) -> float | None:
@@ -39,11 +45,44 @@ def exact_sum(figures: Iterable[float | None]) -> float | None:
         if not size < _BEYOND:
             return None
         is_some = True
-        if _MANY_DECIMALS <= size < _WHOLE and frexp(size)[0] != _POWER_OF_TWO:  # nearly all are
+        if _MANY_DECIMALS <= size < _WHOLE:  # nearly all are
             total = add(total, Decimal(repr(figure)))
         elif size:
             total = add(total, _exact(figure))
     return float(total) if is_some and abs(total) < _BEYOND else None
+
+
+def exact_sums(groups: Iterable[Iterable[float | None]]) -> list[float | None]:
+    """`exact_sum` of each group. Of many figures Arrow makes the decimals, all at once."""
+    there = [[figure for figure in group if figure is not None] for group in groups]
+    if sum(map(len, there)) < _WORTH_ARROW:
+        return [exact_sum(own) for own in there]
+    totals = iter(_totals([own for own in there if own]))
+    return [next(totals) if own else None for own in there]
+
+
+def _totals(groups: Sequence[Sequence[float]]) -> list[float | None]:
+    """`exact_sums` of groups of which none is empty: a decimal is a whole number of steps of 1e-18, in 128 bits."""
+    import numpy as np
+    import pyarrow as pa
+
+    figures = np.array([*chain.from_iterable(groups)], np.float64)
+    sizes = np.abs(figures)
+    is_plain = (sizes >= _MANY_DECIMALS) & (sizes < _WHOLE)
+    texts = pa.array(np.where(is_plain, figures, 0.0)).cast(pa.string())
+    decimals = texts.cast(pa.decimal128(38, _DECIMALS))
+    words = np.frombuffer(decimals.buffers()[1], "<u4").reshape(-1, 4)
+    begins = [0, *accumulate(map(len, groups))][:-1]
+    low = np.add.reduceat(words[:, :3].astype(np.int64), begins).tolist()
+    high = np.add.reduceat(words[:, 3].view("<i4").astype(np.int64), begins).tolist()
+    steps = [a + (b << 32) + (c << 64) + (d << 96) for (a, b, c), d in zip(low, high, strict=True)]
+    of_group = np.repeat(np.arange(len(groups)), [*map(len, groups)])
+    beyond = {*of_group[~(sizes < _BEYOND)].tolist()}
+    for place in np.flatnonzero(~is_plain & (sizes > 0) & (sizes < _BEYOND)).tolist():
+        steps[of_group[place]] += int(_exact(float(figures[place])).scaleb(_DECIMALS, _EXACT))
+    return [
+        None if number in beyond or abs(total) >= _MOST_STEPS else total / _A_UNIT for number, total in enumerate(steps)
+    ]
 
 
 def _exact(figure: float) -> Decimal:

@@ -42,18 +42,23 @@ def reason_row(verdict: Considered, strategy: str, wish_id: str | None = None) -
         "outcome": verdict.outcome,
         "rule": verdict.rule,
         "setting": verdict.setting,
-        "measured": verdict.measured,
-        "threshold": verdict.threshold,
-        "margin": verdict.margin,
+        "measured": _double(verdict.measured),
+        "threshold": _double(verdict.threshold),
+        "margin": _double(verdict.margin),
         "unit": verdict.unit or None,
         "alternatives": [
-            {"name": a.name, "verdict": a.verdict, "rule": a.rule or None, "measured": a.measured}
+            {"name": a.name, "verdict": a.verdict, "rule": a.rule or None, "measured": _double(a.measured)}
             for a in verdict.alternatives
         ],
         "numbers": {name: float(numbers[name]) for name in sorted(numbers)},
         "sentence": verdict.sentence(),
         "wish_id": wish_id,
     }
+
+
+def _double(figure: float | None) -> float | None:
+    """A count or a limit as its column holds it; rules count in whole numbers."""
+    return None if figure is None else float(figure)
 
 
 def _namespace(verdict: Considered) -> str | None:

@@ -9,6 +9,8 @@ import shutil
 import sys
 import tempfile
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -71,7 +73,7 @@ def _connect_endpoint(url: str, app_name: str) -> SparkSession:
     client = cast(Any, session).client  # the stubs take it for something that is called
     if url.startswith(LOCAL_ENDPOINTS):
         client.set_retry_policies([_impatient()])
-    _OPEN.add(session)
+    _OPEN[session] = url
     return session
 
 
@@ -89,8 +91,8 @@ def with_token(url: str) -> str:
     return f"{endpoint.rstrip('/')}/;{parameters}" if parameters else url
 
 
-_OPEN: set[SparkSession] = set()
-"""Connect sessions until `close`, so that no garbage collection ends one.
+_OPEN: dict[SparkSession, str] = {}
+"""Connect sessions until `close`, with the URL of each, so that no garbage collection ends one.
 
 pyspark's `SparkSession.__del__` closes the client, also a second time, and waits for threads of all sessions. Where the
 collector happens to run in a thread of gRPC, which holds the lock that those threads want, the process stands still.
@@ -153,9 +155,26 @@ def classic_settings(master: str) -> dict[str, str]:
 def close(spark: SparkSession) -> None:
     """Ends the session; at a Connect endpoint the server forgets it, a classic master ends with it."""
     spark.stop()
-    if spark in _OPEN:
-        _OPEN.remove(spark)
+    if _OPEN.pop(spark, None) is not None:
         cast(Any, spark).client.close = _is_closed
+
+
+@contextmanager
+def session_for_a_while(spark: SparkSession) -> Iterator[SparkSession]:
+    """Another session at the same Connect endpoint, closed behind the block; of a classic master the one that it has.
+
+    The server keeps every table that a session sends it for as long as the session lasts.
+    """
+    url = _OPEN.get(spark)
+    if url is None:
+        yield spark
+        return
+    own = connect(url)
+    try:
+        yield own
+    finally:
+        close(own)
+        _make_active(spark)
 
 
 def ship_code(spark: SparkSession) -> None:

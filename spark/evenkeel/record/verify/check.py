@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from evenkeel.errors import SettingsError
 from evenkeel.lake.delta_log import local_log
@@ -40,6 +40,7 @@ _ROWS_AT_ONCE = 2_000_000
 _CYCLES_AT_ONCE = 400
 _PROVEN_AT_ONCE = 50
 Progress = Callable[[int, int], None]
+_T = TypeVar("_T")
 
 
 @dataclass
@@ -87,22 +88,46 @@ def verify_attempts(
     found = Verified()
     done = 0
     with processes(attempts if files_tell else 0) as deciding:
-        for stretch in stretches:
-            makers = makers_of(stretch.near)
-            files = Files(lake, stretch.near if files_tell else ())
-            judge = _Judge(session, lake, makers, files, deciding, kept or Kept(), depth, found)
-            for chunk in chunks(stretch.attempts):
-                judge.look_at(chunk)
-                done += len(chunk)
-                progress(done, attempts)
+
+        def begun() -> Iterator[tuple[_Judge, _Begun]]:
+            for stretch in stretches:
+                makers = makers_of(stretch.near)
+                files = Files(lake, stretch.near if files_tell else ())
+                judge = _Judge(session, lake, makers, files, deciding, kept or Kept(), depth, found)
+                for chunk in chunks(stretch.attempts):
+                    yield judge, judge.begin(chunk)
+
+        for judge, chunk in _one_ahead(begun()):
+            judge.end(chunk)
+            done += len(chunk.attempts)
+            progress(done, attempts)
     found.faults.sort(key=lambda one: (one.cluster, str(one.cycle_at), one.kind, one.table, one.place))
     return found
+
+
+def _one_ahead(things: Iterable[_T]) -> Iterator[_T]:
+    """Each of these when the next one is there, too: processes decide on that while this one is looked at."""
+    before: list[_T] = []
+    for thing in things:
+        yield from before
+        before = [thing]
+    yield from before
 
 
 def chunks(attempts: Iterable[Attempt]) -> Iterator[list[Attempt]]:
     """Attempts of one schema version, in order, a bounded number of rows at a time."""
     for _, alike in groupby(attempts, key=lambda attempt: attempt.schema_version):
         yield from chunked(alike, lambda one: sum(write.rows for write in one.writes), _ROWS_AT_ONCE, _CYCLES_AT_ONCE)
+
+
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    """A chunk's attempts: what they rest on, the writes that files prove, and the attempts that are being decided."""
+
+    attempts: list[Attempt]
+    known: Background
+    proven: Proven = field(default_factory=dict)
+    deciding: Deciding = field(default_factory=Deciding)
 
 
 @dataclass(frozen=True)
@@ -118,26 +143,28 @@ class _Judge:
     depth: str
     found: Verified
 
-    def look_at(self, chunk: list[Attempt]) -> None:
-        """First the writes by their files, and only those that this leaves open by their rows; then the decisions."""
-        known = background_of(self.lake, chunk)
-        deciding = Deciding()
-        proven: Proven = {}
-        for first in range(0, len(chunk), _PROVEN_AT_ONCE):  # decided while the next ones are looked at
-            part = chunk[first : first + _PROVEN_AT_ONCE]
+    def begin(self, attempts: list[Attempt]) -> _Begun:
+        """Looks at the writes by their files; what these prove is decided again from here on."""
+        begun = _Begun(attempts, background_of(self.lake, attempts))
+        for first in range(0, len(attempts), _PROVEN_AT_ONCE):  # decided while the next ones are looked at
+            part = attempts[first : first + _PROVEN_AT_ONCE]
             by_files = self.files.proven(promised(part, self.kept))
-            proven |= by_files
-            self.deciding.begin([*self._from_files(part, known, by_files)], deciding)
-        owners = promised(chunk, self.kept)
-        left = {write: owner for write, owner in owners.items() if key_of(write) not in proven}
+            begun.proven.update(by_files)
+            self.deciding.begin([*self._from_files(part, begun.known, by_files)], begun.deciding)
+        return begun
+
+    def end(self, begun: _Begun) -> None:
+        """Looks at the writes that files have left open by their rows; then at what was decided."""
+        owners = promised(begun.attempts, self.kept)
+        left = {write: owner for write, owner in owners.items() if key_of(write) not in begun.proven}
         self.found.by_files += len(owners) - len(left)
         self.found.by_rows += len(left)
-        checked = check_contents(_rows(self.session, self.lake, chunk), left, self.makers)
+        checked = check_contents(_rows(self.session, self.lake, begun.attempts), left, self.makers)
         self.found.faults += checked.faults
-        own = self._decidable(chunk, known, checked)
+        own = self._decidable(begun.attempts, begun.known, checked)
         if own:
             deep = _with_topics(own, self.kept) if self.depth == TOPICS else []
-            _decide(checked.rows, own, deep, deciding.came_out(), self.found)
+            _decide(checked.rows, own, deep, begun.deciding.came_out(), self.found)
 
     def _from_files(self, part: Sequence[Attempt], known: Background, proven: Proven) -> Iterator[FromFiles]:
         for attempt in part:
