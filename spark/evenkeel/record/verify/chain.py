@@ -220,6 +220,7 @@ def _upkeep_of(commit: Mapping[str, Any]) -> str | None:
 
 # Some 20 kB each as Python has them.
 _MANIFESTS_AT_ONCE = 6_000
+_MANIFESTS_AT_FIRST = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,12 +280,14 @@ def in_stretches(record: Record, clusters: Sequence[str], dates: Mapping[date, i
 
 
 def _together(dates: Mapping[date, int]) -> Iterator[list[date]]:
+    """Days in order, a bounded number of manifests at a time, and of the first ones few: they are decided again while
+    the next ones are read."""
     days: list[date] = []
-    manifests = 0
+    manifests, most = 0, min(_MANIFESTS_AT_FIRST, _MANIFESTS_AT_ONCE)
     for day in sorted(dates):
-        if days and manifests + dates[day] > _MANIFESTS_AT_ONCE:
+        if days and manifests + dates[day] > most:
             yield days
-            days, manifests = [], 0
+            days, manifests, most = [], 0, _MANIFESTS_AT_ONCE
         days.append(day)
         manifests += dates[day]
     if days:

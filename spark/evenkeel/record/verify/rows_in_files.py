@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache, lru_cache
+from functools import lru_cache
 from itertools import pairwise
+from operator import itemgetter, le
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from evenkeel.handover import Write
@@ -54,8 +55,11 @@ def rows_in(parts: Sequence[Part], table: str, columns: Sequence[str], cluster: 
     found: list[Row] = []
     for file, write_id in parts:
         found += named(file, _rows_of_write, file, table, tuple(columns), cluster, write_id)
-    found.sort(key=_in_order(table, tuple(columns)))
-    return found
+    names = [name for name in TABLES[table].key if name in columns]
+    keys = [*zip(*(map(str, map(itemgetter(name), found)) for name in names), strict=True)]
+    if all(map(le, keys, keys[1:])):  # most often they were written in order
+        return found
+    return [found[number] for number in sorted(range(len(found)), key=keys.__getitem__)]
 
 
 @lru_cache(maxsize=_WRITES_AT_HAND)
@@ -71,12 +75,6 @@ def named(file: str, read: Callable[..., _T], *given: Any) -> _T:
     except Exception as error:
         error.add_note(f"in the file {file}")
         raise
-
-
-@cache
-def _in_order(table: str, columns: tuple[str, ...]) -> Callable[[Row], Any]:
-    names = [name for name in TABLES[table].key if name in columns]
-    return lambda row: [str(row[name]) for name in names]
 
 
 def in_stretches(file: str, table: str, columns: Sequence[str]) -> tuple[pa.Table, Mapping[str, tuple[int, int]]]:
