@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -39,6 +40,8 @@ TOPICS, BUNDLES = "topics", "bundles"
 _ROWS_AT_ONCE = 2_000_000
 _CYCLES_AT_ONCE = 400
 _PROVEN_AT_ONCE = 50
+# A stretch may end with a small chunk, which is done before the next one has been read.
+_AHEAD = 2
 Progress = Callable[[int, int], None]
 _T = TypeVar("_T")
 
@@ -97,7 +100,7 @@ def verify_attempts(
                 for chunk in chunks(stretch.attempts):
                     yield judge, judge.begin(chunk)
 
-        for judge, chunk in _one_ahead(begun()):
+        for judge, chunk in _some_ahead(begun()):
             judge.end(chunk)
             done += len(chunk.attempts)
             progress(done, attempts)
@@ -105,13 +108,14 @@ def verify_attempts(
     return found
 
 
-def _one_ahead(things: Iterable[_T]) -> Iterator[_T]:
-    """Each of these when the next one is there, too: processes decide on that while this one is looked at."""
-    before: list[_T] = []
+def _some_ahead(things: Iterable[_T]) -> Iterator[_T]:
+    """Each of these when the next two are there, too: processes decide on those while this one is looked at."""
+    waiting = deque[_T]()
     for thing in things:
-        yield from before
-        before = [thing]
-    yield from before
+        waiting.append(thing)
+        if len(waiting) > _AHEAD:
+            yield waiting.popleft()
+    yield from waiting
 
 
 def chunks(attempts: Iterable[Attempt]) -> Iterator[list[Attempt]]:
