@@ -2,11 +2,12 @@
 
 `python -m benchmarks decisions [--reference DIR]`. 100 and 1,000 brokers with 100,000 bundles in 1,000 namespaces,
 log-normal traffic, CPU usage uniform from 10 to 98 %, and one bundle of 100,000 topics to be cut; drawn as the
-reference harness draws them, so that the same bundles are to be shed, listed and split. Goals, from the CPU seconds of
-Pulsar's classes: for shedders no more at 100 brokers, a fifth at 1,000, half a second for UniformLoadShedder and
-TransferShedder; for cuts three times as much as flow_or_qps_equally_divide takes there. The others are reported. With
-DIR, the folder of a reference harness (or a file with what it printed), its `run.sh bench` is run (minutes), ratios to
-its figures are printed, and numbers of bundles and cuts compared.
+reference harness draws them, so that the same bundles are to be shed, listed and split. Top lists are made of reports
+as a round has them when it comes to the lists, and once more from the round's rows, reports included. Goals, from the
+CPU seconds of Pulsar's classes: for shedders no more at 100 brokers, a fifth at 1,000, half a second for
+UniformLoadShedder and TransferShedder; for cuts three times as much as flow_or_qps_equally_divide takes there. The
+others are reported. With DIR, the folder of a reference harness (or a file with what it printed), its `run.sh bench` is
+run (minutes), ratios to its figures are printed, and numbers of bundles and cuts compared.
 """
 
 from __future__ import annotations
@@ -20,14 +21,17 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from pathlib import Path
+from typing import Any
 
 from benchmarks._java_random import JavaRandom
 from benchmarks.machine import description
+from evenkeel.cycle.projections import BUNDLE_COLUMNS
 from evenkeel.filters.broker_filters import BrokerFilters
 from evenkeel.filters.isolation import PoliciesPresent
 from evenkeel.model.averages import updated
-from evenkeel.model.bundles import FULL_RANGE, bundle_name, initial_boundaries, ranges_of, topic_hash
+from evenkeel.model.bundles import FULL_RANGE, bundle_name, initial_boundaries, namespace_of, ranges_of, topic_hash
 from evenkeel.model.load import (
     BrokerLoadData,
     BrokerReport,
@@ -40,6 +44,7 @@ from evenkeel.model.load import (
     TopBundle,
 )
 from evenkeel.plan_splits.rules.bundle_splitter_task import SplitPlan, find_bundles_to_split
+from evenkeel.rounds.reading import reports_of_few_looks
 from evenkeel.rounds.top_lists import top_lists as lists_of
 from evenkeel.settings import Settings
 from evenkeel.shed.strategies import MODULAR
@@ -53,6 +58,8 @@ SIZES = (100, 1_000)
 BUNDLES = 100_000
 TOPICS = 100_000
 TOP = 10
+ENDS = ("usage", "limit")
+RATES = ("msg_rate_in", "msg_rate_out", "msg_throughput_in", "msg_throughput_out")
 NOW = 1_700_000_000_000
 ALGORITHMS = ("flow_or_qps_equally_divide", "topic_count_equally_divide")
 MOST_SECONDS: Mapping[tuple[str, int], float] = {
@@ -142,7 +149,16 @@ def all_tasks() -> Iterator[Task]:
         yield Task("– and every verdict", shape, "verdicts", None, lambda load=load: len(_splits(load).considered))
         yield Task("– figures read, no more", shape, "with traffic", None, lambda load=load: _with_traffic(load))
         listed = f"{shape}, top {TOP} per broker (default)"
-        yield Task("TopKBundles.update", listed, "lists", None, lambda load=load: len(top_lists(load, TOP)))
+        rows = rows_of(load)
+        reported = as_read(load, rows)
+        yield Task("TopKBundles.update", listed, "lists", None, lambda load=reported: len(top_lists(load, TOP)))
+        yield Task(
+            "– and reports, from rows",
+            listed,
+            "lists",
+            None,
+            lambda load=load, rows=rows: len(top_lists(as_read(load, rows), TOP)),
+        )
         for shape_of, most in ((listed, TOP), (f"{shape}, all bundles reported", BUNDLES)):
             extensible = extensible_cluster(load, most)
             yield Task(
@@ -189,6 +205,32 @@ def top_lists(load: LoadData, most: int) -> dict[str, tuple[TopBundle, ...]]:
     """The top list of every broker."""
     present = PoliciesPresent(Policies())
     return lists_of({name: one.stats for name, one in load.brokers.items()}, most, present, EAGER_EXTENSIBLE)
+
+
+def rows_of(load: LoadData) -> dict[str, list[dict[str, Any]]]:
+    """Rows of the cluster with the columns that rounds read, in the order in which they are handed to a round."""
+    usages = [f"{name}_{end}" for name in ("memory", "direct_memory", "bandwidth_in", "bandwidth_out") for end in ENDS]
+    reports, bundles = [], []
+    for broker, report in sorted(load.brokers.items()):
+        told = {name: getattr(report, name) for name in RATES} | {"cpu_usage": report.cpu.usage, "cpu_limit": 100.0}
+        said = ("bundles", "topics", "pulsar_version", "load_manager_class", *usages)
+        domains = dict.fromkeys(("persistent_topics_enabled", "non_persistent_topics_enabled"), True)
+        reports.append({"broker": broker, "state": "reported", **told, **dict.fromkeys(said), **domains})
+        for bundle, stats in report.stats.items():
+            row: dict[str, Any] = dict.fromkeys(BUNDLE_COLUMNS)
+            row |= {"bundle": bundle, "namespace": namespace_of(bundle), "owner": broker, "last_owner": broker}
+            row |= {"ownership": "owned", "has_non_persistent": False, "short_samples": 10, "long_samples": 10}
+            row |= {name: getattr(stats, name) for name in ("topics", "consumers", "producers")}
+            row |= {f"{term}_{name}": getattr(stats, name) for term in ("used", "short", "long") for name in RATES}
+            bundles.append(row)
+    bundles.sort(key=itemgetter("bundle"))
+    broker_load = [{"broker": row["broker"], "state": row["state"]} for row in reports]
+    return {"bundle_load": bundles, "broker_reports": reports, "broker_load": broker_load}
+
+
+def as_read(load: LoadData, rows: Mapping[str, Sequence[Mapping[str, Any]]]) -> LoadData:
+    """The cluster with its reports as a round of the extensible manager reads them."""
+    return replace(load, brokers=reports_of_few_looks(rows))
 
 
 def extensible_cluster(load: LoadData, most: int) -> ExtensibleLoad:

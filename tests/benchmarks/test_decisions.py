@@ -7,8 +7,18 @@ from pathlib import Path
 import pytest
 
 from benchmarks._java_random import JavaRandom
-from benchmarks.decisions import Figure, busy_topics, cluster, extensible_cluster, reference_figures
+from benchmarks.decisions import (
+    Figure,
+    as_read,
+    busy_topics,
+    cluster,
+    extensible_cluster,
+    reference_figures,
+    rows_of,
+    top_lists,
+)
 from evenkeel.model.bundles import FULL_RANGE
+from evenkeel.rounds.reported_bundles import StatsOfBroker
 from evenkeel.settings import Settings
 from evenkeel.split_algorithms import algorithm_named, option_of
 
@@ -55,6 +65,16 @@ def test_the_extensible_cluster_is_the_same_one_with_its_lightest_listed_bundles
         assert len(listed) == 10
         assert listed[0].throughput < listed[-1].throughput
         assert {one.bundle for one in listed} <= load.brokers[name].bundles
+
+
+def test_reports_are_read_from_rows_as_a_round_reads_those_of_a_large_cluster() -> None:
+    load = cluster(3, 2_000)
+    found = as_read(load, rows_of(load))
+    assert {type(report.stats) for report in found.brokers.values()} == {StatsOfBroker}
+    assert {broker: report.stats for broker, report in found.brokers.items()} == {
+        broker: report.stats for broker, report in load.brokers.items()
+    }
+    assert top_lists(found, 10) == top_lists(load, 10)
 
 
 def test_the_busy_topics_are_cut_into_several_pieces() -> None:

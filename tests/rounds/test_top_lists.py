@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from itertools import product
+from random import Random
 
 import pytest
 from hypothesis import given
@@ -13,7 +14,9 @@ from hypothesis import strategies as st
 from evenkeel.errors import BadInput, BadName
 from evenkeel.filters.isolation import PoliciesPresent
 from evenkeel.model.load import BundleStats, IsolationPolicy, Policies
-from evenkeel.rounds.top_lists import Busyness, busyness, rounded, top_bundles, top_lists
+from evenkeel.rounds.busyness import Busyness, busyness, rounded
+from evenkeel.rounds.reported_bundles import StatsOfBroker
+from evenkeel.rounds.top_lists import top_bundles, top_lists
 from evenkeel.settings import Settings
 
 NONE = PoliciesPresent(Policies())
@@ -212,3 +215,52 @@ def test_equally_busy_bundles_are_taken_as_pulsars_exchanges_leave_them() -> Non
     stats = {f"t/n/0x{n:08x}_0x{n + 1:08x}": BundleStats(msg_throughput_in=one) for n, one in enumerate(figures)}
     listed = [int(bundle[6:14], 16) for bundle in reversed(top(stats, 4))]
     assert listed == [2, 1, 0, 6]
+
+
+# The same lists by columns, of the bundles of large clusters.
+
+
+def as_read(stats: BundleStats) -> BundleStats:
+    """As rows of `bundle_load` give it: without a cache, and with no zero but the usual one."""
+    read, zeros = stats._replace(cache_size_bytes=0), BundleStats()
+    return BundleStats(*(figure or zero for figure, zero in zip(read, zeros, strict=True)))
+
+
+@given(
+    clusters=st.dictionaries(
+        st.text(max_size=2), st.one_of(some_stats(usual), some_stats(hostile_figures), all_stats), max_size=4
+    ),
+    k=st.integers(-1, 35),
+    odd=st.lists(st.sampled_from(["x", "t/c/n/x", "t//x"]), max_size=1),
+)
+def test_the_lists_by_columns_are_those_of_dicts(
+    clusters: dict[str, dict[str, BundleStats]], k: int, odd: list[str]
+) -> None:
+    settings = Settings(loadBalancerSheddingExcludedNamespaces=frozenset(["t/excluded"]))
+    plain = {broker: {bundle: as_read(one) for bundle, one in stats.items()} for broker, stats in clusters.items()}
+    if plain:
+        plain[max(plain)] |= dict.fromkeys(odd, BundleStats(msg_throughput_in=1.0))
+    outcomes = []
+    for given_ in (plain, {broker: StatsOfBroker.of(stats) for broker, stats in plain.items()}):
+        try:
+            outcomes.append(repr(top_lists(given_, k, NONE, settings)))
+        except (BadInput, BadName) as error:
+            outcomes.append(repr(error))
+    assert outcomes[0] == outcomes[1]
+
+
+@pytest.mark.parametrize("brokers", [1, 7])
+def test_many_bundles_of_much_the_same_figures_are_listed_by_columns_as_by_dicts(brokers: int) -> None:
+    """Hundreds of bundles to a broker, with ties where the list ends, and namespaces that are left out."""
+    draw = Random(4)
+    clusters: dict[str, dict[str, BundleStats]] = {f"b{n}": {} for n in range(brokers)}
+    for number in range(2_000):
+        flow = draw.choice([0.0, 1.0, draw.lognormvariate(0, 1) * 1e6])
+        namespace = "t/excluded" if draw.random() < 0.1 else f"t/n{number % 30}"
+        found = BundleStats(draw.randrange(1_100), 0, 0, flow / 2_048, flow / 2_048, flow, flow)
+        clusters[draw.choice([*clusters])][f"{namespace}/0x{number:08x}_0x{number + 1:08x}"] = found
+    by_columns = {broker: StatsOfBroker.of(stats) for broker, stats in clusters.items()}
+    for left_out in (frozenset[str](), frozenset(["t/excluded"])):
+        settings = Settings(loadBalancerSheddingExcludedNamespaces=left_out)
+        for k in (1, 3, 10, 100, 5_000):
+            assert top_lists(by_columns, k, NONE, settings) == top_lists(clusters, k, NONE, settings)

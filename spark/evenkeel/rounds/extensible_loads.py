@@ -11,6 +11,7 @@ from evenkeel.model.load import BrokerLoadData, BrokerReport, ExtensibleLoad, To
 from evenkeel.model.past_commands import recently_unloaded
 from evenkeel.model.usage import ExtensibleAverages
 from evenkeel.rounds import reading, state
+from evenkeel.rounds.memo import SharedRows, is_known
 from evenkeel.rounds.reading import Row, Rows, acts_before
 from evenkeel.rounds.top_lists import top_lists
 from evenkeel.settings import Settings
@@ -35,7 +36,8 @@ class Seen:
 
 def see(rows: Rows, remembered: Remembered, settings: Settings) -> Seen:
     """The load of this cycle. Brokers that cannot be decided on are available and have no load data."""
-    reports = reading.broker_reports(rows)
+    rows = rows if isinstance(rows, SharedRows) else SharedRows(rows)
+    reports = reading.reports_of_few_looks(rows)
     given = {row["broker"]: row for row in rows["broker_reports"]}
     at = milliseconds(datetime.fromisoformat(reading.the_cycle(rows)["cycle_at"]))
     loads = {broker: _load_data(report, given[broker], at, remembered, settings) for broker, report in reports.items()}
@@ -110,6 +112,9 @@ def _top_bundles(
 
 
 def _owners(rows: Rows) -> dict[str, tuple[str, ...]]:
+    many = reading.many_bundles(rows) if is_known(rows, reading.many_bundles) else None
+    if many is not None:
+        return {broker: tuple(sorted(bundles)) for broker, bundles in sorted(many.by_owner.items())}
     owned: dict[str, list[str]] = {}
     for row in rows["bundle_load"]:
         if row["owner"] is not None:

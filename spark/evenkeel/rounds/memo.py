@@ -55,6 +55,11 @@ def once_for(rows: Rows, key: Hashable, work_out: Callable[[], _T]) -> _T:
     return found
 
 
+def is_known(rows: Rows, function: Callable[[Rows], Any]) -> bool:
+    """Whether the answer of a function marked `once` is kept with these rows."""
+    return isinstance(rows, SharedRows) and getattr(function, "__wrapped__", function) in rows.known
+
+
 def acts_only(rows: Rows) -> bool:
     """Whether verdicts after which nothing happens are to be left out."""
     return isinstance(rows, SharedRows) and rows.acts_only

@@ -24,7 +24,8 @@ from evenkeel.model.load import (
     ResourceUsage,
 )
 from evenkeel.model.past_commands import HARMED, Act, acts_of
-from evenkeel.rounds.memo import Row, Rows, once
+from evenkeel.rounds.memo import Row, Rows, is_known, once
+from evenkeel.rounds.reported_bundles import ReportedBundles, StatsOfBroker, reported_bundles
 from evenkeel.settings import Settings, settings_in, simple_class_name
 
 __all__ = ["Row", "Rows"]
@@ -35,6 +36,10 @@ Decided = dict[str, list[dict[str, Any]]]
 """What a round comes to: table -> its rows."""
 
 Round = Callable[[Row, Rows], Decided]
+MANY_BUNDLES = 1_000
+MANY_OF_A_BROKER = 20
+"""In a cluster of fewer bundles, or with fewer to a broker, `BundleStats` of all are made sooner than columns."""
+_BY_NAME = itemgetter(0)
 
 
 def cycle_row(
@@ -106,6 +111,25 @@ def broker_reports(rows: Rows) -> dict[str, BrokerReport]:
     for bundle in rows["bundle_load"]:
         if bundle["owner"] is not None:
             owned.setdefault(bundle["owner"], {})[bundle["bundle"]] = _stats(bundle)
+    return _reports(rows, owned)
+
+
+@once
+def reports_of_few_looks(rows: Rows) -> dict[str, BrokerReport]:
+    """`broker_reports` for a rule that looks at few bundles: in a large cluster a bundle is read when asked for."""
+    many = None if is_known(rows, broker_reports) else many_bundles(rows)
+    return broker_reports(rows) if many is None else _reports(rows, many.by_owner)
+
+
+@once
+def many_bundles(rows: Rows) -> ReportedBundles | None:
+    """The bundles of a large cluster; None where there are few."""
+    bundles = rows["bundle_load"]
+    is_large = len(bundles) >= max(MANY_BUNDLES, MANY_OF_A_BROKER * len(rows["broker_load"]))
+    return reported_bundles(bundles) if is_large else None
+
+
+def _reports(rows: Rows, owned: Mapping[str, Mapping[str, BundleStats]]) -> dict[str, BrokerReport]:
     usable = usable_reports(rows)
     return {report["broker"]: _report(report, owned.get(report["broker"], {})) for report in usable}
 
@@ -118,8 +142,8 @@ def usable_reports(rows: Rows) -> list[Row]:
     return [found[broker] for broker in sorted(found)]
 
 
-def _report(row: Row, stats: dict[str, BundleStats]) -> BrokerReport:
-    named = row["bundles"] if row["bundles"] is not None else sorted(stats)
+def _report(row: Row, stats: Mapping[str, BundleStats]) -> BrokerReport:
+    named = row["bundles"] if row["bundles"] is not None else stats
     return BrokerReport(
         broker=row["broker"],
         cpu=_resource(row, "cpu"),
@@ -131,7 +155,7 @@ def _report(row: Row, stats: dict[str, BundleStats]) -> BrokerReport:
         msg_rate_out=_total(row, stats, "msg_rate_out"),
         msg_throughput_in=_total(row, stats, "msg_throughput_in"),
         msg_throughput_out=_total(row, stats, "msg_throughput_out"),
-        topics=row["topics"] if row["topics"] is not None else sum(one.topics for one in stats.values()),
+        topics=row["topics"] if row["topics"] is not None else sum(_figures_of("topics", stats)),
         bundles=frozenset(named),
         stats=stats,
         version=row["pulsar_version"],
@@ -149,7 +173,14 @@ def _total(row: Row, stats: Mapping[str, BundleStats], name: str) -> float:
     """The broker's own total where it gave one (as Pulsar uses), else the sum over its bundles in name order."""
     if row[name] is not None:
         return float(row[name])
-    return float(sum(getattr(stats[bundle], name) for bundle in sorted(stats)))
+    return float(sum(figure for _, figure in sorted(zip(stats, _figures_of(name, stats), strict=True), key=_BY_NAME)))
+
+
+def _figures_of(name: str, stats: Mapping[str, BundleStats]) -> list[Any]:
+    """One figure of all these bundles, in their order."""
+    if isinstance(stats, StatsOfBroker):
+        return stats.column(name)
+    return [getattr(one, name) for one in stats.values()]
 
 
 def _stats(bundle: Row) -> BundleStats:
@@ -190,7 +221,11 @@ def bundle_counts(rows: Rows) -> dict[str, int]:
 @once
 def policies(rows: Rows) -> Policies:
     """The cluster's policies; without a row of them, none."""
-    non_persistent = frozenset(row["bundle"] for row in rows["bundle_load"] if row["has_non_persistent"])
+    many = many_bundles(rows) if is_known(rows, many_bundles) else None
+    if many is None:
+        non_persistent = frozenset(row["bundle"] for row in rows["bundle_load"] if row["has_non_persistent"])
+    else:
+        non_persistent = many.non_persistent
     if not rows["cluster_policies"]:
         return Policies(non_persistent_bundles=non_persistent)
     row = rows["cluster_policies"][0]
