@@ -259,7 +259,11 @@ def test_many_bundles_of_much_the_same_figures_are_listed_by_columns_as_by_dicts
         namespace = "t/excluded" if draw.random() < 0.1 else f"t/n{number % 30}"
         found = BundleStats(draw.randrange(1_100), 0, 0, flow / 2_048, flow / 2_048, flow, flow)
         clusters[draw.choice([*clusters])][f"{namespace}/0x{number:08x}_0x{number + 1:08x}"] = found
-    by_columns = {broker: StatsOfBroker.of(stats) for broker, stats in clusters.items()}
+    by_columns: dict[str, Mapping[str, BundleStats]] = {
+        broker: StatsOfBroker.of(stats) for broker, stats in clusters.items()
+    }
+    clusters |= {"b": {}, "c": clusters["b0"]}
+    by_columns |= {"b": {}, "c": clusters["b0"]}  # one without bundles, one without columns
     for left_out in (frozenset[str](), frozenset(["t/excluded"])):
         settings = Settings(loadBalancerSheddingExcludedNamespaces=left_out)
         for k in (1, 3, 10, 100, 5_000):

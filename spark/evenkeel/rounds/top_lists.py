@@ -47,17 +47,28 @@ def top_lists(
     policy. `BadInput` for a `k` below 1 and two bundles or more, `BadName` for a namespace that is not two parts.
     """
     eligible = TopListFilter(present, settings)
-    many = [own for own in stats.values() if isinstance(own, StatsOfBroker) and own.are_in_two_parts]
-    throughputs = [own.throughputs for own in many if own.throughputs is not None]
-    found: Sequence[tuple[TopBundle, ...] | None] = [None] * len(stats)
-    if k > 0 and any(many) and len(throughputs) == len(stats):
-        from evenkeel.rounds.top_lists_by_columns import TopListsByColumns
-
-        found = TopListsByColumns(many, k, eligible).lists(throughputs)
+    found = _by_columns(stats, k, eligible) if k > 0 else {}
     return {
-        broker: _top_list(own, k, eligible) if listed is None else listed
-        for (broker, own), listed in zip(stats.items(), found, strict=True)
+        broker: _top_list(own, k, eligible) if (listed := found.get(broker)) is None else listed
+        for broker, own in stats.items()
     }
+
+
+def _by_columns(
+    stats: Mapping[str, Mapping[str, BundleStats]], k: int, eligible: TopListFilter
+) -> dict[str, tuple[TopBundle, ...] | None]:
+    """The lists of the brokers whose figures are there as columns; None of a broker for which columns do not do."""
+    many = {
+        broker: (own, own.throughputs)
+        for broker, own in stats.items()
+        if own and isinstance(own, StatsOfBroker) and own.are_in_two_parts and own.throughputs is not None
+    }
+    if not many:
+        return {}
+    from evenkeel.rounds.top_lists_by_columns import TopListsByColumns
+
+    together, throughputs = zip(*many.values(), strict=True)
+    return dict(zip(many, TopListsByColumns(together, k, eligible).lists(throughputs), strict=True))
 
 
 def _top_list(stats: Mapping[str, BundleStats], k: int, eligible: TopListFilter) -> tuple[TopBundle, ...]:
