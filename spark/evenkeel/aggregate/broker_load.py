@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence, Set
+from itertools import islice
 from typing import Any
 
 from evenkeel.aggregate.bundle_load import AVERAGES, FIGURES
@@ -61,7 +62,7 @@ def _state(report: Row, refused: Set[str]) -> str:
 
 
 def _sums(
-    reports: Iterable[Row], states: Iterable[str], owned: Mapping[str, Sequence[Row]], known: Mapping[str, Row]
+    reports: Sequence[Row], states: Sequence[str], owned: Mapping[str, Sequence[Row]], known: Mapping[str, Row]
 ) -> list[dict[str, float | None]]:
     """Of each broker the sums of the used figures over the bundles that it owns, and of the averages over those that
     count; a sum over nothing is None."""
@@ -72,7 +73,7 @@ def _sums(
         groups += [[bundle[name] for bundle in own] for name in _USED]
         groups += [[bundle[name] for bundle in counted] for name in AVERAGES]
     found = iter(exact_sums(groups))
-    return [dict(zip(_ADDED, own, strict=True)) for own in zip(*[found] * len(_ADDED), strict=True)]
+    return [dict(zip(_ADDED, islice(found, len(_ADDED)), strict=True)) for _ in reports]
 
 
 _USED = tuple(f"used_{name}" for name in FIGURES)

@@ -99,15 +99,11 @@ def _same_by_key(table: str, columns: Sequence[str], recorded: Collection[Row], 
     texts = _texts(table)
     plain = [name for name in columns if name in texts]
     others = [name for name in columns if name not in texts]
-    return _are_equal(found, now, plain) and (
+    return cells(found, plain) == cells(now, plain) and (
         _are_alike(found, now, others)
         or marshal.dumps(cells(found, others), _BY_VALUE)
         == marshal.dumps(columns_as_read(table, others, now), _BY_VALUE)
     )
-
-
-def _are_equal(found: Sequence[Row], now: Sequence[Row], names: Sequence[str]) -> bool:
-    return cells(found, names) == cells(now, names)
 
 
 def _are_alike(found: Sequence[Row], now: Sequence[Row], names: Sequence[str]) -> bool:

@@ -21,8 +21,6 @@ COUNT_STEP = 500
 CACHE_STEP = 100_000
 """bytes"""
 _LONG_HIGHEST = (1 << 63) - 1
-EXACT = 1e15
-"""byte/s up to which doubles tell byte from byte"""
 
 Busyness = tuple[int, int, int, int, int]
 
@@ -56,7 +54,13 @@ def rounded(x: float) -> int:
 
 
 def partial_order(weights: Sequence[float], exactly: Callable[[int], Busyness], k: int) -> list[int]:
-    """The places of the first `k` after Pulsar's partial sort; `exactly`: place -> all that it is compared by."""
+    """The places of the first `k` after Pulsar's partial sort, busiest first; they come in name order.
+
+    `weights`: what is compared first; `exactly`: place -> all that it is compared by. Pulsar exchanges bundles in
+    place, and its exchanges decide which of several equally busy ones are taken. It partitions in three (busier, equal,
+    lighter) around the last bundle until the k-th is in place. The sorted part ends where partitioning ended, which may
+    be before `k`: what follows is as busy as the k-th.
+    """
     exactly = cache(exactly)
     order = [*range(len(weights))]
     k = min(k, len(order))

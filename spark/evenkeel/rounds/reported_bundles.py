@@ -92,11 +92,6 @@ class StatsOfBroker(Mapping[str, BundleStats]):
         """The bundles, in their order."""
         return self._values[_NAME::_WIDTH]
 
-    def names_of(self, numbers: Iterable[int]) -> list[str]:
-        """Some of the bundles, by their places in the order."""
-        values = self._values
-        return [values[number * _WIDTH + _NAME] for number in numbers]
-
     def listed(self, numbers: Iterable[int]) -> list[TopBundle]:
         """Some of the bundles with their figures, by their places in the order."""
         values, found = self._values, []

@@ -9,13 +9,15 @@ import numpy as np
 import numpy.typing as npt
 
 from evenkeel.model.load import TopBundle
-from evenkeel.rounds.busyness import EXACT, THROUGHPUT_STEP, Busyness, busyness, but_weight, partial_order
+from evenkeel.rounds.busyness import THROUGHPUT_STEP, Busyness, busyness, but_weight, partial_order
 from evenkeel.rounds.reported_bundles import StatsOfBroker
 from evenkeel.rounds.top_list_filter import TopListFilter
 
 _Floats = npt.NDArray[np.float64]
 _Flags = npt.NDArray[np.bool_]
 _Numbers = npt.NDArray[np.int64]
+_EXACT = 1e15
+"""byte/s up to which doubles tell byte from byte"""
 _MOST_SHORT = 1 << 16
 """So many brokers are numbered with 16 bits, which are sorted sooner."""
 
@@ -41,7 +43,7 @@ class TopListsByColumns:
         """
         flow_in, flow_out = (np.concatenate(flows) for flows in zip(*throughputs, strict=True))
         with np.errstate(invalid="ignore", over="ignore"):
-            is_odd = ~((np.abs(flow_in) < EXACT) & (np.abs(flow_out) < EXACT))
+            is_odd = ~((np.abs(flow_in) < _EXACT) & (np.abs(flow_out) < _EXACT))
             has_traffic = flow_in + flow_out != 0
             weights = _weights(flow_in)
         odd = {*np.unique(self._brokers[is_odd]).tolist()}
@@ -151,7 +153,7 @@ def _listed(own: StatsOfBroker, numbers: Sequence[int]) -> tuple[TopBundle, ...]
 
 
 def _weights(flow_in: _Floats) -> _Floats:
-    """The `weight` of each throughput; right for those below `EXACT`."""
+    """The `weight` of each throughput; right for those below `_EXACT`."""
     steps = flow_in / THROUGHPUT_STEP
     below = np.floor(steps)
     found: _Floats = below + (steps - below >= 0.5)

@@ -79,13 +79,12 @@ public class LocalFiles extends LocalFileSystem {
             try {
                 found = Files.readAttributes(
                     file.toPath(), "unix:mode,size,isDirectory,lastModifiedTime,lastAccessTime");
-            } catch (NoSuchFileException error) {
-                throw missing(path);
             } catch (FileSystemException error) {
-                if (file.exists()) {
+                // Another may have made the file since it was asked for; Delta fails on any other exception.
+                if (!(error instanceof NoSuchFileException) && file.exists()) {
                     throw error;
                 }
-                throw missing(path);
+                throw new FileNotFoundException("File " + path + " does not exist");
             }
             return new Status(
                 ((Long) found.get("size")).longValue(),
@@ -95,11 +94,6 @@ public class LocalFiles extends LocalFileSystem {
                 ((FileTime) found.get("lastAccessTime")).toMillis(),
                 new FsPermission((short) (((Integer) found.get("mode")).intValue() & 01777)),
                 makeQualified(new Path(file.getPath())));
-        }
-
-        /** Also of a file that another has made since it was asked for; Delta fails on any other exception. */
-        private static FileNotFoundException missing(Path path) {
-            return new FileNotFoundException("File " + path + " does not exist");
         }
 
         @Override
