@@ -14,7 +14,7 @@ from evenkeel.spark.command import ServerSettings
 from evenkeel.spark.grouped import grouped_map
 from evenkeel.spark.java import JAVA_VARIABLE, classic_java, server_java
 from evenkeel.spark.server import Engine, engine_for
-from evenkeel.spark.session import close, connect, ship_code
+from evenkeel.spark.session import close, connect, session_for_a_while, ship_code
 from tests.left_out import FULL_JDK, lacking
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -107,6 +107,10 @@ def test_shipped_code_decides_where_the_server_knows_nothing_of_the_package(
         given = spark.createDataFrame([("c", "x")], "cluster string, body string")
         with pytest.raises(EngineError, match="No module named 'tests"):
             grouped_map({"in": given}, decide=json_of, **arguments)  # type: ignore[arg-type]
+        with session_for_a_while(spark) as own:
+            given = own.createDataFrame([("c", "x")], "cluster string, body string")
+            with pytest.raises(EngineError, match="No module named 'tests"):
+                grouped_map({"in": given}, decide=json_of, **arguments)  # type: ignore[arg-type]
         close(spark)
 
 

@@ -155,6 +155,7 @@ def classic_settings(master: str) -> dict[str, str]:
 def close(spark: SparkSession) -> None:
     """Ends the session; at a Connect endpoint the server forgets it, a classic master ends with it."""
     spark.stop()
+    _WITH_CODE.discard(spark)
     if _OPEN.pop(spark, None) is not None:
         cast(Any, spark).client.close = _is_closed
 
@@ -163,7 +164,8 @@ def close(spark: SparkSession) -> None:
 def session_for_a_while(spark: SparkSession) -> Iterator[SparkSession]:
     """Another session at the same Connect endpoint, closed behind the block; of a classic master the one that it has.
 
-    The server keeps every table that a session sends it for as long as the session lasts.
+    The server keeps every table that a session sends it for as long as the session lasts. Code that was sent to the
+    given session (`ship_code`) is sent to this one as well.
     """
     url = _OPEN.get(spark)
     if url is None:
@@ -171,6 +173,8 @@ def session_for_a_while(spark: SparkSession) -> Iterator[SparkSession]:
         return
     own = connect(url)
     try:
+        if spark in _WITH_CODE:
+            ship_code(own)
         yield own
     finally:
         close(own)
@@ -182,6 +186,11 @@ def ship_code(spark: SparkSession) -> None:
     folder = Path(tempfile.mkdtemp(prefix="evenkeel-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)  # a classic master may read it until the end
     spark.addArtifacts(str(package_zip(folder)), pyfile=True)
+    _WITH_CODE.add(spark)
+
+
+_WITH_CODE: set[SparkSession] = set()
+"""Sessions that the package was sent to, until `close`."""
 
 
 def package_zip(folder: Path) -> Path:
