@@ -143,9 +143,13 @@ class Reporter:
         self._commands = commands
         self._reports = reports
         self._now = now
-        self._to_delete: list[str] = []
         self._reporting = Trouble("reports queue")
         self._deleting = Trouble("deleting from the command queue")
+
+    @property
+    def stuck(self) -> bool:
+        """Whether the last try to report or to delete failed."""
+        return self._reporting.lasts or self._deleting.lasts
 
     def round(self) -> float:
         """Pays what can be paid; gives the seconds until a next try makes sense, 0 where nothing is left."""
@@ -167,10 +171,10 @@ class Reporter:
         return Letter(text, report_group(one.command_id), one.token)
 
     def _delete_done(self) -> float:
-        self._to_delete += self._work_queue.take_discarded()
+        discarded = self._work_queue.discarded()
         done = [in_flight for in_flight in self._work_queue.finished() if not self._ledger.owes(in_flight.command_id)]
         receipts = [
-            *self._to_delete,
+            *discarded,
             *(receipt for in_flight in done for receipt in self._work_queue.receipts_of(in_flight)),
         ]
         if not receipts and not done:
@@ -180,7 +184,7 @@ class Reporter:
         except QueueError as error:
             return self._deleting.failed(error)
         self._deleting.worked()
-        self._to_delete = []
+        self._work_queue.deleted(discarded)
         for in_flight in done:
             self._work_queue.forget(in_flight)
         return 0.0

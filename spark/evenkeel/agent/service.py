@@ -106,6 +106,8 @@ class Agent:
         busy_at = time.monotonic()
         while not self._stopping.is_set():
             pause = 0.0
+            # While this agent has messages, the queue holds back what is behind them: that none came says nothing then.
+            blocked = self._work_queue.blocks() and not self._reporter.stuck
             try:
                 if not met:
                     self._meet()
@@ -118,7 +120,7 @@ class Agent:
                 busy, pause = False, trouble.failed(error)
                 if self._is_idle(busy_at):
                     raise
-            if busy or self._work_queue.open():
+            if busy or blocked or self._work_queue.open():
                 busy_at = time.monotonic()
             elif self._is_idle(busy_at) and not trouble.lasts:
                 return

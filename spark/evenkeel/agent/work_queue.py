@@ -142,11 +142,16 @@ class WorkQueue:
         with self._changed:
             return [in_flight for in_flight in self._in_flight.values() if in_flight.done]
 
-    def take_discarded(self) -> list[str]:
-        """Messages to be deleted, each given once."""
+    def discarded(self) -> list[str]:
+        """Messages that are to be deleted."""
         with self._changed:
-            found, self._discarded = self._discarded, []
-            return found
+            return list(self._discarded)
+
+    def deleted(self, receipts: Iterable[str]) -> None:
+        """These messages are off the queue, or were given out again."""
+        with self._changed:
+            gone = set(receipts)
+            self._discarded = [receipt for receipt in self._discarded if receipt not in gone]
 
     def close(self) -> None:
         """Gives out no more commands."""
@@ -163,6 +168,12 @@ class WorkQueue:
         """Whether any command in hand has no outcome yet."""
         with self._changed:
             return any(not in_flight.done for in_flight in self._in_flight.values())
+
+    def blocks(self) -> bool:
+        """Whether the queue may hold back messages because of those in hand: it gives out none of a namespace while
+        somebody has one of that namespace."""
+        with self._changed:
+            return bool(self._discarded or self._in_flight)
 
     def held(self) -> int:
         """How many commands are in hand, with an outcome or without."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import time
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ import pytest
 
 from evenkeel.agent.ledger import LONGEST_REJECTED
 from evenkeel.agent.setup import QueueClock
+from evenkeel.steering.queue.fifo import MOST_IN_BATCH, Fifo
 from evenkeel.steering.queue.messages import Control, command_body, control_body
 from evenkeel.steering.queue.signing import FROM_AGENTS, TO_AGENTS, Signature, keys_in
 from evenkeel.steering.sqs import SqsSink
@@ -174,6 +177,25 @@ def test_what_is_no_command_for_this_agent_is_kept_reported_and_in_nobodys_way(
     refused = [one for one in found if one.command_id == ROW["command_id"]]
     assert {one.outcome for one in refused} == {"refused"}
     assert all("the agent cannot take the message" in one.detail for one in refused)
+
+
+def test_an_agent_that_ends_when_idle_first_takes_what_waits_behind_messages_that_it_deletes_slowly(
+    queues: Pair, cluster: ActingCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    delete = Fifo.delete
+
+    def slowly(queue: Fifo, receipts: Sequence[str]) -> set[str]:
+        time.sleep(1.5)  # longer than the agent's look at the queue, shorter than the messages stay invisible
+        return delete(queue, receipts)
+
+    monkeypatch.setattr(Fifo, "delete", slowly)
+    row = command()
+    for _ in range(MOST_IN_BATCH):
+        send_signed(queues, "[1]")
+    send_signed(queues, command_body(row))
+    run_until_idle(quick(queues, tmp_path), acting_on(cluster, row))
+    assert cluster.effects == [row["command_id"]]
+    assert waiting(queues) == 0
 
 
 def test_of_a_message_that_the_pipeline_did_not_sign_nothing_is_believed_and_nothing_reported(

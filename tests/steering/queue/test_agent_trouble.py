@@ -19,7 +19,7 @@ from evenkeel.steering.queue.fifo import QueueRefused, QueueUnreachable
 from evenkeel.steering.sqs import SqsSink
 from tests.steering.queue.acting_cluster import ActingCluster, ClusterExecutor, wait_until
 from tests.steering.queue.conftest import SECRET, Pair
-from tests.steering.queue.elasticmq import Elasticmq, free_port
+from tests.steering.queue.elasticmq import born_with, free_port
 from tests.steering.queue.examples import LAB, command, owners
 from tests.steering.queue.running import collect, on_record, quick, run_until_idle, running, waiting
 
@@ -45,22 +45,16 @@ def test_an_agent_waits_for_queues_that_come_late_and_for_those_that_went_away(
     first, second = command(1), command(2, place=1)
     carrier = acting_on(cluster, first, second)
     port = int(nowhere.commands.split(":")[2].split("/")[0])
-    servers = []
-    try:
-        with running(quick(nowhere, tmp_path), carrier):
-            assert wait_until(lambda: caplog.text.count("cannot be reached: EndpointConnectionError") > 1)
-            assert "trying again in 1 s" in caplog.text or "trying again in 2 s" in caplog.text
-            for row in (first, second):
-                # One that knows nothing of the one before. It is born with its queues: an agent that meets a server
-                # without them for the first time ends, since then its configuration is wrong.
-                servers.append(Elasticmq.start(tmp_path, port, ["commands.fifo", "reports.fifo"]))
+    with running(quick(nowhere, tmp_path), carrier):
+        assert wait_until(lambda: caplog.text.count("cannot be reached: EndpointConnectionError") > 1)
+        assert "trying again in 1 s" in caplog.text or "trying again in 2 s" in caplog.text
+        for row in (first, second):
+            # One that knows nothing of the one before. It is born with its queues: an agent that meets a server
+            # without them for the first time ends, since then its configuration is wrong.
+            with born_with(["commands.fifo", "reports.fifo"], tmp_path, port):
                 SqsSink(LAB, nowhere.commands, nowhere.reports).send([row])
                 assert collect(nowhere, [row["command_id"]], 90)[row["command_id"]].outcome == "done"
-                servers[-1].stop()
-        assert "works again after" in caplog.text
-    finally:
-        for server in servers:
-            server.stop()
+    assert "works again after" in caplog.text
     assert sorted(cluster.effects) == sorted([first["command_id"], second["command_id"]])
 
 
