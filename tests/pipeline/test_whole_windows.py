@@ -17,7 +17,7 @@ from evenkeel.pipeline import run_cycle, run_window
 from evenkeel.record.read import Attempt, read_attempts, read_rows
 from evenkeel.sources.recordings import Recording
 from tests import planned
-from tests.pipeline.window_cases import ALWAYS, CASES, CHECKOUT, content, demand_sound, demand_the_same
+from tests.pipeline.window_cases import CASES, CHECKOUT, content, demand_sound, demand_the_same
 from tests.planned import SNAPSHOTS
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -34,9 +34,8 @@ def together(spark: Any, request: CycleRequest) -> None:
         pass
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=() if name == ALWAYS else pytest.mark.exhaustive) for name in CASES]
-)
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("name", CASES)
 def test_chunks_of_a_recording_come_to_what_its_cycles_come_to_one_by_one(
     spark: Any, empty_lake: Callable[[Path], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:

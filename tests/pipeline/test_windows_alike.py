@@ -19,16 +19,16 @@ from tools.windows_alike import compared, differences, ways_of
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.exhaustive]
 
 SOURCES = ("demo/recordings/own-threshold", "tests/recordings/own-transfer", "tests/recordings/lost-modular")
 OVERRIDES = {"evenkeelMissingBrokersToleratedPercent": 70.0, "evenkeelMaxSnapshotSeconds": 86_400.0}
 """A snapshot with something wrong in it is decided all the same where that can be."""
 SNAPSHOTS = 5
-FIRST, *OTHERS = range(1, 9)
+SEEDS = range(1, 9)
 
 
-@pytest.mark.parametrize("seed", [FIRST, *(pytest.param(seed, marks=pytest.mark.exhaustive) for seed in OTHERS)])
+@pytest.mark.parametrize("seed", SEEDS)
 def test_a_recording_in_which_much_is_wrong_comes_out_alike_in_windows(
     spark: SparkSession, empty_lake: Callable[[Path], Path], tmp_path: Path, seed: int
 ) -> None:
@@ -38,7 +38,7 @@ def test_a_recording_in_which_much_is_wrong_comes_out_alike_in_windows(
     ways = ways_of(len(Recording(folder).snapshots), 1, seed)
     assert list(compared(spark, request, tmp_path, ways, empty_lake)) == []
     assert read_attempts(tmp_path / "lake-0")
-    if seed == FIRST:
+    if seed == SEEDS[0]:
         demand_that_differences_are_named(tmp_path / "lake-0", tmp_path / "lake-1", empty_lake(tmp_path / "empty"))
 
 

@@ -43,6 +43,7 @@ def test_a_plan_is_carried_out_once_and_a_re_run_finds_it_done(case: Case) -> No
     assert (len(case.sent()), case.most_effects()) == (before, 1)
 
 
+@pytest.mark.exhaustive
 def test_a_publisher_that_dies_is_followed_by_one_that_repeats_nothing(case: Case) -> None:
     """Commands go out, what was seen of them never reaches the table, and the lease is not given back."""
     with pytest.MonkeyPatch.context() as patched:
