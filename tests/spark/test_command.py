@@ -6,14 +6,22 @@ from pathlib import Path
 
 import pytest
 
-from evenkeel.spark.command import ServerSettings, server_command, young_megabytes
+from evenkeel.spark.command import ServerSettings, server_command
 
 
 @pytest.mark.parametrize(
-    ("memory", "young"), [("2g", 512), ("1G", 256), ("8g", 512), ("1500m", 375), ("64m", 64), ("1k", 64)]
+    ("memory", "young", "tight"),
+    [
+        *(("2g", 512, True), ("1G", 256, True), ("1500m", 375, True), ("64m", 64, True), ("1k", 64, True)),
+        *(("3g", 768, False), ("8g", 768, False)),
+    ],
 )
-def test_young_objects_have_a_quarter_of_the_heap_within_bounds(memory: str, young: int) -> None:
-    assert young_megabytes(memory) == young
+def test_young_objects_have_a_quarter_of_the_heap_and_a_large_heap_keeps_what_it_used(
+    tmp_path: Path, memory: str, young: int, tight: bool
+) -> None:
+    command = server_command(15002, tmp_path, ServerSettings(memory=memory))
+    assert f"-Xmn{young}m" in command
+    assert any(option.startswith("-XX:MaxHeapFreeRatio") for option in command) is tight
 
 
 def test_settings_of_java_that_are_given_win(tmp_path: Path) -> None:
