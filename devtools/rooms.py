@@ -20,6 +20,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("settings", "handover", "spark", "pulsar"),
     ("model",),
     ("lake",),
+    ("transparency",),
     ("filters", "split_algorithms", "sources", "steering"),
     ("rounds",),
     ("manual_requests",),

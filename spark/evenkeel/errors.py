@@ -51,6 +51,37 @@ class LandingError(EvenkeelError):
     """A snapshot cannot be landed, or must not be: it is too late for it, or the place cannot be written."""
 
 
+# What can go wrong with the transparency log.
+
+
+class BadNote(BadInput):
+    """A text that is not the signed note, checkpoint, proof, leaf or key that it should be."""
+
+
+class BadSignature(BadNote):
+    """A note that no known key has signed, or in which the signature of a known key is wrong."""
+
+
+class LogError(EvenkeelError):
+    """The transparency log is missing, or what is asked of it cannot be."""
+
+
+class LogBusy(LogError):
+    """Another process appends to the transparency log, or holds the state of a witness."""
+
+
+class DamagedLog(LogError):
+    """A file of the transparency log is missing, cut or changed; the message names it."""
+
+
+class InconsistentLog(LogError):
+    """Two checkpoints of one log that no single growing tree has: a split view, or a log that was set back."""
+
+
+class WitnessError(EvenkeelError):
+    """A witness that cannot be reached, refuses a checkpoint, or gives an answer that is not one."""
+
+
 # What can go wrong between Evenkeel and its engine.
 
 

@@ -1,7 +1,8 @@
 """Merkle trees as RFC 9162 (Certificate Transparency, version 2) has them, with SHA-256.
 
 The root stands for a list of entries: no two lists with the same root can be made. That an entry is in the list is
-shown by some thirty hashes at most, without the other entries.
+shown by some thirty hashes at most, without the other entries, and so is that a list was made of another by adding
+entries at its end.
 """
 
 from __future__ import annotations
@@ -76,3 +77,77 @@ def is_included(leaf: bytes, index: int, size: int, proof: Sequence[bytes], root
             reached = node_of(reached, beside)
         place, last = place >> 1, last >> 1
     return last == 0 and reached == root
+
+
+def inclusion_ranges(index: int, size: int) -> list[tuple[int, int]]:
+    """Of which entries (begin, end) the roots make the inclusion proof of the entry at `index` of `size`, in the
+    proof's order. RFC 9162, 2.1.3.1. Raises IndexError where there is no such entry."""
+    if not 0 <= index < size:
+        raise IndexError(f"there is no entry {index} among {size}")
+    begin, end, found = 0, size, []
+    while end - begin > 1:
+        middle = begin + split_of(end - begin)
+        found.append((middle, end) if index < middle else (begin, middle))
+        begin, end = (begin, middle) if index < middle else (middle, end)
+    return found[::-1]
+
+
+def consistency_ranges(old: int, new: int) -> list[tuple[int, int]]:
+    """Of which entries (begin, end) the roots make the consistency proof from `old` entries to `new`, in the proof's
+    order. RFC 9162, 2.1.4.1; none where either tree is empty or both are the same. Raises IndexError where `old` is
+    not among 0 … `new`."""
+    if not 0 <= old <= new:
+        raise IndexError(f"{old} entries are not the beginning of {new}")
+    begin, end, is_whole, found = 0, new, True, []
+    while 0 < old - begin < end - begin:
+        middle = begin + split_of(end - begin)
+        if old <= middle:
+            found.append((middle, end))
+            end = middle
+        else:
+            found.append((begin, middle))
+            begin, is_whole = middle, False
+    return [*([] if is_whole else [(begin, end)]), *reversed(found)]
+
+
+def split_of(size: int) -> int:
+    """The number of entries in the left part of a tree: the largest power of two below `size` (2 or more)."""
+    return 1 << ((size - 1).bit_length() - 1)
+
+
+def consistency_proof(entries: Sequence[bytes], old: int) -> list[bytes]:
+    """The hashes that show that the first `old` entries are the beginning of all. Raises IndexError where they are not
+    that many."""
+    return [root_of(entries[begin:end]) for begin, end in consistency_ranges(old, len(entries))]
+
+
+def is_consistent(old: int, new: int, old_root: bytes, new_root: bytes, proof: Sequence[bytes]) -> bool:
+    """Whether `proof` shows that the tree of `new` entries begins with the one of `old`. RFC 9162, 2.1.4.2.
+
+    The empty tree is the beginning of any other; its root is `EMPTY`, and the proof is empty.
+    """
+    if old == new:
+        return not proof and old_root == new_root and (old > 0 or old_root == EMPTY)
+    if not 0 <= old < new or any(len(one) != len(EMPTY) for one in (old_root, new_root, *proof)):
+        return False
+    if old == 0:
+        return not proof and old_root == EMPTY
+    place, last = old - 1, new - 1
+    while place & 1:  # up to the largest whole part that ends where the old tree ends
+        place, last = place >> 1, last >> 1
+    # Of an old tree that is such a part itself the root is not in the proof.
+    hashes = [old_root, *proof] if place == 0 else [*proof]
+    if not hashes:
+        return False
+    reached_old = reached_new = hashes[0]
+    for beside in hashes[1:]:
+        if last == 0:
+            return False
+        if place & 1 or place == last:
+            reached_old, reached_new = node_of(beside, reached_old), node_of(beside, reached_new)
+            while not place & 1 and place:  # it rose alone
+                place, last = place >> 1, last >> 1
+        else:
+            reached_new = node_of(reached_new, beside)
+        place, last = place >> 1, last >> 1
+    return last == 0 and reached_old == old_root and reached_new == new_root

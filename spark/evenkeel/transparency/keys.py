@@ -1,0 +1,205 @@
+"""Keys of signed notes: one signs, and its verifier key is given away.
+
+C2SP signed-note and tlog-cosignature. Two kinds of signature are made and verified: Ed25519 over the note's text (0x01,
+by logs), and Ed25519 over a checkpoint and the time at which it was seen (0x04, by witnesses).
+
+The private key is one line of text, `PRIVATE+KEY+<name>+<key id>+<base64>`, as other programs for signed notes keep it:
+for a file, an environment variable or the password of a connection. It is shown only by `SignerKey.secret`.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import re
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
+from evenkeel.errors import BadNote, BadSignature, SettingsError
+from evenkeel.secret import Secret
+
+ED25519 = 0x01
+"""Signature type of a log: Ed25519 over the text of the note (signed-note, *Signature types*)."""
+COSIGNATURE = 0x04
+"""Signature type of a witness: Ed25519 over a checkpoint with a time (tlog-cosignature, `cosignature/v1`)."""
+MOST_NAME_BYTES = 255
+"""The longest name of a key. The spec has no limit; newer cosignatures hold a name in one byte's length."""
+LATEST_SECOND = (1 << 63) - 1
+"""The last moment that a cosignature can name, in seconds since 1970 (tlog-cosignature, *Format*)."""
+
+_PRIVATE = ("PRIVATE", "KEY")
+_KEY_BYTES = 32
+_SIGNATURE_BYTES = 64
+_TIME_BYTES = 8
+_ID = re.compile(r"[0-9a-f]{8}")
+_OWN_NAME = re.compile(r"[!-*,-~]+")  # printable ASCII without plus
+
+
+def base64_bytes(text: str) -> bytes | None:
+    """The bytes of a text in standard Base64 (RFC 4648, section 4), padded and with no bit over; None for any other."""
+    try:
+        data = base64.b64decode(text, validate=True)
+    except (ValueError, binascii.Error):
+        return None
+    return data if base64.b64encode(data).decode() == text else None
+
+
+def base64_text(data: bytes) -> str:
+    """Bytes in standard Base64 (RFC 4648, section 4), padded."""
+    return base64.b64encode(data).decode()
+
+
+def shown(text: str, most: int = 120) -> str:
+    """A foreign text as a message shows it: in quotes, cut, and with every sign outside ASCII escaped, so that names
+    that look alike are told apart."""
+    return ascii(text if len(text) <= most else f"{text[:most]}…")
+
+
+def is_key_name(name: str) -> bool:
+    """Whether a key may have this name: not empty, no Unicode space, no plus, no control character (signed-note,
+    *Format*), and not longer than `MOST_NAME_BYTES`."""
+    if not name or len(name) > MOST_NAME_BYTES or "+" in name:
+        return False
+    return all(sign >= " " and not sign.isspace() and not "\ud800" <= sign <= "\udfff" for sign in name)
+
+
+@dataclass(frozen=True, slots=True)
+class NoteSignature:
+    """A signature line: the key's name, its id (4 bytes), and what the key made (64 bytes, or a time and 64)."""
+
+    name: str
+    key_id: bytes
+    body: bytes
+
+    @property
+    def line(self) -> str:
+        """The line as it stands in a note, with its line feed."""
+        return f"— {self.name} {base64_text(self.key_id + self.body)}\n"
+
+
+@dataclass(frozen=True, slots=True)
+class VerifierKey:
+    """The public half of a key: its name, its kind (`ED25519` or `COSIGNATURE`) and its public key (32 bytes)."""
+
+    name: str
+    kind: int
+    public: bytes
+
+    @property
+    def key_id(self) -> bytes:
+        """The first 4 bytes of SHA-256(name, line feed, kind, public key): signed-note, *Signatures*."""
+        return hashlib.sha256(self.name.encode() + b"\n" + bytes([self.kind]) + self.public).digest()[:4]
+
+    @property
+    def text(self) -> str:
+        """The key as a `vkey`, to be given away: `<name>+<hex of the id>+<base64>` (signed-note, *Verifier keys*)."""
+        return f"{self.name}+{self.key_id.hex()}+{base64_text(bytes([self.kind]) + self.public)}"
+
+    @classmethod
+    def read(cls, text: str) -> VerifierKey:
+        """The key that a `vkey` names. Raises BadNote where it is none, of another kind, or its id is not its own."""
+        kind, name, key_id, public = _parts_of(text.strip(), "verifier key")
+        key = cls(name, kind, public)
+        if key.key_id.hex() != key_id:
+            raise BadNote(f"the verifier key {shown(text)} has an id that is not its own: it was cut or changed")
+        return key
+
+    def verify(self, text: bytes, signature: NoteSignature) -> int | None:
+        """Demands that the signature of this key is right; gives its time in seconds since 1970, None for `ED25519`.
+
+        `text`: the note's text with its last line feed. Raises BadSignature.
+        """
+        at, message, bare = None, text, signature.body
+        if self.kind == COSIGNATURE:
+            at, bare = int.from_bytes(bare[:_TIME_BYTES]), bare[_TIME_BYTES:]
+            message = cosigned_message(text, at)
+        try:
+            if len(bare) != _SIGNATURE_BYTES or (at or 0) > LATEST_SECOND:
+                raise InvalidSignature
+            Ed25519PublicKey.from_public_bytes(self.public).verify(bare, message)
+        except (InvalidSignature, ValueError):
+            raise BadSignature(f"the signature by {shown(self.name)} is wrong: text or signature was changed") from None
+        return at
+
+
+def cosigned_message(text: bytes, at: int) -> bytes:
+    """What a witness signs: header, time in seconds since 1970, and the whole text of the checkpoint
+    (tlog-cosignature, *Ed25519 signed message*)."""
+    return b"cosignature/v1\ntime %d\n" % at + text
+
+
+class SignerKey:
+    """Holds a private key. `repr` and formatting show its public half; pickling is refused."""
+
+    __slots__ = ("__private", "verifier")
+
+    def __init__(self, name: str, kind: int, seed: bytes) -> None:
+        """`name`: printable ASCII without blank and plus, e.g. `example.com/evenkeel`; `seed`: 32 bytes."""
+        if not _OWN_NAME.fullmatch(name) or not is_key_name(name):
+            raise SettingsError(
+                f"a key named {shown(name)}: a name is 1 to {MOST_NAME_BYTES} printable ASCII characters without blank "
+                "and plus, best a domain and a path that are yours, such as example.com/evenkeel"
+            )
+        if kind not in (ED25519, COSIGNATURE):
+            raise SettingsError(f"a key of the kind {kind}: {ED25519} (logs) and {COSIGNATURE} (witnesses) are made")
+        self.__private = Ed25519PrivateKey.from_private_bytes(seed)
+        self.verifier = VerifierKey(name, kind, self.__private.public_key().public_bytes_raw())
+
+    @classmethod
+    def make(cls, name: str, kind: int = ED25519) -> SignerKey:
+        """A new key of that name."""
+        return cls(name, kind, Ed25519PrivateKey.generate().private_bytes_raw())
+
+    @classmethod
+    def read(cls, secret: Secret) -> SignerKey:
+        """The key that its private text holds. Raises SettingsError, which shows nothing of the text."""
+        parts = secret.reveal().split("+", 2)
+        try:
+            if tuple(parts[:2]) != _PRIVATE:
+                raise BadNote("no private key")
+            kind, name, key_id, seed = _parts_of(parts[2], "private key")
+            key = cls(name, kind, seed)
+            if key.verifier.key_id.hex() != key_id:
+                raise BadNote("another id")
+        except (BadNote, SettingsError):
+            raise SettingsError(
+                "the private key of the log or witness cannot be read: it is one line that begins with PRIVATE+KEY+, "
+                "as it was made; nothing of it is shown here"
+            ) from None
+        return key
+
+    def secret(self) -> Secret:
+        """The private key as one line of text, for the operator alone."""
+        body = base64_text(bytes([self.verifier.kind]) + self.__private.private_bytes_raw())
+        return Secret(f"{'+'.join(_PRIVATE)}+{self.verifier.name}+{self.verifier.key_id.hex()}+{body}")
+
+    def sign(self, text: bytes, at: int) -> NoteSignature:
+        """The signature of a note's text, with its last line feed. `at`: seconds since 1970, which only `COSIGNATURE`
+        holds."""
+        message, stamp = text, b""
+        if self.verifier.kind == COSIGNATURE:
+            message, stamp = cosigned_message(text, at), at.to_bytes(_TIME_BYTES)
+        return NoteSignature(self.verifier.name, self.verifier.key_id, stamp + self.__private.sign(message))
+
+    def __repr__(self) -> str:
+        return f"SignerKey({self.verifier.text})"
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise TypeError("a private key is not pickled: read it where it is used")
+
+
+def _parts_of(text: str, what: str) -> tuple[int, str, str, bytes]:
+    """Kind, name, id and key of `<name>+<id>+<base64>`; the base64 itself may hold plus signs."""
+    name, _, rest = text.partition("+")
+    key_id, _, encoded = rest.partition("+")
+    data = base64_bytes(encoded)
+    if not is_key_name(name) or not _ID.fullmatch(key_id) or not data:
+        raise BadNote(f"a {what} is <name>+<8 hex digits>+<base64>, and this text is not")
+    kind, key = data[0], data[1:]
+    if kind not in (ED25519, COSIGNATURE) or len(key) != _KEY_BYTES:
+        raise BadNote(f"a {what} of the kind {kind:#04x}: {ED25519:#04x} and {COSIGNATURE:#04x} are known, of 32 bytes")
+    return kind, name, key_id, key

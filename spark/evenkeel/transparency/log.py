@@ -1,0 +1,250 @@
+"""The log itself: a tree in files that only grows, and a signed checkpoint that says how far.
+
+An append writes bundles and tiles first and the checkpoint last. Killed anywhere, it leaves the log as it was: what it
+wrote lies beyond the checkpoint and is written over by the next append. The checkpoint is signed only when everything
+under it lasts, so no signature is given for a tree that is not there.
+
+A log that was set back to an earlier state (a restored copy, a deleted end) has no way of knowing it. Whoever kept a
+later checkpoint has: `TransparencyLog.demand_continues`, and every witness.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+
+from evenkeel.errors import BadInput, BadNote, DamagedLog, InconsistentLog, LogError
+from evenkeel.lake.merkle import EMPTY, leaf_of, root_above
+from evenkeel.transparency.checkpoint import MOST_LEAVES, Checkpoint, SignedCheckpoint, open_checkpoint
+from evenkeel.transparency.keys import ED25519, NoteSignature, SignerKey, VerifierKey, shown
+from evenkeel.transparency.notes import signed_note
+from evenkeel.transparency.storage import LogStorage
+from evenkeel.transparency.tiles import (
+    MOST_ENTRY_BYTES,
+    WIDTH,
+    Tree,
+    bundle_name,
+    bundle_of,
+    partial_folders,
+    root_of_edge,
+    tile_name,
+)
+
+CHECKPOINT = "checkpoint"
+"""The newest checkpoint (tlog-tiles, *Checkpoints*)."""
+COSIGNED = "cosigned"
+"""The newest checkpoint that a witness has cosigned; a name of ours, outside tlog-tiles."""
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """What an append came to.
+
+    `first`: the index of the first of the entries. `checkpoint`: the checkpoint that covers them all.
+    `overwritten`: files with other content that stood beyond the checkpoint: an append was killed, or the checkpoint
+    was set back. `is_new`: whether anything was appended.
+    """
+
+    first: int
+    checkpoint: SignedCheckpoint
+    overwritten: tuple[str, ...] = ()
+    is_new: bool = True
+
+
+class TransparencyLog:
+    """A log in a place, under a name (`origin`), signed by keys of that name.
+
+    `log_keys`: keys whose checkpoints are accepted, for instance those before a rotation; the public halves of
+    `signers` always are. Without `signers` the log can be read.
+    """
+
+    def __init__(
+        self,
+        storage: LogStorage,
+        origin: str,
+        signers: Sequence[SignerKey] = (),
+        log_keys: Collection[VerifierKey] = (),
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.origin = origin
+        self.log_keys = (*dict.fromkeys([*(signer.verifier for signer in signers), *log_keys]),)
+        self._storage = storage
+        self._signers = signers
+        self._clock = clock
+        for key in self.log_keys:
+            # tlog-checkpoint: the key's name should match the origin. tlog-tiles: one Ed25519 signature at least.
+            if key.name != origin or key.kind != ED25519:
+                raise BadInput(f"the key {shown(key.name)} is not for checkpoints of the log {shown(origin)}")
+
+    def create(self) -> SignedCheckpoint:
+        """Begins the log with the checkpoint of an empty tree. Raises LogError where files of a log lie there."""
+        with self._storage.appending():
+            for name in (CHECKPOINT, tile_name(0, 0), tile_name(0, 0, 1)):
+                if self._storage.get(name) is not None:
+                    raise LogError(f"a transparency log cannot begin here: {name} is there already")
+            return self._publish(0, EMPTY)
+
+    def checkpoint(self) -> SignedCheckpoint:
+        """The newest checkpoint. Raises DamagedLog where it is missing or not signed by a key of the log."""
+        return self._opened(CHECKPOINT) or self._without_checkpoint()
+
+    def cosigned(self, witness_keys: Collection[VerifierKey]) -> SignedCheckpoint | None:
+        """The newest checkpoint that was cosigned, with the cosignatures by these keys; None where there is none."""
+        return self._opened(COSIGNED, witness_keys)
+
+    def tree(self, checkpoint: Checkpoint | None = None) -> Tree:
+        """The tree of a checkpoint of this log, by default the newest. Raises DamagedLog where its edge was changed."""
+        of = self.checkpoint().checkpoint if checkpoint is None else checkpoint
+        return Tree(self._storage, of.size, of.root)
+
+    def append(self, entries: Sequence[bytes]) -> Appended:
+        """Appends entries (0 … 65,535 bytes each) and signs the checkpoint of the tree with them.
+
+        Entries with which the log ends already are not appended again, so that a task that was killed after its append
+        may be run again. Raises DamagedLog, and changes nothing, where the files do not lead to the checkpoint's root.
+        """
+        if not self._signers:
+            raise LogError(f"the log {shown(self.origin)} was opened without a private key: nothing can be appended")
+        if any(len(entry) > MOST_ENTRY_BYTES for entry in entries):
+            raise BadInput(f"an entry of a transparency log has at most {MOST_ENTRY_BYTES:,} bytes")
+        with self._storage.appending():
+            before = self.checkpoint()
+            size = before.checkpoint.size
+            if size + len(entries) > MOST_LEAVES:
+                raise LogError(f"the log {shown(self.origin)} is full")
+            tree = self.tree(before.checkpoint)
+            if _ends_with(tree, entries):
+                return Appended(size - len(entries), before, is_new=False)
+            growth = _Growth(self._storage, tree)
+            for entry in entries:
+                growth.add(entry)
+            root = growth.finish()
+            after = self._publish(size + len(entries), root)
+            for folder in growth.outgrown:
+                self._storage.remove(folder)
+            return Appended(size, after, tuple(growth.overwritten))
+
+    def add_cosignatures(
+        self, checkpoint: SignedCheckpoint, signatures: Iterable[NoteSignature], witness_keys: Collection[VerifierKey]
+    ) -> SignedCheckpoint:
+        """Keeps a checkpoint of this log with cosignatures of it, and gives it back with them.
+
+        Raises BadSignature where one by a known witness is wrong. A smaller checkpoint than the cosigned one that is
+        kept changes nothing.
+        """
+        note = checkpoint.note.with_signatures(signatures)
+        found = open_checkpoint(note.data, self.origin, self.log_keys, witness_keys)
+        with self._storage.appending():
+            kept = self._opened(COSIGNED)
+            if kept is None or kept.checkpoint.size <= found.checkpoint.size:
+                self._storage.put(COSIGNED, _joined(found, kept))
+            newest = self.checkpoint()
+            if newest.note.text == note.text:
+                self._storage.put(CHECKPOINT, _joined(found, newest))
+        return found
+
+    def demand_continues(self, kept: Checkpoint) -> None:
+        """Demands that this log has grown from a checkpoint of it that somebody kept.
+
+        Raises InconsistentLog, with both sizes and roots, where the log was set back or shows another past.
+        """
+        own = self.checkpoint().checkpoint
+        if kept.origin != self.origin:
+            raise BadNote(f"a checkpoint of the log {shown(kept.origin)}, and not of {shown(self.origin)}")
+        if own.size < kept.size:
+            raise InconsistentLog(
+                f"the log {shown(self.origin)} was set back: it has {own.words}, and a kept checkpoint has {kept.words}"
+            )
+        root = self.tree(own).root_at(kept.size)
+        if root != kept.root:
+            raise InconsistentLog(
+                f"the log {shown(self.origin)} shows another past: a kept checkpoint has {kept.words}, and the log had "
+                f"{Checkpoint(self.origin, kept.size, root).words} then ({own.words} now)"
+            )
+
+    def _opened(self, name: str, witness_keys: Collection[VerifierKey] = ()) -> SignedCheckpoint | None:
+        data = self._storage.get(name)
+        if data is None:
+            return None
+        try:
+            return open_checkpoint(data, self.origin, self.log_keys, witness_keys)
+        except BadNote as error:
+            raise DamagedLog(f"{name} of the log {shown(self.origin)}: {error}; restore it from a copy") from None
+
+    def _without_checkpoint(self) -> SignedCheckpoint:
+        raise DamagedLog(
+            f"the log {shown(self.origin)} has no checkpoint: it was never begun, or the file was removed; where it "
+            "had one, restore the file from a copy"
+        )
+
+    def _publish(self, size: int, root: bytes) -> SignedCheckpoint:
+        checkpoint = Checkpoint(self.origin, size, root)
+        note = signed_note(checkpoint.text, self._signers, int(self._clock()))
+        self._storage.put(CHECKPOINT, note.data)
+        return SignedCheckpoint(checkpoint, note, {})
+
+
+def _ends_with(tree: Tree, entries: Sequence[bytes]) -> bool:
+    first = tree.size - len(entries)
+    return first >= 0 and all(tree.leaf_hash(first + at) == leaf_of(entry) for at, entry in enumerate(entries))
+
+
+def _joined(found: SignedCheckpoint, kept: SignedCheckpoint | None) -> bytes:
+    """The note with the signatures that are kept of the same text, too."""
+    if kept is None or kept.note.text != found.note.text:
+        return found.note.data
+    return kept.note.with_signatures(found.note.signatures).data
+
+
+class _Growth:
+    """Writes the files of entries that come behind a tree."""
+
+    def __init__(self, storage: LogStorage, tree: Tree) -> None:
+        self._storage = storage
+        self._size = tree.size
+        self._levels: list[list[bytes]] = [tree.edge(level) for level in range(-(-tree.size.bit_length() // 8))]
+        self._bundle = tree.bundle(tree.size // WIDTH) if tree.size % WIDTH else []
+        self._touched: set[int] = set()
+        self.outgrown: list[str] = []
+        """Folders of partial files whose full ones are there."""
+        self.overwritten: list[str] = []
+
+    def add(self, entry: bytes) -> None:
+        """Takes an entry in, and writes what becomes full by it."""
+        self._bundle.append(entry)
+        if len(self._bundle) == WIDTH:
+            self._put(bundle_name(self._size // WIDTH), bundle_of(self._bundle))
+            self._bundle = []
+        self._size += 1
+        self._push(0, leaf_of(entry))
+
+    def finish(self) -> bytes:
+        """Writes the partial files, and gives the root."""
+        if self._bundle:
+            self._put(bundle_name(self._size // WIDTH, len(self._bundle)), bundle_of(self._bundle))
+        for level in sorted(self._touched):
+            if hashes := self._levels[level]:
+                index = (self._size >> 8 * level) // WIDTH
+                self._put(tile_name(level, index, len(hashes)), b"".join(hashes))
+        return root_of_edge(self._levels)
+
+    def _push(self, level: int, value: bytes) -> None:
+        if level == len(self._levels):
+            self._levels.append([])
+        hashes = self._levels[level]
+        hashes.append(value)
+        self._touched.add(level)
+        if len(hashes) == WIDTH:
+            index = (self._size >> 8 * level) // WIDTH - 1
+            self._put(tile_name(level, index), b"".join(hashes))
+            # The tile before it, too: the append that filled it may have been killed before it came to this.
+            for one in range(max(index - 1, 0), index + 1):
+                self.outgrown += partial_folders(level, one)
+            self._levels[level] = []
+            self._push(level + 1, root_above(hashes))
+
+    def _put(self, name: str, data: bytes) -> None:
+        if self._storage.get(name) not in (None, data):
+            self.overwritten.append(name)
+        self._storage.put(name, data)

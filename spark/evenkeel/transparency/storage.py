@@ -1,0 +1,110 @@
+"""Where the files of a log lie: what a log asks of a place, and a folder that gives it.
+
+A log is safe where a file that was put is there whole or not at all, also after a power cut, and where one process at a
+time appends. The tree itself demands no more: checkpoints are put last, and everything that was put before without its
+checkpoint is written over.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import uuid
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Protocol
+
+from evenkeel.errors import DamagedLog, LogBusy
+from evenkeel.locks import held
+
+MOST_FILE_BYTES = 256 * (2 + 65_535)
+"""The largest file of a log: a full bundle of the longest entries."""
+
+_PARTS = ".parts"
+_LOCK = ".lock"
+
+
+class LogStorage(Protocol):
+    """A place for the files of one log. Names are relative, with `/`, as C2SP tlog-tiles has them."""
+
+    def get(self, name: str) -> bytes | None:
+        """The content of a file; None where there is none."""
+
+    def put(self, name: str, data: bytes) -> None:
+        """Makes or replaces a file. It lasts, and readers find the old or the new content whole, never a part."""
+
+    def remove(self, folder: str) -> None:
+        """Removes a folder with all that is in it; nothing where there is none."""
+
+    def appending(self) -> AbstractContextManager[None]:
+        """Excludes everybody else who appends for a `with` block. Raises LogBusy where another does not end."""
+
+
+class FolderStorage:
+    """A log in a folder of a file system that has locks."""
+
+    def __init__(self, folder: Path, *, wait_seconds: float = 30.0) -> None:
+        """`wait_seconds`: how long `appending` waits for another process."""
+        self._folder = folder
+        self._wait_seconds = wait_seconds
+
+    def get(self, name: str) -> bytes | None:
+        """The content of a file; None where there is none. Raises DamagedLog where it is larger than any file of a log,
+        or cannot be read."""
+        try:
+            with (self._folder / name).open("rb") as file:
+                data = file.read(MOST_FILE_BYTES + 1)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            raise DamagedLog(f"{self._folder / name} cannot be read: {error.strerror}") from None
+        if len(data) > MOST_FILE_BYTES:
+            raise DamagedLog(f"{self._folder / name} is larger than any file of a log: it was replaced")
+        return data
+
+    def put(self, name: str, data: bytes) -> None:
+        """Writes the file under another name, has the disk keep it, then gives it its own."""
+        path, part = self._folder / name, self._folder / _PARTS / uuid.uuid4().hex
+        make_folder(part.parent)
+        make_folder(path.parent)
+        with part.open("xb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+        keep_names(path.parent)
+
+    def remove(self, folder: str) -> None:
+        """Removes a folder with all that is in it; nothing where there is none."""
+        shutil.rmtree(self._folder / folder, ignore_errors=True)
+
+    @contextmanager
+    def appending(self) -> Iterator[None]:
+        """Holds the folder's lock, which the system gives up when its holder is killed."""
+        make_folder(self._folder)
+        with held(self._folder / _LOCK, wait_seconds=self._wait_seconds) as is_ours:
+            if not is_ours:
+                raise LogBusy(
+                    f"the transparency log in {self._folder} is held by another process for {self._wait_seconds:g} s: "
+                    "wait for it to end, then run this again"
+                )
+            self.remove(_PARTS)  # what a writer that was killed has left
+            yield
+
+
+def make_folder(folder: Path) -> None:
+    """Makes a folder and those above it, so that the disk keeps their names."""
+    if not folder.is_dir():
+        make_folder(folder.parent)
+        folder.mkdir(exist_ok=True)
+        keep_names(folder.parent)
+
+
+def keep_names(folder: Path) -> None:
+    """Has the disk keep the names that stand in a folder now."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
