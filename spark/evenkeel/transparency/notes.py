@@ -36,8 +36,9 @@ class Note:
         return f"{self.text}\n{''.join(one.line for one in self.signatures)}".encode()
 
     def with_signatures(self, more: Iterable[NoteSignature]) -> Note:
-        """The note with further signatures behind its own, each once."""
-        return Note(self.text, tuple(dict.fromkeys((*self.signatures, *more))))
+        """The note with further signatures, of each key the last one."""
+        by_key = {(one.name, one.key_id): one for one in (*self.signatures, *more)}
+        return Note(self.text, tuple(by_key.values()))
 
 
 @dataclass(frozen=True, slots=True)

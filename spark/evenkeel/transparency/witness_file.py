@@ -1,0 +1,121 @@
+"""A witness that is a file elsewhere: every checkpoint that was given out, one line of JSON each.
+
+It signs nothing. It is worth as much as the place where it lies is out of the reach of whoever writes the log: another
+host's disk, or a store that keeps what it was given. It takes only what has grown from its last line.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import time
+from collections.abc import Callable, Collection
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import BinaryIO
+
+from evenkeel.errors import BadNote, DamagedLog, InconsistentLog, LogBusy
+from evenkeel.json_text import NotJson, parse_json
+from evenkeel.lake.merkle import is_consistent
+from evenkeel.locks import held
+from evenkeel.times import utc_text
+from evenkeel.transparency.checkpoint import SignedCheckpoint, open_checkpoint
+from evenkeel.transparency.keys import VerifierKey, shown
+from evenkeel.transparency.notes import MOST_BYTES
+from evenkeel.transparency.storage import keep_names, make_folder
+from evenkeel.transparency.witness_client import Prove
+
+log = logging.getLogger(__name__)
+
+_TAIL_BYTES = 3 * MOST_BYTES  # a line: a note, whose line feeds and dashes JSON writes longer
+_WAIT_SECONDS = 30.0
+
+
+class WitnessFile:
+    """The checkpoints of one log in a file, which is made with the first."""
+
+    def __init__(
+        self,
+        path: Path,
+        origin: str,
+        log_keys: Collection[VerifierKey],
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._path = path
+        self._origin = origin
+        self._log_keys = log_keys
+        self._clock = clock
+
+    def latest(self) -> SignedCheckpoint | None:
+        """The last checkpoint in the file; None where there is none. Raises DamagedLog where its line is no checkpoint
+        that a key of the log has signed."""
+        try:
+            with self._path.open("rb") as file:
+                return self._last(file)[0]
+        except FileNotFoundError:
+            return None
+
+    def append(self, checkpoint: SignedCheckpoint, prove: Prove) -> bool:
+        """Appends a checkpoint; False where the file ends with it already. The line lasts when this returns.
+
+        Raises InconsistentLog, with both sizes and roots, where it has not grown from the last line, and OSError where
+        the file cannot be written.
+        """
+        make_folder(self._path.parent)
+        lock = self._path.with_name(f"{self._path.name}.lock")
+        with held(lock, wait_seconds=_WAIT_SECONDS) as is_ours:
+            if not is_ours:
+                raise LogBusy(f"the file of checkpoints {self._path} is held by another process: run this again")
+            is_there = self._path.exists()
+            with self._path.open("r+b" if is_there else "x+b") as file:
+                last, end = self._last(file)
+                if last is not None and last.note.text == checkpoint.note.text:
+                    return False
+                self._demand_grown(last, checkpoint, prove)
+                file.truncate(end)
+                file.seek(end)
+                file.write(self._line(checkpoint))
+                file.flush()
+                os.fsync(file.fileno())
+            if not is_there:
+                keep_names(self._path.parent)
+        return True
+
+    def _line(self, checkpoint: SignedCheckpoint) -> bytes:
+        at = utc_text(datetime.fromtimestamp(int(self._clock()), UTC))
+        return json.dumps({"at": at, "checkpoint": checkpoint.note.data.decode()}).encode() + b"\n"
+
+    def _demand_grown(self, last: SignedCheckpoint | None, checkpoint: SignedCheckpoint, prove: Prove) -> None:
+        if last is None:
+            return
+        old, new = last.checkpoint, checkpoint.checkpoint
+        if old.size > new.size:
+            raise InconsistentLog(
+                f"{self._path} has the log {shown(self._origin)} at {old.words}, and now it is given {new.words}: the "
+                "log was set back to an earlier state, or somebody else signs for it"
+            )
+        if not is_consistent(old.size, new.size, old.root, new.root, prove(old.size, new.size)):
+            raise InconsistentLog(
+                f"split view: {self._path} has the log {shown(self._origin)} at {old.words}, and {new.words} has not "
+                "grown from that"
+            )
+
+    def _last(self, file: BinaryIO) -> tuple[SignedCheckpoint | None, int]:
+        """The last whole line's checkpoint, and where that line ends: what a power cut left behind it is not one."""
+        size = file.seek(0, os.SEEK_END)
+        begin = max(size - _TAIL_BYTES, 0)
+        file.seek(begin)
+        whole, feed, cut = file.read(_TAIL_BYTES).rpartition(b"\n")
+        if cut:
+            log.warning("%s ends in a line that was cut: it was never acknowledged, and is passed over", self._path)
+        if not feed:
+            if begin:
+                raise DamagedLog(f"{self._path}: its last line is longer than any checkpoint")
+            return None, 0
+        try:
+            line = parse_json(whole.rpartition(b"\n")[2], depth=2, values=100)
+            text = line["checkpoint"].encode() if isinstance(line, dict) else b""
+            return open_checkpoint(text, self._origin, self._log_keys), size - len(cut)
+        except (NotJson, KeyError, AttributeError, UnicodeEncodeError, BadNote) as error:
+            raise DamagedLog(f"{self._path}: its last line is no checkpoint of the log: {error}") from None

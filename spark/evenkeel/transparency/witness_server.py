@@ -1,0 +1,123 @@
+"""A witness by HTTP (C2SP tlog-witness), on the standard library: for a second host, or another port of this one.
+
+It listens on plain HTTP; whoever shows it beyond a trusted network puts a proxy with TLS before it. There is no login:
+a checkpoint counts by its signature. What a stranger can cost is bounded: bytes of a request, seconds of a connection,
+connections at a time.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import socket
+import threading
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from evenkeel.transparency.keys import shown
+from evenkeel.transparency.witness import MOST_REQUEST_BYTES, TEXT_TYPE, Witness, WitnessAnswer
+
+CONNECTION_SECONDS = 20.0
+"""How long a connection may last, with all its requests."""
+MOST_CONNECTIONS = 32
+"""Connections at a time; further ones are closed at once."""
+
+log = logging.getLogger(__name__)
+
+_LENGTH = re.compile(r"[0-9]{1,9}")
+
+
+class WitnessServer(ThreadingHTTPServer):
+    """Serves a witness at an address `(host, port)`, port 0 for a free one. `serve_forever`, `shutdown` and
+    `server_close` are those of the standard library."""
+
+    daemon_threads = True
+    request_queue_size = MOST_CONNECTIONS
+
+    def __init__(
+        self, address: tuple[str, int], witness: Witness, *, connection_seconds: float = CONNECTION_SECONDS
+    ) -> None:
+        self.witness = witness
+        self.connection_seconds = connection_seconds
+        self._free = threading.BoundedSemaphore(MOST_CONNECTIONS)
+        super().__init__(address, _Handler)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Hands a connection to a thread, or closes it where too many are open."""
+        if not self._free.acquire(blocking=False):
+            self.shutdown_request(request)
+            return
+        try:
+            super().process_request(request, client_address)
+        except BaseException:
+            self._free.release()
+            raise
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """Serves a connection to its end."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._free.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Logs what went wrong in a connection, in one line; connections that break are nothing unusual."""
+        log.info("a connection of %s ended early", client_address, exc_info=log.isEnabledFor(logging.DEBUG))
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server_version = "evenkeel-witness"
+    sys_version = ""
+    server: WitnessServer
+
+    def setup(self) -> None:
+        super().setup()
+        self.connection.settimeout(self.server.connection_seconds)
+        self._end = threading.Timer(self.server.connection_seconds, self._cut)
+        self._end.daemon = True
+        self._end.start()
+
+    def finish(self) -> None:
+        self._end.cancel()
+        super().finish()
+
+    def do_POST(self) -> None:
+        if self.path != "/add-checkpoint":
+            self._send(WitnessAnswer(404, b"POST /add-checkpoint is served here\n"), close=True)
+            return
+        lengths = self.headers.get_all("Content-Length", [])
+        length = int(lengths[0]) if len(lengths) == 1 and _LENGTH.fullmatch(lengths[0]) else -1
+        if not 0 <= length <= MOST_REQUEST_BYTES or "Transfer-Encoding" in self.headers:
+            text = f"a request has one Content-Length, of {MOST_REQUEST_BYTES} bytes at most\n"
+            self._send(WitnessAnswer(400, text.encode()), close=True)
+            return
+        body = self.rfile.read(length)
+        if len(body) == length:
+            self._send(self.server.witness.add_checkpoint(body))
+        else:
+            self.close_connection = True
+
+    def do_GET(self) -> None:
+        name, _, rest = self.path.removeprefix("/").partition("/")
+        if rest != "checkpoint":
+            self._send(WitnessAnswer(404, b"GET /<origin hash>/checkpoint is served here\n"))
+        else:
+            self._send(self.server.witness.latest(name))
+
+    def log_message(self, format: str, *args: Any) -> None:
+        log.info("%s: %s", self.client_address[0], shown(format % args))
+
+    def _send(self, answer: WitnessAnswer, *, close: bool = False) -> None:
+        self.send_response(answer.status)
+        self.send_header("Content-Type", answer.content_type or TEXT_TYPE)
+        self.send_header("Content-Length", str(len(answer.body)))
+        if close:  # what follows of the request is not read
+            self.send_header("Connection", "close")
+        self.end_headers()
+        self.wfile.write(answer.body)
+
+    def _cut(self) -> None:
+        with suppress(OSError):
+            self.connection.shutdown(socket.SHUT_RDWR)
