@@ -49,13 +49,20 @@ def rooted_files(table: str, files: Mapping[str, Sequence[str]]) -> dict[tuple[s
 def row_digests(table: str, rows: pa.Table) -> list[bytes] | None:
     """The SHA-256 of each row's JSON, as `digest.row_digest` has Spark make it; None where a text is not sure to be the
     same."""
+    texts = row_texts(table, rows)
+    return None if texts is None else [hashlib.sha256(text.encode()).digest() for text in texts]
+
+
+def row_texts(table: str, rows: pa.Table) -> list[str] | None:
+    """Each row's JSON, of which its digest is the SHA-256; None where a text is not sure to be the one that Spark
+    makes."""
     kinds = types_of(table)
     columns = sorted(name for name in kinds if name not in STAMP_NAMES)
     parts = [_labelled(name, _texts(rows, name, kinds[name])) for name in columns]
     texts = [f"{{{','.join(row)}}}" for row in zip(*parts, strict=True)]
     if any(_NO_TEXT in text or ("\\u" in text and _ESCAPED.search(text)) for text in texts):
         return None
-    return [hashlib.sha256(text.encode()).digest() for text in texts]
+    return texts
 
 
 def digest_of(digests: Sequence[bytes]) -> str:

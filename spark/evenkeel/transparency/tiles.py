@@ -139,10 +139,22 @@ class Tree:
             first = number * WIDTH
             yield from self.bundle(number)[max(begin - first, 0) : max(end - first, 0)]
 
+    def find(self, part: bytes) -> Iterator[tuple[int, bytes]]:
+        """Index and entry of the entries that hold these bytes, the newest first.
+
+        Only bundles in which something is found are held against their leaves: that nothing is found shows no more than
+        that the files, as they are, do not hold it; `entries` reads them strictly.
+        """
+        for number in reversed(range(-(-self.size // WIDTH))):
+            if part in self._bundle_file(number)[1]:
+                for place, entry in reversed([*enumerate(self.bundle(number))]):
+                    if part in entry:
+                        yield number * WIDTH + place, entry
+
     def bundle(self, index: int) -> list[bytes]:
         """The entries of a bundle, each held against its leaf."""
         width = min(WIDTH, self.size - index * WIDTH)
-        name, data = self._found(bundle_name(index), bundle_name(index, width))
+        name, data = self._bundle_file(index)
         entries = entries_of(data)
         if entries is None or len(entries) < width:
             raise DamagedLog(f"{name}: the bundle was cut, or holds something else; restore it from a copy")
@@ -150,6 +162,10 @@ class Tree:
             if leaf_of(entry) != leaf:
                 raise DamagedLog(f"{name}: the entry of leaf {index * WIDTH + place} was changed; restore the file")
         return entries[:width]
+
+    def _bundle_file(self, index: int) -> tuple[str, bytes]:
+        width = min(WIDTH, self.size - index * WIDTH)
+        return self._found(bundle_name(index), bundle_name(index, width))
 
     def _demand_size(self, size: int) -> None:
         if not 0 <= size <= self.size:
