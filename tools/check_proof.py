@@ -10,8 +10,8 @@ does not, and one line says what. 2: it was called wrongly.
 What is computed, from the bottom up; every H is SHA-256, `||` joins bytes:
 
     1. row      -> table    entry = H(row); leaf = H(0x00 || entry); nodes H(0x01 || left || right) up to its root
-    2. table    -> header   entry = ["table",rows,"root"]; leaf and nodes in the same way, up to `tables` of the header
-    3. header   -> log      entry = the header's text; leaf and nodes in the same way, up to the root of the checkpoint
+    2. table    -> header   entry = ["table",rows,"root"]; leaf and nodes likewise, up to `tables_root` of the header
+    3. header   -> log      entry = the header's text; leaf and nodes likewise, up to the root of the checkpoint
     4. checkpoint           Ed25519 of a log key over its text; its first line is the key's name
     5. witnesses            Ed25519 over "cosignature/v1", the time, and the checkpoint's text
 
@@ -56,7 +56,7 @@ class Key:
             if not is_name(self.name) or body[0] != kind[0] or len(public) != 32 or self.id.hex() != key_id:
                 raise ValueError
         except (ValueError, IndexError):
-            raise Wrong(f"{shown(text)} is not the whole Ed25519 key of a {kind[1]}") from None
+            raise Wrong(f"{shown(text.partition('+')[0])}... is not the whole Ed25519 key of a {kind[1]}") from None
         self.public = public
 
     def verify(self, signature, message):
@@ -228,9 +228,9 @@ def checked_row(extra, header):
         raise Wrong(f"the row is not in the table {shown(name)}: its path does not lead to the table's root")
     listed = json.dumps([name, rows, root], separators=(",", ":")).encode()
     path = [a_hash(one) for one in a_member(table, "path", list, "table")]
-    place, tables = a_member(table, "index", int, "table"), a_member(table, "tables", int, "table")
-    if root_by(listed, place, tables, path, "from the table to the header").hex() != header.get("tables"):
-        raise Wrong(f"the table {shown(name)} is not in the header: its path does not lead to `tables`")
+    place, tables = a_member(table, "index", int, "table"), a_member(header, "tables", int, "header")
+    if root_by(listed, place, tables, path, "from the table to the header").hex() != header.get("tables_root"):
+        raise Wrong(f"the table {shown(name)} is not in the header: its path does not lead to `tables_root`")
     for column, value in an_object(text, "row").items():
         if column in ("cluster", "cycle_at") and column in header and header[column] != value:
             raise Wrong(f"the row is of another {column} than the header")

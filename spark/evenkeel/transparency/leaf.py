@@ -1,8 +1,9 @@
 """Leaves of the log: a header of what was published, from which a single row can be reached.
 
-A leaf is canonical JSON (ASCII, names sorted, no blanks) of at most 1 kB: what it is of, and in `tables` the root over
-the tables that it covers. An entry of that tree is `["<table>",<rows>,"<root>"]`, in the order of names; the table's
-root is the one that manifests list (`lake.roots`): its entries are the SHA-256 of each row's JSON, sorted.
+A leaf is canonical JSON (ASCII, names sorted, no blanks) of at most 1 kB: what it is of, in `tables` the number of the
+tables that it covers, and in `tables_root` the root over them. An entry of that tree is `["<table>",<rows>,"<root>"]`,
+in the order of names; the table's root is the one that manifests list (`lake.roots`): its entries are the SHA-256 of
+each row's JSON, sorted. (The roots themselves, of some twenty tables, would be 2 kB.)
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from evenkeel.transparency.keys import shown
 MOST_LEAF_BYTES = 1_024
 """The largest leaf."""
 
-_OWN = frozenset({"kind", "tables", "version"})
+_OWN = frozenset({"kind", "tables", "tables_root", "version"})
 _VERSION = 1
 
 
@@ -46,8 +47,9 @@ class LogLeaf:
         """The entry of the log. Raises BadInput where it is too large, or a field has a name that is reserved."""
         if taken := _OWN & self.fields.keys():
             raise BadInput(f"a leaf's field {min(taken)}: the name is reserved")
-        tables = root_of(_table_entries(self.tables)).hex()
-        found = _canonical({**self.fields, "kind": self.kind, "tables": tables, "version": _VERSION})
+        root = root_of(_table_entries(self.tables)).hex()
+        own = {"kind": self.kind, "tables": len(self.tables), "tables_root": root, "version": _VERSION}
+        found = _canonical({**self.fields, **own})
         if len(found) > MOST_LEAF_BYTES:
             raise BadInput(f"a leaf of {len(found)} bytes ({self.kind}): {MOST_LEAF_BYTES} are the most")
         return found
@@ -57,15 +59,14 @@ class LogLeaf:
 class ProvenRow:
     """A row on the way to its leaf.
 
-    `table`, `rows`, `root`: as in `TableRoot`. `place`, `table_path`: from the table to the leaf's `tables`. `row`: the
-    row's JSON. `index`, `path`: from the row to the table's root. Paths are hashes, from the bottom up.
+    `table`, `rows`, `root`: as in `TableRoot`. `place`, `table_path`: from the table to the leaf's `tables_root`.
+    `row`: the row's JSON. `index`, `path`: from the row to the table's root. Paths are hashes, from the bottom up.
     """
 
     table: str
     rows: int
     root: str
     place: int
-    tables: int
     table_path: tuple[bytes, ...]
     row: str
     index: int
@@ -114,7 +115,6 @@ def prove_row(leaf: LogLeaf, table: str, row: str, digests: Iterable[bytes]) -> 
         rows=listed.rows,
         root=listed.root,
         place=place,
-        tables=len(leaf.tables),
         table_path=tuple(inclusion_proof(_table_entries(leaf.tables), place)),
         row=row,
         index=index,

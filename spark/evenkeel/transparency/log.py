@@ -80,7 +80,7 @@ class TransparencyLog:
     def create(self) -> SignedCheckpoint:
         """Begins the log with the checkpoint of an empty tree. Raises LogError where files of a log lie there."""
         with self._storage.appending():
-            for name in (CHECKPOINT, tile_name(0, 0), tile_name(0, 0, 1)):
+            for name in (CHECKPOINT, COSIGNED, *(tile_name(0, 0, width) for width in range(1, WIDTH + 1))):
                 if self._storage.get(name) is not None:
                     raise LogError(f"a transparency log cannot begin here: {name} is there already")
             return self._publish(0, EMPTY)

@@ -42,7 +42,7 @@ class Note:
 
 
 @dataclass(frozen=True, slots=True)
-class Verified:
+class VerifiedSignature:
     """A signature that is right: whose it is, and of a cosignature when it was made, in seconds since 1970."""
 
     key: VerifierKey
@@ -81,7 +81,7 @@ def parse_signatures(text: str) -> tuple[NoteSignature, ...]:
     return tuple(_signature(line) for line in lines)
 
 
-def verified(note: Note, keys: Iterable[VerifierKey]) -> list[Verified]:
+def verified(note: Note, keys: Iterable[VerifierKey]) -> list[VerifiedSignature]:
     """The signatures by these keys, all of them right, in the note's order; other signatures are passed over.
 
     Raises BadSignature where a signature by one of the keys is wrong, or where none is by any of them: signed-note,
@@ -95,7 +95,7 @@ def verified(note: Note, keys: Iterable[VerifierKey]) -> list[Verified]:
     for signature in note.signatures:
         signer = known.get((signature.name, signature.key_id))
         if signer is not None:
-            found.append(Verified(signer, signer.verify(note.text.encode(), signature)))
+            found.append(VerifiedSignature(signer, signer.verify(note.text.encode(), signature)))
     if not found:
         signers = ", ".join(f"{shown(one.name)} ({one.key_id.hex()})" for one in note.signatures[:4])
         wanted = ", ".join(f"{shown(name)} ({key_id.hex()})" for name, key_id in known) or "no key at all"

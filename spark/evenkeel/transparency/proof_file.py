@@ -96,7 +96,6 @@ def _extra(leaf: LogLeaf, row: ProvenRow | None) -> bytes:
             "rows": row.rows,
             "root": row.root,
             "index": row.place,
-            "tables": row.tables,
             "path": _texts(row.table_path),
         }
         found["row"] = {"text": row.row, "index": row.index, "path": _texts(row.path)}

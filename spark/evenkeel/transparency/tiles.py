@@ -156,7 +156,7 @@ class Tree:
         width = min(WIDTH, self.size - index * WIDTH)
         name, data = self._bundle_file(index)
         entries = entries_of(data)
-        if entries is None or len(entries) < width:
+        if entries is None or len(entries) != (width if name.endswith(f".p/{width}") else WIDTH):
             raise DamagedLog(f"{name}: the bundle was cut, or holds something else; restore it from a copy")
         for place, (entry, leaf) in enumerate(zip(entries, self._tile(0, index), strict=False)):
             if leaf_of(entry) != leaf:

@@ -1,0 +1,68 @@
+"""Keys, places and logs that the tests of the transparency log share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from evenkeel.transparency.keys import COSIGNATURE, ED25519, SignerKey
+from evenkeel.transparency.log import TransparencyLog
+
+ORIGIN = "example.com/evenkeel"
+LOG_KEY = SignerKey(ORIGIN, ED25519, bytes(range(32)))
+OTHER_KEY = SignerKey(ORIGIN, ED25519, bytes(range(1, 33)))
+WITNESS_KEY = SignerKey("witness.example/1", COSIGNATURE, bytes(range(2, 34)))
+SECOND_WITNESS_KEY = SignerKey("witness.example/2", COSIGNATURE, bytes(range(3, 35)))
+NOON = 1_795_694_400  # 2026-11-26T12:00:00Z, in seconds
+
+
+class KilledWriter(BaseException):
+    """What stands for a kill: nothing catches it."""
+
+
+class MemoryStorage:
+    """A place in memory. `dies_at`: the number of the change (from 0) before which its writer is killed."""
+
+    def __init__(self, files: dict[str, bytes] | None = None, dies_at: int | None = None) -> None:
+        self.files = {} if files is None else files
+        self.reads: list[str] = []
+        self.changes: list[str] = []
+        self.dies_at = dies_at
+
+    def get(self, name: str) -> bytes | None:
+        self.reads.append(name)
+        return self.files.get(name)
+
+    def put(self, name: str, data: bytes) -> None:
+        self._change(name)
+        self.files[name] = data
+
+    def remove(self, folder: str) -> None:
+        self._change(folder)
+        for name in [one for one in self.files if one.startswith(f"{folder}/")]:
+            del self.files[name]
+
+    @contextmanager
+    def appending(self) -> Iterator[None]:
+        yield
+
+    def _change(self, name: str) -> None:
+        if len(self.changes) == self.dies_at:
+            raise KilledWriter
+        self.changes.append(name)
+
+
+def entries_of(size: int, begin: int = 0) -> list[bytes]:
+    return [b"entry %d" % number for number in range(begin, begin + size)]
+
+
+def opened(storage: MemoryStorage, signers: Sequence[SignerKey] = (LOG_KEY,)) -> TransparencyLog:
+    return TransparencyLog(storage, ORIGIN, signers, clock=lambda: NOON)
+
+
+def log_of(entries: Sequence[bytes], storage: MemoryStorage | None = None) -> TransparencyLog:
+    """A log with these entries, appended at once."""
+    found = opened(MemoryStorage() if storage is None else storage)
+    found.create()
+    found.append(entries)
+    return found

@@ -1,0 +1,159 @@
+"""Keys of signed notes: their texts are those of other programs, and a private one shows itself nowhere."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import logging
+import pickle
+import traceback
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+from evenkeel.errors import BadNote, BadSignature, SettingsError
+from evenkeel.secret import Secret
+from evenkeel.transparency.keys import (
+    COSIGNATURE,
+    ED25519,
+    NoteSignature,
+    SignerKey,
+    VerifierKey,
+    base64_bytes,
+    is_key_name,
+)
+from tests.transparency.logs import LOG_KEY, NOON, WITNESS_KEY
+
+# From C2SP signed-note, golang.org/x/mod/sumdb/note (its documentation), sum.golang.org, and transparency-dev/formats
+# (note/note_cosigv1_test.go).
+PUBLIC_KEYS = {
+    "example.com/foo+530d903a+AekyeRrm56hApGFkyQR4ZCbV54Id2LKaANYcrnKv3U2k": ED25519,
+    "PeterNeumann+c74f20a3+ARpc2QcUPDhMQegwxbzhKqiBfsVkmqq/LDE4izWy10TW": ED25519,
+    "sum.golang.org+033de0ae+Ac4zctda0e5eza+HJyk9SxEdh+s3Ux18htTTAD8OuAn8": ED25519,
+    "remora.n621.de+da77ade7+BOvN63jn/bLvkieywe8R6UYAtVtNbZpXh34x7onlmtw2": COSIGNATURE,
+}
+
+
+@pytest.mark.parametrize("text", PUBLIC_KEYS)
+def test_verifier_keys_of_others_are_read_and_written_alike(text: str) -> None:
+    key = VerifierKey.read(text)
+    assert key.text == text
+    assert key.kind == PUBLIC_KEYS[text]
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("", "is <name>"),
+        ("example.com/foo", "is <name>"),
+        ("example.com/foo+530d903a", "is <name>"),
+        ("+530d903a+AekyeRrm56hApGFkyQR4ZCbV54Id2LKaANYcrnKv3U2k", "is <name>"),
+        ("example com+530d903a+AekyeRrm56hApGFkyQR4ZCbV54Id2LKaANYcrnKv3U2k", "is <name>"),
+        ("example.com/foo+530D903A+AekyeRrm56hApGFkyQR4ZCbV54Id2LKaANYcrnKv3U2k", "is <name>"),
+        ("example.com/foo+530d903a+AekyeRrm56hApGFkyQR4ZCbV54Id2LKaANYcrnKv3U2", "is <name>"),
+        ("example.com/foo+530d903a+AekyeRrm56hApGFkyQR4ZCbV54Id2LKaANYcrnKv3U2l", "not its own"),
+        ("example.com/fooo+530d903a+AekyeRrm56hApGFkyQR4ZCbV54Id2LKaANYcrnKv3U2k", "not its own"),
+        ("ехample.com/foo+530d903a+AekyeRrm56hApGFkyQR4ZCbV54Id2LKaANYcrnKv3U2k", r"\\u0435\\u0445ample.*not its own"),
+        ("example.com/foo+530d903a+BukyeRrm56hApGFkyQR4ZCbV54Id2LKaANYcrnKv3U2k", "kind 0x06"),
+        ("example.com/foo+530d903a+AQ==", "of 32 bytes"),
+    ],
+)
+def test_a_text_that_is_no_verifier_key_is_refused(text: str, fault: str) -> None:
+    with pytest.raises(BadNote, match=fault):
+        VerifierKey.read(text)
+
+
+def test_a_private_key_comes_back_from_its_text() -> None:
+    for kind in (ED25519, COSIGNATURE):
+        made = SignerKey.make("example.com/evenkeel", kind)
+        again = SignerKey.read(made.secret())
+        assert again.verifier == made.verifier
+        assert again.secret() == made.secret()
+        assert made.secret().reveal().startswith(f"PRIVATE+KEY+example.com/evenkeel+{made.verifier.key_id.hex()}+")
+
+
+def test_the_private_key_of_the_go_library_is_read() -> None:
+    """The example of golang.org/x/mod/sumdb/note (its documentation, BSD licence)."""
+    key = SignerKey.read(Secret("PRIVATE+KEY+PeterNeumann+c74f20a3+AYEKFALVFGyNhPJEMzD1QIDr+Y7hfZx09iUvxdXHKDFz"))
+    assert key.verifier.text in PUBLIC_KEYS
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "PRIVATE+KEY+example.com/evenkeel",
+        "PRIVATE+KEY+example.com/evenkeel+00000000+AYEKFALVFGyNhPJEMzD1QIDr+Y7hfZx09iUvxdXHKDFz",
+        "PUBLIC+KEY+PeterNeumann+c74f20a3+AYEKFALVFGyNhPJEMzD1QIDr+Y7hfZx09iUvxdXHKDFz",
+        "AYEKFALVFGyNhPJEMzD1QIDr+Y7hfZx09iUvxdXHKDFz",
+    ],
+)
+def test_what_is_wrong_with_a_private_key_is_told_without_it(text: str) -> None:
+    with pytest.raises(SettingsError, match="nothing of it is shown") as error:
+        SignerKey.read(Secret(text))
+    told = "".join(traceback.format_exception(error.value))
+    assert "AYEKFALV" not in told
+    assert "00000000" not in told
+
+
+def test_a_private_key_shows_itself_nowhere(caplog: pytest.LogCaptureFixture) -> None:
+    private = LOG_KEY.secret().reveal().rpartition("+")[2]
+    with caplog.at_level(logging.INFO):
+        logging.getLogger("keys").info("%s %r", LOG_KEY, LOG_KEY)
+    for shown in (repr(LOG_KEY), f"{LOG_KEY}", str([LOG_KEY]), caplog.text, repr(LOG_KEY.secret())):
+        assert private not in shown
+        assert bytes(range(8)).hex() not in shown
+    with pytest.raises(TypeError, match="not pickled"):
+        pickle.dumps(LOG_KEY)
+    with pytest.raises(TypeError, match="not pickled"):
+        copy.copy(LOG_KEY)
+
+
+@pytest.mark.parametrize("name", ["", "with blank", "plus+", "ünïcode", "tab\t", "x" * 256])
+def test_a_key_of_ours_has_a_plain_name(name: str) -> None:
+    with pytest.raises(SettingsError, match="printable ASCII"):
+        SignerKey.make(name)
+
+
+def test_names_of_other_keys_may_be_unicode_without_spaces() -> None:
+    assert is_key_name("Ünïcode/日本")
+    for name in ("", "a b", "a\u00a0b", "a\u2003b", "a\u3000b", "a\x85b", "a+b", "a\nb", "a\x00", "\ud800", "é" * 256):
+        assert not is_key_name(name)
+
+
+def test_a_cosignature_is_made_as_the_spec_says() -> None:
+    """tlog-cosignature, word by word."""
+    text = b"example.com/behind-the-sofa\n20852163\nCsUYapGGPo4dkMgIAUqom/Xajj7h2fB2MPA3j2jxq2I=\n"
+    made = WITNESS_KEY.sign(text, 1_679_315_147)
+    public = WITNESS_KEY.verifier.public
+    assert made.key_id == hashlib.sha256(b"witness.example/1\n\x04" + public).digest()[:4]
+    assert made.body[:8] == bytes.fromhex("000000006418 50cb".replace(" ", ""))
+    message = b"cosignature/v1\ntime 1679315147\n" + text
+    Ed25519PublicKey.from_public_bytes(public).verify(made.body[8:], message)
+    assert WITNESS_KEY.verifier.verify(text, made) == 1_679_315_147
+
+
+def test_a_signature_of_another_time_length_or_kind_is_wrong() -> None:
+    text, key = b"text\n", WITNESS_KEY.verifier
+    made = WITNESS_KEY.sign(text, NOON)
+    plain = VerifierKey(key.name, ED25519, key.public)
+    as_plain = SignerKey.read(LOG_KEY.secret()).sign(text, NOON)
+    for wrong in (
+        (NOON + 1).to_bytes(8) + made.body[8:],
+        (1 << 63).to_bytes(8) + made.body[8:],
+        made.body[:-1],
+        made.body + b"\0",
+        made.body[8:],
+        b"",
+    ):
+        with pytest.raises(BadSignature, match="is wrong"):
+            key.verify(text, NoteSignature(key.name, key.key_id, wrong))
+    with pytest.raises(BadSignature):
+        plain.verify(text, made)
+    with pytest.raises(BadSignature):
+        LOG_KEY.verifier.verify(b"other\n", as_plain)
+
+
+def test_base64_has_one_text_for_the_same_bytes() -> None:
+    assert base64_bytes("AA==") == b"\0"
+    for text in ("AB==", "AA=", "AA", "AA==\n", " AA==", "A-_=", "ÄÄ==", "AA==AA=="):
+        assert base64_bytes(text) is None
