@@ -21,8 +21,9 @@ from evenkeel.transparency.keys import (
     VerifierKey,
     base64_bytes,
     is_key_name,
+    signers_in,
 )
-from tests.transparency.logs import LOG_KEY, NOON, WITNESS_KEY
+from tests.transparency.logs import LOG_KEY, NOON, OTHER_KEY, WITNESS_KEY
 
 # From C2SP signed-note, golang.org/x/mod/sumdb/note (its documentation), sum.golang.org, and transparency-dev/formats
 # (note/note_cosigv1_test.go).
@@ -108,7 +109,19 @@ def test_a_private_key_shows_itself_nowhere(caplog: pytest.LogCaptureFixture) ->
         copy.copy(LOG_KEY)
 
 
-@pytest.mark.parametrize("name", ["", "with blank", "plus+", "ünïcode", "tab\t", "x" * 256])
+def test_several_private_keys_stand_in_one_text() -> None:
+    texts = [key.secret().reveal() for key in (LOG_KEY, OTHER_KEY)]
+    for text in (",".join(texts), "\n".join(texts) + "\n", f" {texts[0]} ,\n\n{texts[1]}"):
+        assert [key.verifier for key in signers_in(text, "EVENKEEL_LOG_KEY")] == [LOG_KEY.verifier, OTHER_KEY.verifier]
+    faults = {"": "no private key", f"{texts[0]},{texts[0]}": "twice", f"{texts[0]}\n{texts[1][:-2]}": "cannot be read"}
+    for text, fault in faults.items():
+        with pytest.raises(SettingsError, match=fault) as told:
+            signers_in(text, "EVENKEEL_LOG_KEY")
+        assert str(told.value).startswith("EVENKEEL_LOG_KEY")
+        assert texts[0].rpartition("+")[2] not in "".join(traceback.format_exception(told.value))
+
+
+@pytest.mark.parametrize("name", ["", "with blank", "plus+", "com,ma", "ünïcode", "tab\t", "x" * 256])
 def test_a_key_of_ours_has_a_plain_name(name: str) -> None:
     with pytest.raises(SettingsError, match="printable ASCII"):
         SignerKey.make(name)

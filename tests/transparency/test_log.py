@@ -187,6 +187,26 @@ def test_a_log_that_was_set_back_is_seen_by_whoever_kept_a_later_checkpoint() ->
     log.demand_continues(log.checkpoint().checkpoint)
 
 
+@pytest.mark.parametrize("more", [1, 5, 300])
+def test_files_that_were_set_back_beside_a_cosigned_checkpoint_are_told_before_anything_is_appended(more: int) -> None:
+    storage = MemoryStorage()
+    log = log_of(entries_of(300), storage)
+    old = dict(storage.files)
+    log.append(entries_of(more, 300))
+    text = log.checkpoint().note.text.encode()
+    log.add_cosignatures(log.checkpoint(), [WITNESS_KEY.sign(text, NOON)], [WITNESS_KEY.verifier])
+    storage.files = {**old, COSIGNED: storage.files[COSIGNED]}
+    before = dict(storage.files)
+    with pytest.raises(InconsistentLog, match="was set back"):
+        log.append([b"another past"])
+    assert storage.files == before
+    fork = MemoryStorage()
+    log_of([b"another past %d" % number for number in range(800)], fork)
+    storage.files = {**fork.files, COSIGNED: storage.files[COSIGNED]}
+    with pytest.raises(InconsistentLog, match="shows another past"):
+        log.append([b"more"])
+
+
 def test_a_log_without_its_private_key_is_read_only() -> None:
     storage = MemoryStorage()
     log_of(entries_of(3), storage)

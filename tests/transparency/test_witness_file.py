@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from evenkeel.errors import DamagedLog, InconsistentLog, LogBusy
+from evenkeel.errors import BadSignature, DamagedLog, InconsistentLog, LogBusy
 from evenkeel.locks import held
 from evenkeel.transparency import witness_file
 from evenkeel.transparency.log import TransparencyLog
@@ -88,6 +88,14 @@ def test_a_last_line_that_is_no_checkpoint_of_the_log_is_told(tmp_path: Path, li
     with pytest.raises(DamagedLog, match="its last line is"):
         appended(file_at(path), log)
     assert path.read_bytes() == before
+
+
+def test_a_checkpoint_of_a_stranger_is_not_taken(tmp_path: Path) -> None:
+    log = opened(MemoryStorage(), [OTHER_KEY])
+    log.create()
+    with pytest.raises(BadSignature, match="no known key has signed"):
+        appended(file_at(tmp_path / "c"), log)
+    assert not (tmp_path / "c").exists()
 
 
 def _strangers_note() -> str:

@@ -36,7 +36,7 @@ _KEY_BYTES = 32
 _SIGNATURE_BYTES = 64
 _TIME_BYTES = 8
 _ID = re.compile(r"[0-9a-f]{8}")
-_OWN_NAME = re.compile(r"[!-*,-~]+")  # printable ASCII without plus
+_OWN_NAME = re.compile(r"[!-*\--~]+")  # printable ASCII without plus and comma
 
 
 def base64_bytes(text: str) -> bytes | None:
@@ -138,11 +138,11 @@ class SignerKey:
     __slots__ = ("__private", "verifier")
 
     def __init__(self, name: str, kind: int, seed: bytes) -> None:
-        """`name`: printable ASCII without blank and plus, e.g. `example.com/evenkeel`; `seed`: 32 bytes."""
+        """`name`: printable ASCII without blank, plus and comma, e.g. `example.com/evenkeel`; `seed`: 32 bytes."""
         if not _OWN_NAME.fullmatch(name) or not is_key_name(name):
             raise SettingsError(
-                f"a key named {shown(name)}: a name is 1 to {MOST_NAME_BYTES} printable ASCII characters without blank "
-                "and plus, best a domain and a path that are yours, such as example.com/evenkeel"
+                f"a key named {shown(name)}: a name is 1 to {MOST_NAME_BYTES} printable ASCII characters, no blank, "
+                "plus or comma among them, best a domain and a path that are yours, such as example.com/evenkeel"
             )
         if kind not in (ED25519, COSIGNATURE):
             raise SettingsError(f"a key of the kind {kind}: {ED25519} (logs) and {COSIGNATURE} (witnesses) are made")
@@ -190,6 +190,24 @@ class SignerKey:
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
         raise TypeError("a private key is not pickled: read it where it is used")
+
+
+def signers_in(text: str, place: str) -> tuple[SignerKey, ...]:
+    """The private keys in a text, with commas or line feeds between them: after a rotation the new one, and for a while
+    the old one, which then both sign.
+
+    Raises SettingsError, which names the place that the text comes from and shows nothing of it.
+    """
+    parts = [part for part in re.split(r"[,\n]", text) if part.strip()]
+    try:
+        found = tuple(SignerKey.read(Secret(part)) for part in parts)
+    except SettingsError:
+        raise SettingsError(
+            f"{place}: a private key cannot be read: each is one line that begins with PRIVATE+KEY+, as it was made"
+        ) from None
+    if not found or len({signer.verifier for signer in found}) < len(found):
+        raise SettingsError(f"{place} holds {'no private key' if not found else 'a private key twice'}")
+    return found
 
 
 def _parts_of(text: str, what: str) -> tuple[int, str, str, bytes]:

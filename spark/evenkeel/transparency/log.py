@@ -4,8 +4,9 @@ An append writes bundles and tiles first and the checkpoint last. Killed anywher
 wrote lies beyond the checkpoint and is written over by the next append. The checkpoint is signed only when everything
 under it lasts, so no signature is given for a tree that is not there.
 
-A log that was set back to an earlier state (a restored copy, a deleted end) has no way of knowing it. Whoever kept a
-later checkpoint has: `TransparencyLog.demand_continues`, and every witness.
+A log whose files were all set back to an earlier state (a restored copy, a deleted end) has no way of knowing it.
+Whoever kept a later checkpoint has: `TransparencyLog.demand_continues`, and every witness. Where only some files were
+set back, the cosigned checkpoint beside the newest tells it before anything is appended.
 """
 
 from __future__ import annotations
@@ -102,7 +103,8 @@ class TransparencyLog:
         """Appends entries (0 … 65,535 bytes each) and signs the checkpoint of the tree with them.
 
         Entries with which the log ends already are not appended again, so that a task that was killed after its append
-        may be run again. Raises DamagedLog, and changes nothing, where the files do not lead to the checkpoint's root.
+        may be run again. Raises DamagedLog, and changes nothing, where the files do not lead to the checkpoint's root;
+        InconsistentLog where they do not continue the cosigned checkpoint beside it.
         """
         if not self._signers:
             raise LogError(f"the log {shown(self.origin)} was opened without a private key: nothing can be appended")
@@ -114,6 +116,8 @@ class TransparencyLog:
             if size + len(entries) > MOST_LEAVES:
                 raise LogError(f"the log {shown(self.origin)} is full")
             tree = self.tree(before.checkpoint)
+            if (kept := self._opened(COSIGNED)) is not None:
+                self._demand_grown(kept.checkpoint, before.checkpoint, tree)
             if _ends_with(tree, entries):
                 return Appended(size - len(entries), before, is_new=False)
             growth = _Growth(self._storage, tree)
@@ -152,11 +156,14 @@ class TransparencyLog:
         own = self.checkpoint().checkpoint
         if kept.origin != self.origin:
             raise BadNote(f"a checkpoint of the log {shown(kept.origin)}, and not of {shown(self.origin)}")
+        self._demand_grown(kept, own, self.tree(own))
+
+    def _demand_grown(self, kept: Checkpoint, own: Checkpoint, tree: Tree) -> None:
         if own.size < kept.size:
             raise InconsistentLog(
                 f"the log {shown(self.origin)} was set back: it has {own.words}, and a kept checkpoint has {kept.words}"
             )
-        root = self.tree(own).root_at(kept.size)
+        root = tree.root_at(kept.size)
         if root != kept.root:
             raise InconsistentLog(
                 f"the log {shown(self.origin)} shows another past: a kept checkpoint has {kept.words}, and the log had "

@@ -59,9 +59,10 @@ class WitnessFile:
     def append(self, checkpoint: SignedCheckpoint, prove: Prove) -> bool:
         """Appends a checkpoint; False where the file ends with it already. The line lasts when this returns.
 
-        Raises InconsistentLog, with both sizes and roots, where it has not grown from the last line, and OSError where
-        the file cannot be written.
+        Raises InconsistentLog, with both sizes and roots, where it has not grown from the last line, BadNote where no
+        key of the log has signed it, and OSError where the file cannot be written.
         """
+        open_checkpoint(checkpoint.note.data, self._origin, self._log_keys)
         make_folder(self._path.parent)
         lock = self._path.with_name(f"{self._path.name}.lock")
         with held(lock, wait_seconds=_WAIT_SECONDS) as is_ours:
