@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from evenkeel.errors import BadInput, BadSignature, DamagedLog, InconsistentLog, LogBusy, LogError
 from evenkeel.lake.merkle import EMPTY, is_consistent, root_of
-from evenkeel.transparency.keys import SignerKey
+from evenkeel.transparency.keys import COSIGNATURE, SignerKey
 from evenkeel.transparency.log import CHECKPOINT, COSIGNED, TransparencyLog
 from evenkeel.transparency.storage import MOST_FILE_BYTES, FolderStorage
 from tests.transparency.logs import (
@@ -252,6 +252,10 @@ def test_cosignatures_are_kept_with_their_checkpoint() -> None:
     assert storage.files[CHECKPOINT] == storage.files[COSIGNED]
     log.add_cosignatures(first, [WITNESS_KEY.sign(text, NOON + 3)], keys)  # late: the later one stays
     assert log.cosigned(keys).checkpoint.size == 4
+    stranger = SignerKey.make("stranger.example/1", COSIGNATURE)
+    before = dict(storage.files)
+    log.add_cosignatures(second, [stranger.sign(second.note.text.encode(), NOON)], keys)
+    assert storage.files == before
     with pytest.raises(BadSignature, match="is wrong"):
         log.add_cosignatures(second, [WITNESS_KEY.sign(text, NOON)], keys)
 

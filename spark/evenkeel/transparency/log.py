@@ -134,10 +134,11 @@ class TransparencyLog:
     ) -> SignedCheckpoint:
         """Keeps a checkpoint of this log with cosignatures of it, and gives it back with them.
 
-        Raises BadSignature where one by a known witness is wrong. A smaller checkpoint than the cosigned one that is
-        kept changes nothing.
+        Signatures by other keys are left out. Raises BadSignature where one by a known witness is wrong. A smaller
+        checkpoint than the cosigned one that is kept changes nothing.
         """
-        note = checkpoint.note.with_signatures(signatures)
+        known = {(key.name, key.key_id) for key in witness_keys}
+        note = checkpoint.note.with_signatures(one for one in signatures if (one.name, one.key_id) in known)
         found = open_checkpoint(note.data, self.origin, self.log_keys, witness_keys)
         with self._storage.appending():
             kept = self._opened(COSIGNED)
