@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import multiprocessing
 import os
 from functools import cache
@@ -358,6 +359,32 @@ def test_files_are_kept_by_the_disk_before_they_have_their_names(
     assert [one[:5] for one in steps] == ["kept ", "named", "kept "]
     assert steps[1:] == ["named 000", "kept 0"]
     assert storage.get("tile/0/000") == b"second"
+
+
+@pytest.mark.parametrize("call", ["fsync", "replace"])
+def test_a_disk_that_takes_no_more_is_told_and_the_log_is_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    log = in_folder(tmp_path)
+    log.create()
+
+    def full(*arguments: object, **options: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(os if call == "fsync" else Path, call, full)
+        with pytest.raises(LogError, match=r"entries/000\.p/1 cannot be written: No space left"):
+            log.append([b"entry"])
+    assert log.checkpoint().checkpoint.size == 0
+    assert log.append([b"entry"]).checkpoint.checkpoint.size == 1
+
+
+def test_a_place_that_is_no_folder_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(LogError, match=r"the lock in .*/file cannot be had"):
+        in_folder(tmp_path / "file").create()
+    with pytest.raises(LogError, match=r"the lock in .*/file/below cannot be had"):
+        in_folder(tmp_path / "file" / "below").create()
 
 
 def test_a_file_that_is_no_file_of_a_log_is_refused(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from evenkeel.errors import BadInput, BadNote
+from evenkeel.errors import BadInput, BadNote, LogError
 from evenkeel.lake.merkle import EMPTY
 from evenkeel.transparency.checkpoint import Checkpoint, SignedCheckpoint, open_checkpoint
 from evenkeel.transparency.keys import ED25519, SignerKey, VerifierKey, base64_text
@@ -237,6 +237,15 @@ def test_a_state_that_another_process_holds_is_answered_with_503(tmp_path: Path)
         assert submitted(witness, log, 0).status == 503
         assert witness.latest(origin_hash(ORIGIN)).status == 503
     assert submitted(witness, log, 0).status == 200
+
+
+def test_a_state_that_cannot_be_kept_is_not_signed() -> None:
+    class _Full(MemoryStorage):
+        def put(self, name: str, data: bytes) -> None:
+            raise LogError(f"{name} cannot be written: No space left on device")
+
+    answer = submitted(witness_of(_Full()), log_of(entries_of(2)), 0)
+    assert (answer.status, answer.body) == (500, f"{STATE} cannot be written: No space left on device\n".encode())
 
 
 def test_keys_of_the_wrong_kind_make_no_witness() -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from pathlib import Path
 
 import pytest
 
-from evenkeel.errors import BadSignature, DamagedLog, InconsistentLog, LogBusy
+from evenkeel.errors import BadSignature, DamagedLog, InconsistentLog, WitnessError
 from evenkeel.locks import held
 from evenkeel.transparency import witness_file
 from evenkeel.transparency.log import TransparencyLog
@@ -109,10 +110,10 @@ def test_a_line_lasts_before_it_is_acknowledged(tmp_path: Path, monkeypatch: pyt
 
     def fails(descriptor: int) -> None:
         kept.append(os.path.samestat(os.fstat(descriptor), (tmp_path / "c").stat()))
-        raise OSError("no space left on device")
+        raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", fails)
-    with pytest.raises(OSError, match="no space left"):
+    with pytest.raises(WitnessError, match="cannot be written: No space left"):
         appended(file_at(tmp_path / "c"), log_of(entries_of(5)))
     assert kept == [True]
 
@@ -120,5 +121,5 @@ def test_a_line_lasts_before_it_is_acknowledged(tmp_path: Path, monkeypatch: pyt
 def test_a_file_that_another_process_writes_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(witness_file, "_WAIT_SECONDS", 0.0)
     log = log_of(entries_of(5))
-    with held(tmp_path / "c.lock"), pytest.raises(LogBusy, match="held by another process"):
+    with held(tmp_path / "c.lock"), pytest.raises(WitnessError, match="held by another process"):
         appended(file_at(tmp_path / "c"), log)

@@ -119,6 +119,8 @@ class TransparencyLog:
             if (kept := self._opened(COSIGNED)) is not None:
                 self._demand_grown(kept.checkpoint, before.checkpoint, tree)
             if _ends_with(tree, entries):
+                # Whoever wrote it may have been killed before the disk had it for sure.
+                self._storage.put(CHECKPOINT, before.note.data)
                 return Appended(size - len(entries), before, is_new=False)
             growth = _Growth(self._storage, tree)
             for entry in entries:

@@ -13,10 +13,13 @@ import uuid
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from evenkeel.errors import DamagedLog, LogBusy
-from evenkeel.locks import held
+from evenkeel.errors import DamagedLog, LogBusy, LogError
+from evenkeel.locks import acquired
+
+if TYPE_CHECKING:
+    from filelock import BaseFileLock
 
 MOST_FILE_BYTES = 256 * (2 + 65_535)
 """The largest file of a log: a full bundle of the longest entries."""
@@ -32,7 +35,8 @@ class LogStorage(Protocol):
         """The content of a file; None where there is none."""
 
     def put(self, name: str, data: bytes) -> None:
-        """Makes or replaces a file. It lasts, and readers find the old or the new content whole, never a part."""
+        """Makes or replaces a file. It lasts, and readers find the old or the new content whole, never a part. Raises
+        LogError where it cannot be written."""
 
     def remove(self, folder: str) -> None:
         """Removes a folder with all that is in it; nothing where there is none."""
@@ -64,16 +68,20 @@ class FolderStorage:
         return data
 
     def put(self, name: str, data: bytes) -> None:
-        """Writes the file under another name, has the disk keep it, then gives it its own."""
+        """Writes the file under another name, has the disk keep it, then gives it its own. Raises LogError where that
+        cannot be; the file then has its old content."""
         path, part = self._folder / name, self._folder / _PARTS / uuid.uuid4().hex
-        make_folder(part.parent)
-        make_folder(path.parent)
-        with part.open("xb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
-        keep_names(path.parent)
+        try:
+            make_folder(part.parent)
+            make_folder(path.parent)
+            with part.open("xb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            part.replace(path)
+            keep_names(path.parent)
+        except OSError as error:
+            raise LogError(f"{path} cannot be written: {error.strerror}") from None
 
     def remove(self, folder: str) -> None:
         """Removes a folder with all that is in it; nothing where there is none."""
@@ -81,16 +89,27 @@ class FolderStorage:
 
     @contextmanager
     def appending(self) -> Iterator[None]:
-        """Holds the folder's lock, which the system gives up when its holder is killed."""
-        make_folder(self._folder)
-        with held(self._folder / _LOCK, wait_seconds=self._wait_seconds) as is_ours:
-            if not is_ours:
-                raise LogBusy(
-                    f"the transparency log in {self._folder} is held by another process for {self._wait_seconds:g} s: "
-                    "wait for it to end, then run this again"
-                )
+        """Holds the folder's lock, which the system gives up when its holder is killed. Raises LogError where there can
+        be no lock."""
+        lock = self._locked()
+        try:
             self.remove(_PARTS)  # what a writer that was killed has left
             yield
+        finally:
+            lock.release()
+
+    def _locked(self) -> BaseFileLock:
+        try:
+            make_folder(self._folder)
+            lock = acquired(self._folder / _LOCK, wait_seconds=self._wait_seconds)
+        except OSError as error:
+            raise LogError(f"the lock in {self._folder} cannot be had: {error.strerror or error}") from None
+        if lock is None:
+            raise LogBusy(
+                f"the transparency log in {self._folder} is held by another process for {self._wait_seconds:g} s: "
+                "wait for it to end, then run this again"
+            )
+        return lock
 
 
 def make_folder(folder: Path) -> None:

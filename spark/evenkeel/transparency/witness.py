@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
-from evenkeel.errors import BadInput, BadNote, BadSignature, DamagedLog, LogBusy
+from evenkeel.errors import BadInput, BadNote, BadSignature, DamagedLog, LogBusy, LogError
 from evenkeel.lake.merkle import EMPTY, is_consistent
 from evenkeel.transparency.checkpoint import Checkpoint, number_of, parse_checkpoint
 from evenkeel.transparency.keys import COSIGNATURE, ED25519, SignerKey, VerifierKey, base64_bytes, shown
@@ -100,7 +100,8 @@ class Witness:
 
     def add_checkpoint(self, body: bytes) -> WitnessAnswer:
         """The answer to `POST add-checkpoint`: 200 with a cosignature, or 400, 403, 404, 409 or 422 as the spec has
-        them, each but 409 with a line that says why. 500 where the state was damaged, 503 where it is held."""
+        them, each but 409 with a line that says why. 500 where the state was damaged or cannot be kept, 503 where
+        another process holds it."""
         try:
             request = parse_request(body)
         except BadNote as error:
@@ -120,7 +121,7 @@ class Witness:
                 return self._judge(request, {(one.key.name, one.key.key_id) for one in found})
         except LogBusy as error:
             return _refusal(503, str(error))
-        except DamagedLog as error:
+        except LogError as error:
             log.error("%s", error)
             return _refusal(500, str(error))
 
@@ -135,7 +136,7 @@ class Witness:
                         return WitnessAnswer(200, self._cosigned(state).data)
         except LogBusy as error:
             return _refusal(503, str(error))
-        except DamagedLog as error:
+        except LogError as error:
             return _refusal(500, str(error))
         return _refusal(404, "no checkpoint of that log was cosigned here")
 

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import BinaryIO
 
-from evenkeel.errors import BadNote, DamagedLog, InconsistentLog, LogBusy
+from evenkeel.errors import BadNote, DamagedLog, InconsistentLog, WitnessError
 from evenkeel.json_text import NotJson, parse_json
 from evenkeel.lake.merkle import is_consistent
 from evenkeel.locks import held
@@ -60,14 +60,20 @@ class WitnessFile:
         """Appends a checkpoint; False where the file ends with it already. The line lasts when this returns.
 
         Raises InconsistentLog, with both sizes and roots, where it has not grown from the last line, BadNote where no
-        key of the log has signed it, and OSError where the file cannot be written.
+        key of the log has signed it, and WitnessError where the file cannot be written, or is held by another process.
         """
         open_checkpoint(checkpoint.note.data, self._origin, self._log_keys)
+        try:
+            return self._appended(checkpoint, prove)
+        except OSError as error:
+            raise WitnessError(f"the file of checkpoints {self._path} cannot be written: {error.strerror}") from None
+
+    def _appended(self, checkpoint: SignedCheckpoint, prove: Prove) -> bool:
         make_folder(self._path.parent)
         lock = self._path.with_name(f"{self._path.name}.lock")
         with held(lock, wait_seconds=_WAIT_SECONDS) as is_ours:
             if not is_ours:
-                raise LogBusy(f"the file of checkpoints {self._path} is held by another process: run this again")
+                raise WitnessError(f"the file of checkpoints {self._path} is held by another process: run this again")
             is_there = self._path.exists()
             with self._path.open("r+b" if is_there else "x+b") as file:
                 last, end = self._last(file)
