@@ -17,6 +17,7 @@ BEGIN, END = "<!-- rooms: written by `make docs` -->", "<!-- end of rooms -->"
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("errors", "locks", "retrying", "aws_errors"),
     ("json_text", "secret", "times"),
+    ("object_store",),
     ("settings", "handover", "spark", "pulsar"),
     ("model",),
     ("lake",),

@@ -1,4 +1,4 @@
-"""Sets this checkout up: `.venv` with everything pinned, the project itself, and Delta's jars.
+"""Sets this checkout up: `.venv` with everything pinned, the project itself, and the jars of Delta and of S3.
 
 Needs Python 3.11 and nothing else: run by `make setup` before any package is there. A second run finds the stamps of
 the first and does nothing, without a network. Packages come through pip, which honours the user's own configuration.
@@ -210,10 +210,12 @@ def fetch_jars() -> bool:
     code = (
         "import logging, os, sys\n"
         "from evenkeel.spark.class_archive import OFF, VARIABLE, class_archive\n"
-        "from evenkeel.spark.java import delta_jars\n"
+        "from evenkeel.spark.java import delta_jars, fetch_object_store_jars\n"
         "from evenkeel.errors import EvenkeelError\n"
         "logging.basicConfig(level=logging.INFO, format='         %(message)s', stream=sys.stdout)\n"
         "try:\n    delta_jars()\nexcept EvenkeelError as error:\n    sys.exit(str(error))\n"
+        "try:\n    fetch_object_store_jars()\nexcept EvenkeelError as error:\n"
+        "    logging.warning('%s Tables in a folder need none of these; tables in S3 do.', error)\n"
         f"sys.exit(0 if class_archive() or os.environ.get(VARIABLE) == OFF else {UNPREPARED})"
     )
     done = subprocess.run([PYTHON, "-c", code], cwd=ROOT, check=False)

@@ -11,6 +11,7 @@ from typing import Any
 from evenkeel.airflow.seal import without_seal
 from evenkeel.errors import EvenkeelError, NoLake
 from evenkeel.lake.handover_files import taken
+from evenkeel.object_store import is_object_store, resolve_connections_by
 
 log = logging.getLogger(__name__)
 
@@ -22,6 +23,10 @@ def lake() -> str:
     found = os.environ.get("EVENKEEL_LAKE") or _variable()
     if not found:
         raise NoLake("Airflow does not know yet where the lake is.")
+    if is_object_store(found):
+        from evenkeel.airflow.credentials import store_from_airflow
+
+        resolve_connections_by(store_from_airflow)
     return found
 
 

@@ -10,8 +10,8 @@ import pytest
 
 from evenkeel.airflow.credentials import store_from_airflow
 from evenkeel.errors import SettingsError
+from evenkeel.object_store import S3Connection
 from evenkeel.secret import Secret
-from evenkeel.sources.landing_zone.s3 import S3Connection
 
 pytestmark = pytest.mark.airflow
 

@@ -74,4 +74,4 @@ def test_where_a_file_or_its_commit_is_not_at_hand_spark_is_left_to_find_them(sp
     (tmp_path / "lake" / "strategy_state" / write.files[0].path).unlink()
     assert rows_at_hand(lake, "strategy_state", [write]) is None
     assert rows_at_hand(lake, "strategy_state", [replace(write, rows=0)]) == []
-    assert rows_at_hand(Lake("s3a://bucket/lake"), "strategy_state", [write]) is None
+    assert rows_at_hand(Lake("abfss://lakes@store/lake"), "strategy_state", [write]) is None

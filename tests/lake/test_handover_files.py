@@ -60,7 +60,7 @@ def test_that_of_a_day_travels_as_a_reference_to_its_file(tmp_path: Path, scheme
 
 
 def test_in_an_object_store_it_travels_as_it_is() -> None:
-    given = day("s3a://bucket/evenkeel", 288)
+    given = day("abfss://lakes@store/evenkeel", 288)
     assert handed_on(given) == given.to_json()
 
 
@@ -100,4 +100,4 @@ def test_old_ones_are_cleared_and_nothing_else(tmp_path: Path) -> None:
     assert stat.S_ISREG(other.stat().st_mode)
     assert len(taken(new).cycles) == 41
     assert clear(str(tmp_path / "nowhere"), BEGIN) == 0
-    assert clear("s3a://bucket/evenkeel", BEGIN) == 0
+    assert clear("abfss://lakes@store/evenkeel", BEGIN) == 0

@@ -108,7 +108,7 @@ def test_a_write_lists_the_files_of_its_own_cluster_as_they_lie_on_disk(spark, l
 
 
 def test_no_files_are_listed_of_an_object_store_and_one_that_cannot_be_read_is_an_error(tmp_path) -> None:
-    assert committed_files("s3a://bucket/evenkeel/rejected", 3) is None
+    assert committed_files("abfss://lakes@store/evenkeel/rejected", 3) is None
     log = tmp_path / "_delta_log"
     log.mkdir()
     add = {"path": "cluster=a/part.parquet", "partitionValues": {"cluster": "a"}}

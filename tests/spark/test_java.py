@@ -14,10 +14,12 @@ from evenkeel.spark.java import (
     DELTA_JARS,
     FEWEST_FOR_AN_IVY,
     MIRROR_VARIABLE,
+    OBJECT_STORE_JARS,
     Jar,
     by_ivy,
     by_maven,
     delta_jars,
+    object_store_jars,
     resolve,
 )
 from tests.left_out import MAVEN, lacking
@@ -104,6 +106,17 @@ def test_a_jar_that_cannot_be_had_names_what_was_tried(cache: Path, monkeypatch:
 def test_deltas_jars_are_there_and_are_the_pinned_ones() -> None:
     digests = [hashlib.sha256(path.read_bytes()).hexdigest() for path in delta_jars()]
     assert digests == [jar.sha256 for jar in DELTA_JARS]
+
+
+def test_the_jars_for_object_stores_are_taken_only_where_all_of_them_are_there(cache: Path) -> None:
+    assert object_store_jars() == []
+    cache.mkdir(parents=True)
+    for jar in OBJECT_STORE_JARS[1:]:
+        (cache / jar.file_name).write_bytes(b"")
+    assert object_store_jars() == []
+    (cache / OBJECT_STORE_JARS[0].file_name).write_bytes(b"")
+    with pytest.raises(JarError, match=r"is not the pinned org\.apache\.hadoop:hadoop-aws:3\.4\.2"):
+        object_store_jars()
 
 
 def test_ivy_takes_no_dependencies(

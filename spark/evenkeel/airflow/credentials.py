@@ -9,9 +9,9 @@ from dataclasses import replace
 from typing import Any
 
 from evenkeel.errors import SettingsError
+from evenkeel.object_store import S3Connection
 from evenkeel.pulsar.admin.connection import Credentials, address_in, from_environment
 from evenkeel.secret import Secret
-from evenkeel.sources.landing_zone.s3 import S3Connection
 from evenkeel.spark.code import source_root
 from evenkeel.spark.java import delta_jars
 from evenkeel.spark.session import classic_settings

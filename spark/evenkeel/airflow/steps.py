@@ -36,6 +36,8 @@ from evenkeel.airflow.seal import NotSealed, Origin, opened, sealed
 from evenkeel.errors import BadInput, EvenkeelError, LakeError, SettingsError
 from evenkeel.handover import FAILED, Handover
 from evenkeel.lake.handover_files import handed_on, taken
+from evenkeel.object_store import explained, hand_over, is_object_store, resolve_connections_by
+from evenkeel.spark.home import Home
 from evenkeel.times import moment_given
 
 if TYPE_CHECKING:
@@ -321,6 +323,18 @@ def lake_root() -> str:
     return root
 
 
+def _reach(root: str) -> None:
+    """Has this process know the connection of an object store, and a Spark server of EVENKEEL_HOME its keys of now."""
+    if not is_object_store(root):
+        return
+    from evenkeel.airflow.credentials import store_from_airflow
+
+    resolve_connections_by(store_from_airflow)
+    home = os.environ.get("EVENKEEL_HOME")
+    if home:
+        hand_over(Home.of(home).folder, root)
+
+
 def _progress(ti: TaskInstance, dag_run: Any) -> tuple[str | None, Handover | None]:
     """Which task failed and why (None: none did), and the newest hand-over of those before it.
 
@@ -389,6 +403,7 @@ def _spark_watched(ti: TaskInstance) -> AbstractContextManager[None]:
 def _explained_errors(ti: TaskInstance) -> Iterator[None]:
     """Errors of ours end in one clear line instead of a stack trace; every error's reason is handed on."""
     try:
+        _reach(os.environ.get("EVENKEEL_LAKE", ""))
         yield
     except EvenkeelError as error:
         from airflow.sdk.exceptions import AirflowException, AirflowFailException
@@ -397,6 +412,13 @@ def _explained_errors(ti: TaskInstance) -> Iterator[None]:
         log.error("%s failed: %s", ti.task_id, error)
         raise (AirflowFailException if isinstance(error, HOPELESS) else AirflowException)(str(error)) from None
     except Exception as error:
+        explanation = explained(error, os.environ.get("EVENKEEL_LAKE"))
+        if explanation is not None:
+            from airflow.sdk.exceptions import AirflowException
+
+            ti.xcom_push(REASON, str(explanation))
+            log.error("%s failed: %s", ti.task_id, explanation)
+            raise AirflowException(str(explanation)) from None
         first_line = (str(error).strip() or type(error).__name__).splitlines()[0][:500]
         ti.xcom_push(REASON, f"{type(error).__name__}: {first_line}")
         raise

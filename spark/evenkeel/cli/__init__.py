@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from evenkeel.errors import EvenkeelError
+from evenkeel.object_store import explained
 from evenkeel.spark.code import code_version
 
 BAD_USAGE = 2
@@ -56,18 +57,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
     logging.basicConfig(level=logging.INFO if given.verbose else logging.ERROR, format="%(name)s: %(message)s")
     try:
         code: int = given.run(given)
-    except EvenkeelError as error:
-        print(f"evenkeel: {_in_one_line(str(error))}", file=sys.stderr)
-        return BAD_USAGE
-    except OSError as error:
-        if error.errno != errno.ENAMETOOLONG:
-            raise
-        print(f"evenkeel: {str(error.filename)[:200]!r}… is too long for the name of a file", file=sys.stderr)
-        return BAD_USAGE
     except KeyboardInterrupt:
         print("evenkeel: interrupted; run the same command again to go on", file=sys.stderr)
         return 130
+    except Exception as error:
+        told = _told(error, getattr(given, "lake", None))
+        if told is None:
+            raise
+        print(f"evenkeel: {told}", file=sys.stderr)
+        return BAD_USAGE
     return code
+
+
+def _told(error: Exception, lake: object) -> str | None:
+    """The line for an error that an operator can act on; None for any other."""
+    if isinstance(error, EvenkeelError):
+        return _in_one_line(str(error))
+    if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
+        return f"{str(error.filename)[:200]!r}… is too long for the name of a file"
+    explanation = explained(error, lake)
+    return None if explanation is None else _in_one_line(str(explanation))
 
 
 def _is_text(word: str) -> bool:

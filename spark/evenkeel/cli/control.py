@@ -20,8 +20,8 @@ from evenkeel.lake.controls import (
     said_last,
     words_on,
 )
-from evenkeel.lake.delta_log import local_log
 from evenkeel.lake.store import Lake, append_row
+from evenkeel.lake.table_files import is_readable_here
 from evenkeel.record.read import Attempt, Record, read_where
 from evenkeel.record.read.ranges import nearest
 from evenkeel.record.read.tables import is_table
@@ -77,19 +77,19 @@ def say(lake: str, table: str, row: dict[str, Any], **same: Sequence[str]) -> di
     By its own clock alone, a pause of an operator whose clock is behind would be older than the resumption before it.
     """
     place = Lake(lake)
-    if local_log(lake) is not None:
+    if is_readable_here(lake):
         row = said_last(row, read_where(lake, table, same) if is_table(lake, table) else ())
-        append_row(place, table, row, partial(session, _NAME))
+        append_row(place, table, row, partial(session, _NAME, lake))
         return row
-    with session(_NAME) as spark:
+    with session(_NAME, lake) as spark:
         row = said_last(row, words_on(spark, place, table, same))
         append_row(place, table, row, lambda: nullcontext(spark))
         return row
 
 
 def _demand_known(lake: str, cluster: str) -> None:
-    """`NoSuchCycle`, with the nearest name, for a cluster of which a local lake holds nothing."""
-    if local_log(lake) is None:
+    """`NoSuchCycle`, with the nearest name, for a cluster of which a lake that can be read from here holds nothing."""
+    if not is_readable_here(lake):
         return
     record = Record(lake)
     known = sorted({file.cluster for table in ("cycles", "broker_reports", "commands") for file in record.files(table)})

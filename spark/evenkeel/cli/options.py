@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 from evenkeel.errors import BadInput, EngineError, SettingsError
 from evenkeel.lake.controls import person
 from evenkeel.lake.delta_log import local_log
+from evenkeel.object_store import access, hand_over, is_object_store
 from evenkeel.settings import read_overrides, resolve
+from evenkeel.spark.home import Home
 from evenkeel.spark.server import engine_for, why_ended
 from evenkeel.spark.session import close, connect
 
@@ -98,8 +100,11 @@ def engine_home() -> Path:
 
 
 @contextmanager
-def session(name: str, *, brief: bool = False) -> Iterator[SparkSession]:
+def session(name: str, lake: str | None = None, *, brief: bool = False) -> Iterator[SparkSession]:
     """A session at `$EVENKEEL_SPARK` (sc://host:port or a master), else at the local server.
+
+    The local server gets the credentials of this environment for a `lake` in an object store; SettingsError where there
+    are none.
 
     A local server that was not running is started, and ended again afterwards; `brief`: there is little to do.
     EngineError says so where the local one ends before the block does.
@@ -112,7 +117,11 @@ def session(name: str, *, brief: bool = False) -> Iterator[SparkSession]:
         finally:
             close(spark)
         return
+    if lake is not None and is_object_store(lake):
+        access()  # what is wrong with it is told before a server is started
     with engine_for(engine_home(), brief=brief) as engine:
+        if lake is not None:
+            hand_over(Home.of(engine.home).folder, lake)
         spark = connect(engine.url, name)
         try:
             yield spark

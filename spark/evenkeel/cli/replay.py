@@ -87,7 +87,7 @@ def run_replay(given: argparse.Namespace) -> int:
         left = seconds / done * (total - done)
         print(f"[{done}/{total}] {seconds:7.1f} s, some {left:.0f} s left", file=sys.stderr, flush=True)
 
-    with session("evenkeel replay") as spark:
+    with session("evenkeel replay", given.lake) as spark:
         comparison = replay(spark, wanted, progress)
     if given.json:
         print(json.dumps({"replay_id": comparison.replay_id, "variants": comparison.rows()}, indent=1))
@@ -169,7 +169,7 @@ def run_simulate(given: argparse.Namespace) -> int:
 
         print(write_page(comparison, Path(given.out), note=stage.note), file=sys.stderr)
     if played is not None:
-        with session("evenkeel simulate") as spark:
+        with session("evenkeel simulate", given.lake) as spark:
             keep_closed_loop(spark, given.lake, played, comparison, stage.scenario.moments, stage.scenario_row)
         print(f"kept in {given.lake} as replay {played.replay_id}", file=sys.stderr)
     return 0

@@ -41,7 +41,7 @@ def run_upkeep(given: argparse.Namespace) -> int:
     periods = {name: getattr(given, name) for name in NAMES}
     request = Request(given.lake, said_by(given), periods, given.shorten)
     _check(request)
-    with session(_NAME) as spark:
+    with session(_NAME, request.lake) as spark:
         done = keep(spark, request, lambda line: print(line, file=sys.stderr, flush=True))
     lines = map(json.dumps, upkeep_as_json(done)) if given.json else upkeep_as_text(done)
     print("\n".join(lines))
@@ -49,12 +49,12 @@ def run_upkeep(given: argparse.Namespace) -> int:
 
 
 def _check(request: Request) -> None:
-    """Raises NoLake and SettingsError before Spark is started; what lies in an object store is left to `keep`."""
-    from evenkeel.lake.delta_log import local_log
+    """Raises NoLake and SettingsError before Spark is started; what only Spark can read is left to `keep`."""
+    from evenkeel.lake.table_files import is_readable_here
     from evenkeel.maintenance.upkeep import UPKEEPS, newest_promise
     from evenkeel.record.read import Record, read_table_if_any
 
-    if local_log(request.lake) is not None:
+    if is_readable_here(request.lake):
         Record(request.lake).clusters()
         promised = newest_promise(read_table_if_any(request.lake, UPKEEPS))
         settled(promised, request.given, shorten=request.shorten)

@@ -59,7 +59,7 @@ def run(given: argparse.Namespace) -> int:
 
     found = verify(
         given.lake,
-        partial(session, _NAME),
+        partial(session, _NAME, given.lake),
         cluster=given.cluster,
         since=since,
         until=until,

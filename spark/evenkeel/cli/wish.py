@@ -163,7 +163,7 @@ def _put(given: argparse.Namespace, row: Mapping[str, Any]) -> int:
     from evenkeel.lake.wishes import append_wishes
 
     lake = Lake(given.lake)
-    with session("evenkeel wish") as spark:
+    with session("evenkeel wish", given.lake) as spark:
         lake.ensure_tables(spark, ["wishes", "cycles"])
         append_wishes(spark, lake, [row])
     takes = "each cycle" if row["kind"] == DRAIN else "the next cycle"

@@ -39,8 +39,8 @@ from evenkeel.times import utc_text
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from evenkeel.object_store import Resolver as StoreResolver
     from evenkeel.pulsar.admin.connection import Resolver
-    from evenkeel.sources.landing_zone.s3 import Resolver as StoreResolver
 
 log = logging.getLogger(__name__)
 PULSAR_ADMIN = "pulsar-admin"

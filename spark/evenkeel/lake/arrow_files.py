@@ -7,6 +7,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from evenkeel.lake.schemas import TABLES
+from evenkeel.lake.table_files import arrow_source
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -16,11 +17,12 @@ def read_file(file: str, table: str, columns: Sequence[str]) -> pa.Table:
     """The rows of a data file, with as many of the columns as it has; texts are codes of the few that there are."""
     from pyarrow.parquet import ParquetFile, read_metadata
 
-    about = read_metadata(file)
+    source = arrow_source(file)
+    about = read_metadata(source)
     there = {about.schema.column(number).path.partition(".")[0] for number in range(about.num_columns)}
     # Asked to code a column that it lacks, Arrow refuses the file.
     coded = [name for name in _texts(table) if name in there]
-    with ParquetFile(file, metadata=about, read_dictionary=coded, coerce_int96_timestamp_unit="us") as opened:
+    with ParquetFile(source, metadata=about, read_dictionary=coded, coerce_int96_timestamp_unit="us") as opened:
         return opened.read(columns=[name for name in columns if name in there], use_threads=False)
 
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
-import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import count
@@ -15,6 +13,7 @@ from urllib.parse import unquote
 
 from evenkeel.errors import LakeError
 from evenkeel.handover import DataFile
+from evenkeel.lake.table_files import FolderFiles, TableFiles, arrow_source, files_of
 from evenkeel.lake.write_ids import try_of
 from evenkeel.retrying import Pause, retry, up_to_a_fifth_more
 
@@ -27,18 +26,20 @@ _LOOK_BACK = 200
 _GLOB = frozenset("*?[]{}\\")
 
 
+LOG_FOLDER = "_delta_log"
+
+
 def local_log(path: str) -> Path | None:
     """The `_delta_log` folder of a table on this machine's file system; None for an object store."""
-    if "://" in path and not path.startswith("file://"):
-        return None
-    return Path(path.removeprefix("file://")) / "_delta_log"
+    files = files_of(path)
+    return Path(files.folder, LOG_FOLDER) if isinstance(files, FolderFiles) else None
 
 
 def table_exists(spark: SparkSession, path: str) -> bool:
     """Whether a Delta table stands at `path`."""
-    log = local_log(path)
-    if log is not None:
-        return _first_known(log) is not None or (log.is_dir() and bool(_listed(log)))
+    files = files_of(path)
+    if files is not None:
+        return _first_known(files) is not None or bool(_listed(files))
     try:
         spark.sql(f"DESCRIBE DETAIL delta.`{path}`").collect()
     except Exception as error:
@@ -49,9 +50,9 @@ def table_exists(spark: SparkSession, path: str) -> bool:
 
 
 def newest_version(path: str) -> int | None:
-    """The newest version in a log that can be listed from here; None for an object store."""
-    log = local_log(path)
-    return None if log is None else _newest(log)
+    """The newest version in a log that can be listed from here; None for a store that only Spark knows."""
+    files = files_of(path)
+    return None if files is None else _newest(files)
 
 
 def is_as_made(path: str) -> bool:
@@ -103,48 +104,50 @@ def _added(
     path: str, versions: Iterable[int], write_ids: Iterable[str]
 ) -> list[tuple[Mapping[str, str | None], str]] | None:
     """Partition values and path of each file that these commits added."""
-    log = local_log(path)
-    if log is None:
+    files = files_of(path)
+    if files is None:
         return None
     found = []
     unnamed = {try_of(one) for one in write_ids}
     for version in sorted(versions):
         try:
-            text = _commit(log, version).read_text(encoding="utf-8")
+            text = _commit_text(files, version)
         except FileNotFoundError:
             return None
         unnamed = {one for one in unnamed if one not in text}
-        found += [(add.get("partitionValues", {}), str(log.parent / unquote(add["path"]))) for add in _adds(text)]
-    return found if not unnamed and all(Path(file).is_file() for _, file in found) else None
+        found += [(add.get("partitionValues", {}), unquote(add["path"])) for add in _adds(text)]
+    if unnamed or not all(files.exists(file) for _, file in found):
+        return None
+    return [(values, files.full(file)) for values, file in found]
 
 
 def committed_rows(path: str, version: int) -> int | None:
     """How many rows a commit added, by the statistics of its files; None where the log cannot be read from here."""
-    log = local_log(path)
-    if log is None:
+    files = files_of(path)
+    if files is None:
         return None
-    return sum(int(json.loads(add["stats"])["numRecords"]) for add in _adds(_commit(log, version).read_text("utf-8")))
+    return sum(int(json.loads(add["stats"])["numRecords"]) for add in _adds(_commit_text(files, version)))
 
 
 def committed_files(path: str, version: int) -> dict[str, tuple[DataFile, ...]] | None:
     """Cluster -> the data files that a commit to a table partitioned by cluster added for it, by path, with the size
-    and the SHA-256 of what lies on disk. None for an object store: all that was written would have to be fetched again.
+    and the SHA-256 of what lies there. None for a store that only Spark knows.
     """
-    log = local_log(path)
-    if log is None:
+    files = files_of(path)
+    if files is None:
         return None
     found: dict[str, list[DataFile]] = {}
-    for add in _adds(_commit(log, version).read_text(encoding="utf-8")):
-        found.setdefault(add["partitionValues"]["cluster"], []).append(hashed(str(log.parent), unquote(add["path"])))
+    for add in _adds(_commit_text(files, version)):
+        found.setdefault(add["partitionValues"]["cluster"], []).append(hashed(path, unquote(add["path"])))
     return {cluster: tuple(sorted(files, key=lambda file: file.path)) for cluster, files in found.items()}
 
 
-def write_ids_in(file: Path) -> frozenset[str]:
+def write_ids_in(file: str | Path) -> frozenset[str]:
     """The write ids that rows of a data file bear. Most files hold one, and its statistics say so."""
     from pyarrow.parquet import ParquetFile
 
     found: set[str] = set()
-    with ParquetFile(file) as opened:
+    with ParquetFile(arrow_source(str(file))) as opened:
         column = opened.schema_arrow.get_field_index("write_id")
         for number in range(opened.num_row_groups):
             about = opened.metadata.row_group(number).column(column).statistics
@@ -165,8 +168,10 @@ def _adds(commit: str) -> Iterator[dict[str, Any]]:
 def hashed(table: str, path: str) -> DataFile:
     """A file of the table in this folder, as it lies there. Raises LakeError where it cannot be read from here."""
     try:
-        with Path(table.removeprefix("file://"), path).open("rb") as file:
-            return DataFile(path, os.fstat(file.fileno()).st_size, hashlib.file_digest(file, "sha256").hexdigest())
+        files = files_of(table)
+        if files is None:
+            raise OSError("only Spark knows the store")
+        return DataFile(path, *files.size_and_digest(path))
     except OSError as error:
         raise LakeError(
             f"file {path} of {table} cannot be read: {error}. Make it readable from here, or run the task again; "
@@ -175,47 +180,68 @@ def hashed(table: str, path: str) -> DataFile:
 
 
 def _versions_carrying(spark: SparkSession, path: str, write_id: str, after: int | None) -> list[int]:
-    log = local_log(path)
-    if log is not None:
-        newer = range(0 if after is None else after + 1, _newest(log) + 1)
-        commits = ((version, _commit(log, version)) for version in newer)
-        return [n for n, commit in commits if commit.is_file() and write_id in commit.read_text(encoding="utf-8")]
+    files = files_of(path)
+    if files is not None:
+        newer = range(0 if after is None else after + 1, _newest(files) + 1)
+        return [version for version in newer if write_id in _commit_text_if_any(files, version)]
     history = spark.sql(f"DESCRIBE HISTORY delta.`{path}` LIMIT {_LOOK_BACK}")
     rows = history.where(history.userMetadata.contains(write_id)).select("version").collect()
     return sorted(int(row["version"]) for row in rows)
 
 
-def _newest(log: Path) -> int:
+def _newest(files: TableFiles) -> int:
     """The newest version of a log, -1 without any.
 
     Commits are asked for one by one from the last checkpoint on: a log of months has a hundred thousand files, and
-    listing it for every append would make each cycle slower than the one before.
+    listing it for every append would make each cycle slower than the one before. In an object store, where each
+    question takes a request, the newest version that this process has seen is the one to begin with.
     """
-    newest = _first_known(log)
+    seen = None if isinstance(files, FolderFiles) else _seen.get(files.address)
+    newest = seen if seen is not None and files.exists(_commit(seen)) else _first_known(files)
     if newest is None:
-        return max(_listed(log), default=-1)
-    while _commit(log, newest + 1).exists():
+        return max(_listed(files), default=-1)
+    while files.exists(_commit(newest + 1)):
         newest += 1
+    if not isinstance(files, FolderFiles):
+        _seen[files.address] = newest
     return newest
 
 
-def _first_known(log: Path) -> int | None:
+_seen: dict[str, int] = {}
+"""Address of a table in an object store -> the newest version of it that was there."""
+
+
+def _first_known(files: TableFiles) -> int | None:
     """A version that is there for sure, without listing: that of the last checkpoint, or the first of all."""
-    version = _hinted(log) or 0
-    return version if _commit(log, version).exists() else None
+    version = _hinted(files) or 0
+    return version if files.exists(_commit(version)) else None
 
 
-def _commit(log: Path, version: int) -> Path:
-    return log / f"{version:020d}.json"
+def _commit(version: int) -> str:
+    return f"{LOG_FOLDER}/{version:020d}.json"
 
 
-def _listed(log: Path) -> list[int]:
-    return [int(commit.stem) for commit in log.glob("[0-9]*.json") if commit.stem.isdigit()]
+def _commit_text(files: TableFiles, version: int) -> str:
+    return files.read(_commit(version)).decode()
+
+
+def _commit_text_if_any(files: TableFiles, version: int) -> str:
+    """The text of a commit; "" where it is gone."""
+    try:
+        return _commit_text(files, version)
+    except FileNotFoundError:
+        return ""
+
+
+def _listed(files: TableFiles) -> list[int]:
+    return [int(name[:20]) for name in files.names(LOG_FOLDER) if _COMMIT.fullmatch(name)]
 
 
 # What is left of a Delta log that cannot be read, and what to do, in words: for whoever has to mend the table.
 
 _RESTORE = "Restore the folder `_delta_log` from a copy."
+_HINT = f"{LOG_FOLDER}/_last_checkpoint"
+_COMMIT = re.compile(r"\d{20}\.json")
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint.*\.parquet")
 
 
@@ -224,17 +250,17 @@ def log_state(path: str) -> str:
 
     A version can be read from a checkpoint and the commits since, or from all commits.
     """
-    log = local_log(path)
-    if log is None or not log.is_dir():
+    files = files_of(path)
+    if files is None or not files.has_folder(LOG_FOLDER):
         return ""
-    names = [file.name for file in log.iterdir()]
-    commits = {int(name[:20]) for name in names if re.fullmatch(r"\d{20}\.json", name)}
+    names = files.names(LOG_FOLDER)
+    commits = {int(name[:20]) for name in names if _COMMIT.fullmatch(name)}
     checkpoints = {int(found[1]) for name in names if (found := _CHECKPOINT.fullmatch(name))}
     if not commits:
         return f"Its log holds no commit any more. {_RESTORE}"
-    newest, reached, hint = max(commits), _reached(commits, checkpoints), _hinted(log)
+    newest, reached, hint = max(commits), _reached(commits, checkpoints), _hinted(files)
     if reached == newest:
-        return "" if hint is None or hint in checkpoints else _needless(log, hint)
+        return "" if hint is None or hint in checkpoints else _needless(files, hint)
     start = next(version for version in count(newest, -1) if version - 1 not in commits)
     left = "no version can be read" if reached is None else f"the newest version that still can be read is {reached}"
     return (
@@ -243,9 +269,9 @@ def log_state(path: str) -> str:
     )
 
 
-def _needless(log: Path, hint: int) -> str:
+def _needless(files: TableFiles, hint: int) -> str:
     return (
-        f"The checkpoint {hint} is missing, though {log / '_last_checkpoint'} names it. All that it held is in the log "
+        f"The checkpoint {hint} is missing, though {files.full(_HINT)} names it. All that it held is in the log "
         "besides: remove that one file, and the table can be read."
     )
 
@@ -258,11 +284,17 @@ def _reached(commits: set[int], checkpoints: set[int]) -> int | None:
     return next(version for version in count(max(starts)) if version + 1 not in commits)
 
 
-def _hinted(log: Path) -> int | None:
+def _hinted(files: TableFiles) -> int | None:
     """The checkpoint that readers are to begin with."""
     try:
-        return int(json.loads((log / "_last_checkpoint").read_text(encoding="utf-8"))["version"])
-    except (OSError, ValueError, KeyError, TypeError):
+        return int(json.loads(files.read(_HINT))["version"])
+    except FileNotFoundError:
+        return None
+    except OSError:
+        if isinstance(files, FolderFiles):
+            return None
+        raise  # a store that does not answer now is not one without a checkpoint
+    except (ValueError, KeyError, TypeError):
         return None
 
 

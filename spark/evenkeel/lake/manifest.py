@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Any
 
 from evenkeel.errors import LakeError
 from evenkeel.handover import CycleKey, DataFile, Predecessor, Write
-from evenkeel.lake.delta_log import local_log, until_committed
+from evenkeel.lake.delta_log import until_committed
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake
+from evenkeel.lake.table_files import delta_table, is_readable_here
 from evenkeel.spark.sql import in_spans, iso, moment
 from evenkeel.times import utc_text
 
@@ -150,11 +151,9 @@ def _linked(frame: DataFrame) -> DataFrame:
 def _lower_bound(lake: Lake, clusters: Sequence[str]) -> int:
     """A sequence that the head of every one of these chains has reached, from the log's statistics; 0 where they do not
     say. With it the statement opens one file instead of all that were written since the last upkeep."""
-    if local_log(lake.path("cycles")) is None:
+    if not is_readable_here(lake.path("cycles")):
         return 0
-    from deltalake import DeltaTable
-
-    actions = DeltaTable(lake.path("cycles")).get_add_actions(flatten=True)
+    actions = delta_table(lake.path("cycles")).get_add_actions(flatten=True)
     if "max.sequence" not in actions.schema.names:
         return 0
     reached = dict.fromkeys(clusters, 0)

@@ -1,4 +1,4 @@
-"""Rows of `cycles` read in this process, where the table lies in a folder: of the few files that its log leads to.
+"""Rows of `cycles` read in this process: of the few files that its log leads to.
 
 None in place of rows where the log, or one of the files, cannot be read from here, or many would have to be: then Spark
 is asked, which also says what is wrong.
@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import unquote
 
 from evenkeel.lake.arrow_files import read_file, with_cluster
-from evenkeel.lake.delta_log import local_log
 from evenkeel.lake.store import Lake
+from evenkeel.lake.table_files import delta_table, files_of, is_readable_here
 
 Row = dict[str, Any]
 _Found = TypeVar("_Found")
@@ -67,7 +66,7 @@ def newest_manifests(
 def _asked(lake: Lake, clusters: Collection[str], look: Callable[[Sequence[_ManifestFile]], _Found]) -> _Found | None:
     from deltalake.exceptions import DeltaError
 
-    if local_log(lake.path(_TABLE)) is None:
+    if not is_readable_here(lake.path(_TABLE)):
         return None
     try:
         return look([*_files_of(lake, clusters)])
@@ -76,19 +75,18 @@ def _asked(lake: Lake, clusters: Collection[str], look: Callable[[Sequence[_Mani
 
 
 def _files_of(lake: Lake, clusters: Collection[str]) -> Iterator[_ManifestFile]:
-    from deltalake import DeltaTable
-
-    path = lake.path(_TABLE)
-    actions = DeltaTable(path).get_add_actions(flatten=True)
+    files = files_of(lake.path(_TABLE))
+    if files is None:
+        return
+    actions = delta_table(lake.path(_TABLE)).get_add_actions(flatten=True)
     known = {*actions.schema.names}
     names = ("path", "partition.cluster", "min.cycle_at", "max.cycle_at")
     columns = (actions.column(n).to_pylist() if n in known else [None] * actions.num_rows for n in names)
-    folder = Path(path.removeprefix("file://"))
     for file, cluster, first, last in zip(*columns, strict=True):
         if cluster in clusters:
             lowest = _FIRST if first is None else _aware(first) - _ROUNDING
             highest = _LAST if last is None else _aware(last) + _ROUNDING
-            yield _ManifestFile(str(folder / unquote(file)), cluster, lowest, highest)
+            yield _ManifestFile(files.full(unquote(file)), cluster, lowest, highest)
 
 
 def _aware(moment: datetime) -> datetime:

@@ -18,7 +18,6 @@ from evenkeel.lake.delta_log import (
     committed_rows,
     committed_version,
     files_by_cluster,
-    local_log,
     newest_version,
     table_exists,
     until_committed,
@@ -29,6 +28,8 @@ from evenkeel.lake.delta_log import (
 from evenkeel.lake.digest import observed
 from evenkeel.lake.schema import SCHEMA_VERSION, STAMP_NAMES, Column, Table, column_definition, sql_text
 from evenkeel.lake.schemas import OF_RECORD, TABLES
+from evenkeel.lake.table_files import files_of, is_delta_table, is_readable_here, storage_options
+from evenkeel.object_store import canonical
 from evenkeel.retrying import at_once
 from evenkeel.spark.code import code_digest, code_version
 from evenkeel.spark.sql import any_of
@@ -69,12 +70,17 @@ MOST_NAMED = 1_000
 _TRIES = 5
 
 
+def _full(path: str, name: str) -> str:
+    files = files_of(path)
+    return f"{path}/{name}" if files is None else files.full(name)
+
+
 class Lake:
-    """Tables under `root`, a folder or an object-store URL such as `s3a://bucket/evenkeel`."""
+    """Tables under `root`, a folder or an object-store URL such as `s3a://bucket/evenkeel` (`s3://` is the same)."""
 
     def __init__(self, root: str) -> None:
         # The server may run in another folder than the command that names the lake.
-        self.root = root.rstrip("/") if "://" in root else str(Path(root).absolute())
+        self.root = canonical(root).rstrip("/") if "://" in root else str(Path(root).absolute())
 
     def path(self, table: str) -> str:
         """The path or URL of a table."""
@@ -116,10 +122,10 @@ class Lake:
         how they are named. A frame holds the table's `body_columns`, in any order. `reads` are the writes that the rows
         rest on, beyond those of the hand-over; all of them go into the commit's `userMetadata`. A frame without rows
         may leave no commit; then its table has no write. A write lists the files that hold its rows where the table is
-        partitioned by cluster and lies in a folder; on an object store it lists none.
+        partitioned by cluster; in a store that only Spark knows it lists none.
 
-        `few`: whether the frames have few rows; by default that is told by what the run has written so far. In a folder
-        their digests and roots are made of the files, in this process.
+        `few`: whether the frames have few rows; by default that is told by what the run has written so far. Their
+        digests and roots are made of the files, in this process, where these can be read from here.
 
         Raises LakeError for rows of other clusters, or in a window of other cycles, than those of the hand-over.
         """
@@ -141,7 +147,7 @@ class Lake:
         table, try_id = TABLES[name], new_try()
         ids = ids_of(handover, try_id)
         stamped = stamp(frame, table, id_column(handover, try_id))
-        here = few and local_log(self.path(name)) is not None
+        here = few and is_readable_here(self.path(name))
         is_observed = not here and len(ids) <= MOST_OBSERVED
         rows, digests_of = _observing(stamped, table, handover, ids, try_id) if is_observed else (stamped, None)
         before = newest_version(self.path(name))
@@ -211,7 +217,7 @@ class Lake:
         found: dict[CycleKey, tuple[DataFile, ...]] = {}
         for cluster, files in by_cluster.items():
             for file in files:
-                for write_id in write_ids_in(Path(path.removeprefix("file://"), file.path)):
+                for write_id in write_ids_in(_full(path, file.path)):
                     key = cycles[cluster, write_id]
                     found[key] = (*found.get(key, ()), file)
         return found
@@ -399,23 +405,24 @@ def _missing(spark: SparkSession, table: Table, path: str) -> list[Column]:
 
 # A few rows put on record, in tables that are written outside cycles.
 #
-# Where the lake is a folder a row needs no Spark: an operator who pauses a cluster waits for no server. On an object
-# store two kinds of writers could overwrite each other's commits, so there Spark writes, as everywhere else.
+# A row needs no Spark: an operator who pauses a cluster waits for no server. In a store that speaks S3 both kinds
+# of writers put a commit only where none is, so neither overwrites the other's. In any other store Spark writes, as
+# everywhere else.
 
 
 def append_row(lake: Lake, table: str, row: Mapping[str, Any], session: Session) -> None:
     """Appends one row; `session` is asked for Spark only where it is needed."""
     path = lake.path(table)
-    if local_log(path) is None:
+    if not is_readable_here(path):
         with session() as spark:
             lake.ensure_tables(spark, [table])
             append_values(spark, lake, table, [tuple(row[column.name] for column in TABLES[table].columns)])
         return
-    from deltalake import DeltaTable, write_deltalake
+    from deltalake import write_deltalake
 
-    if not DeltaTable.is_deltatable(path):
+    if not is_delta_table(path):
         raise NoLake(f"there is no table {table} in {lake.root}: name the lake that cycles are written to (--lake)")
-    write_deltalake(path, as_arrow(table, [row]), mode="append")
+    write_deltalake(path, as_arrow(table, [row]), mode="append", storage_options=storage_options(path))
 
 
 def append_values(spark: SparkSession, lake: Lake, table: str, rows: Sequence[tuple[Any, ...]]) -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from evenkeel.errors import LakeError
-from evenkeel.lake.delta_log import local_log
+from evenkeel.lake.delta_log import LOG_FOLDER
 from evenkeel.lake.schema import sql_text
 from evenkeel.lake.store import Lake
+from evenkeel.lake.table_files import TableFiles, delta_table, files_of
 from evenkeel.maintenance.inventory import Inventory
 from evenkeel.maintenance.statements import change, settings
 
@@ -94,22 +94,23 @@ def clean_log(path: str) -> None:
 
     Spark should do so whenever it writes a checkpoint, and was seen not to.
     """
-    from deltalake import DeltaTable
     from deltalake.exceptions import DeltaError
 
     try:
-        DeltaTable(path).cleanup_metadata()
+        delta_table(path).cleanup_metadata()
     except (DeltaError, OSError) as error:
         raise LakeError(f"the log of {path} cannot be cleaned: {error}") from error
-    log = local_log(path)
-    if log is not None:
-        _drop_checksums(log)
+    files = files_of(path)
+    if files is not None:
+        _drop_checksums(files)
 
 
-def _drop_checksums(log: Path) -> None:
+def _drop_checksums(files: TableFiles) -> None:
     """Checksums of commits that are gone, Delta's own and those that Hadoop wrote in earlier versions or elsewhere."""
-    first = min((int(commit.stem) for commit in log.glob("[0-9]*.json") if commit.stem.isdigit()), default=0)
-    for checksum in log.glob("*.crc"):
-        version = checksum.name.lstrip(".").partition(".")[0]
-        if version.isdigit() and int(version) < first:
-            checksum.unlink(missing_ok=True)
+    names = files.names(LOG_FOLDER)
+    versions = (name.removesuffix(".json") for name in names if name.endswith(".json"))
+    first = min((int(version) for version in versions if version.isdigit()), default=0)
+    for name in names:
+        version = name.lstrip(".").partition(".")[0]
+        if name.endswith(".crc") and version.isdigit() and int(version) < first:
+            files.remove(f"{LOG_FOLDER}/{name}")

@@ -5,19 +5,19 @@ Files are listed by partition, with size, age, rows and, where one write made it
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from evenkeel.errors import LakeError, NoLake
-from evenkeel.lake.delta_log import local_log, log_state
+from evenkeel.lake.delta_log import LOG_FOLDER, log_state
 from evenkeel.lake.manifest import DECIDED_STATUSES
 from evenkeel.lake.schema import Table
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake
+from evenkeel.lake.table_files import delta_table, files_of, is_delta_table
 from evenkeel.spark.sql import iso
 
 if TYPE_CHECKING:
@@ -75,11 +75,10 @@ class Inventory:
 
 def take_inventory(table: Table, path: str) -> Inventory:
     """Reads the table's log. Raises LakeError where there is no such table or its log is damaged."""
-    from deltalake import DeltaTable
     from deltalake.exceptions import DeltaError
 
     try:
-        delta = DeltaTable(path)
+        delta = delta_table(path)
         actions = delta.get_add_actions(flatten=True)
         files = tuple(_file(row) for row in _rows(actions))
         return Inventory(table, int(delta.version()), files, dict(delta.metadata().configuration))
@@ -89,25 +88,16 @@ def take_inventory(table: Table, path: str) -> Inventory:
 
 
 def bytes_on_disk(path: str) -> int | None:
-    """All that lies in the table's folder, versions and log included; None for an object store."""
-    log = local_log(path)
-    return None if log is None else sum(size for _, size in _sizes(log.parent))
+    """All that lies in the table's folder, versions and log included; None for a store that only Spark knows."""
+    files = files_of(path)
+    return None if files is None else sum(files.sizes())
 
 
 def log_on_disk(path: str) -> tuple[int, int] | None:
-    """Number and bytes of the files of the table's log; None for an object store."""
-    log = local_log(path)
-    sizes = None if log is None else [size for _, size in _sizes(log)]
+    """Number and bytes of the files of the table's log; None for a store that only Spark knows."""
+    files = files_of(path)
+    sizes = None if files is None else [*files.sizes(LOG_FOLDER)]
     return None if sizes is None else (len(sizes), sum(sizes))
-
-
-def _sizes(folder: Path) -> Iterator[tuple[Path, int]]:
-    for path in folder.rglob("*"):
-        try:
-            if path.is_file():
-                yield path, path.stat().st_size
-        except FileNotFoundError:  # a writer's temporary file
-            continue
 
 
 def _rows(actions: Any) -> list[dict[str, Any]]:
@@ -147,7 +137,7 @@ def _file(row: Mapping[str, Any]) -> File:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """One table. `disk` and `log` are None where the table lies in an object store."""
+    """One table. `disk` and `log` are None where the table lies in a store that only Spark knows."""
 
     table: str
     files: int
@@ -177,15 +167,13 @@ class Lakeful:
 
 def measure(root: str) -> Lakeful:
     """Takes the inventory of every table. Raises NoLake where there is no lake."""
-    from deltalake import DeltaTable
-
     lake = Lake(root)
-    if not DeltaTable.is_deltatable(lake.path("cycles")):
+    if not is_delta_table(lake.path("cycles")):
         raise NoLake(f"there is no lake at {root}: its `cycles` table is missing. Name the folder of the tables")
     found = {
         name: take_inventory(table, lake.path(name))
         for name, table in TABLES.items()
-        if DeltaTable.is_deltatable(lake.path(name))
+        if is_delta_table(lake.path(name))
     }
     cycles = _cycles(lake)
     newest = max(cycles, default=None)
@@ -212,9 +200,8 @@ def _stored(lake: Lake, name: str, inventory: Inventory, day: date | None) -> St
 def _cycles(lake: Lake) -> dict[date, int]:
     """Cycles on record by date: clusters and moments, however often decided."""
     import pyarrow.compute as pc
-    from deltalake import DeltaTable
 
-    dataset = DeltaTable(lake.path("cycles")).to_pyarrow_dataset()
+    dataset = delta_table(lake.path("cycles")).to_pyarrow_dataset()
     planned = dataset.to_table(columns=["cluster", "cycle_at", "cycle_date"], filter=pc.field("row_kind") == "planned")
     distinct = planned.group_by(["cluster", "cycle_at", "cycle_date"]).aggregate([])
     counted = distinct.group_by("cycle_date").aggregate([("cycle_at", "count")])

@@ -15,11 +15,12 @@ from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
 
 from evenkeel.handover import DataFile
-from evenkeel.lake.delta_log import hashed, local_log
+from evenkeel.lake.delta_log import hashed
 from evenkeel.lake.manifest import DECIDED_STATUSES
 from evenkeel.lake.roots import NOTHING, Rooted, fits, rooted, summed
 from evenkeel.lake.schema import sql_text
 from evenkeel.lake.store import Lake, append_values
+from evenkeel.lake.table_files import is_readable_here
 from evenkeel.maintenance.inventory import Day, Inventory
 from evenkeel.maintenance.statements import at, delete, in_days, one_of
 from evenkeel.spark.code import code_version
@@ -213,9 +214,10 @@ def prove(spark: SparkSession, lake: Lake, inventory: Inventory, upkeep_id: str,
 
 
 def doubtful(spark: SparkSession, lake: Lake, inventory: Inventory, days: Days) -> Iterator[Doubt]:
-    """Dates of a table that are in doubt, the newest first; none in an object store, whose files nobody hashes."""
+    """Dates of a table that are in doubt, the newest first; none in a store that only Spark knows: nobody hashes files
+    there."""
     table = inventory.table.name
-    if local_log(lake.path(table)) is None:
+    if not is_readable_here(lake.path(table)):
         return
     places = _files(inventory, days)
     if not places:

@@ -22,7 +22,8 @@ from typing import Any
 from evenkeel.errors import BadInput, NoSuchCycle
 from evenkeel.handover import Write
 from evenkeel.lake.schemas import OF_RECORD, TABLES
-from evenkeel.lake.store import as_arrow
+from evenkeel.lake.store import Lake, as_arrow
+from evenkeel.lake.table_files import delta_table, is_delta_table
 from evenkeel.record.read import Attempt, attempts_of, read_table
 from evenkeel.record.read.tables import dataset as open_dataset
 from evenkeel.spark.code import code_digest, code_version
@@ -222,10 +223,8 @@ def _copy(lake: str, folder: Path, name: str, parts: Sequence[_Part]) -> int:
 
 
 def _table(lake: str, name: str) -> Any:
-    from deltalake import DeltaTable
-
-    path = f"{str(lake).rstrip('/')}/{name}"
-    return DeltaTable(path) if DeltaTable.is_deltatable(path) else None
+    path = Lake(lake).path(name)
+    return delta_table(path) if is_delta_table(path) else None
 
 
 # What readers and writers of the copy need; retention is a matter of the lake that it was taken from.

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from evenkeel.errors import EvenkeelError
+from evenkeel.object_store import hand_over, is_configured
 from evenkeel.spark import gateway
 from evenkeel.spark.command import HOST, ServerSettings, server_command, server_environment, token_given
 from evenkeel.spark.home import Home
@@ -22,7 +23,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     Memory and cores come from EVENKEEL_SERVER_MEMORY and EVENKEEL_SERVER_CORES, the token that clients have to show
     from EVENKEEL_SPARK_TOKEN or the file that EVENKEEL_SPARK_TOKEN_FILE names; without either it is made, and lies in
-    the home's `.evenkeel/token`.
+    the home's `.evenkeel/token`. Keys of an object store come from the environment, as `evenkeel.object_store` says.
     """
     parser = argparse.ArgumentParser(prog="python -m evenkeel.spark", description=__doc__)
     parser.add_argument("--home", type=Path, default=Path.cwd(), help="folder for its scratch files (default: here)")
@@ -36,6 +37,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         place = Home.of(given.home)
         place.scratch.mkdir(exist_ok=True)
         token = token_given() or place.token()
+        if is_configured():
+            hand_over(place.folder, None)
         command = server_command(given.port, place.folder, settings, given.address)
     except EvenkeelError as error:
         sys.exit(str(error))

@@ -15,8 +15,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from evenkeel.spark import local_files
-from evenkeel.spark.java import cache_folder, delta_jars, server_java, spark_home
+from evenkeel.spark import local_files, object_store_files
+from evenkeel.spark.java import cache_folder, delta_jars, object_store_jars, server_java, spark_home
 
 VARIABLE = "EVENKEEL_CLASS_ARCHIVE"
 OFF = "off"
@@ -77,7 +77,7 @@ def archives_folder() -> Path:
 
 def fingerprint() -> str:
     """Names Java, all jars in the order of the class path, and the source of the compiled class: 16 hex digits."""
-    digest = hashlib.sha256(local_files.SOURCE.encode())
+    digest = hashlib.sha256((local_files.SOURCE + object_store_files.SOURCE).encode())
     for path in (str(server_java().resolve()), *libraries()):
         found = os.stat(path)
         digest.update(f"{path}\0{found.st_size}\0{int(found.st_mtime)}\0".encode())  # what Java itself looks at
@@ -85,6 +85,9 @@ def fingerprint() -> str:
 
 
 def libraries() -> list[str]:
-    """The class path of Delta and Spark: jar by jar, since Java takes `*` in the order of the folder on the disk, and
-    refuses an archive of another order."""
-    return [*map(str, delta_jars()), *map(str, sorted((spark_home() / "jars").glob("*.jar")))]
+    """The class path: Delta, Spark, and last, where nobody looks before, the jars for object stores if they are there.
+
+    Jar by jar, since Java takes `*` in the order of the folder on the disk, and refuses an archive of another order.
+    """
+    of_spark = sorted((spark_home() / "jars").glob("*.jar"))
+    return [*map(str, delta_jars()), *map(str, of_spark), *map(str, object_store_jars())]

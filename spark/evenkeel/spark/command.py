@@ -16,7 +16,7 @@ from typing import Any
 
 from evenkeel.errors import EngineError
 from evenkeel.secret import text_given
-from evenkeel.spark import gateway, local_files
+from evenkeel.spark import gateway, local_files, object_store_files
 from evenkeel.spark.class_archive import class_archive, libraries
 from evenkeel.spark.code import SUITES_VARIABLE, source_root
 from evenkeel.spark.java import server_java, spark_home
@@ -131,6 +131,7 @@ def server_command(
     spark = {
         **SQL_SETTINGS,
         **local_files.SETTINGS,
+        **object_store_files.settings(folder),
         "spark.master": f"local[{settings.cores}]",
         "spark.app.name": "evenkeel",
         **LOCAL_SETTINGS,

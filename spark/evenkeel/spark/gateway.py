@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
-from evenkeel.spark import local_files
+from evenkeel.spark import local_files, object_store_files
 
 MAIN_CLASS = "org.apache.spark.api.python.PythonGatewayServer"
 _TOLD = "_PYSPARK_DRIVER_CONN_INFO_PATH"
@@ -45,11 +45,13 @@ def start(
     server = subprocess.Popen(
         command, env={**environment, _TOLD: str(told)}, cwd=folder, stdin=subprocess.PIPE, stdout=output
     )
-    threading.Thread(target=_serve, args=(server, told, classes_folder(folder)), name="gateway", daemon=True).start()
+    sources = [local_files.SOURCE, *([object_store_files.SOURCE] if object_store_files.fits(command) else [])]
+    compiled = classes_folder(folder), sources
+    threading.Thread(target=_serve, args=(server, told, *compiled), name="gateway", daemon=True).start()
     return server
 
 
-def _serve(server: subprocess.Popen[bytes], told: Path, classes: Path) -> None:
+def _serve(server: subprocess.Popen[bytes], told: Path, classes: Path, sources: Sequence[str]) -> None:
     """Has the JVM make a Spark session and serve it; ends the JVM where that fails."""
     try:
         while not told.exists():
@@ -58,7 +60,7 @@ def _serve(server: subprocess.Popen[bytes], told: Path, classes: Path) -> None:
             time.sleep(_TICK_SECONDS)
         port, secret = _read(told)
         told.unlink()
-        _open_to_clients(port, secret, classes)
+        _open_to_clients(port, secret, classes, sources)
     except Exception as error:  # whatever it is, a JVM without a session is of no use
         sys.stderr.write(f"{error}\n")
         sys.stderr.flush()
@@ -71,13 +73,14 @@ def _read(told: Path) -> tuple[int, str]:
     return port, content[8 : 8 + length].decode()
 
 
-def _open_to_clients(port: int, secret: str, classes: Path) -> None:
+def _open_to_clients(port: int, secret: str, classes: Path, sources: Sequence[str]) -> None:
     from py4j.java_gateway import GatewayParameters, JavaGateway
 
     logging.getLogger("py4j").setLevel(logging.CRITICAL)  # it complains when the JVM ends before its objects
     gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port, auth_token=secret))
     if classes.is_dir():
-        local_files.compile_into(gateway.jvm, classes)
+        for source in sources:
+            local_files.compile_into(gateway.jvm, classes, source)
     session = gateway.jvm.org.apache.spark.sql.classic.SparkSession.builder().getOrCreate()
     gateway.jvm.org.apache.spark.sql.connect.service.SparkConnectService.start(session.sparkContext())
     gateway.close()

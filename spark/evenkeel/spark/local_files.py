@@ -203,14 +203,14 @@ public class LocalFiles extends LocalFileSystem {
 """
 
 
-def compile_into(jvm: Any, folder: Path) -> None:
-    """Compiles the class in a JVM (a gateway's `jvm`) into `folder`, which is on that JVM's class path, and loads it.
+def compile_into(jvm: Any, folder: Path, source: str = SOURCE) -> None:
+    """Compiles a class in a JVM (a gateway's `jvm`) into `folder`, which is on that JVM's class path, and loads it.
 
     Whatever lay there is replaced, unread. Raises Py4JJavaError where the class does not fit the Hadoop on the path.
     """
     compiler = jvm.org.codehaus.janino.SimpleCompiler()
     compiler.setTargetVersion(8)
-    compiler.cook(SOURCE)
+    compiler.cook(source)
     bytecodes = compiler.getBytecodes()
     for name in bytecodes:
         path = folder.joinpath(*name.split(".")).with_suffix(".class")

@@ -24,6 +24,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from evenkeel.errors import EngineError
+from evenkeel.object_store import FOLDER
 from evenkeel.spark.code import engine_digest, source_root, workers_digest
 from evenkeel.spark.command import (
     CLIENT_HOST,
@@ -394,6 +395,7 @@ def _end(place: Home, state: State) -> bool:
         _wait_for_end(state)
     place.forget()
     shutil.rmtree(place.scratch, ignore_errors=True)
+    shutil.rmtree(place.folder / FOLDER, ignore_errors=True)
     return supervised or served
 
 

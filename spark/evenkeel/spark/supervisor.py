@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,6 +16,7 @@ import time
 from pathlib import Path
 from types import FrameType
 
+from evenkeel.object_store import FOLDER
 from evenkeel.spark import gateway
 from evenkeel.spark.home import Home, State, identity, kill_session
 
@@ -46,6 +48,7 @@ def main(home: Home) -> int:
         return _watch(server, home)
     finally:
         _end(server)
+        shutil.rmtree(home.folder / FOLDER, ignore_errors=True)  # keys that were handed over
 
 
 def _watch(server: subprocess.Popen[bytes], home: Home) -> int:

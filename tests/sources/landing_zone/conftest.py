@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
+from evenkeel.object_store import S3Connection
 from evenkeel.secret import Secret
-from evenkeel.sources.landing_zone.s3 import S3Connection, connect
+from evenkeel.sources.landing_zone.s3 import connect
 from tests.sources.landing_zone.faults import Faults
 from tests.sources.landing_zone.stand_in import ACCESS_KEY, SECRET_KEY, StandIn, running
 

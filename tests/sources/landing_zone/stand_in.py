@@ -64,20 +64,20 @@ def running(folder: Path) -> Iterator[StandIn]:
     options = ["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
     command = [str(server_java()), *options, "-jar", str(resolve([S3PROXY])[0]), "--properties", str(properties)]
     with (folder / "s3proxy.log").open("wb") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=log, preexec_fn=_die_with_parent)
+        process = subprocess.Popen(command, stdout=log, stderr=log, preexec_fn=die_with_parent)
     try:
-        _await_port(process, port, folder / "s3proxy.log")
+        await_port(process, port, folder / "s3proxy.log")
         yield StandIn(port, store)
     finally:
         process.kill()
         process.wait()
 
 
-def _die_with_parent() -> None:
+def die_with_parent() -> None:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def _await_port(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
+def await_port(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
     until = time.monotonic() + START_SECONDS
     while time.monotonic() < until:
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
@@ -85,4 +85,4 @@ def _await_port(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
         if process.poll() is not None:
             break
         time.sleep(0.05)
-    raise RuntimeError(f"s3proxy does not answer: {log.read_text()[-2000:]}")
+    raise RuntimeError(f"the store does not answer: {log.read_text()[-2000:]}")

@@ -13,10 +13,10 @@ from evenkeel.cli import main
 from evenkeel.errors import SettingsError
 from evenkeel.handover import FAILED, OPEN, SKIPPED
 from evenkeel.ingest.open_run import CycleRequest, cycles_of
+from evenkeel.object_store import S3Connection
 from evenkeel.secret import Secret
 from evenkeel.sources.configuration import LiveSource, ZoneSource, read_configuration
 from evenkeel.sources.landing_zone import s3 as client
-from evenkeel.sources.landing_zone.s3 import S3Connection
 from evenkeel.sources.landing_zone.spool import spool_folder, store_of
 from evenkeel.sources.landing_zone.upload import upload_snapshot
 from evenkeel.sources.recordings import Recording

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from evenkeel.errors import BadInput, SettingsError
+from evenkeel.object_store import S3Connection
 from evenkeel.secret import Secret
 from evenkeel.sources.landing_zone import s3 as client
 from evenkeel.sources.landing_zone.layout import place_of
-from evenkeel.sources.landing_zone.s3 import S3Connection, S3Error, connect
+from evenkeel.sources.landing_zone.s3 import S3Error, connect
 from evenkeel.sources.landing_zone.search import S3Landing
 from evenkeel.sources.landing_zone.upload import upload_snapshot
 from tests.sources.landing_zone.conftest import Bucket, client_of

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from evenkeel.errors import LakeError, NoLake
+from evenkeel.lake.table_files import arrow_place, delta_table, is_delta_table
+from evenkeel.object_store import canonical
 
 Row = dict[str, Any]
 _TOLD = 200
@@ -74,13 +76,12 @@ def dataset(lake: str | Path, table: str, files: Sequence[FileFilter] | None = N
 
 def open_table(lake: str | Path, table: str) -> Any:
     """The table as its log describes it; no file is read yet. LakeError where it is missing or its log is damaged."""
-    from deltalake import DeltaTable
     from deltalake.exceptions import DeltaError, TableNotFoundError
 
     try:
-        return DeltaTable(_path(lake, table))
+        return delta_table(_path(lake, table))
     except TableNotFoundError as error:
-        if table == "cycles" or not DeltaTable.is_deltatable(_path(lake, "cycles")):
+        if table == "cycles" or not is_table(lake, "cycles"):
             raise NoLake(
                 f"there is no lake at {lake}: its `cycles` table is missing. Name the folder that cycles were "
                 "written to (--lake, or EVENKEEL_LAKE), or run a first cycle with it."
@@ -94,9 +95,7 @@ def open_table(lake: str | Path, table: str) -> Any:
 
 def is_table(lake: str | Path, table: str) -> bool:
     """Whether the lake has the table."""
-    from deltalake import DeltaTable
-
-    return bool(DeltaTable.is_deltatable(_path(lake, table)))
+    return is_delta_table(_path(lake, table))
 
 
 def dataset_of(opened: Any, lake: str | Path, table: str, files: Sequence[FileFilter] | None = None) -> Any:
@@ -126,21 +125,19 @@ def files_between(
 
 
 def _path(lake: str | Path, table: str) -> str:
-    return f"{str(lake).rstrip('/')}/{table}"
+    return f"{canonical(str(lake)).rstrip('/')}/{table}"
 
 
 def _own_files(path: str) -> Any:
-    """The table's folder as Arrow's own file system; None, hence deltalake's, for an object store.
+    """The table's folder in Arrow's own file system; None, hence deltalake's, for a store that Arrow is not told of.
 
     deltalake's is written in Python, and Arrow's reading threads call it even while the process ends: every other
     process that had read a lake was aborted then.
     """
-    from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
+    from pyarrow.fs import SubTreeFileSystem
 
-    from evenkeel.lake.delta_log import local_log
-
-    log = local_log(path)
-    return None if log is None else SubTreeFileSystem(str(log.parent.resolve()), LocalFileSystem())
+    place = arrow_place(path)
+    return None if place is None else SubTreeFileSystem(*place)
 
 
 def damaged(lake: str | Path, table: str, error: Exception) -> LakeError:

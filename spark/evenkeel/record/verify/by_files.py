@@ -2,8 +2,8 @@
 
 To see that a file is the same takes a hundredth of the time of seeing that its rows are. Of files that upkeep has put
 together it is upkeep's word that stands for the rows: it held them against the manifests then (`proofs`). Files say
-nothing in object stores, in lakes that were copied row by row, and of writes whose files no manifest lists: there, and
-wherever a file is not what it was, rows are looked at (`contents`).
+nothing in stores that only Spark knows, in lakes that were copied row by row, and of writes whose files no manifest
+lists: there, and wherever a file is not what it was, rows are looked at (`contents`).
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from urllib.parse import unquote
 
 from evenkeel.errors import LakeError
 from evenkeel.handover import DataFile, Write
-from evenkeel.lake.delta_log import hashed, local_log
+from evenkeel.lake.delta_log import hashed
 from evenkeel.lake.store import Lake
+from evenkeel.lake.table_files import arrow_source, files_of
 from evenkeel.record.read import Attempt, read_table_if_any
 from evenkeel.record.read.tables import open_table
 
@@ -102,9 +103,10 @@ def _proofs(lake: Lake) -> dict[str, dict[str, DataFile]]:
 
 
 def _opened(lake: Lake, name: str, listed: Collection[str], proofs: Mapping[str, DataFile]) -> _Table | None:
-    """None where files say nothing: an object store, a log that cannot be read, rows deleted beside their files."""
-    log = local_log(lake.path(name))
-    if log is None:
+    """None where files say nothing: a store that only Spark knows, a log that cannot be read, rows deleted beside their
+    files."""
+    files = files_of(lake.path(name))
+    if files is None:
         return None
     try:
         opened = open_table(lake.root, name)
@@ -112,7 +114,7 @@ def _opened(lake: Lake, name: str, listed: Collection[str], proofs: Mapping[str,
         return None
     if opened.protocol().min_reader_version >= _READERS_SINCE_DELETION_VECTORS:
         return None
-    return _Table(str(log.parent), _active(opened), listed, proofs)
+    return _Table(files.full("").rstrip("/"), _active(opened), listed, proofs)
 
 
 def _active(opened: Any) -> dict[str, Place]:
@@ -214,9 +216,8 @@ class _Table:
         for path in paths:
             try:
                 # As codes of the few ids in it: a file of upkeep's has millions of rows.
-                file = read_file(
-                    f"{self.folder}/{path}", columns=["write_id"], partitioning=None, read_dictionary=["write_id"]
-                )
+                source = arrow_source(f"{self.folder}/{path}")
+                file = read_file(source, columns=["write_id"], partitioning=None, read_dictionary=["write_id"])
             except Exception:  # Arrow's own, for whatever is wrong with a file
                 return None
             for counted in value_counts(file.column(0).unify_dictionaries()).to_pylist():

@@ -18,6 +18,8 @@ from evenkeel.handover import Write
 from evenkeel.json_text import NotJson, parse_json
 from evenkeel.lake.manifest import body_digest
 from evenkeel.lake.schemas import TABLES
+from evenkeel.lake.store import Lake
+from evenkeel.lake.table_files import delta_table
 from evenkeel.maintenance.expiry import Periods, settled, whole_kind
 from evenkeel.record.read import Attempt, Record, Row, attempts_of, read_table_if_any
 from evenkeel.record.read.ranges import FIRST_MOMENT, LAST_MOMENT
@@ -189,9 +191,7 @@ _HARMLESS = frozenset(
 
 def rewriting_commits(lake: str | Path, table: str) -> list[str]:
     """In words, oldest first: commits, as far back as the log goes, after which rows were not what they had been."""
-    from deltalake import DeltaTable
-
-    commits = DeltaTable(f"{str(lake).rstrip('/')}/{table}").history()
+    commits = delta_table(Lake(str(lake)).path(table)).history()
     upkeeps = {row["upkeep_id"] for row in read_table_if_any(lake, "upkeeps")}
     return list(rewrites(sorted(commits, key=lambda commit: int(commit["version"])), upkeeps))
 

@@ -10,9 +10,9 @@ from itertools import groupby
 from typing import TYPE_CHECKING, TypeVar
 
 from evenkeel.errors import SettingsError
-from evenkeel.lake.delta_log import local_log
 from evenkeel.lake.digest import Content, contents, nothing
 from evenkeel.lake.store import Lake
+from evenkeel.lake.table_files import is_readable_here
 from evenkeel.record.read import Attempt, chunked
 from evenkeel.record.verify.by_files import Files, Proven, key_of
 from evenkeel.record.verify.chain import CODE, DATA, DEFINITION, UNKNOWN, Fault, Kept, Stretch
@@ -87,7 +87,7 @@ def verify_attempts(
     `depth` says where deciding again begins: at the topics on record, or at the loads of bundles. With `by_rows` no
     file stands for its rows.
     """
-    files_tell = not by_rows and local_log(lake.path("cycles")) is not None
+    files_tell = not by_rows and is_readable_here(lake.path("cycles"))
     found = Verified()
     done = 0
     with processes(attempts if files_tell else 0) as deciding:

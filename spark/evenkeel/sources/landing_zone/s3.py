@@ -6,9 +6,8 @@ connection that the caller resolves. They stand in no message and in no `repr`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from botocore.exceptions import ClientError, FlexibleChecksumError, HTTPClientError, IncompleteReadError
@@ -16,8 +15,8 @@ from botocore.exceptions import ClientError, FlexibleChecksumError, HTTPClientEr
 from evenkeel import __version__
 from evenkeel.aws_errors import RAISED_BY_BOTO, is_absent, of_s3
 from evenkeel.errors import BadInput, LandingError, SettingsError
+from evenkeel.object_store import Resolver, S3Connection
 from evenkeel.retrying import at_once, retry
-from evenkeel.secret import Secret
 from evenkeel.sources.landing_zone.layout import Place
 
 TRIES = 5
@@ -81,24 +80,6 @@ def _is_amazons(session: Any, client: Any) -> bool:
 def _style_of_profile(session: Any) -> bool:
     profile = session._session.get_scoped_config()
     return "addressing_style" in (profile.get("s3") or {})
-
-
-# What a named connection to a store holds. Nothing of boto3 is loaded with it.
-
-
-@dataclass(frozen=True, slots=True)
-class S3Connection:
-    """What a named connection holds; None leaves a part to boto3's own search."""
-
-    access_key: str | None = None
-    secret_key: Secret | None = None
-    session_token: Secret | None = None
-    region: str | None = None
-    endpoint: str | None = None
-
-
-Resolver = Callable[[str], S3Connection | None]
-"""From the name of a connection to what it holds; None where it is not known."""
 
 
 # Small objects whole, in this process.

@@ -1,0 +1,231 @@
+"""A table's files where this process reads them itself: in a folder, or in an object store that speaks S3."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from evenkeel import object_store
+from evenkeel.object_store import SCHEME, StoreAccess, canonical, is_object_store
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+_FILE = "file://"
+_AT_ONCE_BYTES = 64 << 20
+"""Up to this size an object is fetched whole: Arrow asks for each column by itself, and an answer takes longer than its
+bytes."""
+_READ_AT_ONCE = 16 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class FolderFiles:
+    """A table in a folder of this machine. Names are paths below the folder, with `/`."""
+
+    folder: str
+
+    def full(self, name: str) -> str:
+        """The file's path, as Spark takes it too."""
+        return f"{self.folder}/{name}"
+
+    def read(self, name: str) -> bytes:
+        """All bytes of a file; FileNotFoundError where there is none."""
+        return Path(self.folder, name).read_bytes()
+
+    def exists(self, name: str) -> bool:
+        """Whether there is such a file."""
+        return Path(self.folder, name).is_file()
+
+    def names(self, below: str) -> list[str]:
+        """The names of the files that lie directly in a folder; none where there is no such folder."""
+        place = Path(self.folder, below)
+        return [file.name for file in place.iterdir()] if place.is_dir() else []
+
+    def sizes(self, below: str = "") -> Iterator[int]:
+        """The bytes of each file in a folder and all below it."""
+        for path in Path(self.folder, below).rglob("*"):
+            try:
+                if path.is_file():
+                    yield path.stat().st_size
+            except FileNotFoundError:  # a writer's temporary file
+                continue
+
+    def has_folder(self, below: str) -> bool:
+        """Whether there is such a folder."""
+        return Path(self.folder, below).is_dir()
+
+    def size_and_digest(self, name: str) -> tuple[int, str]:
+        """The bytes of a file and their SHA-256 (hex)."""
+        with Path(self.folder, name).open("rb") as file:
+            return os.fstat(file.fileno()).st_size, hashlib.file_digest(file, "sha256").hexdigest()
+
+    def write_new(self, name: str, data: bytes) -> None:
+        """Writes a file that nobody has written, so that it outlives the machine's end; OSError where it cannot be."""
+        place = Path(self.folder, name)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with place.open("xb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        descriptor = os.open(place.parent, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def modified(self, below: str) -> dict[str, float]:
+        """Name -> seconds since 1970 of the last change, of the files that lie directly in a folder."""
+        place = Path(self.folder, below)
+        return {file.name: file.stat().st_mtime for file in place.iterdir()} if place.is_dir() else {}
+
+    def remove(self, name: str) -> None:
+        """Removes a file, if it is there."""
+        Path(self.folder, name).unlink(missing_ok=True)
+
+
+@dataclass(frozen=True, slots=True)
+class StoreFiles:
+    """A table in an object store. Names are keys below the table's own."""
+
+    address: str
+
+    def full(self, name: str) -> str:
+        """The object's address, as Spark takes it."""
+        return f"{self.address}/{name}"
+
+    def _key(self, name: str) -> str:
+        return self.full(name).removeprefix(SCHEME).rstrip("/")
+
+    def read(self, name: str) -> bytes:
+        """All bytes of an object; FileNotFoundError where there is none."""
+        with _arrow().open_input_stream(self._key(name)) as opened:
+            return bytes(opened.read())
+
+    def exists(self, name: str) -> bool:
+        """Whether there is such an object."""
+        from pyarrow.fs import FileType
+
+        return bool(_arrow().get_file_info(self._key(name)).type == FileType.File)
+
+    def names(self, below: str) -> list[str]:
+        """The names of the objects that lie directly below a key."""
+        return [info.base_name for info in self._listed(below, recursive=False)]
+
+    def sizes(self, below: str = "") -> Iterator[int]:
+        """The bytes of each object below a key."""
+        return (int(info.size) for info in self._listed(below, recursive=True))
+
+    def modified(self, below: str) -> dict[str, float]:
+        """Name -> seconds since 1970 of the last change, of the objects that lie directly below a key."""
+        return {info.base_name: info.mtime.timestamp() for info in self._listed(below, recursive=False)}
+
+    def _listed(self, below: str, *, recursive: bool) -> list[Any]:
+        from pyarrow.fs import FileSelector, FileType
+
+        selector = FileSelector(self._key(below), recursive=recursive, allow_not_found=True)
+        return [info for info in _arrow().get_file_info(selector) if info.type == FileType.File]
+
+    def has_folder(self, below: str) -> bool:
+        """Whether anything lies below a key."""
+        return bool(self._listed(below, recursive=False))
+
+    def size_and_digest(self, name: str) -> tuple[int, str]:
+        """The bytes of an object and their SHA-256 (hex)."""
+        digest, size = hashlib.sha256(), 0
+        with _arrow().open_input_stream(self._key(name)) as opened:
+            while part := opened.read(_READ_AT_ONCE):
+                digest.update(part)
+                size += len(part)
+        return size, digest.hexdigest()
+
+    def write_new(self, name: str, data: bytes) -> None:
+        """Writes an object of a name that nobody has; OSError where it cannot be."""
+        with _arrow().open_output_stream(self._key(name)) as opened:
+            opened.write(data)
+
+    def remove(self, name: str) -> None:
+        """Removes an object, if it is there."""
+        try:
+            _arrow().delete_file(self._key(name))
+        except FileNotFoundError:
+            return
+
+
+TableFiles = FolderFiles | StoreFiles
+
+
+def files_of(path: str) -> TableFiles | None:
+    """The files of the table at `path`; None for a store that only Spark and deltalake know."""
+    if is_object_store(path):
+        return StoreFiles(canonical(path))
+    if "://" in path and not path.startswith(_FILE):
+        return None
+    return FolderFiles(path.removeprefix(_FILE).rstrip("/") or "/")
+
+
+def is_readable_here(path: str) -> bool:
+    """Whether this process reads the files of a table at `path` itself."""
+    return files_of(path) is not None
+
+
+def arrow_source(file: str) -> Any:
+    """What Arrow reads a data file from, whose full name `TableFiles.full` has given."""
+    if not is_object_store(file):
+        return file
+    import pyarrow as pa
+
+    system = _arrow()
+    key = file.removeprefix(SCHEME)
+    with system.open_input_file(key) as opened:
+        if opened.size() <= _AT_ONCE_BYTES:
+            return pa.BufferReader(opened.read_buffer())
+    return system.open_input_file(key)
+
+
+def arrow_place(path: str) -> tuple[str, Any] | None:
+    """The table's folder as Arrow's own file system has it: path and file system; None for a store that only deltalake
+    knows."""
+    from pyarrow.fs import LocalFileSystem
+
+    files = files_of(path)
+    if files is None:
+        return None
+    if isinstance(files, StoreFiles):
+        return files.address.removeprefix(SCHEME), _arrow()
+    return str(Path(files.folder).resolve()), LocalFileSystem()
+
+
+def _arrow() -> Any:
+    return _arrow_of(object_store.access())
+
+
+@lru_cache(maxsize=4)
+def _arrow_of(access: StoreAccess) -> Any:
+    return access.for_arrow()
+
+
+# Tables as deltalake opens them. Nobody else names its classes with a path.
+
+
+def storage_options(path: str) -> dict[str, str] | None:
+    """What deltalake has to be told of the store; None for a folder, and for a store that it knows by itself."""
+    return object_store.access().for_deltalake() if is_object_store(path) else None
+
+
+def delta_table(path: str) -> DeltaTable:
+    """The table as its log describes it; raises what deltalake raises."""
+    from deltalake import DeltaTable
+
+    return DeltaTable(path, storage_options=storage_options(path))
+
+
+def is_delta_table(path: str) -> bool:
+    """Whether deltalake finds a table there."""
+    from deltalake import DeltaTable
+
+    return bool(DeltaTable.is_deltatable(path, storage_options=storage_options(path)))
