@@ -15,6 +15,7 @@ _TOGETHER = {
     "tests/devtools/test_lab.py": "pulsar",
     "tests/steering/queue/test_agent_on_pulsar.py": "pulsar",
     "tests/maintenance/": "maintenance",
+    "tests/object_store/": "object store",
     "tests/replay/test_open_loop.py": "replay",
     "tests/replay/test_results.py": "replay",
     "tests/pipeline/test_killed_tasks.py::test_a_spark_server": "killed server",

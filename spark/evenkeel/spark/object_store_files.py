@@ -207,7 +207,7 @@ public class ObjectStore extends S3AFileSystem {
             }
             for (int tried = 1; !isWritten(store, path, content); tried++) {
                 if (tried == TRIES) {
-                    throw new java.nio.file.FileAlreadyExistsException(path.toString());
+                    throw new IOException("the store refuses a new file, and there is none of this name: " + path);
                 }
                 pause(tried * PAUSE_MILLISECONDS);
             }
