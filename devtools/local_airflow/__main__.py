@@ -14,7 +14,9 @@ from typing import NoReturn
 from devtools.local_airflow.home import USER, Wiring
 from devtools.local_airflow.service import Airflow, airflow_for
 from evenkeel.errors import EvenkeelError
+from evenkeel.object_store import hand_over
 from evenkeel.spark.code import source_root
+from evenkeel.spark.home import Home
 from evenkeel.spark.server import engine_for
 
 TICK_SECONDS = 1.0
@@ -28,10 +30,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         _say("starting the Spark Connect server")
         with engine_for(asked.home) as engine:
+            hand_over(Home.of(engine.home).folder, asked.lake)
             wiring = Wiring(
                 source_root().parent,
                 engine.airflow_connection(),
-                str(asked.lake),
+                asked.lake,
                 asked.config,
                 asked.schedule,
                 upkeep=asked.upkeep,
@@ -59,7 +62,9 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     demo = checkout / "build" / "demo"
     parser = argparse.ArgumentParser(prog="python -m devtools.local_airflow", description=__doc__)
     parser.add_argument("--home", type=Path, default=demo, help="folder for Airflow's and the engine's own files")
-    parser.add_argument("--lake", type=Path, default=demo / "lake", help="root of the tables")
+    parser.add_argument(
+        "--lake", default=str(demo / "lake"), help="root of the tables: a folder, or s3a://BUCKET/PREFIX"
+    )
     parser.add_argument("--config", type=Path, default=checkout / "demo" / "evenkeel.toml", help="the clusters")
     parser.add_argument("--schedule", default="none", help="cron expression of `rebalance`; none: manual runs")
     parser.add_argument("--upkeep", default="none", help="cron expression of `upkeep`, once a day; none: manual runs")

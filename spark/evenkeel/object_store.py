@@ -32,7 +32,7 @@ RETRY_SECONDS = 120
 """After so long no request is sent again."""
 
 _SCHEMES = ("s3a://", "s3://", "s3n://")
-_BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,62}")
+_BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 _ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 _REGIONS = ("AWS_REGION", "AWS_DEFAULT_REGION")
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -339,18 +339,18 @@ _SIGNS: tuple[tuple[str, str, str], ...] = (
         "Set AWS_REGION to the region of the bucket, or AWS_ENDPOINT_URL_S3 to the store that holds it.",
     ),
     (
-        r"AccessDenied|ACCESS_DENIED|AccessDeniedException|[Ff]orbidden|Status Code: 403|403 Forbidden",
+        r"AccessDenied|ACCESS_DENIED|AccessDeniedException|[Ff]orbidden|[Ss]tatus(?: Code:)? 403|403 Forbidden",
         "access is denied",
-        "A lake needs s3:ListBucket on the bucket, and s3:GetObject, s3:PutObject and s3:DeleteObject below it. "
-        + _KEYS,
+        "Keys may be wrong or a token expired, or rights are missing: a lake needs s3:ListBucket on the bucket, and "
+        "s3:GetObject, s3:PutObject and s3:DeleteObject below it. " + _KEYS,
     ),
     (
-        r"SlowDown|SLOW_DOWN|ServiceUnavailable|AWSServiceThrottled|Status Code: 503|503 Service|reduce your request",
+        r"SlowDown|SLOW_DOWN|ServiceUnavailable|AWSServiceThrottled|[Ss]tatus(?: Code:)? 503|503 Service",
         "the store is not available, or asks to slow down",
         _AGAIN,
     ),
     (
-        r"InternalError|INTERNAL_FAILURE|AWSStatus500|Status Code: 50\d|50\d (Internal|Bad|Gateway)",
+        r"InternalError|INTERNAL_FAILURE|AWSStatus500|[Ss]tatus(?: Code:)? 50\d|50\d (Internal|Bad|Gateway)",
         ("the store failed inside"),
         _AGAIN,
     ),

@@ -5,18 +5,20 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evenkeel import object_store
-from evenkeel.object_store import SCHEME, StoreAccess, canonical, is_object_store
+from evenkeel.object_store import SCHEME, StoreAccess, bucket_of, canonical, is_object_store
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
 _FILE = "file://"
+_LOG = "_delta_log"
 _AT_ONCE_BYTES = 64 << 20
 """Up to this size an object is fetched whole: Arrow asks for each column by itself, and an answer takes longer than its
 bytes."""
@@ -103,14 +105,34 @@ class StoreFiles:
 
     def read(self, name: str) -> bytes:
         """All bytes of an object; FileNotFoundError where there is none."""
-        with _arrow().open_input_stream(self._key(name)) as opened:
+        with self._well_told(name), _arrow().open_input_stream(self._key(name)) as opened:
             return bytes(opened.read())
 
     def exists(self, name: str) -> bool:
         """Whether there is such an object."""
         from pyarrow.fs import FileType
 
-        return bool(_arrow().get_file_info(self._key(name)).type == FileType.File)
+        with self._well_told(name):
+            return bool(_arrow().get_file_info(self._key(name)).type == FileType.File)
+
+    def has_bucket(self) -> bool:
+        """Whether the bucket is there at all."""
+        from pyarrow.fs import FileType
+
+        with self._well_told("_"):
+            bucket = bucket_of(self.address)
+            return bool(_arrow().get_file_info(bucket).type != FileType.NotFound)
+
+    @contextmanager
+    def _well_told(self, name: str) -> Iterator[None]:
+        """To a HEAD a store answers with a status and without a word, so a listing is asked what is wrong."""
+        try:
+            yield
+        except FileNotFoundError:
+            raise
+        except OSError:
+            self._listed(f"{name}/_", recursive=False)
+            raise
 
     def names(self, below: str) -> list[str]:
         """The names of the objects that lie directly below a key."""
@@ -187,6 +209,16 @@ def arrow_source(file: str) -> Any:
     return system.open_input_file(key)
 
 
+def row_count(file: str) -> int:
+    """How many rows a data file has, by its end."""
+    from pyarrow.parquet import read_metadata
+
+    if not is_object_store(file):
+        return int(read_metadata(file).num_rows)
+    with _arrow().open_input_file(file.removeprefix(SCHEME)) as opened:
+        return int(read_metadata(opened).num_rows)
+
+
 def arrow_place(path: str) -> tuple[str, Any] | None:
     """The table's folder as Arrow's own file system has it: path and file system; None for a store that only deltalake
     knows."""
@@ -225,7 +257,19 @@ def delta_table(path: str) -> DeltaTable:
 
 
 def is_delta_table(path: str) -> bool:
-    """Whether deltalake finds a table there."""
+    """Whether a table stands there; raises OSError for a store that cannot be asked (deltalake says that none does)."""
     from deltalake import DeltaTable
 
-    return bool(DeltaTable.is_deltatable(path, storage_options=storage_options(path)))
+    files = files_of(path)
+    if not isinstance(files, StoreFiles):
+        return bool(DeltaTable.is_deltatable(path))
+    known = (f"{_LOG}/_last_checkpoint", f"{_LOG}/{0:020d}.json")
+    if any(files.exists(name) for name in known) or any(_is_commit(name) for name in files.names(_LOG)):
+        return True
+    if not files.has_bucket():
+        raise OSError(f"NoSuchBucket: {path}")
+    return False
+
+
+def _is_commit(name: str) -> bool:
+    return name.endswith((".json", ".parquet")) and name[:20].isdigit()

@@ -18,6 +18,7 @@ from evenkeel.lake.schema import Table
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake
 from evenkeel.lake.table_files import delta_table, files_of, is_delta_table
+from evenkeel.object_store import explained
 from evenkeel.spark.sql import iso
 
 if TYPE_CHECKING:
@@ -83,6 +84,9 @@ def take_inventory(table: Table, path: str) -> Inventory:
         files = tuple(_file(row) for row in _rows(actions))
         return Inventory(table, int(delta.version()), files, dict(delta.metadata().configuration))
     except (DeltaError, OSError, ValueError) as error:
+        found = explained(error, path)
+        if found is not None:
+            raise found from error
         known = log_state(path) or "Restore it from a copy."
         raise LakeError(f"the log of {path} cannot be read: {error}. {known}") from error
 

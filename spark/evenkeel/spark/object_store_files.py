@@ -31,7 +31,7 @@ _HADOOP = {
     "fs.s3a.attempts.maximum": "1",
     "fs.s3a.retry.limit": "3",
     "fs.s3a.retry.interval": "500ms",
-    "fs.s3a.retry.throttle.limit": "8",
+    "fs.s3a.retry.throttle.limit": "6",
     "fs.s3a.retry.throttle.interval": "100ms",
     # Names of data files are new, and folders need no marker: nothing has to be looked for before.
     "fs.s3a.performance.flags": "create,delete,mkdir",

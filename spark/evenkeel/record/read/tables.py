@@ -10,7 +10,7 @@ from typing import Any
 
 from evenkeel.errors import LakeError, NoLake
 from evenkeel.lake.table_files import arrow_place, delta_table, is_delta_table
-from evenkeel.object_store import canonical
+from evenkeel.object_store import canonical, explained
 
 Row = dict[str, Any]
 _TOLD = 200
@@ -144,6 +144,9 @@ def damaged(lake: str | Path, table: str, error: Exception) -> LakeError:
     """The error for a table that is there and cannot be read."""
     from evenkeel.lake.delta_log import log_state
 
+    found = explained(error, lake)
+    if found is not None:  # nothing is known of its files
+        return found
     known = log_state(_path(lake, table)) or (
         "Its files are damaged or incomplete; restore them from a copy, or decide the cycle anew."
     )

@@ -15,6 +15,7 @@ from evenkeel.aggregate.bundles_in_force import namespaces_in_force
 from evenkeel.aggregate.round import LOADS_BEFORE, OUTPUTS, decide
 from evenkeel.aggregate.sums_here import COLUMNS, MOST_TOPICS, WholeNumbers, sums_of, whole_numbers
 from evenkeel.cycle.again import same
+from evenkeel.lake.table_files import row_count
 from evenkeel.record.verify.by_files import Proven
 from evenkeel.record.verify.decide_again import covered
 from evenkeel.record.verify.recorded_cycle import RecordedCycle
@@ -84,9 +85,7 @@ def _topics_in(file: str, write_id: str) -> WholeNumbers | None:
 
 @lru_cache(maxsize=_FILES_AT_HAND)
 def _topics_by_write(file: str) -> Mapping[str, WholeNumbers] | None:
-    from pyarrow.parquet import read_metadata
-
-    if read_metadata(file).num_rows > _MOST_TOPICS_IN_A_FILE:
+    if row_count(file) > _MOST_TOPICS_IN_A_FILE:
         return None
     rows, stretches = in_stretches(file, _TOPICS, COLUMNS)
     whole = whole_numbers(rows)
