@@ -12,10 +12,13 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
+from evenkeel.errors import EngineError
+from evenkeel.lake.store import Lake
 from evenkeel.lake.table_files import delta_table, storage_options
 from evenkeel.object_store import hand_over
 from evenkeel.spark.command import ServerSettings
 from evenkeel.spark.home import Home
+from evenkeel.spark.object_store_files import LOG_STORE_SETTING
 from evenkeel.spark.server import Engine, engine_for
 from evenkeel.spark.session import close, connect
 from tests.object_store.conftest import Place
@@ -121,13 +124,24 @@ def test_a_store_that_refuses_for_ever_ends_in_an_error(engine: Engine, spark: A
     assert ids(there.table()) == [0, 2]
 
 
+def test_a_spark_that_would_lose_commits_is_refused(engine: Engine, spark: Any, place: Places) -> None:
+    there = place(engine)
+    spark.conf.set(LOG_STORE_SETTING, "io.delta.storage.S3SingleDriverLogStore")
+    try:
+        with pytest.raises(EngineError, match="two writers lose commits"):
+            Lake(there.lake).ensure_tables(spark)
+    finally:
+        spark.conf.unset(LOG_STORE_SETTING)
+    assert there.faults.count() == 0
+
+
 @pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.parametrize("ours", [True, False], ids=["ours", "Delta's own"])
 def test_two_servers_on_one_table_lose_nothing_and_with_deltas_own_log_store_they_do(
     ours: bool, place: Places, tmp_path: Path
 ) -> None:
-    other = () if ours else (("spark.delta.logStore.s3a.impl", "io.delta.storage.S3SingleDriverLogStore"),)
+    other = () if ours else ((LOG_STORE_SETTING, "io.delta.storage.S3SingleDriverLogStore"),)
     settings = ServerSettings(memory="1g", spark=other)
     with (
         engine_for(tmp_path / "first", settings=settings) as first,

@@ -99,6 +99,7 @@ def test_a_lake_that_is_not_there_is_not_an_error_of_the_store(
 
 @pytest.mark.spark
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_store_that_goes_away_in_a_run_is_one_line_and_a_rerun_repairs(
     engine: Engine,
     place: Callable[[Engine], Place],
@@ -130,6 +131,7 @@ def test_a_store_that_goes_away_in_a_run_is_one_line_and_a_rerun_repairs(
 
 @pytest.mark.spark
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_new_keys_reach_a_server_that_runs_and_another_endpoint_does_not(
     engine: Engine,
     place: Callable[[Engine], Place],

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from evenkeel.errors import LakeError, NoLake
+from evenkeel.errors import EngineError, LakeError, NoLake
 from evenkeel.handover import CycleKey, DataFile, Handover, Write
 from evenkeel.lake.delta_log import (
     added_files,
@@ -29,9 +29,10 @@ from evenkeel.lake.digest import observed
 from evenkeel.lake.schema import SCHEMA_VERSION, STAMP_NAMES, Column, Table, column_definition, sql_text
 from evenkeel.lake.schemas import OF_RECORD, TABLES
 from evenkeel.lake.table_files import files_of, is_delta_table, is_readable_here, storage_options
-from evenkeel.object_store import canonical
+from evenkeel.object_store import canonical, is_object_store
 from evenkeel.retrying import at_once
 from evenkeel.spark.code import code_digest, code_version
+from evenkeel.spark.object_store_files import LOG_STORE, LOG_STORE_SETTING
 from evenkeel.spark.sql import any_of
 
 if TYPE_CHECKING:
@@ -89,14 +90,23 @@ class Lake:
     def ensure_tables(self, spark: SparkSession, names: Iterable[str] | None = None) -> None:
         """Creates the tables that are missing, by default those of the record, and adds columns that have joined since.
 
-        Cheap where all exist, and safe with several callers at once.
+        Cheap where all exist, and safe with several callers at once. Raises EngineError for a Spark that would lose commits
+        in the object store of this lake.
         """
+        self._demand_safe_commits(spark)
         missing = [TABLES[name] for name in (names or OF_RECORD) if not table_exists(spark, self.path(name))]
         upgrade(spark, [(TABLES[n], self.path(n)) for n in (names or OF_RECORD) if TABLES[n] not in missing])
         if missing:
             log.info("creating %d tables under %s", len(missing), self.root)
             with ThreadPoolExecutor(_PARALLEL_APPENDS) as pool:
                 list(pool.map(lambda table: self._create(spark, table), missing))
+
+    def _demand_safe_commits(self, spark: SparkSession) -> None:
+        if is_object_store(self.root) and spark.conf.get(LOG_STORE_SETTING, "") != LOG_STORE:
+            raise EngineError(
+                f"the lake {self.root}: this Spark writes Delta's log there so that two writers lose commits. Use the "
+                "server that `evenkeel engine start` or `python -m evenkeel.spark` runs; nothing was written"
+            )
 
     def _create(self, spark: SparkSession, table: Table) -> None:
         try:

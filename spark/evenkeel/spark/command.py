@@ -75,7 +75,8 @@ SQL_SETTINGS = {
 LOCAL_SETTINGS = {"spark.authenticate": "true", "spark.driver.host": HOST, "spark.driver.bindAddress": HOST}
 
 # Warnings only: at INFO every query leaves a page, and the server may run for months. The errors that ErrorUtils logs
-# reach the client anyway, and it logs one more whenever a session is closed.
+# reach the client anyway, and it logs one more whenever a session is closed. A refused commit in an object store is a
+# conflict, which is tried again.
 LOG_SETTINGS = """
 rootLogger.level = warn
 rootLogger.appenderRef.stderr.ref = console
@@ -86,6 +87,8 @@ appender.console.layout.type = PatternLayout
 appender.console.layout.pattern = %d{yyyy-MM-dd'T'HH:mm:ss'Z'}{UTC} %p %c{1}: %m%n%ex
 logger.errors.name = org.apache.spark.sql.connect.utils.ErrorUtils
 logger.errors.level = off
+logger.refused.name = org.apache.hadoop.fs.s3a.S3ABlockOutputStream
+logger.refused.level = error
 """
 
 

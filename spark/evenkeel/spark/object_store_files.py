@@ -40,11 +40,16 @@ _HADOOP = {
 }
 
 
+LOG_STORE_SETTING = "spark.delta.logStore.s3a.impl"
+LOG_STORE = f"{_CLASS}$Commits"
+"""The value of that setting under which no commit is lost."""
+
+
 def settings(folder: Path) -> dict[str, str]:
     """Spark settings of a server whose home is `folder`; none of them is secret."""
     own = {"evenkeel.object-stores": str(folder / FOLDER), "fs.s3a.buffer.dir": str(folder / "scratch" / "s3a")}
     return {
-        "spark.delta.logStore.s3a.impl": f"{_CLASS}$Commits",
+        LOG_STORE_SETTING: LOG_STORE,
         **{f"spark.hadoop.{key}": value for key, value in {**_HADOOP, **own}.items()},
     }
 
