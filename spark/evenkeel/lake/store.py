@@ -90,8 +90,8 @@ class Lake:
     def ensure_tables(self, spark: SparkSession, names: Iterable[str] | None = None) -> None:
         """Creates the tables that are missing, by default those of the record, and adds columns that have joined since.
 
-        Cheap where all exist, and safe with several callers at once. Raises EngineError for a Spark that would lose commits
-        in the object store of this lake.
+        Cheap where all exist, and safe with several callers at once. Raises EngineError for a Spark that would lose
+        commits in the object store of this lake.
         """
         self._demand_safe_commits(spark)
         missing = [TABLES[name] for name in (names or OF_RECORD) if not table_exists(spark, self.path(name))]
