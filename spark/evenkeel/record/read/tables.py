@@ -94,8 +94,11 @@ def open_table(lake: str | Path, table: str) -> Any:
 
 
 def is_table(lake: str | Path, table: str) -> bool:
-    """Whether the lake has the table."""
-    return is_delta_table(_path(lake, table))
+    """Whether the lake has the table. Raises LakeError for an object store that cannot be asked."""
+    try:
+        return is_delta_table(_path(lake, table))
+    except OSError as error:
+        raise damaged(lake, table, error) from error
 
 
 def dataset_of(opened: Any, lake: str | Path, table: str, files: Sequence[FileFilter] | None = None) -> Any:
