@@ -194,8 +194,7 @@ def test_an_edge_without_tiles_is_the_empty_tree() -> None:
     assert root_of_edge([]) == EMPTY == root_of_edge([[], []])
 
 
-def test_a_proof_out_of_a_year_reads_few_files() -> None:
-    """A year of one-minute cycles by its upper tiles alone: what lies below them is made up as it is asked for."""
+def test_a_proof_out_of_many_leaves_reads_few_files() -> None:
     storage = logs.MemoryStorage()
     tree = logs.log_of(logs.entries_of(66_000), storage).tree()
     storage.reads.clear()
