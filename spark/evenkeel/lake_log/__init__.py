@@ -1,0 +1,11 @@
+"""The transparency log of a lake: every manifest of `cycles` has its leaf, signed and given to witnesses.
+
+The log lies in the folder `_log` of the lake's root, one for all clusters. It holds what the tables hold, once more and
+out of their reach: a leaf is written for each manifest after the manifest, and a publish that was killed in between is
+mended by the next. Nothing here is needed to decide or to publish, and nothing of it is imported without a key.
+"""
+
+LOG_KEY = "EVENKEEL_LOG_KEY"
+"""The environment variable with the log's private key; without it a lake is unsigned, and nothing here is used."""
+LOG_FOLDER = "_log"
+"""The folder of the log in a lake's root; no table has a name that begins with an underscore."""
