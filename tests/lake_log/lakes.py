@@ -1,0 +1,102 @@
+"""Lakes of old versions with a log, and ways in which somebody may tamper with them."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import tarfile
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from deltalake import DeltaTable, write_deltalake
+
+from evenkeel.lake.manifest import body_digest
+from evenkeel.lake.schemas import TABLES
+from evenkeel.transparency.keys import COSIGNATURE, ED25519, SignerKey
+from tests.record.small_lake import arrow_schema
+
+KEPT = Path(__file__).resolve().parents[1] / "kept_lakes"
+ORIGIN = "example.com/evenkeel"
+LOG_KEY = SignerKey(ORIGIN, ED25519, bytes(range(32)))
+OTHER_KEY = SignerKey(ORIGIN, ED25519, bytes(range(1, 33)))
+WITNESS_KEY = SignerKey("witness.example/1", COSIGNATURE, bytes(range(2, 34)))
+Row = dict[str, Any]
+
+
+def kept_lake(folder: Path, version: int = 5) -> Path:
+    """A kept lake of that schema version, unpacked."""
+    with tarfile.open(KEPT / f"schema_{version}.tar.gz") as archive:
+        archive.extractall(folder, filter="data")
+    return folder / "lake"
+
+
+def rows_of(lake: Path, cluster: str) -> list[Row]:
+    """The rows of a cluster's chain, whole and in order."""
+    table = DeltaTable(str(lake / "cycles")).to_pyarrow_dataset().to_table()
+    rows = [row for row in table.to_pylist() if row["cluster"] == cluster]
+    return sorted(rows, key=lambda row: row["sequence"])
+
+
+def linked(rows: list[Row], head: str, sequence: int) -> list[Row]:
+    """The rows as a chain behind a head, with digests and places of their own."""
+    found = []
+    for number, row in enumerate(rows, start=1):
+        made = {**row, "sequence": sequence + number, "previous_digest": head}
+        made["body_digest"] = body_digest(made)
+        head = made["manifest_digest"] = hashlib.sha256((head + made["body_digest"]).encode()).hexdigest()
+        found.append(made)
+    return found
+
+
+def append_rows(lake: Path, rows: list[Row], mode: str = "append") -> None:
+    """Writes rows of `cycles` in one commit."""
+    known = {field.name for field in DeltaTable(str(lake / "cycles")).schema().fields}
+    schema = pa.schema([field for field in arrow_schema(TABLES["cycles"]) if field.name in known])
+    body = pa.Table.from_pylist([{name: row.get(name) for name in schema.names} for row in rows], schema)
+    write_deltalake(str(lake / "cycles"), body, mode=mode, partition_by=["cluster"])
+
+
+def publish_more(lake: Path, cluster: str, cycles: int = 1, **changed: Any) -> list[Row]:
+    """Further cycles of a cluster: copies of its last attempt, a minute later each, behind the chain's head."""
+    chain = rows_of(lake, cluster)
+    last = chain[-1]
+    attempt = [row for row in chain if row["attempt_id"] == last["attempt_id"]]
+    made: list[Row] = []
+    for number in range(1, cycles + 1):
+        at = last["cycle_at"] + timedelta(minutes=number)
+        name = hashlib.sha256(f"{last['attempt_id']}{at}{changed}".encode()).hexdigest()
+        own = {"cycle_at": at, "cycle_date": at.date(), "attempt_id": name, "write_id": name, **changed}
+        made += [{**row, **own} for row in attempt]
+    made = linked(made, last["manifest_digest"], last["sequence"])
+    append_rows(lake, made)
+    return made
+
+
+def rewrite(lake: Path, change: Callable[[list[Row]], list[Row]]) -> None:
+    """Puts other rows in the place of all rows of `cycles`, as somebody with the right to write may."""
+    table = DeltaTable(str(lake / "cycles")).to_pyarrow_dataset().to_table().to_pylist()
+    rows = change(sorted(table, key=lambda row: (row["cluster"], row["sequence"])))
+    append_rows(lake, rows, mode="overwrite")
+
+
+def set_back(lake: Path, versions: int = 1) -> None:
+    """Removes the newest commits of `cycles`, so that the table is as it was before them."""
+    log = lake / "cycles" / "_delta_log"
+    last = DeltaTable(str(lake / "cycles")).version()
+    for version in range(last - versions + 1, last + 1):
+        for file in log.glob(f"{version:020d}.*"):
+            file.unlink()
+
+
+def copied(lake: Path, folder: Path) -> Path:
+    """A copy of a lake, or of its log."""
+    shutil.copytree(lake, folder)
+    return folder
+
+
+def leaf_rows(rows: Mapping[str, list[Row]]) -> list[tuple[str, int]]:
+    """Cluster and sequence in the order in which rows are logged."""
+    return [(cluster, row["sequence"]) for cluster, own in sorted(rows.items()) for row in own]
