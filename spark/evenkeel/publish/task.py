@@ -8,6 +8,9 @@ completed if a try was killed half-way. A plan that waits for an operator's appr
 again once there is an answer. Fails: never for what it finds in the data; where sending met an error that nobody
 foresaw, once all is on record.
 
+Where a log's key is set (`EVENKEEL_LOG_KEY`), the manifests are then taken into the lake's transparency log; whatever
+goes wrong with it stops nothing here.
+
 A window sends nothing: its commands go on record as in a dry run, and then all its manifests at once. Harm that its
 cycles see is told to their guards and is not put on record: that is for runs of one cycle.
 """
@@ -15,6 +18,7 @@ cycles see is told to their guards and is not put on record: that is for runs of
 from __future__ import annotations
 
 import logging
+import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -28,6 +32,7 @@ from evenkeel.lake.manifests_here import manifests_at
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake
 from evenkeel.lake.table_roots import table_roots
+from evenkeel.lake_log import LOG_KEY
 from evenkeel.model.amounts import amount
 from evenkeel.publish import plan as plan_round
 from evenkeel.publish.dispatch import Sending
@@ -36,6 +41,7 @@ from evenkeel.publish.gate import DRY_RUN, SendingResult, gate_facts, is_approve
 from evenkeel.publish.manifests import AttemptsSoFar, Plans, closed_row, manifest_rows
 from evenkeel.publish.rehearsal import rehearse
 from evenkeel.rounds.frames import RoundInputs, decide_rounds
+from evenkeel.secret import FILE
 from evenkeel.spark.sql import in_spans, with_moments
 from evenkeel.steering.admin_request import ACTING
 
@@ -64,9 +70,12 @@ def run(spark: SparkSession, handover: Handover, sending: Sending | None = None)
     rows = manifest_rows(handover, plans, known, _now())
     _take_roots(spark, lake, [row for row in rows.values() if not known.has(row, "planned")], handover.writes)
     handover = handover.with_cycles(replace(one, attempt_id=rows[one.key]["attempt_id"]) for one in handover.cycles)
-    if handover.is_window():
-        return _publish_window(spark, lake, handover, plans, commands, known, rows)
-    return _publish_one_each(spark, lake, handover, plans, commands, known, rows, sending)
+    try:
+        if handover.is_window():
+            return _publish_window(spark, lake, handover, plans, commands, known, rows)
+        return _publish_one_each(spark, lake, handover, plans, commands, known, rows, sending)
+    finally:
+        _to_log(lake)
 
 
 def _publish_window(
@@ -115,6 +124,8 @@ def _publish_one_each(
     idle = [row for cluster, row in unclosed.items() if not plans[cluster]["commands"]]
     append_manifests(spark, lake, [*unlisted, *(_closed(row, SendingResult()) for row in idle)])
     acting = {cluster: row for cluster, row in unclosed.items() if plans[cluster]["commands"]}
+    if acting:  # what is asked of a cluster is in the log before it is asked; witnesses, who may be slow, come later
+        _to_log(lake, to_witnesses=False)
     begun = frozenset(cluster for cluster, row in acting.items() if known.has(row, "planned"))
     sent, awaiting = _act(spark, lake, handover, commands, acting, begun, sending)
     closing = {cluster: row for cluster, row in acting.items() if cluster not in awaiting.keys() | sent.unfinished}
@@ -255,6 +266,14 @@ def _why(row: Mapping[str, Any]) -> str:
         counts = f"{row['splits']} splits, {row['unloads']} unloads, {row['refusals']} refused, {row['held']} held back"
         return f", plan {row['plan_id'][:12]}: {counts}"
     return f": {row['reason']}"
+
+
+def _to_log(lake: Lake, *, to_witnesses: bool = True) -> None:
+    """Takes the manifests into the lake's transparency log, where the operator has given it a key."""
+    if os.environ.get(LOG_KEY) or os.environ.get(LOG_KEY + FILE):
+        from evenkeel.lake_log.publishing import log_manifests
+
+        log_manifests(lake.root, to_witnesses=to_witnesses)
 
 
 def _now() -> datetime:
