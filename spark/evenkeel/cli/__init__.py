@@ -22,6 +22,7 @@ COMMANDS = {
     "agent": ("agent",),
     "explain": ("explain", "trace"),
     "verify": ("verify",),
+    "log": ("log",),
     "replay": ("replay", "simulate"),
     "reports": ("report", "data-docs"),
     "upkeep": ("upkeep", "storage"),
