@@ -13,8 +13,14 @@ from typing import Any
 import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
 
-from evenkeel.lake.manifest import body_digest
+from evenkeel.lake.data_files import found_rows
+from evenkeel.lake.manifest import body_digest, writes_of
+from evenkeel.lake.merkle import root_of
+from evenkeel.lake.plain_rows import types_of
+from evenkeel.lake.roots_here import row_digests
+from evenkeel.lake.schema import STAMP_NAMES
 from evenkeel.lake.schemas import TABLES
+from evenkeel.lake.store import Lake
 from evenkeel.transparency.keys import COSIGNATURE, ED25519, SignerKey
 from tests.record.small_lake import arrow_schema
 
@@ -54,9 +60,10 @@ def linked(rows: list[Row], head: str, sequence: int) -> list[Row]:
 def append_rows(lake: Path, rows: list[Row], mode: str = "append") -> None:
     """Writes rows of `cycles` in one commit."""
     known = {field.name for field in DeltaTable(str(lake / "cycles")).schema().fields}
-    schema = pa.schema([field for field in arrow_schema(TABLES["cycles"]) if field.name in known])
+    named = known | {name for row in rows for name in row}
+    schema = pa.schema([field for field in arrow_schema(TABLES["cycles"]) if field.name in named])
     body = pa.Table.from_pylist([{name: row.get(name) for name in schema.names} for row in rows], schema)
-    write_deltalake(str(lake / "cycles"), body, mode=mode, partition_by=["cluster"])
+    write_deltalake(str(lake / "cycles"), body, mode=mode, partition_by=["cluster"], schema_mode="merge")
 
 
 def publish_more(lake: Path, cluster: str, cycles: int = 1, **changed: Any) -> list[Row]:
@@ -73,6 +80,27 @@ def publish_more(lake: Path, cluster: str, cycles: int = 1, **changed: Any) -> l
     made = linked(made, last["manifest_digest"], last["sequence"])
     append_rows(lake, made)
     return made
+
+
+def decide_once_more(lake: Path, cluster: str) -> Row:
+    """A further attempt at a cluster's last cycle, over the rows of the one before, with the roots of schema version 6;
+    its `planned` row."""
+    chain = rows_of(lake, cluster)
+    attempt = [row for row in chain if row["attempt_id"] == chain[-1]["attempt_id"]]
+    roots = []
+    writes = [write for write in attempt[0]["writes"] if write["rows"]]
+    for table in sorted({write["table"] for write in writes}):
+        digests: list[bytes] = []
+        for write in writes_of(cluster, [one for one in writes if one["table"] == table]):
+            rows = found_rows(Lake(str(lake)), write, [name for name in types_of(table) if name not in STAMP_NAMES])
+            assert rows is not None
+            digests += row_digests(table, rows) or []
+        roots.append({"table": table, "rows": len(digests), "root": root_of(sorted(digests)).hex()})
+    name = hashlib.sha256(chain[-1]["attempt_id"].encode()).hexdigest()
+    own = {"attempt_id": name, "write_id": name, "kind": "rerun", "schema_version": 6, "roots": roots, "attempt": 2}
+    made = linked([{**row, **own} for row in attempt], chain[-1]["manifest_digest"], chain[-1]["sequence"])
+    append_rows(lake, made)
+    return made[0]
 
 
 def rewrite(lake: Path, change: Callable[[list[Row]], list[Row]]) -> None:
