@@ -12,7 +12,6 @@ import pytest
 
 from evenkeel.errors import DamagedLog, LogError
 from evenkeel.lake.store import Lake
-from evenkeel.lake_log import catch_up as module
 from evenkeel.lake_log.catch_up import begin, catch_up, keys_beside, open_log, storage_of
 from evenkeel.lake_log.chains import Chains
 from evenkeel.lake_log.heads import HEADS
@@ -99,15 +98,6 @@ def test_a_log_is_begun_once_and_never_by_itself(lake: Path) -> None:
 def test_a_lake_without_cycles_has_a_log_too(tmp_path: Path) -> None:
     assert begin(str(tmp_path / "new"), [LOG_KEY]).leaves == 1
     assert catch_up(str(tmp_path / "new"), [LOG_KEY]).leaves == 0
-
-
-@pytest.mark.parametrize("at_once", [1, 2, 5, 11, 12])
-def test_a_long_record_is_taken_in_by_several_appends(
-    lake: Path, at_once: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "_AT_ONCE", at_once)
-    assert begin(str(lake), [LOG_KEY]).leaves == len(every_row(lake)) + 1
-    assert logged(lake) == every_row(lake)
 
 
 def test_rows_come_in_portions_from_large_files(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:

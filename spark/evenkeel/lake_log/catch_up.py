@@ -10,7 +10,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 
 from evenkeel.errors import BadInput, BadNote, LogError
@@ -27,8 +26,6 @@ from evenkeel.transparency.tiles import WIDTH, Tree
 
 KEYS = "keys"
 """The verifier keys that have signed the log, a line each, beside the tiles: for convenience, and signed by nobody."""
-_AT_ONCE = 8_192
-"""Leaves of one append; a year's manifests take some hundred."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,47 +109,28 @@ def catch_up(lake: str, signers: Sequence[SignerKey], clock: Callable[[], float]
             "where there was one, restore the folder _log from a copy"
         )
     _keep_keys(storage, signers)
-    behind, leaves = _Behind(lake, storage), 0
-    while True:
-        appended = log.append_made(behind.entries)
-        if appended.is_new:
-            size = appended.checkpoint.checkpoint.size
-            leaves += size - appended.first
-            behind.keep(log.tree(appended.checkpoint.checkpoint))
-        if behind.is_done:
-            return CaughtUp(leaves, appended.checkpoint, tuple(behind.problems))
+    behind = _Behind(lake, storage)
+    appended = log.append_made(behind.entries)
+    newest = appended.checkpoint.checkpoint
+    if appended.is_new:
+        keep_ends(storage, log.tree(newest), behind.ends)
+    return CaughtUp(newest.size - appended.first, appended.checkpoint, tuple(behind.problems))
 
 
 class _Behind:
-    """Finds the manifests without a leaf, some at a time, for the tree as it is then."""
+    """Finds the manifests without a leaf. `ends`: the last row of each chain once all of them are logged."""
 
     def __init__(self, lake: str, storage: LogStorage) -> None:
         self._lake = Lake(lake)
         self._storage = storage
-        self._left: Iterator[bytes] = iter(())
-        self._expected = -1
-        self._ends: dict[str, LoggedEnd] = {}
         self._is_whole = False
-        self._bundles: dict[tuple[int, int], list[bytes]] = {}
-        self.is_done = False
+        self._bundles: dict[int, list[bytes]] = {}
+        self.ends: dict[str, LoggedEnd] = {}
         self.problems: list[str] = []
 
-    def entries(self, tree: Tree) -> list[bytes]:
-        """The next leaves for a tree."""
-        if tree.size != self._expected:  # the first look, or somebody else has appended
-            self.problems = []
-            self._ends, self._is_whole = logged_ends(self._storage, tree)
-            self._left = self._made(tree)
-        found = [*islice(self._left, _AT_ONCE)]
-        self.is_done = len(found) < _AT_ONCE
-        self._expected = tree.size + len(found)
-        return found
-
-    def keep(self, tree: Tree) -> None:
-        """Notes how far each chain was logged, for the tree that was made of the entries."""
-        keep_ends(self._storage, tree, {name: end for name, end in self._ends.items() if end.index < tree.size})
-
-    def _made(self, tree: Tree) -> Iterator[bytes]:
+    def entries(self, tree: Tree) -> Iterator[bytes]:
+        """The leaves that a tree lacks."""
+        self.ends, self._is_whole = logged_ends(self._storage, tree)
         chains, index = Chains(self._lake), tree.size
         if tree.size == 0:
             yield begun_leaf({name: chains.end(name) for name in chains.clusters()}).text
@@ -163,7 +141,7 @@ class _Behind:
                 index += 1
 
     def _of_cluster(self, tree: Tree, chains: Chains, cluster: str, index: int) -> Iterator[bytes]:
-        end, reach = self._ends.get(cluster), chains.reach(cluster)
+        end, reach = self.ends.get(cluster), chains.reach(cluster)
         if not self._is_whole and not self._is_borne_out(tree, cluster, end, reach):
             end = self._read_anew(tree, cluster)
         if end is not None and reach < end.sequence:
@@ -186,7 +164,7 @@ class _Behind:
             except BadInput as error:
                 self.problems.append(f"{cluster}: row {row['sequence']} of its chain cannot be logged: {error}")
                 return
-            self._ends[cluster] = LoggedEnd(int(row["sequence"]), row["manifest_digest"], index + place)
+            self.ends[cluster] = LoggedEnd(int(row["sequence"]), row["manifest_digest"], index + place)
             yield entry
 
     def _is_borne_out(self, tree: Tree, cluster: str, end: LoggedEnd | None, reach: int) -> bool:
@@ -196,8 +174,8 @@ class _Behind:
     def _read_anew(self, tree: Tree, cluster: str) -> LoggedEnd | None:
         """The end of a chain by all leaves, where the file has another or none; of chains that come later likewise."""
         read, self._is_whole = logged_ends(self._storage, tree, anew=True)
-        self._ends = {name: end for name, end in self._ends.items() if name < cluster}
-        self._ends |= {name: end for name, end in read.items() if name >= cluster}
+        self.ends = {name: end for name, end in self.ends.items() if name < cluster}
+        self.ends |= {name: end for name, end in read.items() if name >= cluster}
         return read.get(cluster)
 
     def _entry(self, tree: Tree) -> Callable[[int], bytes]:
@@ -205,10 +183,9 @@ class _Behind:
 
         def entry(index: int) -> bytes:
             number, place = divmod(index, WIDTH)
-            key = (tree.size, number)
-            if key not in self._bundles:
-                self._bundles[key] = tree.bundle(number)
-            return self._bundles[key][place]
+            if number not in self._bundles:
+                self._bundles[number] = tree.bundle(number)
+            return self._bundles[number][place]
 
         return entry
 
