@@ -194,8 +194,10 @@ def as_text(found: VerifyReport) -> str:
 
 def _log_lines(log: LogReport) -> list[str]:
     """The checkpoint whole, and whose word it is."""
+    if not log.is_there:
+        return ["unsigned: the lake has no transparency log, so nothing outside of it vouches for the record"]
     if log.checkpoint is None:
-        return ["unsigned: the lake has no transparency log that could be read, so all this rests on the lake alone"]
+        return ["unsigned: the transparency log of the lake cannot be read"]
     size = log.checkpoint.checkpoint.size
     lines = [f"log {log.checkpoint.checkpoint.origin}: {plural(size, 'leaf', 'leaves')}, by the checkpoint"]
     lines += [f"    {line}" for line in log.checkpoint.note.data.decode().splitlines()]

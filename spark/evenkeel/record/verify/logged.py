@@ -70,8 +70,9 @@ class LogSources:
 class LogReport:
     """What was found of a lake's log.
 
-    `checkpoint` is None where the lake has none. `keys`: by which it was read; `own_keys`: they are those that the log
-    names itself. `agreed`: who else has a checkpoint from which it has grown. `lines`: of the witnesses.
+    `is_there`: whether the lake has one, or should have. `checkpoint` is None where it cannot be read. `keys`: by which it
+    was read; `own_keys`: they are those that the log names itself. `before`: manifests that were there before it began.
+    `agreed`: who else has a checkpoint from which it has grown. `lines`: of the witnesses.
     """
 
     checkpoint: SignedCheckpoint | None = None
@@ -80,6 +81,7 @@ class LogReport:
     before: int = 0
     agreed: tuple[str, ...] = ()
     lines: tuple[str, ...] = ()
+    is_there: bool = True
 
 
 class LoggedChain:
@@ -225,9 +227,9 @@ def open_check(lake: str, sources: LogSources) -> LakeLogCheck:
     except LogError:
         if sources.demands_log:
             raise
-        return LakeLogCheck(LogReport())
+        return LakeLogCheck(LogReport(is_there=False))
     if not has_log(storage) and not sources.demands_log:
-        return LakeLogCheck(LogReport())
+        return LakeLogCheck(LogReport(is_there=False))
     check = LakeLogCheck(LogReport())
     try:
         opened = open_log(storage, log_keys=sources.log_keys)
