@@ -70,9 +70,9 @@ class LogSources:
 class LogReport:
     """What was found of a lake's log.
 
-    `is_there`: whether the lake has one, or should have. `checkpoint` is None where it cannot be read. `keys`: by which it
-    was read; `own_keys`: they are those that the log names itself. `before`: manifests that were there before it began.
-    `agreed`: who else has a checkpoint from which it has grown. `lines`: of the witnesses.
+    `is_there`: whether the lake has one, or should have. `checkpoint` is None where it cannot be read. `keys`: by which
+    it was read; `own_keys`: they are those that the log names itself. `before`: manifests that were there before it
+    began. `agreed`: who else has a checkpoint from which it has grown. `lines`: of the witnesses.
     """
 
     checkpoint: SignedCheckpoint | None = None
