@@ -61,7 +61,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 
 def make_key(given: argparse.Namespace) -> int:
     """Writes a new private key into a file, and prints the verifier key."""
-    from evenkeel.lake_log.settings import make_key_file
+    from evenkeel.lake_log.private_keys import make_key_file
     from evenkeel.transparency.keys import COSIGNATURE, ED25519, SignerKey
 
     key = SignerKey.make(given.name, COSIGNATURE if given.witness else ED25519)
@@ -97,7 +97,8 @@ def catch_up_log(given: argparse.Namespace) -> int:
 def show_log(given: argparse.Namespace) -> int:
     """Prints the checkpoint, the keys, and where the witnesses are; 1 where one of them has seen another tree."""
     from evenkeel.lake_log.catch_up import keys_beside, open_log, storage_of
-    from evenkeel.lake_log.settings import signers_from_environment, witnesses_from_environment
+    from evenkeel.lake_log.private_keys import signers_from_environment
+    from evenkeel.lake_log.witness_lines import witnesses_from_environment
     from evenkeel.lake_log.witnessing import WitnessState, witness_states
 
     storage = storage_of(given.lake)
@@ -121,7 +122,7 @@ def show_log(given: argparse.Namespace) -> int:
 def _told(lake: str, signers: tuple[SignerKey, ...], found: CaughtUp) -> int:
     """Tells the witnesses, prints what came of it and what is wrong; the exit code."""
     from evenkeel.lake_log.catch_up import open_log, storage_of
-    from evenkeel.lake_log.settings import witnesses_from_environment
+    from evenkeel.lake_log.witness_lines import witnesses_from_environment
     from evenkeel.lake_log.witnessing import tell_witnesses
 
     storage, witnesses = storage_of(lake), witnesses_from_environment()
@@ -134,7 +135,7 @@ def _told(lake: str, signers: tuple[SignerKey, ...], found: CaughtUp) -> int:
 
 
 def _signers() -> tuple[SignerKey, ...]:
-    from evenkeel.lake_log.settings import signers_from_environment
+    from evenkeel.lake_log.private_keys import signers_from_environment
 
     signers = signers_from_environment()
     if not signers:
@@ -146,7 +147,7 @@ def _signers() -> tuple[SignerKey, ...]:
 
 def serve_witness(given: argparse.Namespace) -> int:
     """Serves until it is told to end (SIGTERM, SIGINT)."""
-    from evenkeel.lake_log.settings import signers_of
+    from evenkeel.lake_log.private_keys import signers_of
     from evenkeel.transparency.keys import VerifierKey
     from evenkeel.transparency.storage import FolderStorage
     from evenkeel.transparency.witness import Witness

@@ -35,7 +35,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 
 def run(given: argparse.Namespace) -> int:
     """Writes the proof, and says how it is checked."""
-    from evenkeel.lake_log.settings import witnesses_from_environment
+    from evenkeel.lake_log.witness_lines import witnesses_from_environment
     from evenkeel.record.prove import TABLES_OF_DECISIONS, prove_cycle
     from evenkeel.transparency.keys import VerifierKey
 

@@ -20,7 +20,7 @@ from evenkeel.record.verify import BUNDLES, TOPICS, LogReport, LogSources, Verif
 from evenkeel.times import IN_UTC, bounds_given
 
 if TYPE_CHECKING:
-    from evenkeel.lake_log.settings import LakeWitness
+    from evenkeel.lake_log.witness_lines import LakeWitness
 
 _HEAD = re.compile(r"[0-9a-f]{64}")
 _NAME = "verify"
@@ -110,7 +110,7 @@ def run(given: argparse.Namespace) -> int:
 
 def _log_sources(given: argparse.Namespace) -> LogSources:
     """What the log is held against: the keys in the environment too, as far as there are any."""
-    from evenkeel.lake_log.settings import signers_from_environment
+    from evenkeel.lake_log.private_keys import signers_from_environment
     from evenkeel.transparency.keys import VerifierKey
 
     own = [signer.verifier for signer in signers_from_environment()]
@@ -135,7 +135,7 @@ def _content(name: str) -> bytes:
 
 
 def _asked_witness(text: str) -> LakeWitness:
-    from evenkeel.lake_log.settings import witnesses_from_environment, witnesses_of
+    from evenkeel.lake_log.witness_lines import witnesses_from_environment, witnesses_of
 
     for witness in witnesses_from_environment() if " " not in text.strip() else ():
         if witness.name == text.strip():

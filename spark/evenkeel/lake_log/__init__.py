@@ -7,5 +7,7 @@ mended by the next. Nothing here is needed to decide or to publish, and nothing 
 
 LOG_KEY = "EVENKEEL_LOG_KEY"
 """The environment variable with the log's private key; without it a lake is unsigned, and nothing here is used."""
+WITNESSES = "EVENKEEL_WITNESSES"
+"""The environment variable with the witnesses of a log, or `file:PATH` of a file that names them."""
 LOG_FOLDER = "_log"
 """The folder of the log in a lake's root; no table has a name that begins with an underscore."""

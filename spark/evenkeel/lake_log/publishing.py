@@ -10,9 +10,9 @@ import os
 from collections.abc import Mapping
 
 from evenkeel.errors import EvenkeelError
+from evenkeel.lake_log import WITNESSES
 from evenkeel.lake_log.catch_up import catch_up, open_log, storage_of
-from evenkeel.lake_log.settings import signers_from_environment, witnesses_from_environment
-from evenkeel.lake_log.witnessing import tell_witnesses
+from evenkeel.lake_log.private_keys import signers_from_environment
 
 log = logging.getLogger(__name__)
 
@@ -31,10 +31,12 @@ def log_manifests(lake: str, *, to_witnesses: bool = True, environment: Mapping[
         found = catch_up(lake, signers)
         for problem in found.problems:
             log.error("transparency log: %s", problem)
-        witnesses = witnesses_from_environment(environment) if to_witnesses else ()
-        if witnesses:
+        if to_witnesses and environment.get(WITNESSES):
+            from evenkeel.lake_log.witness_lines import witnesses_from_environment
+            from evenkeel.lake_log.witnessing import tell_witnesses
+
             storage = storage_of(lake)
-            tell_witnesses(storage, open_log(storage, signers), witnesses)
+            tell_witnesses(storage, open_log(storage, signers), witnesses_from_environment(environment))
     except EvenkeelError as error:
         log.error("transparency log: %s. %s", error, _LATER)
     except Exception:

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 
 from evenkeel.errors import EvenkeelError, InconsistentLog, LogError
 from evenkeel.json_text import NotJson, parse_json
-from evenkeel.lake_log.settings import LakeWitness
+from evenkeel.lake_log.witness_lines import LakeWitness
 from evenkeel.model.amounts import plural
 from evenkeel.times import utc_seconds
 from evenkeel.transparency.checkpoint import SignedCheckpoint

@@ -28,7 +28,7 @@ from evenkeel.lake_log.leaves import (
     parse_leaf,
     parse_manifest_leaf,
 )
-from evenkeel.lake_log.settings import LakeWitness
+from evenkeel.lake_log.witness_lines import LakeWitness
 from evenkeel.lake_log.witnessing import witness_states
 from evenkeel.model.amounts import plural
 from evenkeel.record.verify.chain import LOG, Anchor, Fault
