@@ -344,6 +344,14 @@ def test_rows_that_expired_are_behind_an_anchor_that_the_log_bears_out(lake: Pat
     assert "the anchor was forged" in words_of(told())
 
 
+def test_no_anchor_stands_for_a_whole_chain(lake: Path, told: Told) -> None:
+    chain = rows_of(lake, "lab")
+    rewrite(lake, without(*(("lab", row["sequence"]) for row in chain)))
+    for number, row in enumerate(chain):
+        _anchor(lake, row["sequence"], row["manifest_digest"], mode="append" if number else "overwrite")
+    assert of_the_log(told()) == [("lab", at(chain[-1]), "row 6")]
+
+
 def _anchor(lake: Path, sequence: int, digest: str, mode: Literal["append", "overwrite"] = "append") -> None:
     table = TABLES["anchors"]
     moments = {column.name: NOON for column in table.columns if column.type == "timestamp"}
