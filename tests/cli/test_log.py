@@ -59,6 +59,7 @@ def test_a_log_is_begun_caught_up_and_shown(tmp_path: Path, key: str, capsys: py
     assert (code, lines[1]) == (0, key)
     assert lines[0].startswith(f"the log {NAME} begins with 11 manifests, which nothing had witnessed before")
     publish_more(lake, "lab")
+    assert "lab: 2 manifests without a leaf: `evenkeel log catch-up`" in said(capsys, "show", "--lake", str(lake))[1]
     assert said(capsys, "catch-up", "--lake", str(lake)) == (0, ["2 leaves appended"], "")
     code, lines, _ = said(capsys, "show", "--lake", str(lake))
     assert (code, lines[0], lines[1]) == (0, NAME, "14")
@@ -69,6 +70,8 @@ def test_a_log_is_begun_caught_up_and_shown(tmp_path: Path, key: str, capsys: py
     code, lines, err = said(capsys, "catch-up", "--lake", str(lake))
     assert (code, lines) == (1, ["0 leaves appended"])
     assert "lab: the log has row 4 of its chain, and `cycles` ends at row 2" in err
+    code, lines, _ = said(capsys, "show", "--lake", str(lake))
+    assert (code, "lab: 2 manifests gone: `evenkeel verify`" in lines) == (1, True)
 
 
 def test_without_a_key_nothing_can_be_begun_and_all_can_be_shown(

@@ -95,8 +95,9 @@ def catch_up_log(given: argparse.Namespace) -> int:
 
 
 def show_log(given: argparse.Namespace) -> int:
-    """Prints the checkpoint, the keys, and where the witnesses are; 1 where one of them has seen another tree."""
-    from evenkeel.lake_log.catch_up import keys_beside, open_log, storage_of
+    """Prints the checkpoint, the keys, chains that are longer or shorter than their leaves, and where the witnesses
+    are; 1 where rows are gone, or a witness has seen another tree."""
+    from evenkeel.lake_log.catch_up import chains_beside, keys_beside, open_log, storage_of
     from evenkeel.lake_log.private_keys import signers_from_environment
     from evenkeel.lake_log.witness_lines import witnesses_from_environment
     from evenkeel.lake_log.witnessing import WitnessState, witness_states
@@ -107,8 +108,13 @@ def show_log(given: argparse.Namespace) -> int:
     print(newest.note.data.decode(), end="")
     print()
     for key in opened.log_keys:
-        beside = "" if key in keys_beside(storage) else ", which the log does not name"
-        print(f"key: {key.text}{beside}")
+        unnamed = "" if key in keys_beside(storage) else ", which the log does not name"
+        print(f"key: {key.text}{unnamed}")
+    beside = chains_beside(given.lake, storage, opened.tree(newest.checkpoint))
+    for cluster, more in beside.items():
+        rows = plural(abs(more), "manifest")
+        told = f"{rows} without a leaf: `evenkeel log catch-up`" if more > 0 else f"{rows} gone: `evenkeel verify`"
+        print(f"{cluster}: {told}")
     states = witness_states(storage)
     for witness in witnesses_from_environment():
         states.setdefault(witness.name, WitnessState(witness.name))
@@ -116,7 +122,8 @@ def show_log(given: argparse.Namespace) -> int:
         print(f"witness {state.words(newest.checkpoint.size)}")
     if not states:
         print("no witness: that all are shown one log is the word of whoever holds the key")
-    return NOT_SOUND if any(state.is_inconsistent for state in states.values()) else 0
+    is_wrong = any(state.is_inconsistent for state in states.values()) or any(more < 0 for more in beside.values())
+    return NOT_SOUND if is_wrong else 0
 
 
 def _told(lake: str, signers: tuple[SignerKey, ...], found: CaughtUp) -> int:

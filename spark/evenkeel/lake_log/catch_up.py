@@ -117,6 +117,16 @@ def catch_up(lake: str, signers: Sequence[SignerKey], clock: Callable[[], float]
     return CaughtUp(newest.size - appended.first, appended.checkpoint, tuple(behind.problems))
 
 
+def chains_beside(lake: str, storage: LogStorage, tree: Tree) -> dict[str, int]:
+    """Cluster -> by how many rows its chain is longer than its leaves; below 0 where rows are gone. Equal ones are left
+    out."""
+    ends, _ = logged_ends(storage, tree)
+    chains = Chains(Lake(lake))
+    logged = {name: end.sequence for name, end in ends.items()}
+    found = {name: chains.reach(name) - logged.get(name, 0) for name in {*chains.clusters(), *logged}}
+    return {name: more for name, more in sorted(found.items()) if more}
+
+
 class _Behind:
     """Finds the manifests without a leaf. `ends`: the last row of each chain once all of them are logged."""
 
