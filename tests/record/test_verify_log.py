@@ -299,6 +299,18 @@ def test_a_row_that_was_logged_twice_or_left_out_is_named(lake: Path, told: Told
     assert "a row was logged twice, or one was left out" in words_of(told())
 
 
+def test_a_record_with_a_gap_joins_as_it_stands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lake = kept_lake(tmp_path)
+    rewrite(lake, without(("extensible", 2)))
+    begin(str(lake), [LOG_KEY])
+    publish_more(lake, "extensible")
+    catch_up(str(lake), [LOG_KEY])
+    assert main(["verify", "--lake", str(lake), "--depth", "chain", "--json"]) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert of_the_log(found) == [("extensible", at(rows_of(lake, "extensible")[1]), "leaf 2")]
+    assert "leaf 2 of the log is of row 3, and the leaf before it of row 1" in words_of(found)
+
+
 def test_a_log_that_somebody_else_signs_or_that_was_damaged_is_told(lake: Path, told: Told, tmp_path: Path) -> None:
     assert "no known key has signed" in words_of(told("--log-key", OTHER_KEY.verifier.text))
     (bundle,) = (lake / "_log" / "tile" / "entries" / "000.p").glob("16")

@@ -42,7 +42,8 @@ from evenkeel.transparency.witness_file import WitnessFile
 
 _NAMED = 20
 """So many rows at most are named one by one of a chain that lacks more."""
-_DIGEST, _TABLE, _PLACE = 32, "cycles", "the log"
+_DIGEST, _NONE = 32, -1
+_TABLE, _PLACE = "cycles", "the log"
 _MANIFESTS_AT_ONCE = 20_000
 
 
@@ -85,7 +86,7 @@ class LogReport:
 
 
 class LoggedChain:
-    """The leaves of a cluster's manifests in the order of their sequences, without gaps: 72 bytes each."""
+    """The leaves of a cluster's manifests by their sequences: 72 bytes each, and as much for one that was left out."""
 
     def __init__(self, first: int) -> None:
         self.first = first
@@ -99,7 +100,11 @@ class LoggedChain:
         return self.first + len(self._indices) - 1
 
     def add(self, leaf: ManifestLeaf, index: int, entry: bytes) -> None:
-        """Takes in the leaf behind the last one."""
+        """Takes in a leaf behind the last one."""
+        left_out = leaf.sequence - self.last - 1
+        self._digests += bytes(_DIGEST * left_out)
+        self._hashes += bytes(_DIGEST * left_out)
+        self._indices.extend([_NONE] * left_out)
         self._digests += bytes.fromhex(leaf.digest)
         self._hashes += leaf_of(entry)
         self._indices.append(index)
@@ -119,7 +124,7 @@ class LoggedChain:
         return bytes(self._hashes[at : at + _DIGEST])
 
     def __contains__(self, sequence: int) -> bool:
-        return self.first <= sequence <= self.last
+        return self.first <= sequence <= self.last and self._indices[sequence - self.first] != _NONE
 
 
 @dataclass
@@ -201,7 +206,8 @@ class LakeLogCheck:
                 )
                 self.faults.append(Fault(cluster, None, LOG, "anchors", f"row {anchor.sequence}", words))
             first = anchor.sequence + 1
-        for sequence in range(first, min(last, first + _NAMED - 1) + 1):
+        gone = [sequence for sequence in range(first, last + 1) if sequence in logged]
+        for sequence in gone[:_NAMED]:
             leaf = parse_manifest_leaf(self.tree.entry(logged.index(sequence)))
             assert leaf is not None
             why = (
@@ -212,7 +218,7 @@ class LakeLogCheck:
             words = f"it is gone, and leaf {logged.index(sequence)} of the log holds it ({leaf.status}): {why}"
             at = datetime.fromisoformat(leaf.cycle_at)
             self.faults.append(Fault(cluster, at, LOG, _TABLE, f"row {sequence}", words))
-        if (more := last - first + 1 - _NAMED) > 0:
+        if (more := len(gone) - _NAMED) > 0:
             words = f"{plural(more, 'further row')} up to row {last} are gone too, and the log holds them"
             self.faults.append(Fault(cluster, None, LOG, _TABLE, _PLACE, words))
 
@@ -260,6 +266,7 @@ def _read(check: LakeLogCheck, tree: Tree) -> int:
     """Reads all leaves; returns how many manifests were there before the log began."""
     begun: dict[str, Any] = {}
     counted: dict[str, ChainEnd] = {}
+    room = tree.size  # for rows that were left out: no leaf makes more of them than there are leaves
     for index, entry in enumerate(tree.entries(0, tree.size)):
         leaf = parse_manifest_leaf(entry)
         if leaf is None:
@@ -273,7 +280,10 @@ def _read(check: LakeLogCheck, tree: Tree) -> int:
             )
             at = datetime.fromisoformat(leaf.cycle_at)
             check.faults.append(Fault(leaf.cluster, at, LOG, LOG_FOLDER, f"leaf {index}", words))
-            continue
+            left_out = leaf.sequence - chain.last - 1
+            if not 0 < left_out <= room:
+                continue
+            room -= left_out
         chain.add(leaf, index, entry)
         if index <= begun.get("manifests", 0):
             known = counted.get(leaf.cluster)
