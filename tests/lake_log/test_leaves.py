@@ -116,6 +116,7 @@ def test_the_first_leaf_counts_the_manifests_and_covers_where_each_chain_ended()
         manifest_leaf(ROW).text.replace(b'"sequence":7', b'"sequence":"7"'),
         manifest_leaf(ROW).text.replace(b'"sequence":7', b'"sequence":0'),
         manifest_leaf({**ROW, "manifest_digest": "CD" * 32}).text,
+        manifest_leaf(ROW).text.replace(b"2026-11-26T", b"yesterday"),
     ],
 )
 def test_what_is_not_the_leaf_of_a_manifest_is_refused(entry: bytes) -> None:

@@ -178,6 +178,15 @@ def test_a_past_that_was_rewritten_whole_is_named_row_by_row(lake: Path, told: T
     assert "the past was rewritten" in words_of(found)
 
 
+def test_a_digest_that_is_not_one_is_named(lake: Path, told: Told) -> None:
+    def odd(rows: list[Row]) -> list[Row]:
+        is_fifth = [(row["cluster"], row["sequence"]) == ("lab", 5) for row in rows]
+        return [{**row, "manifest_digest": "none"} if odd else row for row, odd in zip(rows, is_fifth, strict=True)]
+
+    rewrite(lake, odd)
+    assert [place for _, _, place in of_the_log(told())] == ["row 5"]
+
+
 def test_a_row_that_was_removed_from_the_middle_is_named_with_its_own_cycle(lake: Path, told: Told) -> None:
     gone = rows_of(lake, "lab")[2]
     rewrite(lake, without(("lab", 3)))

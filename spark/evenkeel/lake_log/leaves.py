@@ -14,6 +14,7 @@ from typing import Any
 from evenkeel.errors import DamagedLog
 from evenkeel.json_text import NotJson, parse_json
 from evenkeel.lake.merkle import root_of
+from evenkeel.times import moment_in
 from evenkeel.transparency.leaf import LogLeaf, TableRoot, canonical, cycle_leaf
 
 CYCLE, BEGUN = "cycle", "begun"
@@ -103,6 +104,6 @@ def parse_manifest_leaf(entry: bytes) -> ManifestLeaf | None:
         raise DamagedLog(f"a leaf of a manifest lacks {error}") from None
     texts = (leaf.cluster, leaf.cycle_at, leaf.status, leaf.digest)
     is_whole = type(leaf.sequence) is int and leaf.sequence > 0 and all(isinstance(text, str) for text in texts)
-    if not is_whole or not _DIGEST.fullmatch(leaf.digest):
+    if not is_whole or not _DIGEST.fullmatch(leaf.digest) or moment_in(leaf.cycle_at) is None:
         raise DamagedLog(f"a leaf of a manifest holds what none has: {entry[:200]!a}")
     return leaf

@@ -161,7 +161,7 @@ class LakeLogCheck:
             if row.sequence not in logged:
                 missing += 1
                 unlogged += [row] if len(unlogged) < _NAMED else []
-            elif bytes.fromhex(row.digest) != logged.digest(row.sequence):
+            elif row.digest != logged.digest(row.sequence).hex():
                 words = (
                     f"it is not the manifest that leaf {logged.index(row.sequence)} of the log holds (digest "
                     f"{logged.digest(row.sequence).hex()}): the past was rewritten"
@@ -186,16 +186,18 @@ class LakeLogCheck:
             logged, sequence = self.chains.get(row["cluster"]), int(row["sequence"])
             if logged is None or sequence not in logged:
                 continue
-            is_own = bytes.fromhex(row["manifest_digest"]) == logged.digest(sequence)
-            if is_own and leaf_of(manifest_leaf(row).text) != logged.leaf_hash(sequence):
+            is_own = row["manifest_digest"] == logged.digest(sequence).hex()
+            if is_own and _leaf_hash(row) != logged.leaf_hash(sequence):
                 words = (
                     f"leaf {logged.index(sequence)} of the log names its digest, and other tables or figures than the "
-                    "row has: whoever signed the log has put them there"
+                    "row has: the row was changed, or whoever signed the log has put them there"
                 )
                 self.faults.append(Fault(row["cluster"], row["cycle_at"], LOG, _TABLE, f"row {sequence}", words))
 
     def _name_missing(self, cluster: str, first: int, last: int, anchor: Anchor | None, *, is_end: bool) -> None:
         """Names the rows from one sequence to another whose leaves are there; those that expired are left out."""
+        if last < first:
+            return
         logged = self.chains[cluster]
         assert self.tree is not None
         if anchor is not None and first <= anchor.sequence:
@@ -265,12 +267,14 @@ def open_check(lake: str, sources: LogSources) -> LakeLogCheck:
 def _read(check: LakeLogCheck, tree: Tree) -> int:
     """Reads all leaves; returns how many manifests were there before the log began."""
     begun: dict[str, Any] = {}
+    before = 0
     counted: dict[str, ChainEnd] = {}
     room = tree.size  # for rows that were left out: no leaf makes more of them than there are leaves
     for index, entry in enumerate(tree.entries(0, tree.size)):
         leaf = parse_manifest_leaf(entry)
         if leaf is None:
             begun = parse_leaf(entry) if index == 0 else begun
+            before = _count_in(begun)
             continue
         chain = check.chains.setdefault(leaf.cluster, LoggedChain(leaf.sequence))
         if leaf.sequence != chain.last + 1:
@@ -285,14 +289,19 @@ def _read(check: LakeLogCheck, tree: Tree) -> int:
                 continue
             room -= left_out
         chain.add(leaf, index, entry)
-        if index <= begun.get("manifests", 0):
+        if index <= before:
             known = counted.get(leaf.cluster)
             counted[leaf.cluster] = ChainEnd(known.manifests + 1 if known else 1, leaf.sequence, leaf.digest)
     if tree.size and begun.get("kind") != BEGUN:
         check.faults.append(_log_fault("its first leaf does not say how it began"))
-    elif tree.size > begun.get("manifests", 0) and begun and begun_leaf(counted).text != tree.entry(0):
+    elif tree.size and begun_leaf(counted).text != tree.entry(0):
         check.faults.append(_log_fault("its first leaf counts other manifests than the leaves that follow it"))
-    return int(begun.get("manifests", 0))
+    return before
+
+
+def _count_in(begun: Mapping[str, Any]) -> int:
+    count = begun.get("manifests")
+    return count if type(count) is int else 0
 
 
 def _given_out(check: LakeLogCheck, opened: TransparencyLog, files: Mapping[str, bytes]) -> Iterator[str]:
@@ -363,6 +372,14 @@ def _rows(links: Any) -> Iterator[_LinkRow]:
     for part in links.to_batches(max_chunksize=_MANIFESTS_AT_ONCE):
         names = ("sequence", "cycle_at", "manifest_digest")
         yield from map(_LinkRow, *(part.column(name).to_pylist() for name in names))
+
+
+def _leaf_hash(row: Mapping[str, Any]) -> bytes | None:
+    """The hash of the leaf that a row has to have; None where it holds what no manifest does."""
+    try:
+        return leaf_of(manifest_leaf(row).text)
+    except (BadInput, TypeError, ValueError, KeyError, AttributeError):
+        return None
 
 
 def _without_leaf(cluster: str, rows: Sequence[_LinkRow], count: int) -> Iterator[Fault]:
