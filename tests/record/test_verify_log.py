@@ -116,7 +116,7 @@ def test_the_text_shows_heads_and_the_checkpoint_whole(lake: Path, capsys: pytes
     for line in (lake / "_log" / "checkpoint").read_text().splitlines():
         assert f"    {line}\n" in text
     assert f"key {VKEY} (as the log itself names it" in text
-    assert "11 manifests were there when the log began: nothing had witnessed them before" in text
+    assert "11 manifests from before the log began, which nothing had witnessed then" in text
 
 
 def test_a_lake_without_a_log_is_unsigned_and_sound(lake: Path, told: Told, capsys: pytest.CaptureFixture[str]) -> None:

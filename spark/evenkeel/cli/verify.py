@@ -205,9 +205,7 @@ def _log_lines(log: LogReport) -> list[str]:
         own = " (as the log itself names it: hold it against the one that you were given)" if log.own_keys else ""
         lines.append(f"    key {key.text}{own}")
     if log.before:
-        lines.append(
-            f"{plural(log.before, 'manifest')} were there when the log began: nothing had witnessed them before"
-        )
+        lines.append(f"{plural(log.before, 'manifest')} from before the log began, which nothing had witnessed then")
     lines += [f"the log has grown from what {who} has" for who in log.agreed]
     return [*lines, *(f"witness {line}" for line in log.lines)]
 
