@@ -12,7 +12,7 @@ import pytest
 
 from evenkeel.errors import DamagedLog, LogError
 from evenkeel.lake.store import Lake
-from evenkeel.lake_log.catch_up import begin, catch_up, keys_beside, open_log, storage_of
+from evenkeel.lake_log.catch_up import _Behind, begin, catch_up, keys_beside, open_log, storage_of
 from evenkeel.lake_log.chains import Chains
 from evenkeel.lake_log.heads import HEADS
 from evenkeel.lake_log.leaves import begun_leaf, parse_leaf, parse_manifest_leaf
@@ -21,6 +21,7 @@ from evenkeel.transparency.storage import FolderStorage
 from tests.lake_log.lakes import (
     LOG_KEY,
     OTHER_KEY,
+    append_rows,
     kept_lake,
     leaf_rows,
     linked,
@@ -211,6 +212,16 @@ def test_few_files_are_read_with_many_leaves_behind(lake: Path, monkeypatch: pyt
     assert catch_up(str(lake), [LOG_KEY]).leaves == 2
     assert len([name for name in reads if name.startswith("tile/entries")]) <= 8
     assert len(reads) < 40
+
+
+def test_a_cluster_that_joins_later_is_logged_from_its_first_row(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begin(str(lake), [LOG_KEY])
+    own = [{**row, "cluster": "new"} for row in rows_of(lake, "lab")]
+    append_rows(lake, linked(own, "", 0))
+    with monkeypatch.context() as patch:
+        patch.setattr(_Behind, "_read_anew", lambda *given: pytest.fail("all leaves are read for a new cluster"))
+        assert catch_up(str(lake), [LOG_KEY]).leaves == 2
+    assert logged(lake)[-2:] == [("new", 1), ("new", 2)]
 
 
 def test_a_chain_that_was_cut_is_left_as_it_is_and_the_others_go_on(lake: Path) -> None:

@@ -20,6 +20,7 @@ from evenkeel.lake_log.heads import LoggedEnd, is_logged, keep_ends, logged_ends
 from evenkeel.lake_log.leaves import begun_leaf, manifest_leaf
 from evenkeel.transparency.checkpoint import SignedCheckpoint
 from evenkeel.transparency.keys import SignerKey, VerifierKey
+from evenkeel.transparency.leaf import canonical
 from evenkeel.transparency.log import CHECKPOINT, TransparencyLog
 from evenkeel.transparency.storage import FolderStorage, LogStorage
 from evenkeel.transparency.tiles import WIDTH, Tree
@@ -178,8 +179,11 @@ class _Behind:
             yield entry
 
     def _is_borne_out(self, tree: Tree, cluster: str, end: LoggedEnd | None, reach: int) -> bool:
-        """Whether the tree has the leaf that the file names; where nothing has joined, nothing rests on it."""
-        return end is not None and (end.sequence == reach or is_logged(self._entry(tree), tree.size, cluster, end))
+        """Whether the tree has the leaf that the file names, or none of a cluster that it does not name; where nothing
+        has joined, nothing rests on it."""
+        if end is None:
+            return next(tree.find(b'"cluster":%s,' % canonical(cluster)), None) is None
+        return end.sequence == reach or is_logged(self._entry(tree), tree.size, cluster, end)
 
     def _read_anew(self, tree: Tree, cluster: str) -> LoggedEnd | None:
         """The end of a chain by all leaves, where the file has another or none; of chains that come later likewise."""
