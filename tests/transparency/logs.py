@@ -17,7 +17,7 @@ NOON = 1_795_694_400  # 2026-11-26T12:00:00Z, in seconds
 
 
 class KilledWriter(BaseException):
-    """What stands for a kill: nothing catches it."""
+    """Stands for a kill: nothing catches this exception."""
 
 
 class MemoryStorage:

@@ -4,9 +4,9 @@ An append writes bundles and tiles first and the checkpoint last. Killed anywher
 wrote lies beyond the checkpoint and is written over by the next append. The checkpoint is signed only when everything
 under it lasts, so no signature is given for a tree that is not there.
 
-A log whose files were all set back to an earlier state (a restored copy, a deleted end) has no way of knowing it.
-Whoever kept a later checkpoint has: `TransparencyLog.demand_continues`, and every witness. Where only some files were
-set back, the cosigned checkpoint beside the newest tells it before anything is appended.
+A log whose files were all set back to an earlier state (a restored copy, a deleted end) cannot tell. A later checkpoint
+that somebody kept shows it (`TransparencyLog.demand_continues`), and every witness refuses. Where only some files were
+set back, the cosigned checkpoint beside the newest shows it before anything is appended.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ class TransparencyLog:
                     raise LogError(f"the log {shown(self.origin)} is full")
                 growth.add(entry)
             if not count:
-                # Whoever wrote it may have been killed before the disk had it for sure.
+                # Its writer may have been killed before the disk had the checkpoint for sure.
                 self._storage.put(CHECKPOINT, before.note.data)
                 return Appended(size, before, is_new=False)
             root = growth.finish()

@@ -16,7 +16,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from evenkeel.transparency.keys import shown
-from evenkeel.transparency.witness import MOST_REQUEST_BYTES, TEXT_TYPE, Witness, WitnessAnswer
+from evenkeel.transparency.witness import MOST_REQUEST_BYTES, Witness, WitnessAnswer
 
 CONNECTION_SECONDS = 20.0
 """How long a connection may last, with all its requests."""
@@ -111,7 +111,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _send(self, answer: WitnessAnswer, *, close: bool = False) -> None:
         self.send_response(answer.status)
-        self.send_header("Content-Type", answer.content_type or TEXT_TYPE)
+        self.send_header("Content-Type", answer.content_type)
         self.send_header("Content-Length", str(len(answer.body)))
         if close:  # what follows of the request is not read
             self.send_header("Connection", "close")
