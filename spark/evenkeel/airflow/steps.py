@@ -36,6 +36,7 @@ from evenkeel.airflow.seal import NotSealed, Origin, opened, sealed
 from evenkeel.errors import BadInput, EvenkeelError, LakeError, SettingsError
 from evenkeel.handover import FAILED, Handover
 from evenkeel.lake.handover_files import handed_on, taken
+from evenkeel.lake.one_writer import refusal_in
 from evenkeel.times import moment_given
 
 if TYPE_CHECKING:
@@ -390,13 +391,14 @@ def _explained_errors(ti: TaskInstance) -> Iterator[None]:
     """Errors of ours end in one clear line instead of a stack trace; every error's reason is handed on."""
     try:
         yield
-    except EvenkeelError as error:
-        from airflow.sdk.exceptions import AirflowException, AirflowFailException
-
-        ti.xcom_push(REASON, str(error))
-        log.error("%s failed: %s", ti.task_id, error)
-        raise (AirflowFailException if isinstance(error, HOPELESS) else AirflowException)(str(error)) from None
     except Exception as error:
+        own = error if isinstance(error, EvenkeelError) else refusal_in(error)
+        if own is not None:
+            from airflow.sdk.exceptions import AirflowException, AirflowFailException
+
+            ti.xcom_push(REASON, str(own))
+            log.error("%s failed: %s", ti.task_id, own)
+            raise (AirflowFailException if isinstance(own, HOPELESS) else AirflowException)(str(own)) from None
         first_line = (str(error).strip() or type(error).__name__).splitlines()[0][:500]
         ti.xcom_push(REASON, f"{type(error).__name__}: {first_line}")
         raise

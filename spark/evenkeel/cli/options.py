@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 from evenkeel.errors import BadInput, EngineError, SettingsError
 from evenkeel.lake.controls import person
 from evenkeel.lake.delta_log import local_log
+from evenkeel.lake.one_writer import demand_no_other, refusal_in
 from evenkeel.settings import read_overrides, resolve
-from evenkeel.spark.server import engine_for, why_ended
+from evenkeel.spark.server import engine_for, status, why_ended
 from evenkeel.spark.session import close, connect
 
 if TYPE_CHECKING:
@@ -98,20 +99,26 @@ def engine_home() -> Path:
 
 
 @contextmanager
-def session(name: str, *, brief: bool = False) -> Iterator[SparkSession]:
+def session(name: str, *, brief: bool = False, writes: str | None = None) -> Iterator[SparkSession]:
     """A session at `$EVENKEEL_SPARK` (sc://host:port or a master), else at the local server.
 
     A local server that was not running is started, and ended again afterwards; `brief`: there is little to do.
-    EngineError says so where the local one ends before the block does.
+    `writes`: the lake that the block writes to; LakeError before a server is started where another one holds it, and
+    where a commit is refused for that. EngineError says so where the local server ends before the block does.
     """
     url = os.environ.get("EVENKEEL_SPARK")
     if url:
         spark = connect(url, name)
         try:
             yield spark
+        except Exception as error:
+            _demand_not_refused(error)
+            raise
         finally:
             close(spark)
         return
+    if writes is not None:
+        demand_no_other(writes, status(engine_home()).pid)
     with engine_for(engine_home(), brief=brief) as engine:
         spark = connect(engine.url, name)
         try:
@@ -119,10 +126,17 @@ def session(name: str, *, brief: bool = False) -> Iterator[SparkSession]:
         except Exception as error:
             ended = why_ended(engine)
             if ended is None:
+                _demand_not_refused(error)
                 raise
             raise EngineError(ended) from error
         finally:
             close(spark)
+
+
+def _demand_not_refused(error: Exception) -> None:
+    refusal = refusal_in(error)
+    if refusal is not None:
+        raise refusal from error
 
 
 # Where the brokers are, for commands that talk to them: from a configuration, or by their addresses.

@@ -404,18 +404,28 @@ def _missing(spark: SparkSession, table: Table, path: str) -> list[Column]:
 
 
 def append_row(lake: Lake, table: str, row: Mapping[str, Any], session: Session) -> None:
-    """Appends one row; `session` is asked for Spark only where it is needed."""
+    """Appends one row; `session` is asked for Spark only where it is needed: on an object store, and where columns have
+    joined the table since it was made. Raises NoLake where a folder has no such table."""
+    path = lake.path(table)
+    if _takes_rows_here(lake, table):
+        from deltalake import write_deltalake
+
+        write_deltalake(path, as_arrow(table, [row]), mode="append")
+        return
+    with session() as spark:
+        lake.ensure_tables(spark, [table])
+        append_values(spark, lake, table, [tuple(row[column.name] for column in TABLES[table].columns)])
+
+
+def _takes_rows_here(lake: Lake, table: str) -> bool:
     path = lake.path(table)
     if local_log(path) is None:
-        with session() as spark:
-            lake.ensure_tables(spark, [table])
-            append_values(spark, lake, table, [tuple(row[column.name] for column in TABLES[table].columns)])
-        return
-    from deltalake import DeltaTable, write_deltalake
+        return False
+    from deltalake import DeltaTable
 
     if not DeltaTable.is_deltatable(path):
         raise NoLake(f"there is no table {table} in {lake.root}: name the lake that cycles are written to (--lake)")
-    write_deltalake(path, as_arrow(table, [row]), mode="append")
+    return {field.name for field in DeltaTable(path).schema().fields} >= set(TABLES[table].column_names())
 
 
 def append_values(spark: SparkSession, lake: Lake, table: str, rows: Sequence[tuple[Any, ...]]) -> None:

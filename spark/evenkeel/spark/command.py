@@ -6,8 +6,10 @@ needs `spark.gateway` beside it, which makes the JVM serve.
 
 from __future__ import annotations
 
+import getpass
 import os
 import re
+import socket
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -162,9 +164,20 @@ def server_command(
         *("-Djdk.reflect.useDirectMethodHandle=false", "-Dio.netty.tryReflectionSetAccessible=true"),
         f"-Dlog4j2.configurationFile={log_settings}",
         *(f"-Djava.io.tmpdir={scratch}", "-XX:-UsePerfData"),
+        f"-Devenkeel.writer={_as_writer(folder)}",
         *(f"-D{key}={value}" for key, value in sorted(spark.items())),
         gateway.MAIN_CLASS,
     ]
+
+
+def _as_writer(folder: Path) -> str:
+    """What the server says of itself to others that would write the same lake, in one line."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # a user whom the machine does not know by name, as in some containers
+        user = f"user {os.getuid()}"
+    text = f"{user} on {socket.gethostname()}, server of {folder}"
+    return "".join(sign if sign.isprintable() else "?" for sign in text)
 
 
 def _heap_options(memory: str) -> list[str]:
