@@ -174,7 +174,9 @@ def test_good_input_goes_on_to_spark(words: str, places: dict[str, str]) -> None
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="who holds a lock is asked of Linux only")
-@pytest.mark.parametrize("words", ["rebalance --recording {recording}", "rebalance --recording {recording} --all", "upkeep"])
+@pytest.mark.parametrize(
+    "words", ["rebalance --recording {recording}", "rebalance --recording {recording} --all", "upkeep"]
+)
 def test_a_lake_that_another_server_writes_is_left_to_it(
     words: str, places: dict[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:

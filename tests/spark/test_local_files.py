@@ -22,6 +22,7 @@ from evenkeel.spark.java import delta_jars, server_java, spark_home
 from evenkeel.spark.local_files import SETTINGS, compile_into
 from evenkeel.spark.server import Engine
 from evenkeel.spark.session import close, connect
+from tests.lake.lock_holder import held
 from tests.spark.ended_processes import ended_processes
 
 pytestmark = pytest.mark.spark
@@ -408,3 +409,19 @@ def test_a_table_that_the_server_writes_has_no_checksum_files(engine: Engine, tm
     assert spark.read.format("delta").option("versionAsOf", 1).load(path).count() == 20
     close(spark)
     assert [place.name for place in tmp_path.rglob("*") if place.name.startswith(".")] == []
+
+
+def test_a_commit_of_spark_that_is_refused_says_who_writes_the_lake(engine: Engine, tmp_path: Path) -> None:
+    spark = connect(engine.url)
+    rows, path = spark.range(10).write.format("delta").mode("append"), str(tmp_path / "table")
+    with held(tmp_path) as pid:
+        with pytest.raises(Exception, match="is written by another server") as refused:
+            rows.save(path)
+        assert str(refusal_in(refused.value)).startswith(f"The lake {tmp_path} is written by another server: alice on")
+        assert pid != engine.pid
+    rows.save(path)
+    close(spark)
+    found = writer_of(str(tmp_path))
+    assert found is not None
+    assert found.pid == engine.pid
+    assert f"server of {engine.home}" in found.words

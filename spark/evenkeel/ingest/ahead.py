@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from evenkeel.handover import ClusterCycle, Handover
+from evenkeel.handover import ClusterCycle, Handover, Predecessor
 from evenkeel.ingest.chunks import MOST_BYTES, Chunk, landed_bytes
 from evenkeel.ingest.open_run import CycleRequest, open_listed
 from evenkeel.spark.session import beside, close, make_active, session_for_a_while
@@ -120,7 +120,7 @@ def _same_input(before: Handover, now: Handover) -> bool:
 
 
 def _without_what_is_asked_again(cycles: Sequence[ClusterCycle]) -> list[Any]:
-    return [replace(cycle, predecessor=None, wishes=()) for cycle in cycles]
+    return [replace(cycle, predecessor=Predecessor(), wishes=()) for cycle in cycles]
 
 
 def _bytes(cycles: Iterable[ClusterCycle]) -> float:

@@ -68,6 +68,6 @@ def refusal_in(error: BaseException) -> LakeError | None:
 
 def _refusal(sentence: str) -> str:
     return (
-        f"{sentence}. Nothing was written: let this command use that server (EVENKEEL_HOME names the folder in which its "
-        "`.evenkeel` lies, EVENKEEL_SPARK a server by URL), wait until it ends, or end it"
+        f"{sentence}. Nothing was written: let this command use that server (EVENKEEL_HOME names the folder in which "
+        "its `.evenkeel` lies, EVENKEEL_SPARK a server by URL), wait until it ends, or end it"
     )

@@ -182,8 +182,8 @@ def _as_writer(folder: Path) -> str:
 
 def _heap_options(memory: str) -> list[str]:
     megabytes = _megabytes(memory)
-    # Each time the heap grows, all of it is collected first: a heap that may be little empty grows and shrinks with each
-    # task. Of six days in windows those collections took 11 s of 190 with 10 and 30 percent, 4 s with 40 and 50. Under
+    # Each time the heap grows, all of it is collected first: a heap that may be little empty grows and shrinks with
+    # each task. Of six days in windows that took 11 s of 190 with 10 and 30 percent, and 4 s with 40 and 50. Under
     # Java's own limit for shrinking (70) the default heap goes up to its end and stays there, and so does what Java's
     # compilers and class loading take from the system and free again; who gives more than the default can spare it.
     shrunk = ["-XX:MaxHeapFreeRatio=50"] if megabytes < _ROOMY_MEGABYTES else []
