@@ -21,6 +21,7 @@ from evenkeel.lake.roots_here import row_digests
 from evenkeel.lake.schema import STAMP_NAMES
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake
+from evenkeel.lake_log.row_leaves import LOGGED_TABLES
 from evenkeel.transparency.keys import COSIGNATURE, ED25519, SignerKey
 from tests.record.small_lake import arrow_schema
 
@@ -32,10 +33,13 @@ WITNESS_KEY = SignerKey("witness.example/1", COSIGNATURE, bytes(range(2, 34)))
 Row = dict[str, Any]
 
 
-def kept_lake(folder: Path, version: int = 5) -> Path:
-    """A kept lake of that schema version, unpacked."""
+def kept_lake(folder: Path, version: int = 5, *, with_others: bool = False) -> Path:
+    """A kept lake of that schema version, unpacked; `with_others`: with the tables of rows that no manifest lists,
+    which have leaves of their own."""
     with tarfile.open(KEPT / f"schema_{version}.tar.gz") as archive:
         archive.extractall(folder, filter="data")
+    for name in () if with_others else LOGGED_TABLES:
+        shutil.rmtree(folder / "lake" / name, ignore_errors=True)
     return folder / "lake"
 
 

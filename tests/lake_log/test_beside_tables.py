@@ -21,7 +21,7 @@ def test_no_table_has_the_name_of_the_log() -> None:
 def test_with_a_log_beside_them_tables_are_read_counted_and_exported_as_before(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    lake = kept_lake(tmp_path)
+    lake = kept_lake(tmp_path, with_others=True)
     asked = (
         ("storage", "--lake", str(lake)),
         ("wish", "list", "--lake", str(lake), "--cluster", "modular"),

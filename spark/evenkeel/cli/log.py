@@ -77,7 +77,7 @@ def begin_log(given: argparse.Namespace) -> int:
     check_folder(given.lake, "--lake")
     signers = _signers()
     found = begin(given.lake, signers)
-    print(f"the log {signers[0].verifier.name} begins with {plural(found.leaves - 1, 'manifest')}, which nothing had "
+    print(f"the log {signers[0].verifier.name} begins with {plural(found.manifests, 'manifest')}, which nothing had "
           "witnessed before; give its verifier key to whoever is to check proofs:")  # fmt: skip
     for signer in signers:
         print(signer.verifier.text)

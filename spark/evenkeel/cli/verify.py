@@ -207,7 +207,7 @@ def _log_lines(log: LogReport) -> list[str]:
     if log.before:
         lines.append(f"{plural(log.before, 'manifest')} from before the log began, which nothing had witnessed then")
     lines += [f"the log has grown from what {who} has" for who in log.agreed]
-    return [*lines, *(f"witness {line}" for line in log.lines)]
+    return [*lines, *(f"witness {line}" for line in log.lines), *log.waiting]
 
 
 def as_json(found: VerifyReport) -> dict[str, Any]:
@@ -244,4 +244,5 @@ def _log_as_json(log: LogReport) -> dict[str, Any]:
         "manifests_before": log.before,
         "agreed": [*log.agreed],
         "witnesses": [*log.lines],
+        "not_logged_yet": [*log.waiting],
     }

@@ -12,12 +12,14 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from evenkeel.errors import BadInput, BadNote, LogError
+from evenkeel.errors import BadInput, BadNote, LakeError, LogError
 from evenkeel.lake.store import Lake
 from evenkeel.lake_log import LOG_FOLDER
 from evenkeel.lake_log.chains import Chains
-from evenkeel.lake_log.heads import LoggedEnd, is_logged, keep_ends, logged_ends
+from evenkeel.lake_log.heads import LoggedEnd, is_logged, keep_ends, logged_ends, logged_versions
 from evenkeel.lake_log.leaves import begun_leaf, manifest_leaf
+from evenkeel.lake_log.new_rows import NewRows
+from evenkeel.lake_log.row_leaves import leaves_of
 from evenkeel.transparency.checkpoint import SignedCheckpoint
 from evenkeel.transparency.keys import SignerKey, VerifierKey
 from evenkeel.transparency.leaf import canonical
@@ -33,11 +35,12 @@ KEYS = "keys"
 class CaughtUp:
     """What a catch-up came to.
 
-    `leaves`: how many were appended. `checkpoint`: the newest. `problems`: a sentence for each chain that does not
-    continue what was logged of it.
+    `leaves`: how many were appended, and `manifests` of them are of manifests. `checkpoint`: the newest. `problems`: a
+    sentence for each chain that does not continue what was logged of it.
     """
 
     leaves: int
+    manifests: int
     checkpoint: SignedCheckpoint
     problems: tuple[str, ...] = ()
 
@@ -113,9 +116,10 @@ def catch_up(lake: str, signers: Sequence[SignerKey], clock: Callable[[], float]
     behind = _Behind(lake, storage)
     appended = log.append_made(behind.entries)
     newest = appended.checkpoint.checkpoint
-    if appended.is_new:
-        keep_ends(storage, log.tree(newest), behind.ends)
-    return CaughtUp(newest.size - appended.first, appended.checkpoint, tuple(behind.problems))
+    if appended.is_new or behind.has_moved:
+        keep_ends(storage, log.tree(newest), behind.ends, behind.versions)
+    leaves = newest.size - appended.first
+    return CaughtUp(leaves, behind.manifests if leaves else 0, appended.checkpoint, tuple(behind.problems))
 
 
 def chains_beside(lake: str, storage: LogStorage, tree: Tree) -> dict[str, int]:
@@ -129,7 +133,11 @@ def chains_beside(lake: str, storage: LogStorage, tree: Tree) -> dict[str, int]:
 
 
 class _Behind:
-    """Finds the manifests without a leaf. `ends`: the last row of each chain once all of them are logged."""
+    """Finds the manifests and other rows without a leaf.
+
+    Once all of them are logged, `ends` are the last rows of each chain, and `versions` those of the tables whose rows
+    have leaves of their own; `has_moved` says whether one of these is another than before.
+    """
 
     def __init__(self, lake: str, storage: LogStorage) -> None:
         self._lake = Lake(lake)
@@ -137,6 +145,9 @@ class _Behind:
         self._is_whole = False
         self._bundles: dict[int, list[bytes]] = {}
         self.ends: dict[str, LoggedEnd] = {}
+        self.versions: dict[str, int] = {}
+        self.manifests = 0
+        self.has_moved = False
         self.problems: list[str] = []
 
     def entries(self, tree: Tree) -> Iterator[bytes]:
@@ -150,6 +161,20 @@ class _Behind:
             for entry in self._of_cluster(tree, chains, cluster, index):
                 yield entry
                 index += 1
+                self.manifests += 1
+        yield from self._other_rows(tree)
+
+    def _other_rows(self, tree: Tree) -> Iterator[bytes]:
+        size, before = logged_versions(self._storage, tree)
+        new = NewRows(self._lake, tree, before, size)
+        try:
+            yield from (leaf.text for leaf in leaves_of(new.units()))
+        except LakeError as error:
+            self.problems.append(f"rows outside manifests cannot be logged: {error}")
+            self.versions = before
+            return
+        self.versions = new.reached
+        self.has_moved = new.reached != before
 
     def _of_cluster(self, tree: Tree, chains: Chains, cluster: str, index: int) -> Iterator[bytes]:
         end, reach = self.ends.get(cluster), chains.reach(cluster)

@@ -139,6 +139,7 @@ def verify(
         known = [one for one in anchors if one["cluster"] == name]
         logged.check_links(name, None, anchor_of(logged.chains[name].last, known))
     faults += check_heads(sources.expected_heads, chains)
+    logged.check_other_rows(lake, None if cluster is None else [cluster])
     dates = sum((dates_of(links, span) for links in chains.values()), Counter[date]())
     seen = Counter[str]()
 

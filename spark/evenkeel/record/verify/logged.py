@@ -9,7 +9,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
@@ -28,10 +28,12 @@ from evenkeel.lake_log.leaves import (
     parse_leaf,
     parse_manifest_leaf,
 )
+from evenkeel.lake_log.row_leaves import RowsLeaf, parse_rows_leaf
 from evenkeel.lake_log.witness_lines import LakeWitness
 from evenkeel.lake_log.witnessing import witness_states
 from evenkeel.model.amounts import plural
 from evenkeel.record.verify.chain import LOG, Anchor, Fault
+from evenkeel.record.verify.logged_rows import check_other_rows
 from evenkeel.transparency.checkpoint import Checkpoint, SignedCheckpoint, open_checkpoint
 from evenkeel.transparency.keys import VerifierKey
 from evenkeel.transparency.log import TransparencyLog
@@ -73,7 +75,8 @@ class LogReport:
 
     `is_there`: whether the lake has one, or should have. `checkpoint` is None where it cannot be read. `keys`: by which
     it was read; `own_keys`: they are those that the log names itself. `before`: manifests that were there before it
-    began. `agreed`: who else has a checkpoint from which it has grown. `lines`: of the witnesses.
+    began. `agreed`: who else has a checkpoint from which it has grown. `lines`: of the witnesses. `waiting`: of rows
+    outside manifests that the next publish takes in.
     """
 
     checkpoint: SignedCheckpoint | None = None
@@ -82,6 +85,7 @@ class LogReport:
     before: int = 0
     agreed: tuple[str, ...] = ()
     lines: tuple[str, ...] = ()
+    waiting: tuple[str, ...] = ()
     is_there: bool = True
 
 
@@ -134,6 +138,8 @@ class LakeLogCheck:
     report: LogReport
     faults: list[Fault] = field(default_factory=list)
     chains: dict[str, LoggedChain] = field(default_factory=dict)
+    rows: list[tuple[int, RowsLeaf]] = field(default_factory=list)
+    reached: dict[str, datetime] = field(default_factory=dict)
     tree: Tree | None = None
     opened: TransparencyLog | None = None
     _read_again: dict[str, LoggedChain] | None = None
@@ -179,6 +185,15 @@ class LakeLogCheck:
                 _read(again, self.opened.tree())
             self._read_again = again.chains if again.chains.keys() >= self.chains.keys() else self.chains
         return self._read_again
+
+    def check_other_rows(self, lake: str, clusters: Collection[str] | None) -> None:
+        """Holds rows outside manifests against their leaves, of these clusters (None: all) and of none."""
+        if self.tree is None:
+            return
+        chosen = None if clusters is None else frozenset(clusters)
+        found = check_other_rows(lake, self.rows, self.reached, chosen)
+        self.faults += found.faults
+        self.report = replace(self.report, waiting=found.waiting)
 
     def check_rows(self, rows: Iterable[Mapping[str, Any]]) -> None:
         """Holds whole rows of `cycles` against their leaves, so that a leaf vouches for the very tables of its row."""
@@ -275,14 +290,17 @@ def _read(check: LakeLogCheck, tree: Tree) -> int:
         if leaf is None:
             begun = parse_leaf(entry) if index == 0 else begun
             before = _count_in(begun)
+            if (other := parse_rows_leaf(entry)) is not None:
+                check.rows.append((index, other))
             continue
+        at = datetime.fromisoformat(leaf.cycle_at)
+        check.reached[leaf.cluster] = max(at, check.reached.get(leaf.cluster, at))
         chain = check.chains.setdefault(leaf.cluster, LoggedChain(leaf.sequence))
         if leaf.sequence != chain.last + 1:
             words = (
                 f"leaf {index} of the log is of row {leaf.sequence}, and the leaf before it of row {chain.last}: a row "
                 "was logged twice, or one was left out"
             )
-            at = datetime.fromisoformat(leaf.cycle_at)
             check.faults.append(Fault(leaf.cluster, at, LOG, LOG_FOLDER, f"leaf {index}", words))
             left_out = leaf.sequence - chain.last - 1
             if not 0 < left_out <= room:
