@@ -6,7 +6,7 @@ import hashlib
 import shutil
 import tarfile
 from collections.abc import Callable, Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake
 from evenkeel.lake_log.row_leaves import LOGGED_TABLES
 from evenkeel.transparency.keys import COSIGNATURE, ED25519, SignerKey
-from tests.record.small_lake import arrow_schema
+from tests.record.small_lake import arrow_schema, completed
 
 KEPT = Path(__file__).resolve().parents[1] / "kept_lakes"
 ORIGIN = "example.com/evenkeel"
@@ -105,6 +105,20 @@ def decide_once_more(lake: Path, cluster: str) -> Row:
     made = linked([{**row, **own} for row in attempt], chain[-1]["manifest_digest"], chain[-1]["sequence"])
     append_rows(lake, made)
     return made[0]
+
+
+def add_upkeep(lake: Path, begun_at: datetime, audit_days: int) -> None:
+    """Puts the beginning of an upkeep on record, which keeps what is kept longest for so many days."""
+    table = TABLES["upkeeps"]
+    periods = {"audit_days": audit_days, "observed_days": 2, "considered_days": 2, "topics_days": 2, "unlisted_days": 1}
+    own = {
+        "upkeep_id": f"{begun_at} {audit_days}",
+        "state": "begun",
+        "begun_at": begun_at,
+        "periods": [*periods.items()],
+    }
+    body = pa.Table.from_pylist([completed(table, own)], arrow_schema(table))
+    write_deltalake(str(lake / table.name), body, mode="append")
 
 
 def rewrite(lake: Path, change: Callable[[list[Row]], list[Row]]) -> None:

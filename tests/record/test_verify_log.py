@@ -27,6 +27,7 @@ from tests.lake_log.lakes import (
     LOG_KEY,
     ORIGIN,
     OTHER_KEY,
+    add_upkeep,
     copied,
     decide_once_more,
     kept_lake,
@@ -360,6 +361,10 @@ def test_rows_that_expired_are_behind_an_anchor_that_the_log_bears_out(lake: Pat
     first = rows_of(lake, "lab")[1]
     rewrite(lake, without(("lab", 1), ("lab", 2)))
     _anchor(lake, first["sequence"], first["manifest_digest"])
+    assert "which is not past the periods of the upkeeps in the log, of which there is none" in words_of(told())
+    add_upkeep(lake, first["cycle_at"] + timedelta(days=4), 2)
+    assert "which keep all from 2025-10-21 on: the anchor was forged" in words_of(told()), "its periods are not logged"
+    catch_up(str(lake), [LOG_KEY])
     assert of_the_log(told()) == []
     _anchor(lake, first["sequence"], "ab" * 32, mode="overwrite")
     assert "the anchor was forged" in words_of(told())
@@ -367,6 +372,8 @@ def test_rows_that_expired_are_behind_an_anchor_that_the_log_bears_out(lake: Pat
 
 def test_no_anchor_stands_for_a_whole_chain(lake: Path, told: Told) -> None:
     chain = rows_of(lake, "lab")
+    add_upkeep(lake, chain[-1]["cycle_at"] + timedelta(days=4), 2)
+    catch_up(str(lake), [LOG_KEY])
     rewrite(lake, without(*(("lab", row["sequence"]) for row in chain)))
     for number, row in enumerate(chain):
         _anchor(lake, row["sequence"], row["manifest_digest"], mode="append" if number else "overwrite")

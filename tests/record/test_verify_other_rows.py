@@ -15,7 +15,7 @@ from evenkeel.cli import main
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import as_arrow
 from evenkeel.lake_log.catch_up import begin, catch_up
-from tests.lake_log.lakes import LOG_KEY, copied, kept_lake, publish_more, rows_of
+from tests.lake_log.lakes import LOG_KEY, add_upkeep, copied, kept_lake, publish_more, rows_of
 from tests.record.small_lake import arrow_schema
 
 Row = dict[str, Any]
@@ -136,16 +136,8 @@ def test_a_table_that_is_gone_or_cannot_be_read_is_named(lake: Path, told: Told)
 def test_rows_past_the_period_of_an_upkeep_that_is_logged_may_be_gone(
     days: int, is_logged: bool, lake: Path, told: Told
 ) -> None:
-    """Of the wishes, all of one date; the upkeep is some days later."""
-    begun_at = last_cycle(lake) + timedelta(days=6)
-    periods = {"audit_days": days, "observed_days": 2, "considered_days": 2, "topics_days": 2, "unlisted_days": 1}
-    row = {
-        "upkeep_id": "u", "state": "begun", "begun_at": begun_at, "ended_at": None, "by": "alice",
-        "periods": [*periods.items(), ("version_days", 7), ("topic_version_days", 7)], "tables": [],
-        "code_version": "1",
-    }  # fmt: skip
-    schema = arrow_schema(TABLES["upkeeps"])
-    write_deltalake(str(lake / "upkeeps"), schema.empty_table().from_pylist([row], schema), mode="append")
+    """All wishes are of one date, some days before the upkeep."""
+    add_upkeep(lake, last_cycle(lake) + timedelta(days=4), days)
     if is_logged:
         catch_up(str(lake), [LOG_KEY])
     change(lake, "wishes", lambda rows: [])

@@ -18,7 +18,6 @@ cycles see is told to their guards and is not put on record: that is for runs of
 from __future__ import annotations
 
 import logging
-import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -32,7 +31,7 @@ from evenkeel.lake.manifests_here import manifests_at
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake
 from evenkeel.lake.table_roots import table_roots
-from evenkeel.lake_log import LOG_KEY
+from evenkeel.lake_log import take_in
 from evenkeel.model.amounts import amount
 from evenkeel.publish import plan as plan_round
 from evenkeel.publish.dispatch import Sending
@@ -41,7 +40,6 @@ from evenkeel.publish.gate import DRY_RUN, SendingResult, gate_facts, is_approve
 from evenkeel.publish.manifests import AttemptsSoFar, Plans, closed_row, manifest_rows
 from evenkeel.publish.rehearsal import rehearse
 from evenkeel.rounds.frames import RoundInputs, decide_rounds
-from evenkeel.secret import FILE
 from evenkeel.spark.sql import in_spans, with_moments
 from evenkeel.steering.admin_request import ACTING
 
@@ -75,7 +73,7 @@ def run(spark: SparkSession, handover: Handover, sending: Sending | None = None)
             return _publish_window(spark, lake, handover, plans, commands, known, rows)
         return _publish_one_each(spark, lake, handover, plans, commands, known, rows, sending)
     finally:
-        _to_log(lake)
+        take_in(lake.root)
 
 
 def _publish_window(
@@ -125,7 +123,7 @@ def _publish_one_each(
     append_manifests(spark, lake, [*unlisted, *(_closed(row, SendingResult()) for row in idle)])
     acting = {cluster: row for cluster, row in unclosed.items() if plans[cluster]["commands"]}
     if acting:  # what is asked of a cluster is in the log before it is asked; witnesses, who may be slow, come later
-        _to_log(lake, to_witnesses=False)
+        take_in(lake.root, to_witnesses=False)
     begun = frozenset(cluster for cluster, row in acting.items() if known.has(row, "planned"))
     sent, awaiting = _act(spark, lake, handover, commands, acting, begun, sending)
     closing = {cluster: row for cluster, row in acting.items() if cluster not in awaiting.keys() | sent.unfinished}
@@ -266,14 +264,6 @@ def _why(row: Mapping[str, Any]) -> str:
         counts = f"{row['splits']} splits, {row['unloads']} unloads, {row['refusals']} refused, {row['held']} held back"
         return f", plan {row['plan_id'][:12]}: {counts}"
     return f": {row['reason']}"
-
-
-def _to_log(lake: Lake, *, to_witnesses: bool = True) -> None:
-    """Takes the manifests into the lake's transparency log, where the operator has given it a key."""
-    if os.environ.get(LOG_KEY) or os.environ.get(LOG_KEY + FILE):
-        from evenkeel.lake_log.publishing import log_manifests
-
-        log_manifests(lake.root, to_witnesses=to_witnesses)
 
 
 def _now() -> datetime:

@@ -10,7 +10,7 @@ from array import array
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import UTC, date, datetime
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,7 @@ from evenkeel.lake_log.witness_lines import LakeWitness
 from evenkeel.lake_log.witnessing import witness_states
 from evenkeel.model.amounts import plural
 from evenkeel.record.verify.chain import LOG, Anchor, Fault
-from evenkeel.record.verify.logged_rows import check_other_rows
+from evenkeel.record.verify.logged_rows import check_other_rows, first_kept
 from evenkeel.transparency.checkpoint import Checkpoint, SignedCheckpoint, open_checkpoint
 from evenkeel.transparency.keys import VerifierKey
 from evenkeel.transparency.log import TransparencyLog
@@ -140,6 +140,7 @@ class LakeLogCheck:
     chains: dict[str, LoggedChain] = field(default_factory=dict)
     rows: list[tuple[int, RowsLeaf]] = field(default_factory=list)
     reached: dict[str, datetime] = field(default_factory=dict)
+    kept_from: date | None = None
     tree: Tree | None = None
     opened: TransparencyLog | None = None
     _read_again: dict[str, LoggedChain] | None = None
@@ -191,7 +192,7 @@ class LakeLogCheck:
         if self.tree is None:
             return
         chosen = None if clusters is None else frozenset(clusters)
-        found = check_other_rows(lake, self.rows, self.reached, chosen)
+        found = check_other_rows(lake, self.rows, self.reached, self.kept_from, chosen)
         self.faults += found.faults
         self.report = replace(self.report, waiting=found.waiting)
 
@@ -222,6 +223,8 @@ class LakeLogCheck:
                     f"{logged.index(anchor.sequence)} of the log holds it: the anchor was forged"
                 )
                 self.faults.append(Fault(cluster, None, LOG, "anchors", f"row {anchor.sequence}", words))
+            elif (fault := self._gone_too_early(cluster, anchor)) is not None:
+                self.faults.append(fault)
             first = anchor.sequence + 1
         gone = [sequence for sequence in range(first, last + 1) if sequence in logged]
         for sequence in gone[:_NAMED]:
@@ -238,6 +241,23 @@ class LakeLogCheck:
         if (more := len(gone) - _NAMED) > 0:
             words = f"{plural(more, 'further row')} up to row {last} are gone too, and the log holds them"
             self.faults.append(Fault(cluster, None, LOG, _TABLE, _PLACE, words))
+
+    def _gone_too_early(self, cluster: str, anchor: Anchor) -> Fault | None:
+        """A fault where the rows up to an anchor are gone before their period was over."""
+        logged = self.chains[cluster]
+        if anchor.sequence not in logged or self.tree is None:
+            return None
+        leaf = parse_manifest_leaf(self.tree.entry(logged.index(anchor.sequence)))
+        assert leaf is not None
+        at = datetime.fromisoformat(leaf.cycle_at)
+        if self.kept_from is not None and at.date() < self.kept_from:
+            return None
+        kept = "of which there is none" if self.kept_from is None else f"which keep all from {self.kept_from} on"
+        words = (
+            f"the chain begins behind row {anchor.sequence} of {at.date()}, which is not past the periods of the "
+            f"upkeeps in the log, {kept}: the anchor was forged, or the upkeep has not been logged yet"
+        )
+        return Fault(cluster, at, LOG, "anchors", f"row {anchor.sequence}", words)
 
 
 def open_check(lake: str, sources: LogSources) -> LakeLogCheck:
@@ -263,6 +283,7 @@ def open_check(lake: str, sources: LogSources) -> LakeLogCheck:
         check.faults.append(_log_fault(f"{error}; without it nothing shows a cut end or another past"))
         return check
     check.tree, check.opened = tree, opened
+    check.kept_from = first_kept(lake, check.rows, datetime.now(UTC))
     agreed = [*_given_out(check, opened, sources.checkpoints), *_witnessed(check, opened, sources.witnesses)]
     states = witness_states(storage)
     for state in states.values():

@@ -7,10 +7,10 @@ next publish. Rows that are gone are past their period by an upkeep that has a l
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
-from typing import Any
 
 from evenkeel.errors import LakeError, SettingsError
 from evenkeel.lake.store import Lake
@@ -33,22 +33,50 @@ class RowsCheck:
     waiting: tuple[str, ...]
 
 
+def first_kept(lake: str, leaves: Sequence[tuple[int, RowsLeaf]], now: datetime) -> date | None:
+    """The first date of which everything is kept that is kept longest, by the upkeeps on record; None without any.
+
+    Periods are those of upkeeps that have a leaf (else the defaults), so that nobody shortens them afterwards; any
+    upkeep up to `now` says how late it is. Rows that cannot be read are left out: `check_other_rows` names them.
+    """
+    from evenkeel.maintenance.expiry import NAMES, Periods
+
+    logged = {digest for _, leaf in leaves if leaf.table == _UPKEEPS for digest in leaf.digests}
+    days: list[int] = []
+    begun: list[datetime] = []
+    with suppress(LakeError):
+        for unit in units_in(Lake(lake), LOGGED_TABLES[_UPKEEPS]):
+            if unit.row["begun_at"].astimezone(UTC) <= now:
+                begun.append(unit.row["begun_at"])
+            if unit.digest not in logged:
+                continue
+            with suppress(SettingsError, OverflowError, TypeError, ValueError):  # no upkeep of ours has such periods
+                periods = {name: int(value) for name, value in unit.row["periods"] if name in NAMES}
+                days.append(Periods(**periods).audit_days)
+    if not begun:
+        return None
+    return Periods(audit_days=min(days, default=Periods().audit_days)).cutoff("audit", max(begun))
+
+
 def check_other_rows(
-    lake: str, leaves: Sequence[tuple[int, RowsLeaf]], reached: Mapping[str, datetime], clusters: frozenset[str] | None
+    lake: str,
+    leaves: Sequence[tuple[int, RowsLeaf]],
+    reached: Mapping[str, datetime],
+    kept_from: date | None,
+    clusters: frozenset[str] | None,
 ) -> RowsCheck:
     """Holds the rows of a lake against their leaves.
 
     `leaves`: with their indices, all of the log. `reached`: cluster -> the latest cycle that a leaf is of, so its
-    publish was not earlier. `clusters`: whose rows are looked at, beside those of no cluster; None for all.
+    publish was not earlier. `kept_from`: as `first_kept` gives it. `clusters`: whose rows are looked at, beside those
+    of no cluster; None for all.
     """
     faults: list[Fault] = []
     waiting: list[str] = []
     by_table: dict[str, list[tuple[int, RowsLeaf]]] = {}
     for index, leaf in leaves:
         by_table.setdefault(leaf.table, []).append((index, leaf))
-    cutoff: date | None = None
-    # What upkeeps are on record says what may be gone of the others.
-    for table in sorted(LOGGED_TABLES.values(), key=lambda one: one.name != _UPKEEPS):
+    for table in LOGGED_TABLES.values():
         own = by_table.get(table.name, [])
         try:
             units = units_in(Lake(lake), table)
@@ -62,9 +90,7 @@ def check_other_rows(
                 left[unit.digest] -= 1
             else:
                 extra.append(unit)
-        if table.name == _UPKEEPS:
-            cutoff = _cutoff(unit.row for unit in units if unit not in extra)
-        found = [*_gone(table, own, left, cutoff), *_added_later(table, extra, reached)]
+        found = [*_gone(table, own, left, kept_from), *_added_later(table, extra, reached)]
         found = [one for one in found if clusters is None or one.cluster in clusters or not one.cluster]
         faults += found[:_NAMED]
         if (more := len(found) - _NAMED) > 0:
@@ -75,7 +101,7 @@ def check_other_rows(
 
 
 def _gone(
-    table: LoggedTable, leaves: Sequence[tuple[int, RowsLeaf]], left: Counter[str], cutoff: date | None
+    table: LoggedTable, leaves: Sequence[tuple[int, RowsLeaf]], left: Counter[str], kept_from: date | None
 ) -> Iterator[Fault]:
     """Rows that leaves hold and the table has not; `left`: digest -> how often."""
     for index, leaf in leaves:
@@ -84,7 +110,7 @@ def _gone(
             if left[digest] > 0:
                 left[digest] -= 1
                 gone += 1
-        if not gone or (table.expires and cutoff is not None and date.fromisoformat(leaf.day) < cutoff):
+        if not gone or (table.expires and kept_from is not None and date.fromisoformat(leaf.day) < kept_from):
             continue
         what = "writes" if table.by_write else "rows"
         words = f"{gone} of the {len(leaf.digests)} {what} of {leaf.day} that it holds are gone, or were changed"
@@ -107,20 +133,6 @@ def _is_late(table: LoggedTable, unit: Unit, reached: Mapping[str, datetime]) ->
 
 def _latest(unit: Unit, reached: Mapping[str, datetime]) -> datetime:
     return reached.get(unit.cluster) or max(reached.values())
-
-
-def _cutoff(upkeeps: Iterable[Mapping[str, Any]]) -> date | None:
-    """The first date that these upkeeps have kept of what is kept longest; None without any."""
-    from evenkeel.maintenance.expiry import NAMES, Periods
-
-    found: list[date] = []
-    for row in upkeeps:
-        try:
-            periods = Periods(**{name: int(days) for name, days in row["periods"] if name in NAMES})
-            found.append(periods.cutoff("audit", row["begun_at"]))
-        except (SettingsError, OverflowError, TypeError, ValueError):
-            continue  # no upkeep of ours writes such periods, so nothing may be gone by them
-    return max(found, default=None)
 
 
 def _begin_of(day: str) -> datetime:
