@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 
 from evenkeel.errors import LakeError, SettingsError
 from evenkeel.lake.store import Lake
@@ -55,7 +55,7 @@ def first_kept(lake: str, leaves: Sequence[tuple[int, RowsLeaf]], now: datetime)
                 days.append(Periods(**periods).audit_days)
     if not begun:
         return None
-    return Periods(audit_days=min(days, default=Periods().audit_days)).cutoff("audit", max(begun))
+    return (max(begun) - timedelta(days=min(days, default=Periods().audit_days))).date()
 
 
 def check_other_rows(
