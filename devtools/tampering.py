@@ -63,8 +63,10 @@ def rewrite(lake: Path, table: str, change: Callable[[list[Row]], list[Row]], *,
     from deltalake import CommitProperties
 
     there = DeltaTable(str(lake / table))
-    schema = there.to_pyarrow_table().schema
-    body = pa.Table.from_pylist(change(there.to_pyarrow_table().to_pylist()), schema)
+    before = there.to_pyarrow_table()
+    body = pa.Table.from_pylist(change(before.to_pylist()), before.schema)
+    if sorted(map(str, body.to_pylist())) == sorted(map(str, before.to_pylist())):
+        raise ValueError(f"nothing of {table} is changed: the lake has no row for it")
     write_deltalake(
         str(lake / table),
         body,
@@ -280,13 +282,13 @@ def _command_changed(lake: Path) -> None:
 
 @_way("the last bit of one figure is changed in a file", "bundle_load")
 def _last_bit(lake: Path) -> None:
-    edit_file(lake, "bundle_load", "msg_rate_in", lambda value: math.nextafter(value or 0.0, math.inf))
+    edit_file(lake, "bundle_load", "measured_msg_rate_in", lambda value: math.nextafter(value or 0.0, math.inf))
 
 
 @_way("the sign of a zero is changed in a file", "bundle_load")
 def _minus_zero(lake: Path) -> None:
-    rewrite(lake, "bundle_load", first(msg_rate_in=0.0))
-    edit_file(lake, "bundle_load", "msg_rate_in", lambda value: -0.0 if value == 0 else value)
+    rewrite(lake, "bundle_load", first(measured_msg_rate_in=0.0))
+    edit_file(lake, "bundle_load", "measured_msg_rate_in", lambda value: -0.0 if value == 0 else value)
 
 
 @_way("NULL becomes an empty text in a file", "unload_decisions")
@@ -337,9 +339,11 @@ def _files_swapped(lake: Path) -> None:
     other.write_bytes(left)
 
 
-@_way("the newest commit of a table of rows is removed", "bundle_load")
+@_way("a table of rows is as it was before its newest rows", "bundle_load")
 def _table_set_back(lake: Path) -> None:
-    cut(lake, "bundle_load")
+    commits = log_files(lake, "bundle_load")
+    newest = max(place for place, commit in enumerate(commits) if '"operation":"WRITE"' in commit.read_text())
+    cut(lake, "bundle_load", len(commits) - newest)
 
 
 @_way("a table of rows is removed", "placement_decisions")
@@ -412,7 +416,7 @@ def _anchor_forged(lake: Path) -> None:
 
 @_way("a file is changed, and a proof of the past vouches for it", "proofs")
 def _proof_forged(lake: Path) -> None:
-    edit_file(lake, "bundle_load", "msg_rate_in", lambda value: (value or 0.0) + 1.0)
+    edit_file(lake, "bundle_load", "measured_msg_rate_in", lambda value: (value or 0.0) + 1.0)
     (row, *_) = sorted(rows_of(lake, "proofs"), key=str)
     files = [
         {

@@ -97,7 +97,7 @@ def units_of(table: LoggedTable, rows: Iterable[Mapping[str, Any]]) -> list[Unit
             str(row.get("cluster") or ""),
             _day(row[table.moment]),
             _digest(row),
-            None if table.made is None else _utc(row[table.made]),
+            None if table.made is None else in_utc(row[table.made]),
             _words(table, row),
             row,
         )
@@ -144,7 +144,7 @@ def _writes(table: LoggedTable, rows: Iterable[Mapping[str, Any]]) -> Iterator[U
         by_write.setdefault((str(row["cluster"]), str(row["write_id"])), []).append(row)
     for (cluster, write_id), own in sorted(by_write.items()):
         root = root_of(sorted(hashlib.sha256(_text(row)).digest() for row in own)).hex()
-        made = None if table.made is None else min(_utc(row[table.made]) for row in own)
+        made = None if table.made is None else min(in_utc(row[table.made]) for row in own)
         day = min(_day(row[table.moment]) for row in own)
         digest = _digest({"write_id": write_id, "rows": len(own), "root": root})
         yield Unit(table.name, cluster, day, digest, made, f"write {write_id} of {len(own)} rows")
@@ -155,7 +155,7 @@ _NAMES = ("kind", "plan_id", "wish_id", "answer", "sequence", "upkeep_id", "stat
 
 def _words(table: LoggedTable, row: Mapping[str, Any]) -> str:
     known = [str(row[name]) for name in _NAMES if row.get(name) not in (None, "")]
-    return f"{' '.join(known)} at {_utc(row[table.moment]).isoformat()}"
+    return f"{' '.join(known)} at {in_utc(row[table.moment]).isoformat()}"
 
 
 def _digest(row: Mapping[str, Any]) -> str:
@@ -188,12 +188,13 @@ def _figure(value: float) -> Any:
     return value if math.isfinite(value) else str(value)
 
 
-def _utc(moment: datetime) -> datetime:
+def in_utc(moment: datetime) -> datetime:
+    """A moment of a row with its time zone: what reads a file leaves it away, and means UTC."""
     return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
 
 
 def _day(value: date) -> str:
-    return (_utc(value).date() if isinstance(value, datetime) else value).isoformat()
+    return (in_utc(value).date() if isinstance(value, datetime) else value).isoformat()
 
 
 _PLAIN: dict[type, Callable[[Any], Any]] = {
@@ -201,7 +202,7 @@ _PLAIN: dict[type, Callable[[Any], Any]] = {
     list: _items,
     tuple: _items,
     float: _figure,
-    datetime: lambda moment: _utc(moment).isoformat(timespec="microseconds"),
+    datetime: lambda moment: in_utc(moment).isoformat(timespec="microseconds"),
     date: lambda day: day.isoformat(),
     bytes: lambda value: value.hex(),
 }

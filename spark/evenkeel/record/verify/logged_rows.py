@@ -15,7 +15,7 @@ from datetime import UTC, date, datetime, timedelta
 from evenkeel.errors import LakeError, SettingsError
 from evenkeel.lake.store import Lake
 from evenkeel.lake_log.new_rows import units_in
-from evenkeel.lake_log.row_leaves import LOGGED_TABLES, LoggedTable, RowsLeaf, Unit
+from evenkeel.lake_log.row_leaves import LOGGED_TABLES, LoggedTable, RowsLeaf, Unit, in_utc
 from evenkeel.model.amounts import plural
 from evenkeel.record.verify.chain import LOG, Fault
 
@@ -46,8 +46,8 @@ def first_kept(lake: str, leaves: Sequence[tuple[int, RowsLeaf]], now: datetime)
     begun: list[datetime] = []
     with suppress(LakeError):
         for unit in units_in(Lake(lake), LOGGED_TABLES[_UPKEEPS]):
-            if unit.row["begun_at"].astimezone(UTC) <= now:
-                begun.append(unit.row["begun_at"])
+            if (at := in_utc(unit.row["begun_at"])) <= now:
+                begun.append(at)
             if unit.digest not in logged:
                 continue
             with suppress(SettingsError, OverflowError, TypeError, ValueError):  # no upkeep of ours has such periods
