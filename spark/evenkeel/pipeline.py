@@ -10,6 +10,7 @@ import gc
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from evenkeel.handover import ClusterCycle
-    from evenkeel.ingest.ahead import IngestAhead
     from evenkeel.ingest.chunks import Chunk
     from evenkeel.ingest.open_run import CycleRequest
     from evenkeel.publish.dispatch import Sending
@@ -119,17 +119,11 @@ def run_cycle(
     """
     from evenkeel.ingest.open_run import open_cycles
 
-    return _run_tasks(spark, open_cycles(spark, request), progress, sending=sending)
+    return _run_tasks(spark, open_cycles(spark, request), progress, sending)
 
 
-def _run_tasks(
-    spark: SparkSession,
-    handover: Handover,
-    progress: Progress,
-    deciding: Sequence[Task] | None = None,
-    sending: Sending | None = None,
-) -> Handover:
-    for task in DECIDING if deciding is None else deciding:
+def _run_tasks(spark: SparkSession, handover: Handover, progress: Progress, sending: Sending | None = None) -> Handover:
+    for task in DECIDING:
         begin = time.perf_counter()
         try:
             handover = task(spark, handover)
@@ -176,9 +170,10 @@ def run_window(
     `failed`, if that is given, and the next chunk begins. BadInput as `landed_in` raises it, and where the request asks
     for a mode that sends.
     """
-    from evenkeel.ingest.ahead import IngestAhead
     from evenkeel.ingest.chunks import decided_already, in_chunks, landed_in
+    from evenkeel.ingest.open_run import open_listed
     from evenkeel.spark.memory import return_large_blocks
+    from evenkeel.spark.session import session_for_a_while
 
     request.span()
     return_large_blocks()
@@ -187,49 +182,33 @@ def run_window(
     chunks = deque((chunk, 0) for chunk in in_chunks(cycle for cycle in cycles if cycle.key not in decided))
     total, done = sum(len(chunk) for chunk, _ in chunks), 0
     progress(WindowProgress("", 0, total, len(decided), 0.0 if total else 1.0))
-    with IngestAhead(spark, request, ingest) as ahead:
-        while chunks:
-            chunk, tries = chunks.popleft()
-            tasks = 0
+    while chunks:
+        chunk, tries = chunks.popleft()
+        tasks = 0
 
-            def task_done(task: str, _seconds: float, chunk: Chunk = chunk) -> None:
-                nonlocal tasks, done
-                tasks += 1
-                done += len(chunk) if tasks > len(DECIDING) else 0
-                part = len(chunk) * tasks / (len(DECIDING) + 1) if tasks <= len(DECIDING) else 0
-                progress(WindowProgress(task, done, total, len(decided), (done + part) / total))
-                if task == aggregate.__name__ and chunks:
-                    ahead.begin(chunk, chunks[0][0])
+        def task_done(task: str, _seconds: float, chunk: Chunk = chunk) -> None:
+            nonlocal tasks, done
+            tasks += 1
+            done += len(chunk) if tasks > len(DECIDING) else 0
+            part = len(chunk) * tasks / (len(DECIDING) + 1) if tasks <= len(DECIDING) else 0
+            progress(WindowProgress(task, done, total, len(decided), (done + part) / total))
 
-            try:
-                decided_on = _run_chunk(ahead, request, chunk, task_done, is_last=not chunks)
-            except EvenkeelError as error:
-                if failed is None:
-                    raise
-                failed(chunk, error)
-                done += len(chunk)
-            else:
-                yield decided_on
-                waiting = after_failed(chunk, decided_on) if tries < MOST_TRIES else ()
-                if waiting:
-                    chunks.appendleft((waiting, tries + 1))
-                    done -= len(waiting)
-            if chunks:
-                gc.collect()  # tables and frames of this chunk, which refer to each other
-
-
-def _run_chunk(
-    ahead: IngestAhead, request: CycleRequest, chunk: Chunk, progress: Progress, *, is_last: bool
-) -> Handover:
-    from evenkeel.ingest.open_run import open_listed
-
-    with ahead.session(chunk, is_last=is_last) as own:
-        opened = open_listed(own, request, list(chunk))
-        ingested = ahead.handover(chunk, opened)
-        if ingested is None:
-            return _run_tasks(own, opened, progress)
-        progress(ingest.__name__, 0.0)
-        return _run_tasks(own, ingested, progress, DECIDING[1:])
+        try:
+            with session_for_a_while(spark) if chunks else nullcontext(spark) as own:
+                decided_on = _run_tasks(own, open_listed(own, request, list(chunk)), task_done)
+        except EvenkeelError as error:
+            if failed is None:
+                raise
+            failed(chunk, error)
+            done += len(chunk)
+        else:
+            yield decided_on
+            waiting = after_failed(chunk, decided_on) if tries < MOST_TRIES else ()
+            if waiting:
+                chunks.appendleft((waiting, tries + 1))
+                done -= len(waiting)
+        if chunks:
+            gc.collect()  # tables and frames of this chunk, which refer to each other
 
 
 def after_failed(chunk: Chunk, decided_on: Handover) -> Chunk:

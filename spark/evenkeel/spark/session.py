@@ -108,16 +108,12 @@ def _sessions_in_use() -> tuple[Any, Any]:
 
 def _drop_sessions_since(before: tuple[Any, Any]) -> None:
     """Forgets a session that the server did not let in: pyspark would ask it in place of the one that works."""
+    from pyspark.sql.connect.session import SparkSession as ConnectSession
+
     for broken in {id(one): one for one in _sessions_in_use() if one is not None and one not in before}.values():
         broken.client._channel.close()
         broken.client.close = _is_closed
-    _use_sessions(before)
-
-
-def _use_sessions(of: tuple[Any, Any]) -> None:
-    from pyspark.sql.connect.session import SparkSession as ConnectSession
-
-    ConnectSession._active_session.session, ConnectSession._default_session = of
+    ConnectSession._active_session.session, ConnectSession._default_session = before
 
 
 def _nothing_to_forget(_client: object) -> None:
@@ -182,24 +178,7 @@ def session_for_a_while(spark: SparkSession) -> Iterator[SparkSession]:
         yield own
     finally:
         close(own)
-        make_active(spark)
-
-
-def beside(spark: SparkSession) -> SparkSession | None:
-    """Another session at the same Connect endpoint, to be closed with `close`, which the thread that works in it is to
-    make its active one; None for a classic master, which has one session.
-
-    This thread, and those that have no active one, go on with the session that they have.
-    """
-    url = _OPEN.get(spark)
-    if url is None:
-        return None
-    before = _sessions_in_use()
-    own = connect(url)
-    _use_sessions(before)
-    if spark in _WITH_CODE:
-        ship_code(own)
-    return own
+        _make_active(spark)
 
 
 def ship_code(spark: SparkSession) -> None:
@@ -235,14 +214,13 @@ def keep(frame: DataFrame, storage_level: StorageLevel | None = None) -> DataFra
     pyspark's Connect client binds what a checkpoint gives to the thread's active session, which is the first one that
     was opened there and not always the frame's own; asked in that one, the server knows nothing of it.
     """
-    make_active(frame.sparkSession)
+    _make_active(frame.sparkSession)
     if storage_level is None:
         return frame.localCheckpoint(eager=True)
     return frame.localCheckpoint(eager=True, storageLevel=storage_level)
 
 
-def make_active(session: Any) -> None:
-    """Has pyspark ask this session where it asks one by itself, in this thread."""
+def _make_active(session: Any) -> None:
     from pyspark.sql.connect.session import SparkSession as ConnectSession
 
     if isinstance(session, ConnectSession):
