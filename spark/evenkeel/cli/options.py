@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import pwd
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,7 +14,8 @@ from evenkeel.lake.controls import person
 from evenkeel.lake.delta_log import local_log
 from evenkeel.lake.one_writer import demand_no_other, refusal_in
 from evenkeel.settings import read_overrides, resolve
-from evenkeel.spark.server import engine_for, status, why_ended
+from evenkeel.spark.home import login
+from evenkeel.spark.server import Engine, engine_for, status, why_ended
 from evenkeel.spark.session import close, connect
 
 if TYPE_CHECKING:
@@ -44,15 +44,8 @@ def add_on_record(parser: argparse.ArgumentParser, reason: str) -> None:
 
 
 def said_by(given: argparse.Namespace) -> str:
-    """Who says something that is put on record: the login that the system knows, and beside it what `--by` names.
-
-    The environment (LOGNAME, USER) is not asked: anybody can set it.
-    """
-    try:
-        login = pwd.getpwuid(os.geteuid()).pw_name
-    except KeyError:  # a container may run under a number that has no name
-        login = f"uid {os.geteuid()}"
-    return person(login, given.by)
+    """Who says something that is put on record: the login that the system knows, and beside it what `--by` names."""
+    return person(login(), given.by)
 
 
 def overrides_of(given: argparse.Namespace) -> dict[str, Any]:
@@ -108,35 +101,29 @@ def session(name: str, *, brief: bool = False, writes: str | None = None) -> Ite
     """
     url = os.environ.get("EVENKEEL_SPARK")
     if url:
-        spark = connect(url, name)
-        try:
+        with _connected(url, name) as spark:
             yield spark
-        except Exception as error:
-            _demand_not_refused(error)
-            raise
-        finally:
-            close(spark)
         return
     if writes is not None:
         demand_no_other(writes, status(engine_home()).pid)
-    with engine_for(engine_home(), brief=brief) as engine:
-        spark = connect(engine.url, name)
-        try:
-            yield spark
-        except Exception as error:
-            ended = why_ended(engine)
-            if ended is None:
-                _demand_not_refused(error)
-                raise
-            raise EngineError(ended) from error
-        finally:
-            close(spark)
+    with engine_for(engine_home(), brief=brief) as engine, _connected(engine.url, name, engine) as spark:
+        yield spark
 
 
-def _demand_not_refused(error: Exception) -> None:
-    refusal = refusal_in(error)
-    if refusal is not None:
-        raise refusal from error
+@contextmanager
+def _connected(url: str, name: str, engine: Engine | None = None) -> Iterator[SparkSession]:
+    """A session whose errors are told in one line where they are those of an `engine` that has ended, or a refusal."""
+    spark = connect(url, name)
+    try:
+        yield spark
+    except Exception as error:
+        ended = None if engine is None else why_ended(engine)
+        told = refusal_in(error) if ended is None else EngineError(ended)
+        if told is None:
+            raise
+        raise told from error
+    finally:
+        close(spark)
 
 
 # Where the brokers are, for commands that talk to them: from a configuration, or by their addresses.

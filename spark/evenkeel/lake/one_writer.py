@@ -14,9 +14,9 @@ import re
 import struct
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 
 from evenkeel.errors import LakeError
+from evenkeel.lake.delta_log import local_log
 
 WRITER_FILE = "_writer"
 """The file in a lake's root; no table has a name that begins with an underscore."""
@@ -37,10 +37,11 @@ class LakeWriter:
 def writer_of(root: str) -> LakeWriter | None:
     """The server that holds the lake at this very moment; None where nobody does, and where that cannot be told from
     here: an object store, a system other than Linux, a file that may not be read."""
-    if sys.platform != "linux" or ("://" in root and not root.startswith("file://")):
+    beside = local_log(root)
+    if sys.platform != "linux" or beside is None:
         return None
     try:
-        with Path(root.removeprefix("file://"), WRITER_FILE).open("rb") as file:
+        with beside.with_name(WRITER_FILE).open("rb") as file:
             # Asked for a lock to read, as the file may be another user's; the answer tells of one to write.
             asked = struct.pack(_FLOCK, fcntl.F_RDLCK, os.SEEK_SET, 0, 0, 0)
             kind, _, _, _, pid = struct.unpack(_FLOCK, fcntl.fcntl(file, fcntl.F_GETLK, asked))

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     import pyarrow as pa
+    from deltalake import DeltaTable
     from pyspark.sql import Column as SparkColumn
     from pyspark.sql import DataFrame, SparkSession
 
@@ -406,26 +407,29 @@ def _missing(spark: SparkSession, table: Table, path: str) -> list[Column]:
 def append_row(lake: Lake, table: str, row: Mapping[str, Any], session: Session) -> None:
     """Appends one row; `session` is asked for Spark only where it is needed: on an object store, and where columns have
     joined the table since it was made. Raises NoLake where a folder has no such table."""
-    path = lake.path(table)
-    if _takes_rows_here(lake, table):
+    here = _opened_here(lake, table)
+    if here is not None:
         from deltalake import write_deltalake
 
-        write_deltalake(path, as_arrow(table, [row]), mode="append")
+        write_deltalake(here, as_arrow(table, [row]), mode="append")
         return
     with session() as spark:
         lake.ensure_tables(spark, [table])
         append_values(spark, lake, table, [tuple(row[column.name] for column in TABLES[table].columns)])
 
 
-def _takes_rows_here(lake: Lake, table: str) -> bool:
+def _opened_here(lake: Lake, table: str) -> DeltaTable | None:
+    """The table, where this process can append rows to it without Spark."""
     path = lake.path(table)
     if local_log(path) is None:
-        return False
+        return None
     from deltalake import DeltaTable
 
     if not DeltaTable.is_deltatable(path):
         raise NoLake(f"there is no table {table} in {lake.root}: name the lake that cycles are written to (--lake)")
-    return {field.name for field in DeltaTable(path).schema().fields} >= set(TABLES[table].column_names())
+    opened = DeltaTable(path)
+    there = {field.name for field in opened.schema().fields}
+    return opened if there >= set(TABLES[table].column_names()) else None
 
 
 def append_values(spark: SparkSession, lake: Lake, table: str, rows: Sequence[tuple[Any, ...]]) -> None:

@@ -6,7 +6,6 @@ needs `spark.gateway` beside it, which makes the JVM serve.
 
 from __future__ import annotations
 
-import getpass
 import os
 import re
 import socket
@@ -21,6 +20,7 @@ from evenkeel.secret import text_given
 from evenkeel.spark import gateway, local_files
 from evenkeel.spark.class_archive import class_archive, libraries
 from evenkeel.spark.code import SUITES_VARIABLE, source_root
+from evenkeel.spark.home import login
 from evenkeel.spark.java import server_java, spark_home
 
 MEMORY_VARIABLE = "EVENKEEL_SERVER_MEMORY"
@@ -172,11 +172,7 @@ def server_command(
 
 def _as_writer(folder: Path) -> str:
     """What the server says of itself to others that would write the same lake, in one line."""
-    try:
-        user = getpass.getuser()
-    except (KeyError, OSError):  # a user whom the machine does not know by name, as in some containers
-        user = f"user {os.getuid()}"
-    text = f"{user} on {socket.gethostname()}, server of {folder}"
+    text = f"{login()} on {socket.gethostname()}, server of {folder}"
     return "".join(sign if sign.isprintable() else "?" for sign in text)
 
 
