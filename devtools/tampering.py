@@ -416,6 +416,7 @@ def _anchor_forged(lake: Path) -> None:
 
 @_way("a file is changed, and a proof of the past vouches for it", "proofs")
 def _proof_forged(lake: Path) -> None:
+    clusters = sorted({one["cluster"] for one in rows_of(lake, "bundle_load")})
     edit_file(lake, "bundle_load", "measured_msg_rate_in", lambda value: (value or 0.0) + 1.0)
     (row, *_) = sorted(rows_of(lake, "proofs"), key=str)
     files = [
@@ -426,7 +427,6 @@ def _proof_forged(lake: Path) -> None:
         }
         for file in files_of(lake, "bundle_load")
     ]
-    clusters = sorted({one["cluster"] for one in rows_of(lake, "bundle_load")})
     own = {"table_name": "bundle_load", "files": files, "proven_at": row["proven_at"] - timedelta(days=30)}
     append(lake, "proofs", [{**row, **own, "cluster": cluster} for cluster in clusters])
 

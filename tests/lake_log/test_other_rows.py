@@ -72,7 +72,7 @@ def test_a_log_begins_with_manifests_and_then_all_other_rows(begun: Path) -> Non
     assert kinds == sorted(kinds, reverse=True)
     assert logged(begun) == on_record(begun)
     tables = Counter(table for table, _ in logged(begun))
-    assert tables == {"controls": 4, "outcomes": 3, "wishes": 4}
+    assert tables == {"commands": 3, "controls": 4, "outcomes": 3, "wishes": 4}
 
 
 def test_what_joins_is_logged_once_with_or_without_manifests(lake: Path) -> None:

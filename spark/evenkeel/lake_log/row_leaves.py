@@ -1,8 +1,8 @@
-"""Leaves of rows that no manifest lists: approvals, controls, wishes, outcomes, upkeeps, anchors and proofs.
+"""Leaves of rows that no manifest lists: approvals, controls, wishes, commands, outcomes, upkeeps, anchors and proofs.
 
-A leaf names a table, a cluster and a UTC date, and the SHA-256 of each row that was new there when it was logged. A row
-of `outcomes` is under its write: the leaf has the digest of the write's id, number of rows and Merkle root. Rows are
-hashed as JSON without what is NULL, so that a column that joins a table changes no row that was there before.
+A leaf names a table, a cluster and a UTC date, and the SHA-256 of each row that was new there when it was logged. Rows of
+`commands` and `outcomes` are under their write: the leaf has the digest of the write's id, number of rows and Merkle root.
+Rows are hashed as JSON without what is NULL, so that a column that joins a table changes no row that was there before.
 """
 
 from __future__ import annotations
@@ -50,6 +50,7 @@ LOGGED_TABLES = {
     for table in (
         LoggedTable("anchors", "made_at", "made_at", _A_DAY, expires=False),
         LoggedTable("approvals", "at", "at"),
+        LoggedTable("commands", "cycle_at", None, by_write=True),
         LoggedTable("controls", "at", "at"),
         LoggedTable("outcomes", "cycle_at", "seen_at", by_write=True),
         LoggedTable("proofs", "proven_at", "proven_at", _A_DAY, expires=False),
