@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
 
 from evenkeel.cli import main, options
+from tests.lake.lock_holder import held
 from tests.record.plausible import plausible_lake
 
 RECORDING = Path(__file__).resolve().parents[2] / "demo" / "recordings" / "own-threshold"
@@ -169,3 +171,17 @@ def test_bad_input_is_told_without_spark(
 def test_good_input_goes_on_to_spark(words: str, places: dict[str, str]) -> None:
     with pytest.raises(AssertionError, match="Spark is started"):
         main(words.format(**places).split())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="who holds a lock is asked of Linux only")
+@pytest.mark.parametrize(
+    "words", ["rebalance --recording {recording}", "rebalance --recording {recording} --all", "upkeep"]
+)
+def test_a_lake_that_another_server_writes_is_left_to_it(
+    words: str, places: dict[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with held(Path(places["lake"])):
+        assert main([*words.format(**places).split(), "--lake", places["lake"]]) == 2
+    told = capsys.readouterr().err
+    assert f"The lake {places['lake']} is written by another server: alice on host-7" in told
+    assert "EVENKEEL_HOME" in told

@@ -7,9 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from deltalake import write_deltalake
 
 from evenkeel.cli import main, parser, wish
+from evenkeel.lake.store import as_arrow
 from evenkeel.lake.wishes import ended_drains
+from evenkeel.record.read import read_table
 
 RANGE = "0x00000000_0x40000000"
 
@@ -48,6 +51,28 @@ def test_options_are_those_of_pulsars_admin_command_line() -> None:
 def test_the_list_of_a_folder_without_a_lake_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["wish", "list", "--lake", str(tmp_path)]) == 2
     assert "there is no lake at" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("is_older", [False, True])
+def test_a_lake_that_was_written_to_takes_a_wish_without_spark_unless_columns_have_joined_since(
+    is_older: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def start(*_: object, **__: object) -> None:
+        raise AssertionError("Spark is started")
+
+    monkeypatch.setattr(wish, "session", start)
+    there = as_arrow("wishes", [])
+    write_deltalake(str(tmp_path / "wishes"), there.drop_columns(["broker", "topic"]) if is_older else there)
+    asked = ["-b", RANGE, "-san", "specified_positions_divide", "-sb", "0x10000000", "--at", "2026-03-02T06:00:00Z"]
+    words = ["wish", "split", "acme/orders", *asked, "--lake", str(tmp_path), "--cluster", "lab"]
+    if is_older:
+        with pytest.raises(AssertionError, match="Spark is started"):
+            main(words)
+        return
+    assert main(words) == 0
+    (row,) = read_table(tmp_path, "wishes")
+    assert (row["namespace"], row["positions"], row["kind"]) == ("acme/orders", [0x10000000], "split")
+    assert row["made_at"] == datetime(2026, 3, 2, 6, tzinfo=UTC)
 
 
 @pytest.mark.parametrize("kinds", [("drain", "undrain"), ("drain", "undrain", "drain")])

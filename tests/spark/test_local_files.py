@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import stat
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -16,10 +17,12 @@ import pytest
 from py4j.java_gateway import JavaGateway
 from py4j.protocol import Py4JJavaError
 
+from evenkeel.lake.one_writer import WRITER_FILE, refusal_in, writer_of
 from evenkeel.spark.java import delta_jars, server_java, spark_home
 from evenkeel.spark.local_files import SETTINGS, compile_into
 from evenkeel.spark.server import Engine
 from evenkeel.spark.session import close, connect
+from tests.lake.lock_holder import held
 from tests.spark.ended_processes import ended_processes
 
 pytestmark = pytest.mark.spark
@@ -316,6 +319,85 @@ def test_where_the_disk_gives_no_second_name_a_file_is_moved_as_hadoop_does(own:
         place.unlink(missing_ok=True)
 
 
+# One writer: before its first commit to a lake a JVM takes the lake's lock.
+
+
+def commit_of(lake: Path, version: int) -> Path:
+    place = lake / "table" / "_delta_log" / f"{version:020}.json"
+    place.parent.mkdir(parents=True, exist_ok=True)
+    return place
+
+
+@pytest.fixture
+def another(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Files]:
+    """The same class in a JVM of its own, which may be killed and stopped."""
+    with running(tmp_path_factory.mktemp("another")) as started:
+        yield files_in(started, OWN)
+
+
+def test_a_second_server_is_refused_with_the_name_of_the_first_until_that_is_gone(
+    own: Files, another: Files, tmp_path: Path
+) -> None:
+    another.gateway.jvm.System.setProperty("evenkeel.writer", "alice on host-7, server of /srv/evenkeel")
+    another.commit(commit_of(tmp_path, 0), "first")
+    process = another.gateway.java_process
+    holder = writer_of(str(tmp_path))
+    assert holder is not None
+    assert holder.pid == process.pid
+    assert holder.words.startswith(f"alice on host-7, server of /srv/evenkeel, process {process.pid}, since 20")
+    for _ in range(2):
+        with pytest.raises(Py4JJavaError) as refused:
+            own.commit(commit_of(tmp_path, 1), "second")
+        told = refusal_in(refused.value)
+        assert told is not None
+        assert f"The lake {tmp_path} is written by another server: {holder.words}. Nothing" in str(told)
+    process.send_signal(signal.SIGSTOP)  # it stands still, and keeps what it holds
+    with pytest.raises(Py4JJavaError, match="is written by another server: alice on host-7"):
+        own.commit(commit_of(tmp_path, 1), "second")
+    process.send_signal(signal.SIGCONT)
+    another.commit(commit_of(tmp_path, 1), "second")
+    process.kill()
+    process.wait()
+    assert writer_of(str(tmp_path)) is None
+    own.commit(commit_of(tmp_path, 2), "third")
+    found = writer_of(str(tmp_path))
+    assert found is not None
+    assert found.pid == own.gateway.java_process.pid
+    texts = [place.read_text() for place in sorted(commit_of(tmp_path, 0).parent.iterdir())]
+    assert texts == ["first\n", "second\n", "third\n"]
+
+
+def test_a_lock_whose_file_is_removed_is_taken_again_and_one_that_another_took_is_lost(
+    own: Files, another: Files, tmp_path: Path
+) -> None:
+    own.commit(commit_of(tmp_path, 0), "own")
+    (tmp_path / WRITER_FILE).unlink()
+    own.commit(commit_of(tmp_path, 1), "own")
+    with pytest.raises(Py4JJavaError, match="is written by another server"):
+        another.commit(commit_of(tmp_path, 2), "another's")
+    (tmp_path / WRITER_FILE).unlink()
+    another.commit(commit_of(tmp_path, 2), "another's")
+    with pytest.raises(Py4JJavaError, match="is written by another server"):
+        own.commit(commit_of(tmp_path, 3), "own")
+
+
+def test_a_lake_that_is_moved_stays_its_servers(own: Files, another: Files, tmp_path: Path) -> None:
+    own.commit(commit_of(tmp_path / "old", 0), "own")
+    (tmp_path / "old").rename(tmp_path / "new")
+    (tmp_path / "link").symlink_to(tmp_path / "new")
+    own.gateway.jvm.System.gc()  # a lock whose channel is forgotten is given up
+    own.commit(commit_of(tmp_path / "new", 1), "own")
+    own.commit(commit_of(tmp_path / "link", 2), "own")
+    with pytest.raises(Py4JJavaError, match="is written by another server"):
+        another.commit(commit_of(tmp_path / "link", 3), "another's")
+
+
+def test_whoever_may_write_to_the_folder_may_take_its_lock(own: Files, tmp_path: Path) -> None:
+    tmp_path.chmod(0o2775)
+    own.commit(commit_of(tmp_path, 0), "own")
+    assert stat.S_IMODE((tmp_path / WRITER_FILE).stat().st_mode) == 0o664
+
+
 def test_a_table_that_the_server_writes_has_no_checksum_files(engine: Engine, tmp_path: Path) -> None:
     spark = connect(engine.url)
     path = str(tmp_path / "table")
@@ -327,3 +409,19 @@ def test_a_table_that_the_server_writes_has_no_checksum_files(engine: Engine, tm
     assert spark.read.format("delta").option("versionAsOf", 1).load(path).count() == 20
     close(spark)
     assert [place.name for place in tmp_path.rglob("*") if place.name.startswith(".")] == []
+
+
+def test_a_commit_of_spark_that_is_refused_says_who_writes_the_lake(engine: Engine, tmp_path: Path) -> None:
+    spark = connect(engine.url)
+    rows, path = spark.range(10).write.format("delta").mode("append"), str(tmp_path / "table")
+    with held(tmp_path) as pid:
+        with pytest.raises(Exception, match="is written by another server") as refused:
+            rows.save(path)
+        assert str(refusal_in(refused.value)).startswith(f"The lake {tmp_path} is written by another server: alice on")
+        assert pid != engine.pid
+    rows.save(path)
+    close(spark)
+    found = writer_of(str(tmp_path))
+    assert found is not None
+    assert found.pid == engine.pid
+    assert f"server of {engine.home}" in found.words

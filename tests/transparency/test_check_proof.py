@@ -51,7 +51,7 @@ def root(rows: list[str]) -> TableRoot:
 
 def leaf_over(rows: list[str]) -> LogLeaf:
     tables = {"unload_decisions": root(rows), **{f"table_{number}": root(ROWS[:number]) for number in range(1, 14)}}
-    return cycle_leaf("eu-1", datetime(2026, 11, 26, 12, tzinfo=UTC), 1, "planned", "plan-1", "ab" * 32, tables)
+    return cycle_leaf("eu-1", 7, datetime(2026, 11, 26, 12, tzinfo=UTC), 1, "planned", "plan-1", "ab" * 32, tables)
 
 
 def witnessed(log: TransparencyLog, *keys: SignerKey, at: int = EARLIER) -> None:

@@ -22,7 +22,7 @@ ROOT = TableRoot(len(ROWS), root_of(sorted(DIGESTS)).hex())
 
 
 def leaf_over(tables: dict[str, TableRoot]) -> LogLeaf:
-    return cycle_leaf("eu-1", NOON, 2, "planned", "plan-1", "ab" * 32, tables)
+    return cycle_leaf("eu-1", 7, NOON, 2, "planned", "plan-1", "ab" * 32, tables)
 
 
 def test_a_leaf_is_canonical_json() -> None:
@@ -30,7 +30,7 @@ def test_a_leaf_is_canonical_json() -> None:
     entries = [b'["a",1,"%s"]' % (b"cd" * 32), b'["b",9,"%s"]' % ROOT.root.encode()]
     text = (
         b'{"attempt":2,"cluster":"eu-1","cycle_at":"2026-11-26T12:00:00.123Z","digest":"%s","kind":"cycle",'
-        b'"plan_id":"plan-1","status":"planned","tables":2,"tables_root":"%s","version":1}'
+        b'"plan_id":"plan-1","sequence":7,"status":"planned","tables":2,"tables_root":"%s","version":1}'
     )
     assert leaf_over(tables).text == text % (b"ab" * 32, root_of(entries).hex().encode())
     assert leaf_over(dict(reversed(tables.items()))).text == leaf_over(tables).text

@@ -26,7 +26,7 @@ ANYTHING = "…"
 VARYING = (
     re.compile(r"(?<=  plan )[0-9a-f]{12}  +[0-9.]+ s$"),
     re.compile(r"(?<=, command )[0-9a-f]{16}$"),
-    re.compile(r"(?<=, head )[0-9a-f]{16}$"),
+    re.compile(r"(?<=, head )[0-9a-f]{64}$"),
 )
 """What is written as `…` when the page is filled in anew."""
 _BOLD, _FIGURE = re.compile(r"\*\*(.+?)\*\*"), re.compile(r"\d[\d.,:]*\d|\d")

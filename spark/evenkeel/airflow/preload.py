@@ -51,6 +51,8 @@ OWN = tuple(
         *("place.round", "plan_splits.round"),
     )
 )
+OF_LOG = ("evenkeel.lake_log.publishing",)
+"""What *publish* needs beside these where the lake's transparency log has a key."""
 _PACKAGE = "evenkeel"
 
 
@@ -82,4 +84,5 @@ def _files() -> dict[str, tuple[int, int]]:
 
 if any(argument.endswith("scheduler") for argument in sys.argv):
     os.environ["GX_ANALYTICS_ENABLED"] = "false"  # read when great_expectations is imported
-    _load(MODULES, OWN)
+    has_log_key = any(os.environ.get(name) for name in ("EVENKEEL_LOG_KEY", "EVENKEEL_LOG_KEY_FILE"))
+    _load(MODULES, (*OWN, *OF_LOG) if has_log_key else OWN)

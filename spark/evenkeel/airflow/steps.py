@@ -36,6 +36,7 @@ from evenkeel.airflow.seal import NotSealed, Origin, opened, sealed
 from evenkeel.errors import BadInput, EvenkeelError, LakeError, SettingsError
 from evenkeel.handover import FAILED, Handover
 from evenkeel.lake.handover_files import handed_on, taken
+from evenkeel.lake.one_writer import refusal_in
 from evenkeel.object_store import explained, hand_over, is_object_store, resolve_connections_by
 from evenkeel.spark.home import Home
 from evenkeel.times import moment_given
@@ -399,26 +400,25 @@ def _spark_watched(ti: TaskInstance) -> AbstractContextManager[None]:
     return server_watched(host, connection.port or DEFAULT_PORT, lambda reason: ti.xcom_push(REASON, reason))
 
 
+def _as_ours(error: Exception) -> EvenkeelError | None:
+    """What Spark or an object store says, as an error of ours; None for anything else."""
+    return refusal_in(error) or explained(error, os.environ.get("EVENKEEL_LAKE"))
+
+
 @contextmanager
 def _explained_errors(ti: TaskInstance) -> Iterator[None]:
     """Errors of ours end in one clear line instead of a stack trace; every error's reason is handed on."""
     try:
         _reach(os.environ.get("EVENKEEL_LAKE", ""))
         yield
-    except EvenkeelError as error:
-        from airflow.sdk.exceptions import AirflowException, AirflowFailException
-
-        ti.xcom_push(REASON, str(error))
-        log.error("%s failed: %s", ti.task_id, error)
-        raise (AirflowFailException if isinstance(error, HOPELESS) else AirflowException)(str(error)) from None
     except Exception as error:
-        explanation = explained(error, os.environ.get("EVENKEEL_LAKE"))
-        if explanation is not None:
-            from airflow.sdk.exceptions import AirflowException
+        own = error if isinstance(error, EvenkeelError) else _as_ours(error)
+        if own is not None:
+            from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
-            ti.xcom_push(REASON, str(explanation))
-            log.error("%s failed: %s", ti.task_id, explanation)
-            raise AirflowException(str(explanation)) from None
+            ti.xcom_push(REASON, str(own))
+            log.error("%s failed: %s", ti.task_id, own)
+            raise (AirflowFailException if isinstance(own, HOPELESS) else AirflowException)(str(own)) from None
         first_line = (str(error).strip() or type(error).__name__).splitlines()[0][:500]
         ti.xcom_push(REASON, f"{type(error).__name__}: {first_line}")
         raise

@@ -23,6 +23,8 @@ COMMANDS = {
     "agent": ("agent",),
     "explain": ("explain", "trace"),
     "verify": ("verify",),
+    "log": ("log",),
+    "prove": ("prove",),
     "replay": ("replay", "simulate"),
     "reports": ("report", "data-docs"),
     "upkeep": ("upkeep", "storage"),

@@ -81,7 +81,7 @@ def say(lake: str, table: str, row: dict[str, Any], **same: Sequence[str]) -> di
         row = said_last(row, read_where(lake, table, same) if is_table(lake, table) else ())
         append_row(place, table, row, partial(session, _NAME, lake))
         return row
-    with session(_NAME, lake) as spark:
+    with session(_NAME, lake, writes=True) as spark:
         row = said_last(row, words_on(spark, place, table, same))
         append_row(place, table, row, lambda: nullcontext(spark))
         return row

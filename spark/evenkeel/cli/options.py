@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import pwd
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 from evenkeel.errors import BadInput, EngineError, SettingsError
 from evenkeel.lake.controls import person
 from evenkeel.lake.delta_log import local_log
+from evenkeel.lake.one_writer import demand_no_other, refusal_in
 from evenkeel.object_store import access, hand_over, is_object_store
 from evenkeel.settings import read_overrides, resolve
-from evenkeel.spark.home import Home
-from evenkeel.spark.server import engine_for, why_ended
+from evenkeel.spark.home import Home, login
+from evenkeel.spark.server import Engine, engine_for, status, why_ended
 from evenkeel.spark.session import close, connect
 
 if TYPE_CHECKING:
@@ -45,15 +45,8 @@ def add_on_record(parser: argparse.ArgumentParser, reason: str) -> None:
 
 
 def said_by(given: argparse.Namespace) -> str:
-    """Who says something that is put on record: the login that the system knows, and beside it what `--by` names.
-
-    The environment (LOGNAME, USER) is not asked: anybody can set it.
-    """
-    try:
-        login = pwd.getpwuid(os.geteuid()).pw_name
-    except KeyError:  # a container may run under a number that has no name
-        login = f"uid {os.geteuid()}"
-    return person(login, given.by)
+    """Who says something that is put on record: the login that the system knows, and beside it what `--by` names."""
+    return person(login(), given.by)
 
 
 def overrides_of(given: argparse.Namespace) -> dict[str, Any]:
@@ -100,38 +93,44 @@ def engine_home() -> Path:
 
 
 @contextmanager
-def session(name: str, lake: str | None = None, *, brief: bool = False) -> Iterator[SparkSession]:
+def session(name: str, lake: str | None = None, *, writes: bool = False, brief: bool = False) -> Iterator[SparkSession]:
     """A session at `$EVENKEEL_SPARK` (sc://host:port or a master), else at the local server.
 
-    The local server gets the credentials of this environment for a `lake` in an object store; SettingsError where there
-    are none.
-
-    A local server that was not running is started, and ended again afterwards; `brief`: there is little to do.
-    EngineError says so where the local one ends before the block does.
+    A local server that was not running is started, and ended again afterwards; `brief`: there is little to do. It gets
+    the credentials of this environment for a `lake` in an object store; SettingsError where there are none. `writes`:
+    the block writes to the lake; LakeError before a server is started where another one holds it, and where a commit is
+    refused for that. EngineError says so where the local server ends before the block does.
     """
     url = os.environ.get("EVENKEEL_SPARK")
     if url:
-        spark = connect(url, name)
-        try:
+        with _connected(url, name) as spark:
             yield spark
-        finally:
-            close(spark)
         return
     if lake is not None and is_object_store(lake):
         access()  # what is wrong with it is told before a server is started
+    if lake is not None and writes:
+        demand_no_other(lake, status(engine_home()).pid)
     with engine_for(engine_home(), brief=brief) as engine:
         if lake is not None:
             hand_over(Home.of(engine.home).folder, lake)
-        spark = connect(engine.url, name)
-        try:
+        with _connected(engine.url, name, engine) as spark:
             yield spark
-        except Exception as error:
-            ended = why_ended(engine)
-            if ended is None:
-                raise
-            raise EngineError(ended) from error
-        finally:
-            close(spark)
+
+
+@contextmanager
+def _connected(url: str, name: str, engine: Engine | None = None) -> Iterator[SparkSession]:
+    """A session whose errors are told in one line where they are those of an `engine` that has ended, or a refusal."""
+    spark = connect(url, name)
+    try:
+        yield spark
+    except Exception as error:
+        ended = None if engine is None else why_ended(engine)
+        told = refusal_in(error) if ended is None else EngineError(ended)
+        if told is None:
+            raise
+        raise told from error
+    finally:
+        close(spark)
 
 
 # Where the brokers are, for commands that talk to them: from a configuration, or by their addresses.

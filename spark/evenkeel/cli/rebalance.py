@@ -84,7 +84,7 @@ def run(given: argparse.Namespace) -> int:
     check_folder(given.lake, "--lake")
     check(request)
     _import_ahead()
-    with session("evenkeel rebalance", given.lake, brief=_is_small(given.recording)) as spark:
+    with session("evenkeel rebalance", given.lake, writes=True, brief=_is_small(given.recording)) as spark:
         return 0 if _run_one(spark, request, as_json=given.json) else 1
 
 
@@ -104,7 +104,7 @@ def _run_window(given: argparse.Namespace, request: CycleRequest) -> int:
     cycles = landed_in(window, lambda told: print(told, file=sys.stderr, flush=True))
     _import_ahead()
     brief = not is_large(cycle for cycle in cycles if cycle.snapshot.path)
-    with session("evenkeel rebalance", given.lake, brief=brief) as spark:
+    with session("evenkeel rebalance", given.lake, writes=True, brief=brief) as spark:
         return _decide(spark, window, cycles, anew=given.anew, as_json=given.json)
 
 

@@ -41,7 +41,7 @@ def run_upkeep(given: argparse.Namespace) -> int:
     periods = {name: getattr(given, name) for name in NAMES}
     request = Request(given.lake, said_by(given), periods, given.shorten)
     _check(request)
-    with session(_NAME, request.lake) as spark:
+    with session(_NAME, given.lake, writes=True) as spark:
         done = keep(spark, request, lambda line: print(line, file=sys.stderr, flush=True))
     lines = map(json.dumps, upkeep_as_json(done)) if given.json else upkeep_as_text(done)
     print("\n".join(lines))

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 import time
 from collections import Counter
 from dataclasses import asdict
 from functools import partial
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from evenkeel.cli.options import session
+from evenkeel.errors import BadInput
 from evenkeel.model.amounts import plural
-from evenkeel.record.verify import BUNDLES, TOPICS, VerifyReport, verify
+from evenkeel.record.verify import BUNDLES, TOPICS, LogReport, LogSources, VerifyReport, verify
 from evenkeel.times import IN_UTC, bounds_given
 
+if TYPE_CHECKING:
+    from evenkeel.lake_log.witness_lines import LakeWitness
+
+_HEAD = re.compile(r"[0-9a-f]{64}")
 _NAME = "verify"
 NOT_SOUND = 1
 _DEPTHS = {"topics": TOPICS, "bundles": BUNDLES, "chain": None}
@@ -27,7 +34,11 @@ before that; bundles always at those loads; chain looks at the manifests alone.
 
 A file that still is, byte for byte, the one that its manifest lists stands for its rows; so does one that upkeep put
 together and held against the manifests. Others (in an object store, of an export, or changed) are looked at row by row,
-and so are all with --rows. Spark is started for that, and for depth topics, only."""
+and so are all with --rows. Spark is started for that, and for depth topics, only.
+
+Where the lake has a transparency log, each manifest must have its leaf and each leaf its manifest, so a cut end and
+another past are named. Give --log-key, and --checkpoint or --against: whoever may write to the lake can put up another
+log as well, and only somebody else who saw the first one can show it."""
 
 
 def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -44,6 +55,30 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     parser.add_argument("--to", dest="until", metavar="TIME", help="last cycle; a date is its whole day")
     parser.add_argument("--depth", choices=sorted(_DEPTHS), default="topics", help="where deciding again begins")
     parser.add_argument("--rows", action="store_true", help="look at every row, also where its file is as it was")
+    parser.add_argument(
+        "--log-key", action="append", default=[], metavar="VKEY", help="the log's verifier key, as you were given it"
+    )
+    parser.add_argument(
+        "--checkpoint",
+        action="append",
+        default=[],
+        metavar="FILE|URL",
+        help="a checkpoint, proof or witness's file that was given out: has the log grown from it? (repeatable)",
+    )
+    parser.add_argument(
+        "--against",
+        action="append",
+        default=[],
+        metavar="WITNESS",
+        help="ask a witness what it has seen: `<verifier key> <URL>`, a URL in EVENKEEL_WITNESSES, or a file's path",
+    )
+    parser.add_argument(
+        "--expect-head",
+        action="append",
+        default=[],
+        metavar="[CLUSTER=]HEAD",
+        help="a head that was noted: does the chain still hold it? (repeatable)",
+    )
     parser.add_argument("--json", action="store_true", help="one JSON document for a program")
     parser.set_defaults(run=run)
 
@@ -65,6 +100,7 @@ def run(given: argparse.Namespace) -> int:
         until=until,
         depth=_DEPTHS[given.depth],
         by_rows=given.rows,
+        log_sources=_log_sources(given),
         progress=progress,
         say=lambda text: print(text, file=sys.stderr, flush=True),
     )
@@ -72,12 +108,58 @@ def run(given: argparse.Namespace) -> int:
     return 0 if found.is_sound else NOT_SOUND
 
 
+def _log_sources(given: argparse.Namespace) -> LogSources:
+    """What the log is held against: the keys in the environment too, as far as there are any."""
+    from evenkeel.lake_log.private_keys import signers_from_environment
+    from evenkeel.transparency.keys import VerifierKey
+
+    own = [signer.verifier for signer in signers_from_environment()]
+    keys = dict.fromkeys([*map(VerifierKey.read, given.log_key), *own])
+    return LogSources(
+        log_keys=tuple(keys),
+        checkpoints={name: _content(name) for name in given.checkpoint},
+        witnesses=tuple(map(_asked_witness, given.against)),
+        expected_heads=tuple(map(_expected_head, given.expect_head)),
+    )
+
+
+def _content(name: str) -> bytes:
+    if "://" in name:
+        from evenkeel.transparency.witness_client import fetch_note
+
+        return fetch_note(name)
+    try:
+        return Path(name).read_bytes()
+    except OSError as error:
+        raise BadInput(f"--checkpoint {name}: it cannot be read: {error.strerror}") from None
+
+
+def _asked_witness(text: str) -> LakeWitness:
+    from evenkeel.lake_log.witness_lines import witnesses_from_environment, witnesses_of
+
+    for witness in witnesses_from_environment() if " " not in text.strip() else ():
+        if witness.name == text.strip():
+            return witness
+    (found, *more) = witnesses_of(text, "--against") or (None,)
+    if found is None or more:
+        raise BadInput("--against names one witness: its verifier key and URL, or the path of a file")
+    return found
+
+
+def _expected_head(text: str) -> tuple[str, str]:
+    cluster, _, head = text.rpartition("=")
+    if not _HEAD.fullmatch(head):
+        raise BadInput(f"--expect-head {text[:80]!r}: a head is 64 hex digits, as `verify` prints it")
+    return cluster, head
+
+
 def as_text(found: VerifyReport) -> str:
     """For a person: the chains, how many cycles came out again, and every fault."""
     lines = [
-        f"{cluster}: a chain of {plural(count, 'manifest')}, head {found.heads[cluster][:16]}"
+        f"{cluster}: a chain of {plural(count, 'manifest')}, head {found.heads[cluster]}"
         for cluster, count in sorted(found.manifests.items())
     ]
+    lines += [] if found.log is None else _log_lines(found.log)
     if found.read < sum(found.manifests.values()):
         lines.append(f"of the range, and read in full: {plural(found.read, 'manifest')}")
     verified = found.verified
@@ -110,6 +192,24 @@ def as_text(found: VerifyReport) -> str:
     return "\n".join(lines)
 
 
+def _log_lines(log: LogReport) -> list[str]:
+    """The checkpoint whole, and whose word it is."""
+    if not log.is_there:
+        return ["unsigned: the lake has no transparency log, so nothing outside of it vouches for the record"]
+    if log.checkpoint is None:
+        return ["unsigned: the transparency log of the lake cannot be read"]
+    size = log.checkpoint.checkpoint.size
+    lines = [f"log {log.checkpoint.checkpoint.origin}: {plural(size, 'leaf', 'leaves')}, by the checkpoint"]
+    lines += [f"    {line}" for line in log.checkpoint.note.data.decode().splitlines()]
+    for key in log.keys:
+        own = " (as the log itself names it: hold it against the one that you were given)" if log.own_keys else ""
+        lines.append(f"    key {key.text}{own}")
+    if log.before:
+        lines.append(f"{plural(log.before, 'manifest')} from before the log began, which nothing had witnessed then")
+    lines += [f"the log has grown from what {who} has" for who in log.agreed]
+    return [*lines, *(f"witness {line}" for line in log.lines), *log.waiting]
+
+
 def as_json(found: VerifyReport) -> dict[str, Any]:
     """For a program."""
     faults = [asdict(fault) for fault in found.faults]
@@ -128,5 +228,21 @@ def as_json(found: VerifyReport) -> dict[str, Any]:
         "differing": len(found.verified.differing),
         "expired": len(found.verified.expired),
         "undecidable": len(found.verified.undecidable),
+        "log": None if found.log is None else _log_as_json(found.log),
         "faults": faults,
+    }
+
+
+def _log_as_json(log: LogReport) -> dict[str, Any]:
+    newest = log.checkpoint
+    return {
+        "signed": newest is not None,
+        "checkpoint": None if newest is None else newest.note.data.decode(),
+        "leaves": 0 if newest is None else newest.checkpoint.size,
+        "keys": [key.text for key in log.keys],
+        "keys_as_the_log_names_them": log.own_keys,
+        "manifests_before": log.before,
+        "agreed": [*log.agreed],
+        "witnesses": [*log.lines],
+        "not_logged_yet": [*log.waiting],
     }

@@ -17,6 +17,7 @@ from evenkeel.errors import BadInput, NoLake, NoSuchCycle
 from evenkeel.handover import RECORDING
 from evenkeel.ingest.wish_intake import PICKED, Maker, wish_row
 from evenkeel.lake.schemas.acted import DRAIN, SPLIT, UNDRAIN, UNLOAD, UNLOAD_TOPIC
+from evenkeel.lake.table_files import is_readable_here
 from evenkeel.lake.wishes import ended_drains
 from evenkeel.manual_requests.wish_schema import ALL
 from evenkeel.model.amounts import plural
@@ -30,7 +31,7 @@ from evenkeel.record.read import (
     read_table_if_any,
 )
 from evenkeel.record.read.ranges import FIRST_MOMENT, LAST_MOMENT, nearest
-from evenkeel.record.read.tables import is_in
+from evenkeel.record.read.tables import is_in, is_table
 from evenkeel.times import IN_UTC, after_all, moment_given, utc_text
 
 
@@ -159,13 +160,17 @@ def _row(given: argparse.Namespace, wish: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _put(given: argparse.Namespace, row: Mapping[str, Any]) -> int:
-    from evenkeel.lake.store import Lake
-    from evenkeel.lake.wishes import append_wishes
+    from evenkeel.lake.store import Lake, append_row
+    from evenkeel.lake.wishes import append_wishes, typed
 
     lake = Lake(given.lake)
-    with session("evenkeel wish", given.lake) as spark:
-        lake.ensure_tables(spark, ["wishes", "cycles"])
-        append_wishes(spark, lake, [row])
+    begin_session = partial(session, "evenkeel wish", given.lake, writes=True)
+    if is_readable_here(given.lake) and is_table(given.lake, "wishes"):
+        append_row(lake, "wishes", typed(row), begin_session)
+    else:
+        with begin_session() as spark:
+            lake.ensure_tables(spark, ["wishes", "cycles"])
+            append_wishes(spark, lake, [row])
     takes = "each cycle" if row["kind"] == DRAIN else "the next cycle"
     until = f", until `evenkeel wish undrain {row['broker']}`" if row["kind"] == DRAIN else ""
     print(f"wish {row['wish_id'][:12]}: {takes} of {given.cluster} from {row['made_at']} on takes it{until}")

@@ -28,7 +28,7 @@ from evenkeel.lake.delta_log import (
 from evenkeel.lake.digest import observed
 from evenkeel.lake.schema import SCHEMA_VERSION, STAMP_NAMES, Column, Table, column_definition, sql_text
 from evenkeel.lake.schemas import OF_RECORD, TABLES
-from evenkeel.lake.table_files import files_of, is_delta_table, is_readable_here, storage_options
+from evenkeel.lake.table_files import delta_table, files_of, is_delta_table, is_readable_here
 from evenkeel.object_store import canonical, is_object_store
 from evenkeel.retrying import at_once
 from evenkeel.spark.code import code_digest, code_version
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     import pyarrow as pa
+    from deltalake import DeltaTable
     from pyspark.sql import Column as SparkColumn
     from pyspark.sql import DataFrame, SparkSession
 
@@ -421,18 +422,29 @@ def _missing(spark: SparkSession, table: Table, path: str) -> list[Column]:
 
 
 def append_row(lake: Lake, table: str, row: Mapping[str, Any], session: Session) -> None:
-    """Appends one row; `session` is asked for Spark only where it is needed."""
+    """Appends one row; `session` is asked for Spark only where it is needed: on an object store that
+    does not speak S3, and where columns have joined the table since it was made. Raises NoLake where there is none."""
+    here = _opened_here(lake, table)
+    if here is not None:
+        from deltalake import write_deltalake
+
+        write_deltalake(here, as_arrow(table, [row]), mode="append")
+        return
+    with session() as spark:
+        lake.ensure_tables(spark, [table])
+        append_values(spark, lake, table, [tuple(row[column.name] for column in TABLES[table].columns)])
+
+
+def _opened_here(lake: Lake, table: str) -> DeltaTable | None:
+    """The table, where this process can append rows to it without Spark."""
     path = lake.path(table)
     if not is_readable_here(path):
-        with session() as spark:
-            lake.ensure_tables(spark, [table])
-            append_values(spark, lake, table, [tuple(row[column.name] for column in TABLES[table].columns)])
-        return
-    from deltalake import write_deltalake
-
+        return None
     if not is_delta_table(path):
         raise NoLake(f"there is no table {table} in {lake.root}: name the lake that cycles are written to (--lake)")
-    write_deltalake(path, as_arrow(table, [row]), mode="append", storage_options=storage_options(path))
+    opened = delta_table(path)
+    there = {field.name for field in opened.schema().fields}
+    return opened if there >= set(TABLES[table].column_names()) else None
 
 
 def append_values(spark: SparkSession, lake: Lake, table: str, rows: Sequence[tuple[Any, ...]]) -> None:

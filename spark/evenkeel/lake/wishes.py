@@ -122,5 +122,10 @@ def append_wishes(spark: SparkSession, lake: Lake, wishes: Sequence[Mapping[str,
     """Puts wishes on record; their `made_at` is ISO-8601 text with a time zone."""
     if not wishes:
         return
-    typed = [{**wish, "made_at": datetime.fromisoformat(wish["made_at"])} for wish in wishes]
-    append_values(spark, lake, "wishes", [tuple(wish[name] for name in WISHES.column_names()) for wish in typed])
+    rows = [typed(wish) for wish in wishes]
+    append_values(spark, lake, "wishes", [tuple(row[name] for name in WISHES.column_names()) for row in rows])
+
+
+def typed(wish: Mapping[str, Any]) -> dict[str, Any]:
+    """A wish as a row of its table; its `made_at` is ISO-8601 text with a time zone, and a datetime there."""
+    return {**wish, "made_at": datetime.fromisoformat(wish["made_at"])}

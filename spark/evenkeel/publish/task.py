@@ -8,6 +8,9 @@ completed if a try was killed half-way. A plan that waits for an operator's appr
 again once there is an answer. Fails: never for what it finds in the data; where sending met an error that nobody
 foresaw, once all is on record.
 
+Where a log's key is set (`EVENKEEL_LOG_KEY`), the manifests are then taken into the lake's transparency log; whatever
+goes wrong with it stops nothing here.
+
 A window sends nothing: its commands go on record as in a dry run, and then all its manifests at once. Harm that its
 cycles see is told to their guards and is not put on record: that is for runs of one cycle.
 """
@@ -28,6 +31,7 @@ from evenkeel.lake.manifests_here import manifests_at
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake
 from evenkeel.lake.table_roots import table_roots
+from evenkeel.lake_log import take_in
 from evenkeel.model.amounts import amount
 from evenkeel.publish import plan as plan_round
 from evenkeel.publish.dispatch import Sending
@@ -64,9 +68,12 @@ def run(spark: SparkSession, handover: Handover, sending: Sending | None = None)
     rows = manifest_rows(handover, plans, known, _now())
     _take_roots(spark, lake, [row for row in rows.values() if not known.has(row, "planned")], handover.writes)
     handover = handover.with_cycles(replace(one, attempt_id=rows[one.key]["attempt_id"]) for one in handover.cycles)
-    if handover.is_window():
-        return _publish_window(spark, lake, handover, plans, commands, known, rows)
-    return _publish_one_each(spark, lake, handover, plans, commands, known, rows, sending)
+    try:
+        if handover.is_window():
+            return _publish_window(spark, lake, handover, plans, commands, known, rows)
+        return _publish_one_each(spark, lake, handover, plans, commands, known, rows, sending)
+    finally:
+        take_in(lake.root)
 
 
 def _publish_window(
@@ -115,6 +122,8 @@ def _publish_one_each(
     idle = [row for cluster, row in unclosed.items() if not plans[cluster]["commands"]]
     append_manifests(spark, lake, [*unlisted, *(_closed(row, SendingResult()) for row in idle)])
     acting = {cluster: row for cluster, row in unclosed.items() if plans[cluster]["commands"]}
+    if acting:  # what is asked of a cluster is in the log before it is asked; witnesses, who may be slow, come later
+        take_in(lake.root, to_witnesses=False)
     begun = frozenset(cluster for cluster, row in acting.items() if known.has(row, "planned"))
     sent, awaiting = _act(spark, lake, handover, commands, acting, begun, sending)
     closing = {cluster: row for cluster, row in acting.items() if cluster not in awaiting.keys() | sent.unfinished}

@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import pwd
 import secrets
 import uuid
 from collections.abc import Iterator
@@ -217,3 +218,14 @@ def kill_session(session: int) -> None:
                 process.kill()
             except psutil.NoSuchProcess:
                 continue
+
+
+def login() -> str:
+    """The login of this process's user, as the system knows it.
+
+    The environment (LOGNAME, USER) is not asked: anybody can set it.
+    """
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:  # a container may run under a number that has no name
+        return f"uid {os.geteuid()}"

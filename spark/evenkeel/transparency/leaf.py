@@ -49,7 +49,7 @@ class LogLeaf:
             raise BadInput(f"a leaf's field {min(taken)}: the name is reserved")
         root = root_of(_table_entries(self.tables)).hex()
         own = {"kind": self.kind, "tables": len(self.tables), "tables_root": root, "version": _VERSION}
-        found = _canonical({**self.fields, **own})
+        found = canonical({**self.fields, **own})
         if len(found) > MOST_LEAF_BYTES:
             raise BadInput(f"a leaf of {len(found)} bytes ({self.kind}): {MOST_LEAF_BYTES} are the most")
         return found
@@ -75,6 +75,7 @@ class ProvenRow:
 
 def cycle_leaf(
     cluster: str,
+    sequence: int,
     cycle_at: datetime,
     attempt: int,
     status: str,
@@ -82,9 +83,11 @@ def cycle_leaf(
     digest: str,
     tables: Mapping[str, TableRoot],
 ) -> LogLeaf:
-    """The leaf of an attempt at a cycle. `digest`: of all else that its manifest holds, e.g. `manifest_digest`."""
+    """The leaf of a manifest. `sequence`: its place in the cluster's chain, from 1, so that a reader finds gaps.
+    `digest`: of all else that it holds, e.g. `manifest_digest`, which has the whole chain before it under it."""
     fields: dict[str, str | int] = {
         "cluster": cluster,
+        "sequence": sequence,
         "cycle_at": utc_milliseconds(cycle_at),
         "attempt": attempt,
         "status": status,
@@ -123,8 +126,9 @@ def prove_row(leaf: LogLeaf, table: str, row: str, digests: Iterable[bytes]) -> 
 
 
 def _table_entries(tables: Mapping[str, TableRoot]) -> list[bytes]:
-    return [_canonical([name, one.rows, one.root]) for name, one in sorted(tables.items())]
+    return [canonical([name, one.rows, one.root]) for name, one in sorted(tables.items())]
 
 
-def _canonical(value: object) -> bytes:
+def canonical(value: object) -> bytes:
+    """JSON in the one form that leaves have: ASCII, names sorted, no blanks."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False).encode("ascii")

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from evenkeel.errors import BadInput, BadNote, DamagedLog, InconsistentLog, LogError
 from evenkeel.lake.merkle import EMPTY, leaf_of, root_above
@@ -103,30 +103,41 @@ class TransparencyLog:
         """Appends entries (0 … 65,535 bytes each) and signs the checkpoint of the tree with them.
 
         Entries with which the log ends already are not appended again, so that a task that was killed after its append
-        may be run again. Raises DamagedLog, and changes nothing, where the files do not lead to the checkpoint's root;
-        InconsistentLog where they do not continue the cosigned checkpoint beside it.
+        may be run again. Raises as `append_made`.
+        """
+        if any(len(entry) > MOST_ENTRY_BYTES for entry in entries):
+            raise BadInput(f"an entry of a transparency log has at most {MOST_ENTRY_BYTES:,} bytes")
+        found = self.append_made(lambda tree: () if _ends_with(tree, entries) else entries)
+        return found if found.is_new else replace(found, first=found.checkpoint.checkpoint.size - len(entries))
+
+    def append_made(self, make: Callable[[Tree], Iterable[bytes]]) -> Appended:
+        """Appends the entries that `make` gives for the tree as it is while nobody else appends: all or none of them.
+
+        They are taken one by one; there may be none. Raises DamagedLog where the files do not lead to the checkpoint's
+        root; InconsistentLog where they do not continue the cosigned checkpoint beside it; BadInput where an entry is
+        too long; and whatever `make` raises. The log is as it was then.
         """
         if not self._signers:
             raise LogError(f"the log {shown(self.origin)} was opened without a private key: nothing can be appended")
-        if any(len(entry) > MOST_ENTRY_BYTES for entry in entries):
-            raise BadInput(f"an entry of a transparency log has at most {MOST_ENTRY_BYTES:,} bytes")
         with self._storage.appending():
             before = self.checkpoint()
             size = before.checkpoint.size
-            if size + len(entries) > MOST_LEAVES:
-                raise LogError(f"the log {shown(self.origin)} is full")
             tree = self.tree(before.checkpoint)
             if (kept := self._opened(COSIGNED)) is not None:
                 self._demand_grown(kept.checkpoint, before.checkpoint, tree)
-            if _ends_with(tree, entries):
+            growth, count = _Growth(self._storage, tree), 0
+            for count, entry in enumerate(make(tree), start=1):
+                if len(entry) > MOST_ENTRY_BYTES:
+                    raise BadInput(f"an entry of a transparency log has at most {MOST_ENTRY_BYTES:,} bytes")
+                if size + count > MOST_LEAVES:
+                    raise LogError(f"the log {shown(self.origin)} is full")
+                growth.add(entry)
+            if not count:
                 # Its writer may have been killed before the disk had the checkpoint for sure.
                 self._storage.put(CHECKPOINT, before.note.data)
-                return Appended(size - len(entries), before, is_new=False)
-            growth = _Growth(self._storage, tree)
-            for entry in entries:
-                growth.add(entry)
+                return Appended(size, before, is_new=False)
             root = growth.finish()
-            after = self._publish(size + len(entries), root)
+            after = self._publish(size + count, root)
             for folder in growth.outgrown:
                 self._storage.remove(folder)
             return Appended(size, after, tuple(growth.overwritten))

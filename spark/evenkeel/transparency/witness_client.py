@@ -127,6 +127,17 @@ def latest_checkpoint(
     return found
 
 
+def fetch_note(url: str, *, timeout_seconds: float = 10.0) -> bytes:
+    """What lies at a URL (`http://` or `https://`), e.g. a checkpoint that somebody publishes; nothing is verified.
+
+    Raises WitnessError where it cannot be had.
+    """
+    status, answer = _exchange(url, "GET", "", None, timeout_seconds)
+    if status != 200:
+        raise WitnessError(f"{url} does not give a checkpoint: {status}")
+    return answer
+
+
 def _cosignatures(
     address: WitnessAddress, checkpoint: SignedCheckpoint, log_keys: Collection[VerifierKey], answer: bytes
 ) -> tuple[NoteSignature, ...]:

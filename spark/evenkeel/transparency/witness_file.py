@@ -10,7 +10,7 @@ import json
 import logging
 import os
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import BinaryIO
@@ -107,6 +107,17 @@ class WitnessFile:
                 f"split view: {self._path} has the log {shown(self._origin)} at {old.words}, and {new.words} has not "
                 "grown from that"
             )
+
+    @staticmethod
+    def notes_in(data: bytes) -> Iterator[bytes]:
+        """The signed notes in the content of such a file; nothing of them is verified. Raises BadNote where a line
+        holds none; what was cut behind the last line feed is passed over."""
+        for line in data.rpartition(b"\n")[0].split(b"\n"):
+            try:
+                found = parse_json(line, depth=2, values=100)
+                yield found["checkpoint"].encode()
+            except (NotJson, KeyError, TypeError, AttributeError, UnicodeEncodeError):
+                raise BadNote(f"a line that holds no checkpoint: {line[:80]!a}") from None
 
     def _last(self, file: BinaryIO) -> tuple[SignedCheckpoint | None, int]:
         """The last whole line's checkpoint, and where that line ends: what a power cut left behind it is not one."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Any
 
+from evenkeel.errors import NoSuchCycle
 from evenkeel.lake.store import Lake
 from evenkeel.record.read import Record, clusters_of
 from evenkeel.record.read.ranges import FIRST_MOMENT, LAST_MOMENT
@@ -17,6 +18,7 @@ from evenkeel.record.verify.chain import (
     CONTENT,
     DATA,
     DEFINITION,
+    LOG,
     UNKNOWN,
     Anchor,
     Fault,
@@ -36,6 +38,7 @@ from evenkeel.record.verify.chain import (
 )
 from evenkeel.record.verify.check import BUNDLES, TOPICS, Verified, verify_attempts
 from evenkeel.record.verify.contents import OnDemand
+from evenkeel.record.verify.logged import LogReport, LogSources, check_heads, open_check
 from evenkeel.record.verify.root_sets import has_roots
 
 if TYPE_CHECKING:
@@ -50,9 +53,12 @@ __all__ = [
     "CONTENT",
     "DATA",
     "DEFINITION",
+    "LOG",
     "TOPICS",
     "UNKNOWN",
     "Fault",
+    "LogReport",
+    "LogSources",
     "VerifyReport",
     "verify",
 ]
@@ -67,7 +73,8 @@ class VerifyReport:
     """`manifests` and `heads` are by cluster; `read` counts the manifests of the range, which were read in full.
 
     `attempts` are those of the range, and `verified` is what came of them. `idle` of them decided nothing; `sums` have
-    a sum for the digest of their rows, as older versions wrote it, and no Merkle roots.
+    a sum for the digest of their rows, as older versions wrote it, and no Merkle roots. `log`: what the
+    transparency log of the lake says.
     """
 
     manifests: dict[str, int]
@@ -78,6 +85,7 @@ class VerifyReport:
     verified: Verified
     faults: tuple[Fault, ...] = field(default=())
     sums: int = 0
+    log: LogReport | None = None
 
     @property
     def is_sound(self) -> bool:
@@ -94,6 +102,7 @@ def verify(
     until: datetime | None = None,
     depth: str | None = TOPICS,
     by_rows: bool = False,
+    log_sources: LogSources | None = None,
     progress: Callable[[int, int], None] = lambda done, total: None,
     say: Callable[[str], None] = lambda text: None,
 ) -> VerifyReport:
@@ -101,11 +110,18 @@ def verify(
     all by default).
 
     `depth` None looks at manifests only. A session is asked for where rows have to be looked at: those that no file
-    proves, topics whose loads are summed up, and with `by_rows` all of them. Raises NoSuchCycle where nothing is on
-    record.
+    proves, topics whose loads are summed up, and with `by_rows` all of them. `log_sources`: what the lake's log is held
+    against beside the chains. Raises NoSuchCycle where nothing is on record, nor in the log.
     """
+    sources = log_sources or LogSources()
+    logged = open_check(lake, sources)
     record, span = Record(lake), Span(since or FIRST_MOMENT, until or LAST_MOMENT)
-    chains = {name: record.links(name) for name in clusters_of(record, cluster)}
+    try:
+        chains = {name: record.links(name) for name in clusters_of(record, cluster)}
+    except NoSuchCycle:
+        if cluster not in logged.chains and not (cluster is None and logged.chains):
+            raise
+        chains = {}
     chains = {name: links for name, links in chains.items() if links.num_rows}
     if (manifests := sum(links.num_rows for links in chains.values())) >= _LONG:
         say(f"looking at the links of {manifests:,} manifests")
@@ -116,12 +132,21 @@ def verify(
         for fault in check_links(name, _in_order(links), _beginning(name, links, anchors))
     ]
     faults += [Fault("", None, CHAIN, "cycles", "its log", words) for words in rewriting_commits(lake, "cycles")]
+    for name, links in chains.items():
+        logged.check_links(name, links, _beginning(name, links, anchors))
+    for name in sorted(name for name in logged.chains.keys() - chains.keys() if cluster in (None, name)):
+        # The head of a chain never expires, so no anchor stands for all of it.
+        known = [one for one in anchors if one["cluster"] == name]
+        logged.check_links(name, None, anchor_of(logged.chains[name].last, known))
+    faults += check_heads(sources.expected_heads, chains)
+    logged.check_other_rows(lake, None if cluster is None else [cluster])
     dates = sum((dates_of(links, span) for links in chains.values()), Counter[date]())
     seen = Counter[str]()
 
     def looked_at() -> Iterator[Stretch]:
         for stretch in in_stretches(record, [*chains], dates, span):
             faults.extend(check_bodies(stretch.rows))
+            logged.check_rows(stretch.rows)
             faults.extend(check_reads(stretch.attempts, stretch.near))
             seen["read"] += len(stretch.rows)
             seen["attempts"] += len(stretch.attempts)
@@ -154,7 +179,8 @@ def verify(
         idle=seen["idle"],
         sums=seen["sums"],
         verified=verified,
-        faults=(*faults, *verified.faults),
+        faults=(*faults, *logged.faults, *verified.faults),
+        log=logged.report,
     )
 
 

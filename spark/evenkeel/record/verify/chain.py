@@ -127,6 +127,7 @@ DATA = "data"
 CODE = "code"
 DEFINITION = "definition"
 UNKNOWN = "unknown"
+LOG = "log"
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -135,8 +136,8 @@ class Fault:
 
     `kind` is chain (rows of `cycles` themselves), content (rows that a manifest lists), data (decided otherwise by the
     very code that decided first), code (decided otherwise by other code), definition (decided otherwise, and its code
-    digest follows another definition, so that it cannot be compared) or unknown (it cannot be decided again). `place`
-    names the row, write, file or column.
+    digest follows another definition, so that it cannot be compared), unknown (it cannot be decided again) or log (the
+    transparency log says otherwise). `place` names the row, write, file or column.
     """
 
     cluster: str

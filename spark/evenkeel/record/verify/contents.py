@@ -152,7 +152,11 @@ def _now(
     A damaged file spoils the whole job, so the sets are halved until it is alone.
     """
     writes = [write for own in sets for write in own]
-    frame = _only(rows.now(table, sorted({write.cluster for write in writes})), writes)
+    try:
+        frame = _only(rows.now(table, sorted({write.cluster for write in writes})), writes)
+    except Exception as error:  # Spark's own, for a table that is gone or whose log is broken
+        words = f"its table cannot be read: {told_by_spark(error)}"
+        return {(own[0].cluster, own[0].write_id): words for own in sets}
     try:
         named = frame.withColumn(SET, set_column(sets))
         if not with_roots:

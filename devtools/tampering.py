@@ -1,0 +1,591 @@
+"""Ways in which somebody may tamper with a lake who knows the code and may write to it, and what `verify` says to each.
+
+`python -m devtools.tampering --lake LAKE --log-key VKEY --witness FILE` applies them one at a time to copies of a lake,
+verifies each copy and prints a line. A lake for it has a log with that key, a witness's file outside of it, cycles of
+two clusters, rows in `approvals`, `controls`, `wishes`, `upkeeps` and `proofs`, and beside it, in a folder `before`,
+itself as it was some cycles ago.
+
+`tests/record/test_tampering.py` makes one and demands that each is named, with table and cluster.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import hashlib
+import io
+import json
+import math
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from deltalake import DeltaTable, write_deltalake
+
+from evenkeel.lake.manifest import body_digest
+from evenkeel.transparency.keys import ED25519, SignerKey
+
+Row = dict[str, Any]
+BEFORE = "before"
+"""Beside a lake that is tampered with: the lake as it was some cycles ago."""
+_MICROSECOND = timedelta(microseconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Tampering:
+    """One way to tamper. `apply` changes a lake that it is given; `table`: the one that has to be named; `alone`:
+    whether `verify` names it also without the log's key and the witness."""
+
+    name: str
+    words: str
+    table: str
+    apply: Callable[[Path], None]
+    alone: bool = True
+
+
+# What somebody may do to a table.
+
+
+def rows_of(lake: Path, table: str) -> list[Row]:
+    """All rows of a table."""
+    rows: list[Row] = DeltaTable(str(lake / table)).to_pyarrow_table().to_pylist()
+    return rows
+
+
+def rewrite(lake: Path, table: str, change: Callable[[list[Row]], list[Row]], *, said: str = "") -> None:
+    """Puts other rows in the place of all rows of a table, through Delta; `said`: what the commit says of itself."""
+    import pyarrow as pa
+    from deltalake import CommitProperties
+
+    there = DeltaTable(str(lake / table))
+    before = there.to_pyarrow_table()
+    body = pa.Table.from_pylist(change(before.to_pylist()), before.schema)
+    if sorted(map(str, body.to_pylist())) == sorted(map(str, before.to_pylist())):
+        raise ValueError(f"nothing of {table} is changed: the lake has no row for it")
+    write_deltalake(
+        str(lake / table),
+        body,
+        mode="overwrite",
+        partition_by=there.metadata().partition_columns,
+        commit_properties=CommitProperties(custom_metadata={"userMetadata": said}) if said else None,
+    )
+
+
+def append(lake: Path, table: str, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Appends rows through Delta, as anything that writes to it does."""
+    import pyarrow as pa
+
+    there = DeltaTable(str(lake / table))
+    body = pa.Table.from_pylist([*map(dict, rows)], there.to_pyarrow_table().schema)
+    write_deltalake(str(lake / table), body, mode="append", partition_by=there.metadata().partition_columns)
+
+
+def first(**changed: Any) -> Callable[[list[Row]], list[Row]]:
+    """Changes the first row, in an order that does not depend on files."""
+    return lambda rows: [{**row, **changed} if place == 0 else row for place, row in enumerate(sorted(rows, key=str))]
+
+
+def without_first(rows: list[Row]) -> list[Row]:
+    """All rows but the first."""
+    return sorted(rows, key=str)[1:]
+
+
+def files_of(lake: Path, table: str) -> list[Path]:
+    """The data files of a table as it is, by name."""
+    return sorted(lake / table / file for file in DeltaTable(str(lake / table)).to_pyarrow_dataset().files)
+
+
+def edit_file(lake: Path, table: str, column: str, change: Callable[[Any], Any]) -> None:
+    """Changes a value in a data file itself, behind Delta's back."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    for file in files_of(lake, table):
+        read = pq.ParquetFile(file).read()
+        values = read.column(column).to_pylist()
+        changed = [change(values[0]), *values[1:]]
+        if changed != values or str(changed) != str(values):
+            place = read.column_names.index(column)
+            made = read.set_column(place, column, pa.array(changed, read.schema.field(column).type))
+            pq.write_table(made, file)
+            return
+    raise ValueError(f"no file of {table} has a value to change in {column}")
+
+
+def log_files(lake: Path, table: str) -> list[Path]:
+    """The commits of a table, oldest first."""
+    return sorted((lake / table / "_delta_log").glob("[0-9]*.json"))
+
+
+def cut(lake: Path, table: str, commits: int = 1) -> None:
+    """Removes the newest commits, so that the table is as it was before them."""
+    for commit in log_files(lake, table)[-commits:]:
+        for file in commit.parent.glob(f"{commit.stem}.*"):
+            file.unlink()
+
+
+def chained_anew(lake: Path, change: Callable[[list[Row]], list[Row]]) -> None:
+    """Writes `cycles` anew, with all digests to match."""
+    heads: dict[str, str] = {}
+
+    def link(rows: list[Row]) -> list[Row]:
+        made = []
+        for row in change(sorted(rows, key=lambda one: (one["cluster"], one["sequence"]))):
+            own = {**row, "previous_digest": heads.get(row["cluster"], "")}
+            own["body_digest"] = body_digest(own)
+            head = hashlib.sha256((own["previous_digest"] + own["body_digest"]).encode()).hexdigest()
+            heads[row["cluster"]] = own["manifest_digest"] = head
+            made.append(own)
+        return made
+
+    rewrite(lake, "cycles", link)
+
+
+KINDS: list[Tampering] = []
+"""All of them, by what they are after."""
+
+
+def _way(words: str, table: str, *, alone: bool = True) -> Callable[[Callable[[Path], None]], Callable[[Path], None]]:
+    """Puts a function among the ways; its name is the way's."""
+
+    def add(apply: Callable[[Path], None]) -> Callable[[Path], None]:
+        KINDS.append(Tampering(apply.__name__.strip("_").replace("_", "-"), words, table, apply, alone))
+        return apply
+
+    return add
+
+
+# The chain of manifests.
+
+
+@_way("the newest commit of `cycles` is removed", "cycles")
+def _cut_end(lake: Path) -> None:
+    cut(lake, "cycles")
+
+
+@_way("the newest two commits of `cycles` are removed", "cycles")
+def _cut_commits(lake: Path) -> None:
+    cut(lake, "cycles", 2)
+
+
+@_way("`cycles` is restored to an older version through Delta", "cycles")
+def _delta_restore(lake: Path) -> None:
+    DeltaTable(str(lake / "cycles")).restore(1)
+
+
+@_way("a manifest is deleted through Delta", "cycles")
+def _manifest_deleted(lake: Path) -> None:
+    rewrite(lake, "cycles", without_first)
+
+
+@_way("a manifest is deleted, by a commit that says upkeep did it", "cycles")
+def _manifest_deleted_as_upkeep(lake: Path) -> None:
+    (row, *_) = rows_of(lake, "upkeeps")
+    rewrite(lake, "cycles", without_first, said=json.dumps({"upkeep": row["upkeep_id"]}))
+
+
+@_way("a reason is changed in a manifest", "cycles")
+def _manifest_changed(lake: Path) -> None:
+    rewrite(lake, "cycles", first(reason="so it was"))
+
+
+@_way("a manifest is changed, and the chain made anew", "cycles")
+def _past_rewritten(lake: Path) -> None:
+    chained_anew(lake, first(reason="so it was"))
+
+
+@_way("a manifest names another plan, and the chain is made anew", "cycles")
+def _plan_replaced(lake: Path) -> None:
+    chained_anew(lake, first(plan_id="0" * 64))
+
+
+@_way("a manifest is dated a microsecond later, and the chain made anew", "cycles")
+def _times_shifted(lake: Path) -> None:
+    chained_anew(lake, lambda rows: [{**rows[0], "cycle_at": rows[0]["cycle_at"] + _MICROSECOND}, *rows[1:]])
+
+
+@_way("a manifest stands twice", "cycles")
+def _manifest_doubled(lake: Path) -> None:
+    rewrite(lake, "cycles", lambda rows: [*rows, min(rows, key=str)])
+
+
+@_way("a further attempt is slipped in behind the head, and the chain made anew", "cycles")
+def _manifest_added(lake: Path) -> None:
+    name = "f" * 64
+
+    def one_more(rows: list[Row]) -> list[Row]:
+        return [*rows, {**rows[-1], "sequence": rows[-1]["sequence"] + 1, "attempt_id": name, "write_id": name}]
+
+    chained_anew(lake, one_more)
+
+
+def _renamed(lake: Path, to: Callable[[str], str]) -> None:
+    """The cluster whose name is first gets another in `cycles`, with a chain to match."""
+    name = min(row["cluster"] for row in rows_of(lake, "cycles"))
+    names = {name: to(name)}
+    chained_anew(lake, lambda rows: [{**row, "cluster": names.get(row["cluster"], row["cluster"])} for row in rows])
+
+
+@_way("a cluster's name is written in capitals, and the chain made anew", "cycles")
+def _cluster_in_capitals(lake: Path) -> None:
+    _renamed(lake, str.upper)
+
+
+@_way("letters of a cluster's name are replaced by some that look alike, and the chain is made anew", "cycles")
+def _cluster_by_unicode(lake: Path) -> None:
+    _renamed(lake, lambda name: name.replace("e", "\u0435").replace("o", "\u043e"))
+
+
+@_way("all manifests of a cluster are removed", "cycles")
+def _cluster_gone(lake: Path) -> None:
+    name = min(row["cluster"] for row in rows_of(lake, "cycles"))
+    rewrite(lake, "cycles", lambda rows: [row for row in rows if row["cluster"] != name])
+
+
+@_way("all manifests are removed", "cycles")
+def _record_empty(lake: Path) -> None:
+    rewrite(lake, "cycles", lambda rows: [])
+
+
+# Rows that manifests list.
+
+
+@_way("an outcome of a decision is changed through Delta", "unload_decisions")
+def _decision_changed(lake: Path) -> None:
+    rewrite(lake, "unload_decisions", first(outcome="kept for good"))
+
+
+@_way("a value of a setting is changed through Delta", "settings")
+def _setting_changed(lake: Path) -> None:
+    rewrite(lake, "settings", first(value="99"))
+
+
+@_way("a broker's load is put down to another broker", "broker_load")
+def _load_changed(lake: Path) -> None:
+    rewrite(lake, "broker_load", first(broker="elsewhere:8080"))
+
+
+@_way("a broker's answer is changed", "raw_answers")
+def _answer_changed(lake: Path) -> None:
+    rewrite(lake, "raw_answers", first(body="{}"))
+
+
+@_way("a command is for another bundle", "commands")
+def _command_changed(lake: Path) -> None:
+    rewrite(lake, "commands", first(bundle="other/place/0x00000000_0xffffffff"))
+
+
+@_way("the last bit of one figure is changed in a file", "bundle_load")
+def _last_bit(lake: Path) -> None:
+    edit_file(lake, "bundle_load", "measured_msg_rate_in", lambda value: math.nextafter(value or 0.0, math.inf))
+
+
+@_way("the sign of a zero is changed in a file", "bundle_load")
+def _minus_zero(lake: Path) -> None:
+    rewrite(lake, "bundle_load", first(measured_msg_rate_in=0.0))
+    edit_file(lake, "bundle_load", "measured_msg_rate_in", lambda value: -0.0 if value == 0 else value)
+
+
+@_way("NULL becomes an empty text in a file", "unload_decisions")
+def _empty_for_null(lake: Path) -> None:
+    edit_file(lake, "unload_decisions", "wish_id", lambda value: value or "")
+
+
+@_way("a decision is removed", "unload_decisions")
+def _rows_removed(lake: Path) -> None:
+    rewrite(lake, "unload_decisions", without_first)
+
+
+@_way("decisions stand twice", "unload_decisions")
+def _rows_doubled(lake: Path) -> None:
+    rewrite(lake, "unload_decisions", lambda rows: rows * 2)
+
+
+@_way("rows are moved from one cluster to another", "bundle_load")
+def _rows_between_clusters(lake: Path) -> None:
+    names = sorted({row["cluster"] for row in rows_of(lake, "bundle_load")})
+    other = dict(zip(names, [*names[1:], names[0]], strict=True))
+    rewrite(lake, "bundle_load", lambda rows: [{**row, "cluster": other[row["cluster"]]} for row in rows])
+
+
+@_way("a copy of a file of rows is put on the table's list by a commit", "unload_decisions")
+def _file_added(lake: Path) -> None:
+    (file, *_) = files_of(lake, "unload_decisions")
+    copy = file.with_name(f"copy-{file.name}")
+    shutil.copy(file, copy)
+    commits = log_files(lake, "unload_decisions")
+    actions = [json.loads(line) for commit in commits for line in commit.read_text().splitlines()]
+    (add,) = (one for one in actions if one.get("add", {}).get("path", "").endswith(file.name))
+    add["add"]["path"] = add["add"]["path"].replace(file.name, copy.name)
+    new = commits[-1].with_name(f"{int(commits[-1].stem) + 1:020}.json")
+    new.write_text("".join(f"{json.dumps(one)}\n" for one in ({"commitInfo": {"operation": "WRITE"}}, add)))
+
+
+@_way("a data file is removed", "bundle_load")
+def _file_gone(lake: Path) -> None:
+    files_of(lake, "bundle_load")[0].unlink()
+
+
+@_way("two data files change places", "bundle_load")
+def _files_swapped(lake: Path) -> None:
+    one, other = files_of(lake, "bundle_load")[:2]
+    left, right = one.read_bytes(), other.read_bytes()
+    one.write_bytes(right)
+    other.write_bytes(left)
+
+
+@_way("a table of rows is as it was before its newest rows", "bundle_load")
+def _table_set_back(lake: Path) -> None:
+    commits = log_files(lake, "bundle_load")
+    newest = max(place for place, commit in enumerate(commits) if '"operation":"WRITE"' in commit.read_text())
+    cut(lake, "bundle_load", len(commits) - newest)
+
+
+@_way("a table of rows is removed", "placement_decisions")
+def _table_gone(lake: Path) -> None:
+    shutil.rmtree(lake / "placement_decisions")
+
+
+# Delta's own log.
+
+
+@_way("a commit in the middle of a table's log is removed", "unload_decisions")
+def _commit_gone(lake: Path) -> None:
+    commits = log_files(lake, "unload_decisions")
+    commits[len(commits) // 2].unlink()
+
+
+@_way("a commit adds no files any more", "unload_decisions")
+def _commit_replaced(lake: Path) -> None:
+    (commit, *_) = (one for one in log_files(lake, "unload_decisions") if '"add"' in one.read_text())
+    lines = commit.read_text().splitlines()
+    commit.write_text("".join(f"{line}\n" for line in lines if '"add"' not in line))
+
+
+@_way("a checkpoint of Delta's lacks a file", "cycles")
+def _delta_checkpoint(lake: Path) -> None:
+    import pyarrow.parquet as pq
+
+    DeltaTable(str(lake / "cycles")).create_checkpoint()
+    file = max((lake / "cycles" / "_delta_log").glob("*.checkpoint.parquet"))
+    read = pq.read_table(file)
+    added = [place for place, add in enumerate(read.column("add").to_pylist()) if add is not None]
+    pq.write_table(read.take([place for place in range(read.num_rows) if place != added[0]]), file)
+
+
+# Rows outside manifests.
+
+
+def _shorter_upkeep(lake: Path) -> None:
+    (row, *_) = sorted(rows_of(lake, "upkeeps"), key=lambda one: one["begun_at"])
+    periods = {**dict(row["periods"]), "audit_days": 2, "observed_days": 2, "considered_days": 2, "topics_days": 2}
+    made = {"upkeep_id": "forged", "periods": [*{**periods, "unlisted_days": 1}.items()]}
+    append(lake, "upkeeps", [{**row, **made, "begun_at": row["begun_at"] - timedelta(days=30)}])
+
+
+@_way("an upkeep of the past with shorter periods is added", "upkeeps")
+def _upkeep_forged(lake: Path) -> None:
+    _shorter_upkeep(lake)
+
+
+@_way("an upkeep with shorter periods is added, and approvals are removed that it would have dropped", "approvals")
+def _period_shortened(lake: Path) -> None:
+    _shorter_upkeep(lake)
+    rewrite(lake, "approvals", lambda rows: [])
+
+
+@_way("an upkeep is removed", "upkeeps")
+def _upkeep_removed(lake: Path) -> None:
+    rewrite(lake, "upkeeps", without_first)
+
+
+@_way("the beginning of a chain is removed, and an anchor stands for it", "anchors")
+def _anchor_forged(lake: Path) -> None:
+    chain = sorted(rows_of(lake, "cycles"), key=lambda row: (row["cluster"], row["sequence"]))
+    last = chain[1]
+    anchor = {name: last[name] for name in ("cluster", "sequence", "manifest_digest", "cycle_at", "recorded_at")}
+    append(lake, "anchors", [{**anchor, "made_at": last["recorded_at"], "code_version": "0.1.0"}])
+    gone = {row["manifest_digest"] for row in chain[:2]}
+    rewrite(lake, "cycles", lambda rows: [row for row in rows if row["manifest_digest"] not in gone])
+
+
+@_way("a file is changed, and a proof of the past vouches for it", "proofs")
+def _proof_forged(lake: Path) -> None:
+    clusters = sorted({one["cluster"] for one in rows_of(lake, "bundle_load")})
+    edit_file(lake, "bundle_load", "measured_msg_rate_in", lambda value: (value or 0.0) + 1.0)
+    (row, *_) = sorted(rows_of(lake, "proofs"), key=str)
+    files = [
+        {
+            "path": str(file.relative_to(lake / "bundle_load")),
+            "size": file.stat().st_size,
+            "digest": hashlib.sha256(file.read_bytes()).hexdigest(),
+        }
+        for file in files_of(lake, "bundle_load")
+    ]
+    own = {"table_name": "bundle_load", "files": files, "proven_at": row["proven_at"] - timedelta(days=30)}
+    append(lake, "proofs", [{**row, **own, "cluster": cluster} for cluster in clusters])
+
+
+@_way("an approval is added under an earlier time", "approvals")
+def _approval_added(lake: Path) -> None:
+    (row, *_) = sorted(rows_of(lake, "approvals"), key=str)
+    append(lake, "approvals", [{**row, "by": "mallory", "at": row["at"] - timedelta(days=1)}])
+
+
+@_way("an approval is removed", "approvals")
+def _approval_removed(lake: Path) -> None:
+    rewrite(lake, "approvals", without_first)
+
+
+@_way("an approval becomes a rejection", "approvals")
+def _approval_turned(lake: Path) -> None:
+    rewrite(lake, "approvals", first(answer="rejected"))
+
+
+@_way("an approval stands twice", "approvals")
+def _approval_doubled(lake: Path) -> None:
+    rewrite(lake, "approvals", lambda rows: rows * 2)
+
+
+@_way("a pause is removed", "controls")
+def _pause_removed(lake: Path) -> None:
+    rewrite(lake, "controls", lambda rows: [row for row in rows if row["kind"] != "pause"])
+
+
+@_way("an outcome says something else", "outcomes")
+def _outcome_changed(lake: Path) -> None:
+    rewrite(lake, "outcomes", first(outcome="harmed"))
+
+
+@_way("a wish asks for another namespace", "wishes")
+def _wish_changed(lake: Path) -> None:
+    rewrite(lake, "wishes", first(namespace="other/place"))
+
+
+@_way("a wish is removed", "wishes")
+def _wish_removed(lake: Path) -> None:
+    rewrite(lake, "wishes", without_first)
+
+
+# The log itself.
+
+
+@_way("the log is removed", "_log", alone=False)
+def _log_gone(lake: Path) -> None:
+    shutil.rmtree(lake / "_log")
+
+
+@_way("the log is begun anew by another key of the same name", "_log", alone=False)
+def _log_by_a_stranger(lake: Path) -> None:
+    from evenkeel.lake_log.catch_up import begin
+
+    origin = (lake / "_log" / "checkpoint").read_text().split("\n", 1)[0]
+    shutil.rmtree(lake / "_log")
+    begin(str(lake), [SignerKey(origin, ED25519, bytes(32))])
+
+
+@_way("all tables and the log are as they were some cycles ago", "_log", alone=False)
+def _all_set_back(lake: Path) -> None:
+    before = lake.parent / BEFORE
+    for folder in [place for place in lake.iterdir() if place.is_dir()]:
+        shutil.rmtree(folder)
+    for place in [place for place in before.iterdir() if place.is_dir()]:
+        shutil.copytree(place, lake / place.name)
+
+
+@_way("the log alone is as it was some cycles ago", "_log")
+def _log_set_back(lake: Path) -> None:
+    shutil.rmtree(lake / "_log")
+    shutil.copytree(lake.parent / BEFORE / "_log", lake / "_log")
+
+
+@_way("the size in the checkpoint is another", "_log")
+def _checkpoint_changed(lake: Path) -> None:
+    file = lake / "_log" / "checkpoint"
+    origin, size, *rest = file.read_text().split("\n")
+    file.write_text("\n".join([origin, str(int(size) - 1), *rest]))
+
+
+@_way("a leaf says something else", "_log")
+def _leaf_changed(lake: Path) -> None:
+    for file in sorted((lake / "_log" / "tile" / "entries").rglob("*")):
+        if file.is_file():
+            file.write_bytes(file.read_bytes().replace(b'"kind":"cycle"', b'"kind":"cycel"', 1))
+
+
+@_way("a bit of a tile is changed", "_log")
+def _tile_changed(lake: Path) -> None:
+    for file in sorted((lake / "_log" / "tile" / "0").rglob("*")):
+        if file.is_file():
+            data = file.read_bytes()
+            file.write_bytes(bytes([data[0] ^ 1]) + data[1:])
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What `verify` said: its exit code, and (table, cluster, words) of each fault."""
+
+    code: int
+    faults: tuple[tuple[str, str, str], ...]
+
+    def names(self, kind: Tampering) -> bool:
+        """Whether it was named, with its table."""
+        return self.code != 0 and any(table == kind.table for table, _, _ in self.faults)
+
+
+def verdict_on(lake: Path, *words: str) -> Verdict:
+    """Runs `evenkeel verify` in this process."""
+    from evenkeel.cli import main as command
+
+    said, told = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(told):
+        code = command(["verify", "--lake", str(lake), "--json", *words])
+    text = said.getvalue()
+    if not text.startswith("{"):
+        return Verdict(code, (("", "", told.getvalue().strip().splitlines()[-1] if told.getvalue() else ""),))
+    faults = json.loads(text)["faults"]
+    return Verdict(code, tuple((one["table"], one["cluster"], one["words"]) for one in faults))
+
+
+def tampered(lake: Path, kind: Tampering, folder: Path) -> Path:
+    """A copy of the lake, tampered with; `BEFORE` has to lie beside the lake."""
+    shutil.copytree(lake, folder / "lake")
+    (folder / BEFORE).symlink_to(lake.parent / BEFORE)
+    kind.apply(folder / "lake")
+    return folder / "lake"
+
+
+def main(arguments: Sequence[str] = ()) -> int:
+    """Prints a line of a Markdown table for each way; 1 if one was not named."""
+    parser = argparse.ArgumentParser(prog="python -m devtools.tampering")
+    for name in ("lake", "log-key", "witness"):
+        parser.add_argument(f"--{name}", required=True)
+    given = parser.parse_args([*arguments])
+    outside = ("--log-key", given.log_key, "--against", given.witness)
+    missed = 0
+    print(
+        "| what was done | named | table | what `verify` says first | without key and witness |\n|---|---|---|---|---|"
+    )
+    for kind in KINDS:
+        with tempfile.TemporaryDirectory() as folder:
+            lake = tampered(Path(given.lake), kind, Path(folder))
+            found, alone = verdict_on(lake, *outside), verdict_on(lake)
+        is_named = found.names(kind)
+        missed += not is_named
+        (words,) = [words for table, _, words in found.faults if table == kind.table][:1] or [""]
+        by_itself = "named" if alone.names(kind) else "named otherwise" if alone.code else "**passes**"
+        print(
+            f"| {kind.words} | {'yes' if is_named else '**no**'} | `{kind.table}` | {words[:160]} | {by_itself} |",
+            flush=True,
+        )
+    print(f"\n{len(KINDS)} ways, {missed} not named ({datetime.now(UTC).date()})")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,199 @@
+"""`evenkeel log`: the transparency log of a lake, its keys, and a witness of logs."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import signal
+import sys
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from evenkeel.cli.options import check_folder
+from evenkeel.errors import BadInput, SettingsError
+from evenkeel.lake_log import LOG_KEY
+from evenkeel.model.amounts import plural
+
+if TYPE_CHECKING:
+    from evenkeel.lake_log.catch_up import CaughtUp
+    from evenkeel.transparency.keys import SignerKey
+    from evenkeel.transparency.witness_server import WitnessServer
+
+NOT_SOUND = 1
+EPILOG = f"""A log's private key stands in {LOG_KEY}, or in a file that only its owner may read: {LOG_KEY}=file:PATH.
+Give away the verifier key that make-key prints: whoever checks a proof needs it, and gets it from you by a way that
+cannot be changed by whoever may write to the lake. Witnesses stand in EVENKEEL_WITNESSES: one a line, `<verifier key>
+<URL>` or the path of a file."""
+
+
+def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Adds the command."""
+    parser = commands.add_parser(
+        "log",
+        help="the transparency log of a lake: begin, catch up, show; keys and witnesses",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    acts = parser.add_subparsers(dest="act", required=True, metavar="ACT")
+    make = acts.add_parser("make-key", help="make a private key, and print its verifier key")
+    make.add_argument("name", metavar="NAME", help="the log's or witness's name, e.g. example.com/evenkeel")
+    make.add_argument("--witness", action="store_true", help="a key for a witness, and not for a log")
+    make.add_argument("--out", required=True, metavar="FILE", help="a new file, which its owner alone may read")
+    make.set_defaults(run=make_key)
+    for name, words, run in (
+        ("begin", "begin the log of a lake with all that is on record", begin_log),
+        ("catch-up", "take in what a publish has left, and tell the witnesses", catch_up_log),
+        ("show", "say what the log has, and how far the witnesses are", show_log),
+    ):
+        own = acts.add_parser(name, help=words)
+        own.add_argument("--lake", required=True, metavar="DIR", help="where the tables are")
+        own.set_defaults(run=run)
+    serve = acts.add_parser("witness", help="cosign the checkpoints of logs that have grown from what was seen before")
+    serve.add_argument("--address", required=True, metavar="HOST:PORT", help="where to listen, e.g. 127.0.0.1:7380")
+    serve.add_argument("--key", required=True, metavar="FILE", help="the witness's private key")
+    serve.add_argument("--state", required=True, metavar="DIR", help="its memory: never restore an old copy of it")
+    serve.add_argument(
+        "--log-key", action="append", required=True, metavar="VKEY", help="a log to be witnessed (repeatable)"
+    )
+    serve.set_defaults(run=serve_witness)
+
+
+def make_key(given: argparse.Namespace) -> int:
+    """Writes a new private key into a file, and prints the verifier key."""
+    from evenkeel.lake_log.private_keys import make_key_file
+    from evenkeel.transparency.keys import COSIGNATURE, ED25519, SignerKey
+
+    key = SignerKey.make(given.name, COSIGNATURE if given.witness else ED25519)
+    make_key_file(Path(given.out), key.secret())
+    print(key.verifier.text)
+    return 0
+
+
+def begin_log(given: argparse.Namespace) -> int:
+    """Begins a log, and says what it begins with."""
+    from evenkeel.lake_log.catch_up import begin
+
+    check_folder(given.lake, "--lake")
+    signers = _signers()
+    found = begin(given.lake, signers)
+    print(f"the log {signers[0].verifier.name} begins with {plural(found.manifests, 'manifest')}, which nothing had "
+          "witnessed before; give its verifier key to whoever is to check proofs:")  # fmt: skip
+    for signer in signers:
+        print(signer.verifier.text)
+    return _told(given.lake, signers, found)
+
+
+def catch_up_log(given: argparse.Namespace) -> int:
+    """Takes in what has no leaf, and tells the witnesses; 1 where a chain or a witness contradicts the log."""
+    from evenkeel.lake_log.catch_up import catch_up
+
+    signers = _signers()
+    found = catch_up(given.lake, signers)
+    print(f"{plural(found.leaves, 'leaf', 'leaves')} appended")
+    return _told(given.lake, signers, found)
+
+
+def show_log(given: argparse.Namespace) -> int:
+    """Prints the checkpoint, the keys, chains that are longer or shorter than their leaves, and where the witnesses
+    are; 1 where rows are gone, or a witness has seen another tree."""
+    from evenkeel.lake_log.catch_up import chains_beside, keys_beside, open_log, storage_of
+    from evenkeel.lake_log.private_keys import signers_from_environment
+    from evenkeel.lake_log.witness_lines import witnesses_from_environment
+    from evenkeel.lake_log.witnessing import WitnessState, witness_states
+
+    storage = storage_of(given.lake)
+    opened = open_log(storage, signers_from_environment())
+    newest = opened.checkpoint()
+    print(newest.note.data.decode(), end="")
+    print()
+    for key in opened.log_keys:
+        unnamed = "" if key in keys_beside(storage) else ", which the log does not name"
+        print(f"key: {key.text}{unnamed}")
+    beside = chains_beside(given.lake, storage, opened.tree(newest.checkpoint))
+    for cluster, more in beside.items():
+        rows = plural(abs(more), "manifest")
+        told = f"{rows} without a leaf: `evenkeel log catch-up`" if more > 0 else f"{rows} gone: `evenkeel verify`"
+        print(f"{cluster}: {told}")
+    states = witness_states(storage)
+    for witness in witnesses_from_environment():
+        states.setdefault(witness.name, WitnessState(witness.name))
+    for _, state in sorted(states.items()):
+        print(f"witness {state.words(newest.checkpoint.size)}")
+    if not states:
+        print("no witness: that all are shown one log is the word of whoever holds the key")
+    is_wrong = any(state.is_inconsistent for state in states.values()) or any(more < 0 for more in beside.values())
+    return NOT_SOUND if is_wrong else 0
+
+
+def _told(lake: str, signers: tuple[SignerKey, ...], found: CaughtUp) -> int:
+    """Tells the witnesses, prints what came of it and what is wrong; the exit code."""
+    from evenkeel.lake_log.catch_up import open_log, storage_of
+    from evenkeel.lake_log.witness_lines import witnesses_from_environment
+    from evenkeel.lake_log.witnessing import tell_witnesses
+
+    storage, witnesses = storage_of(lake), witnesses_from_environment()
+    states = tell_witnesses(storage, open_log(storage, signers), witnesses) if witnesses else []
+    for state in states:
+        print(f"witness {state.words(found.checkpoint.checkpoint.size)}")
+    for problem in found.problems:
+        print(problem, file=sys.stderr)
+    return NOT_SOUND if found.problems or any(state.is_inconsistent for state in states) else 0
+
+
+def _signers() -> tuple[SignerKey, ...]:
+    from evenkeel.lake_log.private_keys import signers_from_environment
+
+    signers = signers_from_environment()
+    if not signers:
+        raise SettingsError(
+            f"{LOG_KEY} is not set: `evenkeel log make-key NAME --out FILE` makes a key, then set {LOG_KEY}=file:FILE"
+        )
+    return signers
+
+
+def serve_witness(given: argparse.Namespace) -> int:
+    """Serves until it is told to end (SIGTERM, SIGINT)."""
+    from evenkeel.lake_log.private_keys import signers_of
+    from evenkeel.transparency.keys import VerifierKey
+    from evenkeel.transparency.storage import FolderStorage
+    from evenkeel.transparency.witness import Witness
+    from evenkeel.transparency.witness_server import WitnessServer
+
+    (signer, *more) = signers_of(f"file:{given.key}", "--key")
+    if more:
+        raise SettingsError(f"--key {given.key} holds several keys: a witness has one")
+    logs: dict[str, list[VerifierKey]] = {}
+    for key in map(VerifierKey.read, given.log_key):
+        logs.setdefault(key.name, []).append(key)
+    check_folder(given.state, "--state")
+    witness = Witness(signer, logs, FolderStorage(Path(given.state)))
+    host, port = _address(given.address)
+    try:
+        server = WitnessServer((host, port), witness)
+    except OSError as error:
+        raise BadInput(f"--address {given.address}: nothing can listen there: {error.strerror or error}") from None
+    logging.getLogger("evenkeel.transparency").setLevel(logging.INFO)
+    print(f"{signer.verifier.text} http://{host}:{server.server_port}", flush=True)
+    _serve(server)
+    return 0
+
+
+def _serve(server: WitnessServer) -> None:
+    def end(number: int, frame: object) -> None:
+        threading.Thread(target=server.shutdown).start()
+
+    before = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        server.serve_forever()
+    finally:
+        server.server_close()
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, colon, port = text.rpartition(":")
+    if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > 65_535:
+        raise BadInput(f"--address {text[:60]!r}: write HOST:PORT, e.g. 127.0.0.1:7380")
+    return host.strip("[]"), int(port)

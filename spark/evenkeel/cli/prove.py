@@ -1,0 +1,69 @@
+"""`evenkeel prove`: a file that shows a stranger what was decided, by the log's key and the witnesses'."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from evenkeel.cli.explain import lake_of
+from evenkeel.cli.options import check_file
+from evenkeel.errors import BadInput
+
+EPILOG = """The file is in the format c2sp.org/tlog-proof: checkpoint with its signatures, the manifest's leaf, the
+hashes between, and with --decision the row itself. Whoever gets it checks it with tools/check_proof.py, which needs
+Python, the package cryptography, and your log's verifier key; neither Evenkeel nor the lake."""
+
+
+def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Adds the command."""
+    parser = commands.add_parser(
+        "prove",
+        help="write a proof of a cycle, or of a decision, for somebody outside",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("cluster", metavar="CLUSTER")
+    parser.add_argument("cycle", metavar="CYCLE", help="the cycle's time (UTC where no zone is given), or `latest`")
+    parser.add_argument("--decision", metavar="SUBJECT", help="the row about a bundle, broker or wish, too")
+    parser.add_argument("--table", metavar="TABLE", help="only decisions in this table, e.g. unload_decisions")
+    parser.add_argument("--number", type=int, metavar="N", help="which of several decisions, as they are listed")
+    parser.add_argument("--lake", metavar="DIR", help="where the tables are (default: $EVENKEEL_LAKE)")
+    parser.add_argument("--log-key", action="append", default=[], metavar="VKEY", help="the log's key, if not its own")
+    parser.add_argument("--out", required=True, metavar="FILE", help="where the proof is written to")
+    parser.set_defaults(run=run)
+
+
+def run(given: argparse.Namespace) -> int:
+    """Writes the proof, and says how it is checked."""
+    from evenkeel.lake_log.witness_lines import witnesses_from_environment
+    from evenkeel.record.prove import TABLES_OF_DECISIONS, prove_cycle
+    from evenkeel.transparency.keys import VerifierKey
+
+    check_file(given.out, "--out")
+    if given.decision is None and (given.table or given.number is not None):
+        raise BadInput("--table and --number go with --decision: they say which of several rows is meant")
+    if given.table and given.table not in TABLES_OF_DECISIONS:
+        raise BadInput(f"--table {given.table}: decisions stand in {', '.join(TABLES_OF_DECISIONS)}")
+    witnesses = [one.address for one in witnesses_from_environment() if one.address is not None]
+    witness_keys = [key for address in witnesses for key in address.keys]
+    found = prove_cycle(
+        lake_of(given),
+        given.cluster,
+        given.cycle,
+        subject=given.decision,
+        table=given.table,
+        number=given.number,
+        log_keys=[VerifierKey.read(text) for text in given.log_key],
+        witness_keys=witness_keys,
+    )
+    out = Path(given.out)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_bytes(found.proof.data)
+    size = found.proof.checkpoint.split(b"\n", 2)[1].decode()
+    of = "" if found.decision is None else f", with the row of {found.decision[0]} about {given.decision}"
+    print(f"{given.cluster} at {found.row['cycle_at'].isoformat()}: leaf {found.proof.index} of {size}{of}")
+    print(f"{out}: {len(found.proof.data):,} bytes. Whoever gets it checks it with")
+    keys = "".join(f" --log-key {key.text}" for key in found.keys)
+    keys += "".join(f" --witness-key {key.text}" for key in witness_keys)
+    print(f"    python tools/check_proof.py {out}{keys}")
+    return 0

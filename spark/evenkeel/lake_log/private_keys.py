@@ -1,0 +1,76 @@
+"""Private keys of logs and witnesses as operators give them: in the environment, or in files that only they read."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from evenkeel.errors import BadInput, SettingsError
+from evenkeel.lake_log import LOG_KEY
+from evenkeel.secret import FILE
+from evenkeel.transparency.keys import ED25519, SignerKey, signers_in
+
+if TYPE_CHECKING:
+    from evenkeel.secret import Secret
+
+IN_FILE = "file:"
+"""Begins a setting whose value stands in a file."""
+_FOR_OTHERS = 0o077
+_MOST_KEYS = 2
+
+
+def signers_from_environment(environment: Mapping[str, str] = os.environ) -> tuple[SignerKey, ...]:
+    """The log's private keys; none where `EVENKEEL_LOG_KEY` and `EVENKEEL_LOG_KEY_FILE` are not set.
+
+    One key, or two after a rotation: the new one first. Raises SettingsError, which shows nothing of them.
+    """
+    text, file = environment.get(LOG_KEY), environment.get(LOG_KEY + FILE)
+    if text and file:
+        raise SettingsError(f"both {LOG_KEY} and {LOG_KEY + FILE} are set: unset one of them")
+    if not text and not file:
+        return ()
+    signers = signers_of(text or f"{IN_FILE}{file}", LOG_KEY if text else LOG_KEY + FILE)
+    if any(signer.verifier.kind != ED25519 for signer in signers):
+        raise SettingsError(f"{LOG_KEY} holds the key of a witness: make one with `evenkeel log make-key NAME`")
+    if len(signers) > _MOST_KEYS or len({signer.verifier.name for signer in signers}) > 1:
+        raise SettingsError(f"{LOG_KEY} holds one key, or two of the same name while one replaces the other")
+    return signers
+
+
+def signers_of(text: str, place: str) -> tuple[SignerKey, ...]:
+    """The private keys in a text, or in the file that `file:PATH` names, which nobody but its owner may read."""
+    if not text.startswith(IN_FILE):
+        return signers_in(text, place)
+    file = text.removeprefix(IN_FILE)
+    return signers_in(_private_text(Path(file), place), f"{place} ({file})")
+
+
+def make_key_file(path: Path, key: Secret) -> None:
+    """Writes a private key into a new file that its owner alone may read. Raises BadInput where the file is there."""
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        raise BadInput(f"{path} is there already: no key is ever written over; name another file") from None
+    except OSError as error:
+        raise BadInput(f"{path} cannot be written: {error.strerror}") from None
+    with os.fdopen(descriptor, "w", encoding="ascii") as file:
+        file.write(f"{key.reveal()}\n")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _private_text(path: Path, place: str) -> str:
+    try:
+        with path.open(encoding="utf-8") as file:
+            mode = os.fstat(file.fileno()).st_mode
+            if mode & _FOR_OTHERS:
+                raise SettingsError(
+                    f"{place} names {path}, which others than its owner may read or write ({mode & 0o777:04o}): "
+                    f"chmod 600 {path}; if somebody may have read it, make a new key"
+                )
+            return file.read()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not text"
+        raise SettingsError(f"{place} names {path}, which cannot be read: {reason}") from None

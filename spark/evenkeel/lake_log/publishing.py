@@ -1,0 +1,43 @@
+"""What a publish does for the log: its manifests become leaves, the checkpoint goes to the witnesses.
+
+Nothing that goes wrong here undoes or stops a publish: manifests are on record, and the next catch-up takes them in.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Mapping
+
+from evenkeel.errors import EvenkeelError
+from evenkeel.lake_log import WITNESSES
+from evenkeel.lake_log.catch_up import catch_up, open_log, storage_of
+from evenkeel.lake_log.private_keys import signers_from_environment
+
+log = logging.getLogger(__name__)
+
+_LATER = "All manifests are on record; the next publish, or `evenkeel log catch-up`, takes into the log what it lacks"
+
+
+def log_manifests(lake: str, *, to_witnesses: bool = True, environment: Mapping[str, str] = os.environ) -> None:
+    """Takes all manifests without a leaf into the log of a lake, and with `to_witnesses` tells the witnesses.
+
+    Does nothing without a key. Never raises: what went wrong is logged, with what to do.
+    """
+    try:
+        signers = signers_from_environment(environment)
+        if not signers:
+            return
+        found = catch_up(lake, signers)
+        for problem in found.problems:
+            log.error("transparency log: %s", problem)
+        if to_witnesses and environment.get(WITNESSES):
+            from evenkeel.lake_log.witness_lines import witnesses_from_environment
+            from evenkeel.lake_log.witnessing import tell_witnesses
+
+            storage = storage_of(lake)
+            tell_witnesses(storage, open_log(storage, signers), witnesses_from_environment(environment))
+    except EvenkeelError as error:
+        log.error("transparency log: %s. %s", error, _LATER)
+    except Exception:
+        log.exception("transparency log: an error that nobody foresaw. %s", _LATER)
