@@ -1,8 +1,9 @@
 """Leaves of rows that no manifest lists: approvals, controls, wishes, commands, outcomes, upkeeps, anchors and proofs.
 
-A leaf names a table, a cluster and a UTC date, and the SHA-256 of each row that was new there when it was logged. Rows of
-`commands` and `outcomes` are under their write: the leaf has the digest of the write's id, number of rows and Merkle root.
-Rows are hashed as JSON without what is NULL, so that a column that joins a table changes no row that was there before.
+A leaf names a table, a cluster and a UTC date, and the SHA-256 of each row that was new there when it was logged. Rows
+of `commands` and `outcomes` are under their write: the leaf has the digest of the write's id, number of rows and Merkle
+root. Rows are hashed as JSON without what is NULL, so that a column that joins a table changes no row that was there
+before.
 """
 
 from __future__ import annotations
