@@ -29,15 +29,16 @@ import re
 import sys
 import time
 from datetime import datetime, timedelta
+from typing import Any
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 MOST_BYTES = 1024 * 1024  # of a proof; larger files are not read
-MOST_SIGNATURES = 64
-MOST_HASHES = 63  # of a path: no tree is higher
+MOST_SIGNATURES, MOST_HASHES = 64, 63  # of a checkpoint, and of a path: no tree is higher
 LOG, WITNESS = (1, "log"), (4, "witness")  # the kinds of keys
 AHEAD_SECONDS = 600  # so far may a witness's clock be ahead of this one
+Signature = tuple[str, bytes, bytes]  # name, key id, body
 
 
 class Wrong(Exception):
@@ -47,37 +48,36 @@ class Wrong(Exception):
 class Key:
     """A public key: `<name>+<id in hex>+<base64 of kind and public key>`."""
 
-    def __init__(self, text, kind):
+    def __init__(self, text: str, kind: tuple[int, str]) -> None:
         try:
             self.name, key_id, encoded = text.strip().split("+", 2)
             body = decoded(encoded)
-            public = body[1:]
+            self.public = body[1:]
             self.id = hashlib.sha256(self.name.encode() + b"\n" + body).digest()[:4]
-            if not is_name(self.name) or body[0] != kind[0] or len(public) != 32 or self.id.hex() != key_id:
+            if not is_name(self.name) or body[0] != kind[0] or len(self.public) != 32 or self.id.hex() != key_id:
                 raise ValueError
         except (ValueError, IndexError):
             raise Wrong(f"{shown(text.partition('+')[0])}... is not the whole Ed25519 key of a {kind[1]}") from None
-        self.public = public
 
-    def verify(self, signature, message):
+    def verify(self, signature: bytes, message: bytes) -> None:
         try:
             Ed25519PublicKey.from_public_bytes(self.public).verify(signature, message)
         except (InvalidSignature, ValueError):
             raise Wrong(f"the signature by {self} is not right: the checkpoint or the signature was changed") from None
 
-    def __str__(self):
+    def __str__(self) -> str:
         return f"{shown(self.name)} (key {self.id.hex()})"
 
 
 # Reading: exact, so that a text can be read in one way only.
 
 
-def shown(text):
+def shown(text: str) -> str:
     """A text from the file for the screen: quoted, everything outside ASCII escaped, cut if it is long."""
     return ascii(text if len(text) <= 100 else text[:100] + "...")
 
 
-def decoded(text):
+def decoded(text: str) -> bytes:
     """The bytes of a base64 text; ValueError if it is not the one text of these bytes."""
     data = base64.b64decode(text.encode("ascii"), validate=True)
     if base64.b64encode(data).decode() != text:
@@ -85,7 +85,7 @@ def decoded(text):
     return data
 
 
-def a_hash(text):
+def a_hash(text: str) -> bytes:
     try:
         data = decoded(text)
     except (ValueError, AttributeError):
@@ -95,20 +95,20 @@ def a_hash(text):
     return data
 
 
-def a_number(text, what):
+def a_number(text: str, what: str) -> int:
     if not re.fullmatch("0|[1-9][0-9]{0,17}", text):
         raise Wrong(f"{what} is not a number: {shown(text)}")
     return int(text)
 
 
-def is_name(name):
+def is_name(name: str) -> bool:
     return name != "" and "+" not in name and all(sign >= " " and not sign.isspace() for sign in name)
 
 
-def an_object(text, what):
+def an_object(text: str, what: str) -> dict[str, Any]:
     """A JSON object, in which no name stands twice."""
 
-    def once(pairs):
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         if len({name for name, _ in pairs}) != len(pairs):
             raise ValueError
         return dict(pairs)
@@ -122,17 +122,14 @@ def an_object(text, what):
     return found
 
 
-def a_member(found, name, kind, what):
+def a_member(found: dict[str, Any], name: str, kind: type, what: str) -> Any:
     value = found.get(name)
     if type(value) is not kind:
         raise Wrong(f"the {what} lacks {name}, or it is of the wrong type")
     return value
 
 
-# Merkle trees, as RFC 9162 has them (section 2.1).
-
-
-def root_by(entry, index, size, path, what):
+def root_by(entry: bytes, index: int, size: int, path: list[bytes], what: str) -> bytes:
     """The root to which the path leads from the entry at `index` of `size` (RFC 9162, 2.1.3.2)."""
     if not 0 <= index < size:
         raise Wrong(f"{what}: there is no place {index} among {size}")
@@ -152,7 +149,7 @@ def root_by(entry, index, size, path, what):
     return reached
 
 
-def parts_of(data):
+def parts_of(data: bytes) -> tuple[str, int, list[bytes], str]:
     """extra, index, path and checkpoint of a proof (c2sp.org/tlog-proof)."""
     if len(data) > MOST_BYTES:
         raise Wrong(f"the file is larger than a proof: more than {MOST_BYTES} bytes")
@@ -175,7 +172,7 @@ def parts_of(data):
     return extra, a_number(lines[1][6:], "index"), [a_hash(line) for line in lines[2:]], checkpoint
 
 
-def signatures_of(checkpoint):
+def signatures_of(checkpoint: str) -> tuple[str, list[Signature]]:
     """The checkpoint's signed text, and (name, id, signature) of each line below it (c2sp.org/signed-note)."""
     before, _, below = checkpoint.rpartition("\n\n")
     text, lines = before + "\n", below.split("\n")
@@ -194,18 +191,21 @@ def signatures_of(checkpoint):
     return text, found
 
 
-def checked_signatures(text, signatures, log_keys, witness_keys):
+def checked_signatures(
+    text: str, signatures: list[Signature], log_keys: list[Key], witness_keys: list[Key]
+) -> tuple[list[Key], dict[Key, int]]:
     """The log's keys that signed, and the time of each witness that cosigned; a known signature has to be right."""
-    signed, cosigned, message = [], {}, text.encode()
+    signed: list[Key] = []
+    cosigned: dict[Key, int] = {}
     for name, key_id, body in signatures:
         for key in log_keys:
             if (name, key_id) == (key.name, key.id):
-                key.verify(body, message)
+                key.verify(body, text.encode())
                 signed.append(key)
         for key in witness_keys:
             if (name, key_id) == (key.name, key.id):
                 at = int.from_bytes(body[:8], "big")
-                key.verify(body[8:], b"cosignature/v1\ntime %d\n" % at + message)
+                key.verify(body[8:], b"cosignature/v1\ntime %d\n" % at + text.encode())
                 if at > time.time() + AHEAD_SECONDS:
                     raise Wrong(f"the cosignature by {key} is of a time in the future: {at} s after 1970")
                 cosigned[key] = min(at, cosigned.get(key, at))
@@ -214,7 +214,7 @@ def checked_signatures(text, signatures, log_keys, witness_keys):
     return list(dict.fromkeys(signed)), cosigned
 
 
-def checked_row(extra, header):
+def checked_row(extra: dict[str, Any], header: dict[str, Any]) -> list[str]:
     """Lines about the row that the proof is of, after steps 1 and 2; none if it is of the header alone."""
     if "row" not in extra and "table" not in extra:
         return []
@@ -237,7 +237,7 @@ def checked_row(extra, header):
     return [f"The row {index} of {rows} of the table {shown(name)}:", f"    {text}", "is covered by"]
 
 
-def check(data, log_keys, witness_keys, at_least):
+def check(data: bytes, log_keys: list[Key], witness_keys: list[Key], at_least: int) -> list[str]:
     """What the proof proves, in lines for the screen. Raises Wrong."""
     extra_text, index, path, checkpoint = parts_of(data)
     text, signatures = signatures_of(checkpoint)
@@ -247,11 +247,10 @@ def check(data, log_keys, witness_keys, at_least):
         raise Wrong(f"the checkpoint is not one of the log {shown(log_keys[0].name)}: it begins with {shown(lines[0])}")
     origin, size_text, root = lines[:3]
     size, extra = a_number(size_text, "the size"), an_object(extra_text, "extra")
-    header_text = a_member(extra, "header", str, "extra")
-    header = an_object(header_text, "header")
+    header = an_object(a_member(extra, "header", str, "extra"), "header")
     if any(type(value) not in (str, int) for value in header.values()):
         raise Wrong("the header holds more than texts and numbers")
-    entry = header_text.encode("utf-8", "surrogatepass")
+    entry = extra["header"].encode("utf-8", "surrogatepass")
     if root_by(entry, index, size, path, "from the header to the log") != a_hash(root):
         raise Wrong("the header is not in the log: its path does not lead to the root of the signed checkpoint")
     if len(cosigned) < at_least:
@@ -260,15 +259,14 @@ def check(data, log_keys, witness_keys, at_least):
     lines += [f"    {name}: {json.dumps(value)}" for name, value in sorted(header.items())]
     lines += [f"It is in the log at {size} leaves, root {root},", *(f"    signed by {key}" for key in signed)]
     for key, at in cosigned.items():
-        moment = datetime(1970, 1, 1) + timedelta(seconds=at)
-        lines.append(f"    cosigned by the witness {key}, who saw it at {moment} UTC")
+        lines.append(f"    cosigned by the witness {key}, who saw it at {datetime(1970, 1, 1) + timedelta(0, at)} UTC")
     if not cosigned:
         lines.append("No witness vouches for it: that all see one log, and since when, is the log's word alone.")
     # Nothing but plain ASCII goes to the screen; other signs are shown by their number.
     return [re.sub("[^ -~]", lambda sign: f"\\u{ord(sign[0]):04x}", line) for line in lines]
 
 
-def main():
+def main() -> int:
     parser = argparse.ArgumentParser(description="Checks a proof from a transparency log (c2sp.org/tlog-proof).")
     parser.add_argument("proof", metavar="PROOF")
     parser.add_argument("--log-key", action="append", required=True, metavar="VKEY", help="several after a rotation")
