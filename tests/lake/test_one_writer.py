@@ -43,10 +43,6 @@ def test_only_another_server_is_in_the_way(tmp_path: Path) -> None:
     demand_no_other(str(tmp_path), None)
 
 
-def test_of_an_object_store_nothing_is_told() -> None:
-    assert writer_of("s3a://bucket/lake") is None
-
-
 def test_a_refusal_is_found_in_what_spark_says_and_in_nothing_else() -> None:
     said = (
         "[DELTA_X] (java.io.IOException) The lake /l is written by another server: bob on h.example.org, server of "

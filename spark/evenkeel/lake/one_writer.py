@@ -1,8 +1,10 @@
-"""One server writes a lake: it holds a lock of the operating system on the file `_writer` in the lake's folder.
+"""One server writes a lake: it holds a lock on the file `_writer` in the lake's folder, or a lease in its bucket.
 
-The JVM takes the lock before its first commit and keeps it until it ends (`evenkeel.spark.local_files`), so one that
-was killed frees it and one that stands still keeps it. The file says who holds it, for people; the lock itself decides,
-and a file without one means nothing. Rows that an operator puts on record without Spark need no lock: they too are
+In a folder the JVM takes a lock of the operating system before its first commit and keeps it until it ends
+(`evenkeel.spark.local_files`), so one that was killed frees it and one that stands still keeps it. The file says who
+holds it, for people; the lock itself decides, and a file without one means nothing. In an object store the object
+`_writer` says until when it is held; its holder replaces it again and again, and nobody else before that time
+(`evenkeel.spark.object_store_files`). Rows that an operator puts on record without Spark need neither: they too are
 committed only under a name that nobody else has.
 """
 
@@ -11,16 +13,20 @@ from __future__ import annotations
 import fcntl
 import os
 import re
+import socket
 import struct
 import sys
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
 
 from evenkeel.errors import LakeError
-from evenkeel.lake.delta_log import local_log
+from evenkeel.lake.table_files import FolderFiles, StoreFiles, files_of
 
 WRITER_FILE = "_writer"
 """The file in a lake's root; no table has a name that begins with an underscore."""
 _REFUSED = re.compile(r"The lake [^\n]+ is written by another server: [^\n]+?(?=\. Nothing was committed)")
+_HELD = re.compile(r"[^\n]+ on (?P<host>[^\n,]+), server of [^\n]+, process (?P<pid>\d{1,9}), since [^\n]+")
 _FLOCK = "hhqqi4x"  # C's `struct flock` of Linux: type, whence, start, length, process
 _MOST_BYTES = 4_096
 
@@ -36,12 +42,31 @@ class LakeWriter:
 
 def writer_of(root: str) -> LakeWriter | None:
     """The server that holds the lake at this very moment; None where nobody does, and where that cannot be told from
-    here: an object store, a system other than Linux, a file that may not be read."""
-    beside = local_log(root)
-    if sys.platform != "linux" or beside is None:
-        return None
+    here: a folder on a system other than Linux, a file that may not be read, a store that speaks no S3."""
+    files = files_of(root)
+    if isinstance(files, StoreFiles):
+        return _in_a_store(files)
+    if isinstance(files, FolderFiles) and sys.platform == "linux":
+        return _in_a_folder(files)
+    return None
+
+
+def _in_a_store(files: StoreFiles) -> LakeWriter | None:
     try:
-        with beside.with_name(WRITER_FILE).open("rb") as file:
+        words, until = files.read(WRITER_FILE, _MOST_BYTES).decode("utf-8", "replace").split("\n")[:2]
+        ends = datetime.fromtimestamp(int(until) / 1000, UTC)
+    except (OSError, ValueError, OverflowError):  # what is wrong with the store is told by whoever needs it
+        return None
+    if ends <= datetime.now(UTC):
+        return None
+    found = _HELD.fullmatch(words)
+    pid = int(found["pid"]) if found is not None and found["host"] == socket.gethostname() else 0
+    return LakeWriter(pid, f"{words}, until {ends:%Y-%m-%dT%H:%M:%SZ} unless it goes on")
+
+
+def _in_a_folder(files: FolderFiles) -> LakeWriter | None:
+    try:
+        with Path(files.full(WRITER_FILE)).open("rb") as file:
             # Asked for a lock to read, as the file may be another user's; the answer tells of one to write.
             asked = struct.pack(_FLOCK, fcntl.F_RDLCK, os.SEEK_SET, 0, 0, 0)
             kind, _, _, _, pid = struct.unpack(_FLOCK, fcntl.fcntl(file, fcntl.F_GETLK, asked))

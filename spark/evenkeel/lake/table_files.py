@@ -103,10 +103,10 @@ class StoreFiles:
     def _key(self, name: str) -> str:
         return self.full(name).removeprefix(SCHEME).rstrip("/")
 
-    def read(self, name: str) -> bytes:
-        """All bytes of an object; FileNotFoundError where there is none."""
+    def read(self, name: str, most: int | None = None) -> bytes:
+        """All bytes of an object, or the first `most`; FileNotFoundError where there is none."""
         with self._well_told(name), _arrow().open_input_stream(self._key(name)) as opened:
-            return bytes(opened.read())
+            return bytes(opened.read(most))
 
     def exists(self, name: str) -> bool:
         """Whether there is such an object."""

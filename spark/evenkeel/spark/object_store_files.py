@@ -5,6 +5,9 @@ other's commit and both report success. The Java class here asks the store to wr
 (`If-None-Match: *`), which is what deltalake does as well. An answer that got lost makes the client ask again and meet
 its own commit: that is told by its content, which no other commit has, and counts as written.
 
+Before its first commit to a lake the JVM takes a lease of it (`evenkeel.lake.one_writer`): an object `_writer`, which
+it renews until it ends. While another has one, every commit is refused.
+
 The class is compiled as that of `local_files` is. Keys are read from a file in the server's home with every request
 (`evenkeel.object_store.hand_over`), so that they can be renewed, and stand in no setting.
 """
@@ -73,11 +76,18 @@ import java.io.InterruptedIOException;
 import java.io.UncheckedIOException;
 import java.net.URI;
 import java.net.URISyntaxException;
+import java.time.Instant;
+import java.time.temporal.ChronoUnit;
+import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.HashMap;
 import java.util.Iterator;
+import java.util.List;
+import java.util.Map;
 import java.util.Properties;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.DelegateToFileSystem;
+import org.apache.hadoop.fs.EtagSource;
 import org.apache.hadoop.fs.FSDataOutputStream;
 import org.apache.hadoop.fs.FSDataOutputStreamBuilder;
 import org.apache.hadoop.fs.FileSystem;
@@ -85,6 +95,7 @@ import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.fs.s3a.CredentialInitializationException;
 import org.apache.hadoop.fs.s3a.RemoteFileChangedException;
 import org.apache.hadoop.fs.s3a.S3AFileSystem;
+import org.apache.hadoop.util.ShutdownHookManager;
 import software.amazon.awssdk.auth.credentials.AwsBasicCredentials;
 import software.amazon.awssdk.auth.credentials.AwsCredentials;
 import software.amazon.awssdk.auth.credentials.AwsCredentialsProvider;
@@ -206,8 +217,11 @@ public class ObjectStore extends S3AFileSystem {
         public void write(Path path, Iterator actions, Boolean overwrite, Configuration conf) throws IOException {
             byte[] content = bytesOf(actions);
             FileSystem store = path.getFileSystem(conf);
+            if (path.getName().endsWith(".json") && path.getParent().getName().equals("_delta_log")) {
+                Lease.hold(store, path.getParent().getParent().getParent());
+            }
             if (overwrite.booleanValue()) {
-                put(store, path, content, false);
+                put(store, path, content, false, null);
                 return;
             }
             for (int tried = 1; !isWritten(store, path, content); tried++) {
@@ -221,7 +235,7 @@ public class ObjectStore extends S3AFileSystem {
         /** False where another writer is just about to write the same version: ask again. */
         private static boolean isWritten(FileSystem store, Path path, byte[] content) throws IOException {
             try {
-                put(store, path, content, true);
+                put(store, path, content, true, null);
                 return true;
             } catch (IOException error) {
                 byte[] there = contentOf(store, path, content.length, error);
@@ -239,13 +253,16 @@ public class ObjectStore extends S3AFileSystem {
             }
         }
 
-        private static void put(FileSystem store, Path path, byte[] content, boolean isNew) throws IOException {
+        /** Puts an object: any, one of a new name, or one in the place of that with the tag `before`. */
+        static void put(FileSystem store, Path path, byte[] content, boolean isNew, String before) throws IOException {
             FSDataOutputStreamBuilder builder = store.createFile(path);
             builder.recursive();
             builder.overwrite(true);
             builder.opt("fs.s3a.create.performance", "true");
             if (isNew) {
                 builder.must("fs.option.create.conditional.overwrite", "true");
+            } else if (before != null) {
+                builder.must("fs.option.create.conditional.overwrite.etag", before);
             }
             FSDataOutputStream opened = (FSDataOutputStream) builder.build();
             opened.write(content);
@@ -253,7 +270,7 @@ public class ObjectStore extends S3AFileSystem {
         }
 
         /** What lies there, up to a byte more than `most`; null where nothing does. */
-        private static byte[] contentOf(FileSystem store, Path path, int most, IOException error) throws IOException {
+        static byte[] contentOf(FileSystem store, Path path, int most, IOException error) throws IOException {
             try {
                 InputStream opened = store.open(path);
                 try {
@@ -276,7 +293,7 @@ public class ObjectStore extends S3AFileSystem {
         }
 
         /** Whether the store said that another writer was, or is, there: 412, or 409 for two at once. */
-        private static boolean isRefused(Throwable error) {
+        static boolean isRefused(Throwable error) {
             for (Throwable cause = error; cause != null; cause = cause.getCause()) {
                 if (cause instanceof RemoteFileChangedException) {
                     return true;
@@ -298,7 +315,7 @@ public class ObjectStore extends S3AFileSystem {
             return text.toByteArray();
         }
 
-        private static void pause(long milliseconds) throws IOException {
+        static void pause(long milliseconds) throws IOException {
             try {
                 Thread.sleep(milliseconds);
             } catch (InterruptedException error) {
@@ -311,6 +328,191 @@ public class ObjectStore extends S3AFileSystem {
         @Override
         public Boolean isPartialWriteVisible(Path path, Configuration conf) {
             return Boolean.FALSE;
+        }
+    }
+
+    /**
+     * The right of this JVM to write a lake: an object that it replaces from time to time, and that nobody else
+     * replaces before its time is over. Whoever stood still for longer sees at the next commit that another has it.
+     */
+    public static class Lease {
+
+        private static final long LASTS = Long.getLong("evenkeel.lease.milliseconds", 60000L).longValue();
+        private static final long CLOCKS_APART = LASTS / 4;
+        private static final int TRIES = 5;
+        private static final int MOST_BYTES = 4096;
+        private static final Map HELD = new HashMap();
+
+        private final FileSystem store;
+        private final Path lake;
+        private final Path place;
+        private final String own;
+        private String tag;  // of the object as this JVM put it; null where it holds none
+        private long untilClock;
+        private long untilNanos;
+
+        private Lease(FileSystem store, Path lake) {
+            this.store = store;
+            this.lake = lake;
+            this.place = new Path(lake, "_writer");
+            this.own = System.getProperty("evenkeel.writer", "a server") + ", process "
+                + ProcessHandle.current().pid() + ", since " + Instant.now().truncatedTo(ChronoUnit.SECONDS);
+        }
+
+        /** Takes the lease of a lake, or sees that it is still this JVM's. */
+        static void hold(FileSystem store, Path lake) throws IOException {
+            Lease lease;
+            synchronized (HELD) {
+                lease = (Lease) HELD.get(lake);
+                if (lease == null) {
+                    if (HELD.isEmpty()) {
+                        Keeper.begin();
+                    }
+                    lease = new Lease(store, lake);
+                    HELD.put(lake, lease);
+                }
+            }
+            synchronized (lease) {
+                if (!lease.holds()) {
+                    lease.take();
+                }
+            }
+        }
+
+        private boolean holds() {
+            return tag != null && System.currentTimeMillis() < untilClock && System.nanoTime() - untilNanos < 0L;
+        }
+
+        private void take() throws IOException {
+            for (int tried = 1; !isTaken(); tried++) {
+                if (tried == TRIES) {
+                    throw new IOException(place + " is written by others again and again: it keeps two servers from "
+                        + "writing one lake. Nothing was committed");
+                }
+                Commits.pause(tried * 100L);
+            }
+        }
+
+        /** False where somebody else was about to put it: look again. */
+        private boolean isTaken() throws IOException {
+            tag = null;
+            String before = null;
+            byte[] there = null;
+            try {
+                before = tagOf();
+                there = Commits.contentOf(store, place, MOST_BYTES, new IOException(place + " cannot be read"));
+            } catch (FileNotFoundException none) {
+                before = null;
+            }
+            if (there != null) {
+                String[] lines = new String(there, "UTF-8").split("\n");
+                String holder = lines[0].trim();
+                if (!holder.equals(own) && System.currentTimeMillis() < untilOf(lines) + CLOCKS_APART) {
+                    throw new IOException("The lake " + lake + " is written by another server: " + holder
+                        + ", until " + Instant.ofEpochMilli(untilOf(lines)).truncatedTo(ChronoUnit.SECONDS)
+                        + " unless it goes on. Nothing was committed: let this command use that server, or end it");
+                }
+            }
+            return isPut(before);
+        }
+
+        /** Puts the object if it is still the one with the tag `before`, or if there is none where that is null. */
+        private boolean isPut(String before) throws IOException {
+            long clock = System.currentTimeMillis() + LASTS;
+            long nanos = System.nanoTime() + LASTS * 1000000L;
+            byte[] content = (own + "\n" + clock + "\n").getBytes("UTF-8");
+            try {
+                Commits.put(store, place, content, before == null, before);
+            } catch (IOException error) {
+                byte[] there = Commits.contentOf(store, place, MOST_BYTES, error);
+                if (there == null || !Arrays.equals(there, content)) {
+                    if (there == null || Commits.isRefused(error)) {
+                        return false;
+                    }
+                    throw error;
+                }
+            }
+            tag = tagOf();
+            untilClock = clock;
+            untilNanos = nanos;
+            return true;
+        }
+
+        private String tagOf() throws IOException {
+            return ((EtagSource) store.getFileStatus(place)).getEtag();
+        }
+
+        private static long untilOf(String[] lines) {
+            try {
+                return Long.parseLong(lines[1].trim());
+            } catch (RuntimeException error) {
+                return 0L;  // nothing that a server puts: it keeps nobody away
+            }
+        }
+
+        private synchronized void renew() {
+            try {
+                if (tag != null && !isPut(tag)) {
+                    tag = null;
+                    System.err.println("evenkeel: the lease of " + lake + " is another's now, or was removed");
+                }
+            } catch (Exception error) {
+                System.err.println("evenkeel: the lease of " + lake + " was not renewed: " + error);
+            }
+        }
+
+        private synchronized void giveBack() {
+            boolean isOwn = holds() && untilNanos - System.nanoTime() > LASTS * 250000L;
+            String held = tag;
+            tag = null;
+            try {
+                if (isOwn && held.equals(tagOf())) {
+                    store.delete(place, false);
+                }
+            } catch (IOException error) {
+                return;  // it ends by itself
+            }
+        }
+
+        private static List all() {
+            synchronized (HELD) {
+                return new ArrayList(HELD.values());
+            }
+        }
+
+        /** Renews all leases in time, and gives them back when the JVM ends. */
+        public static class Keeper implements Runnable {
+
+            private final boolean isEnd;
+
+            private Keeper(boolean isEnd) {
+                this.isEnd = isEnd;
+            }
+
+            static void begin() {
+                Thread renewing = new Thread(new Keeper(false), "evenkeel-leases");
+                renewing.setDaemon(true);
+                renewing.start();
+                // Before that of the file systems, which has 10.
+                ShutdownHookManager.get().addShutdownHook(new Keeper(true), 100);
+            }
+
+            @Override
+            public void run() {
+                while (!isEnd) {
+                    try {
+                        Thread.sleep(LASTS / 4);
+                    } catch (InterruptedException error) {
+                        return;
+                    }
+                    for (Iterator each = all().iterator(); each.hasNext();) {
+                        ((Lease) each.next()).renew();
+                    }
+                }
+                for (Iterator each = all().iterator(); each.hasNext();) {
+                    ((Lease) each.next()).giveBack();
+                }
+            }
         }
     }
 }
