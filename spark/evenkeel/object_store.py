@@ -1,9 +1,10 @@
 """Object stores that speak S3, as places for tables: addresses, credentials, and how each library is told of them.
 
-Three libraries read and write a lake: Spark (through Hadoop's S3A), deltalake and Arrow. All of them get the same from
-here: a key pair and the session token that goes with it, the endpoint, the region. They come from Airflow's connection
-that EVENKEEL_LAKE_CONNECTION names, else from where every tool of AWS finds them (AWS_ACCESS_KEY_ID and its like, a
-profile, the machine's role). None of it is part of an address, of a setting of Spark's or of a command line.
+Four libraries read and write a lake: Spark (through Hadoop's S3A), deltalake and Arrow, and boto3 for its transparency
+log. All of them get the same from here: a key pair and the session token that goes with it, the endpoint, the region.
+They come from Airflow's connection that EVENKEEL_LAKE_CONNECTION names, else from where every tool of AWS finds them
+(AWS_ACCESS_KEY_ID and its like, a profile, the machine's role). None of it is part of an address, of a setting of
+Spark's or of a command line.
 """
 
 from __future__ import annotations
@@ -138,6 +139,25 @@ class StoreAccess:
             retry_strategy=AwsStandardS3RetryStrategy(max_attempts=TRIES),
             **where,
         )
+
+    def for_boto(self) -> Any:
+        """A client of boto3; buckets of a store that is not Amazon's stand in the path."""
+        import boto3
+        from botocore.config import Config
+
+        config = Config(
+            retries={"mode": "standard", "total_max_attempts": TRIES},
+            connect_timeout=CONNECT_SECONDS,
+            read_timeout=REQUEST_SECONDS,
+            s3={"addressing_style": "auto" if self.endpoint is None else "path"},
+        )
+        session = boto3.session.Session(
+            aws_access_key_id=self.access_key,
+            aws_secret_access_key=self.secret_key.reveal(),
+            aws_session_token=None if self.session_token is None else self.session_token.reveal(),
+            region_name=self.region,
+        )
+        return session.client("s3", endpoint_url=self.endpoint, config=config)
 
     def for_java(self) -> str:
         """The text of a file of Java's properties: secret."""

@@ -13,7 +13,7 @@ from urllib.parse import unquote
 
 from evenkeel.errors import LakeError
 from evenkeel.handover import DataFile
-from evenkeel.lake.table_files import FolderFiles, TableFiles, arrow_source, files_of
+from evenkeel.lake.table_files import FolderFiles, TableFiles, arrow_source, delta_table, files_of, is_delta_table
 from evenkeel.lake.write_ids import try_of
 from evenkeel.retrying import Pause, retry, up_to_a_fifth_more
 
@@ -111,7 +111,7 @@ def _added(
     unnamed = {try_of(one) for one in write_ids}
     for version in sorted(versions):
         try:
-            text = _commit_text(files, version)
+            text = commit_text(files, version)
         except FileNotFoundError:
             return None
         unnamed = {one for one in unnamed if one not in text}
@@ -126,7 +126,7 @@ def committed_rows(path: str, version: int) -> int | None:
     files = files_of(path)
     if files is None:
         return None
-    return sum(int(json.loads(add["stats"])["numRecords"]) for add in _adds(_commit_text(files, version)))
+    return sum(int(json.loads(add["stats"])["numRecords"]) for add in _adds(commit_text(files, version)))
 
 
 def committed_files(path: str, version: int) -> dict[str, tuple[DataFile, ...]] | None:
@@ -137,7 +137,7 @@ def committed_files(path: str, version: int) -> dict[str, tuple[DataFile, ...]] 
     if files is None:
         return None
     found: dict[str, list[DataFile]] = {}
-    for add in _adds(_commit_text(files, version)):
+    for add in _adds(commit_text(files, version)):
         found.setdefault(add["partitionValues"]["cluster"], []).append(hashed(path, unquote(add["path"])))
     return {cluster: tuple(sorted(files, key=lambda file: file.path)) for cluster, files in found.items()}
 
@@ -207,6 +207,25 @@ def _newest(files: TableFiles) -> int:
     return newest
 
 
+def add_actions(path: str, *, flatten: bool = False) -> Any:
+    """deltalake's list of the files of the table at `path`, as it is now; None where there is no such table.
+
+    Raises LakeError where its log cannot be read, or the store that it lies in cannot be asked.
+    """
+    from deltalake.exceptions import DeltaError, TableNotFoundError
+
+    try:
+        try:
+            return delta_table(path).get_add_actions(flatten=flatten)
+        except TableNotFoundError:
+            if not is_delta_table(path):
+                return None
+            raise
+    except (DeltaError, OSError, ValueError) as error:
+        known = log_state(path) or "Restore it from a copy."
+        raise LakeError(f"the log of {path} cannot be read: {error}. {known}") from error
+
+
 _seen: dict[str, int] = {}
 """Address of a table in an object store -> the newest version of it that was there."""
 
@@ -221,14 +240,15 @@ def _commit(version: int) -> str:
     return f"{LOG_FOLDER}/{version:020d}.json"
 
 
-def _commit_text(files: TableFiles, version: int) -> str:
+def commit_text(files: TableFiles, version: int) -> str:
+    """The text of a commit, a JSON object on each line; FileNotFoundError where it is gone."""
     return files.read(_commit(version)).decode()
 
 
 def _commit_text_if_any(files: TableFiles, version: int) -> str:
     """The text of a commit; "" where it is gone."""
     try:
-        return _commit_text(files, version)
+        return commit_text(files, version)
     except FileNotFoundError:
         return ""
 

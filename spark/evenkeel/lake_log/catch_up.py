@@ -14,6 +14,7 @@ from pathlib import Path
 
 from evenkeel.errors import BadInput, BadNote, LakeError, LogError
 from evenkeel.lake.store import Lake
+from evenkeel.lake.table_files import FolderFiles, files_of
 from evenkeel.lake_log import LOG_FOLDER
 from evenkeel.lake_log.chains import Chains
 from evenkeel.lake_log.heads import LoggedEnd, is_logged, keep_ends, logged_ends, logged_versions
@@ -45,12 +46,16 @@ class CaughtUp:
     problems: tuple[str, ...] = ()
 
 
-def storage_of(lake: str) -> FolderStorage:
-    """The place of a lake's log. Raises LogError for a lake on an object store."""
-    root = Lake(lake).root
-    if "://" in root and not root.startswith("file://"):
-        raise LogError(f"{root} is an object store: a transparency log is kept of lakes in folders so far")
-    return FolderStorage(Path(root.removeprefix("file://")) / LOG_FOLDER)
+def storage_of(lake: str) -> LogStorage:
+    """The place of a lake's log. Raises LogError for a lake on an object store that does not speak S3."""
+    files = files_of(Lake(lake).root)
+    if isinstance(files, FolderFiles):
+        return FolderStorage(Path(files.full(LOG_FOLDER)))
+    if files is None:
+        raise LogError(f"{lake}: a transparency log is kept of lakes in folders, and in stores that speak S3")
+    from evenkeel.lake_log.bucket import BucketStorage
+
+    return BucketStorage(files.full(LOG_FOLDER))
 
 
 def has_log(storage: LogStorage) -> bool:

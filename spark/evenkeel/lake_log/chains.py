@@ -11,14 +11,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from evenkeel.errors import LakeError, LogError
+from evenkeel.errors import LakeError
 from evenkeel.lake.arrow_files import read_file, with_cluster
-from evenkeel.lake.delta_log import local_log, log_state
+from evenkeel.lake.delta_log import add_actions
 from evenkeel.lake.store import Lake
+from evenkeel.lake.table_files import arrow_source, files_of
 from evenkeel.lake_log.leaves import LEAF_COLUMNS, ChainEnd
 
 if TYPE_CHECKING:
@@ -45,10 +45,8 @@ class Chains:
     """The chains of a lake as they were when this was made; none where the lake has no `cycles` yet."""
 
     def __init__(self, lake: Lake) -> None:
-        """Reads Delta's log. Raises LakeError where it is damaged, LogError where the lake is on an object store."""
+        """Reads Delta's log. Raises LakeError where it is damaged or cannot be had."""
         self._path = lake.path(_TABLE)
-        if local_log(self._path) is None:
-            raise LogError(f"{lake.root} is an object store: a transparency log is kept of lakes in folders so far")
         self._files = self._listed()
 
     def clusters(self) -> list[str]:
@@ -90,24 +88,18 @@ class Chains:
             yield {**row, "cycle_at": _aware(row["cycle_at"])}
 
     def _listed(self) -> dict[str, list[_ChainFile]]:
-        from deltalake import DeltaTable
-        from deltalake.exceptions import DeltaError, TableNotFoundError
-
-        try:
-            actions = DeltaTable(self._path).get_add_actions(flatten=True)
-        except TableNotFoundError:
+        actions = add_actions(self._path, flatten=True)
+        if actions is None:
             return {}
-        except (DeltaError, OSError, ValueError) as error:
-            known = log_state(self._path) or "Restore it from a copy."
-            raise LakeError(f"the log of {self._path} cannot be read: {error}. {known}") from error
         names = ("path", "num_records", "min.sequence", "max.sequence", "partition.cluster")
         nothing = [None] * actions.num_rows
         there = {*actions.schema.names}
         columns = (actions.column(name).to_pylist() if name in there else nothing for name in names)
-        folder = Path(self._path.removeprefix("file://"))
+        files = files_of(self._path)
         found: dict[str, list[_ChainFile]] = {}
         for path, rows, first, last, cluster in zip(*columns, strict=True):
-            file = str(folder / unquote(path))
+            assert files is not None
+            file = files.full(unquote(path))
             if None in (rows, first, last):
                 own = self._sequences(file)
                 rows, first, last = len(own), min(own, default=0), max(own, default=0)
@@ -131,10 +123,11 @@ def _rows_in(file: _ChainFile, after: int, last: int | None) -> pa.Table:
         return read_file(file.path, _TABLE, _COLUMNS)
     from pyarrow.parquet import read_schema, read_table
 
-    there = {*read_schema(file.path).names}
+    source = arrow_source(file.path)
+    there = {*read_schema(source).names}
     asked = [("sequence", ">", after), ("sequence", "<=", last)]
     columns = [name for name in _COLUMNS if name in there]
-    return read_table(file.path, columns=columns, filters=asked, partitioning=None, coerce_int96_timestamp_unit="us")
+    return read_table(source, columns=columns, filters=asked, partitioning=None, coerce_int96_timestamp_unit="us")
 
 
 def _aware(moment: datetime) -> datetime:

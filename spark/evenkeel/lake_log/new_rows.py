@@ -9,15 +9,15 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
 from evenkeel.errors import LakeError
 from evenkeel.lake.arrow_files import read_file
-from evenkeel.lake.delta_log import local_log, log_state
+from evenkeel.lake.delta_log import add_actions, commit_text, newest_version
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake
+from evenkeel.lake.table_files import files_of
 from evenkeel.lake_log.row_leaves import LOGGED_TABLES, LoggedTable, Unit, parse_rows_leaf, units_of
 from evenkeel.transparency.tiles import Tree
 
@@ -67,23 +67,15 @@ class NewRows:
 def units_in(lake: Lake, table: LoggedTable) -> list[Unit]:
     """All rows of a table as it is now. Raises LakeError where it cannot be read; nothing where there is no such
     table."""
-    from deltalake import DeltaTable
-    from deltalake.exceptions import DeltaError, TableNotFoundError
-
     path = lake.path(table.name)
-    try:
-        actions = DeltaTable(path).get_add_actions()
-    except TableNotFoundError:
+    actions, place = add_actions(path), files_of(path)
+    if actions is None or place is None:
         return []
-    except (DeltaError, OSError, ValueError) as error:
-        known = log_state(path) or "Restore it from a copy."
-        raise LakeError(f"the log of {path} cannot be read: {error}. {known}") from error
     files = actions.column("path").to_pylist()
     names = {*actions.schema.names}
     nothing: list[dict[str, str | None]] = [{}] * len(files)
     values = actions.column("partition").to_pylist() if "partition" in names else nothing
-    folder = Path(path.removeprefix("file://"))
-    return _units(table, [(str(folder / unquote(file)), own or {}) for file, own in zip(files, values, strict=True)])
+    return _units(table, [(place.full(unquote(file)), own or {}) for file, own in zip(files, values, strict=True)])
 
 
 def _units(table: LoggedTable, files: Iterable[_File]) -> list[Unit]:
@@ -118,28 +110,22 @@ def _digests(entries: Iterable[bytes]) -> Iterator[tuple[str, str]]:
 
 def _newest(path: str) -> int | None:
     """The newest version of a table; None where there is none."""
-    from evenkeel.lake.delta_log import newest_version
-
-    log = local_log(path)
-    if log is None or not log.is_dir():
-        return None
     version = newest_version(path)
     return version if version is not None and version >= 0 else None
 
 
 def _added(path: str, first: int, last: int) -> list[_File] | None:
     """The files that these commits added; None where one of them is gone, or took files away."""
-    log = local_log(path)
-    assert log is not None
+    files = files_of(path)
+    assert files is not None
     found: list[_File] = []
     for version in range(first, last + 1):
         try:
-            lines = (log / f"{version:020}.json").read_text(encoding="utf-8").splitlines()
-            actions = [json.loads(line) for line in lines]
+            actions = [json.loads(line) for line in commit_text(files, version).splitlines()]
         except (OSError, ValueError):
             return None
         if any("remove" in action for action in actions):
             return None
         for added in (action["add"] for action in actions if "add" in action):
-            found.append((str(log.parent / unquote(added["path"])), added.get("partitionValues") or {}))
+            found.append((files.full(unquote(added["path"])), added.get("partitionValues") or {}))
     return found
