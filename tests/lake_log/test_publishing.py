@@ -12,8 +12,10 @@ from pathlib import Path
 import pytest
 
 from evenkeel.lake_log import LOG_KEY as VARIABLE
-from evenkeel.lake_log import publishing, take_in, witnessing
+from evenkeel.lake_log import catch_up as catching_up
+from evenkeel.lake_log import witnessing
 from evenkeel.lake_log.catch_up import begin, open_log, storage_of
+from evenkeel.lake_log.publishing import log_manifests
 from evenkeel.lake_log.witnessing import witness_states
 from evenkeel.transparency import witness_client
 from evenkeel.transparency.storage import FolderStorage
@@ -43,7 +45,7 @@ def size_of(lake: Path) -> int:
 def published(lake: Path) -> None:
     """A publish of a cycle: its manifests, then what comes after them."""
     publish_more(lake, "lab")
-    take_in(str(lake))
+    log_manifests(str(lake))
 
 
 def state_of(lake: Path, name: str) -> tuple[int, str, bool]:
@@ -68,9 +70,9 @@ def test_without_a_key_nothing_of_it_is_imported_and_nothing_is_done(
         "import sys\n"
         "from evenkeel.lake.store import Lake\n"
         "from evenkeel.publish import task\n"
-        f"task.take_in({str(lake)!r})\n"
+        f"task.log_manifests({str(lake)!r})\n"
         "ours = [name for name in sys.modules if name.startswith(('evenkeel.transparency', 'evenkeel.lake_log.'))]\n"
-        "assert not ours, ours\n"
+        "assert ours == ['evenkeel.lake_log.publishing'], ours\n"
         "assert 'cryptography' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
@@ -89,7 +91,7 @@ def test_what_goes_wrong_with_the_log_is_told_and_stops_nothing(
     assert "a private key cannot be read" in caplog.text
     monkeypatch.setenv(VARIABLE, LOG_KEY.secret().reveal())
     with monkeypatch.context() as patch:
-        patch.setattr(publishing, "catch_up", lambda *given: 1 / 0)
+        patch.setattr(catching_up, "catch_up", lambda *given: 1 / 0)
         published(lake)
     assert "an error that nobody foresaw" in caplog.text
     published(lake)
@@ -129,7 +131,7 @@ def test_a_witness_that_cannot_be_reached_is_told_of_and_gets_the_newest_once_it
     assert (later.since, later.fault) == (since, fault)
     assert "4 leaves behind since 20" in later.words(18)
     with witness(tmp_path / "state", int(url.rpartition(":")[2])):
-        take_in(str(lake))
+        log_manifests(str(lake))
         assert state_of(lake, url) == (18, "", False)
         assert "has seen all 18 leaves" in witness_states(storage_of(str(lake)))[url].words(18)
 
@@ -142,7 +144,7 @@ def test_a_split_view_is_an_error_at_every_witness_and_stands_beside_the_log(
         monkeypatch.setenv("EVENKEEL_WITNESSES", f"{line_of(url)}\n{tmp_path / 'kept.jsonl'}")
         published(lake)
         publish_more(other, "modular", 2)
-        take_in(str(other))
+        log_manifests(str(other))
         for name in (url, str(tmp_path / "kept.jsonl")):
             size, fault, is_inconsistent = state_of(other, name)
             assert (size, is_inconsistent) == (0, True)
@@ -163,7 +165,7 @@ def test_a_log_that_was_set_back_is_refused_by_a_witness(
         published(lake)
         shutil.rmtree(lake / "_log")
         begin(str(lake), [LOG_KEY])
-        take_in(str(lake))
+        log_manifests(str(lake))
         assert state_of(lake, url)[2]
         assert "split view" in state_of(lake, url)[1]
 

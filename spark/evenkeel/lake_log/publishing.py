@@ -10,9 +10,8 @@ import os
 from collections.abc import Mapping
 
 from evenkeel.errors import EvenkeelError
-from evenkeel.lake_log import WITNESSES
-from evenkeel.lake_log.catch_up import catch_up, open_log, storage_of
-from evenkeel.lake_log.private_keys import signers_from_environment
+from evenkeel.lake_log import LOG_KEY, WITNESSES
+from evenkeel.secret import FILE
 
 log = logging.getLogger(__name__)
 
@@ -20,14 +19,18 @@ _LATER = "All manifests are on record; the next publish, or `evenkeel log catch-
 
 
 def log_manifests(lake: str, *, to_witnesses: bool = True, environment: Mapping[str, str] = os.environ) -> None:
-    """Takes all manifests without a leaf into the log of a lake, and with `to_witnesses` tells the witnesses.
+    """Takes all that has no leaf into the log of a lake, manifests and rows beside them, and with `to_witnesses` tells
+    the witnesses.
 
-    Does nothing without a key. Never raises: what went wrong is logged, with what to do.
+    Without a key it does nothing and loads nothing. Never raises: what went wrong is logged, with what to do.
     """
+    if not environment.get(LOG_KEY) and not environment.get(LOG_KEY + FILE):
+        return
     try:
+        from evenkeel.lake_log.catch_up import catch_up, open_log, storage_of
+        from evenkeel.lake_log.private_keys import signers_from_environment
+
         signers = signers_from_environment(environment)
-        if not signers:
-            return
         found = catch_up(lake, signers)
         for problem in found.problems:
             log.error("transparency log: %s", problem)

@@ -31,7 +31,7 @@ from evenkeel.lake.manifests_here import manifests_at
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake
 from evenkeel.lake.table_roots import table_roots
-from evenkeel.lake_log import take_in
+from evenkeel.lake_log.publishing import log_manifests
 from evenkeel.model.amounts import amount
 from evenkeel.publish import plan as plan_round
 from evenkeel.publish.dispatch import Sending
@@ -73,7 +73,7 @@ def run(spark: SparkSession, handover: Handover, sending: Sending | None = None)
             return _publish_window(spark, lake, handover, plans, commands, known, rows)
         return _publish_one_each(spark, lake, handover, plans, commands, known, rows, sending)
     finally:
-        take_in(lake.root)
+        log_manifests(lake.root)
 
 
 def _publish_window(
@@ -123,7 +123,7 @@ def _publish_one_each(
     append_manifests(spark, lake, [*unlisted, *(_closed(row, SendingResult()) for row in idle)])
     acting = {cluster: row for cluster, row in unclosed.items() if plans[cluster]["commands"]}
     if acting:  # what is asked of a cluster is in the log before it is asked; witnesses, who may be slow, come later
-        take_in(lake.root, to_witnesses=False)
+        log_manifests(lake.root, to_witnesses=False)
     begun = frozenset(cluster for cluster, row in acting.items() if known.has(row, "planned"))
     sent, awaiting = _act(spark, lake, handover, commands, acting, begun, sending)
     closing = {cluster: row for cluster, row in acting.items() if cluster not in awaiting.keys() | sent.unfinished}
