@@ -132,7 +132,7 @@ def _chapter(rows: ClusterRows) -> Chapter:
         checks_failed=tuple(check for check in verdicts if not check.passed),
         checks_passed=tuple(check for check in verdicts if check.passed),
         settings=_settings(tables["settings"]),
-        provenance=_provenance(attempt),
+        provenance=_provenance(attempt, rows.signed),
         comparison=rows.comparison,
         missing=rows.missing,
     )
@@ -216,7 +216,7 @@ def _settings(rows: Sequence[Row]) -> Mapping[str, tuple[SettingLine, ...]]:
     }
 
 
-def _provenance(attempt: Attempt) -> Provenance:
+def _provenance(attempt: Attempt, signed: str) -> Provenance:
     row = attempt.planned
     before = row["predecessor_cycle_at"]
     predecessor = f"cycle of {wording.time(before)}" if before else "none"
@@ -234,6 +234,7 @@ def _provenance(attempt: Attempt) -> Provenance:
         Fact("Code", f"{row['code_version'] or 'unknown'}, digest {row['code_digest'] or 'unknown'}"),
         Fact("Chain", f"row {row['sequence']}, digest {row['manifest_digest']}"),
         Fact("Recorded", wording.time(row["recorded_at"])),
+        Fact("Signed", signed),
     ]
     return Provenance(tuple(facts), _writes((attempt.closed or row)["writes"]), _writes(row["reads"]))
 

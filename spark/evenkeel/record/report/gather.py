@@ -12,6 +12,7 @@ from pathlib import Path
 
 from evenkeel.errors import LakeError
 from evenkeel.lake.outbox import harmed
+from evenkeel.lake_log.standing import UNSIGNED, signed_words
 from evenkeel.manual_requests.drain import BY_DRAINING
 from evenkeel.manual_requests.round import BY_REQUEST
 from evenkeel.model.past_commands import HARMED
@@ -76,7 +77,7 @@ class ClusterRows:
     `commands` are those of the plan with their outcomes, where they were not a dry run's.
 
     `harm` is what commands of this cycle and of the day before it did, as far as any cycle has seen it. `missing` says
-    of each table that could not be read why.
+    of each table that could not be read why. `signed`: what the lake's transparency log says of the cycle, in words.
     """
 
     attempt: Attempt
@@ -87,6 +88,7 @@ class ClusterRows:
     missing: Mapping[str, str] = field(default_factory=dict)
     commands: Sequence[Row] = ()
     harm: Sequence[Row] = ()
+    signed: str = UNSIGNED
 
 
 @dataclass(frozen=True)
@@ -141,7 +143,8 @@ def _cluster_rows(record: Record, attempt: Attempt, recording: str | Path | None
         harm = _harm(record, attempt)
     except LakeError as error:
         missing["commands"] = str(error)
-    return ClusterRows(attempt, newest, tables, course, comparison, missing, commands, harm)
+    signed = signed_words(str(lake), attempt.cluster, int((attempt.closed or attempt.planned)["sequence"]))
+    return ClusterRows(attempt, newest, tables, course, comparison, missing, commands, harm, signed)
 
 
 def _harm(record: Record, attempt: Attempt) -> list[Row]:
