@@ -42,10 +42,11 @@ class Place:
 
 
 @pytest.fixture(scope="session")
-def store() -> Iterator[Store]:
+def store(request: pytest.FixtureRequest) -> Iterator[Store]:
     folder = Path(tempfile.mkdtemp(prefix="evenkeel-store-"))
+    is_exhaustive = any(item.get_closest_marker("exhaustive") for item in request.session.items)
     try:
-        with running_store(folder) as running:
+        with running_store(folder, build=is_exhaustive) as running:
             yield running
     finally:
         shutil.rmtree(folder, ignore_errors=True)

@@ -1,8 +1,8 @@
 """A store that speaks S3 on loopback, for tests of lakes in one: versitygw over a folder, found or built once.
 
 It checks signatures, keeps its objects over a restart, and of many that put an object only if there is none
-(If-None-Match) it lets one. Where there is neither the program nor a Go to build it, s3proxy on the server's Java
-stands in, which does the same for these tests.
+(If-None-Match) or if it is one that they know (If-Match) it lets one. Where there is neither the program nor a Go to
+build it, s3proxy on the server's Java stands in, whose If-Match lets more than one of several at the same moment.
 """
 
 from __future__ import annotations
@@ -63,24 +63,25 @@ class Store:
 
 
 @contextlib.contextmanager
-def running_store(folder: Path) -> Iterator[Store]:
-    """The store over an empty `folder`, with its bucket; it ends with this block, and with this process."""
-    program = versitygw()
+def running_store(folder: Path, *, build: bool) -> Iterator[Store]:
+    """The store over an empty `folder`, with its bucket; it ends with this block, and with this process. `build`: where
+    versitygw is not there, it may be built, which takes minutes."""
+    program = versitygw(build=build)
     with _versitygw(program, folder) if program is not None else stand_in.running(folder) as found:
         store = Store(found.port, found.folder)
         store.client().create_bucket(Bucket=store.bucket)
         yield store
 
 
-def versitygw() -> Path | None:
-    """The program: the one that is named, found, or built before; else built now. None where it cannot be."""
+def versitygw(*, build: bool) -> Path | None:
+    """The program: the one that is named, found, or built before, or built now. None where there is none of these."""
     named = os.environ.get(VARIABLE) or shutil.which("versitygw")
     if named:
         return Path(named)
     built = cache_folder() / "go" / f"versitygw-{VERSION}"
     go = shutil.which("go") or shutil.which("go", path="/usr/local/go/bin")
     with FileLock(f"{_made(built.parent)}/lock"):
-        if not built.exists() and go is not None:
+        if build and not built.exists() and go is not None:
             environment = {**os.environ, "GOBIN": str(built.parent)}
             done = subprocess.run(
                 [go, "install", f"{MODULE}@{VERSION}"],

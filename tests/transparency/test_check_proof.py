@@ -8,7 +8,9 @@ import json
 import random
 import subprocess
 import sys
+import venv
 from datetime import UTC, datetime
+from importlib.metadata import distribution
 from pathlib import Path
 
 import pytest
@@ -440,6 +442,22 @@ def test_it_stands_alone() -> None:
     names = set(done.stdout.rpartition("LOADED ")[2].split())
     assert "cryptography" in names
     assert not names & {"evenkeel", "pyspark", "deltalake", "pyarrow", "airflow", "numpy"}
+
+
+def test_an_environment_with_cryptography_alone_is_enough(tmp_path: Path) -> None:
+    venv.create(tmp_path / "env", with_pip=False, symlinks=True)
+    (site,) = (tmp_path / "env" / "lib").glob("python*/site-packages")
+    for name in ("cryptography", "cffi"):  # which needs the other one
+        found = distribution(name)
+        for top in {Path(str(file)).parts[0] for file in found.files or () if not str(file).startswith("..")}:
+            (site / top).symlink_to(Path(str(found.locate_file(top))))
+    python = str(tmp_path / "env" / "bin" / "python")
+    for other in ("evenkeel", "pyspark"):
+        assert subprocess.run([python, "-I", "-c", f"import {other}"], capture_output=True, timeout=60).returncode == 1
+    (tmp_path / "p.tlog-proof").write_bytes(PROOF)
+    command = [python, "-I", str(TOOL), str(tmp_path / "p.tlog-proof"), *KEYS, *WITNESS_KEYS]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=60)
+    assert (done.returncode, done.stderr, done.stdout.partition("\n")[0]) == (0, "", "PROVEN.")
 
 
 def test_its_proofs_of_inclusion_are_those_of_the_room() -> None:
