@@ -204,6 +204,7 @@ def _log_lines(log: LogReport) -> list[str]:
     for key in log.keys:
         own = " (as the log itself names it: hold it against the one that you were given)" if log.own_keys else ""
         lines.append(f"    key {key.text}{own}")
+    lines += [f"    keys were changed at {line}" for line in log.rotations]
     if log.before:
         lines.append(f"{plural(log.before, 'manifest')} from before the log began, which nothing had witnessed then")
     lines += [f"the log has grown from what {who} has" for who in log.agreed]
@@ -241,6 +242,7 @@ def _log_as_json(log: LogReport) -> dict[str, Any]:
         "leaves": 0 if newest is None else newest.checkpoint.size,
         "keys": [key.text for key in log.keys],
         "keys_as_the_log_names_them": log.own_keys,
+        "rotations": [*log.rotations],
         "manifests_before": log.before,
         "agreed": [*log.agreed],
         "witnesses": [*log.lines],

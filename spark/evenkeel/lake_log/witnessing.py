@@ -139,9 +139,9 @@ def _signatures(
     prove = opened.tree(newest.checkpoint).consistency
     if witness.address is None:
         assert witness.path is not None
-        WitnessFile(witness.path, opened.origin, opened.log_keys).append(newest, prove)
+        WitnessFile(witness.path, opened.origin, opened.all_keys).append(newest, prove)
         return ()
-    given = submit(witness.address, newest, opened.log_keys, prove, known=known, timeout_seconds=timeout_seconds)
+    given = submit(witness.address, newest, opened.all_keys, prove, known=known, timeout_seconds=timeout_seconds)
     if given.old < known <= newest.checkpoint.size:
         log.warning(
             "the witness %s had cosigned %d leaves and now knew %d: it has lost what it saw, or is another one",

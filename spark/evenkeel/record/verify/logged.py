@@ -15,10 +15,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from evenkeel.errors import BadInput, BadNote, EvenkeelError, InconsistentLog, LogError
+from evenkeel.errors import BadInput, BadNote, DamagedLog, EvenkeelError, InconsistentLog, LogError
 from evenkeel.lake.merkle import leaf_of
 from evenkeel.lake_log import LOG_FOLDER
-from evenkeel.lake_log.catch_up import has_log, keys_beside, open_log, storage_of
+from evenkeel.lake_log.catch_up import has_log, open_followed, storage_of
+from evenkeel.lake_log.keys_leaf import KeysLeaf, parse_keys_leaf
 from evenkeel.lake_log.leaves import (
     BEGUN,
     ChainEnd,
@@ -28,16 +29,19 @@ from evenkeel.lake_log.leaves import (
     parse_leaf,
     parse_manifest_leaf,
 )
+from evenkeel.lake_log.rotations import FollowedKeys, not_followed
 from evenkeel.lake_log.row_leaves import RowsLeaf, parse_rows_leaf
 from evenkeel.lake_log.witness_lines import LakeWitness
 from evenkeel.lake_log.witnessing import witness_states
 from evenkeel.model.amounts import plural
 from evenkeel.record.verify.chain import LOG, Anchor, Fault
+from evenkeel.record.verify.logged_keys import keys_faults, rotation_words
 from evenkeel.record.verify.logged_rows import check_other_rows, first_kept
 from evenkeel.transparency.checkpoint import Checkpoint, SignedCheckpoint, open_checkpoint
 from evenkeel.transparency.keys import VerifierKey
 from evenkeel.transparency.log import TransparencyLog
 from evenkeel.transparency.proof_file import HEAD, ProofFile
+from evenkeel.transparency.storage import LogStorage
 from evenkeel.transparency.tiles import Tree
 from evenkeel.transparency.witness_client import latest_checkpoint
 from evenkeel.transparency.witness_file import WitnessFile
@@ -74,9 +78,9 @@ class LogReport:
     """What was found of a lake's log.
 
     `is_there`: whether the lake has one, or should have. `checkpoint` is None where it cannot be read. `keys`: by which
-    it was read; `own_keys`: they are those that the log names itself. `before`: manifests that were there before it
-    began. `agreed`: who else has a checkpoint from which it has grown. `lines`: of the witnesses. `waiting`: of rows
-    outside manifests that the next publish takes in.
+    it was read; `own_keys`: they follow from those that the log names itself. `before`: manifests that were there
+    before it began. `agreed`: who else has a checkpoint from which it has grown. `lines`: of the witnesses. `waiting`:
+    of rows outside manifests that the next publish takes in. `rotations`: a line on each change of the log's keys.
     """
 
     checkpoint: SignedCheckpoint | None = None
@@ -87,6 +91,7 @@ class LogReport:
     lines: tuple[str, ...] = ()
     waiting: tuple[str, ...] = ()
     is_there: bool = True
+    rotations: tuple[str, ...] = ()
 
 
 class LoggedChain:
@@ -139,6 +144,7 @@ class LakeLogCheck:
     faults: list[Fault] = field(default_factory=list)
     chains: dict[str, LoggedChain] = field(default_factory=dict)
     rows: list[tuple[int, RowsLeaf]] = field(default_factory=list)
+    keys: list[tuple[int, KeysLeaf]] = field(default_factory=list)
     reached: dict[str, datetime] = field(default_factory=dict)
     kept_from: date | None = None
     tree: Tree | None = None
@@ -275,10 +281,11 @@ def open_check(lake: str, sources: LogSources) -> LakeLogCheck:
         return LakeLogCheck(LogReport(is_there=False))
     check = LakeLogCheck(LogReport())
     try:
-        opened = open_log(storage, log_keys=sources.log_keys)
-        newest = opened.checkpoint()
+        opened, followed = open_followed(storage, log_keys=sources.log_keys)
+        newest = _newest(storage, opened, followed)
         tree = opened.tree(newest.checkpoint)
         before = _read(check, tree)
+        check.faults += map(_log_fault, keys_faults(storage, opened, followed, newest, check.keys))
     except (LogError, BadNote) as error:
         check.faults.append(_log_fault(f"{error}; without it nothing shows a cut end or another past"))
         return check
@@ -292,12 +299,23 @@ def open_check(lake: str, sources: LogSources) -> LakeLogCheck:
     check.report = LogReport(
         newest,
         opened.log_keys,
-        not sources.log_keys and opened.log_keys == keys_beside(storage),
+        not sources.log_keys,
         before,
         tuple(agreed),
         tuple(state.words(newest.checkpoint.size) for _, state in sorted(states.items())),
+        rotations=rotation_words(check.keys),
     )
     return check
+
+
+def _newest(storage: LogStorage, opened: TransparencyLog, followed: FollowedKeys) -> SignedCheckpoint:
+    """The newest checkpoint. Raises DamagedLog, with what is on record of other keys where it is signed by one."""
+    try:
+        return opened.checkpoint()
+    except DamagedLog as error:
+        if (said := not_followed(storage, followed)) is not None:
+            raise DamagedLog(f"{said} ({error})") from None
+        raise
 
 
 def _read(check: LakeLogCheck, tree: Tree) -> int:
@@ -313,6 +331,8 @@ def _read(check: LakeLogCheck, tree: Tree) -> int:
             before = _count_in(begun)
             if (other := parse_rows_leaf(entry)) is not None:
                 check.rows.append((index, other))
+            if (keys := parse_keys_leaf(entry)) is not None:
+                check.keys.append((index, keys))
             continue
         at = datetime.fromisoformat(leaf.cycle_at)
         check.reached[leaf.cluster] = max(at, check.reached.get(leaf.cluster, at))
@@ -364,7 +384,7 @@ def _checkpoints_in(name: str, data: bytes, opened: TransparencyLog) -> Iterator
         raise BadInput(f"{name} holds no checkpoint")
     for note in notes:
         try:
-            yield open_checkpoint(note, opened.origin, opened.log_keys)
+            yield open_checkpoint(note, opened.origin, opened.all_keys)
         except BadNote as error:
             raise BadInput(f"{name} is no checkpoint that holds: {error}") from None
 
@@ -374,9 +394,9 @@ def _witnessed(check: LakeLogCheck, opened: TransparencyLog, witnesses: Sequence
     for witness in witnesses:
         try:
             if witness.address is not None:
-                seen = latest_checkpoint(witness.address, opened.origin, opened.log_keys)
+                seen = latest_checkpoint(witness.address, opened.origin, opened.all_keys)
             else:
-                seen = WitnessFile(witness.path or Path(), opened.origin, opened.log_keys).latest()
+                seen = WitnessFile(witness.path or Path(), opened.origin, opened.all_keys).latest()
         except EvenkeelError as error:
             check.faults.append(_log_fault(f"the witness does not say what it has seen: {error}"))
             continue
