@@ -12,20 +12,30 @@ from urllib.parse import urlsplit
 from evenkeel.errors import BadInput, BadNote, SettingsError
 from evenkeel.lake_log import WITNESSES
 from evenkeel.lake_log.private_keys import IN_FILE
+from evenkeel.lake_log.stamps import DEFAULT_EVERY, StampAuthority
 from evenkeel.transparency.keys import COSIGNATURE, VerifierKey, shown
+from evenkeel.transparency.time_stamp_client import AuthorityAddress
 from evenkeel.transparency.witness_client import WitnessAddress
+
+STAMP = "rfc3161"
+"""Begins the line of a time stamp authority."""
+_PERIOD = re.compile(r"([1-9][0-9]{0,5})([smhd])")
+_SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
+_LEAST_EVERY = 60
 
 
 @dataclass(frozen=True, slots=True)
 class LakeWitness:
-    """A witness of a lake's log: one that listens at an address, or a file that keeps every checkpoint.
+    """A witness of a lake's log: one that listens at an address, a file that keeps every checkpoint, or an authority
+    that stamps some of them with the time.
 
-    `name` is the URL or the path as it was given; one of `address` and `path` is set.
+    `name` is the URL or the path as it was given; one of `address`, `path` and `authority` is set.
     """
 
     name: str
     address: WitnessAddress | None = None
     path: Path | None = None
+    authority: StampAuthority | None = None
 
 
 def witnesses_from_environment(environment: Mapping[str, str] = os.environ) -> tuple[LakeWitness, ...]:
@@ -37,8 +47,9 @@ def witnesses_from_environment(environment: Mapping[str, str] = os.environ) -> t
 def witnesses_of(text: str, place: str) -> tuple[LakeWitness, ...]:
     """The witnesses in a text, or in the file that `file:PATH` names: one a line (or with commas between them).
 
-    A line is `<vkey> <URL>`, or the path of a file that keeps every checkpoint; lines that begin with `#` are passed
-    over. Raises SettingsError, which names the place and the line.
+    A line is `<vkey> <URL>`, the path of a file that keeps every checkpoint, or `rfc3161 <URL> ca_file=<path>` with
+    `every=<number><s, m, h or d>` and `plain_http=true` as one likes; lines that begin with `#` are passed over.
+    Raises SettingsError, which names the place and the line.
     """
     if text.startswith(IN_FILE):
         file = text.removeprefix(IN_FILE).strip()
@@ -57,13 +68,30 @@ def witnesses_of(text: str, place: str) -> tuple[LakeWitness, ...]:
 def _witness(line: str, place: str) -> LakeWitness:
     vkey, blank, url = line.rpartition(" ")
     try:
+        if line.split()[0] == STAMP:
+            return _authority(line.split()[1:])
         if not blank and "://" not in line:
             return LakeWitness(line, path=Path(line))
         if not vkey or urlsplit(url).scheme not in ("http", "https"):
-            raise BadNote("a line is `<verifier key> <URL>`, or the path of a file")
+            raise BadNote("a line is `<verifier key> <URL>`, `rfc3161 <URL> ca_file=PATH`, or the path of a file")
         key = VerifierKey.read(vkey)
         if key.kind != COSIGNATURE:
             raise BadNote("the key is one of a log, and not of a witness")
         return LakeWitness(url, WitnessAddress(url, (key,)))
     except (BadInput, ValueError) as error:
         raise SettingsError(f"{place}: the witness {shown(line)} cannot be read: {error}") from None
+
+
+def _authority(words: list[str]) -> LakeWitness:
+    """The time stamp authority that the words behind `rfc3161` name."""
+    url, *options = words or [""]
+    given = dict(option.partition("=")[::2] for option in options)
+    every, plain = given.pop("every", f"{DEFAULT_EVERY}s"), given.pop("plain_http", "false")
+    ca_file, period = given.pop("ca_file", ""), _PERIOD.fullmatch(every)
+    if not ca_file or given or len(options) > len({option.partition("=")[0] for option in options}):
+        raise BadInput(f"a line is `{STAMP} <URL> ca_file=PATH`, and each of every= and plain_http= once at most")
+    if period is None or (seconds := int(period[1]) * _SECONDS[period[2]]) < _LEAST_EVERY:
+        raise BadInput(f"every={shown(every)}: write 1h, 90m or 1d; {_LEAST_EVERY}s is the least")
+    if plain not in ("true", "false"):
+        raise BadInput(f"plain_http={shown(plain)}: write true or false")
+    return LakeWitness(url, authority=StampAuthority(AuthorityAddress(url, plain == "true"), Path(ca_file), seconds))

@@ -37,12 +37,14 @@ from evenkeel.model.amounts import plural
 from evenkeel.record.verify.chain import LOG, Anchor, Fault
 from evenkeel.record.verify.logged_keys import keys_faults, rotation_words
 from evenkeel.record.verify.logged_rows import check_other_rows, first_kept
+from evenkeel.record.verify.stamped import check_stamps
 from evenkeel.transparency.checkpoint import Checkpoint, SignedCheckpoint, open_checkpoint
 from evenkeel.transparency.keys import VerifierKey
 from evenkeel.transparency.log import TransparencyLog
 from evenkeel.transparency.proof_file import HEAD, ProofFile
 from evenkeel.transparency.storage import LogStorage
 from evenkeel.transparency.tiles import Tree
+from evenkeel.transparency.time_stamp import authorities_in
 from evenkeel.transparency.witness_client import latest_checkpoint
 from evenkeel.transparency.witness_file import WitnessFile
 
@@ -59,13 +61,15 @@ class LogSources:
 
     `log_keys`: the log's verifier keys, from a place that whoever writes to the lake cannot change; none: those that
     the log names itself. `checkpoints`: the content of files that hold checkpoints of it, by the name of the file.
-    `witnesses`: who is asked what they have seen. `expected_heads`: (cluster, or "" for any, digest).
+    `witnesses`: who is asked what they have seen. `expected_heads`: (cluster, or "" for any, digest). `stamp_ca`:
+    certificates in PEM of time stamp authorities that are trusted, and the name of their file.
     """
 
     log_keys: tuple[VerifierKey, ...] = ()
     checkpoints: Mapping[str, bytes] = field(default_factory=dict)
     witnesses: tuple[LakeWitness, ...] = ()
     expected_heads: tuple[tuple[str, str], ...] = ()
+    stamp_ca: tuple[bytes, str] | None = None
 
     @property
     def demands_log(self) -> bool:
@@ -81,6 +85,7 @@ class LogReport:
     it was read; `own_keys`: they follow from those that the log names itself. `before`: manifests that were there
     before it began. `agreed`: who else has a checkpoint from which it has grown. `lines`: of the witnesses. `waiting`:
     of rows outside manifests that the next publish takes in. `rotations`: a line on each change of the log's keys.
+    `stamps`: lines on time stamps.
     """
 
     checkpoint: SignedCheckpoint | None = None
@@ -92,6 +97,7 @@ class LogReport:
     waiting: tuple[str, ...] = ()
     is_there: bool = True
     rotations: tuple[str, ...] = ()
+    stamps: tuple[str, ...] = ()
 
 
 class LoggedChain:
@@ -269,8 +275,10 @@ class LakeLogCheck:
 def open_check(lake: str, sources: LogSources) -> LakeLogCheck:
     """Reads the log of a lake whole, and holds it against what others have of it.
 
-    What is wrong comes as faults. Raises BadInput where a file of `sources` holds no checkpoint of this log.
+    What is wrong comes as faults. Raises BadInput where a file of `sources` holds no checkpoint of this log, or no
+    certificates.
     """
+    authorities = () if sources.stamp_ca is None else authorities_in(*sources.stamp_ca)
     try:
         storage = storage_of(lake)
     except LogError:
@@ -292,6 +300,8 @@ def open_check(lake: str, sources: LogSources) -> LakeLogCheck:
     check.tree, check.opened = tree, opened
     check.kept_from = first_kept(lake, check.rows, datetime.now(UTC))
     agreed = [*_given_out(check, opened, sources.checkpoints), *_witnessed(check, opened, sources.witnesses)]
+    stamps = check_stamps(storage, opened, tree, authorities)
+    check.faults += map(_log_fault, stamps.faults)
     states = witness_states(storage)
     for state in states.values():
         if state.is_inconsistent:
@@ -304,6 +314,7 @@ def open_check(lake: str, sources: LogSources) -> LakeLogCheck:
         tuple(agreed),
         tuple(state.words(newest.checkpoint.size) for _, state in sorted(states.items())),
         rotations=rotation_words(check.keys),
+        stamps=tuple(stamps.lines),
     )
     return check
 
