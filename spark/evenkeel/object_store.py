@@ -139,6 +139,26 @@ class StoreAccess:
             **where,
         )
 
+    def for_boto3(self, *, timeout_seconds: float) -> Any:
+        """A client of boto3 for S3. `timeout_seconds`: for connecting, and for each wait for an answer; a request that
+        failed is sent once more."""
+        import boto3
+        from botocore.config import Config
+
+        session = boto3.session.Session(
+            aws_access_key_id=self.access_key,
+            aws_secret_access_key=self.secret_key.reveal(),
+            aws_session_token=None if self.session_token is None else self.session_token.reveal(),
+            region_name=self.region,
+        )
+        config = Config(
+            retries={"mode": "standard", "total_max_attempts": 2},
+            connect_timeout=timeout_seconds,
+            read_timeout=timeout_seconds,
+            s3=None if self.endpoint is None else {"addressing_style": "path"},
+        )
+        return session.client("s3", endpoint_url=self.endpoint, config=config)
+
     def for_java(self) -> str:
         """The text of a file of Java's properties: secret."""
         found = {
@@ -169,17 +189,18 @@ def is_configured(environment: Mapping[str, str] = os.environ) -> bool:
     return any(environment.get(name) for name in ("AWS_ACCESS_KEY_ID", "AWS_PROFILE", CONNECTION_VARIABLE, *_ENDPOINTS))
 
 
-def access(environment: Mapping[str, str] = os.environ) -> StoreAccess:
+def access(environment: Mapping[str, str] = os.environ, *, what: str = "the lake") -> StoreAccess:
     """With which keys this process uses the store of its lake: those of now, since a role's are renewed.
 
-    Raises SettingsError, which says what is missing and shows nothing of what is there.
+    `what`: is in the store, for messages. Raises SettingsError, which says what is missing and shows nothing of what is
+    there.
     """
     given = _connection(environment)
     if given.access_key is None or given.secret_key is None:
         given = _own_search(given, environment)
     if given.access_key is None or given.secret_key is None:
         raise SettingsError(
-            "the lake is in an object store, and no credentials for it were found: set AWS_ACCESS_KEY_ID and "
+            f"{what} is in an object store, and no credentials for it were found: set AWS_ACCESS_KEY_ID and "
             f"AWS_SECRET_ACCESS_KEY, a profile (AWS_PROFILE), or {CONNECTION_VARIABLE} to a connection of Airflow's"
         )
     region = given.region or next((environment[name] for name in _REGIONS if environment.get(name)), DEFAULT_REGION)

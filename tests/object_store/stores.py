@@ -72,6 +72,15 @@ def running_store(folder: Path) -> Iterator[Store]:
         yield store
 
 
+@contextlib.contextmanager
+def running_locking_store(folder: Path, program: Path) -> Iterator[Store]:
+    """A store that knows Object Lock, over an empty `folder`: versitygw, which keeps all versions of objects."""
+    versions = folder / "versions"
+    versions.mkdir(parents=True)
+    with _versitygw(program, folder, "--versioning-dir", str(versions)) as found:
+        yield Store(found.port, found.folder)
+
+
 def versitygw() -> Path | None:
     """The program: the one that is named, found, or built before; else built now. None where it cannot be."""
     named = os.environ.get(VARIABLE) or shutil.which("versitygw")
@@ -100,11 +109,11 @@ def _made(folder: Path) -> Path:
 
 
 @contextlib.contextmanager
-def _versitygw(program: Path, folder: Path) -> Iterator[StandIn]:
+def _versitygw(program: Path, folder: Path, *more: str) -> Iterator[StandIn]:
     objects, port = folder / "store", free_port()
     objects.mkdir(parents=True)
     command = [str(program), "--port", f"127.0.0.1:{port}", "--access", ACCESS_KEY, "--secret", SECRET_KEY]
-    command += ["--region", REGION, "--quiet", "posix", str(objects)]
+    command += ["--region", REGION, "--quiet", "posix", *more, str(objects)]
     with (folder / "versitygw.log").open("wb") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log, preexec_fn=die_with_parent)
     try:

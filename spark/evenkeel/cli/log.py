@@ -24,7 +24,7 @@ NOT_SOUND = 1
 EPILOG = f"""A log's private key stands in {LOG_KEY}, or in a file that only its owner may read: {LOG_KEY}=file:PATH.
 Give away the verifier key that make-key prints: whoever checks a proof needs it, and gets it from you by a way that
 cannot be changed by whoever may write to the lake. Witnesses stand in EVENKEEL_WITNESSES: one a line, `<verifier key>
-<URL>`, the path of a file, or `rfc3161 <URL> ca_file=PATH` for time stamps."""
+<URL>`, the path of a file, `s3://BUCKET/PREFIX` of a bucket with Object Lock, or `rfc3161 <URL> ca_file=PATH`."""
 
 
 def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

@@ -70,7 +70,8 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
         action="append",
         default=[],
         metavar="WITNESS",
-        help="ask a witness what it has seen: `<verifier key> <URL>`, a URL in EVENKEEL_WITNESSES, or a file's path",
+        help="ask a witness what it has seen: `<verifier key> <URL>`, a URL in EVENKEEL_WITNESSES, a file's path, or "
+        "s3://BUCKET/PREFIX",
     )
     parser.add_argument(
         "--stamp-ca",

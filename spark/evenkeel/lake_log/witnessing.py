@@ -154,6 +154,10 @@ def _signatures(
     opened: TransparencyLog, witness: LakeWitness, newest: SignedCheckpoint, known: int, timeout_seconds: float
 ) -> Sequence[NoteSignature]:
     prove = opened.tree(newest.checkpoint).consistency
+    if witness.bucket is not None:
+        bucket = witness.bucket_of(opened.origin, opened.all_keys, timeout_seconds=timeout_seconds)
+        bucket.put(newest, prove, known)
+        return ()
     if witness.address is None:
         assert witness.path is not None
         WitnessFile(witness.path, opened.origin, opened.all_keys).append(newest, prove)

@@ -404,6 +404,9 @@ def _witnessed(check: LakeLogCheck, opened: TransparencyLog, witnesses: Sequence
     """Asks witnesses what they have seen last; yields who agrees, in words. One that gives no answer is a fault."""
     for witness in witnesses:
         try:
+            if witness.bucket is not None:
+                yield from _kept_in_bucket(check, opened, witness)
+                continue
             if witness.address is not None:
                 seen = latest_checkpoint(witness.address, opened.origin, opened.all_keys)
             else:
@@ -417,16 +420,45 @@ def _witnessed(check: LakeLogCheck, opened: TransparencyLog, witnesses: Sequence
             yield f"the witness {witness.name} ({plural(seen.checkpoint.size, 'leaf', 'leaves')})"
 
 
+def _kept_in_bucket(check: LakeLogCheck, opened: TransparencyLog, witness: LakeWitness) -> Iterator[str]:
+    """Holds the log against every checkpoint that a bucket keeps of it; yields how many agree, in words. Raises
+    WitnessError and SettingsError where it cannot be read."""
+    agreed, largest, wrong = 0, 0, list[str]()
+    try:
+        for kept in witness.bucket_of(opened.origin, opened.all_keys).kept():
+            words = kept if isinstance(kept, str) else _contradiction(check, opened, kept.checkpoint)
+            if words is not None:
+                wrong.append(words)
+            elif not isinstance(kept, str):
+                agreed, largest = agreed + 1, max(largest, kept.checkpoint.size)
+    finally:
+        check.faults += [_log_fault(f"the witness {witness.name}: {words}") for words in wrong[:_NAMED]]
+        if (more := len(wrong) - _NAMED) > 0:
+            check.faults.append(_log_fault(f"the witness {witness.name}: {plural(more, 'further object')} like these"))
+    if agreed:
+        leaves = plural(largest, "leaf", "leaves")
+        yield f"the witness {witness.name} ({plural(agreed, 'checkpoint')}, up to {leaves})"
+    elif not wrong:
+        check.faults.append(_log_fault(f"the witness {witness.name} has seen no checkpoint of it"))
+
+
 def _demand_continues(check: LakeLogCheck, opened: TransparencyLog, kept: Checkpoint, who: str) -> bool:
+    words = _contradiction(check, opened, kept)
+    if words is not None:
+        check.faults.append(_log_fault(f"{who}: {words}"))
+    return words is None
+
+
+def _contradiction(check: LakeLogCheck, opened: TransparencyLog, kept: Checkpoint) -> str | None:
+    """What is wrong where the log has not grown from a checkpoint."""
     assert check.tree is not None
     if kept.size <= check.tree.size and check.tree.root_at(kept.size) == kept.root:
-        return True
+        return None
     try:
         opened.demand_continues(kept)
     except InconsistentLog as error:
-        check.faults.append(_log_fault(f"{who}: {error}"))
-        return False
-    return True
+        return str(error)
+    return None
 
 
 @dataclass(frozen=True, slots=True)
