@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -193,6 +195,14 @@ def test_a_proof_is_written_for_whoever_has_the_old_key(
         assert told(OLD, more=("--checkpoint", str(tmp_path / "proof")))["log"]["agreed"]
 
 
+def test_no_proof_is_written_by_a_strangers_log(lake: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (kind,) = [kind for kind in KINDS if kind.name == "stranger-rotated-in"]
+    kind.apply(lake)
+    words = ["prove", "lab", "latest", "--lake", str(lake), "--out", str(tmp_path / "proof")]
+    assert main([*words, "--log-key", OLD.verifier.text]) != 0
+    assert "a stranger's key was rotated in" in capsys.readouterr().err
+
+
 def test_what_was_kept_under_a_former_key_still_counts(lake: Path, told: Told, tmp_path: Path) -> None:
     kept = tmp_path / "kept"
     shutil.copy(lake / "_log" / "checkpoint", kept)
@@ -200,6 +210,25 @@ def test_what_was_kept_under_a_former_key_still_counts(lake: Path, told: Told, t
     for key in (OLD, NEW):
         assert told(key, more=("--checkpoint", str(kept)))["log"]["agreed"]
     assert told(NEW, more=("--checkpoint", str(lake / "_log" / ROTATIONS)))["log"]["agreed"]
+
+
+ROTATE = """
+import sys
+from evenkeel.lake_log.catch_up import catch_up
+from tests.lake_log.lakes import LOG_KEY, OTHER_KEY
+for _ in range(8):
+    catch_up(sys.argv[1], [OTHER_KEY, LOG_KEY] if sys.argv[2] == "both" else [LOG_KEY])
+"""
+
+
+def test_two_processes_with_other_keys_at_once_leave_a_log_that_can_be_followed(lake: Path, told: Told) -> None:
+    both = [subprocess.Popen([sys.executable, "-c", ROTATE, str(lake), which]) for which in ("both", "old")]
+    assert [one.wait() for one in both] == [0, 0]
+    rotate(lake, (NEW, OLD), (NEW,))
+    assert trusted_by(lake, OLD) == (NEW.verifier,)
+    assert told(OLD)["faults"] == []
+    lines = [*rotation_lines(storage_of(str(lake)))]
+    assert len(lines) == len(keys_leaves(lake)) == len({line.index for line in lines})
 
 
 class Killed(BaseException):

@@ -16,11 +16,12 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from evenkeel.errors import BadNote, BadSignature, DamagedLog, LogError
+from evenkeel.errors import BadNote, DamagedLog, LogError
 from evenkeel.json_text import NotJson, parse_json
 from evenkeel.lake_log.keys_leaf import KeysLeaf, ids_of, parse_keys_leaf
-from evenkeel.transparency.checkpoint import Checkpoint, parse_checkpoint
-from evenkeel.transparency.keys import VerifierKey
+from evenkeel.transparency.checkpoint import Checkpoint, SignedCheckpoint, parse_checkpoint
+from evenkeel.transparency.keys import VerifierKey, shown
+from evenkeel.transparency.log import TransparencyLog
 from evenkeel.transparency.notes import Note, parse_note, verified
 from evenkeel.transparency.storage import LogStorage
 from evenkeel.transparency.tiles import Tree
@@ -82,7 +83,7 @@ def rotation_lines(storage: LogStorage) -> Iterator[RotationLine]:
 def follow(storage: LogStorage, given: Collection[VerifierKey]) -> FollowedKeys:
     """The keys that are trusted by whoever was given some, after all rotations on record.
 
-    That the log has grown from the rotations' checkpoints is not looked at: `TransparencyLog.demand_continues` does.
+    That the log has grown from the rotations' checkpoints is not looked at: `newest_checkpoint` does.
     Raises DamagedLog where the file, or the tree of a checkpoint that a trusted key has signed, is not as it was.
     """
     trusted = list(dict.fromkeys(given))
@@ -90,12 +91,15 @@ def follow(storage: LogStorage, given: Collection[VerifierKey]) -> FollowedKeys:
     tree: Tree | None = None
     for line in rotation_lines(storage):
         try:
+            _demand_origin(line, trusted)
             signers = tuple(one.key for one in verified(line.note, trusted))
-        except BadSignature:
+        except BadNote:
             others.append(line)
             continue
         tree = Tree(storage, line.checkpoint.size, line.checkpoint.root)
         rotation = Rotation(line.index, _leaf_in(tree, line.index), line.checkpoint, signers)
+        if any(key.name != line.checkpoint.origin for key in (*rotation.leaf.keys, *rotation.leaf.before)):
+            raise DamagedLog(f"{ROTATIONS}: leaf {line.index} names keys of another log than its own")
         rotations.append(rotation)
         known |= dict.fromkeys([*rotation.leaf.keys, *rotation.leaf.before])
         if rotation.is_handed_over:
@@ -117,6 +121,23 @@ def rotations_in(storage: LogStorage, tree: Tree) -> Iterator[str]:
         leaf = _leaf_in(tree, line.index)
         signers = signers_among(line.note, (*leaf.keys, *leaf.retired))
         yield f"leaf {line.index}: {leaf.words}; signed by {ids_of(signers)}"
+
+
+def newest_checkpoint(storage: LogStorage, opened: TransparencyLog, followed: FollowedKeys) -> SignedCheckpoint:
+    """The newest checkpoint of a log.
+
+    Raises DamagedLog where no trusted key has signed it, with what is on record of the one that has, and
+    InconsistentLog where the log has not grown from a checkpoint with which a key was handed over.
+    """
+    try:
+        newest = opened.checkpoint()
+    except DamagedLog as error:
+        if (said := _not_followed(storage, followed)) is not None:
+            raise DamagedLog(f"{said} ({error})") from None
+        raise
+    for rotation in followed.rotations:
+        opened.demand_continues(rotation.checkpoint)
+    return newest
 
 
 def keep_rotation(storage: LogStorage, index: int, note: Note, last: Note | None = None) -> bool:
@@ -142,7 +163,7 @@ def demand_room(lines: int) -> None:
         )
 
 
-def not_followed(storage: LogStorage, followed: FollowedKeys) -> str | None:
+def _not_followed(storage: LogStorage, followed: FollowedKeys) -> str | None:
     """Why the keys that somebody has lead no further, in words; None where the file says nothing of it.
 
     What it tells of is signed by none of these keys: somebody who may write to the lake can have made it up.
@@ -176,6 +197,12 @@ def _said_lost(storage: LogStorage, followed: FollowedKeys, line: RotationLine, 
         f"{ids_of(leaf.keys)} goes on, which anybody who may write to the lake can say. Ask the operator for the new "
         f"verifier key.{proven}"
     )
+
+
+def _demand_origin(line: RotationLine, keys: Sequence[VerifierKey]) -> None:
+    """Raises BadNote where a line is of another log than the keys'."""
+    if any(key.name != line.checkpoint.origin for key in keys):
+        raise BadNote(f"a checkpoint of the log {shown(line.checkpoint.origin)}")
 
 
 def _leaf_in(tree: Tree, index: int) -> KeysLeaf:

@@ -24,8 +24,8 @@ DEFAULT_EVERY = 3_600
 """So many seconds lie between two requests to an authority: public ones limit them."""
 RETRY_SECONDS = 300
 """After a request that failed none is sent for so many seconds, or `every` where that is less."""
-MOST_STAMPED = 100_000
-"""So many sizes are stamped at most: hourly stamps of eleven years."""
+MOST_STAMPED = 1_000_000
+"""So many stamped sizes are read at most: nine years of the most frequent stamps."""
 _MOST_ANSWERS = 64
 _CHECKPOINT, _ANSWER = "checkpoint", ".tsr"
 _MOST_CA_BYTES = 1024 * 1024

@@ -27,7 +27,7 @@ _USER = re.compile(r"//[^/\s]*@")
 _RETAIN = re.compile(r"retain_days=([1-9][0-9]{0,5})")
 _PERIOD = re.compile(r"([1-9][0-9]{0,5})([smhd])")
 _SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
-_LEAST_EVERY = 60
+_LEAST_EVERY = 300
 
 
 @dataclass(frozen=True, slots=True)

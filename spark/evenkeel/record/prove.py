@@ -26,7 +26,7 @@ from evenkeel.lake.schemas.decided import DECIDED
 from evenkeel.lake.store import Lake
 from evenkeel.lake_log.catch_up import open_followed, storage_of
 from evenkeel.lake_log.leaves import manifest_leaf
-from evenkeel.lake_log.rotations import signers_among
+from evenkeel.lake_log.rotations import newest_checkpoint, signers_among
 from evenkeel.model.amounts import plural
 from evenkeel.record.read import Attempt, find_cycles
 from evenkeel.record.read.ranges import nearest
@@ -80,11 +80,11 @@ def prove_cycle(
     """
     (attempt,) = find_cycles(lake, cluster=cluster, cycle=cycle, option="CYCLE")
     row = dict(attempt.closed or attempt.planned)
-    log, followed = open_followed(storage_of(lake), log_keys=log_keys)
-    for rotation in followed.rotations:
-        log.demand_continues(rotation.checkpoint)
+    storage = storage_of(lake)
+    log, followed = open_followed(storage, log_keys=log_keys)
+    newest = newest_checkpoint(storage, log, followed)
     leaf = manifest_leaf(row)
-    index = _index_of(log.tree(), leaf, row)
+    index = _index_of(log.tree(newest.checkpoint), leaf, row)
     decision = None if subject is None else _decision(Lake(lake), attempt, leaf, subject, table, number)
     proof = prove(log, index, leaf, decision, witness_keys)
     keys = signers_among(parse_note(proof.checkpoint), log.all_keys)

@@ -15,7 +15,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from evenkeel.errors import BadInput, BadNote, DamagedLog, EvenkeelError, InconsistentLog, LogError
+from evenkeel.errors import BadInput, BadNote, EvenkeelError, InconsistentLog, LogError
 from evenkeel.lake.merkle import leaf_of
 from evenkeel.lake_log import LOG_FOLDER
 from evenkeel.lake_log.catch_up import has_log, open_followed, storage_of
@@ -29,7 +29,7 @@ from evenkeel.lake_log.leaves import (
     parse_leaf,
     parse_manifest_leaf,
 )
-from evenkeel.lake_log.rotations import FollowedKeys, not_followed
+from evenkeel.lake_log.rotations import newest_checkpoint
 from evenkeel.lake_log.row_leaves import RowsLeaf, parse_rows_leaf
 from evenkeel.lake_log.witness_lines import LakeWitness
 from evenkeel.lake_log.witnessing import witness_states
@@ -42,7 +42,6 @@ from evenkeel.transparency.checkpoint import Checkpoint, SignedCheckpoint, open_
 from evenkeel.transparency.keys import VerifierKey
 from evenkeel.transparency.log import TransparencyLog
 from evenkeel.transparency.proof_file import HEAD, ProofFile
-from evenkeel.transparency.storage import LogStorage
 from evenkeel.transparency.tiles import Tree
 from evenkeel.transparency.time_stamp import authorities_in
 from evenkeel.transparency.witness_client import latest_checkpoint
@@ -290,10 +289,10 @@ def open_check(lake: str, sources: LogSources) -> LakeLogCheck:
     check = LakeLogCheck(LogReport())
     try:
         opened, followed = open_followed(storage, log_keys=sources.log_keys)
-        newest = _newest(storage, opened, followed)
+        newest = newest_checkpoint(storage, opened, followed)
         tree = opened.tree(newest.checkpoint)
         before = _read(check, tree)
-        check.faults += map(_log_fault, keys_faults(storage, opened, followed, newest, check.keys))
+        check.faults += map(_log_fault, keys_faults(storage, newest, check.keys))
     except (LogError, BadNote) as error:
         check.faults.append(_log_fault(f"{error}; without it nothing shows a cut end or another past"))
         return check
@@ -317,16 +316,6 @@ def open_check(lake: str, sources: LogSources) -> LakeLogCheck:
         stamps=tuple(stamps.lines),
     )
     return check
-
-
-def _newest(storage: LogStorage, opened: TransparencyLog, followed: FollowedKeys) -> SignedCheckpoint:
-    """The newest checkpoint. Raises DamagedLog, with what is on record of other keys where it is signed by one."""
-    try:
-        return opened.checkpoint()
-    except DamagedLog as error:
-        if (said := not_followed(storage, followed)) is not None:
-            raise DamagedLog(f"{said} ({error})") from None
-        raise
 
 
 def _read(check: LakeLogCheck, tree: Tree) -> int:

@@ -4,29 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from evenkeel.errors import BadNote, InconsistentLog
 from evenkeel.lake_log.keys_leaf import KeysLeaf, ids_of
-from evenkeel.lake_log.rotations import ROTATIONS, FollowedKeys, rotation_lines, signers_among
+from evenkeel.lake_log.rotations import ROTATIONS, rotation_lines, signers_among
 from evenkeel.transparency.checkpoint import SignedCheckpoint
-from evenkeel.transparency.log import TransparencyLog
 from evenkeel.transparency.storage import LogStorage
 
 Leaves = Sequence[tuple[int, KeysLeaf]]
 """The leaves of keys of a log, each with its index."""
 
 
-def keys_faults(
-    storage: LogStorage, opened: TransparencyLog, followed: FollowedKeys, newest: SignedCheckpoint, leaves: Leaves
-) -> Iterator[str]:
+def keys_faults(storage: LogStorage, newest: SignedCheckpoint, leaves: Leaves) -> Iterator[str]:
     """What is wrong with the keys of a log, a sentence each; `leaves` are those under its newest checkpoint.
 
     Raises DamagedLog where the file of rotations is not as it was.
     """
-    for rotation in followed.rotations:
-        try:
-            opened.demand_continues(rotation.checkpoint)
-        except (InconsistentLog, BadNote) as error:
-            yield f"{ROTATIONS}: {error}"
     kept = {line.index for line in rotation_lines(storage)}
     for index, leaf in leaves:
         if index not in kept and not leaf.is_lost and not signers_among(newest.note, leaf.before):
