@@ -286,6 +286,7 @@ def test_a_file_of_rotations_that_is_gone_is_told(lake: Path, told: Told) -> Non
     assert "the file was removed or cut; restore it from a copy" in words_of(told(NEW))
     assert not told(OLD)["sound"]
     rotate(lake, (NEW,))
+    assert "an earlier line of rotations is gone" in words_of(told(OLD))
     assert f"with which {OLD.verifier.key_id.hex()} handed over at leaf 14" in words_of(told(NEW))
 
 

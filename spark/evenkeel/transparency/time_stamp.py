@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from cryptography.x509 import Certificate
 
 MOST_RESPONSE_BYTES = 64 * 1024
-"""The largest answer of an authority that is read: with the certificates up to its root some 6 kB."""
+"""The largest answer of an authority that is read; it holds certificates, of some kB each."""
 _SHA256 = "2.16.840.1.101.3.4.2.1"
 _GRANTED = 0
 _WHY = 300  # characters of another library's message that are shown
