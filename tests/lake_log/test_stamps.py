@@ -121,7 +121,8 @@ def test_an_authority_is_asked_once_in_a_while(lake: Path, url: str, authority: 
 
 def test_openssl_reads_a_stamp_as_the_docs_say(lake: Path, url: str, authority: Authority) -> None:
     told_at(lake, line_of(url, authority), NOW)
-    check = f"sed '/^$/,$d' checkpoint > text && openssl ts -verify -in *.tsr -data text -CAfile {authority.ca}"
+    text = lake.parent / "text"
+    check = f"sed '/^$/,$d' checkpoint > {text} && openssl ts -verify -in *.tsr -data {text} -CAfile {authority.ca}"
     done = subprocess.run(["sh", "-c", check], cwd=lake / "_log" / "stamps" / "12", capture_output=True, check=False)
     assert done.stdout == b"Verification: OK\n", done.stderr
 
