@@ -22,6 +22,8 @@ from evenkeel.secret import Secret
 from evenkeel.transparency import witness_bucket
 from evenkeel.transparency.witness import origin_hash
 from tests.lake_log.lakes import LOG_KEY, ORIGIN, kept_lake, publish_more
+from tests.object_store.stores import Store
+from tests.sources.landing_zone import stand_in
 
 BUCKET = "s3://witnesses/lab"
 FOLDER = f"lab/{origin_hash(ORIGIN)}/"
@@ -87,6 +89,21 @@ def test_a_bucket_that_refuses_stops_nothing(lake: Path, store: Stubber) -> None
     storage = storage_of(str(lake))
     (state,) = tell_witnesses(storage, open_log(storage, [LOG_KEY]), witnesses_of(BUCKET, "here"))
     assert "access is denied" in state.fault
+
+
+def test_a_store_that_knows_no_object_lock_says_so(
+    lake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with stand_in.running(tmp_path / "store") as running:
+        own = Store(running.port, running.folder)
+        own.client().create_bucket(Bucket="witnesses")
+        for name, value in own.variables().items():
+            monkeypatch.setenv(name, value)
+        storage = storage_of(str(lake))
+        (state,) = tell_witnesses(storage, open_log(storage, [LOG_KEY]), witnesses_of(BUCKET, "here"))
+        assert "does not know what a witness needs: Object Lock" in state.fault
+        (fault,) = verified(lake, capsys)["faults"]
+        assert "does not know what a witness needs: Object Lock" in fault["words"]
 
 
 def test_the_log_is_held_against_every_checkpoint(

@@ -170,16 +170,12 @@ def test_strangers_objects_are_no_word_of_the_log(store: Stubber) -> None:
 
 def test_a_bucket_without_object_lock_says_so(store: Stubber) -> None:
     log, newest = log_and(7)
-    expect_list(store, 7)
-    expect_put(
-        store,
-        newest,
-        service_error_code="InvalidRequest",
-        service_message="Bucket is missing Object Lock Configuration",
-        http_status_code=400,
-    )
-    with pytest.raises(WitnessError, match=r"the bucket of s3://witnesses/lab has no Object Lock"):
-        bucket_in(store).put(newest, log.tree().consistency)
+    for message in ("Bucket is missing Object Lock Configuration", "Bucket is missing ObjectLockConfiguration"):
+        expect_list(store, 7)
+        refused = {"service_error_code": "InvalidRequest", "service_message": message, "http_status_code": 400}
+        expect_put(store, newest, **refused)
+        with pytest.raises(WitnessError, match=r"the bucket of s3://witnesses/lab has no Object Lock"):
+            bucket_in(store).put(newest, log.tree().consistency)
     for answer in ({}, {"ObjectLockMode": "GOVERNANCE"}):
         expect_list(store, 7)
         expect_put(store, newest)
@@ -201,6 +197,13 @@ def test_a_store_that_refuses_is_a_witness_that_fails(store: Stubber, code: str)
     store.add_client_error("list_object_versions", service_error_code=code, http_status_code=403)
     with pytest.raises(WitnessError, match="cannot be listed"):
         [*bucket_in(store).kept()]
+
+
+def test_missing_rights_are_named(store: Stubber) -> None:
+    log, newest = log_and(7)
+    store.add_client_error("list_objects_v2", service_error_code="AccessDenied", http_status_code=403)
+    with pytest.raises(WitnessError, match=r"access is denied\. Putting needs s3:PutObject, s3:PutObjectRetention"):
+        bucket_in(store).put(newest, log.tree().consistency)
 
 
 def test_all_versions_are_read_page_by_page(store: Stubber) -> None:

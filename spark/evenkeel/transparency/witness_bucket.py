@@ -37,6 +37,13 @@ _TRIES = 3  # where another puts the same object at the same time
 _DIGITS = 20
 _SIZE = re.compile(rf"[0-9]{{{_DIGITS}}}")
 _THERE_ALREADY = frozenset({"PreconditionFailed", "412"})
+_NO_LOCK = frozenset({"InvalidRequest", "ObjectLockConfigurationNotFoundError"})
+_UNKNOWN = "NotImplemented"
+_DENIED = frozenset({"AccessDenied", "403"})
+_RIGHTS = (
+    "Putting needs s3:PutObject, s3:PutObjectRetention, s3:GetObject, s3:GetObjectRetention and s3:ListBucket; "
+    "verifying needs s3:ListBucketVersions and s3:GetObjectVersion"
+)
 _AT_THE_SAME_TIME = frozenset({"ConditionalRequestConflict", "409"})
 
 
@@ -238,12 +245,22 @@ class WitnessBucket:
             raise self._error(error, what) from None
 
     def _error(self, error: Exception, what: str) -> WitnessError:
-        from evenkeel.aws_errors import of_s3
+        from botocore.exceptions import ClientError
 
-        if "object lock" in str(error).lower():
+        from evenkeel.aws_errors import code_of, of_s3
+
+        code = code_of(error) if isinstance(error, ClientError) else ""
+        if code in _NO_LOCK and "objectlock" in re.sub("[ -]", "", str(error).lower()):
             return WitnessError(
                 f"the bucket of {self._place.url} has no Object Lock, so nothing would keep a checkpoint there: it is "
                 "switched on when a bucket is made; make another one"
             )
+        if code == _UNKNOWN:
+            return WitnessError(
+                f"the store of {self._place.url} does not know what a witness needs: Object Lock, versions, and puts "
+                "with If-None-Match; name a bucket in another one"
+            )
         why, advice = of_s3(error)
-        return WitnessError(f"the witness {self._place.url} {what}: {why}. {advice}")
+        if code in _DENIED:
+            advice = _RIGHTS
+        return WitnessError(f"the witness {self._place.url} {what}: {why}. {advice}".rstrip("."))
