@@ -489,6 +489,23 @@ def _log_by_a_stranger(lake: Path) -> None:
     begin(str(lake), [SignerKey(origin, ED25519, bytes(32))])
 
 
+@_way("a stranger's key is rotated in: a leaf that names it, and a checkpoint that it has signed", "_log", alone=False)
+def _stranger_rotated_in(lake: Path) -> None:
+    from evenkeel.lake_log.catch_up import KEYS, keys_beside
+    from evenkeel.lake_log.keys_leaf import KeysLeaf, keys_leaf
+    from evenkeel.lake_log.rotations import keep_rotation
+    from evenkeel.transparency.log import TransparencyLog
+    from evenkeel.transparency.storage import FolderStorage
+
+    storage = FolderStorage(lake / "_log")
+    before = keys_beside(storage)
+    stranger = SignerKey(before[0].name, ED25519, bytes(32))
+    log = TransparencyLog(storage, stranger.verifier.name, [stranger], before)
+    joined = log.append([keys_leaf(KeysLeaf((stranger.verifier,), before)).text])
+    keep_rotation(storage, joined.first, joined.checkpoint.note)
+    storage.put(KEYS, f"{stranger.verifier.text}\n".encode())
+
+
 @_way("all tables and the log are as they were some cycles ago", "_log", alone=False)
 def _all_set_back(lake: Path) -> None:
     before = lake.parent / BEFORE

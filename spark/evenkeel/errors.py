@@ -62,6 +62,10 @@ class BadSignature(BadNote):
     """A note that no known key has signed, or in which the signature of a known key is wrong."""
 
 
+class BadStamp(BadInput):
+    """A time stamp that is not over what it should be over, or not signed by whom it should be."""
+
+
 class LogError(EvenkeelError):
     """The transparency log is missing, or what is asked of it cannot be."""
 

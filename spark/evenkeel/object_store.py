@@ -140,15 +140,16 @@ class StoreAccess:
             **where,
         )
 
-    def for_boto(self) -> Any:
-        """A client of boto3; buckets of a store that is not Amazon's stand in the path."""
+    def for_boto(self, *, timeout_seconds: float = REQUEST_SECONDS, tries: int = TRIES) -> Any:
+        """A client of boto3 for S3; buckets of a store that is not Amazon's stand in the path. `timeout_seconds`: for
+        each wait for an answer. `tries`: how often a request is sent in all."""
         import boto3
         from botocore.config import Config
 
         config = Config(
-            retries={"mode": "standard", "total_max_attempts": TRIES},
-            connect_timeout=CONNECT_SECONDS,
-            read_timeout=REQUEST_SECONDS,
+            retries={"mode": "standard", "total_max_attempts": tries},
+            connect_timeout=min(CONNECT_SECONDS, timeout_seconds),
+            read_timeout=timeout_seconds,
             s3={"addressing_style": "auto" if self.endpoint is None else "path"},
         )
         session = boto3.session.Session(
@@ -189,17 +190,18 @@ def is_configured(environment: Mapping[str, str] = os.environ) -> bool:
     return any(environment.get(name) for name in ("AWS_ACCESS_KEY_ID", "AWS_PROFILE", CONNECTION_VARIABLE, *_ENDPOINTS))
 
 
-def access(environment: Mapping[str, str] = os.environ) -> StoreAccess:
+def access(environment: Mapping[str, str] = os.environ, *, what: str = "the lake") -> StoreAccess:
     """With which keys this process uses the store of its lake: those of now, since a role's are renewed.
 
-    Raises SettingsError, which says what is missing and shows nothing of what is there.
+    `what`: is in the store, for messages. Raises SettingsError, which says what is missing and shows nothing of what is
+    there.
     """
     given = _connection(environment)
     if given.access_key is None or given.secret_key is None:
         given = _own_search(given, environment)
     if given.access_key is None or given.secret_key is None:
         raise SettingsError(
-            "the lake is in an object store, and no credentials for it were found: set AWS_ACCESS_KEY_ID and "
+            f"{what} is in an object store, and no credentials for it were found: set AWS_ACCESS_KEY_ID and "
             f"AWS_SECRET_ACCESS_KEY, a profile (AWS_PROFILE), or {CONNECTION_VARIABLE} to a connection of Airflow's"
         )
     region = given.region or next((environment[name] for name in _REGIONS if environment.get(name)), DEFAULT_REGION)

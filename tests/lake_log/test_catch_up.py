@@ -268,7 +268,7 @@ def test_two_keys_sign_and_both_are_named_beside_the_log(lake: Path) -> None:
     assert keys_beside(storage_of(str(lake))) == (LOG_KEY.verifier, OTHER_KEY.verifier)
     publish_more(lake, "lab")
     catch_up(str(lake), [OTHER_KEY])
-    assert open_log(storage_of(str(lake)), log_keys=[OTHER_KEY.verifier]).checkpoint().checkpoint.size == 16
+    assert open_log(storage_of(str(lake)), log_keys=[OTHER_KEY.verifier]).checkpoint().checkpoint.size == 18
     stranger = SignerKey.make("example.com/stranger")
     with pytest.raises(DamagedLog, match="and not of"):
         catch_up(str(lake), [stranger])

@@ -73,6 +73,15 @@ def running_store(folder: Path, *, build: bool) -> Iterator[Store]:
         yield store
 
 
+@contextlib.contextmanager
+def running_locking_store(folder: Path, program: Path) -> Iterator[Store]:
+    """A store that knows Object Lock, over an empty `folder`: versitygw, which keeps all versions of objects."""
+    versions = folder / "versions"
+    versions.mkdir(parents=True)
+    with _versitygw(program, folder, "--versioning-dir", str(versions)) as found:
+        yield Store(found.port, found.folder)
+
+
 def versitygw(*, build: bool) -> Path | None:
     """The program: the one that is named, found, or built before, or built now. None where there is none of these."""
     named = os.environ.get(VARIABLE) or shutil.which("versitygw")
@@ -101,11 +110,11 @@ def _made(folder: Path) -> Path:
 
 
 @contextlib.contextmanager
-def _versitygw(program: Path, folder: Path) -> Iterator[StandIn]:
+def _versitygw(program: Path, folder: Path, *more: str) -> Iterator[StandIn]:
     objects, port = folder / "store", free_port()
     objects.mkdir(parents=True)
     command = [str(program), "--port", f"127.0.0.1:{port}", "--access", ACCESS_KEY, "--secret", SECRET_KEY]
-    command += ["--region", REGION, "--quiet", "posix", str(objects)]
+    command += ["--region", REGION, "--quiet", "posix", *more, str(objects)]
     with (folder / "versitygw.log").open("wb") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log, preexec_fn=die_with_parent)
     try:

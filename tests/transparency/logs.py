@@ -37,6 +37,10 @@ class MemoryStorage:
         self._change(name)
         self.files[name] = data
 
+    def names(self, folder: str, most: int) -> list[str]:
+        found = {name.removeprefix(f"{folder}/").split("/")[0] for name in self.files if name.startswith(f"{folder}/")}
+        return sorted(found)[:most]
+
     def remove(self, folder: str) -> None:
         self._change(folder)
         for name in [one for one in self.files if one.startswith(f"{folder}/")]:

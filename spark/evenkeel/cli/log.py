@@ -24,7 +24,7 @@ NOT_SOUND = 1
 EPILOG = f"""A log's private key stands in {LOG_KEY}, or in a file that only its owner may read: {LOG_KEY}=file:PATH.
 Give away the verifier key that make-key prints: whoever checks a proof needs it, and gets it from you by a way that
 cannot be changed by whoever may write to the lake. Witnesses stand in EVENKEEL_WITNESSES: one a line, `<verifier key>
-<URL>` or the path of a file."""
+<URL>`, the path of a file, `s3://BUCKET/PREFIX` of a bucket with Object Lock, or `rfc3161 <URL> ca_file=PATH`."""
 
 
 def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -48,6 +48,13 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     ):
         own = acts.add_parser(name, help=words)
         own.add_argument("--lake", required=True, metavar="DIR", help="where the tables are")
+        if name == "catch-up":
+            own.add_argument(
+                "--old-key-is-lost",
+                metavar="VKEY",
+                help="go on with a new key though the old one, of this verifier key, is not there to sign; is told in "
+                "the log, and whoever has the old verifier key has to be given the new one",
+            )
         own.set_defaults(run=run)
     serve = acts.add_parser("witness", help="cosign the checkpoints of logs that have grown from what was seen before")
     serve.add_argument("--address", required=True, metavar="HOST:PORT", help="where to listen, e.g. 127.0.0.1:7380")
@@ -87,18 +94,23 @@ def begin_log(given: argparse.Namespace) -> int:
 def catch_up_log(given: argparse.Namespace) -> int:
     """Takes in what has no leaf, and tells the witnesses; 1 where a chain or a witness contradicts the log."""
     from evenkeel.lake_log.catch_up import catch_up
+    from evenkeel.transparency.keys import VerifierKey
 
     signers = _signers()
-    found = catch_up(given.lake, signers)
+    lost = None if given.old_key_is_lost is None else VerifierKey.read(given.old_key_is_lost)
+    found = catch_up(given.lake, signers, lost=lost)
     print(f"{plural(found.leaves, 'leaf', 'leaves')} appended")
+    if found.rotation is not None:
+        print(f"the log's keys have changed, and its last leaf says so: {found.rotation.words}")
     return _told(given.lake, signers, found)
 
 
 def show_log(given: argparse.Namespace) -> int:
-    """Prints the checkpoint, the keys, chains that are longer or shorter than their leaves, and where the witnesses
-    are; 1 where rows are gone, or a witness has seen another tree."""
+    """Prints the checkpoint, the keys and their rotations, chains that are longer or shorter than their leaves, and
+    where the witnesses are; 1 where rows are gone, or a witness has seen another tree."""
     from evenkeel.lake_log.catch_up import chains_beside, keys_beside, open_log, storage_of
     from evenkeel.lake_log.private_keys import signers_from_environment
+    from evenkeel.lake_log.rotations import rotations_in
     from evenkeel.lake_log.witness_lines import witnesses_from_environment
     from evenkeel.lake_log.witnessing import WitnessState, witness_states
 
@@ -110,7 +122,10 @@ def show_log(given: argparse.Namespace) -> int:
     for key in opened.log_keys:
         unnamed = "" if key in keys_beside(storage) else ", which the log does not name"
         print(f"key: {key.text}{unnamed}")
-    beside = chains_beside(given.lake, storage, opened.tree(newest.checkpoint))
+    tree = opened.tree(newest.checkpoint)
+    for line in rotations_in(storage, tree):
+        print(f"keys were changed at {line}")
+    beside = chains_beside(given.lake, storage, tree)
     for cluster, more in beside.items():
         rows = plural(abs(more), "manifest")
         told = f"{rows} without a leaf: `evenkeel log catch-up`" if more > 0 else f"{rows} gone: `evenkeel verify`"

@@ -70,7 +70,13 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
         action="append",
         default=[],
         metavar="WITNESS",
-        help="ask a witness what it has seen: `<verifier key> <URL>`, a URL in EVENKEEL_WITNESSES, or a file's path",
+        help="ask a witness what it has seen: `<verifier key> <URL>`, a URL in EVENKEEL_WITNESSES, a file's path, or "
+        "s3://BUCKET/PREFIX",
+    )
+    parser.add_argument(
+        "--stamp-ca",
+        metavar="FILE",
+        help="certificates (PEM) of time stamp authorities that you trust; without them times are told as unverified",
     )
     parser.add_argument(
         "--expect-head",
@@ -120,6 +126,7 @@ def _log_sources(given: argparse.Namespace) -> LogSources:
         checkpoints={name: _content(name) for name in given.checkpoint},
         witnesses=tuple(map(_asked_witness, given.against)),
         expected_heads=tuple(map(_expected_head, given.expect_head)),
+        stamp_ca=None if given.stamp_ca is None else (_read(given.stamp_ca, "--stamp-ca"), given.stamp_ca),
     )
 
 
@@ -128,19 +135,23 @@ def _content(name: str) -> bytes:
         from evenkeel.transparency.witness_client import fetch_note
 
         return fetch_note(name)
+    return _read(name, "--checkpoint")
+
+
+def _read(name: str, option: str) -> bytes:
     try:
         return Path(name).read_bytes()
     except OSError as error:
-        raise BadInput(f"--checkpoint {name}: it cannot be read: {error.strerror}") from None
+        raise BadInput(f"{option} {name}: it cannot be read: {error.strerror}") from None
 
 
 def _asked_witness(text: str) -> LakeWitness:
     from evenkeel.lake_log.witness_lines import witnesses_from_environment, witnesses_of
 
-    for witness in witnesses_from_environment() if " " not in text.strip() else ():
-        if witness.name == text.strip():
-            return witness
-    (found, *more) = witnesses_of(text, "--against") or (None,)
+    named = [one for one in witnesses_from_environment() if one.name == text.strip()] if " " not in text.strip() else []
+    (found, *more) = named or witnesses_of(text, "--against") or (None,)
+    if found is not None and found.authority is not None:
+        raise BadInput("--against a time stamp authority: it remembers nothing; give its certificates (--stamp-ca)")
     if found is None or more:
         raise BadInput("--against names one witness: its verifier key and URL, or the path of a file")
     return found
@@ -204,9 +215,11 @@ def _log_lines(log: LogReport) -> list[str]:
     for key in log.keys:
         own = " (as the log itself names it: hold it against the one that you were given)" if log.own_keys else ""
         lines.append(f"    key {key.text}{own}")
+    lines += [f"    keys were changed at {line}" for line in log.rotations]
     if log.before:
         lines.append(f"{plural(log.before, 'manifest')} from before the log began, which nothing had witnessed then")
     lines += [f"the log has grown from what {who} has" for who in log.agreed]
+    lines += log.stamps
     return [*lines, *(f"witness {line}" for line in log.lines), *log.waiting]
 
 
@@ -241,6 +254,8 @@ def _log_as_json(log: LogReport) -> dict[str, Any]:
         "leaves": 0 if newest is None else newest.checkpoint.size,
         "keys": [key.text for key in log.keys],
         "keys_as_the_log_names_them": log.own_keys,
+        "rotations": [*log.rotations],
+        "stamps": [*log.stamps],
         "manifests_before": log.before,
         "agreed": [*log.agreed],
         "witnesses": [*log.lines],

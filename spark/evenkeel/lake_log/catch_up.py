@@ -18,8 +18,11 @@ from evenkeel.lake.table_files import FolderFiles, files_of
 from evenkeel.lake_log import LOG_FOLDER
 from evenkeel.lake_log.chains import Chains
 from evenkeel.lake_log.heads import LoggedEnd, is_logged, keep_ends, logged_ends, logged_versions
+from evenkeel.lake_log.keys_leaf import KeysLeaf
+from evenkeel.lake_log.keys_on_record import KeysOnRecord, demand_handover
 from evenkeel.lake_log.leaves import begun_leaf, manifest_leaf
 from evenkeel.lake_log.new_rows import NewRows
+from evenkeel.lake_log.rotations import FollowedKeys, follow
 from evenkeel.lake_log.row_leaves import leaves_of
 from evenkeel.transparency.checkpoint import SignedCheckpoint
 from evenkeel.transparency.keys import SignerKey, VerifierKey
@@ -37,13 +40,15 @@ class CaughtUp:
     """What a catch-up came to.
 
     `leaves`: how many were appended, and `manifests` of them are of manifests. `checkpoint`: the newest. `problems`: a
-    sentence for each chain that does not continue what was logged of it.
+    sentence for each chain that does not continue what was logged of it. `rotation`: of the log's keys, None where they
+    are those of before.
     """
 
     leaves: int
     manifests: int
     checkpoint: SignedCheckpoint
     problems: tuple[str, ...] = ()
+    rotation: KeysLeaf | None = None
 
 
 def storage_of(lake: str) -> LogStorage:
@@ -80,14 +85,27 @@ def open_log(
 ) -> TransparencyLog:
     """The log in a place, by the keys that are given, or where none is, by those that it names itself.
 
-    Raises BadInput where they do not bear one name, LogError where there is no key at all.
+    Keys that have taken the place of these on record count, and those that were retired do not. Raises BadInput where
+    they do not bear one name, LogError where there is no key at all, DamagedLog.
     """
+    return open_followed(storage, signers, log_keys, clock)[0]
+
+
+def open_followed(
+    storage: LogStorage,
+    signers: Sequence[SignerKey] = (),
+    log_keys: Collection[VerifierKey] = (),
+    clock: Callable[[], float] = time.time,
+) -> tuple[TransparencyLog, FollowedKeys]:
+    """The log as `open_log` gives it, and how its keys follow from those that were given."""
     keys = [*(signer.verifier for signer in signers), *log_keys] or [*keys_beside(storage)]
     if not keys:
         raise LogError("there is no transparency log: `evenkeel log begin` makes one, with the key in EVENKEEL_LOG_KEY")
     if len(names := sorted({key.name for key in keys})) > 1:
         raise BadInput(f"the log's keys bear several names, and a log has one: {', '.join(names)}")
-    return TransparencyLog(storage, keys[0].name, signers, keys, clock)
+    followed = follow(storage, keys)
+    former = (*followed.former, *keys)
+    return TransparencyLog(storage, keys[0].name, signers, followed.trusted, clock, former), followed
 
 
 def begin(lake: str, signers: Sequence[SignerKey], clock: Callable[[], float] = time.time) -> CaughtUp:
@@ -99,32 +117,51 @@ def begin(lake: str, signers: Sequence[SignerKey], clock: Callable[[], float] = 
     log = open_log(storage, signers, clock=clock)
     if storage.get(CHECKPOINT) is None:
         log.create()
-    elif log.checkpoint().checkpoint.size:
+        return catch_up(lake, signers, clock)
+    demand_handover(storage, log)
+    if log.checkpoint().checkpoint.size:
         raise LogError(f"the log of {lake} was begun before: `evenkeel log catch-up` goes on with it")
     return catch_up(lake, signers, clock)
 
 
-def catch_up(lake: str, signers: Sequence[SignerKey], clock: Callable[[], float] = time.time) -> CaughtUp:
-    """Appends the leaves of all manifests that have none yet.
+def catch_up(
+    lake: str,
+    signers: Sequence[SignerKey],
+    clock: Callable[[], float] = time.time,
+    lost: VerifierKey | None = None,
+) -> CaughtUp:
+    """Appends the leaves of all manifests that have none yet, and of the log's keys where these are others now.
 
-    Raises LogError where no log was begun or another process holds it, DamagedLog, InconsistentLog, and LakeError where
-    `cycles` cannot be read; what was appended before stays.
+    A new key takes over where an old one signs with it, once. `lost`: a key that signed the log and is not there any
+    more, as the operator has given it away; the log goes on without its signature, and says so. Raises LogError where
+    no log was begun, another process holds it, or the old key is missing; DamagedLog, InconsistentLog, and LakeError
+    where `cycles` cannot be read. What was appended before stays.
     """
     storage = storage_of(lake)
-    log = open_log(storage, signers, clock=clock)
+    log = open_log(storage, signers, () if lost is None else [lost], clock)
     if storage.get(CHECKPOINT) is None:
         raise LogError(
             f"the lake {lake} has no transparency log, or its checkpoint was removed: `evenkeel log begin` makes one; "
             "where there was one, restore the folder _log from a copy"
         )
+    demand_handover(storage, log)
     _keep_keys(storage, signers)
+    keys = KeysOnRecord(storage, log, signers, lost)
     behind = _Behind(lake, storage)
-    appended = log.append_made(behind.entries)
+
+    def entries(tree: Tree) -> Iterator[bytes]:
+        keys.look_at(tree)
+        yield from behind.entries(tree)
+        yield from keys.entries()
+
+    appended = log.append_made(entries)
     newest = appended.checkpoint.checkpoint
+    if keys.rotation is not None:
+        keys.keep(newest.size - 1, appended.checkpoint.note)
     if appended.is_new or behind.has_moved:
-        keep_ends(storage, log.tree(newest), behind.ends, behind.versions)
-    leaves = newest.size - appended.first
-    return CaughtUp(leaves, behind.manifests if leaves else 0, appended.checkpoint, tuple(behind.problems))
+        keep_ends(storage, log.tree(newest), behind.ends, behind.versions, keys.index)
+    leaves, problems = newest.size - appended.first, (*behind.problems, *keys.problems)
+    return CaughtUp(leaves, behind.manifests if leaves else 0, appended.checkpoint, problems, keys.rotation)
 
 
 def chains_beside(lake: str, storage: LogStorage, tree: Tree) -> dict[str, int]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from evenkeel.json_text import NotJson, parse_json
+from evenkeel.lake_log.keys_leaf import KeysLeaf, parse_keys_leaf
 from evenkeel.lake_log.leaves import parse_manifest_leaf
 from evenkeel.transparency.keys import base64_text
 from evenkeel.transparency.storage import LogStorage
@@ -49,11 +50,21 @@ def is_logged(entry: Callable[[int], bytes], size: int, cluster: str, end: Logge
 
 
 def keep_ends(
-    storage: LogStorage, tree: Tree, ends: Mapping[str, LoggedEnd], versions: Mapping[str, int] | None = None
+    storage: LogStorage,
+    tree: Tree,
+    ends: Mapping[str, LoggedEnd],
+    versions: Mapping[str, int] | None = None,
+    keys_at: int | None = None,
 ) -> None:
-    """Writes the file for a tree. `versions`: as in `logged_versions`."""
+    """Writes the file for a tree. `versions`: as in `logged_versions`; `keys_at`: index of the newest leaf of keys."""
     clusters = {name: [end.sequence, end.digest, end.index] for name, end in sorted(ends.items())}
-    said = {"size": tree.size, "root": base64_text(tree.root), "clusters": clusters, "tables": dict(versions or {})}
+    said = {
+        "size": tree.size,
+        "root": base64_text(tree.root),
+        "clusters": clusters,
+        "tables": dict(versions or {}),
+        "keys": keys_at,
+    }
     storage.put(HEADS, json.dumps(said, sort_keys=True).encode())
 
 
@@ -68,6 +79,22 @@ def logged_versions(storage: LogStorage, tree: Tree) -> tuple[int, dict[str, int
     if not isinstance(versions, dict) or not all(type(version) is int for version in versions.values()):
         return 0, {}
     return size, versions
+
+
+def newest_keys(storage: LogStorage, tree: Tree) -> tuple[int, KeysLeaf] | None:
+    """Index and content of the newest leaf of keys; None where no leaf names any.
+
+    By the file and the leaves that have joined since; by all leaves where the file does not say.
+    """
+    size, said = _said(storage, tree)
+    at = said.get("keys", -1)
+    leaf = parse_keys_leaf(tree.entry(at)) if type(at) is int and 0 <= at < size else None
+    found = None if leaf is None else (at, leaf)
+    begin = size if at is None or found is not None else 0
+    for index, entry in enumerate(tree.entries(begin, tree.size), start=begin):
+        if (leaf := parse_keys_leaf(entry)) is not None:
+            found = index, leaf
+    return found
 
 
 def _kept(storage: LogStorage, tree: Tree) -> tuple[int, dict[str, LoggedEnd]]:

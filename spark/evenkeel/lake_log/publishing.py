@@ -32,6 +32,8 @@ def log_manifests(lake: str, *, to_witnesses: bool = True, environment: Mapping[
 
         signers = signers_from_environment(environment)
         found = catch_up(lake, signers)
+        if found.rotation is not None:
+            log.warning("transparency log: its keys have changed: %s", found.rotation.words)
         for problem in found.problems:
             log.error("transparency log: %s", problem)
         if to_witnesses and environment.get(WITNESSES):

@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 
 from evenkeel.errors import EvenkeelError, InconsistentLog, LogError
 from evenkeel.json_text import NotJson, parse_json
+from evenkeel.lake_log.stamps import stamp
 from evenkeel.lake_log.witness_lines import LakeWitness
 from evenkeel.model.amounts import plural
 from evenkeel.times import utc_seconds
@@ -40,7 +41,7 @@ class WitnessState:
 
     `size`: of the newest checkpoint that it took, and `at` when it did (seconds since 1970; 0: never). `since`: when it
     first failed to take a newer one, 0 where it does not fail; `fault` says why. `is_inconsistent`: it has seen
-    another tree, so somebody is shown another past.
+    another tree, so somebody is shown another past. `tried`: when a time stamp authority was asked last.
     """
 
     name: str
@@ -49,6 +50,7 @@ class WitnessState:
     since: int = 0
     fault: str = ""
     is_inconsistent: bool = False
+    tried: int = 0
 
     def words(self, size: int) -> str:
         """One line on the witness, where the log has `size` leaves."""
@@ -85,18 +87,28 @@ def tell_witnesses(
     before = witness_states(storage)
     known = [before.get(one.name, WitnessState(one.name)) for one in witnesses]
     size = opened.checkpoint().checkpoint.size
-    asked = [(one, state) for one, state in zip(witnesses, known, strict=True) if state.size != size or state.fault]
+    asked = [
+        (one, state)
+        for one, state in zip(witnesses, known, strict=True)
+        if (state.size != size or state.fault) and _may_be_asked(one, state, clock())
+    ]
     if not asked:
         return known
     with ThreadPoolExecutor(len(asked)) as pool:
-        told = pool.map(lambda pair: _told(opened, pair[0], pair[1], clock, timeout_seconds), asked)
+        told = pool.map(lambda pair: _told(storage, opened, pair[0], pair[1], clock, timeout_seconds), asked)
         after = {state.name: state for state in told}
     found = [after.get(state.name, state) for state in known]
     storage.put(STATES, json.dumps({state.name: asdict(state) for state in found}, indent=1).encode())
     return found
 
 
+def _may_be_asked(witness: LakeWitness, state: WitnessState, now: float) -> bool:
+    """Whether a witness is asked now; a time stamp authority is asked once in a while."""
+    return witness.authority is None or witness.authority.is_due(state.at, state.tried, now)
+
+
 def _told(
+    storage: LogStorage,
     opened: TransparencyLog,
     witness: LakeWitness,
     state: WitnessState,
@@ -104,8 +116,13 @@ def _told(
     timeout_seconds: float,
 ) -> WitnessState:
     since = state.since or int(clock())
+    state = replace(state, tried=int(clock()))
     try:
-        newest = _taken(opened, witness, state.size, timeout_seconds)
+        if witness.authority is None:
+            newest = _taken(opened, witness, state.size, timeout_seconds)
+        else:
+            newest = opened.checkpoint()
+            stamp(storage, witness.authority, newest, timeout_seconds=timeout_seconds)
     except InconsistentLog as error:
         log.error("%s. Somebody is shown another past: stop, and compare with `evenkeel verify --against`", error)
         return replace(state, since=since, fault=str(error), is_inconsistent=True)
@@ -113,7 +130,7 @@ def _told(
         behind = opened.checkpoint().checkpoint.size - state.size
         log.warning("%s. It is %s behind, and is told again the next time", error, plural(behind, "leaf", "leaves"))
         return replace(state, since=since, fault=str(error), is_inconsistent=False)
-    return WitnessState(witness.name, newest.checkpoint.size, int(clock()))
+    return WitnessState(witness.name, newest.checkpoint.size, int(clock()), tried=state.tried)
 
 
 def _taken(opened: TransparencyLog, witness: LakeWitness, known: int, timeout_seconds: float) -> SignedCheckpoint:
@@ -137,11 +154,15 @@ def _signatures(
     opened: TransparencyLog, witness: LakeWitness, newest: SignedCheckpoint, known: int, timeout_seconds: float
 ) -> Sequence[NoteSignature]:
     prove = opened.tree(newest.checkpoint).consistency
+    if witness.bucket is not None:
+        bucket = witness.bucket_of(opened.origin, opened.all_keys, timeout_seconds=timeout_seconds)
+        bucket.put(newest, prove, known)
+        return ()
     if witness.address is None:
         assert witness.path is not None
-        WitnessFile(witness.path, opened.origin, opened.log_keys).append(newest, prove)
+        WitnessFile(witness.path, opened.origin, opened.all_keys).append(newest, prove)
         return ()
-    given = submit(witness.address, newest, opened.log_keys, prove, known=known, timeout_seconds=timeout_seconds)
+    given = submit(witness.address, newest, opened.all_keys, prove, known=known, timeout_seconds=timeout_seconds)
     if given.old < known <= newest.checkpoint.size:
         log.warning(
             "the witness %s had cosigned %d leaves and now knew %d: it has lost what it saw, or is another one",

@@ -24,14 +24,16 @@ from evenkeel.lake.roots_here import row_texts
 from evenkeel.lake.schema import STAMP_NAMES
 from evenkeel.lake.schemas.decided import DECIDED
 from evenkeel.lake.store import Lake
-from evenkeel.lake_log.catch_up import open_log, storage_of
+from evenkeel.lake_log.catch_up import open_followed, storage_of
 from evenkeel.lake_log.leaves import manifest_leaf
+from evenkeel.lake_log.rotations import newest_checkpoint, signers_among
 from evenkeel.model.amounts import plural
 from evenkeel.record.read import Attempt, find_cycles
 from evenkeel.record.read.ranges import nearest
 from evenkeel.record.read.tables import open_table
 from evenkeel.transparency.keys import VerifierKey
 from evenkeel.transparency.leaf import LogLeaf, ProvenRow, prove_row
+from evenkeel.transparency.notes import parse_note
 from evenkeel.transparency.proof_file import ProofFile, prove
 from evenkeel.transparency.tiles import Tree
 
@@ -50,7 +52,7 @@ class ProvenCycle:
     """A proof, and what it is of.
 
     `row`: the manifest, a row of `cycles`. `decision`: the table and the JSON of the row under it, where one was asked
-    for. `key_names`: the verifier keys by which the log was read.
+    for. `keys`: the log's keys that have signed its checkpoint.
     """
 
     proof: ProofFile
@@ -78,12 +80,15 @@ def prove_cycle(
     """
     (attempt,) = find_cycles(lake, cluster=cluster, cycle=cycle, option="CYCLE")
     row = dict(attempt.closed or attempt.planned)
-    log = open_log(storage_of(lake), log_keys=log_keys)
+    storage = storage_of(lake)
+    log, followed = open_followed(storage, log_keys=log_keys)
+    newest = newest_checkpoint(storage, log, followed)
     leaf = manifest_leaf(row)
-    index = _index_of(log.tree(), leaf, row)
+    index = _index_of(log.tree(newest.checkpoint), leaf, row)
     decision = None if subject is None else _decision(Lake(lake), attempt, leaf, subject, table, number)
     proof = prove(log, index, leaf, decision, witness_keys)
-    return ProvenCycle(proof, row, None if decision is None else (decision.table, decision.row), log.log_keys)
+    keys = signers_among(parse_note(proof.checkpoint), log.all_keys)
+    return ProvenCycle(proof, row, None if decision is None else (decision.table, decision.row), keys)
 
 
 def _index_of(tree: Tree, leaf: LogLeaf, row: dict[str, Any]) -> int:

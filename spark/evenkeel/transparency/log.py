@@ -56,8 +56,9 @@ class Appended:
 class TransparencyLog:
     """A log in a place, under a name (`origin`), signed by keys of that name.
 
-    `log_keys`: keys whose checkpoints are accepted, for instance those before a rotation; the public halves of
-    `signers` always are. Without `signers` the log can be read.
+    `log_keys`: keys one of which has to have signed the newest checkpoint; the public halves of `signers` are among
+    them always. `former_keys`: those before a rotation, which may have signed what was kept of the log earlier. Without
+    `signers` the log can be read.
     """
 
     def __init__(
@@ -67,13 +68,16 @@ class TransparencyLog:
         signers: Sequence[SignerKey] = (),
         log_keys: Collection[VerifierKey] = (),
         clock: Callable[[], float] = time.time,
+        former_keys: Collection[VerifierKey] = (),
     ) -> None:
         self.origin = origin
         self.log_keys = (*dict.fromkeys([*(signer.verifier for signer in signers), *log_keys]),)
+        self.all_keys = (*dict.fromkeys([*self.log_keys, *former_keys]),)
+        """The keys by which what somebody kept of the log is read; it counts only where the log has grown from it."""
         self._storage = storage
         self._signers = signers
         self._clock = clock
-        for key in self.log_keys:
+        for key in self.all_keys:
             # tlog-checkpoint: the key's name should match the origin. tlog-tiles: one Ed25519 signature at least.
             if key.name != origin or key.kind != ED25519:
                 raise BadInput(f"the key {shown(key.name)} is not for checkpoints of the log {shown(origin)}")
@@ -152,7 +156,7 @@ class TransparencyLog:
         """
         known = {(key.name, key.key_id) for key in witness_keys}
         note = checkpoint.note.with_signatures(one for one in signatures if (one.name, one.key_id) in known)
-        found = open_checkpoint(note.data, self.origin, self.log_keys, witness_keys)
+        found = open_checkpoint(note.data, self.origin, self.all_keys, witness_keys)
         with self._storage.appending():
             kept = self._opened(COSIGNED)
             if kept is None or kept.checkpoint.size <= found.checkpoint.size:
@@ -189,7 +193,8 @@ class TransparencyLog:
         if data is None:
             return None
         try:
-            return open_checkpoint(data, self.origin, self.log_keys, witness_keys)
+            keys = self.all_keys if name == COSIGNED else self.log_keys
+            return open_checkpoint(data, self.origin, keys, witness_keys)
         except BadNote as error:
             raise DamagedLog(f"{name} of the log {shown(self.origin)}: {error}; restore it from a copy") from None
 

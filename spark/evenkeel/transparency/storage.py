@@ -12,6 +12,7 @@ import shutil
 import uuid
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -37,6 +38,10 @@ class LogStorage(Protocol):
     def put(self, name: str, data: bytes) -> None:
         """Makes or replaces a file. It lasts, and readers find the old or the new content whole, never a part. Raises
         LogError where it cannot be written."""
+
+    def names(self, folder: str, most: int) -> list[str]:
+        """The names in a folder, sorted; none where there is none. Raises DamagedLog where there are more than
+        `most`."""
 
     def remove(self, folder: str) -> None:
         """Removes a folder with all that is in it; nothing where there is none."""
@@ -82,6 +87,19 @@ class FolderStorage:
             keep_names(path.parent)
         except OSError as error:
             raise LogError(f"{path} cannot be written: {error.strerror}") from None
+
+    def names(self, folder: str, most: int) -> list[str]:
+        """The names in a folder, sorted. Raises DamagedLog where there are more than `most`, or it cannot be read."""
+        try:
+            with os.scandir(self._folder / folder) as entries:
+                found = [entry.name for entry in islice(entries, most + 1)]
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise DamagedLog(f"{self._folder / folder} cannot be read: {error.strerror}") from None
+        if len(found) > most:
+            raise DamagedLog(f"{self._folder / folder} holds more than {most:,} files: remove what is not the log's")
+        return sorted(found)
 
     def remove(self, folder: str) -> None:
         """Removes a folder with all that is in it; nothing where there is none."""

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import socket
-import threading
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from urllib.parse import urlsplit
 
 from evenkeel.errors import BadInput, BadNote, InconsistentLog, WitnessError
 from evenkeel.transparency.checkpoint import SignedCheckpoint, number_of, open_checkpoint
+from evenkeel.transparency.http_exchange import exchange
 from evenkeel.transparency.keys import COSIGNATURE, NoteSignature, VerifierKey, base64_text, shown
 from evenkeel.transparency.notes import MOST_BYTES, parse_signatures
 from evenkeel.transparency.witness import origin_hash
@@ -170,31 +168,4 @@ def _seen(
 
 
 def _exchange(url: str, method: str, path: str, body: bytes | None, timeout_seconds: float) -> tuple[int, bytes]:
-    """Status and body of an answer; redirects are not followed. Raises WitnessError where none comes in time."""
-    parts = urlsplit(url)
-    kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
-    connection = kind(parts.hostname or "", parts.port, timeout=timeout_seconds)
-    end = threading.Timer(timeout_seconds, lambda: None)
-    try:
-        connection.connect()
-        # A socket's own timeout begins anew with every byte.
-        end = threading.Timer(timeout_seconds, _cut, [connection.sock])
-        end.daemon = True
-        end.start()
-        connection.request(method, parts.path.rstrip("/") + path, body, {"Content-Type": "text/plain"} if body else {})
-        response = connection.getresponse()
-        data = response.read(MOST_BYTES + 1)
-        if len(data) > MOST_BYTES:
-            raise WitnessError(f"the witness {url} answers with more than {MOST_BYTES:,} bytes")
-        return response.status, data
-    except (OSError, HTTPException, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
-        raise WitnessError(f"the witness {url} cannot be reached, or does not answer: {shown(reason)}") from None
-    finally:
-        end.cancel()
-        connection.close()
-
-
-def _cut(connected: socket.socket) -> None:
-    with suppress(OSError):
-        connected.shutdown(socket.SHUT_RDWR)
+    return exchange(url, method, path, body, who="the witness", most_bytes=MOST_BYTES, timeout_seconds=timeout_seconds)

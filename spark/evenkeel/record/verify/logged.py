@@ -18,7 +18,8 @@ from typing import Any
 from evenkeel.errors import BadInput, BadNote, EvenkeelError, InconsistentLog, LogError
 from evenkeel.lake.merkle import leaf_of
 from evenkeel.lake_log import LOG_FOLDER
-from evenkeel.lake_log.catch_up import has_log, keys_beside, open_log, storage_of
+from evenkeel.lake_log.catch_up import has_log, open_followed, storage_of
+from evenkeel.lake_log.keys_leaf import KeysLeaf, parse_keys_leaf
 from evenkeel.lake_log.leaves import (
     BEGUN,
     ChainEnd,
@@ -28,17 +29,21 @@ from evenkeel.lake_log.leaves import (
     parse_leaf,
     parse_manifest_leaf,
 )
+from evenkeel.lake_log.rotations import newest_checkpoint
 from evenkeel.lake_log.row_leaves import RowsLeaf, parse_rows_leaf
 from evenkeel.lake_log.witness_lines import LakeWitness
 from evenkeel.lake_log.witnessing import witness_states
 from evenkeel.model.amounts import plural
 from evenkeel.record.verify.chain import LOG, Anchor, Fault
+from evenkeel.record.verify.logged_keys import keys_faults, rotation_words
 from evenkeel.record.verify.logged_rows import check_other_rows, first_kept
+from evenkeel.record.verify.stamped import check_stamps
 from evenkeel.transparency.checkpoint import Checkpoint, SignedCheckpoint, open_checkpoint
 from evenkeel.transparency.keys import VerifierKey
 from evenkeel.transparency.log import TransparencyLog
 from evenkeel.transparency.proof_file import HEAD, ProofFile
 from evenkeel.transparency.tiles import Tree
+from evenkeel.transparency.time_stamp import authorities_in
 from evenkeel.transparency.witness_client import latest_checkpoint
 from evenkeel.transparency.witness_file import WitnessFile
 
@@ -55,13 +60,15 @@ class LogSources:
 
     `log_keys`: the log's verifier keys, from a place that whoever writes to the lake cannot change; none: those that
     the log names itself. `checkpoints`: the content of files that hold checkpoints of it, by the name of the file.
-    `witnesses`: who is asked what they have seen. `expected_heads`: (cluster, or "" for any, digest).
+    `witnesses`: who is asked what they have seen. `expected_heads`: (cluster, or "" for any, digest). `stamp_ca`:
+    certificates in PEM of time stamp authorities that are trusted, and the name of their file.
     """
 
     log_keys: tuple[VerifierKey, ...] = ()
     checkpoints: Mapping[str, bytes] = field(default_factory=dict)
     witnesses: tuple[LakeWitness, ...] = ()
     expected_heads: tuple[tuple[str, str], ...] = ()
+    stamp_ca: tuple[bytes, str] | None = None
 
     @property
     def demands_log(self) -> bool:
@@ -74,9 +81,10 @@ class LogReport:
     """What was found of a lake's log.
 
     `is_there`: whether the lake has one, or should have. `checkpoint` is None where it cannot be read. `keys`: by which
-    it was read; `own_keys`: they are those that the log names itself. `before`: manifests that were there before it
-    began. `agreed`: who else has a checkpoint from which it has grown. `lines`: of the witnesses. `waiting`: of rows
-    outside manifests that the next publish takes in.
+    it was read; `own_keys`: they follow from those that the log names itself. `before`: manifests that were there
+    before it began. `agreed`: who else has a checkpoint from which it has grown. `lines`: of the witnesses. `waiting`:
+    of rows outside manifests that the next publish takes in. `rotations`: a line on each change of the log's keys.
+    `stamps`: lines on time stamps.
     """
 
     checkpoint: SignedCheckpoint | None = None
@@ -87,6 +95,8 @@ class LogReport:
     lines: tuple[str, ...] = ()
     waiting: tuple[str, ...] = ()
     is_there: bool = True
+    rotations: tuple[str, ...] = ()
+    stamps: tuple[str, ...] = ()
 
 
 class LoggedChain:
@@ -139,6 +149,7 @@ class LakeLogCheck:
     faults: list[Fault] = field(default_factory=list)
     chains: dict[str, LoggedChain] = field(default_factory=dict)
     rows: list[tuple[int, RowsLeaf]] = field(default_factory=list)
+    keys: list[tuple[int, KeysLeaf]] = field(default_factory=list)
     reached: dict[str, datetime] = field(default_factory=dict)
     kept_from: date | None = None
     tree: Tree | None = None
@@ -263,8 +274,10 @@ class LakeLogCheck:
 def open_check(lake: str, sources: LogSources) -> LakeLogCheck:
     """Reads the log of a lake whole, and holds it against what others have of it.
 
-    What is wrong comes as faults. Raises BadInput where a file of `sources` holds no checkpoint of this log.
+    What is wrong comes as faults. Raises BadInput where a file of `sources` holds no checkpoint of this log, or no
+    certificates.
     """
+    authorities = () if sources.stamp_ca is None else authorities_in(*sources.stamp_ca)
     try:
         storage = storage_of(lake)
     except LogError:
@@ -275,16 +288,19 @@ def open_check(lake: str, sources: LogSources) -> LakeLogCheck:
         return LakeLogCheck(LogReport(is_there=False))
     check = LakeLogCheck(LogReport())
     try:
-        opened = open_log(storage, log_keys=sources.log_keys)
-        newest = opened.checkpoint()
+        opened, followed = open_followed(storage, log_keys=sources.log_keys)
+        newest = newest_checkpoint(storage, opened, followed)
         tree = opened.tree(newest.checkpoint)
         before = _read(check, tree)
+        check.faults += map(_log_fault, keys_faults(storage, newest, check.keys))
     except (LogError, BadNote) as error:
         check.faults.append(_log_fault(f"{error}; without it nothing shows a cut end or another past"))
         return check
     check.tree, check.opened = tree, opened
     check.kept_from = first_kept(lake, check.rows, datetime.now(UTC))
     agreed = [*_given_out(check, opened, sources.checkpoints), *_witnessed(check, opened, sources.witnesses)]
+    stamps = check_stamps(storage, opened, tree, authorities)
+    check.faults += map(_log_fault, stamps.faults)
     states = witness_states(storage)
     for state in states.values():
         if state.is_inconsistent:
@@ -292,10 +308,12 @@ def open_check(lake: str, sources: LogSources) -> LakeLogCheck:
     check.report = LogReport(
         newest,
         opened.log_keys,
-        not sources.log_keys and opened.log_keys == keys_beside(storage),
+        not sources.log_keys,
         before,
         tuple(agreed),
         tuple(state.words(newest.checkpoint.size) for _, state in sorted(states.items())),
+        rotations=rotation_words(check.keys),
+        stamps=tuple(stamps.lines),
     )
     return check
 
@@ -313,6 +331,8 @@ def _read(check: LakeLogCheck, tree: Tree) -> int:
             before = _count_in(begun)
             if (other := parse_rows_leaf(entry)) is not None:
                 check.rows.append((index, other))
+            if (keys := parse_keys_leaf(entry)) is not None:
+                check.keys.append((index, keys))
             continue
         at = datetime.fromisoformat(leaf.cycle_at)
         check.reached[leaf.cluster] = max(at, check.reached.get(leaf.cluster, at))
@@ -364,7 +384,7 @@ def _checkpoints_in(name: str, data: bytes, opened: TransparencyLog) -> Iterator
         raise BadInput(f"{name} holds no checkpoint")
     for note in notes:
         try:
-            yield open_checkpoint(note, opened.origin, opened.log_keys)
+            yield open_checkpoint(note, opened.origin, opened.all_keys)
         except BadNote as error:
             raise BadInput(f"{name} is no checkpoint that holds: {error}") from None
 
@@ -373,10 +393,13 @@ def _witnessed(check: LakeLogCheck, opened: TransparencyLog, witnesses: Sequence
     """Asks witnesses what they have seen last; yields who agrees, in words. One that gives no answer is a fault."""
     for witness in witnesses:
         try:
+            if witness.bucket is not None:
+                yield from _kept_in_bucket(check, opened, witness)
+                continue
             if witness.address is not None:
-                seen = latest_checkpoint(witness.address, opened.origin, opened.log_keys)
+                seen = latest_checkpoint(witness.address, opened.origin, opened.all_keys)
             else:
-                seen = WitnessFile(witness.path or Path(), opened.origin, opened.log_keys).latest()
+                seen = WitnessFile(witness.path or Path(), opened.origin, opened.all_keys).latest()
         except EvenkeelError as error:
             check.faults.append(_log_fault(f"the witness does not say what it has seen: {error}"))
             continue
@@ -386,16 +409,45 @@ def _witnessed(check: LakeLogCheck, opened: TransparencyLog, witnesses: Sequence
             yield f"the witness {witness.name} ({plural(seen.checkpoint.size, 'leaf', 'leaves')})"
 
 
+def _kept_in_bucket(check: LakeLogCheck, opened: TransparencyLog, witness: LakeWitness) -> Iterator[str]:
+    """Holds the log against every checkpoint that a bucket keeps of it; yields how many agree, in words. Raises
+    WitnessError and SettingsError where it cannot be read."""
+    agreed, largest, wrong = 0, 0, list[str]()
+    try:
+        for kept in witness.bucket_of(opened.origin, opened.all_keys).kept():
+            words = kept if isinstance(kept, str) else _contradiction(check, opened, kept.checkpoint)
+            if words is not None:
+                wrong.append(words)
+            elif not isinstance(kept, str):
+                agreed, largest = agreed + 1, max(largest, kept.checkpoint.size)
+    finally:
+        check.faults += [_log_fault(f"the witness {witness.name}: {words}") for words in wrong[:_NAMED]]
+        if (more := len(wrong) - _NAMED) > 0:
+            check.faults.append(_log_fault(f"the witness {witness.name}: {plural(more, 'further object')} like these"))
+    if agreed:
+        leaves = plural(largest, "leaf", "leaves")
+        yield f"the witness {witness.name} ({plural(agreed, 'checkpoint')}, up to {leaves})"
+    elif not wrong:
+        check.faults.append(_log_fault(f"the witness {witness.name} has seen no checkpoint of it"))
+
+
 def _demand_continues(check: LakeLogCheck, opened: TransparencyLog, kept: Checkpoint, who: str) -> bool:
+    words = _contradiction(check, opened, kept)
+    if words is not None:
+        check.faults.append(_log_fault(f"{who}: {words}"))
+    return words is None
+
+
+def _contradiction(check: LakeLogCheck, opened: TransparencyLog, kept: Checkpoint) -> str | None:
+    """What is wrong where the log has not grown from a checkpoint."""
     assert check.tree is not None
     if kept.size <= check.tree.size and check.tree.root_at(kept.size) == kept.root:
-        return True
+        return None
     try:
         opened.demand_continues(kept)
     except InconsistentLog as error:
-        check.faults.append(_log_fault(f"{who}: {error}"))
-        return False
-    return True
+        return str(error)
+    return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,102 @@
+"""Time stamps beside a log: for each stamped size a folder with its checkpoint, and the authorities' answers.
+
+`stamps/<size>/checkpoint` is the signed note, `stamps/<size>/<hex>.tsr` an answer, as it came, over the SHA-256 of the
+note's text. No file is ever changed. A folder without an answer is what a kill has left.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from evenkeel.errors import InconsistentLog, SettingsError
+from evenkeel.transparency.checkpoint import SignedCheckpoint, number_of
+from evenkeel.transparency.notes import parse_note
+from evenkeel.transparency.storage import LogStorage
+from evenkeel.transparency.time_stamp import authorities_in
+from evenkeel.transparency.time_stamp_client import AuthorityAddress, request_stamp
+
+STAMPS = "stamps"
+"""The folder's name; one of ours, outside tlog-tiles."""
+DEFAULT_EVERY = 3_600
+"""So many seconds lie between two requests to an authority: public ones limit them."""
+RETRY_SECONDS = 300
+"""After a request that failed none is sent for so many seconds, or `every` where that is less."""
+MOST_STAMPED = 1_000_000
+"""So many stamped sizes are read at most: nine years of the most frequent stamps."""
+_MOST_ANSWERS = 64
+_CHECKPOINT, _ANSWER = "checkpoint", ".tsr"
+_MOST_CA_BYTES = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class StampAuthority:
+    """A time stamp authority of a lake. `ca_file`: the certificates under which it signs, in PEM. `every`: seconds
+    between two requests at least."""
+
+    address: AuthorityAddress
+    ca_file: Path
+    every: int = DEFAULT_EVERY
+
+    def is_due(self, stamped_at: int, tried_at: int, now: float) -> bool:
+        """Whether it may be asked, by the moments (seconds since 1970; 0: never) of the last stamp and request. A
+        moment in the future, by a clock that was set back, counts for nothing."""
+        waits = ((stamped_at, self.every), (tried_at, min(self.every, RETRY_SECONDS)))
+        return all(at > now or now - at >= seconds for at, seconds in waits)
+
+
+@dataclass(frozen=True, slots=True)
+class KeptStamps:
+    """What is kept of a stamped size, nothing of it verified: the checkpoint (None where the file is gone), and the
+    answers, each with its name."""
+
+    size: int
+    checkpoint: bytes | None
+    answers: tuple[tuple[str, bytes], ...]
+
+
+def stamp(
+    storage: LogStorage, authority: StampAuthority, checkpoint: SignedCheckpoint, *, timeout_seconds: float
+) -> None:
+    """Has an authority stamp a checkpoint, and keeps what it answers.
+
+    Raises WitnessError where it gives no stamp that holds, SettingsError where its certificates cannot be read,
+    InconsistentLog where another checkpoint of that size was stamped, and LogError where a file cannot be written.
+    """
+    folder = f"{STAMPS}/{checkpoint.checkpoint.size}"
+    kept = storage.get(f"{folder}/{_CHECKPOINT}")
+    if kept is not None and parse_note(kept).text != checkpoint.note.text:
+        raise InconsistentLog(
+            f"{folder} is of another tree of that size than {checkpoint.checkpoint.words}: the log was set back and "
+            "written anew, or the file was changed"
+        )
+    certificates = authorities_in(_pem(authority), str(authority.ca_file))
+    text = checkpoint.note.text.encode()
+    answer = request_stamp(authority.address, text, certificates, timeout_seconds=timeout_seconds)
+    if kept is None:
+        storage.put(f"{folder}/{_CHECKPOINT}", checkpoint.note.data)
+    storage.put(f"{folder}/{hashlib.sha256(answer).hexdigest()[:16]}{_ANSWER}", answer)
+
+
+def kept_stamps(storage: LogStorage) -> Iterator[KeptStamps]:
+    """What is kept, by size. Raises DamagedLog where it is more than is ever kept."""
+    sizes = [size for name in storage.names(STAMPS, MOST_STAMPED) if (size := number_of(name)) is not None]
+    for size in sorted(sizes):
+        folder = f"{STAMPS}/{size}"
+        names = [name for name in storage.names(folder, _MOST_ANSWERS) if name.endswith(_ANSWER)]
+        answers = [(name, storage.get(f"{folder}/{name}")) for name in names]
+        yield KeptStamps(
+            size,
+            storage.get(f"{folder}/{_CHECKPOINT}"),
+            tuple((name, answer) for name, answer in answers if answer is not None),
+        )
+
+
+def _pem(authority: StampAuthority) -> bytes:
+    try:
+        with authority.ca_file.open("rb") as file:
+            return file.read(_MOST_CA_BYTES)
+    except OSError as error:
+        raise SettingsError(f"ca_file={authority.ca_file} cannot be read: {error.strerror}") from None

@@ -1,0 +1,135 @@
+"""Time stamps of RFC 3161: an authority's signature over a digest and the time at which it saw it.
+
+What an authority answers is kept as it came (a `TimeStampResp` in DER), so `openssl ts -verify` reads it, too. Its time
+counts once the signature leads to a certificate of an authority that the reader trusts, was made for time stamps, and
+held at that time. Whether the certificate was revoked later is not asked.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from evenkeel.errors import BadInput, BadStamp, EvenkeelError, SettingsError
+from evenkeel.transparency.keys import shown
+
+if TYPE_CHECKING:
+    from cryptography.x509 import Certificate
+
+MOST_RESPONSE_BYTES = 64 * 1024
+"""The largest answer of an authority that is read; it holds certificates, of some kB each."""
+_SHA256 = "2.16.840.1.101.3.4.2.1"
+_GRANTED = 0
+_WHY = 300  # characters of another library's message that are shown
+
+
+@dataclass(frozen=True, slots=True)
+class TimeStampQuery:
+    """A request for a text (DER), and the number that the answer has to bring back."""
+
+    data: bytes
+    nonce: int
+
+
+@dataclass(frozen=True, slots=True)
+class TimeStamp:
+    """An answer as it was read; of the signature nothing is verified.
+
+    `at`: the time in it. `by`: the subject of the certificate that signed, as it names itself. `digest`: SHA-256 of
+    what was stamped. `nonce`: the request's, None where it names none.
+    """
+
+    at: datetime
+    by: str
+    digest: bytes
+    nonce: int | None
+    response: Any
+
+
+def query_for(text: bytes) -> TimeStampQuery:
+    """The request for the SHA-256 of a text, with a number of its own; the certificate is asked for as well."""
+    library = _library()
+    made = library.TimestampRequestBuilder().data(text).hash_algorithm(library.HashAlgorithm.SHA256).build()
+    return TimeStampQuery(made.as_bytes(), made.nonce)
+
+
+def read_stamp(data: bytes) -> TimeStamp:
+    """What an authority's answer says. Raises BadStamp where it grants no stamp over a SHA-256."""
+    if len(data) > MOST_RESPONSE_BYTES:
+        raise BadStamp(f"an answer of {len(data):,} bytes: {MOST_RESPONSE_BYTES:,} are read at most")
+    with _refused("no answer of a time stamp authority"):
+        response = _library().decode_timestamp_response(data)
+        status, said = int(response.status), " ".join(map(str, response.status_string or ()))
+        if status != _GRANTED:
+            raise BadStamp(f"the request was not granted: status {status} {shown(said)}")
+        info = response.tst_info
+        imprint = info.message_imprint
+        if imprint.hash_algorithm.dotted_string != _SHA256 or len(imprint.message) != hashlib.sha256().digest_size:
+            raise BadStamp("a time stamp over another digest than SHA-256")
+        return TimeStamp(info.gen_time, _signer(response), bytes(imprint.message), info.nonce, response)
+
+
+def demand_stamp(stamp: TimeStamp, text: bytes, authorities: Sequence[Certificate], nonce: int | None = None) -> None:
+    """Demands that a stamp is over this text, and signed under one of these certificates.
+
+    `nonce`: of the request, where it is known. Without certificates the signature is not looked at. Raises BadStamp.
+    """
+    if stamp.digest != hashlib.sha256(text).digest():
+        raise BadStamp("the stamp is over another text")
+    if nonce is not None and stamp.nonce != nonce:
+        raise BadStamp("the answer is to another request: its nonce is another")
+    if not authorities:
+        return
+    with _refused("not signed under the given certificates"):
+        _library().VerifierBuilder(roots=[*authorities], nonce=nonce).build().verify(stamp.response, stamp.digest)
+
+
+def authorities_in(pem: bytes, place: str) -> tuple[Certificate, ...]:
+    """The certificates in a text in PEM. Raises BadInput, which names the place, where it holds none."""
+    from cryptography.x509 import load_pem_x509_certificates
+
+    try:
+        return tuple(load_pem_x509_certificates(pem))
+    except ValueError:
+        raise BadInput(f"{place} holds no certificates in PEM (-----BEGIN CERTIFICATE-----)") from None
+
+
+@contextmanager
+def _refused(words: str) -> Iterator[None]:
+    """Raises BadStamp, which begins with these words, for whatever a hostile answer makes its readers raise. They are
+    libraries that name no common error, and a panic of Rust is not even an `Exception`."""
+    try:
+        yield
+    except EvenkeelError:
+        raise
+    except Exception as error:
+        raise BadStamp(f"{words}: {shown(str(error), _WHY)}") from None
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":
+            raise
+        raise BadStamp(f"{words}: {shown(str(error), _WHY)}") from None
+
+
+def _signer(response: Any) -> str:
+    """The subject of the certificate that a response says has signed it."""
+    from cryptography.x509 import load_der_x509_certificate
+
+    signers = [*response.signed_data.signer_infos]
+    for data in sorted(response.signed_data.certificates) if len(signers) == 1 else ():
+        certificate = load_der_x509_certificate(data)
+        if (certificate.issuer, certificate.serial_number) == (signers[0].issuer, signers[0].serial_number):
+            return certificate.subject.rfc4514_string()
+    raise BadStamp("a time stamp without the certificate of its one signer")
+
+
+def _library() -> Any:
+    """The package `rfc3161-client`, which is needed for time stamps alone."""
+    try:
+        import rfc3161_client
+    except ImportError:
+        raise SettingsError("time stamps need the package rfc3161-client: install requirements.txt once more") from None
+    return rfc3161_client

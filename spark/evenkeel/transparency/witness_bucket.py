@@ -1,0 +1,266 @@
+"""A witness that is a bucket with Object Lock: each checkpoint an object that nobody can change for a time.
+
+The object of a checkpoint is `<prefix>/<SHA-256 of the log's name>/<size, 20 digits>`, locked in the mode COMPLIANCE,
+which not even the owner of the bucket can lift. It is put only where there is none. A bucket with Object Lock keeps all
+versions of an object: whoever may write there can put another one on top, or a mark that hides it, and both are seen
+(`kept`). It signs nothing; whoever reads it has to be told the bucket by somebody else than the lake.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Collection, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from evenkeel.errors import BadInput, BadNote, InconsistentLog, WitnessError
+from evenkeel.lake.merkle import is_consistent
+from evenkeel.object_store import SCHEME, bucket_of, canonical
+from evenkeel.transparency.checkpoint import SignedCheckpoint, open_checkpoint
+from evenkeel.transparency.keys import VerifierKey, shown
+from evenkeel.transparency.notes import MOST_BYTES
+from evenkeel.transparency.witness import origin_hash
+from evenkeel.transparency.witness_client import Prove
+
+DEFAULT_RETAIN_DAYS = 400
+"""So long an object is locked where nothing else is asked for. No lock of this mode can be shortened afterwards."""
+MOST_RETAIN_DAYS = 36_500
+MOST_VERSIONS = 1_000_000
+"""So many versions of objects are read at most: two years of a publish a minute."""
+_MODE = "COMPLIANCE"
+_AT_ONCE = 16
+_TRIES = 3  # where another puts the same object at the same time
+_DIGITS = 20
+_SIZE = re.compile(rf"[0-9]{{{_DIGITS}}}")
+_THERE_ALREADY = frozenset({"PreconditionFailed", "412"})
+_NO_LOCK = frozenset({"InvalidRequest", "ObjectLockConfigurationNotFoundError"})
+_UNKNOWN = "NotImplemented"
+_DENIED = frozenset({"AccessDenied", "403"})
+_RIGHTS = (
+    "Putting needs s3:PutObject, s3:PutObjectRetention, s3:GetObject, s3:GetObjectRetention and s3:ListBucket; "
+    "verifying needs s3:ListBucketVersions and s3:GetObjectVersion"
+)
+_AT_THE_SAME_TIME = frozenset({"ConditionalRequestConflict", "409"})
+
+
+@dataclass(frozen=True, slots=True)
+class BucketPlace:
+    """Where the checkpoints lie. `url`: `s3://BUCKET/PREFIX`; `retain_days`: for how long an object is locked."""
+
+    url: str
+    retain_days: int = DEFAULT_RETAIN_DAYS
+
+    def __post_init__(self) -> None:
+        canonical(self.url)
+        if not 1 <= self.retain_days <= MOST_RETAIN_DAYS:
+            raise BadInput(f"retain_days={self.retain_days}: 1 to {MOST_RETAIN_DAYS:,} days")
+
+    @property
+    def bucket(self) -> str:
+        """The bucket's name."""
+        return bucket_of(canonical(self.url))
+
+    def folder(self, origin: str) -> str:
+        """What the keys of a log's objects begin with."""
+        prefix = canonical(self.url).removeprefix(SCHEME).partition("/")[2]
+        return f"{prefix}/{origin_hash(origin)}/".lstrip("/")
+
+
+class WitnessBucket:
+    """The checkpoints of one log in a bucket. `client`: of boto3, for S3, e.g. `object_store.StoreAccess.client`."""
+
+    def __init__(
+        self,
+        client: Any,
+        place: BucketPlace,
+        origin: str,
+        log_keys: Collection[VerifierKey],
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._client = client
+        self._place = place
+        self._origin = origin
+        self._log_keys = log_keys
+        self._clock = clock
+        self._folder = place.folder(origin)
+
+    def put(self, checkpoint: SignedCheckpoint, prove: Prove, known: int = 0) -> bool:
+        """Puts a checkpoint and locks it; False where it is there already. `known`: size of one that was put before, 0
+        where none is known.
+
+        Raises InconsistentLog, with both sizes and roots, where the bucket has another of that size, a larger one, or
+        one from which this has not grown; BadNote where no key of the log has signed it; WitnessError where the bucket
+        cannot be reached, refuses, or does not lock.
+        """
+        open_checkpoint(checkpoint.note.data, self._origin, self._log_keys)
+        new = checkpoint.checkpoint
+        self._demand_newest(checkpoint)
+        if 0 < known < new.size and (before := self._read(self._key(known))) is not None:
+            old = before.checkpoint
+            if not is_consistent(old.size, new.size, old.root, new.root, prove(old.size, new.size)):
+                raise InconsistentLog(
+                    f"split view: {self._place.url} has the log {shown(self._origin)} at {old.words}, and {new.words} "
+                    "has not grown from that"
+                )
+        is_new = self._put(checkpoint)
+        self._demand_lock(self._key(new.size))
+        return is_new
+
+    def kept(self) -> Iterator[SignedCheckpoint | str]:
+        """What lies there of the log, all versions of all objects: checkpoints that it has signed, and of whatever else
+        a sentence that says what is wrong with it.
+
+        Raises WitnessError where the bucket cannot be reached or refuses, or holds more than `MOST_VERSIONS`.
+        """
+        count = 0
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            for page in self._pages():
+                count += len(page)
+                if count > MOST_VERSIONS:
+                    raise WitnessError(f"{self._place.url} holds more than {MOST_VERSIONS:,} objects of this log")
+                yield from pool.map(self._version, page)
+
+    def _key(self, size: int) -> str:
+        return f"{self._folder}{size:0{_DIGITS}}"
+
+    def _put(self, checkpoint: SignedCheckpoint) -> bool:
+        from botocore.exceptions import ClientError
+
+        from evenkeel.aws_errors import code_of
+
+        key = self._key(checkpoint.checkpoint.size)
+        until = datetime.fromtimestamp(int(self._clock()), UTC) + timedelta(days=self._place.retain_days)
+        for _ in range(_TRIES):
+            try:
+                with self._explained("does not take a checkpoint", but=ClientError):
+                    self._client.put_object(
+                        Bucket=self._place.bucket,
+                        Key=key,
+                        Body=checkpoint.note.data,
+                        ContentType="text/plain; charset=utf-8",
+                        IfNoneMatch="*",
+                        ObjectLockMode=_MODE,
+                        ObjectLockRetainUntilDate=until,
+                    )
+                return True
+            except ClientError as error:
+                if code_of(error) in _THERE_ALREADY:
+                    self._demand_same(checkpoint, key)
+                    return False
+                if code_of(error) not in _AT_THE_SAME_TIME:
+                    raise self._error(error, "does not take a checkpoint") from None
+        raise WitnessError(f"{self._place.url}: others put the same checkpoint all the while: try again")
+
+    def _demand_same(self, checkpoint: SignedCheckpoint, key: str) -> None:
+        there, new = self._read(key), checkpoint.checkpoint
+        if there is not None and there.checkpoint.root != new.root:
+            raise InconsistentLog(
+                f"split view: {self._place.url} has the log {shown(self._origin)} at {there.checkpoint.words}, and now "
+                f"it is given {new.words}"
+            )
+
+    def _demand_newest(self, checkpoint: SignedCheckpoint) -> None:
+        new = checkpoint.checkpoint
+        with self._explained("cannot be listed"):
+            listed = self._client.list_objects_v2(
+                Bucket=self._place.bucket, Prefix=self._folder, StartAfter=self._key(new.size), MaxKeys=1
+            )
+        for one in listed.get("Contents", ()):
+            if _SIZE.fullmatch(one["Key"].removeprefix(self._folder)) and (later := self._read(one["Key"])):
+                raise InconsistentLog(
+                    f"{self._place.url} has the log {shown(self._origin)} at {later.checkpoint.words}, and now it is "
+                    f"given {new.words}: the log was set back to an earlier state, or somebody else signs for it"
+                )
+
+    def _demand_lock(self, key: str) -> None:
+        with self._explained("cannot be asked whether the checkpoint is locked"):
+            head = self._client.head_object(Bucket=self._place.bucket, Key=key)
+        if head.get("ObjectLockMode") != _MODE:
+            raise WitnessError(
+                f"{self._place.url} does not say that the checkpoint is locked: make a bucket with Object Lock, and "
+                "let these keys read it (s3:GetObjectRetention)"
+            )
+
+    def _read(self, key: str, version: str | None = None) -> SignedCheckpoint | None:
+        """The checkpoint that an object is; None where there is none. Raises WitnessError where it is none of the log,
+        or of another size than its key says."""
+        from botocore.exceptions import ClientError
+
+        from evenkeel.aws_errors import is_absent
+
+        try:
+            with self._explained("cannot be read", but=ClientError):
+                which = {} if version is None else {"VersionId": version}
+                with self._client.get_object(Bucket=self._place.bucket, Key=key, **which)["Body"] as body:
+                    data = body.read(MOST_BYTES + 1)
+        except ClientError as error:
+            if is_absent(error):
+                return None
+            raise self._error(error, "cannot be read") from None
+        try:
+            found = open_checkpoint(data, self._origin, self._log_keys)
+            if self._key(found.checkpoint.size) != key:
+                raise BadNote(f"it is of another size than its key says: {found.checkpoint.words}")
+        except BadNote as error:
+            raise WitnessError(f"{self._place.url}: {shown(key)} is no checkpoint of this log: {error}") from None
+        return found
+
+    def _version(self, one: tuple[str, str | None]) -> SignedCheckpoint | str:
+        """The checkpoint that a version is, or what is wrong with it."""
+        key, version = one
+        if version is None:
+            return f"{shown(key)} was marked as deleted; its versions are read all the same"
+        try:
+            found = self._read(key, version)
+        except WitnessError as error:
+            return str(error)
+        return f"{shown(key)} is gone while it is read" if found is None else found
+
+    def _pages(self) -> Iterator[list[tuple[str, str | None]]]:
+        """Key and version of all that lies there, page by page; no version for a mark that hides an object."""
+        where: dict[str, str] = {}
+        while True:
+            with self._explained("cannot be listed"):
+                page = self._client.list_object_versions(Bucket=self._place.bucket, Prefix=self._folder, **where)
+            versions = [(one["Key"], one["VersionId"]) for one in page.get("Versions", ())]
+            yield [*versions, *((one["Key"], None) for one in page.get("DeleteMarkers", ()))]
+            if not page.get("IsTruncated"):
+                return
+            where = {"KeyMarker": page["NextKeyMarker"], "VersionIdMarker": page.get("NextVersionIdMarker", "")}
+
+    @contextmanager
+    def _explained(self, what: str, but: type[Exception] | tuple[()] = ()) -> Iterator[None]:
+        """Raises WitnessError for what boto3 raises, except for errors of the kind `but`."""
+        from evenkeel.aws_errors import RAISED_BY_BOTO
+
+        try:
+            yield
+        except but:
+            raise
+        except (*RAISED_BY_BOTO, ValueError) as error:
+            raise self._error(error, what) from None
+
+    def _error(self, error: Exception, what: str) -> WitnessError:
+        from botocore.exceptions import ClientError
+
+        from evenkeel.aws_errors import code_of, of_s3
+
+        code = code_of(error) if isinstance(error, ClientError) else ""
+        if code in _NO_LOCK and "objectlock" in re.sub("[ -]", "", str(error).lower()):
+            return WitnessError(
+                f"the bucket of {self._place.url} has no Object Lock, so nothing would keep a checkpoint there: it is "
+                "switched on when a bucket is made; make another one"
+            )
+        if code == _UNKNOWN:
+            return WitnessError(
+                f"the store of {self._place.url} does not know what a witness needs: Object Lock, versions, and puts "
+                "with If-None-Match; name a bucket in another one"
+            )
+        why, advice = of_s3(error)
+        if code in _DENIED:
+            advice = _RIGHTS
+        return WitnessError(f"the witness {self._place.url} {what}: {why}. {advice}".rstrip("."))
