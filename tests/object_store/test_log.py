@@ -48,6 +48,10 @@ def test_it_has_the_same_files_as_in_a_folder(place: Places, tmp_path: Path) -> 
     for name in names:
         if name != ".lock":
             assert place().get(name) == here.get(name), name
+    for folder in ("", "tile", "tile/0", "tile/entries", "nowhere"):
+        assert place().names(folder, 1_000) == sorted(name for name in here.names(folder, 1_000) if name[0] != ".")
+    with pytest.raises(DamagedLog, match="more than 1 "):
+        place().names("tile/0", 1)
     assert log_in(place()).checkpoint().checkpoint.size == 600
     assert [*log_in(place()).tree().entries(254, 258)] == [b"254", b"255", b"256", b"257"]
 

@@ -87,6 +87,23 @@ class BucketStorage:
                 raise LogBusy(f"{self._full(name)} was written by another process meanwhile: run this again")
         raise LogError(f"{self._full(name)} cannot be written: others write it again and again")
 
+    def names(self, folder: str, most: int) -> list[str]:
+        """The names in a folder, sorted; none where there is none. Raises DamagedLog where there are more than `most`,
+        LogError where it cannot be listed."""
+        found: list[str] = []
+        begin = f"{self._key(folder)}/"
+        with self._well_told(folder, "listed") as refused:
+            pages = self._client.get_paginator("list_objects_v2")
+            for page in pages.paginate(Bucket=self._bucket, Prefix=begin, Delimiter="/"):
+                keys = (one["Key"] for one in page.get("Contents", ()))
+                folders = (one["Prefix"] for one in page.get("CommonPrefixes", ()))
+                found += [key.removeprefix(begin).rstrip("/") for key in (*keys, *folders)]
+                if len(found) > most:
+                    raise DamagedLog(f"{self._full(folder)} holds more than {most:,} files: remove what is not the log's")
+        if refused:
+            raise LogError(f"{self._full(folder)} cannot be listed: {refused[0]}")
+        return sorted(found)
+
     def remove(self, folder: str) -> None:
         """Removes all below a folder; what the store refuses to remove stays."""
         with self._well_told(folder, "removed"):
