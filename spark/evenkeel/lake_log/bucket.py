@@ -99,7 +99,7 @@ class BucketStorage:
                 folders = (one["Prefix"] for one in page.get("CommonPrefixes", ()))
                 found += [key.removeprefix(begin).rstrip("/") for key in (*keys, *folders)]
                 if len(found) > most:
-                    raise DamagedLog(f"{self._full(folder)} holds more than {most:,} files: remove what is not the log's")
+                    raise DamagedLog(f"{self._full(folder)} holds more than {most:,} files")
         if refused:
             raise LogError(f"{self._full(folder)} cannot be listed: {refused[0]}")
         return sorted(found)
