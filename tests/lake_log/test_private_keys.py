@@ -9,6 +9,7 @@ import pytest
 
 from evenkeel.errors import BadInput, SettingsError
 from evenkeel.lake_log.private_keys import make_key_file, signers_from_environment, signers_of
+from evenkeel.secret import Secret
 from tests.lake_log.lakes import LOG_KEY, OTHER_KEY, WITNESS_KEY
 
 TEXT, OTHER = LOG_KEY.secret().reveal(), OTHER_KEY.secret().reveal()
@@ -32,8 +33,20 @@ def test_the_key_comes_from_a_variable_or_from_a_file(key_file: Path) -> None:
     assert names_of({"EVENKEEL_LOG_KEY": f"file:{key_file}"}) == own
     assert names_of({"EVENKEEL_LOG_KEY_FILE": str(key_file)}) == own
     assert names_of({"EVENKEEL_LOG_KEY": f"{OTHER}\n{TEXT}"}) == [OTHER_KEY.verifier.text, *own]
-    with pytest.raises(SettingsError, match="unset one of them"):
+    with pytest.raises(SettingsError, match="EVENKEEL_LOG_KEY and EVENKEEL_LOG_KEY_FILE are set: unset all but one"):
         names_of({"EVENKEEL_LOG_KEY": TEXT, "EVENKEEL_LOG_KEY_FILE": str(key_file)})
+
+
+def test_the_key_comes_from_a_connection_that_is_known() -> None:
+    environment = {"EVENKEEL_LOG_CONNECTION": "evenkeel_log"}
+    known = {"evenkeel_log": Secret(f"{OTHER},{TEXT}"), "evenkeel_none": Secret("none")}
+    found = signers_from_environment(environment, known.get)
+    assert [signer.verifier for signer in found] == [OTHER_KEY.verifier, LOG_KEY.verifier]
+    for resolve in (None, {}.get):
+        with pytest.raises(SettingsError, match="names the connection 'evenkeel_log', which is not known here"):
+            signers_from_environment(environment, resolve)
+    with pytest.raises(SettingsError, match="connection evenkeel_none: a private key cannot be read"):
+        signers_from_environment({"EVENKEEL_LOG_CONNECTION": "evenkeel_none"}, known.get)
 
 
 @pytest.mark.parametrize(

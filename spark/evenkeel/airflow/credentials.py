@@ -1,6 +1,5 @@
 """What Airflow's connections bring: tokens and addresses of clusters (the environment, where it names one, wins), and
-keys of stores
-and queues."""
+keys of stores, of queues and of the transparency log."""
 
 from __future__ import annotations
 
@@ -78,6 +77,16 @@ def store_from_airflow(connection: str) -> S3Connection | None:
         )
     except SettingsError as error:
         raise SettingsError(f"connection {connection}: {error}") from None
+
+
+def log_key_from_airflow(connection: str) -> Secret | None:
+    """The private key of the transparency log: the password of a connection. None where Airflow does not know it."""
+    known = _known(connection)
+    if known is None:
+        return None
+    if not known.password:
+        raise SettingsError(f"connection {connection} has no password: it is to be the log's private key")
+    return Secret(known.password)
 
 
 def _known(connection: str) -> Any:

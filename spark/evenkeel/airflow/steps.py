@@ -37,7 +37,9 @@ from evenkeel.errors import BadInput, EvenkeelError, LakeError, SettingsError
 from evenkeel.handover import FAILED, Handover
 from evenkeel.lake.handover_files import handed_on, taken
 from evenkeel.lake.one_writer import refusal_in
-from evenkeel.object_store import explained, hand_over, is_object_store, resolve_connections_by
+from evenkeel.lake_log import LOG_CONNECTION
+from evenkeel.lake_log.publishing import resolve_keys_by
+from evenkeel.object_store import CONNECTION_VARIABLE, explained, hand_over, is_object_store, resolve_connections_by
 from evenkeel.spark.home import Home
 from evenkeel.times import moment_given
 
@@ -325,14 +327,15 @@ def lake_root() -> str:
 
 
 def _reach(root: str) -> None:
-    """Has this process know the connection of an object store, and a Spark server of EVENKEEL_HOME its keys of now."""
-    if not is_object_store(root):
-        return
-    from evenkeel.airflow.credentials import store_from_airflow
+    """Has this process know the connections of an object store and of the transparency log's key, and a Spark server of
+    EVENKEEL_HOME the store's keys of now."""
+    if os.environ.get(CONNECTION_VARIABLE) or os.environ.get(LOG_CONNECTION):
+        from evenkeel.airflow.credentials import log_key_from_airflow, store_from_airflow
 
-    resolve_connections_by(store_from_airflow)
+        resolve_connections_by(store_from_airflow)
+        resolve_keys_by(log_key_from_airflow)
     home = os.environ.get("EVENKEEL_HOME")
-    if home:
+    if home and is_object_store(root):
         hand_over(Home.of(home).folder, root)
 
 

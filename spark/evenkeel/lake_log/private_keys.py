@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from evenkeel.errors import BadInput, SettingsError
-from evenkeel.lake_log import LOG_KEY
-from evenkeel.secret import FILE
+from evenkeel.lake_log import KEY_PLACES, LOG_CONNECTION, LOG_KEY
 from evenkeel.transparency.keys import ED25519, SignerKey, signers_in
 
 if TYPE_CHECKING:
@@ -17,26 +16,46 @@ if TYPE_CHECKING:
 
 IN_FILE = "file:"
 """Begins a setting whose value stands in a file."""
+KeyResolver = Callable[[str], "Secret | None"]
+"""From the name of a connection to the private key in it; None where it is not known."""
 _FOR_OTHERS = 0o077
 _MOST_KEYS = 2
 
 
-def signers_from_environment(environment: Mapping[str, str] = os.environ) -> tuple[SignerKey, ...]:
-    """The log's private keys; none where `EVENKEEL_LOG_KEY` and `EVENKEEL_LOG_KEY_FILE` are not set.
+def signers_from_environment(
+    environment: Mapping[str, str] = os.environ, resolve: KeyResolver | None = None
+) -> tuple[SignerKey, ...]:
+    """The log's private keys; none where no variable says where they are.
 
-    One key, or two after a rotation: the new one first. Raises SettingsError, which shows nothing of them.
+    One key, or two after a rotation: the new one first. `resolve`: knows connections. Raises SettingsError, which shows
+    nothing of them.
     """
-    text, file = environment.get(LOG_KEY), environment.get(LOG_KEY + FILE)
-    if text and file:
-        raise SettingsError(f"both {LOG_KEY} and {LOG_KEY + FILE} are set: unset one of them")
-    if not text and not file:
+    given = [name for name in KEY_PLACES if environment.get(name)]
+    if len(given) > 1:
+        raise SettingsError(f"{' and '.join(given)} are set: unset all but one of them")
+    if not given:
         return ()
-    signers = signers_of(text or f"{IN_FILE}{file}", LOG_KEY if text else LOG_KEY + FILE)
+    (place,) = given
+    text = environment[place]
+    if place == LOG_CONNECTION:
+        signers = signers_in(_password_of(text, resolve), f"connection {text}")
+    else:
+        signers = signers_of(text if place == LOG_KEY else f"{IN_FILE}{text}", place)
     if any(signer.verifier.kind != ED25519 for signer in signers):
-        raise SettingsError(f"{LOG_KEY} holds the key of a witness: make one with `evenkeel log make-key NAME`")
+        raise SettingsError(f"{place} holds the key of a witness: make one with `evenkeel log make-key NAME`")
     if len(signers) > _MOST_KEYS or len({signer.verifier.name for signer in signers}) > 1:
-        raise SettingsError(f"{LOG_KEY} holds one key, or two of the same name while one replaces the other")
+        raise SettingsError(f"{place} holds one key, or two of the same name while one replaces the other")
     return signers
+
+
+def _password_of(connection: str, resolve: KeyResolver | None) -> str:
+    found = None if resolve is None else resolve(connection)
+    if found is None:
+        raise SettingsError(
+            f"{LOG_CONNECTION} names the connection {connection!r}, which is not known here: make it in Airflow, with "
+            f"the log's private key as its password, or set {LOG_KEY} instead. Outside of Airflow none is known"
+        )
+    return found.reveal()
 
 
 def signers_of(text: str, place: str) -> tuple[SignerKey, ...]:

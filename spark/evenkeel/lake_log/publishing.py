@@ -8,14 +8,26 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from evenkeel.errors import EvenkeelError
-from evenkeel.lake_log import LOG_KEY, WITNESSES
-from evenkeel.secret import FILE
+from evenkeel.lake_log import KEY_PLACES, WITNESSES
+
+if TYPE_CHECKING:
+    from evenkeel.lake_log.private_keys import KeyResolver
 
 log = logging.getLogger(__name__)
 
 _LATER = "All manifests are on record; the next publish, or `evenkeel log catch-up`, takes into the log what it lacks"
+
+
+_resolve: KeyResolver | None = None
+
+
+def resolve_keys_by(resolve: KeyResolver) -> None:
+    """Says how the connection that EVENKEEL_LOG_CONNECTION names is looked up in this process."""
+    global _resolve
+    _resolve = resolve
 
 
 def log_manifests(lake: str, *, to_witnesses: bool = True, environment: Mapping[str, str] = os.environ) -> None:
@@ -24,13 +36,13 @@ def log_manifests(lake: str, *, to_witnesses: bool = True, environment: Mapping[
 
     Without a key it does nothing and loads nothing. Never raises: what went wrong is logged, with what to do.
     """
-    if not environment.get(LOG_KEY) and not environment.get(LOG_KEY + FILE):
+    if not any(environment.get(name) for name in KEY_PLACES):
         return
     try:
         from evenkeel.lake_log.catch_up import catch_up, open_log, storage_of
         from evenkeel.lake_log.private_keys import signers_from_environment
 
-        signers = signers_from_environment(environment)
+        signers = signers_from_environment(environment, _resolve)
         found = catch_up(lake, signers)
         if found.rotation is not None:
             log.warning("transparency log: its keys have changed: %s", found.rotation.words)

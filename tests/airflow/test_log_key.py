@@ -1,0 +1,39 @@
+"""The private key of the transparency log by a connection of Airflow's: publish signs with it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from evenkeel.airflow import steps
+from evenkeel.lake_log import publishing
+from evenkeel.lake_log.catch_up import begin, open_log, storage_of
+from evenkeel.lake_log.publishing import log_manifests
+from tests.lake_log.lakes import LOG_KEY, kept_lake, publish_more
+
+pytestmark = pytest.mark.airflow
+
+
+def test_a_task_signs_with_the_connections_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    lake = kept_lake(tmp_path)
+    begin(str(lake), [LOG_KEY])
+    before = open_log(storage_of(str(lake))).checkpoint().checkpoint.size
+    connection = {"conn_type": "generic", "password": LOG_KEY.secret().reveal()}
+    monkeypatch.setenv("AIRFLOW_CONN_EVENKEEL_LOG", json.dumps(connection))
+    monkeypatch.setenv("AIRFLOW_HOME", str(tmp_path / "airflow"))
+    monkeypatch.setenv("EVENKEEL_LAKE", str(lake))
+    monkeypatch.setenv("EVENKEEL_LOG_CONNECTION", "evenkeel_log")
+    for name in ("EVENKEEL_LOG_KEY", "EVENKEEL_LOG_KEY_FILE", "EVENKEEL_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(publishing, "_resolve", None)
+    publish_more(lake, "lab")
+    log_manifests(str(lake))
+    assert "'evenkeel_log', which is not known here" in caplog.text, "outside of a task"
+    with steps._explained_errors(SimpleNamespace(task_id="publish", xcom_push=lambda key, value: None)):
+        log_manifests(str(lake))
+    assert open_log(storage_of(str(lake))).checkpoint().checkpoint.size == before + 2
