@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 
 from evenkeel.errors import LakeError
 from evenkeel.handover import Write
+from evenkeel.lake import digest
 from evenkeel.lake.delta_log import added_files, committed_files, committed_version, local_log
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake, commit_metadata, create_statement
@@ -50,6 +51,15 @@ def test_the_digest_depends_on_the_rows_alone_not_on_order_partitions_or_compila
     changed = [("east", "b0", 5e-324), *rows[1:]]
     (other,) = lake.append(spark, {"strategy_state": states(spark, *changed)}, handover=one, task="shed")
     assert other.digest not in written
+
+
+def test_a_write_whose_figures_spark_has_lost_is_looked_at_in_its_files(spark, lake, monkeypatch) -> None:
+    one, frame = handover(lake.root, "east"), states(spark, ("east", "b1", 1 / 7), ("east", "b2", 2 / 7))
+    (told,) = lake.append(spark, {"strategy_state": frame}, handover=one, task="shed")
+    monkeypatch.setattr(digest, "_told", lambda written, name: {})
+    (looked,) = lake.append(spark, {"strategy_state": frame}, handover=one, task="shed")
+    assert looked.rows == told.rows == 2
+    assert looked.digest == told.digest
 
 
 @pytest.mark.parametrize("name", ["east", 'o\'Brien "x" 100%/a=b #1?[0]{*}:\\', "Zürich 🐦 <script>"])

@@ -171,7 +171,8 @@ def nothing() -> Content:
 def observed(
     frame: DataFrame, metrics: Sequence[Column], name: str
 ) -> tuple[DataFrame, Callable[[DataFrame], Mapping[str, Any]]]:
-    """The frame with its metrics observed, and what gives their values once a frame made of it was written.
+    """The frame with its metrics observed, and what gives their values once a frame made of it was written; none where
+    the server has lost them, as one that has too much to do may.
 
     Spark Connect's `Observation` asks the server first whether the frame is a stream, which means analysing it once
     more; a name instead of an object asks nothing.
@@ -187,4 +188,4 @@ def observed(
 
 def _told(written: DataFrame, name: str) -> Mapping[str, Any]:
     info = written.executionInfo
-    return dict(info.flows)[name] if info is not None else {}
+    return dict(info.flows).get(name, {}) if info is not None else {}

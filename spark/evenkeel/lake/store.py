@@ -168,10 +168,8 @@ class Lake:
         version = committed_version(spark, self.path(name), try_id, after=before)
         if version is None:
             return []
-        if digests_of is not None:
-            there, digests = digests_of(rows)
-        else:
-            there, digests = self._digested(spark, table, version, try_id, ids, here=here)
+        told = None if digests_of is None else digests_of(rows)
+        there, digests = told or self._digested(spark, table, version, try_id, ids, here=here)
         if there != sum(count for count, *_ in digests.values()):
             raise LakeError(
                 f"{task} wrote {there} rows to {name} (version {version}), of which some are of no cycle of the run: "
@@ -266,8 +264,9 @@ def _shares(found: Mapping[tuple[str, ...], Rooted], ids: Mapping[CycleKey, str]
 
 def _observing(
     stamped: DataFrame, table: Table, handover: Handover, ids: Mapping[CycleKey, str], try_id: str
-) -> tuple[DataFrame, Callable[[DataFrame], tuple[int, dict[CycleKey, Rooted]]]]:
-    """The rows, and what tells once they are written how many they are and what each cycle has of them; no roots."""
+) -> tuple[DataFrame, Callable[[DataFrame], tuple[int, dict[CycleKey, Rooted]] | None]]:
+    """The rows, and what tells once they are written how many they are and what each cycle has of them (no roots); None
+    where Spark has lost that."""
     from pyspark.sql import functions as F
 
     from evenkeel.lake.digest import ROW_DIGEST, all_rows, digest_metrics, row_digest, rows_and_digest
@@ -279,8 +278,10 @@ def _observing(
     digested = stamped.withColumn(ROW_DIGEST, row_digest([c for c in table.column_names() if c not in STAMP_NAMES]))
     watched, metrics_of = observed(digested, digest_metrics([its_own(key) for key in ids]), f"digest_{try_id}")
 
-    def digests_of(written: DataFrame) -> tuple[int, dict[CycleKey, Rooted]]:
+    def digests_of(written: DataFrame) -> tuple[int, dict[CycleKey, Rooted]] | None:
         metrics = metrics_of(written)
+        if not metrics:
+            return None
         return all_rows(metrics), {key: (*rows_and_digest(metrics, n), "") for n, key in enumerate(ids)}
 
     return watched.drop(ROW_DIGEST), digests_of
