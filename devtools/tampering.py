@@ -238,7 +238,7 @@ def _cluster_in_capitals(lake: Path) -> None:
 
 @_way("letters of a cluster's name are replaced by some that look alike, and the chain is made anew", "cycles")
 def _cluster_by_unicode(lake: Path) -> None:
-    _renamed(lake, lambda name: name.replace("e", "\u0435").replace("o", "\u043e"))
+    _renamed(lake, lambda name: name.replace("a", "\u0430").replace("o", "\u043e"))
 
 
 @_way("all manifests of a cluster are removed", "cycles")

@@ -76,7 +76,7 @@ def test_a_day_is_decided_proved_and_taken_along_as_in_a_folder(run: Run, store:
     run("pause", "lab", "--lake", lake, "--reason", "a test", "--by", "tester")
     run("resume", "lab", "--lake", lake, "--by", "tester")
     assert sorted(row["kind"] for row in rows(lake, "controls")) == ["pause", "resume"]
-    run("wish", "drain", "broker-1:8080", "--lake", lake, "--cluster", "lab", "--by", "tester")
+    run("wish", "drain", "127.0.0.1:19080", "--lake", lake, "--cluster", "lab", "--by", "tester")
     assert [row["kind"] for row in rows(lake, "wishes")] == ["drain"]
 
     run("export", "--lake", lake, "--out", str(tmp_path / "taken"), "--from", "2026-11-01", "--to", "2026-12-01")

@@ -347,9 +347,9 @@ public class ObjectStore extends S3AFileSystem {
         private final Path lake;
         private final Path place;
         private final String own;
-        private String tag;  // of the object as this JVM put it; null where it holds none
-        private long untilClock;
-        private long untilNanos;
+        private volatile String tag;  // of the object as this JVM put it; null where it holds none
+        private volatile long untilClock;
+        private volatile long untilNanos;
 
         private Lease(FileSystem store, Path lake) {
             this.store = store;
@@ -372,9 +372,11 @@ public class ObjectStore extends S3AFileSystem {
                     HELD.put(lake, lease);
                 }
             }
-            synchronized (lease) {
-                if (!lease.holds()) {
-                    lease.take();
+            if (!lease.holds()) {  // asked first without waiting for a renewal that is under way
+                synchronized (lease) {
+                    if (!lease.holds()) {
+                        lease.take();
+                    }
                 }
             }
         }
@@ -432,9 +434,10 @@ public class ObjectStore extends S3AFileSystem {
                     throw error;
                 }
             }
-            tag = tagOf();
+            String put = tagOf();
             untilClock = clock;
             untilNanos = nanos;
+            tag = put;
             return true;
         }
 
