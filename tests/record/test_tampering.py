@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 RECORDINGS = Path(__file__).resolve().parents[2] / "demo" / "recordings"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "explanation" / "tampering.md"
 CLUSTERS = ("anti-affinity", "own-threshold")
 QUICK = ("cut-end", "last-bit", "approval-added", "all-set-back")
 """One of a kind, for every run of the tests."""
@@ -103,5 +104,8 @@ def test_it_is_named_with_its_table(
         assert verdict_on(lake).code != 0, "without the log's key and the witness"
 
 
-def test_there_are_at_least_forty_ways() -> None:
+def test_there_are_at_least_forty_ways_and_the_page_tells_of_each() -> None:
     assert len({kind.name for kind in KINDS}) == len(KINDS) >= 40
+    page = PAGE.read_text(encoding="utf-8")
+    assert [kind.words for kind in KINDS if f"| {kind.words} | `{kind.table}` |" not in page] == []
+    assert f"all {len(KINDS)} ways are named" in page
