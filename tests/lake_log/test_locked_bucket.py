@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
 
-from evenkeel.cli import main
 from evenkeel.lake_log import LOG_KEY as VARIABLE
 from evenkeel.lake_log.catch_up import begin, storage_of
 from evenkeel.lake_log.publishing import log_manifests
 from evenkeel.lake_log.witnessing import witness_states
 from tests.lake_log.lakes import LOG_KEY, OTHER_KEY, copied, kept_lake, publish_more
+from tests.lake_log.telling import Told, teller
 from tests.left_out import VERSITYGW, lacking
 from tests.object_store.stores import Store, running_locking_store, versitygw
 
 pytestmark = [pytest.mark.exhaustive]
 
 LOCKED, PLAIN = "s3://locked/lab", "s3://plain/lab"
-Told = Callable[..., dict[str, Any]]
 
 
 @pytest.fixture(scope="module")
@@ -64,15 +62,7 @@ def bucket(lake: Path, tmp_path: Path) -> str:
 
 @pytest.fixture
 def told(lake: Path, capsys: pytest.CaptureFixture[str]) -> Told:
-    """What `verify --depth chain --json` tells of the lake."""
-
-    def tell(*words: str) -> dict[str, Any]:
-        code = main(["verify", "--lake", str(lake), "--depth", "chain", "--json", *words])
-        found: dict[str, Any] = json.loads(capsys.readouterr().out)
-        assert (code == 0) == found["sound"]
-        return found
-
-    return tell
+    return teller(lake, capsys)
 
 
 def published(lake: Path) -> None:

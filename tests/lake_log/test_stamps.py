@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +21,9 @@ from evenkeel.lake_log.witness_lines import witnesses_of
 from evenkeel.lake_log.witnessing import WitnessState, tell_witnesses, witness_states
 from evenkeel.transparency.time_stamp_client import AuthorityAddress
 from tests.lake_log.lakes import LOG_KEY, OTHER_KEY, copied, kept_lake, publish_more
+from tests.lake_log.telling import Told, teller
 from tests.transparency.authorities import Authority, listening, made_authority, sent
 
-Told = Callable[..., dict[str, Any]]
 NOW = 1_800_000_000
 
 
@@ -57,15 +56,7 @@ def lake(begun: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def told(lake: Path, capsys: pytest.CaptureFixture[str]) -> Told:
-    """What `verify --depth chain --json` tells of the lake."""
-
-    def tell(*words: str) -> dict[str, Any]:
-        code = main(["verify", "--lake", str(lake), "--depth", "chain", "--json", *words])
-        found: dict[str, Any] = json.loads(capsys.readouterr().out)
-        assert (code == 0) == found["sound"]
-        return found
-
-    return tell
+    return teller(lake, capsys)
 
 
 def line_of(url: str, authority: Authority, more: str = "") -> str:

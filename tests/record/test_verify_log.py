@@ -37,6 +37,7 @@ from tests.lake_log.lakes import (
     rows_of,
     set_back,
 )
+from tests.lake_log.telling import Told, teller
 from tests.lake_log.witnesses_here import line_of, witness
 from tests.record.small_lake import arrow_schema, completed
 
@@ -62,24 +63,13 @@ def lake(published: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
 
 
 @pytest.fixture
-def told(lake: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., dict[str, Any]]:
-    """What `verify --depth chain --json` tells of the lake."""
-
-    def tell(*words: str) -> dict[str, Any]:
-        code = main(["verify", "--lake", str(lake), "--depth", "chain", "--json", *words])
-        found: dict[str, Any] = json.loads(capsys.readouterr().out)
-        assert (code == 0) == found["sound"]
-        return found
-
-    return tell
+def told(lake: Path, capsys: pytest.CaptureFixture[str]) -> Told:
+    return teller(lake, capsys)
 
 
 def without(*gone: tuple[str, int]) -> Callable[[list[Row]], list[Row]]:
     """All rows but these: cluster and sequence."""
     return lambda rows: [row for row in rows if (row["cluster"], row["sequence"]) not in gone]
-
-
-Told = Callable[..., dict[str, Any]]
 
 
 def of_the_log(found: dict[str, Any]) -> list[tuple[str, str | None, str]]:
@@ -290,7 +280,7 @@ def test_a_head_that_was_noted_is_looked_for(lake: Path, told: Told, capsys: pyt
 
 
 def test_a_leaf_over_other_tables_than_its_manifest_lists_is_named(lake: Path, told: Told) -> None:
-    """Whoever holds the key could otherwise prove rows that nobody wrote."""
+    """Without this check the holder of the key could prove rows that nobody wrote."""
     row = {**decide_once_more(lake, "extensible"), "cluster": "extensible"}
     forged = manifest_leaf({**row, "roots": [{"table": "settings", "rows": 1, "root": "ab" * 32}]})
     assert forged.tables == {"settings": TableRoot(1, "ab" * 32)}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -11,11 +10,11 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from evenkeel.cli import main
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import as_arrow
 from evenkeel.lake_log.catch_up import begin, catch_up
 from tests.lake_log.lakes import LOG_KEY, add_upkeep, copied, kept_lake, publish_more, rows_of
+from tests.lake_log.telling import Told, teller
 from tests.record.small_lake import arrow_schema
 
 Row = dict[str, Any]
@@ -39,19 +38,8 @@ def lake(published: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
 
 
 @pytest.fixture
-def told(lake: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., dict[str, Any]]:
-    """What `verify --depth chain --json` tells of the lake."""
-
-    def tell(*words: str) -> dict[str, Any]:
-        code = main(["verify", "--lake", str(lake), "--depth", "chain", "--json", *words])
-        found: dict[str, Any] = json.loads(capsys.readouterr().out)
-        assert (code == 0) == found["sound"]
-        return found
-
-    return tell
-
-
-Told = Callable[..., dict[str, Any]]
+def told(lake: Path, capsys: pytest.CaptureFixture[str]) -> Told:
+    return teller(lake, capsys)
 
 
 def last_cycle(lake: Path, cluster: str = "lab") -> datetime:

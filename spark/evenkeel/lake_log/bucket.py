@@ -169,8 +169,6 @@ class BucketStorage:
         with self._well_told(name, "written") as refused:
             answer = self._client.put_object(Bucket=self._bucket, Key=self._key(name), Body=data, **only_if)
             self._seen[name] = answer["ETag"]
-        if refused and refused[0] not in _OTHERS_CAME:
-            raise LogError(f"{self._full(name)} cannot be written: {refused[0]}")
         return not refused
 
     def _key(self, name: str) -> str:
@@ -190,14 +188,11 @@ class BucketStorage:
         refused: list[str] = []
         try:
             yield refused
-        except ClientError as error:
-            if code_of(error) not in _OTHERS_CAME:
+        except (*RAISED_BY_BOTO, ValueError) as error:
+            if not isinstance(error, ClientError) or code_of(error) not in _OTHERS_CAME:
                 what, advice = of_s3(error)
                 raise LogError(f"{self._full(name)} cannot be {done}: {what}. {advice}") from None
             refused.append(code_of(error))
-        except (*RAISED_BY_BOTO, ValueError) as error:
-            what, advice = of_s3(error)
-            raise LogError(f"{self._full(name)} cannot be {done}: {what}. {advice}") from None
 
 
 def _until(lease: bytes) -> float:

@@ -71,7 +71,7 @@ class BucketPlace:
 
 
 class WitnessBucket:
-    """The checkpoints of one log in a bucket. `client`: of boto3, for S3, e.g. `object_store.StoreAccess.client`."""
+    """The checkpoints of one log in a bucket. `client`: of boto3, for S3, e.g. `object_store.StoreAccess.for_boto`."""
 
     def __init__(
         self,
