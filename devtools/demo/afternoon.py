@@ -32,10 +32,10 @@ class Backfilled:
         return f"{self.cycles} cycles of {self.cluster}, {span}: {self.seconds:.1f} s ({rate:.1f} cycles/s)"
 
 
-def backfill(lake: Path, recording: Path, engine: Engine) -> Backfilled:
+def backfill(lake: str, recording: Path, engine: Engine) -> Backfilled:
     """Decides all snapshots of the recording as a backfill, and says what that took."""
     request = CycleRequest(
-        str(lake), source=f"recording:{recording}", every=True, kind="backfill", dag_id="demo", run_id="demo__afternoon"
+        lake, source=f"recording:{recording}", every=True, kind="backfill", dag_id="demo", run_id="demo__afternoon"
     )
     began = time.monotonic()
     spark = connect(engine.url, "evenkeel demo")

@@ -14,7 +14,7 @@ from evenkeel.record.report.gather import comparable
 COUNTED = ("splits", "unloads", "placements", "refusals")
 
 
-def outcome(lake: Path, leg: Leg) -> str:
+def outcome(lake: str | Path, leg: Leg) -> str:
     """One cycle's outcome in a few words."""
     return describe(find_cycles(lake, cluster=leg.cluster, cycle=leg.at)[0])
 
@@ -38,14 +38,14 @@ class Totals:
     refusals: int
 
 
-def totals(lake: Path) -> Totals:
+def totals(lake: str | Path) -> Totals:
     """Sums over the attempts that readers take."""
     attempts = read_cycles(lake)
     sums = [sum(int(attempt.planned[name] or 0) for attempt in attempts) for name in COUNTED]
     return Totals(len(attempts), *sums)
 
 
-def decision_lines(lake: Path) -> list[str]:
+def decision_lines(lake: str | Path) -> list[str]:
     """A line for each cycle and kind of decision: the first one as its own sentence, and how many more there are."""
     lines = []
     for attempt in read_cycles(lake):
@@ -58,7 +58,7 @@ def decision_lines(lake: Path) -> list[str]:
     return lines
 
 
-def comparison_lines(lake: Path, cluster: str, recording: Path) -> list[str]:
+def comparison_lines(lake: str | Path, cluster: str, recording: Path) -> list[str]:
     """Each round of Pulsar's own shedder beside the cycle nearest to it: what Pulsar did, and how Evenkeel differs."""
     rounds = read_rounds(recording)
     if rounds is None:

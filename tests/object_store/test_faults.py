@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -100,7 +101,15 @@ def test_a_lake_that_is_not_there_is_not_an_error_of_the_store(
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.exhaustive
+@pytest.mark.parametrize(
+    ("status", "code", "told"),
+    [(503, "SlowDown", ""), (403, "ExpiredToken", "token (has )?expired")],
+    ids=["gone", "expired"],
+)
 def test_a_store_that_goes_away_in_a_run_is_one_line_and_a_rerun_repairs(
+    status: int,
+    code: str,
+    told: str,
     engine: Engine,
     place: Callable[[Engine], Place],
     impatient: None,
@@ -113,13 +122,16 @@ def test_a_store_that_goes_away_in_a_run_is_one_line_and_a_rerun_repairs(
 
     def stop_everything(exchange: Exchange) -> None:
         for method in ANYTHING:
-            there.faults.on(method, ".", refuse(503, "SlowDown"), times=100_000)
-        refuse(503, "SlowDown")(exchange)
+            there.faults.on(method, ".", refuse(status, code), times=100_000)
+        refuse(status, code)(exchange)
 
     begin = time.monotonic()
     there.faults.on("PUT", r"/unload_decisions/_delta_log/0+1\.json", stop_everything)
     assert main(words) in (1, 2)
-    assert "Traceback" not in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "Traceback" not in said
+    # The answer to a HEAD has no words: access is denied then, since keys may be wrong or a token expired.
+    assert re.search(told, said)
     assert time.monotonic() - begin < 2 * PATIENCE_SECONDS
     there.faults.forget()
     assert main(words) == 0

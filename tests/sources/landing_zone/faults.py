@@ -144,7 +144,8 @@ class Exchange(BaseHTTPRequestHandler):
         if answer.status != 204:
             self.send_header("Content-Length", length)
         self.end_headers()
-        self.wfile.write(answer.body[: int(len(answer.body) * cut)])
+        if self.command != "HEAD":
+            self.wfile.write(answer.body[: int(len(answer.body) * cut)])
         if cut < 1.0:
             self.close_connection = True
 
