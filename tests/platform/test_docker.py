@@ -14,6 +14,7 @@ import yaml
 CHECKOUT = Path(__file__).resolve().parents[2]
 DOCKERFILE = CHECKOUT / "docker" / "Dockerfile"
 COMPOSE = CHECKOUT / "docker" / "compose.yaml"
+IN_S3 = CHECKOUT / "docker" / "compose.s3.yaml"
 SCRIPTS = Path(sys.executable).parent
 
 
@@ -33,8 +34,9 @@ def compose() -> dict[str, Any]:
     [
         [SCRIPTS / "hadolint", "--failure-threshold", "info", DOCKERFILE],
         [SCRIPTS / "check-jsonschema", "--builtin-schema", "vendor.compose-spec", COMPOSE],
+        [SCRIPTS / "check-jsonschema", "--builtin-schema", "vendor.compose-spec", IN_S3],
     ],
-    ids=["Dockerfile", "compose.yaml"],
+    ids=["Dockerfile", "compose.yaml", "compose.s3.yaml"],
 )
 def test_the_linters_have_nothing_to_say(command: list[Path | str]) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -89,3 +91,12 @@ def test_both_services_see_the_tables_under_one_path() -> None:
     ]
     assert len(mounts) == 2
     assert len(set(mounts)) == 1
+
+
+def test_tables_in_a_bucket_are_an_addition_for_both_services_that_names_no_key() -> None:
+    more = yaml.safe_load(IN_S3.read_text(encoding="utf-8"))["services"]
+    assert set(more) == set(compose()["services"])
+    for service in more.values():
+        given = {name: value for name, value in service["environment"].items() if value is not None}
+        assert list(given) == ["EVENKEEL_LAKE"]
+        assert given["EVENKEEL_LAKE"].startswith("${EVENKEEL_LAKE:?")
