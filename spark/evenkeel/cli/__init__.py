@@ -31,6 +31,7 @@ COMMANDS = {
     "export": ("export",),
     "settings": ("settings",),
     "engine": ("engine",),
+    "completion": ("completion",),
 }
 """Modules of this package, and the commands that each of them adds."""
 

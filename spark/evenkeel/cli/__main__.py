@@ -4,6 +4,7 @@ import gc
 import sys
 
 from evenkeel.cli import main
+from evenkeel.cli.completion import answer_shell
 
 _OBJECTS = 100_000
 """So many new objects at least between two looks for garbage: what is imported stays, and looking through it again and
@@ -13,6 +14,7 @@ again took half of the processor time of the imports."""
 def run() -> None:
     """Runs the command of this process, and ends it with the command's code."""
     gc.set_threshold(_OBJECTS, 20, 100)
+    answer_shell()
     code = main()
     gc.freeze()  # as it ends, Python would look through all of it once more
     sys.exit(code)

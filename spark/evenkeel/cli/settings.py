@@ -1,24 +1,56 @@
-"""`evenkeel settings`: every key with its meaning, default and range."""
+"""`evenkeel settings`: every key with its meaning, default and range, or the values that clusters were decided with."""
 
 from __future__ import annotations
 
 import argparse
 import json
-from typing import Any
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
 
+from evenkeel.errors import BadInput
 from evenkeel.settings import describe
+
+if TYPE_CHECKING:
+    from evenkeel.record.settings_in_force import AllInForce, KeyInForce
+
+EPILOG = """With --lake: what the newest decided cycle of each cluster was decided with, and who set each value:
+default, observed (the brokers run with it) or override (the operator). Keys at their version's default are
+left out unless --all asks for them or TEXT names them; --differing leaves out those of which all clusters
+have the same value. Ends with 1 where no key is left."""
 
 
 def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """The options of `settings`."""
-    parser = commands.add_parser("settings", help="list the settings: Pulsar's own keys, and Evenkeel's few")
+    parser = commands.add_parser(
+        "settings",
+        help="list the settings: Pulsar's own keys, and Evenkeel's few; or those in force",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("match", nargs="?", default="", metavar="TEXT", help="only keys that contain this")
+    parser.add_argument("--lake", metavar="DIR", help="where the tables are: show the values in force")
+    parser.add_argument("--cluster", metavar="NAME", help="of this cluster (default: of all)")
+    parser.add_argument("--all", action="store_true", help="also what is at its default everywhere")
+    parser.add_argument("--differing", action="store_true", help="only keys in which clusters differ")
     parser.add_argument("--json", action="store_true", help="as JSON")
     parser.set_defaults(run=run)
 
 
 def run(given: argparse.Namespace) -> int:
     """Prints the keys; 1 if none matches."""
+    if given.lake is None:
+        if given.cluster is not None or given.differing or given.all:
+            raise BadInput("--cluster, --all and --differing are about values in force: name the tables with --lake")
+        return _print_keys(given)
+    from evenkeel.record.settings_in_force import read_settings_in_force
+
+    found = read_settings_in_force(given.lake, given.cluster)
+    chosen = [one for one in found.settings if _is_wanted(one, given)]
+    print(_as_json(found, chosen) if given.json else _as_text(found, chosen))
+    return 0 if chosen else 1
+
+
+def _print_keys(given: argparse.Namespace) -> int:
     found = [key for key in describe() if given.match.lower() in key["key"].lower()]
     if given.json:
         print(json.dumps(found, indent=1, default=sorted))
@@ -30,3 +62,44 @@ def run(given: argparse.Namespace) -> int:
 def _entry(key: dict[str, Any]) -> str:
     unit = f" {key['unit']}" if key["unit"] else ""
     return f"{key['key']} = {key['default_4_x']}{unit}\n    {key['meaning']} ({key['allowed']})"
+
+
+def _is_wanted(setting: KeyInForce, given: argparse.Namespace) -> bool:
+    if given.differing and not setting.differs:
+        return False
+    if given.match:
+        return given.match.lower() in setting.key.lower()
+    return given.all or given.differing or setting.is_changed
+
+
+def _as_text(found: AllInForce, chosen: list[KeyInForce]) -> str:
+    lines = [f"{cluster}: as decided at {at.isoformat()}" for cluster, at in sorted(found.cycles.items())]
+    lines += [f"{cluster}: no cycle was decided yet" for cluster in found.without]
+    for setting in chosen:
+        unit = f" {setting.unit}" if setting.unit else ""
+        lines += [f"{setting.key}{' (clusters differ)' if setting.differs else ''}", f"    {setting.meaning}"]
+        for one in setting.values:
+            default = "" if one.is_default else f", default {one.default}"
+            lines.append(f"    {one.cluster}: {one.value}{unit} ({one.origin}{default})")
+    return "\n".join(lines)
+
+
+def _as_json(found: AllInForce, chosen: list[KeyInForce]) -> str:
+    settings = [
+        {
+            **{name: value for name, value in asdict(one).items() if name != "values"},
+            "differs": one.differs,
+            "values": [
+                {
+                    "cluster": each.cluster,
+                    "value": json.loads(each.value),
+                    "origin": each.origin,
+                    "default": json.loads(each.default),
+                }
+                for each in one.values
+            ],
+        }
+        for one in chosen
+    ]
+    cycles = {name: at.isoformat() for name, at in sorted(found.cycles.items())}
+    return json.dumps({"cycles": cycles, "without": found.without, "settings": settings}, indent=1, ensure_ascii=False)

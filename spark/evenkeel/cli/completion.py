@@ -1,0 +1,84 @@
+"""`evenkeel completion`: what a shell needs to complete commands, options and names on record.
+
+The work is argcomplete's, which Airflow brings along and whose completion of bash and zsh is the one that their users
+know. A shell asks by running the command with `_ARGCOMPLETE` set.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+from collections.abc import Iterator, MutableMapping
+
+_ASKED, _LINE, _POINT = "_ARGCOMPLETE", "COMP_LINE", "COMP_POINT"
+_CLUSTERS = frozenset({"cluster", "clusters"})
+EPILOG = """For this shell:      source <(evenkeel completion bash)        (or zsh)
+For each new one:    put that line into ~/.bashrc or ~/.zshrc"""
+
+
+def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """The options of `completion`."""
+    parser = commands.add_parser(
+        "completion",
+        help="print what bash or zsh needs to complete this command",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("shell", choices=("bash", "zsh"))
+    parser.set_defaults(run=run)
+
+
+def run(given: argparse.Namespace) -> int:
+    """Prints the shell's code."""
+    from argcomplete.shell_integration import shellcode
+
+    print(shellcode(["evenkeel"], shell=given.shell))
+    return 0
+
+
+def answer_shell(environment: MutableMapping[str, str] = os.environ) -> None:
+    """Where a shell asks how a line may go on: says so, and ends this process. Else nothing happens."""
+    if _ASKED not in environment:
+        return
+    import argcomplete
+
+    from evenkeel.cli import parser
+
+    top = parser(_words(environment.get(_LINE, ""), environment.get(_POINT, "")))
+    for action in _actions(top):
+        if action.dest in _CLUSTERS:
+            action.completer = clusters_on_record  # type: ignore[attr-defined]
+    argcomplete.autocomplete(top)
+
+
+def clusters_on_record(prefix: str, parsed_args: argparse.Namespace, **_: object) -> list[str]:
+    """The clusters of the lake that the line names, or that EVENKEEL_LAKE does; none where it cannot be read."""
+    lake = getattr(parsed_args, "lake", None) or os.environ.get("EVENKEEL_LAKE")
+    if not lake:
+        return []
+    from evenkeel.record.read import Record
+
+    try:
+        return [name for name in Record(str(lake)).clusters() if name.startswith(prefix)]
+    except Exception:  # a shell waits for an answer, and has no place for an error
+        return []
+
+
+def _words(line: str, point: str) -> tuple[str, ...]:
+    """The words before the one that is being written, without the command's own name."""
+    before = line[: int(point)] if point.isdigit() else line
+    try:
+        words = shlex.split(before)
+    except ValueError:  # a quote is still open
+        words = before.split()
+    complete = words if before[-1:].isspace() else words[:-1]
+    return tuple(complete[1:])
+
+
+def _actions(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
+    for action in parser._actions:
+        yield action
+        if isinstance(action, argparse._SubParsersAction):
+            for below in action.choices.values():
+                yield from _actions(below)
