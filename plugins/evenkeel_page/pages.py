@@ -17,6 +17,7 @@ from jinja2 import ChoiceLoader, Environment, FileSystemLoader
 from evenkeel.errors import BadInput, EvenkeelError, NoLake, NoSuchCycle
 from evenkeel.object_store import resolve_connections_by
 from evenkeel.record.read import Attempt, Record, find_cycles, newest_cycles
+from evenkeel.record.read.recent import Recent
 from evenkeel.record.read.tables import all_of, text
 from evenkeel.record.report import build_model, gather
 from evenkeel.record.report.page import LISTED, MOST_LISTED, environment, render_listing, render_notice, report_link
@@ -85,7 +86,7 @@ def _notice(title: str, said: str, advice: Sequence[str] = ()) -> str:
 def clusters(lake: str) -> Answer:
     """A line per cluster, the most urgent first."""
     try:
-        status = read_status(lake, datetime.now(UTC))
+        status = read_status(_recent(lake), datetime.now(UTC))
     except NoSuchCycle as error:
         raise NoLake(str(error)) from None
     render = _renderer("clusters")
@@ -97,6 +98,12 @@ def clusters(lake: str) -> Answer:
             height=SPARK_HEIGHT, stretches=lambda course: stretches(course, SPARK_WIDTH, SPARK_HEIGHT),
         ),
     )  # fmt: skip
+
+
+@lru_cache(maxsize=2)
+def _recent(lake: str) -> Recent:
+    """What was read of a lake stays at hand for the next look."""
+    return Recent(lake)
 
 
 def _report_of(line: ClusterStatus) -> str:

@@ -9,6 +9,7 @@ database made. The last line is JSON: {"routes": [path, …], "answers": [[path,
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import sys
@@ -45,10 +46,10 @@ def main(manager: str) -> None:
     from starlette.routing import Mount
 
     app = create_app(apps="core")
-    own = next(route.app for route in app.router.routes if isinstance(route, Mount) and route.path == "/evenkeel")
+    own: Any = next(route.app for route in app.router.routes if isinstance(route, Mount) and route.path == "/evenkeel")
     from evenkeel_page.app import make_app
 
-    acts = make_app(acting_routes(), reader=own.state.reader)
+    acts: Any = make_app(acting_routes(), reader=own.state.reader)
     app.router.routes.insert(0, Mount("/acts", acts))
     tokens = {"nobody": None, **(_simple_tokens() if manager == "simple" else _fab_tokens(get_auth_manager()))}
     answers = []
@@ -98,8 +99,7 @@ def _simple_tokens() -> dict[str, str]:
 
 
 def _fab_tokens(manager: Any) -> dict[str, str]:
-    from airflow.providers.fab.www.app import create_app as create_flask_app
-
+    create_flask_app = importlib.import_module("airflow.providers.fab.www.app").create_app
     found = {}
     with create_flask_app(enable_plugins=False).app_context():
         security = manager.security_manager

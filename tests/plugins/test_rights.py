@@ -145,6 +145,7 @@ def test_a_route_that_joins_later_is_not_answered_and_neither_is_any_other(
 def test_an_error_of_the_auth_manager_opens_nothing(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from airflow.api_fastapi import app as airflow_app
     from airflow.api_fastapi.core_api import security
+    from airflow.models.dag import DagModel
     from evenkeel_page.app import make_app
     from fastapi.testclient import TestClient
 
@@ -158,7 +159,7 @@ def test_an_error_of_the_auth_manager_opens_nothing(lake: Path, monkeypatch: pyt
     monkeypatch.setenv("EVENKEEL_LAKE", str(lake))
     monkeypatch.setattr(security, "get_auth_manager", Broken)
     monkeypatch.setattr(airflow_app, "get_auth_manager", Broken)
-    monkeypatch.setattr(security.DagModel, "get_team_name", lambda dag_id: None)
+    monkeypatch.setattr(DagModel, "get_team_name", lambda dag_id: None)
     client = TestClient(make_app(reader=HereReader()), raise_server_exceptions=False)
     answer = client.get("/", headers={"Cookie": "_token=x"})
     assert answer.status_code == 500

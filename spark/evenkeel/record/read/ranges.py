@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -11,10 +11,8 @@ from typing import Any
 
 from evenkeel.errors import NoSuchCycle
 from evenkeel.record.read.attempts import Attempt, attempts_of, plans_of, trusted
-from evenkeel.record.read.spans import Span, alike, whole_span
 from evenkeel.record.read.tables import (
     ROUNDING,
-    FileFilter,
     Row,
     all_of,
     as_rows,
@@ -43,13 +41,12 @@ _HANDOVER = ("sequence", "attempt_id", "cycle_at", "predecessor_attempt_id", "sp
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """What the log says of one file: its cluster, its date, the moments that its rows lie between, and their number."""
+    """What the log says of one file: its cluster, its date, and the moments that its rows lie between."""
 
     cluster: str
     date: str | None
     first: datetime
     last: datetime
-    rows: int
 
 
 class Record:
@@ -58,46 +55,21 @@ class Record:
     def __init__(self, lake: str | Path) -> None:
         self.lake = lake
         self._opened: dict[str, Any] = {}
-        self._files: dict[str, dict[str, list[_File]]] = {}
+        self._files: dict[str, list[_File]] = {}
         self._datasets: dict[tuple[Any, ...], Any] = {}
 
     # What there is
 
     def clusters(self) -> list[str]:
         """Clusters with a cycle on record, by name."""
-        return sorted(self._files_in("cycles"))
-
-    def has(self, table: str) -> bool:
-        """Whether the lake has the table."""
-        return is_table(self.lake, table)
+        return sorted({file.cluster for file in self.files("cycles")})
 
     def files(self, table: str, cluster: str | None = None) -> list[_File]:
         """What the log knows of a table's files; none where the table is missing, as nothing was written to it yet."""
-        known = self._files_in(table)
-        if cluster is not None:
-            return known.get(cluster, [])
-        return [file for own in known.values() for file in own]
-
-    def _files_in(self, table: str) -> dict[str, list[_File]]:
         if table not in self._files:
-            known: dict[str, list[_File]] = {}
-            if table == "cycles" or is_table(self.lake, table):
-                for file in _files_of(self._table(table)):
-                    known.setdefault(file.cluster, []).append(file)
-            self._files[table] = known
-        return self._files[table]
-
-    def newest_span(self, table: str, cluster: str, rows: int) -> Span | None:
-        """From when on the newest files hold at least so many rows, and until when; None where there is no file."""
-        newest = sorted(self.files(table, cluster), key=lambda file: file.last, reverse=True)
-        if not newest:
-            return None
-        first, held = newest[0].first, 0
-        for file in newest:
-            if held >= rows:
-                break
-            first, held = min(first, file.first), held + file.rows
-        return first - ROUNDING, newest[0].last + ROUNDING
+            there = table == "cycles" or is_table(self.lake, table)
+            self._files[table] = list(_files_of(self._table(table))) if there else []
+        return [file for file in self._files[table] if cluster in (None, file.cluster)]
 
     def newest_row_at(self, table: str, cluster: str) -> datetime | None:
         """The newest cycle of which the table holds rows, to the millisecond, listed or not."""
@@ -285,36 +257,6 @@ class Record:
             return []
         return as_rows(self._table_of(table, cluster, (first, last), where, columns, dates))
 
-    def rows_between(
-        self,
-        table: str,
-        spans: Mapping[str, Span],
-        columns: Sequence[str] | None = None,
-        where: Any = None,
-        files: Sequence[FileFilter] = (),
-    ) -> list[Row]:
-        """Rows of several clusters, of each those of cycles in its span; none where the lake has no such table.
-
-        `files`: further conditions on files, by what the log knows of them.
-        """
-        if not spans or (table != "cycles" and not is_table(self.lake, table)):
-            return []
-        found = []
-        for group in alike(spans):
-            first, last = whole_span(group.values())
-            names = sorted(group)
-            condition = all_of(is_in("cluster", names), between("cycle_at", first, last))
-            chosen = [*files_between(names, first, last), *files]
-            try:
-                opened = dataset_of(self._table(table), self.lake, table, chosen)
-                there = None if columns is None else _there(table, columns, opened.schema.names)
-                held = opened.to_table(columns=there, filter=condition if where is None else condition & where)
-            except (OSError, ValueError, KeyError) as error:
-                raise damaged(self.lake, table, error) from error
-            rows = as_rows(held)
-            found += [row for row in rows if group[row["cluster"]][0] <= row["cycle_at"] <= group[row["cluster"]][1]]
-        return found
-
     def _table_of(
         self,
         table: str,
@@ -360,10 +302,10 @@ def _files_of(opened: Any) -> Iterable[_File]:
     import pyarrow as pa
 
     actions = pa.table(opened.get_add_actions(flatten=True))
-    wanted = ("partition.cluster", "partition.cycle_date", "min.cycle_at", "max.cycle_at", "num_records")
+    wanted = ("partition.cluster", "partition.cycle_date", "min.cycle_at", "max.cycle_at")
     columns = {name: actions.column(name).to_pylist() for name in wanted if name in actions.column_names}
     nothing = [None] * actions.num_rows
-    for cluster, day, first, last, rows in zip(*(columns.get(name, nothing) for name in wanted), strict=True):
+    for cluster, day, first, last in zip(*(columns.get(name, nothing) for name in wanted), strict=True):
         text = None if day is None else str(day)
         # A file of which the log has no moments may hold any of its date's.
         whole = datetime.fromisoformat(text).replace(tzinfo=UTC) if text else None
@@ -372,7 +314,6 @@ def _files_of(opened: Any) -> Iterable[_File]:
             date=text,
             first=first or whole or FIRST_MOMENT,
             last=last or (whole + _DAY - _SECOND if whole else LAST_MOMENT),
-            rows=rows or 1,
         )
 
 

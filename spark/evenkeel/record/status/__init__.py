@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+from evenkeel.record.read.recent import Recent
 from evenkeel.record.status.gather import gather_status
 from evenkeel.record.status.line import ClusterStatus, by_urgency, line_of
 
@@ -27,12 +28,13 @@ class LakeStatus:
     unread: dict[str, str]
 
 
-def read_status(lake: str | Path, now: datetime, *, cluster: str | None = None) -> LakeStatus:
+def read_status(lake: str | Path | Recent, now: datetime, *, cluster: str | None = None) -> LakeStatus:
     """The status of all clusters on record, or of the one that is named, at the moment `now` (UTC).
+    Who looks again and again gives the same `Recent`, and only new files are read.
 
     Raises NoLake where there is no lake, NoSuchCycle for a cluster that is not on record, with the nearest name, and
     LakeError where `cycles` cannot be read.
     """
     found = gather_status(lake, cluster=cluster)
     lines = by_urgency(line_of(rows, now) for rows in found.clusters)
-    return LakeStatus(str(lake), now, tuple(lines), found.unread)
+    return LakeStatus(found.lake, now, tuple(lines), found.unread)
