@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -30,11 +31,27 @@ def brokers(*usages: float | None, **more: Any) -> list[Row]:
     return [broker_load(name, usage, **figures) for name, usage in zip(names, usages, strict=False)]
 
 
+class HeldLake(SmallLake):
+    """Writes each table once, at the end: a commit for every write would take most of the time."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self._rows: dict[str, list[Row]] = {}
+
+    def append(self, name: str, rows: Iterable[Row]) -> None:
+        self._rows.setdefault(name, []).extend(rows)
+
+    def write(self) -> None:
+        held, self._rows = self._rows, {}
+        for name, rows in held.items():
+            super().append(name, rows)
+
+
 class UrgentLake:
-    """Clusters of three brokers, seven cycles each, of which the last one is at `now` unless a method says otherwise."""
+    """Clusters of three brokers, seven cycles each, the last one at `now` unless it is said otherwise."""
 
     def __init__(self, root: Path, now: datetime) -> None:
-        self.root, self.now, self.lake = root, now, SmallLake(root)
+        self.root, self.now, self.lake = root, now, HeldLake(root)
 
     def course(self, cluster: str, *, until: datetime | None = None, **last: Any) -> datetime:
         """Six calm cycles and a last one, of which `last` are the manifest and `tables` the rows."""
@@ -119,6 +136,7 @@ def urgent_lake(root: Path, now: datetime) -> Path:
     lake.course("calm-b", mode="dry_run")
     for name in XSS:
         lake.course(name, status="withheld", reason=f"{name} was refused")
+    lake.lake.write()
     return root
 
 

@@ -35,10 +35,12 @@ from evenkeel.record.status.attention import (
 COURSE_CYCLES = 24
 """A course of more points could not be told apart in a line."""
 LEAST_COURSE = 3
+FAIR_COURSE_FILES = 240
+"""So many files are shared among the clusters, each of which has LEAST_COURSE cycles at least."""
 MOST_OUTBOX_FILES = 240
 """So many files of `commands` at most are read for moves back at once: of other clusters guards alone tell of them."""
-MOST_COURSE_FILES = 100
-"""So many files at most are read for courses at once; what was read before is at hand, and makes courses longer."""
+MORE_COURSE_FILES = 60
+"""So many more are read in one look: what was read before is at hand, so that courses grow from look to look."""
 _MANIFEST = (
     *("cycle_at", "sequence", "row_kind", "attempt_id", "attempt", "kind", "mode", "plan_id", "status", "reason"),
     *("splits", "unloads", "held", "before_max_over_mean", "source", "schema_version", "acts", "writes", "files"),
@@ -140,18 +142,17 @@ def _new_courses(recent: Recent, chosen: Mapping[str, Sequence[KnownFile]]) -> d
 
 def _course_files(recent: Recent, names: Sequence[str]) -> dict[str, list[KnownFile]]:
     files = recent.files("cycles")
-    room, chosen = MOST_COURSE_FILES, dict[str, list[KnownFile]]()
+    room, chosen = MORE_COURSE_FILES, dict[str, list[KnownFile]]()
+    fair = max(LEAST_COURSE, FAIR_COURSE_FILES // max(len(names), 1))
     for name in names:
         own: list[KnownFile] = []
         moments: set[int] = set()
         for file in files.newest_first(name):
             is_kept = recent.is_kept("cycles", file, _MANIFEST)
             is_new = file.last not in moments
-            if is_new and (
-                len(moments) >= COURSE_CYCLES or (len(moments) >= LEAST_COURSE and not is_kept and room < 1)
-            ):
+            if is_new and (len(moments) >= COURSE_CYCLES or (len(moments) >= fair and not is_kept and room < 1)):
                 break
-            room -= not is_kept
+            room -= not is_kept and len(moments) >= fair
             own.append(file)
             moments.add(file.last)
             if file.rows > _MANY_ROWS:
