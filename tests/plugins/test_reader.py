@@ -203,6 +203,26 @@ def test_each_end_has_a_page(
     assert answer.headers.get("retry-after") == ("3" if status == 503 else None)
 
 
+def test_of_ten_requests_at_once_some_get_a_page_and_the_others_are_told_when_to_come_again(
+    reader: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from evenkeel_page.app import make_app
+    from fastapi.testclient import TestClient
+
+    monkeypatch.setenv("EVENKEEL_LAKE", str(tmp_path))
+    one = reader(most=3)
+    one.ask(job("pid"))
+    client = TestClient(make_app(guarded=False, reader=one), raise_server_exceptions=False)
+    began = time.monotonic()
+    with ThreadPoolExecutor(10) as pool:
+        answers = list(pool.map(lambda _: client.get("/"), range(10)))
+    codes = sorted(answer.status_code for answer in answers)
+    assert time.monotonic() - began < 8
+    assert set(codes) == {200, 503}
+    assert codes.count(200) >= 3
+    assert {answer.headers.get("retry-after") for answer in answers if answer.status_code == 503} == {"3"}
+
+
 def test_a_reader_that_cannot_start_keeps_no_app_from_starting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from evenkeel_page import reader as module
     from evenkeel_page.app import make_app

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
@@ -44,7 +45,7 @@ class ClusterStatus:
 def line_of(rows: StatusRows, now: datetime) -> ClusterStatus:
     """The line of one cluster at a moment."""
     newest = rows.newest
-    figures = [None if is_newer(one) else one.planned["before_max_over_mean"] for one in rows.attempts]
+    figures = [None if is_newer(one) else _finite(one.planned["before_max_over_mean"]) for one in rows.attempts]
     known = [figure for figure in figures if figure is not None]
     return ClusterStatus(
         cluster=rows.cluster,
@@ -60,6 +61,10 @@ def line_of(rows: StatusRows, now: datetime) -> ClusterStatus:
         brokers=sum(row["state"] == "reported" for row in rows.broker_load),
         needs=attention(rows, now),
     )
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None
 
 
 def by_urgency(lines: Iterable[ClusterStatus]) -> list[ClusterStatus]:
