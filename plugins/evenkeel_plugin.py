@@ -30,9 +30,10 @@ class EvenkeelPlugin(AirflowPlugin):
 
     @cached_property
     def external_views(self) -> list[dict[str, Any]]:  # type: ignore[override]
-        """The entry in the navigation, if there is a page to show: a plain link, as it has no `url_route`.
+        """The entry in the navigation's menu *Browse*, if there is a desk: a plain link, as it has no `url_route`.
 
-        With one Airflow would show the page in a frame, in which links to task logs are dead.
+        With one Airflow would show the desk in a frame, in which links to task logs are dead. At the top level Airflow
+        3.3.2 makes a button of an entry without one, and a click on it does nothing.
         """
         return _or_nothing(_entry) if self.fastapi_apps else []
 
@@ -51,7 +52,7 @@ def _page() -> list[dict[str, Any]]:
 def _entry() -> list[dict[str, Any]]:
     from evenkeel_page.link import airflow_path
 
-    return [{"name": "Evenkeel", "href": f"{airflow_path()}{PREFIX}/", "destination": "nav", "nav_top_level": True}]
+    return [{"name": "Evenkeel", "href": f"{airflow_path()}{PREFIX}/", "destination": "nav", "category": "browse"}]
 
 
 def _link() -> list[Any]:

@@ -267,6 +267,7 @@ def test_the_plugin_offers_the_desk_a_plain_link_to_it_and_the_link_of_tasks(mon
     (view,) = plugin.external_views
     assert (view["name"], view["href"]) == ("Evenkeel", "/airflow/evenkeel/")
     assert "url_route" not in view, "with one, Airflow shows the page in a frame"
+    assert view["category"] == "browse", "at the top level Airflow 3.3.2 makes a button of it that leads nowhere"
     assert [link.name for link in plugin.operator_extra_links] == ["Evenkeel report"]
 
 
