@@ -4,7 +4,8 @@ came back. A stranger has logged in and has no role that may do anything.
 Run as a process of its own, since an Airflow has one auth manager for as long as it lives:
 `python -m tests.plugins.every_route simple|fab`, with AIRFLOW_HOME, the plugins folder and EVENKEEL_LAKE set, and the
 database made. The last line is JSON: {"routes": [path, …], "answers": [[path, method, who, status, headers], …],
-"audit": [[owner, event, extra], …], "reader": [pid before, whether it is gone at the end]}.
+"audit": [[owner, event, extra], …], "reader": [pid before, whether it is gone at the end], "login": address in the
+page that asks for a login}.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import re
 import sys
 from typing import Any
 
@@ -70,11 +72,14 @@ def main(manager: str) -> None:
                 )
                 bearer = {} if token is None else {"Authorization": f"Bearer {token}"}
                 answers.append(_call(client, "POST", path, who, {}, bearer, f"{path} bearer"))
+        client.cookies.clear()
+        login = re.findall(r'href="([^"]+)">Log in', client.get("/evenkeel/cycles").text)
         answers.append(_call(client, "GET", "/evenkeel/", "forged", {"_token": "a.b.c"}, {}, "/evenkeel/"))
     found = {
         "routes": [route.path for route in own.router.routes],
         "answers": answers,
         "audit": _audit(),
+        "login": login,
         "reader": [began, own.state.reader.pid is None and not os.path.exists(f"/proc/{began}")],
     }
     print(json.dumps(found))

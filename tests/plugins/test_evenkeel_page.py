@@ -293,3 +293,10 @@ def test_loading_the_plugin_loads_neither_the_page_nor_anything_of_the_lake() ->
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=PLUGINS, capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "['evenkeel_plugin']"
+
+
+def test_the_api_server_loads_nothing_that_reads_tables_or_draws() -> None:
+    heavy = ("pyspark", "pandas", "deltalake", "pyarrow", "altair", "evenkeel.record", "evenkeel_page.pages")
+    code = f"import sys; import evenkeel_page.app; print([name for name in {heavy!r} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], cwd=PLUGINS, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"

@@ -18,7 +18,7 @@ import pytest
 from tests.plugins.conftest import PLUGINS
 from tests.plugins.here_reader import HereReader
 
-pytestmark = pytest.mark.airflow
+pytestmark = [pytest.mark.airflow, pytest.mark.slow]
 
 CHECKOUT = PLUGINS.parent
 FAB = "airflow.providers.fab.auth_manager.fab_auth_manager.FabAuthManager"
@@ -73,6 +73,12 @@ def test_every_route_of_the_desk_is_called(answers: dict[str, Any]) -> None:
 def test_without_a_login_nothing_is_answered(answers: dict[str, Any]) -> None:
     assert set(statuses(answers, "nobody").values()) == {401}
     assert set(statuses(answers, "forged").values()) == {403}
+
+
+def test_who_has_not_logged_in_is_shown_where_to(answers: dict[str, Any]) -> None:
+    (address,) = answers["login"]
+    assert "/auth/" in address
+    assert "evenkeel" in address, "and is sent back"
 
 
 def test_whoever_may_not_read_the_deciding_dag_sees_nothing_not_even_a_style(answers: dict[str, Any]) -> None:
