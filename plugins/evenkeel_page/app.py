@@ -7,6 +7,7 @@ be: `make_app` refuses to make such an app, and an app that was given one later 
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -18,8 +19,8 @@ from fastapi.responses import PlainTextResponse, Response
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException as StarletteHTTPException
 
-from evenkeel_page import audit, look
-from evenkeel_page.reader import RETRY_AFTER_S, Reader, ReaderBusy, ReaderLost, ReaderTooSlow
+from evenkeel_page import airflow_side, audit, look
+from evenkeel_page.reader import RETRY_AFTER_S, Job, Reader, ReaderBusy, ReaderLost, ReaderTooSlow
 from evenkeel_page.rights import Right, demand_own_page
 from evenkeel_page.routes import ROUTES, Route, page_response
 
@@ -92,12 +93,22 @@ async def _with_reader(app: FastAPI) -> AsyncIterator[None]:
     reader: Reader = app.state.reader
     try:
         await run_sync(reader.start)
+        threading.Thread(target=_look_ahead, args=(reader,), name="evenkeel-first-look", daemon=True).start()
     except Exception as error:
         log.error("Evenkeel's reader cannot be started: %s", error)
     try:
         yield
     finally:
         await run_sync(reader.close)
+
+
+def _look_ahead(reader: Reader) -> None:
+    """Has the first page made once, so that the reader has at hand what it rests on when somebody comes for it."""
+    try:
+        lake = airflow_side.lake()
+        reader.ask(Job("clusters", lake, store=airflow_side.store(lake)))
+    except Exception as error:  # whoever comes for the page is told
+        log.info("Evenkeel's first page was not made ahead: %s", error)
 
 
 # What failed, as pages.

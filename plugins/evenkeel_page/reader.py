@@ -91,7 +91,7 @@ class Reader:
         self._longest, self._turn_s, self._memory, self._pages = longest, turn, memory, pages
         self._process: subprocess.Popen[bytes] | None = None
         self._channel: Connection | None = None
-        self._ready = False
+        self._ready = self._closed = False
         self._owner = os.getpid()
 
     @property
@@ -116,13 +116,15 @@ class Reader:
     def start(self) -> None:
         """Starts the process, so that the first request need not wait for it; what goes wrong shows with a request."""
         with self._turn:
-            try:
-                self._begin()
-            except OSError as error:
-                log.error("Evenkeel's reader cannot be started: %s", error)
+            self._closed = False
+            self._begin_if_possible()
 
     def close(self) -> None:
-        """Ends the process."""
+        """Ends the process, also one at work, and starts no other."""
+        self._closed = True
+        process = self._process
+        if process is not None and self._owner == os.getpid():
+            process.kill()
         with self._turn:
             self._end()
 
@@ -169,6 +171,8 @@ class Reader:
     def _begin(self) -> None:
         if self._channel is not None:
             return
+        if self._closed:
+            raise OSError("the API server ends")
         ours, theirs = Pipe()
         path = os.pathsep.join(dict.fromkeys((str(Path(__file__).resolve().parent.parent), *filter(None, sys.path))))
         arguments = [str(theirs.fileno()), str(os.getpid()), str(self._memory), self._pages]
@@ -189,6 +193,10 @@ class Reader:
     def _replace(self) -> None:
         """A new reader, which gets ready while nobody waits for it."""
         self._end()
+        if not self._closed:
+            self._begin_if_possible()
+
+    def _begin_if_possible(self) -> None:
         try:
             self._begin()
         except OSError as error:

@@ -66,6 +66,23 @@ def test_one_process_makes_all_pages_and_ends_when_it_is_closed(reader: Make) ->
     assert goes(pid)
 
 
+def test_a_reader_at_work_does_not_hold_up_the_end(reader: Make) -> None:
+    from evenkeel_page.reader import ReaderLost
+
+    one = reader()
+    pid = int(one.ask(job("pid")).body)
+    with ThreadPoolExecutor(1) as pool:
+        work = pool.submit(one.ask, job("sleep", 15))
+        time.sleep(0.3)
+        began = time.monotonic()
+        one.close()
+        assert time.monotonic() - began < 5
+        with pytest.raises(ReaderLost):
+            work.result()
+    assert goes(pid)
+    assert one.pid is None, "and no other is started"
+
+
 def test_what_takes_too_long_is_ended_and_the_next_request_has_a_new_reader(reader: Make) -> None:
     from evenkeel_page.reader import ReaderTooSlow
 
