@@ -93,10 +93,15 @@ def _environment() -> Environment:
     )
 
 
+def sentence(text: str) -> str:
+    """An error's text, as a sentence begins."""
+    return text[:1].upper() + text[1:]
+
+
 def notice(title: str, text: str, advice: Sequence[str] = ()) -> str:
     """A page of the desk that says in a sentence why there is nothing to show, and what to do."""
     template = _environment().get_template("desk_notice.html.j2")
-    return template.render(title=title, text=text, advice=tuple(advice), **layout_context())
+    return template.render(title=title, text=sentence(text), advice=tuple(advice), **layout_context())
 
 
 def closed(status: int, title: str, text: str, *, login: str = "", home: bool = False) -> Response:

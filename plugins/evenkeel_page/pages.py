@@ -77,7 +77,7 @@ def _renderer(here: str = "", crumbs: Sequence[tuple[str, str]] = ()) -> Callabl
 
 
 def _notice(title: str, said: str, advice: Sequence[str] = ()) -> str:
-    return render_notice(title, said, advice, renderer=_renderer())
+    return render_notice(title, look.sentence(said), advice, renderer=_renderer())
 
 
 # The pages.

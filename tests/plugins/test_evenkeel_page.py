@@ -162,7 +162,7 @@ def test_a_lake_that_is_not_there_yet_gives_a_page_with_the_first_steps(
 ) -> None:
     answer = client(tmp_path / "none", monkeypatch).get("/")
     assert answer.status_code == 200
-    assert "there is no lake at" in answer.text
+    assert "There is no lake at" in answer.text
     assert "EVENKEEL_LAKE" in answer.text
 
 
@@ -178,7 +178,7 @@ def test_a_damaged_lake_says_which_table(tmp_path: Path, monkeypatch: pytest.Mon
         file.write_bytes(b"not parquet")
     answer = client(tmp_path, monkeypatch).get("/")
     assert answer.status_code == 500
-    assert "table cycles of the lake" in html.unescape(answer.text)
+    assert "Table cycles of the lake" in html.unescape(answer.text)
     assert "Traceback" not in answer.text
 
 
