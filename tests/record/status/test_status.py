@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import tarfile
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -14,6 +15,8 @@ import pytest
 from deltalake import DeltaTable
 
 from evenkeel.errors import LakeError, NoLake, NoSuchCycle
+from evenkeel.record.read import read_cycles, read_rows
+from evenkeel.record.read import recent as module
 from evenkeel.record.read.recent import Recent
 from evenkeel.record.status import LakeStatus, read_status
 from evenkeel.record.status.attention import KINDS, URGENCY, StatusRows, attention, bounces, stale_after
@@ -25,6 +28,7 @@ from tests.record.small_lake import SmallLake, moment
 from tests.record.status.urgent_lake import EVERY, HOT, XSS, UrgentLake, brokers, urgent_lake
 
 NOW = moment("2026-11-21T12:00:00")
+KEPT = Path(__file__).resolve().parents[2] / "kept_lakes"
 LATER = NOW + timedelta(seconds=50)
 
 
@@ -273,8 +277,6 @@ def test_a_lake_that_is_gone_in_the_middle_is_told_and_one_in_its_place_is_seen(
 def test_who_looks_again_sees_what_has_come_and_reads_that_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from evenkeel.record.read import recent as module
-
     root = made(tmp_path, lambda lake: [lake.course(f"c{number}") for number in range(3)])
     recent = Recent(root)
     read_status(recent, LATER)
@@ -325,3 +327,29 @@ def test_the_clock_is_in_utc_whatever_zone_it_is_given_in(urgent: Path) -> None:
     there = LATER.astimezone(ZoneInfo("Pacific/Auckland"))
     assert read_status(urgent, there).clusters == read_status(urgent, LATER.astimezone(UTC)).clusters
     assert datetime.now(UTC) > NOW - timedelta(days=10_000)
+
+
+# Files as Spark writes them
+
+
+@pytest.mark.parametrize("schema", [3, 4, 5])
+@pytest.mark.parametrize("small", [True, False])
+def test_a_lake_that_spark_wrote_has_the_figures_of_its_manifests(
+    schema: int, small: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with tarfile.open(KEPT / f"schema_{schema}.tar.gz") as packed:
+        packed.extractall(tmp_path, filter="data")
+    root = next(tmp_path.rglob("cycles")).parent
+    if not small:
+        monkeypatch.setattr(module, "_SMALL_BYTES", 0)
+    attempts = read_cycles(root)
+    found = read_status(root, NOW)
+    assert found.unread == {}
+    assert {line.cluster for line in found.clusters} == {one.cluster for one in attempts}
+    for line in found.clusters:
+        own = [one for one in attempts if one.cluster == line.cluster]
+        assert (line.cycle_at, line.state, line.mode) == (own[-1].cycle_at, own[-1].status, own[-1].mode)
+        assert line.course == tuple(one.planned["before_max_over_mean"] for one in own)[-len(line.course) :]
+        assert len(line.course) == min(len(own), COURSE_CYCLES)
+        load = [row for one in [one for one in own if one.decided][-1:] for row in read_rows(root, one, "broker_load")]
+        assert line.brokers == sum(row["state"] == "reported" for row in load)

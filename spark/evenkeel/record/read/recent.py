@@ -294,10 +294,23 @@ def _read_file(path: str, system: Any, columns: Sequence[str], where: Any, size:
     import pyarrow.parquet as pq
 
     if size <= _SMALL_BYTES:
-        with pq.ParquetFile(system.open_input_file(path)) as file:
+        with pq.ParquetFile(system.open_input_file(path), coerce_int96_timestamp_unit="us") as file:
             there = set(file.schema_arrow.names)
-            found = file.read(columns=[name for name in columns if name in there], use_threads=False)
+            found = _in_utc(file.read(columns=[name for name in columns if name in there], use_threads=False))
             return found if where is None else found.filter(where)
-    dataset = ds.dataset(path, filesystem=system, format="parquet")
-    there = set(dataset.schema.names)
+    form = ds.ParquetFileFormat(read_options=ds.ParquetReadOptions(coerce_int96_timestamp_unit="us"))
+    inside = _schema_in_utc(ds.dataset(path, filesystem=system, format=form).schema)
+    dataset, there = ds.dataset(path, filesystem=system, format=form, schema=inside), set(inside.names)
     return dataset.to_table(columns=[name for name in columns if name in there], filter=where, use_threads=False)
+
+
+def _in_utc(table: Any) -> Any:
+    return table.cast(_schema_in_utc(table.schema))
+
+
+def _schema_in_utc(schema: Any) -> Any:
+    """The schema with moments as a table's log declares them: Spark's files hold them without a zone."""
+    import pyarrow as pa
+
+    utc = pa.timestamp("us", tz="UTC")
+    return pa.schema([field.with_type(utc) if pa.types.is_timestamp(field.type) else field for field in schema])
