@@ -1,4 +1,4 @@
-"""Evenkeel in Airflow: an entry in the navigation with all cycles and their reports, and a link from every task.
+"""Evenkeel in Airflow: the desk, an entry in the navigation that leads to it, and a link from every task.
 
 Every Airflow process imports this file, so nothing is imported here but Airflow's own base class; the page itself is
 loaded by the API server alone. If it cannot be loaded, Airflow starts without it and the log says why in one line.
@@ -30,9 +30,12 @@ class EvenkeelPlugin(AirflowPlugin):
 
     @cached_property
     def external_views(self) -> list[dict[str, Any]]:  # type: ignore[override]
-        """The entry in the navigation, if there is a page to show."""
-        entry = {"name": "Evenkeel", "href": f"{PREFIX}/", "destination": "nav", "url_route": "evenkeel"}
-        return [{**entry, "nav_top_level": True}] if self.fastapi_apps else []
+        """The entry in the navigation's menu *Browse*, if there is a desk: a plain link, as it has no `url_route`.
+
+        With one Airflow would show the desk in a frame, in which links to task logs are dead. At the top level Airflow
+        3.3.2 makes a button of an entry without one, and a click on it does nothing.
+        """
+        return _or_nothing(_entry) if self.fastapi_apps else []
 
     @cached_property
     def operator_extra_links(self) -> list[Any]:  # type: ignore[override]
@@ -44,6 +47,12 @@ def _page() -> list[dict[str, Any]]:
     from evenkeel_page.app import make_app
 
     return [{"app": make_app(), "url_prefix": PREFIX, "name": "Evenkeel"}]
+
+
+def _entry() -> list[dict[str, Any]]:
+    from evenkeel_page.link import airflow_path
+
+    return [{"name": "Evenkeel", "href": f"{airflow_path()}{PREFIX}/", "destination": "nav", "category": "browse"}]
 
 
 def _link() -> list[Any]:

@@ -11,7 +11,7 @@ from typing import Any
 from evenkeel.airflow.seal import without_seal
 from evenkeel.errors import EvenkeelError, NoLake
 from evenkeel.lake.handover_files import taken
-from evenkeel.object_store import is_object_store, resolve_connections_by
+from evenkeel.object_store import CONNECTION_VARIABLE, S3Connection, is_object_store
 
 log = logging.getLogger(__name__)
 
@@ -23,11 +23,18 @@ def lake() -> str:
     found = os.environ.get("EVENKEEL_LAKE") or _variable()
     if not found:
         raise NoLake("Airflow does not know yet where the lake is.")
-    if is_object_store(found):
-        from evenkeel.airflow.credentials import store_from_airflow
-
-        resolve_connections_by(store_from_airflow)
     return found
+
+
+def store(lake: str) -> S3Connection | None:
+    """What the connection that EVENKEEL_LAKE_CONNECTION names holds, for the reader, which has no Airflow; None where
+    the lake is a folder, or the variable is not set. Raises SettingsError for a connection that cannot be used."""
+    name = os.environ.get(CONNECTION_VARIABLE)
+    if not name or not is_object_store(lake):
+        return None
+    from evenkeel.airflow.credentials import store_from_airflow
+
+    return store_from_airflow(name)
 
 
 def _variable() -> str | None:

@@ -1,134 +1,193 @@
-"""Routes: the list of cycles, the report of one, and the cycles of a run. All of them only read.
+"""The desk as an app under Airflow's login: every route with its right, and the pages that say what failed.
 
-Every route asks Airflow's auth manager whether the user may read the DAG `rebalance`; without a login it answers 401.
+Nothing of the lake is read here: `reader` makes pages in a process of its own. A route without a declared right cannot
+be: `make_app` refuses to make such an app, and an app that was given one later answers 403 to everything.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from datetime import datetime
-from functools import lru_cache, wraps
+import logging
+import threading
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Any
 
-from airflow.api_fastapi.core_api.security import requires_access_dag
-from fastapi import Depends, FastAPI
-from fastapi.responses import HTMLResponse, RedirectResponse, Response
+from fastapi import Depends, FastAPI, HTTPException, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import PlainTextResponse, Response
+from fastapi.routing import APIRoute
+from starlette.exceptions import HTTPException as StarletteHTTPException
 
-from evenkeel.airflow.dag_files import DECIDING_DAG
-from evenkeel.errors import BadInput, EvenkeelError, NoLake, NoSuchCycle
-from evenkeel.record.read import Attempt, Record, find_cycles, newest_cycles
-from evenkeel.record.read.tables import all_of, text
-from evenkeel.record.report import build_model, gather, render
-from evenkeel.record.report.page import LISTED, MOST_LISTED, content_policy, render_listing, render_notice, report_link
-from evenkeel.times import time_given
-from evenkeel_page import airflow_side
+from evenkeel_page import airflow_side, audit, look
+from evenkeel_page.reader import RETRY_AFTER_S, Job, Reader, ReaderBusy, ReaderLost, ReaderTooSlow
+from evenkeel_page.rights import Right, demand_own_page
+from evenkeel_page.routes import ROUTES, Route, page_response
 
-_HOME = "./"
+log = logging.getLogger(__name__)
 
 
-def make_app(*, guarded: bool = True) -> FastAPI:
-    """The page as a FastAPI app; `guarded=False` leaves Airflow's login away, for tests without an Airflow."""
-    guards = [Depends(requires_access_dag("GET", param_dag_id=DECIDING_DAG))] if guarded else []
-    app = FastAPI(title="Evenkeel", dependencies=guards, docs_url=None, redoc_url=None, openapi_url=None)
-    for path, route in (("/", show_list), ("/cycle", show_cycle), ("/run", show_run)):
-        app.add_api_route(path, route, methods=["GET"], response_class=HTMLResponse, response_model=None)
+class UndeclaredRoute(Exception):
+    """A route has no declared right."""
+
+
+class Desk(FastAPI):
+    """An app that answers by its declared routes or not at all."""
+
+    declared: tuple[Any, ...] | None = None
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Refuses everything where a route has joined since the rights were declared."""
+        if scope["type"] != "lifespan" and self.declared != tuple(self.router.routes):
+            log.error("Evenkeel's desk answers nothing: it has routes without a declared right")
+            if scope["type"] == "http":
+                await PlainTextResponse("This page has no declared right.", 403)(scope, receive, send)
+            return
+        await super().__call__(scope, receive, send)
+
+
+def make_app(routes: Sequence[Route] = ROUTES, *, guarded: bool = True, reader: Reader | None = None) -> FastAPI:
+    """The desk as a FastAPI app; `guarded=False` leaves Airflow's login away, for tests without an Airflow.
+
+    Raises UndeclaredRoute for a route without a right.
+    """
+    app = Desk(title="Evenkeel", docs_url=None, redoc_url=None, openapi_url=None, lifespan=_with_reader)
+    app.state.reader = reader or Reader()
+    guards = {}
+    for route in routes:
+        if not isinstance(route.right, Right):
+            raise UndeclaredRoute(f"{route.path} declares no right")
+        guards[route.path] = route.right.guard() if guarded else _nobody
+        dependencies = [Depends(guards[route.path])]
+        if set(route.methods) - {"GET", "HEAD"}:
+            dependencies += [Depends(demand_own_page), Depends(audit.note)] if guarded else []
+        app.add_api_route(
+            route.path, route.answer, methods=list(route.methods), dependencies=dependencies, response_model=None,
+            response_class=Response,
+        )  # fmt: skip
+    _refuse_undeclared(app, guards)
+    app.declared = tuple(app.router.routes)
+    for kind, answer in _FAILURES.items():
+        app.add_exception_handler(kind, answer)
     return app
 
 
-def _as_page(route: Callable[..., str | Response]) -> Callable[..., Response]:
-    """Our own errors become a page that says what to do, and every page gets its content policy."""
-
-    @wraps(route)
-    def answer(*args: Any, **kwargs: Any) -> Response:
-        try:
-            found = route(*args, **kwargs)
-        except NoLake as error:
-            return _page(render_notice("No cycles yet", str(error), _FIRST_STEPS))
-        except NoSuchCycle as error:
-            return _page(render_notice("No such cycle", str(error), back=_HOME), 404)
-        except BadInput as error:
-            return _page(render_notice("That cannot be read", str(error), back=_HOME), 400)
-        except EvenkeelError as error:
-            return _page(render_notice("The lake cannot be read", str(error), back=_HOME), 500)
-        return found if isinstance(found, Response) else _page(found)
-
-    return answer
+def _nobody() -> None:
+    """Stands where a guard would."""
 
 
-_FIRST_STEPS = (
-    "Set `EVENKEEL_LAKE` in the environment of Airflow's API server, or the Airflow Variable `evenkeel_lake`, to the "
-    "folder or object-store address of the lake.",
-    "Trigger the DAG `rebalance`, or wait for its next run: the first cycle creates the tables.",
-)
+def _refuse_undeclared(app: FastAPI, guards: dict[str, Callable[..., Any]]) -> None:
+    """UndeclaredRoute where a route of the app does not ask for its right first."""
+    for route in app.router.routes:
+        path = getattr(route, "path", "?")
+        asked = [one.call for one in route.dependant.dependencies] if isinstance(route, APIRoute) else []
+        if path not in guards or guards[path] not in asked[:1]:
+            raise UndeclaredRoute(f"{path} declares no right")
 
 
-@_as_page
-def show_list(before: str | None = None) -> str | Response:
-    """The newest cycles on record, or the newest `before` a moment; each page links to the one of older cycles."""
-    lake = airflow_side.lake()
-    until = None if before is None else time_given(before, "before").first
+@asynccontextmanager
+async def _with_reader(app: FastAPI) -> AsyncIterator[None]:
+    """The reader starts and ends with the API server; whatever is wrong with it, Airflow starts."""
+    from anyio.to_thread import run_sync
+
+    reader: Reader = app.state.reader
     try:
-        found = newest_cycles(lake, MOST_LISTED, before=until, columns=LISTED)
-    except NoSuchCycle as error:
-        raise NoLake(str(error)) from None
-    return render_listing(found.cycles, lake=lake, older=found.older, continued=until is not None)
+        await run_sync(reader.start)
+        threading.Thread(target=_look_ahead, args=(reader,), name="evenkeel-first-look", daemon=True).start()
+    except Exception as error:
+        log.error("Evenkeel's reader cannot be started: %s", error)
+    try:
+        yield
+    finally:
+        await run_sync(reader.close)
 
 
-@_as_page
-def show_cycle(cluster: str, at: str) -> str | Response:
-    """The report of one cluster's cycle."""
-    lake = airflow_side.lake()
-    (found,) = find_cycles(lake, cluster=cluster, cycle=at, option="the cycle")
-    newest = find_cycles(lake, cluster=cluster)[0]
-    return _report(lake, cluster, found.cycle_at.isoformat(), found.attempt_id, newest.attempt_id)
+def _look_ahead(reader: Reader) -> None:
+    """Has the first page made once, so that the reader has at hand what it rests on when somebody comes for it."""
+    try:
+        lake = airflow_side.lake()
+        reader.ask(Job("clusters", lake, store=airflow_side.store(lake)))
+    except Exception as error:  # whoever comes for the page is told
+        log.info("Evenkeel's first page was not made ahead: %s", error)
 
 
-@lru_cache(maxsize=64)
-def _report(lake: str, cluster: str, at: str, attempt_id: str, newest_attempt_id: str) -> str:
-    """A report that was drawn once is kept as long as neither its cycle nor the newest one has a new attempt."""
-    return render(build_model(gather(lake, cluster=cluster, cycle=at)), back=_HOME)
+# What failed, as pages.
 
 
-@_as_page
-def show_run(dag_id: str, run_id: str) -> str | Response:
-    """The cycles of an Airflow run: the report where it is one, else their list."""
-    lake = airflow_side.lake()
-    found = _cycles_of_run(Record(lake), dag_id, run_id)
-    if not found:
-        text = f"The run {run_id} of {dag_id} has put no cycle on record yet."
-        advice = ("`publish` does so, as its last act, also for a cycle that was skipped or failed.",)
-        return _page(render_notice("Nothing on record yet", text, advice, back=_HOME), 404)
-    if len(found) == 1:
-        return RedirectResponse(report_link(found[0]), status_code=303)
-    return render_listing(found, lake=lake, title=f"Cycles of run {run_id}")
+@dataclass(frozen=True)
+class _Failure:
+    title: str
+    text: str
+    advice: tuple[str, ...] = ()
 
 
-def _cycles_of_run(record: Record, dag_id: str, run_id: str) -> list[Attempt]:
-    """By what the run's tasks handed on, since a run that came to the plan on record adds no attempt of its own."""
-    handed_on = airflow_side.cycles_of_run(dag_id, run_id)
-    if handed_on:
-        return _counted(record, handed_on)
-    its_own = all_of(text("dag_id") == dag_id, text("run_id") == run_id)
-    moments = {(name, at) for name in record.clusters() for at in record.moments(name, its_own).to_pylist()}
-    near = _counted(record, moments)
-    return [one for one in near if (one.planned["dag_id"], one.planned["run_id"]) == (dag_id, run_id)]
+_SILENT = _Failure("Log in first", "You are not logged in to Airflow, or your session has ended.")
+_NOT_ALLOWED = "Ask whoever manages Airflow's users for it."
 
 
-def _counted(record: Record, cycles: Collection[tuple[str, datetime]]) -> list[Attempt]:
-    """The attempts that count for these cycles, by cluster and moment; each cluster's range is read once."""
-    columns = [*LISTED, "dag_id", "run_id"]
-    found: list[Attempt] = []
-    for name in sorted({name for name, _ in cycles} & {*record.clusters()}):
-        moments = {at for cluster, at in cycles if cluster == name}
-        found += [one for one in record.cycles(name, min(moments), max(moments), columns) if one.cycle_at in moments]
-    return found
+def _on_http(request: Request, error: Exception) -> Response:
+    assert isinstance(error, StarletteHTTPException)
+    if error.status_code == 401:
+        return look.closed(401, _SILENT.title, _SILENT.text, login=_login(request))
+    if error.status_code == 403:
+        right = getattr(request.state, "evenkeel_right", None)
+        needs = "" if right is None else f"This page needs the right to {right.words}. "
+        said = "" if str(error.detail) == "Forbidden" else f" {error.detail}"
+        return look.closed(403, "Not for you", f"{needs}{_NOT_ALLOWED}{said}")
+    if error.status_code == 404:
+        return look.closed(404, "No such page", "There is no such page in Evenkeel's desk.", home=True)
+    return look.closed(error.status_code, "That does not work", str(error.detail), home=True)
 
 
-def _page(text: str, status: int = 200) -> HTMLResponse:
-    headers = {
-        "Content-Security-Policy": f"{content_policy()}; frame-ancestors 'self'",
-        "X-Content-Type-Options": "nosniff",
-        "Referrer-Policy": "same-origin",
-        "Cache-Control": "no-store",
-    }
-    return HTMLResponse(text, status_code=status, headers=headers)
+def _login(request: Request) -> str:
+    """Where to log in, and to be sent back from; Airflow's front page where the auth manager does not say."""
+    from airflow.api_fastapi.app import get_auth_manager
+
+    try:
+        found: str = get_auth_manager().get_url_login(next_url=str(request.url))
+    except Exception:
+        found = "../"
+    return found if found.startswith(("/", "http://", "https://", "../")) else "../"
+
+
+def _on_bad_request(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    names = sorted({str(one["loc"][-1]) for one in error.errors()})
+    text = f"The address lacks something, or holds what cannot be read: {', '.join(names)}."
+    return page_response(request, look.notice("That cannot be read", text, ("Start from the list of clusters.",)), 400)
+
+
+def _on_busy(request: Request, error: Exception) -> Response:
+    text = "More pages are asked for at the moment than are read one after the other."
+    advice = (f"Load this page again in {RETRY_AFTER_S} seconds.", "Close what you do not need: open pages renew.")
+    body = look.notice("The desk is busy", text, advice)
+    return page_response(request, body, 503, {"Retry-After": str(RETRY_AFTER_S)})
+
+
+def _on_slow(request: Request, error: Exception) -> Response:
+    text = "This page took too long and was ended, so that others need not wait for it."
+    advice = ("Ask for less at once: one cluster, a shorter time.", "If it happens again, look at the lake's disk.")
+    return page_response(request, look.notice("That took too long", text, advice), 504)
+
+
+def _on_lost(request: Request, error: Exception) -> Response:
+    text = f"The process that reads the tables did not finish this page: {error}. A new one has been started."
+    advice = ("Load this page again.", "If it happens again, Airflow's API server has the reason in its log.")
+    return page_response(request, look.notice("The page was not finished", text, advice), 500)
+
+
+def _on_anything(request: Request, error: Exception) -> Response:
+    """Whatever nobody foresaw: its traceback is in the API server's log, and no word of it on the page."""
+    advice = ("Load this page again.", "If it happens again, Airflow's API server has the reason in its log.")
+    return page_response(request, look.notice("Something went wrong", "This page could not be made.", advice), 500)
+
+
+_FAILURES: dict[Any, Callable[[Request, Exception], Response]] = {
+    StarletteHTTPException: _on_http,
+    HTTPException: _on_http,
+    RequestValidationError: _on_bad_request,
+    ReaderBusy: _on_busy,
+    ReaderTooSlow: _on_slow,
+    ReaderLost: _on_lost,
+    Exception: _on_anything,
+}

@@ -15,6 +15,11 @@ if TYPE_CHECKING:
     from airflow.sdk.types import TaskInstanceKey
 
 
+def airflow_path() -> str:
+    """The path that Airflow is served under, without a slash at its end: empty, or like `/airflow`."""
+    return urlsplit(conf.get("api", "base_url", fallback="") or "").path.rstrip("/")
+
+
 class CycleReportLink(BaseOperatorLink):
     """`Evenkeel report`, on the tasks of the pipeline; other DAGs' Spark tasks get an empty link, which is not shown.
 
@@ -34,5 +39,4 @@ class CycleReportLink(BaseOperatorLink):
         dag_id, run_id = ti_key.dag_id, ti_key.run_id
         if dag_id == APPROVAL_DAG:
             dag_id, run_id = DECIDING_DAG, deciding_run_id(run_id)
-        base = urlsplit(conf.get("api", "base_url", fallback="") or "").path.rstrip("/")
-        return f"{base}/evenkeel/run?{urlencode({'dag_id': dag_id, 'run_id': run_id})}"
+        return f"{airflow_path()}/evenkeel/run?{urlencode({'dag_id': dag_id, 'run_id': run_id})}"

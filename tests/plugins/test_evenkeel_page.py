@@ -1,4 +1,4 @@
-"""The page's routes, in process. A whole API server with its logins is under test in tests/dags."""
+"""The desk's pages, in process; the reader as a process, and rights, are under test beside it."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ import pytest
 from evenkeel.handover import ClusterCycle, Handover, Run, Snapshot
 from evenkeel.lake.handover_files import FOLDER, handed_on
 from tests.plugins.conftest import PLUGINS
+from tests.plugins.here_reader import HereReader
 from tests.record.plausible import ACTING, LAB, LAB_FIRST, SPREAD, fill_odd
 from tests.record.small_lake import SmallLake, moment
 
@@ -37,7 +38,7 @@ def client(lake: Path, monkeypatch: pytest.MonkeyPatch, *, guarded: bool = False
     from fastapi.testclient import TestClient
 
     monkeypatch.setenv("EVENKEEL_LAKE", str(lake))
-    return TestClient(make_app(guarded=guarded), raise_server_exceptions=False)
+    return TestClient(make_app(guarded=guarded, reader=HereReader()), raise_server_exceptions=False)
 
 
 def handing_on(monkeypatch: pytest.MonkeyPatch, *cycles: tuple[str, Any]) -> None:
@@ -47,18 +48,20 @@ def handing_on(monkeypatch: pytest.MonkeyPatch, *cycles: tuple[str, Any]) -> Non
     monkeypatch.setattr(airflow_side, "cycles_of_run", lambda dag_id, run_id: frozenset(cycles))
 
 
-@pytest.mark.parametrize("path", ["/", "/cycle?cluster=lab&at=2026-11-21T08:30:23", "/run?dag_id=rebalance&run_id=1"])
+@pytest.mark.parametrize(
+    "path", ["/", "/static/desk.css", "/cycle?cluster=lab&at=2026-11-21T08:30:23", "/run?dag_id=rebalance&run_id=1"]
+)
 def test_without_a_login_every_route_answers_401(lake: Path, monkeypatch: pytest.MonkeyPatch, path: str) -> None:
     assert client(lake, monkeypatch, guarded=True).get(path).status_code == 401
 
 
-def test_there_is_no_route_beyond_the_three_and_none_that_changes_anything(page: TestClient) -> None:
+def test_there_is_no_route_beyond_these_and_none_that_changes_anything(page: TestClient) -> None:
     routes = {(route.path, tuple(sorted(route.methods))) for route in page.app.routes}  # type: ignore[attr-defined]
-    assert routes == {("/", ("GET",)), ("/cycle", ("GET",)), ("/run", ("GET",))}
+    assert routes == {(path, ("GET",)) for path in ("/", "/cycles", "/cycle", "/run", "/static/{name}")}
 
 
 def test_the_list_shows_every_cycle_with_its_state(page: TestClient) -> None:
-    answer = page.get("/")
+    answer = page.get("/cycles")
 
     assert answer.status_code == 200
     assert answer.text.count('href="cycle?') == 11
@@ -66,34 +69,69 @@ def test_the_list_shows_every_cycle_with_its_state(page: TestClient) -> None:
     assert "acme/ns1 has a hole from 0x40000000 to 0x60000000" in answer.text
 
 
+def test_the_list_of_one_cluster_shows_its_cycles_alone(page: TestClient) -> None:
+    answer = page.get("/cycles", params={"cluster": SPREAD})
+    assert answer.text.count('href="cycle?') == 3
+    assert "Cycles of spread" in answer.text
+    assert page.get("/cycles", params={"cluster": "spreed"}).status_code == 404
+
+
 def test_older_cycles_are_a_link_away(page: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    from evenkeel_page import app
+    from evenkeel_page import pages
 
-    monkeypatch.setattr(app, "MOST_LISTED", 4)
-    seen, path = 0, "/"
+    monkeypatch.setattr(pages, "MOST_LISTED", 4)
+    seen, path = 0, "cycles"
     for _ in range(3):
-        text = page.get(path).text
+        text = page.get(f"/{path}").text
         seen += text.count('href="cycle?')
-        older = re.search(r'href="\./(\?before=[^"]+)"', text)
-        path = "/" + html.unescape(older[1]) if older else ""
+        older = re.search(r'href="(cycles\?before=[^"]+)"', text)
+        path = html.unescape(older[1]) if older else ""
     assert (seen, path) == (11, "")
-    assert page.get("/?before=then").status_code == 400
-    assert page.get("/?before=2020-01-01").text.count('href="cycle?') == 0
+    assert page.get("/cycles?before=then").status_code == 400
+    assert page.get("/cycles?before=2020-01-01").text.count('href="cycle?') == 0
 
 
-def test_each_link_of_the_list_leads_to_a_report(page: TestClient) -> None:
-    links = re.findall(r'href="(cycle\?[^"]+)"', page.get("/").text)
+def test_each_link_of_the_list_leads_to_a_report_below_its_cluster(page: TestClient) -> None:
+    links = re.findall(r'href="(cycle\?[^"]+)"', page.get("/cycles").text)
     answer = page.get("/" + html.unescape(links[4]))
     assert answer.status_code == 200
     assert "Evenkeel would unload 2 bundles from 127.0.0.1:19080 and split 1 bundle." in answer.text
-    assert 'href="./">All cycles' in answer.text
+    assert '<a href="cycles?cluster=lab"><bdi>lab</bdi></a>' in answer.text
 
 
-def test_every_page_carries_a_policy_that_lets_only_airflow_frame_it(page: TestClient) -> None:
-    for path in ("/", "/cycle?cluster=nobody&at=latest"):
+def test_every_page_carries_a_policy_without_anything_inline_and_nobody_may_frame_it(page: TestClient) -> None:
+    for path in ("/", "/cycles", "/cycle?cluster=nobody&at=latest", "/cycle", "/nowhere"):
         policy = page.get(path).headers["content-security-policy"]
         assert policy.startswith("default-src 'none'")
-        assert policy.endswith("frame-ancestors 'self'")
+        assert policy.endswith("frame-ancestors 'none'")
+        assert "unsafe" not in policy
+    assert re.search(r"<style|<script(?! src)|\sstyle=|\son\w+=", page.get("/").text) is None
+
+
+def test_a_page_that_is_known_already_is_not_sent_again(page: TestClient) -> None:
+    first = page.get("/cycles")
+    again = page.get("/cycles", headers={"If-None-Match": first.headers["etag"]})
+    assert (again.status_code, again.content) == (304, b"")
+    assert first.headers["cache-control"] == "no-store"
+
+
+def test_files_of_the_look_are_kept_by_their_digest(page: TestClient) -> None:
+    text = page.get("/").text
+    addresses = re.findall(r'(?:href|src)="(static/[^"]+)"', text)
+    assert len(addresses) == 3
+    for address in addresses:
+        answer = page.get(f"/{address}")
+        assert answer.headers["cache-control"] == "private, max-age=31536000, immutable"
+        assert page.get(f"/{address}", headers={"If-None-Match": answer.headers["etag"]}).status_code == 304
+        assert page.get(f"/{address.split('=')[0]}=old").headers["cache-control"] == "private, no-cache"
+    for name in ("gone.css", "..%2fapp.py", "%2e%2e/app.py"):
+        assert page.get(f"/static/{name}").status_code == 404
+
+
+def test_an_address_that_lacks_something_gives_a_page_that_names_it(page: TestClient) -> None:
+    answer = page.get("/cycle")
+    assert answer.status_code == 400
+    assert "at, cluster" in answer.text
 
 
 def test_an_unknown_cluster_or_time_is_a_404_that_names_the_nearest(page: TestClient) -> None:
@@ -124,7 +162,7 @@ def test_a_lake_that_is_not_there_yet_gives_a_page_with_the_first_steps(
 ) -> None:
     answer = client(tmp_path / "none", monkeypatch).get("/")
     assert answer.status_code == 200
-    assert "there is no lake at" in answer.text
+    assert "There is no lake at" in answer.text
     assert "EVENKEEL_LAKE" in answer.text
 
 
@@ -140,7 +178,7 @@ def test_a_damaged_lake_says_which_table(tmp_path: Path, monkeypatch: pytest.Mon
         file.write_bytes(b"not parquet")
     answer = client(tmp_path, monkeypatch).get("/")
     assert answer.status_code == 500
-    assert "table cycles of the lake" in answer.text
+    assert "Table cycles of the lake" in html.unescape(answer.text)
     assert "Traceback" not in answer.text
 
 
@@ -220,12 +258,16 @@ def test_the_link_is_offered_on_tasks_of_the_pyspark_decorator() -> None:
     assert issubclass(operator, task.pyspark(lambda: None).operator_class)  # type: ignore[attr-defined]
 
 
-def test_the_plugin_offers_the_page_its_entry_and_the_link() -> None:
+def test_the_plugin_offers_the_desk_a_plain_link_to_it_and_the_link_of_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
     from evenkeel_plugin import EvenkeelPlugin
 
     plugin = EvenkeelPlugin()
     assert [(app["name"], app["url_prefix"]) for app in plugin.fastapi_apps] == [("Evenkeel", "/evenkeel")]
-    assert [(view["name"], view["href"]) for view in plugin.external_views] == [("Evenkeel", "/evenkeel/")]
+    monkeypatch.setenv("AIRFLOW__API__BASE_URL", "https://ops.example/airflow/")
+    (view,) = plugin.external_views
+    assert (view["name"], view["href"]) == ("Evenkeel", "/airflow/evenkeel/")
+    assert "url_route" not in view, "with one, Airflow shows the page in a frame"
+    assert view["category"] == "browse", "at the top level Airflow 3.3.2 makes a button of it that leads nowhere"
     assert [link.name for link in plugin.operator_extra_links] == ["Evenkeel report"]
 
 
@@ -251,3 +293,10 @@ def test_loading_the_plugin_loads_neither_the_page_nor_anything_of_the_lake() ->
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=PLUGINS, capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "['evenkeel_plugin']"
+
+
+def test_the_api_server_loads_nothing_that_reads_tables_or_draws() -> None:
+    heavy = ("pyspark", "pandas", "deltalake", "pyarrow", "altair", "evenkeel.record", "evenkeel_page.pages")
+    code = f"import sys; import evenkeel_page.app; print([name for name in {heavy!r} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], cwd=PLUGINS, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"

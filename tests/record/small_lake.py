@@ -100,7 +100,7 @@ class SmallLake:
             "source": "recording:/recordings/lab", "snapshot": "/recordings/lab/0000.json.gz",
             "predecessor_status": "used", "predecessor_cycle_at": at - timedelta(minutes=1), **manifest,
         }  # fmt: skip
-        if status in ("skipped", "failed"):
+        if status in ("skipped", "failed", "planned"):
             self._manifest({**common, "row_kind": "planned", "status": status, "reason": reason})
         else:
             self._manifest({**common, "row_kind": "planned", "status": "planned", "reason": None})

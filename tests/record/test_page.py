@@ -178,7 +178,7 @@ def test_an_odd_cluster_name_survives_its_link(odd_lake: Path) -> None:
 
 
 def test_a_notice_says_why_and_what_to_do() -> None:
-    text = Reader(render_notice("No cycles yet", "Nothing is <b>there</b>.", ("Run `make demo`.",), back="./")).text
+    text = Reader(render_notice("No cycles yet", "Nothing is <b>there</b>.", ("Run `make demo`.",))).text
     assert "Nothing is <b>there</b>." in text
     assert "Run make demo." in text
 

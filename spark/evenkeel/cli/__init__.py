@@ -21,6 +21,7 @@ COMMANDS = {
     "control": ("pause", "resume", "approve", "reject"),
     "takeover": ("takeover", "handback"),
     "agent": ("agent",),
+    "status": ("status", "watch"),
     "explain": ("explain", "trace"),
     "verify": ("verify",),
     "log": ("log",),

@@ -6,7 +6,9 @@ from __future__ import annotations
 import unicodedata
 from datetime import UTC, datetime
 
-from evenkeel.model.amounts import UNKNOWN
+from evenkeel.model.amounts import UNKNOWN, duration, plural
+
+_TWO_DAYS = 172_800.0
 
 
 def time(at: datetime | None, *, date: bool = True) -> str:
@@ -15,6 +17,14 @@ def time(at: datetime | None, *, date: bool = True) -> str:
         return UNKNOWN
     utc = at.astimezone(UTC)
     return utc.strftime("%Y-%m-%d %H:%M:%S UTC" if date else "%H:%M:%S")
+
+
+def age(seconds: float) -> str:
+    """How long ago something was: `18 s`, `4 min`, `2 h 5 min`, from two days on `3 days`; of what is ahead of the
+    clock `0 s`."""
+    if seconds < _TWO_DAYS:
+        return duration(max(round(seconds), 0)).replace(".0 s", " s")
+    return plural(int(seconds // 86_400), "day")
 
 
 def listed(parts: list[str]) -> str:

@@ -349,17 +349,22 @@ class Newest:
 
 
 def newest_cycles(
-    lake: str | Path, most: int, *, before: datetime | None = None, columns: Sequence[str] | None = None
+    lake: str | Path,
+    most: int,
+    *,
+    before: datetime | None = None,
+    columns: Sequence[str] | None = None,
+    cluster: str | None = None,
 ) -> Newest:
     """The newest cycles, or the newest before a moment: about `most` of them, but all clusters' of each moment.
 
-    Raises NoSuchCycle where nothing at all is on record.
+    `cluster`: of this one alone. Raises NoSuchCycle where nothing at all is on record, or nothing of that cluster.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
 
     record = Record(lake)
-    clusters = clusters_of(record, None)
+    clusters = clusters_of(record, cluster)
     known = pa.chunked_array([record.moments(name) for name in clusters])
     if before is not None:
         known = known.filter(pc.less(known, pa.scalar(before, known.type)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
@@ -27,17 +27,19 @@ _SET_APART = re.compile(r"\S+/0x[0-9a-f]{8}_0x[0-9a-f]{8}|`[^`]+`")
 _LONG = 90
 
 
-def render(model: CycleReport, *, back: str = "") -> str:
-    """The report as HTML. Every name and text of the model is treated as data: escaped, and shortened where long.
-
-    `back` is an address that the page links to as the list of all cycles; a report on its own has none.
-    """
-    return render_template("report.html.j2", model=model, back=back)
+def render(model: CycleReport) -> str:
+    """The report as HTML. Every name and text of the model is treated as data: escaped, and shortened where long."""
+    return render_template("report.html.j2", model=model)
 
 
 def render_template(name: str, **context: Any) -> str:
-    """A page of the package's templates with the shared style."""
-    return environment().get_template(name).render(style=Markup(stylesheet()), policy=content_policy(), **context)
+    """A page of the package's templates as one file, with the shared style in it."""
+    style = Markup(stylesheet())
+    return (
+        environment()
+        .get_template(name)
+        .render(layout="layout.html.j2", style=style, policy=content_policy(), **context)
+    )
 
 
 @lru_cache(maxsize=1)
@@ -185,25 +187,37 @@ def _line(attempt: Attempt) -> CycleLine:
 
 
 def render_listing(
-    cycles: Sequence[Attempt], *, lake: str, title: str = "Cycles", older: int = 0, continued: bool = False
+    cycles: Sequence[Attempt],
+    *,
+    lake: str,
+    title: str = "Cycles",
+    older: int = 0,
+    continued: bool = False,
+    cluster: str | None = None,
+    renderer: Callable[..., str] = render_template,
 ) -> str:
     """The page with the list of cycles, the newest first.
 
     `older` cycles are on record before these, to which the page links; `continued` where it was come to that way.
+    `cluster`: the only one that was asked for. `renderer`: makes the page of a template's name and context.
     """
     lines = cycle_lines(cycles)
-    return render_template(
+    only = {} if cluster is None else {"cluster": cluster}
+    return renderer(
         "listing.html.j2",
         title=title,
         lines=lines,
         older=older,
-        older_link="./?" + urlencode({"before": lines[-1].at.isoformat()}) if older else "",
+        older_link="cycles?" + urlencode({**only, "before": lines[-1].at.isoformat()}) if older else "",
+        newest_link="cycles" + ("?" + urlencode(only) if only else ""),
         continued=continued,
         clusters=sorted({attempt.cluster for attempt in cycles}),
         lake=lake,
     )
 
 
-def render_notice(title: str, text: str, advice: Sequence[str] = (), *, back: str = "") -> str:
-    """A page that says in a sentence why there is nothing to show, and what to do. `back` links to the list."""
-    return render_template("notice.html.j2", title=title, text=text, advice=tuple(advice), back=back)
+def render_notice(
+    title: str, text: str, advice: Sequence[str] = (), *, renderer: Callable[..., str] = render_template
+) -> str:
+    """A page that says in a sentence why there is nothing to show, and what to do."""
+    return renderer("notice.html.j2", title=title, text=text, advice=tuple(advice))

@@ -1,0 +1,118 @@
+"""How the desk looks: its files, its policy, its layout, and short pages that need no table.
+
+Imports nothing of the lake, so that the API server stays light.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from fastapi.responses import Response
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+import evenkeel
+
+HERE = Path(__file__).resolve().parent
+TEMPLATES = HERE / "templates"
+REPORT_TEMPLATES = Path(evenkeel.__file__).resolve().parent / "record" / "report" / "templates"
+_FILES = {
+    "page.css": (REPORT_TEMPLATES / "page.css", "text/css; charset=utf-8"),
+    "desk.css": (HERE / "static" / "desk.css", "text/css; charset=utf-8"),
+    "desk.js": (HERE / "static" / "desk.js", "text/javascript; charset=utf-8"),
+}
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
+    "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+)
+"""No eval, nothing inline, nothing from elsewhere, and in nobody's frame."""
+HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+}
+FIRST_STEPS = (
+    "Set `EVENKEEL_LAKE` in the environment of Airflow's API server, or the Airflow Variable `evenkeel_lake`, to the "
+    "folder or object-store address of the lake.",
+    "Trigger the DAG `rebalance`, or wait for its next run: the first cycle creates the tables.",
+)
+PAGES = (("./", "Clusters", "clusters"), ("cycles", "Cycles", "cycles"))
+"""What the header links to: address, name, and the word by which a page says that it is this one."""
+
+
+@dataclass(frozen=True)
+class LookFile:
+    """`version`: begins the digest of the content."""
+
+    content: bytes
+    kind: str
+    version: str
+
+
+@lru_cache(maxsize=1)
+def files() -> dict[str, LookFile]:
+    """The files that pages load, by name."""
+    found = {}
+    for name, (path, kind) in _FILES.items():
+        content = path.read_bytes()
+        found[name] = LookFile(content, kind, hashlib.sha256(content).hexdigest()[:16])
+    return found
+
+
+def file_address(name: str) -> str:
+    """The address of a file, from any page of the desk."""
+    return f"static/{name}?v={files()[name].version}"
+
+
+def layout_context(here: str = "", crumbs: Sequence[tuple[str, str]] = ()) -> dict[str, Any]:
+    """What the layout needs. `here`: which of PAGES this is; `crumbs`: (name, address) of what lies above."""
+    return {
+        "layout": "desk.html.j2",
+        "pages": PAGES,
+        "here": here,
+        "crumbs": tuple(crumbs),
+        "address": file_address,
+    }
+
+
+@lru_cache(maxsize=1)
+def _environment() -> Environment:
+    return Environment(
+        loader=FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+def sentence(text: str) -> str:
+    """An error's text, as a sentence begins."""
+    return text[:1].upper() + text[1:]
+
+
+def notice(title: str, text: str, advice: Sequence[str] = ()) -> str:
+    """A page of the desk that says in a sentence why there is nothing to show, and what to do."""
+    template = _environment().get_template("desk_notice.html.j2")
+    return template.render(title=title, text=sentence(text), advice=tuple(advice), **layout_context())
+
+
+def closed(status: int, title: str, text: str, *, login: str = "", home: bool = False) -> Response:
+    """A page for whoever may not load the desk's files: one file, with its style in it."""
+    style = (TEMPLATES / "closed.css").read_text(encoding="utf-8").strip()
+    body = (
+        _environment()
+        .get_template("closed.html.j2")
+        .render(title=title, text=text, login=login, home=home, style=Markup(style))
+    )
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    policy = f"default-src 'none'; style-src 'sha256-{digest}'; img-src data:; base-uri 'none'; frame-ancestors 'none'"
+    headers = {**HEADERS, "Content-Security-Policy": policy, "Cache-Control": "no-store"}
+    return Response(body, status_code=status, media_type="text/html; charset=utf-8", headers=headers)

@@ -1,0 +1,205 @@
+"""The desk's pages, as the reader makes them: from tables to HTML. No Airflow here.
+
+Errors of ours become a page that says what to do. What nobody foresaw is logged, and the page says no more than that.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Sequence
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Any
+from urllib.parse import urlencode
+
+from jinja2 import ChoiceLoader, Environment, FileSystemLoader
+
+from evenkeel.errors import BadInput, EvenkeelError, NoLake, NoSuchCycle
+from evenkeel.object_store import resolve_connections_by
+from evenkeel.record.read import Attempt, Record, find_cycles, newest_cycles
+from evenkeel.record.read.recent import Recent
+from evenkeel.record.read.tables import all_of, text
+from evenkeel.record.report import build_model, gather
+from evenkeel.record.report.page import LISTED, MOST_LISTED, environment, render_listing, render_notice, report_link
+from evenkeel.record.status import read_status
+from evenkeel.record.status.line import ClusterStatus, stretches
+from evenkeel.record.wording import age, shortened, time, visible
+from evenkeel.times import time_given
+from evenkeel_page import look
+from evenkeel_page.reader import Answer, Job
+from evenkeel_page.reader_process import limit_threads
+
+log = logging.getLogger(__name__)
+
+SPARK_WIDTH, SPARK_HEIGHT = 96, 24
+_NAME = 60
+
+limit_threads()
+
+
+def answer(job: Job) -> Answer:
+    """The page that a job asks for, or one that says why there is none."""
+    try:
+        if job.store is not None:
+            resolve_connections_by(lambda name: job.store)
+        return _PAGES[job.page](job.lake, **job.arguments)
+    except NoLake as error:
+        return Answer(200, _notice("No cycles yet", str(error), look.FIRST_STEPS))
+    except NoSuchCycle as error:
+        return Answer(404, _notice("No such cycle", str(error)))
+    except BadInput as error:
+        return Answer(400, _notice("That cannot be read", str(error)))
+    except EvenkeelError as error:
+        return Answer(500, _notice("The lake cannot be read", str(error)))
+    except Exception:
+        log.exception("Evenkeel's desk: the page %s failed", job.page)
+        advice = ("Load this page again.", "If it happens again, Airflow's API server has the reason in its log.")
+        return Answer(500, _notice("Something went wrong", "This page could not be made.", advice))
+
+
+@lru_cache(maxsize=1)
+def _environment() -> Environment:
+    """The report's templates and ours: one look, one way to write names and figures."""
+    ours = environment()
+    loader = ChoiceLoader([FileSystemLoader(look.TEMPLATES), *([ours.loader] if ours.loader else [])])
+    made = ours.overlay(loader=loader)
+    made.filters = {**made.filters, "age": age}
+    return made
+
+
+def _renderer(here: str = "", crumbs: Sequence[tuple[str, str]] = ()) -> Callable[..., str]:
+    """What makes a page of a template's name and context, inside the desk's layout."""
+
+    def render(name: str, **context: Any) -> str:
+        return _environment().get_template(name).render(**look.layout_context(here, crumbs), **context)
+
+    return render
+
+
+def _notice(title: str, said: str, advice: Sequence[str] = ()) -> str:
+    return render_notice(title, look.sentence(said), advice, renderer=_renderer())
+
+
+# The pages.
+
+
+def clusters(lake: str) -> Answer:
+    """A line per cluster, the most urgent first."""
+    try:
+        status = read_status(_recent(lake), datetime.now(UTC))
+    except NoSuchCycle as error:
+        raise NoLake(str(error)) from None
+    render = _renderer("clusters")
+    lines = [(line, _report_of(line), _cycles_of(line.cluster), _course_words(line)) for line in status.clusters]
+    return Answer(
+        200,
+        render(
+            "clusters.html.j2", status=status, lines=lines, moods=_moods(status.clusters), width=SPARK_WIDTH,
+            height=SPARK_HEIGHT, stretches=lambda course: stretches(course, SPARK_WIDTH, SPARK_HEIGHT),
+        ),
+    )  # fmt: skip
+
+
+@lru_cache(maxsize=2)
+def _recent(lake: str) -> Recent:
+    """What was read of a lake stays at hand for the next look."""
+    return Recent(lake)
+
+
+def _report_of(line: ClusterStatus) -> str:
+    return "cycle?" + urlencode({"cluster": line.cluster, "at": line.cycle_at.isoformat()})
+
+
+def _cycles_of(cluster: str) -> str:
+    return "cycles?" + urlencode({"cluster": cluster})
+
+
+def _moods(lines: Sequence[ClusterStatus]) -> dict[str, int]:
+    return {mood: sum(line.mood == mood for line in lines) for mood in ("bad", "warn", "note", "calm")}
+
+
+def _course_words(line: ClusterStatus) -> str:
+    """What the small picture shows, for whoever does not see it."""
+    known = [value for value in line.course if value is not None]
+    if not known:
+        return "no balance on record"
+    return f"the last {len(line.course)} cycles: from {min(known):.2f} to {max(known):.2f}, now {known[-1]:.2f}"
+
+
+def cycles(lake: str, cluster: str | None = None, before: str | None = None) -> Answer:
+    """The newest cycles on record, or the newest `before` a moment; each page links to the one of older cycles."""
+    until = None if before is None else time_given(before, "before").first
+    crumbs = [("Clusters", "./"), *([] if cluster is None else [(_shown(cluster), "")])]
+    try:
+        found = newest_cycles(lake, MOST_LISTED, before=until, columns=LISTED, cluster=cluster)
+    except NoSuchCycle as error:
+        if cluster is not None:
+            raise
+        raise NoLake(str(error)) from None
+    title = "Cycles" if cluster is None else f"Cycles of {cluster}"
+    return Answer(
+        200,
+        render_listing(
+            found.cycles, lake=lake, title=title, older=found.older, continued=until is not None, cluster=cluster,
+            renderer=_renderer("cycles", crumbs if cluster else ()),
+        ),
+    )  # fmt: skip
+
+
+def cycle(lake: str, cluster: str, at: str) -> Answer:
+    """The report of one cluster's cycle."""
+    (found,) = find_cycles(lake, cluster=cluster, cycle=at, option="the cycle")
+    newest = find_cycles(lake, cluster=cluster)[0]
+    return Answer(200, _report(lake, cluster, found.cycle_at.isoformat(), found.attempt_id, newest.attempt_id))
+
+
+@lru_cache(maxsize=16)
+def _report(lake: str, cluster: str, at: str, attempt_id: str, newest_attempt_id: str) -> str:
+    """A report that was drawn once is kept as long as neither its cycle nor the newest one has a new attempt."""
+    crumbs = [("Clusters", "./"), (_shown(cluster), _cycles_of(cluster)), (time(datetime.fromisoformat(at)), "")]
+    model = build_model(gather(lake, cluster=cluster, cycle=at))
+    return _renderer("cycles", crumbs)("report.html.j2", model=model)
+
+
+def _shown(name: str) -> str:
+    return shortened(visible(name), _NAME)
+
+
+def run(lake: str, dag_id: str, run_id: str, handed_on: Collection[tuple[str, datetime]]) -> Answer:
+    """The cycles of an Airflow run: the report where it is one, else their list."""
+    found = _cycles_of_run(Record(lake), dag_id, run_id, handed_on)
+    if not found:
+        said = f"The run {run_id} of {dag_id} has put no cycle on record yet."
+        advice = ("`publish` does so, as its last act, also for a cycle that was skipped or failed.",)
+        return Answer(404, _notice("Nothing on record yet", said, advice))
+    if len(found) == 1:
+        return Answer(303, location=report_link(found[0]))
+    crumbs = [("Clusters", "./"), (_shown(f"Run {run_id}"), "")]
+    return Answer(
+        200, render_listing(found, lake=lake, title=f"Cycles of run {run_id}", renderer=_renderer("cycles", crumbs))
+    )
+
+
+def _cycles_of_run(
+    record: Record, dag_id: str, run_id: str, handed_on: Collection[tuple[str, datetime]]
+) -> list[Attempt]:
+    """By what the run's tasks handed on, since a run that came to the plan on record adds no attempt of its own."""
+    if handed_on:
+        return _counted(record, handed_on)
+    its_own = all_of(text("dag_id") == dag_id, text("run_id") == run_id)
+    moments = {(name, at) for name in record.clusters() for at in record.moments(name, its_own).to_pylist()}
+    near = _counted(record, moments)
+    return [one for one in near if (one.planned["dag_id"], one.planned["run_id"]) == (dag_id, run_id)]
+
+
+def _counted(record: Record, cycles: Collection[tuple[str, datetime]]) -> list[Attempt]:
+    """The attempts that count for these cycles, by cluster and moment; each cluster's range is read once."""
+    columns = [*LISTED, "dag_id", "run_id"]
+    found: list[Attempt] = []
+    for name in sorted({name for name, _ in cycles} & {*record.clusters()}):
+        moments = {at for cluster, at in cycles if cluster == name}
+        found += [one for one in record.cycles(name, min(moments), max(moments), columns) if one.cycle_at in moments]
+    return found
+
+
+_PAGES: dict[str, Callable[..., Answer]] = {"clusters": clusters, "cycles": cycles, "cycle": cycle, "run": run}

@@ -1,0 +1,59 @@
+"""Rights of the desk's routes, in terms that every auth manager of Airflow's knows: methods on DAGs.
+
+Never `is_authorized_custom_view`: the simple auth manager says yes to it for everybody who has logged in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity
+from airflow.api_fastapi.core_api.security import GetUserDep, requires_access_dag
+from fastapi import HTTPException, Request
+
+from evenkeel.airflow.dag_files import APPROVAL_DAG, DECIDING_DAG
+
+REPLAY_DAG = "replay"
+
+
+@dataclass(frozen=True)
+class Right:
+    """What a user must be allowed on a DAG; `entity`: on what of it, None for the DAG itself. `words` ends the sentence
+    "this needs the right to …"."""
+
+    name: str
+    method: Literal["GET", "POST", "PUT", "DELETE"]
+    dag_id: str
+    words: str
+    entity: DagAccessEntity | None = None
+
+    def guard(self) -> Callable[..., Any]:
+        """A dependency of FastAPI's: 401 without a login, 403 without the right, else nothing."""
+        allowed = requires_access_dag(self.method, self.entity, self.dag_id)
+
+        def demand(request: Request, user: GetUserDep) -> None:
+            request.state.evenkeel_user = user
+            request.state.evenkeel_right = self
+            allowed(request, user)
+
+        return demand
+
+
+READ = Right("read", "GET", DECIDING_DAG, f"read the DAG {DECIDING_DAG}")
+WHAT_IF = Right("what-if", "POST", REPLAY_DAG, f"trigger the DAG {REPLAY_DAG}", DagAccessEntity.RUN)
+APPROVE = Right(
+    "approve", "PUT", APPROVAL_DAG, f"answer required actions of {APPROVAL_DAG}", DagAccessEntity.HITL_DETAIL
+)
+
+
+def demand_own_page(request: Request) -> None:
+    """403 for a request that acts and comes from a page of another site: the login's cookie goes with such a request as
+    well. A token in the header is sent by nobody but the user's own program."""
+    if request.headers.get("authorization", "").lower().startswith("bearer "):
+        return
+    origin = urlsplit(request.headers.get("origin", ""))
+    if not origin.netloc or origin.netloc != request.headers.get("host"):
+        raise HTTPException(403, "A request that acts must come from a page of this site, or carry a token.")

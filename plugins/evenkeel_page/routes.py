@@ -1,0 +1,105 @@
+"""The routes of the desk: path, the right that it needs, and what answers. All of them only read.
+
+An answer is made by the reader (`pages`), but for files of the look, which are served from here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from fastapi import HTTPException, Request
+from fastapi.responses import RedirectResponse, Response
+
+from evenkeel.errors import EvenkeelError, NoLake
+from evenkeel_page import airflow_side, look
+from evenkeel_page.reader import Job
+from evenkeel_page.rights import READ, Right
+
+
+@dataclass(frozen=True)
+class Route:
+    """`path` below the desk's own, the `right` that it needs, and the function that answers."""
+
+    path: str
+    right: Right
+    answer: Callable[..., Response]
+    methods: tuple[str, ...] = ("GET",)
+
+
+def page_response(request: Request, body: str, status: int = 200, more: dict[str, str] | None = None) -> Response:
+    """A page under the desk's policy. It is kept nowhere; whoever has it already (`If-None-Match`) gets 304."""
+    content = body.encode()
+    tag = _tag(content)
+    headers = {**look.HEADERS, "Cache-Control": "no-store", "ETag": tag, **(more or {})}
+    if status == 200 and tag in _tags_of(request):
+        return Response(status_code=304, headers=headers)
+    return Response(content, status_code=status, media_type="text/html; charset=utf-8", headers=headers)
+
+
+def _tag(content: bytes) -> str:
+    return f'"{hashlib.sha256(content).hexdigest()[:32]}"'
+
+
+def _tags_of(request: Request) -> list[str]:
+    return [one.strip().removeprefix("W/") for one in request.headers.get("if-none-match", "").split(",")]
+
+
+def _read(request: Request, page: str, **arguments: Any) -> Response:
+    """The page that the reader makes."""
+    try:
+        lake = airflow_side.lake()
+        job = Job(page, lake, arguments, airflow_side.store(lake))
+    except NoLake as error:
+        return page_response(request, look.notice("No cycles yet", str(error), look.FIRST_STEPS))
+    except EvenkeelError as error:
+        return page_response(request, look.notice("The lake cannot be reached", str(error)), 500)
+    found = request.app.state.reader.ask(job)
+    if found.location:
+        return RedirectResponse(found.location, status_code=found.status, headers=look.HEADERS)
+    return page_response(request, found.body, found.status)
+
+
+def show_clusters(request: Request) -> Response:
+    """All clusters, a line each, the most urgent first."""
+    return _read(request, "clusters")
+
+
+def show_cycles(request: Request, cluster: str | None = None, before: str | None = None) -> Response:
+    """The newest cycles, or the newest `before` a moment; of one cluster, or of all."""
+    return _read(request, "cycles", cluster=cluster, before=before)
+
+
+def show_cycle(request: Request, cluster: str, at: str) -> Response:
+    """The report of one cluster's cycle."""
+    return _read(request, "cycle", cluster=cluster, at=at)
+
+
+def show_run(request: Request, dag_id: str, run_id: str) -> Response:
+    """The cycles of an Airflow run: the report where it is one, else their list."""
+    handed_on = sorted(airflow_side.cycles_of_run(dag_id, run_id))
+    return _read(request, "run", dag_id=dag_id, run_id=run_id, handed_on=handed_on)
+
+
+def show_file(request: Request, name: str) -> Response:
+    """A file of the look. Its address carries its digest, so that a browser may keep it for a year."""
+    found = look.files().get(name)
+    if found is None:
+        raise HTTPException(404)
+    asked = request.query_params.get("v")
+    kept = "private, max-age=31536000, immutable" if asked == found.version else "private, no-cache"
+    headers = {"ETag": f'"{found.version}"', "Cache-Control": kept, "X-Content-Type-Options": "nosniff"}
+    if headers["ETag"] in _tags_of(request):
+        return Response(status_code=304, headers=headers)
+    return Response(found.content, media_type=found.kind, headers=headers)
+
+
+ROUTES = (
+    Route("/", READ, show_clusters),
+    Route("/cycles", READ, show_cycles),
+    Route("/cycle", READ, show_cycle),
+    Route("/run", READ, show_run),
+    Route("/static/{name}", READ, show_file),
+)

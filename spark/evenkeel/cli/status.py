@@ -1,0 +1,83 @@
+"""`evenkeel status` and `evenkeel watch`: how all clusters are and what needs attention, and one as it goes on."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, TextIO
+
+from evenkeel.cli.explain import lake_of
+
+if TYPE_CHECKING:
+    from evenkeel.record.status import LakeStatus
+
+NEEDS_ATTENTION = 1
+_CODES = "exit code: 0 nothing needs attention; 1 a cluster does (moods bad and warn); 2 there is no answer"
+_HOME_AND_CLEAR = "\x1b[H\x1b[J"
+_LEAST_SECONDS = 0.2
+
+
+def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """The options of `status` and of `watch`."""
+    status = commands.add_parser(
+        "status", help="say of every cluster how it is and what needs attention", epilog=_CODES
+    )
+    status.add_argument("--lake", metavar="DIR", help="where the tables are (default: $EVENKEEL_LAKE)")
+    status.add_argument("--cluster", metavar="NAME", help="of this cluster alone")
+    status.add_argument(
+        "--json", action="store_true", help="for a program; docs/reference/status-json.md has the schema"
+    )
+    status.set_defaults(run=run_status)
+    watch = commands.add_parser("watch", help="show a cluster as it goes on, until Ctrl-C", epilog=_CODES)
+    watch.add_argument("cluster", metavar="CLUSTER")
+    watch.add_argument("--lake", metavar="DIR", help="where the tables are (default: $EVENKEEL_LAKE)")
+    watch.add_argument("--every", metavar="SECONDS", type=float, default=5.0, help="how often to look (default: 5)")
+    watch.set_defaults(run=run_watch)
+
+
+def run_status(given: argparse.Namespace) -> int:
+    """Prints the status; 1 where a cluster needs attention."""
+    from evenkeel.record.status import read_status
+    from evenkeel.record.status.rendering import as_json, as_text
+
+    found = read_status(lake_of(given), datetime.now(UTC), cluster=given.cluster)
+    sys.stdout.write(as_json(found) if given.json else as_text(found, coloured=is_coloured(sys.stdout)))
+    return code_of(found)
+
+
+def run_watch(given: argparse.Namespace) -> int:
+    """Shows a cluster's status until Ctrl-C: redrawn in place on a terminal, elsewhere a line for each change."""
+    from evenkeel.errors import BadInput
+    from evenkeel.record.status import read_status
+    from evenkeel.record.status.rendering import as_text, moment_line
+
+    if not given.every >= _LEAST_SECONDS:
+        raise BadInput(f"--every {given.every:g}: look at most five times a second, so {_LEAST_SECONDS} at least")
+    lake, out, said, found = lake_of(given), sys.stdout, "", None
+    try:
+        while True:
+            found = read_status(lake, datetime.now(UTC), cluster=given.cluster)
+            if out.isatty():
+                out.write(_HOME_AND_CLEAR + as_text(found, coloured=is_coloured(out)))
+                out.write(f"{found.at:%H:%M:%S} UTC, every {given.every:g} s; Ctrl-C ends it\n")
+            elif (line := moment_line(found)) != said:
+                out.write(f"{line}\n")
+                said = line
+            out.flush()
+            time.sleep(given.every)
+    except KeyboardInterrupt:
+        return 0 if found is None else code_of(found)
+
+
+def code_of(status: LakeStatus) -> int:
+    """The exit code: 1 where a cluster needs attention, else 0."""
+    return NEEDS_ATTENTION if any(line.mood in ("bad", "warn") for line in status.clusters) else 0
+
+
+def is_coloured(stream: TextIO, environment: Mapping[str, str] = os.environ) -> bool:
+    """Whether to write in colours: on a terminal, unless NO_COLOR is set to anything (no-color.org) or it can none."""
+    return stream.isatty() and not environment.get("NO_COLOR") and environment.get("TERM") != "dumb"

@@ -1,0 +1,316 @@
+"""What is newest in a lake, of many clusters at once: files chosen by what the log knows of them, each read once.
+
+A file of a table never changes, so its rows are kept, and whoever looks again reads new files alone. A `Recent` may
+live as long as its process: `refresh` takes up what has been committed since, and begins anew where the lake was
+replaced.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from bisect import bisect_left
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+from evenkeel.errors import NoSuchCycle
+from evenkeel.lake.delta_log import newest_version
+from evenkeel.lake.table_files import arrow_place
+from evenkeel.object_store import canonical
+from evenkeel.record.read.ranges import nearest
+from evenkeel.record.read.tables import ROUNDING, Row, as_rows, damaged, is_table, open_table
+
+_THREADS = 4
+_KEPT_BYTES = 192 << 20
+"""So much of what was read stays at hand."""
+_SMALL_BYTES = 8 << 20
+"""Of a larger file only the row groups are read that may hold what is asked for."""
+_ROUNDING_US = int(ROUNDING.total_seconds() * 1_000_000)
+
+
+@dataclass(frozen=True, slots=True)
+class KnownFile:
+    """A file of a table: its path in the table's folder, its cluster, and the moments that its rows lie between, in
+    microseconds since 1970 (as the log has them: to the millisecond), with their number and its size."""
+
+    path: str
+    cluster: str
+    first: int
+    last: int
+    rows: int
+    size: int
+
+
+class KnownFiles:
+    """The files of a table by cluster, by what its log knows of them."""
+
+    def __init__(self, actions: Any) -> None:
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        self._starts: dict[str, tuple[int, int]] = {}
+        self._made: dict[int, KnownFile] = {}
+        if not actions.num_rows:
+            return
+        columns = {
+            "cluster": actions.column("partition.cluster").cast(pa.string()),
+            "path": actions.column("path"),
+            "rows": actions.column("num_records"),
+            "size": actions.column("size_bytes"),
+        }
+        for name in ("first", "last"):
+            there = f"{'min' if name == 'first' else 'max'}.cycle_at"
+            missing = pa.nulls(actions.num_rows, pa.int64())
+            found = actions.column(there) if there in actions.column_names else missing
+            moments = found if found.type == pa.int64() else pc.cast(pc.cast(found, pa.timestamp("us")), pa.int64())
+            # A file of which the log has no moments may hold any.
+            columns[name] = pc.fill_null(moments, 0 if name == "first" else 2**62)
+        table = pa.table(columns).sort_by([("cluster", "ascending"), ("last", "descending")])
+        self._path, self._cluster = table["path"].combine_chunks(), table["cluster"].combine_chunks()
+        self._first, self._last = table["first"].to_numpy(), table["last"].to_numpy()
+        self._rows, self._size = pc.fill_null(table["rows"], 1).to_numpy(), table["size"].to_numpy()
+        runs = pc.run_end_encode(self._cluster)
+        begin = 0
+        for name, end in zip(runs.values.to_pylist(), runs.run_ends.to_pylist(), strict=True):
+            self._starts[name] = begin, end
+            begin = end
+
+    def clusters(self) -> list[str]:
+        """Clusters with a file, by name."""
+        return sorted(self._starts)
+
+    def newest_first(self, cluster: str) -> Iterator[KnownFile]:
+        """The cluster's files, those with the newest row first."""
+        for place in range(*self._starts.get(cluster, (0, 0))):
+            yield self._file(place)
+
+    def between(self, cluster: str, first: datetime, last: datetime) -> list[KnownFile]:
+        """The cluster's files that may hold rows of cycles from one moment to another."""
+        begin, end = self._starts.get(cluster, (0, 0))
+        low, high = _microseconds(first) - _ROUNDING_US, _microseconds(last) + _ROUNDING_US
+        # Newest first: what ends before `low` stands behind.
+        until = bisect_left(range(begin, end), True, key=lambda place: bool(self._last[place] < low)) + begin
+        return [self._file(place) for place in range(begin, until) if self._first[place] <= high]
+
+    def _file(self, place: int) -> KnownFile:
+        found = self._made.get(place)
+        if found is None:
+            found = self._made[place] = KnownFile(
+                unquote(self._path[place].as_py()),
+                self._cluster[place].as_py(),
+                int(self._first[place]),
+                int(self._last[place]),
+                int(self._rows[place]),
+                int(self._size[place]),
+            )
+        return found
+
+
+def _microseconds(at: datetime) -> int:
+    return round(at.timestamp() * 1_000_000)
+
+
+class Recent:
+    """A lake whose newest rows are looked at again and again. Threads may share it, one `refresh` at a time."""
+
+    def __init__(self, lake: str | Path) -> None:
+        self.lake = str(lake)
+        self._opened: dict[str, tuple[Any, Any]] = {}
+        self._files: dict[tuple[str, str], KnownFiles] = {}
+        self._kept: OrderedDict[tuple[str, str, tuple[str, ...], str], _Kept] = OrderedDict()
+        self._held = 0
+        self._lock = threading.Lock()
+        self.memo: dict[tuple[str, str], tuple[object, Any]] = {}
+        """What a reader worked out of files that it read: name and cluster -> the files, and what came of them."""
+
+    def refresh(self) -> None:
+        """Takes up what was committed since; forgets everything of a table that is another one now, or gone."""
+        for table, (opened, mark) in [*self._opened.items()]:
+            newest = newest_version(self._path(table))
+            if newest is None or newest < opened.version() or mark != self._mark(table):
+                self._forget()
+                return
+            if newest > opened.version():
+                try:
+                    opened.update_incremental()
+                except Exception:  # whatever it is, opening the table anew will say it
+                    self._forget()
+                    return
+                self._files = {key: files for key, files in self._files.items() if key[0] != table}
+
+    def clusters(self) -> list[str]:
+        """Clusters with a cycle on record, by name. Raises NoLake or LakeError."""
+        return self.files("cycles").clusters()
+
+    def demand(self, cluster: str | None) -> list[str]:
+        """The cluster that is named, or all on record. Raises NoSuchCycle with the nearest name where there is none."""
+        known = self.clusters()
+        if not known:
+            lake = self.lake
+            raise NoSuchCycle(f"no cycle is on record in {lake}: run one first (`evenkeel rebalance --lake {lake} …`).")
+        if cluster is not None and cluster not in known:
+            raise NoSuchCycle(f"no cycle of cluster {cluster!r} is on record in {self.lake}.{nearest(cluster, known)}")
+        return known if cluster is None else [cluster]
+
+    def files(self, table: str, kinds_from: str = "") -> KnownFiles:
+        """The table's files; none where the lake lacks it (only `cycles` it must have).
+
+        `kinds_from`: those alone that may hold a row whose `kind` is that word or a later one.
+        """
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        found = self._files.get((table, kinds_from))
+        if found is None:
+            if table not in self._opened:
+                if table != "cycles" and not is_table(self.lake, table):
+                    return KnownFiles(pa.table({}))
+                self._opened[table] = open_table(self.lake, table), self._mark(table)
+            actions = pa.table(self._opened[table][0].get_add_actions(flatten=True))
+            if kinds_from and "max.kind" in actions.column_names:
+                highest = actions.column("max.kind")
+                actions = actions.filter(pc.fill_null(pc.greater_equal(highest, kinds_from), True))
+            found = self._files[table, kinds_from] = KnownFiles(actions)
+        return found
+
+    def is_kept(self, table: str, file: KnownFile, columns: Sequence[str]) -> bool:
+        """Whether the rows of the file are at hand."""
+        return (table, file.path, tuple(columns), "") in self._kept
+
+    def rows(
+        self,
+        table: str,
+        files: Iterable[KnownFile],
+        columns: Sequence[str],
+        where: Any = None,
+        name: str = "",
+        shown: Sequence[str] = (),
+    ) -> list[Row]:
+        """These columns of all rows of the files that meet `where`: a condition on these columns, with its `name`.
+
+        Each row has `cluster`. `shown`: of the columns, which are kept for later, those that the rows are to have.
+        Raises LakeError for a file that cannot be read, FileNotFoundError for one that is gone.
+        """
+        chosen, key = [*files], (tuple(columns), name)
+        with self._lock:
+            found = {file: self._kept.get((table, file.path, *key)) for file in chosen}
+        missing = [file for file, held in found.items() if held is None]
+        if missing:
+            found |= zip(missing, self._read(table, missing, key, where), strict=True)
+        view = tuple(shown) or key[0]
+        kept = [(file.cluster, held) for file, held in found.items() if held is not None]
+        _make_views(kept, view)
+        of_file = {file: held.views[view] for file, held in found.items() if held is not None}
+        return [row for file in chosen for row in of_file[file]]
+
+    def _read(
+        self, table: str, files: Sequence[KnownFile], key: tuple[tuple[str, ...], str], where: Any
+    ) -> list[_Kept]:
+        place = arrow_place(self._path(table))
+        if place is None:
+            raise damaged(self.lake, table, ValueError("only Spark knows this store"))
+        root, system = place
+
+        def read(file: KnownFile) -> _Kept:
+            try:
+                return _Kept(_read_file(f"{root}/{file.path}", system, key[0], where, file.size))
+            except FileNotFoundError:
+                raise
+            except (OSError, ValueError, KeyError) as error:
+                raise damaged(self.lake, table, error) from error
+
+        with ThreadPoolExecutor(_THREADS, thread_name_prefix="recent") as pool:
+            made = list(pool.map(read, files))
+        with self._lock:
+            for file, one in zip(files, made, strict=True):
+                self._kept[table, file.path, *key] = one
+                self._held += one.size
+            while self._held > _KEPT_BYTES and len(self._kept) > len(files):
+                self._held -= self._kept.popitem(last=False)[1].size
+        return made
+
+    def newest_moment(self, table: str, file: KnownFile, number: int) -> datetime | None:
+        """The cycle from which on the file holds so many rows; None where it holds fewer."""
+        moments = sorted((row["cycle_at"] for row in self.rows(table, [file], ("cycle_at",))), reverse=True)
+        found: datetime | None = moments[number - 1] if len(moments) >= number else None
+        return found
+
+    def _path(self, table: str) -> str:
+        return f"{canonical(self.lake).rstrip('/')}/{table}"
+
+    def _mark(self, table: str) -> object:
+        """What tells a table from another one that took its place: the identity of its log's folder."""
+        try:
+            found = os.stat(f"{self._path(table).removeprefix('file://')}/_delta_log")
+        except OSError:
+            return None
+        return found.st_dev, found.st_ino
+
+    def _forget(self) -> None:
+        self._opened.clear()
+        self._files.clear()
+        self._kept.clear()
+        self.memo.clear()
+        self._held = 0
+
+
+class _Kept:
+    """Columns of one file, and the rows that were made of them, by the columns that they show: not to be changed."""
+
+    def __init__(self, table: Any) -> None:
+        self.table, self.views = table, dict[tuple[str, ...], list[Row]]()
+        self.size = 4 * table.nbytes + 1_000
+
+
+def _make_views(kept: Sequence[tuple[str, _Kept]], columns: tuple[str, ...]) -> None:
+    """Rows with `cluster` and these columns, of all files that have none yet: made at once, as each file has few.
+
+    Columns that a file lacks are None.
+    """
+    import pyarrow as pa
+
+    groups: dict[tuple[str, ...], list[tuple[str, _Kept]]] = {}
+    for cluster, one in kept:
+        if columns not in one.views:
+            groups.setdefault(tuple(one.table.column_names), []).append((cluster, one))
+    for names, group in groups.items():
+        there = [name for name in names if name in columns]
+        lacking = dict.fromkeys(name for name in columns if name not in names)
+        whole = pa.concat_tables([one.table.select(there) for _, one in group], promote_options="permissive")
+        rows = iter(as_rows(whole.combine_chunks()) if whole.num_rows else [])
+        for cluster, one in group:
+            one.views[columns] = [{"cluster": cluster, **lacking, **next(rows)} for _ in range(one.table.num_rows)]
+
+
+def _read_file(path: str, system: Any, columns: Sequence[str], where: Any, size: int) -> Any:
+    """The columns that the file has; those that have joined since are missing from its rows."""
+    import pyarrow.dataset as ds
+    import pyarrow.parquet as pq
+
+    if size <= _SMALL_BYTES:
+        with pq.ParquetFile(system.open_input_file(path), coerce_int96_timestamp_unit="us") as file:
+            there = set(file.schema_arrow.names)
+            found = _in_utc(file.read(columns=[name for name in columns if name in there], use_threads=False))
+            return found if where is None else found.filter(where)
+    form = ds.ParquetFileFormat(read_options=ds.ParquetReadOptions(coerce_int96_timestamp_unit="us"))
+    inside = _schema_in_utc(ds.dataset(path, filesystem=system, format=form).schema)
+    dataset, there = ds.dataset(path, filesystem=system, format=form, schema=inside), set(inside.names)
+    return dataset.to_table(columns=[name for name in columns if name in there], filter=where, use_threads=False)
+
+
+def _in_utc(table: Any) -> Any:
+    return table.cast(_schema_in_utc(table.schema))
+
+
+def _schema_in_utc(schema: Any) -> Any:
+    """The schema with moments as a table's log declares them: Spark's files hold them without a zone."""
+    import pyarrow as pa
+
+    utc = pa.timestamp("us", tz="UTC")
+    return pa.schema([field.with_type(utc) if pa.types.is_timestamp(field.type) else field for field in schema])

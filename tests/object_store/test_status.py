@@ -1,0 +1,70 @@
+"""The status of a lake in a bucket is that of the same lake in a folder, and a store that fails is told in one line."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from evenkeel import object_store
+from evenkeel.cli import main
+from evenkeel.record.read.recent import Recent
+from evenkeel.record.status import read_status
+from tests.object_store.stores import Store
+from tests.record.small_lake import moment
+from tests.record.status.urgent_lake import EVERY, UrgentLake
+from tests.sources.landing_zone.faults import Faults, refuse
+
+NOW = moment("2026-11-21T12:00:00")
+
+
+def small(root: Path) -> Path:
+    """Two clusters, one of which needs something."""
+    lake = UrgentLake(root, NOW)
+    lake.course("calm")
+    lake.course("a b/ü", status="failed", reason="gone")
+    lake.said("calm", "pause", NOW, "upgrade")
+    lake.lake.write()
+    return root
+
+
+def upload(store: Store, root: Path, name: str) -> str:
+    client = store.client()
+    for file in sorted(root.rglob("*")):
+        if file.is_file() and not file.name.endswith(".crc"):
+            client.upload_file(str(file), store.bucket, f"{name}/{file.relative_to(root).as_posix()}")
+    return store.lake(name)
+
+
+def test_a_lake_in_a_bucket_has_the_same_status(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = small(tmp_path)
+    for variable, value in store.variables().items():
+        monkeypatch.setenv(variable, value)
+    recent = Recent(upload(store, root, "status"))
+    there, here = (read_status(lake, NOW + timedelta(seconds=9)) for lake in (recent, root))
+    assert there.clusters == here.clusters
+    assert there.unread == {}
+    assert [line.cluster for line in there.clusters] == ["a b/ü", "calm"]
+    added = UrgentLake(root, NOW)
+    added.lake.add("calm", NOW + EVERY, {}, status="failed", reason="later", source="admin")
+    added.lake.write()
+    upload(store, root, "status")
+    assert [line.state for line in read_status(recent, NOW + EVERY).clusters] == ["failed", "failed"]
+
+
+def test_a_store_that_refuses_is_told_in_one_line(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lake = upload(store, small(tmp_path), "refused")
+    monkeypatch.setattr(object_store, "TRIES", 2)
+    monkeypatch.setattr(object_store, "RETRY_SECONDS", 3)
+    with Faults(store.port) as faults:
+        for method in ("GET", "HEAD"):
+            faults.on(method, ".", refuse(403, "AccessDenied"), times=10_000)
+        for variable, value in store.variables(faults.url).items():
+            monkeypatch.setenv(variable, value)
+        assert main(["status", "--lake", lake]) == 2
+    line = capsys.readouterr().err
+    assert line.startswith("evenkeel: the lake s3a://")
+    assert line.count("\n") == 1

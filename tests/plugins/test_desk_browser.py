@@ -1,0 +1,181 @@
+"""The desk as a browser shows it: wide and on a phone, light and dark, by keyboard, on paper, and under its own policy.
+
+Not looked at here: whether it is a good picture; that needs eyes.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.browsing import LOW_CONTRAST, OPEN_ALL, axe_script, started_browser
+from tests.plugins.here_reader import HereReader
+from tests.record.status.urgent_lake import XSS, urgent_lake
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+pytestmark = [pytest.mark.airflow, pytest.mark.browser, pytest.mark.slow]
+
+PAGES = {"clusters": "", "cycles": "cycles", "cluster": "cycles?cluster=harm", "cycle": "cycle?cluster=harm&at=latest",
+         "unknown": "cycle?cluster=nobody&at=latest"}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def axe() -> str:
+    return axe_script()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    yield from started_browser()
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of the desk over a lake in which every kind of need stands."""
+    with served(urgent_lake(tmp_path_factory.mktemp("lakes") / "urgent", datetime.now(UTC))) as address:
+        yield address
+
+
+@contextmanager
+def served(lake: Path) -> Iterator[str]:
+    """The desk without a login, where Airflow would serve it."""
+    import uvicorn
+    from evenkeel_page.app import make_app
+    from fastapi import FastAPI
+
+    before = os.environ.get("EVENKEEL_LAKE")
+    os.environ["EVENKEEL_LAKE"] = str(lake)
+    outer = FastAPI()
+    outer.mount("/airflow/evenkeel", make_app(guarded=False, reader=HereReader()))
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    server = uvicorn.Server(uvicorn.Config(outer, host="127.0.0.1", port=port, log_level="warning"))
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    while not server.started:
+        time.sleep(0.02)
+    yield f"http://127.0.0.1:{port}/airflow/evenkeel/"
+    server.should_exit = True
+    thread.join(10)
+    os.environ.pop("EVENKEEL_LAKE")
+    if before is not None:
+        os.environ["EVENKEEL_LAKE"] = before
+
+
+@contextmanager
+def shown(browser: Browser, address: str, width: int, scheme: Any, *, scripts: bool = False) -> Iterator[Page]:
+    """A page; what the browser complained of stands in its `complaints`, and nothing may have come from elsewhere."""
+    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme, bypass_csp=scripts)
+    page = context.new_page()
+    complaints: list[str] = []
+    page.on("console", lambda message: complaints.append(f"{message.type}: {message.text}"))
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on("dialog", lambda dialog: complaints.append(f"dialog: {dialog.message}"))
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(address, wait_until="networkidle")
+    yield page
+    context.close()
+    host = address.split("/airflow/")[0]
+    assert [url for url in asked if not url.startswith((host, "data:"))] == []
+    assert [one for one in complaints if "404" not in one] == []
+
+
+@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize(("width", "scheme"), [(1440, "light"), (390, "dark"), (1440, "dark"), (390, "light")])
+def test_a_page_is_accessible_and_fits(
+    browser: Browser, axe: str, desk: str, name: str, width: int, scheme: str
+) -> None:
+    with shown(browser, desk + PAGES[name], width, scheme, scripts=True) as page:
+        page.evaluate(OPEN_ALL)
+        assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+        assert page.evaluate(LOW_CONTRAST) == []
+        page.evaluate(axe)
+        found = page.evaluate("axe.run()")["violations"]
+        assert [(rule["id"], rule["nodes"][0]["html"][:200]) for rule in found] == []
+        if folder := os.environ.get("EVENKEEL_SHOTS"):
+            page.screenshot(path=f"{folder}/{name}-{width}-{scheme}.png", full_page=True)
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_works_under_its_own_policy(browser: Browser, desk: str, name: str) -> None:
+    with shown(browser, desk + PAGES[name], 1440, "light") as page:
+        assert page.evaluate("getComputedStyle(document.querySelector('.bar')).borderBottomStyle") == "solid"
+        assert page.locator("h1").count() == 1
+        assert page.locator("main").count() == 1
+
+
+def test_names_of_any_kind_are_shown_as_text(browser: Browser, desk: str) -> None:
+    with shown(browser, desk, 1440, "light") as page:
+        text = page.locator("main").inner_text()
+        for name in XSS[:-1]:
+            assert name in text
+        assert "\\u202eevil\\u2066 cluster" in text
+        assert page.locator("main script, main img").count() == 0
+        page.get_by_role("link", name=XSS[0]).click()
+        assert page.locator("h1").inner_text() == f"Cycles of {XSS[0]}"
+
+
+def test_the_most_urgent_cluster_stands_first_and_leads_to_its_report(browser: Browser, desk: str) -> None:
+    with shown(browser, desk, 1440, "light") as page:
+        first = page.locator(".clusters tbody tr").first
+        assert first.locator("th a").inner_text() == "harm"
+        first.get_by_role("link", name=re.compile("ago")).click()
+        assert page.locator(".crumbs").inner_text().split()[:3] == [
+            "Clusters",
+            "harm",
+            page.locator(".crumbs [aria-current]").inner_text().split()[0],
+        ]
+        page.get_by_role("navigation", name="Breadcrumb").get_by_role("link", name="Clusters").click()
+        assert page.locator("h1").inner_text() == "Clusters"
+
+
+def test_by_keyboard_the_content_is_a_key_away_and_a_slash_narrows_the_list(browser: Browser, desk: str) -> None:
+    with shown(browser, desk, 1440, "light") as page:
+        page.keyboard.press("Tab")
+        assert page.evaluate("document.activeElement.className") == "skip"
+        page.keyboard.press("Enter")
+        assert page.evaluate("document.activeElement.id") == "content"
+        page.keyboard.press("/")
+        page.keyboard.type("quarantined")
+        assert page.locator(".clusters tbody tr:visible").count() == 1
+        assert page.locator("#filtered").inner_text() == "1 of 20"
+
+
+def test_a_page_renews_itself_and_keeps_what_was_narrowed(browser: Browser, tmp_path: Path) -> None:
+    from tests.record.status.urgent_lake import UrgentLake
+
+    now = datetime.now(UTC)
+    with served(urgent_lake(tmp_path / "lake", now)) as address:
+        context = browser.new_context(viewport={"width": 1440, "height": 900})
+        page = context.new_page()
+        page.clock.install()
+        page.goto(address)
+        assert page.locator("tr", has_text="calm-a").locator("td").nth(3).inner_text().startswith("Last cycle") is False
+        lake = UrgentLake(tmp_path / "lake", now)
+        lake.course("newcomer")
+        lake.lake.write()
+        page.clock.run_for(31_000)
+        page.get_by_role("link", name="newcomer").wait_for(timeout=10_000)
+        context.close()
+
+
+def test_a_printed_page_has_no_navigation(browser: Browser, desk: str) -> None:
+    with shown(browser, desk, 1440, "dark", scripts=True) as page:
+        page.emulate_media(media="print")
+        assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+        assert page.locator(".bar nav").is_visible() is False
+        assert page.pdf(format="A4").startswith(b"%PDF")

@@ -1,0 +1,27 @@
+"""Pages on which a reader is tried: those that take long, that end its process, and that take memory."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from evenkeel_page.reader import Answer, Job
+
+_kept: list[bytearray] = []
+
+
+def answer(job: Job) -> Answer:
+    """The page: `pid` says which process made it."""
+    number = float(job.arguments.get("number", 0))
+    if job.page == "clusters":
+        time.sleep(0.4)
+    elif job.page == "sleep":
+        time.sleep(number)
+    elif job.page == "die":
+        os.kill(os.getpid(), int(number))
+    elif job.page == "grow":
+        _kept.append(bytearray(os.urandom(1)) * (int(number) << 20))
+        time.sleep(1.5)
+    elif job.page == "keep":
+        _kept.append(bytearray(os.urandom(1)) * (int(number) << 20))
+    return Answer(200, str(os.getpid()))
