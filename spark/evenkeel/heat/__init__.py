@@ -8,7 +8,7 @@ picture's rows (`rows_shown`). No JVM is needed anywhere.
 
 from __future__ import annotations
 
-from evenkeel.heat.build import Built, as_json, as_text, build
+from evenkeel.heat.builder import Built, as_json, as_text, build
 from evenkeel.heat.reader import HeatPicture, Within, picture
 
 __all__ = ["Built", "HeatPicture", "Within", "as_json", "as_text", "build", "picture"]

@@ -159,18 +159,19 @@ def overlaps(lower: Places, upper: Places, to_lower: Places, to_upper: Places) -
 # The overview: as few ranges as a picture has rows.
 
 
-def chosen(lower: Places, weight: Numbers, most: int) -> Places:
+def chosen(lower: Places, weight: Numbers, most: int, *, spare: bool = True) -> Places:
     """Where ranges begin that together hold all bundles, `most` at most: the first places of some of the bundles.
 
     Where there are no more bundles than that, each is a range. Else ranges hold about the same weight, half of which is
     that of the bundles (`weight`, not negative; NaN counts as 0) and half their number; a namespace begins a range as
-    long as that takes no more than half of the ranges. A quarter of the ranges is left for what becomes heavy later.
+    long as that takes no more than half of the ranges. With `spare` a quarter of
+    the ranges is left for what becomes heavy later.
     """
     if len(lower) <= most:
         return lower
     begins = _namespace_begins(lower, most)
-    room = max(1, most - most // _LEFT - int(begins.sum()))
-    return lower[begins | _changes(_buckets(_shares(weight), room))]
+    room = max(1, most - (most // _LEFT if spare else 0) - int(begins.sum()) + 1)
+    return lower[begins | _parts(_shares(weight), room)]
 
 
 def chosen_again(lower: Places, weight: Numbers, most: int, before: Places) -> Places:
@@ -190,18 +191,17 @@ def chosen_again(lower: Places, weight: Numbers, most: int, before: Places) -> P
     shares, heads = _shares(weight), np.flatnonzero(begins)
     sizes = np.diff(np.r_[heads, len(lower)])
     is_heavy = (np.add.reduceat(shares, heads) > _UNEVEN / most) & (sizes > 1)
-    begins |= np.repeat(is_heavy, sizes) & _changes(_buckets(shares, most))
+    begins |= np.repeat(is_heavy, sizes) & _parts(shares, most)
     return lower[begins] if int(begins.sum()) <= most else chosen(lower, weight, most)
 
 
-def _buckets(shares: Numbers, count: int) -> npt.NDArray[np.float64]:
-    """Which of `count` parts of the whole weight each bundle begins in."""
-    found: npt.NDArray[np.float64] = np.floor(np.minimum(np.cumsum(shares) - shares, 1.0 - 1e-12) * count)
-    return found
+def _parts(shares: Numbers, count: int) -> Flags:
+    """Which bundles begin one of `count` parts of about the same weight; what is heavier than two begins one by itself.
 
-
-def _changes(buckets: Numbers) -> Flags:
-    found: Flags = np.diff(buckets, prepend=buckets[:1]) != 0
+    There are no more than `count`: who is that heavy leaves at least one part without a begin.
+    """
+    buckets = np.floor(np.minimum(np.cumsum(shares) - shares, 1.0 - 1e-12) * count)
+    found: Flags = (np.diff(buckets, prepend=buckets[:1]) != 0) | (shares >= 2.0 / count)
     return found
 
 

@@ -41,11 +41,14 @@ class BrokerCodes:
         return self._known[name]
 
 
-def loads_of(found: pa.Table | None, count: int, brokers: BrokerCodes) -> Iterator[CycleLoad | None]:
+def loads_of(
+    found: pa.Table | None, count: int, brokers: BrokerCodes, owner_column: str = "owner"
+) -> Iterator[CycleLoad | None]:
     """What `count` attempts say of their bundles, in their order; None for one without rows.
 
     `found` are rows of `Record.arrow_rows` with COLUMNS. Message and byte rates are those that decisions used, in and
     out together; the share of the broker is that of its bytes, by its bundles' sum, 0 where these are none.
+    `owner_column`: `last_owner` for who was known last.
     """
     if found is None:
         yield from [None] * count
@@ -58,7 +61,7 @@ def loads_of(found: pa.Table | None, count: int, brokers: BrokerCodes) -> Iterat
     base = ranks[namespaces.indices.to_numpy()] << NAMESPACE_BITS if len(ranks) else np.zeros(0, np.int64)
     upper = found.column("upper").to_numpy()
     lower, upper = base + found.column("lower").to_numpy(), base + np.where(upper >= HIGHEST, WIDTH, upper)
-    owners = found.column("owner").combine_chunks().dictionary_encode()
+    owners = found.column(owner_column).combine_chunks().dictionary_encode()
     codes = np.array([brokers.code(name) for name in owners.dictionary.to_pylist()] + [NOBODY], np.uint16)
     owner = codes[owners.indices.fill_null(len(codes) - 1).to_numpy()]
     figures = _figures(found)

@@ -19,6 +19,7 @@ MarkRow = dict[str, Any]
 BOUNCE, SPLIT, HELD, MOVE = "bounce", "split", "held", "move"
 KINDS = (BOUNCE, SPLIT, HELD, MOVE)
 _COMMAND = (
+    "cluster",
     "command_id",
     "plan_id",
     "cycle_at",

@@ -12,6 +12,7 @@ import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -274,9 +275,18 @@ class _PictureView:
         first = max(self._first, COARSEST.oldest(self._newest))
         last = min(self._last, self._newest + 60)
         for layer in LAYERS:
-            if first >= layer.oldest(self._newest) and (last - first) / layer.seconds <= most_columns - 1:
+            if first >= layer.oldest(self._newest) and self._most(layer, first, last) <= most_columns:
                 return layer
         return COARSEST
+
+    def _most(self, layer: Layer, first: float, last: float) -> int:
+        """How many columns there may be: those of the layer, and those of finer ones at the right edge."""
+        count, begin = 0, layer.column_of(first)
+        for own in reversed(LAYERS[: LAYERS.index(layer) + 1]):
+            end = min(last, own.complete_until(self._newest))
+            count += max(0, ceil((end - begin) / own.seconds))
+            begin = max(begin, own.complete_until(self._newest))
+        return count
 
     def _columns(self, layer: Layer) -> tuple[list[_Column], dict[tuple[int, int], list[str]]]:
         """The columns from left to right: those of the layer as far as they are complete, then those of finer ones; and

@@ -99,7 +99,7 @@ def rows_for(pieces: Sequence[StoredPiece], most: int, metric: Metric) -> tuple[
         if piece.first + len(piece.codes) == newest:
             own = overlaps(piece.lower, piece.upper, lower, upper)
             weight += np.nan_to_num(own.sums(values[piece.codes[-1]]))
-    begins = chosen(lower, weight, most)
+    begins = chosen(lower, weight, most, spare=False)
     place = np.searchsorted(lower, begins)
     # A row ends where the next one begins, or at the end of what is known before that.
     ends = upper[np.r_[place[1:], len(upper)] - 1]

@@ -68,11 +68,23 @@ def build(lake: str, cluster: str | None = None, progress: Progress | None = Non
     Raises NoLake where there is none, NoSuchCycle for a cluster that is not on record, LakeError for tables that cannot
     be read, and where other builders were first again and again.
     """
-    names = clusters_of(Record(lake), cluster)
-    found = []
-    for name in names:
-        found.append(_built(lake, name, progress or _silent))
-    return found
+    record = Record(lake)
+    names = clusters_of(record, cluster)
+    opened = _Opened(lake, record, HeatTables(lake, make=True))
+    return [_built(opened, name, progress or _silent) for name in names]
+
+
+@dataclass(slots=True)
+class _Opened:
+    """The lake's tables, opened once for all clusters: their logs are long."""
+
+    lake: str
+    record: Record
+    tables: HeatTables
+
+    def anew(self) -> None:
+        """Opens both as they are now."""
+        self.record, self.tables = Record(self.lake), HeatTables(self.lake)
 
 
 def as_json(built: Iterable[Built]) -> Iterator[dict[str, Any]]:
@@ -99,11 +111,13 @@ def _silent(cluster: str, done: int, of: int) -> None:
     log.debug("%s: %d of %d cycles", cluster, done, of)
 
 
-def _built(lake: str, cluster: str, progress: Progress) -> Built:
+def _built(opened: _Opened, cluster: str, progress: Progress) -> Built:
     def attempt() -> Built:
-        return _Build(lake, cluster, progress).run()
+        return _Build(opened, cluster, progress).run()
 
     def conflict(error: Exception) -> bool:
+        if isinstance(error, HeatConflict):
+            opened.anew()
         return isinstance(error, HeatConflict)
 
     try:
@@ -141,10 +155,9 @@ class _Window:
 class _Build:
     """One build of one cluster."""
 
-    def __init__(self, lake: str, cluster: str, progress: Progress) -> None:
-        self._lake, self._cluster, self._progress = lake, cluster, progress
-        self._tables = HeatTables(lake, make=True)
-        self._record = Record(lake)
+    def __init__(self, opened: _Opened, cluster: str, progress: Progress) -> None:
+        self._opened, self._cluster, self._progress = opened, cluster, progress
+        self._tables, self._record = opened.tables, opened.record
         self._brokers = BrokerCodes()
         self._pending: dict[tuple[Layer, int], Block] = {}
         self._dirty: set[tuple[Layer, int]] = set()
@@ -264,7 +277,7 @@ class _Build:
         first = next((one for one in attempts if one.attempt_id in marked), None)
         before = None if first is None else self._record.in_force(self._cluster, first.cycle_at - _TICK)
         if first is not None and before is not None and first.cycle_at - before.cycle_at <= _BACK:
-            for at, load in self._loads([before]):
+            for at, load in self._loads([before], "last_owner"):
                 watch.look(at, load, self._brokers.names)
         by_id = {one.attempt_id for one in attempts} & marked
         for attempt, (at, load) in self._each(attempts):
@@ -316,12 +329,13 @@ class _Build:
         for at, load in self._loads(attempts):
             yield by_time[at], (at, load)
 
-    def _loads(self, attempts: Iterable[Attempt]) -> Iterator[tuple[int, Any]]:
+    def _loads(self, attempts: Iterable[Attempt], owner_column: str = "owner") -> Iterator[tuple[int, Any]]:
         """Moment (epoch µs) and bundles of each attempt whose rows are there, in the order of time."""
+        columns = list(dict.fromkeys((*COLUMNS, owner_column)))
         for chunk in chunked(attempts, _rows_of, _ROWS_AT_ONCE, _CYCLES_AT_ONCE):
-            found = self._record.arrow_rows(chunk, LOADS, COLUMNS)
+            found = self._record.arrow_rows(chunk, LOADS, columns)
             self._rows += 0 if found is None else found.num_rows
-            for attempt, load in zip(chunk, loads_of(found, len(chunk), self._brokers), strict=True):
+            for attempt, load in zip(chunk, loads_of(found, len(chunk), self._brokers, owner_column), strict=True):
                 if load is not None:
                     yield microseconds(attempt.cycle_at), load
 
@@ -341,7 +355,8 @@ class _Build:
         newest = {layer: max((start for own, start in self._pending if own is layer), default=0) for layer in LAYERS}
         self._pending = {place: one for place, one in self._pending.items() if place[1] == newest[place[0]]}
         self._heads, self._dirty, self._rows = {}, set(), 0
-        self._record = Record(self._lake)  # what it had opened goes
+        if state is None:
+            self._opened.record = self._record = Record(self._opened.lake)  # what it had opened goes
 
     def _flush_marks(self) -> None:
         import pyarrow as pa
