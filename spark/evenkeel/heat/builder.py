@@ -70,12 +70,12 @@ def build(lake: str, cluster: str | None = None, progress: Progress | None = Non
     """
     record = Record(lake)
     names = clusters_of(record, cluster)
-    opened = _Opened(lake, record, HeatTables(lake, make=True))
+    opened = _OpenTables(lake, record, HeatTables(lake, make=True))
     return [_built(opened, name, progress or _silent) for name in names]
 
 
 @dataclass(slots=True)
-class _Opened:
+class _OpenTables:
     """The lake's tables, opened once for all clusters: their logs are long."""
 
     lake: str
@@ -111,7 +111,7 @@ def _silent(cluster: str, done: int, of: int) -> None:
     log.debug("%s: %d of %d cycles", cluster, done, of)
 
 
-def _built(opened: _Opened, cluster: str, progress: Progress) -> Built:
+def _built(opened: _OpenTables, cluster: str, progress: Progress) -> Built:
     def attempt() -> Built:
         return _Build(opened, cluster, progress).run()
 
@@ -155,7 +155,7 @@ class _Window:
 class _Build:
     """One build of one cluster."""
 
-    def __init__(self, opened: _Opened, cluster: str, progress: Progress) -> None:
+    def __init__(self, opened: _OpenTables, cluster: str, progress: Progress) -> None:
         self._opened, self._cluster, self._progress = opened, cluster, progress
         self._tables, self._record = opened.tables, opened.record
         self._brokers = BrokerCodes()
