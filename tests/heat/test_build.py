@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -11,13 +12,26 @@ from typing import Any
 
 import pytest
 
+from evenkeel.cli import main
 from evenkeel.errors import NoLake, NoSuchCycle
 from evenkeel.heat import build
 from evenkeel.heat.layers import LAYERS
 from evenkeel.heat.tables import BLOCKS, HeatConflict, HeatTables
 from evenkeel.lake.delta_log import newest_version
 from evenkeel.lake.schemas import HEAT_TABLES, OF_RECORD, TABLES
-from tests.heat.histories import BEGIN, CLUSTER, HALVES, WHOLE, History, at_minute, cells, digests, load, marks
+from tests.heat.histories import (
+    BEGIN,
+    CLUSTER,
+    HALVES,
+    WHOLE,
+    History,
+    at_minute,
+    cells,
+    digests,
+    kept_lake,
+    load,
+    marks,
+)
 
 QUARTERS = ((0, 1 << 30), (1 << 30, 1 << 31), (1 << 31, 0xFFFFFFFF))
 BUILDER = "evenkeel.heat.builder"
@@ -268,3 +282,20 @@ def test_what_a_cycle_asked_for_and_what_was_held_is_marked_with_what_became_of_
         (at, "move", "acme/a", 0, "b1 → b2, done"),
         (at, "split", "acme/a", 0, "split"),
     ]
+
+
+def test_the_record_is_as_sound_with_heat_as_without(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lake = kept_lake(tmp_path, 5)
+
+    def told(*words: str) -> list[str]:
+        assert main([*words, "--lake", str(lake)]) == 0
+        return capsys.readouterr().out.splitlines()
+
+    before = told("verify", "--json")
+    assert told("heat")[0].startswith("extensible: up to 2026-11-21T08:27:23Z; 2 cycles looked at, 2 columns and ")
+    assert told("verify", "--json") == before
+    assert [line.split()[0] for line in told("storage") if line.startswith("heat")] == ["heat_blocks", "heat_marks"]
+    out = tmp_path / "out"
+    told("export", "--from", "2026-11-21", "--to", "2026-11-21", "--out", str(out))
+    assert not (out / BLOCKS).exists()
+    assert json.loads(told("heat", "--json", "--cluster", "lab")[0])["columns"] == 0
