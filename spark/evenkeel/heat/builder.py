@@ -352,8 +352,8 @@ class _Build:
         blocks = [self._pending[place] for place in sorted(self._dirty, key=lambda one: (one[0].seconds, one[1]))]
         if blocks or state is not None:
             self._tables.replace(self._cluster, blocks, state)
-        newest = {layer: max((start for own, start in self._pending if own is layer), default=0) for layer in LAYERS}
-        self._pending = {place: one for place, one in self._pending.items() if place[1] == newest[place[0]]}
+        # Blocks are read anew from now on: another builder may have written some of them.
+        self._pending = {}
         self._heads, self._dirty, self._rows = {}, set(), 0
         if state is None:
             self._opened.record = self._record = Record(self._opened.lake)  # what it had opened goes

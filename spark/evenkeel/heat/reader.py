@@ -546,7 +546,7 @@ def _ends(columns: Sequence[_Column]) -> npt.NDArray[np.int64]:
         own = lengths == seconds
         if int(own.sum()) > 1:
             usual[own] = max(int(seconds), int(np.median(np.diff(starts[own])) * 3 // 2))
-    following = np.r_[starts[1:], starts[-1] + lengths[-1]]
+    following = np.r_[starts[1:], starts[-1] + max(lengths[-1], usual[-1] * 2 // 3)]
     ends: npt.NDArray[np.int64] = np.minimum(following, starts + usual)
     return ends
 

@@ -63,7 +63,7 @@ class HeatState:
 
 
 class HeatTables:
-    """Both heat tables of a lake as they were when they were opened; own writes are seen, those of others are not."""
+    """Both heat tables of a lake, as they were when they were opened, or at the last write of one's own."""
 
     def __init__(self, root: str, *, make: bool = False) -> None:
         """Opens them; with `make` those that are missing are created. Raises LakeError where they cannot be read, or
@@ -252,15 +252,11 @@ class HeatTables:
 
         opened = self._opened[name]
         assert opened is not None
-        before = opened.version()
         try:
             write()
         except CommitFailedError as error:
             raise HeatConflict(str(error)) from error
         opened.update_incremental()
-        if opened.version() > before + 1 and name == BLOCKS:
-            # Others wrote in between; blocks that are held in memory may not be what is there now.
-            raise HeatConflict(f"{opened.version() - before} commits at once")
 
     def tidy(self) -> None:
         """Once in a while removes files that no version of the last hours names."""
