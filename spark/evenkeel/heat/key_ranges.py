@@ -74,12 +74,14 @@ def _index(lower: Places, upper: Places, part_lower: Places, part_upper: Places)
 class Overlaps:
     """How ranges lie on other ones: one entry per pair that overlaps, in the order of the line.
 
-    `share` is the part of the source's width that lies in the target; `targets` how many target ranges there are.
+    `share` is the part of the source's width that lies in the target; `sources` and `targets` how many of both there
+    are.
     """
 
     source: Indices
     target: Indices
     share: npt.NDArray[np.float64]
+    sources: int
     targets: int
 
     @property
@@ -91,9 +93,9 @@ class Overlaps:
         return found
 
     @property
-    def is_one_to_one(self) -> bool:
-        """Whether each target that is reached has a whole source of its own."""
-        return bool((self.share == 1.0).all()) and len(self.heads) == len(self.target)
+    def is_the_same(self) -> bool:
+        """Whether sources and targets are the same ranges."""
+        return self.targets == self.sources == len(self.source) and bool((self.share == 1.0).all())
 
     def sums(self, figures: Numbers) -> npt.NDArray[np.float64]:
         """Figures [..., sources] shared by width and added up [..., targets]; what is not known is left out of a sum,
@@ -146,14 +148,14 @@ def overlaps(lower: Places, upper: Places, to_lower: Places, to_upper: Places) -
     """How ranges lie on other ones."""
     if len(lower) == len(to_lower) and (lower == to_lower).all() and (upper == to_upper).all():
         same = np.arange(len(lower), dtype=np.intp)
-        return Overlaps(same, same, np.ones(len(lower)), len(lower))
+        return Overlaps(same, same, np.ones(len(lower)), len(lower), len(lower))
     bounds = np.unique(np.concatenate([lower, upper, to_lower, to_upper]))
     part_lower, part_upper = bounds[:-1], bounds[1:]
     source, target = _index(lower, upper, part_lower, part_upper), _index(to_lower, to_upper, part_lower, part_upper)
     both = (source >= 0) & (target >= 0)
     source, target = source[both], target[both]
     share = (part_upper - part_lower)[both] / (upper - lower)[source]
-    return Overlaps(source, target, share, len(to_lower))
+    return Overlaps(source, target, share, len(lower), len(to_lower))
 
 
 # The overview: as few ranges as a picture has rows.

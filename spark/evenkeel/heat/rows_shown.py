@@ -109,32 +109,45 @@ def rows_for(pieces: Sequence[StoredPiece], most: int, metric: Metric) -> tuple[
 def shown(pieces: Sequence[StoredPiece], columns: int, lower: Places, upper: Places, metric: Metric) -> Shown:
     """The cells of `columns` columns in these rows.
 
-    A range that lies in one row alone keeps its code; several in one row are added up, or the largest counts, as the
-    metric has it; a range that reaches over several rows is shared by width, and its cells are marked.
+    What several ranges of a row hold is added up, or the largest counts, as the metric has it; a range that reaches
+    over several rows is shared by width, and its cells are marked. A range that is a row keeps its code. `bundles` are
+    those of a row's newest column in which it has any.
     """
-    rows = len(lower)
-    codes, owner = np.zeros((columns, rows), np.uint8), np.zeros((columns, rows), np.uint16)
-    shared, bundles = np.zeros((columns, rows), np.bool_), np.zeros(rows, np.int64)
+    shape = (columns, len(lower))
+    held, known = np.zeros(shape, np.float32), np.zeros(shape, np.bool_)
+    first, last = np.full(shape, SEVERAL, np.uint16), np.zeros(shape, np.uint16)
+    shared, counts = np.zeros(shape, np.bool_), np.zeros(shape, np.int32)
     values = metric.values().astype(np.float32)
+    how = np.maximum if metric.largest else np.add
     for piece in pieces:
-        own = overlaps(piece.lower, piece.upper, lower, upper)
-        if not len(own.target):
+        if not len(piece.lower):
             continue
-        part = slice(piece.first, piece.first + len(piece.codes))
-        rows_of = own.target[own.heads]
-        if own.is_one_to_one:
-            codes[part, rows_of] = piece.codes[:, own.source]
-            owner[part, rows_of] = piece.owner[:, own.source]
-            shared[part, rows_of] = piece.shared[:, own.source]
-        else:
-            known = values[piece.codes]
-            figures = own.largest(known) if metric.largest else own.sums(known)
-            codes[part, rows_of] = metric.codes(figures)[:, rows_of]
-            owner[part, rows_of] = own.owners(piece.owner)[:, rows_of]
-            shared[part, rows_of] = own.flags(piece.shared)[:, rows_of]
-        counted = own.counts(piece.bundles)
-        bundles = np.where(counted > 0, counted, bundles)
-    return Shown(lower, upper, bundles, codes, owner, shared)
+        begin, end = np.searchsorted(upper, piece.lower[0], "right"), np.searchsorted(lower, piece.upper[-1], "left")
+        own = overlaps(piece.lower, piece.upper, lower[begin:end], upper[begin:end])
+        part = np.s_[piece.first : piece.first + len(piece.codes), begin:end]
+        figures = values[piece.codes]
+        if not own.is_the_same:
+            figures = (own.largest(figures) if metric.largest else own.sums(figures)).astype(np.float32)
+        there = ~np.isnan(figures)
+        held[part] = how(held[part], np.where(there, figures, 0.0))
+        known[part] |= there
+        owner = own.owners(piece.owner)
+        last[part] = np.maximum(last[part], owner)
+        first[part] = np.minimum(first[part], np.where(owner == NOBODY, SEVERAL, owner))
+        shared[part] |= own.flags(piece.shared)
+        counts[part] += own.counts(piece.bundles).astype(np.int32)
+    codes = metric.codes(np.where(known, held, np.nan))
+    owner = np.where((last == NOBODY) | (first == last), last, SEVERAL).astype(np.uint16)
+    return Shown(lower, upper, _newest(counts), codes, owner, shared)
+
+
+def _newest(counts: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
+    """Of numbers [columns, rows] the last one of each row that is not 0; 0 where there is none."""
+    if not len(counts):
+        return np.zeros(counts.shape[1], np.int64)
+    from_the_end = (counts[::-1] > 0).argmax(axis=0)
+    newest = counts[len(counts) - 1 - from_the_end, np.arange(counts.shape[1])]
+    return np.asarray(newest, np.int64)
 
 
 def places_of(namespace: int, lower: int, upper: int) -> tuple[int, int]:
