@@ -10,7 +10,7 @@ import base64
 import json
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from math import ceil
 from pathlib import Path
@@ -26,9 +26,9 @@ from evenkeel.heat.layers import COARSEST, LAYERS, Layer
 from evenkeel.heat.marks import KINDS
 from evenkeel.heat.rows_shown import Shown, StoredPiece, places_of, rows_for, shown
 from evenkeel.heat.scale import FIRST_STEP, LAST_STEP, OWNER, SEVERAL, Codes, Metric, metric_named
-from evenkeel.heat.tables import MARK_BLOCK_SECONDS, HeatState, HeatTables
+from evenkeel.heat.tables import MARK_BLOCK_SECONDS, HeatState, HeatTables, among
 from evenkeel.record.read.ranges import nearest
-from evenkeel.record.read.tables import is_in, is_table
+from evenkeel.record.read.tables import is_table
 
 MOST_ROWS = MOST_COLUMNS = 1_536
 MOST_BYTES = 2_000_000
@@ -62,6 +62,7 @@ class HeatPicture:
     marks_left_out: Mapping[str, int]
     exact_since: int | None
     grain: str
+    _made: list[bytes] = field(default_factory=list, init=False, compare=False, repr=False)
 
     @property
     def codes(self) -> Codes:
@@ -100,6 +101,11 @@ class HeatPicture:
         * `exact_since`: from here on exact rows were kept when the heat was last built, or null.
         * `grain`: `overview`, or `namespaces` where all bundles of the part were looked at.
         """
+        if not self._made:
+            self._made.append(self._json())
+        return self._made[0]
+
+    def _json(self) -> bytes:
         shown_ = self.rows
         texts = list(dict.fromkeys(mark[3] for mark in self.marks))
         place = {text: n for n, text in enumerate(texts)}
@@ -163,7 +169,7 @@ def picture(
 
     The layer is the finest that still has the range and fits into `most_columns`; of the coarsest, neighbouring columns
     are put together as far as that is needed. `within`: a namespace with the range of hashes as bundles are named, or a
-    tenant, a namespace, or the beginning of names (`acme/`, `acme/ord`): only this part is shown, with all its bundles
+    tenant, a namespace, or the beginning of names (`acme/ord`, `ac`): only this part is shown, with all its bundles
     as far as they fit into `most_rows`. Whatever is asked for, the JSON has at most 2,000,000 bytes: columns are put
     together until it does.
 
@@ -300,7 +306,7 @@ class _PictureView:
                 continue
             blocks = range(own.block_of(first), int(until), own.block_seconds)
             told = ["block_start", "starts", "brokers", "format"]
-            where = is_in("metric", [COLUMNS])
+            where = among("metric", [COLUMNS])
             rows = self._tables.blocks(self._cluster, own.seconds, OVERVIEW, [*blocks], told, where).to_pylist()
             for row in sorted(rows, key=lambda row: int(row["block_start"])):
                 brokers[own.seconds, row["block_start"]] = row["brokers"]
@@ -316,14 +322,14 @@ class _PictureView:
         self, columns: Sequence[_Column], brokers: Mapping[tuple[int, int], list[str]]
     ) -> tuple[str, list[StoredPiece]]:
         """The grain that is read, and its pieces."""
-        grain, where = OVERVIEW, is_in("metric", [self._metric.name, OWNER])
+        grain, where = OVERVIEW, among("metric", [self._metric.name, OWNER])
         names = self._namespaces(columns)
         if names is not None:
             if not names:
                 raise BadInput(f"{self._part()} has no bundle in {self._cluster} in this range of time")
             ranges = self._ranges(columns, names)
             if ranges * len(columns) <= _MOST_CELLS:
-                grain, where = NAMESPACES, where & is_in("namespace", names)
+                grain, where = NAMESPACES, where & among("namespace", names)
         found: list[StoredPiece] = []
         for seconds, own in _by_layer(columns).items():
             told = [
@@ -403,7 +409,8 @@ class _PictureView:
         return repr(self._within if isinstance(self._within, str) else (self._within or ("",))[0])[:80]
 
     def _namespaces(self, columns: Sequence[_Column]) -> list[str] | None:
-        """The namespaces of the part; None where the whole cluster is shown."""
+        """The namespaces of the part, as the first and the last block know them; None where the whole cluster is
+        shown."""
         if self._within is None:
             return None
         if not isinstance(self._within, str):
@@ -411,18 +418,16 @@ class _PictureView:
         known: set[str] = set()
         for seconds, block in _newest_blocks(columns):
             rows = self._tables.blocks(
-                self._cluster, seconds, NAMESPACES, [block], ["namespace"], is_in("metric", [OWNER])
+                self._cluster, seconds, NAMESPACES, [block], ["namespace"], among("metric", [OWNER])
             )
             known.update(rows.column("namespace").to_pylist())
-        beginning = self._within if "/" in self._within else f"{self._within}/"
-        exact = [name for name in known if name == self._within]
-        return exact or [*in_order(name for name in known if name.startswith(beginning))]
+        return _named(self._within, in_order(known))
 
     def _ranges(self, columns: Sequence[_Column], names: Sequence[str]) -> int:
         """How many ranges these namespaces have, about."""
         most = 0
         for seconds, block in _newest_blocks(columns):
-            where = is_in("metric", [OWNER]) & is_in("namespace", names)
+            where = among("metric", [OWNER]) & among("namespace", names)
             rows = self._tables.blocks(
                 self._cluster, seconds, NAMESPACES, [block], ["namespace", "ranges"], where
             ).to_pylist()
@@ -437,12 +442,11 @@ class _PictureView:
         if self._within is None or not names:
             return pieces
         if isinstance(self._within, str):
-            beginning = self._within if "/" in self._within else f"{self._within}/"
-            own = [rank for rank, name in enumerate(names) if name == self._within]
-            own = own or [rank for rank, name in enumerate(names) if name.startswith(beginning)]
+            own = _named(self._within, names)
             if not own:
                 return []
-            first, last = places_of(own[0], 0, 0)[0], places_of(own[-1], 0, HIGHEST)[1]
+            first = places_of(names.index(own[0]), 0, HIGHEST)[0]
+            last = places_of(names.index(own[-1]), 0, HIGHEST)[1]
         else:
             namespace, low, high = self._within
             if not 0 <= low < high <= HIGHEST:
@@ -513,6 +517,13 @@ def _few(kind: npt.NDArray[np.int64], cell: npt.NDArray[np.int64]) -> tuple[npt.
     return np.sort(np.concatenate(taken)), left_out
 
 
+def _named(part: str, names: Names) -> list[str]:
+    """The namespace of that name, else those of the tenant of that name, else those whose names begin so. They are next
+    to each other."""
+    found = [name for name in names if name == part] or [name for name in names if name.startswith(f"{part}/")]
+    return found or [name for name in names if part and name.startswith(part)]
+
+
 def _by_layer(columns: Sequence[_Column]) -> dict[int, list[_Column]]:
     """Seconds of a layer -> its columns, in order."""
     found: dict[int, list[_Column]] = {}
@@ -560,7 +571,7 @@ def _groups(count: int, most: int) -> npt.NDArray[np.intp]:
 def _small_enough(found: HeatPicture) -> HeatPicture:
     """The picture, with columns put together until its JSON is small enough."""
     while len(found.to_json()) > MOST_BYTES and len(found.starts) > 1:
-        groups = _groups(len(found.starts), max(1, len(found.starts) // 2))
+        groups = _groups(len(found.starts), -(-len(found.starts) // 2))
         ends = found.ends[np.r_[groups[1:], len(found.ends)] - 1]
         rows = found.rows.merged(groups, found.metric)
         found = replace(found, rows=rows, starts=found.starts[groups], ends=ends)

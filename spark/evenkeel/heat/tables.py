@@ -24,7 +24,7 @@ from evenkeel.lake.schema import Table
 from evenkeel.lake.schemas import HEAT_TABLES
 from evenkeel.lake.store import Lake, arrow_schema
 from evenkeel.lake.table_files import delta_table, is_delta_table, is_readable_here, storage_options
-from evenkeel.record.read.tables import FileFilter, all_of, damaged, dataset_of, is_in
+from evenkeel.record.read.tables import FileFilter, all_of, damaged, dataset_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -36,7 +36,7 @@ BLOCKS, MARKS = "heat_blocks", "heat_marks"
 STATE = "state"
 MARK_BLOCK_SECONDS = 864_000
 """Marks of ten days are written as one."""
-_ROW_GROUP_BYTES = 4 << 20
+_ROW_GROUP_BYTES = 1 << 20
 _KEPT_HOURS = 2
 """Files of earlier versions stay so long: for who began to read before a block was replaced."""
 _VACUUM_EVERY = 48
@@ -46,6 +46,17 @@ _PROPERTIES = {
     "delta.logRetentionDuration": "interval 1 days",
     "delta.deletedFileRetentionDuration": f"interval {_KEPT_HOURS} hours",
 }
+
+
+def among(column: str, values: Sequence[Any]) -> Any:
+    """Rows of the heat tables with one of these values.
+
+    Without the cast that `record.read` needs for texts that other writers leave: parts of files that hold none are not
+    read then.
+    """
+    import pyarrow.compute as pc
+
+    return pc.field(column).isin([*values])
 
 
 class HeatConflict(Exception):
@@ -124,7 +135,7 @@ class HeatTables:
     def heads(self, cluster: str, layer: Layer, starts: Sequence[int]) -> dict[int, dict[int, str]]:
         """Start of a block -> start of a column -> the digest of what it was built from."""
         columns = ["block_start", "starts", "digests", "format"]
-        found = self.blocks(cluster, layer.seconds, OVERVIEW, starts, columns, is_in("metric", [COLUMNS])).to_pylist()
+        found = self.blocks(cluster, layer.seconds, OVERVIEW, starts, columns, among("metric", [COLUMNS])).to_pylist()
         return {row["block_start"]: dict(zip(row["starts"], row["digests"], strict=True)) for row in found}
 
     def block(self, cluster: str, layer: Layer, start: int) -> Block:
@@ -134,7 +145,7 @@ class HeatTables:
     def newest_overview(self, cluster: str, layer: Layer, start: int) -> tuple[Names, Places] | None:
         """Names and begins of the ranges of the last overview in a block; None where it has none."""
         columns = ["piece", "ranges", "boundaries", "names", "format"]
-        where = is_in("metric", [OWNER])
+        where = among("metric", [OWNER])
         found = self.blocks(cluster, layer.seconds, OVERVIEW, [start], columns, where).to_pylist()
         if not found:
             return None
@@ -158,7 +169,7 @@ class HeatTables:
         chosen: list[FileFilter] = [("cluster", "in", [cluster]), ("layer_seconds", "=", layer_seconds)]
         chosen += [] if grain is None else [("grain", "=", grain)]
         chosen.append(("block_start", "in", [*starts]))
-        conditions = [is_in("layer_seconds", [layer_seconds]), is_in("block_start", [*starts])]
+        conditions = [among("layer_seconds", [layer_seconds]), among("block_start", [*starts])]
         conditions += [] if where is None else [where]
         found = self._read(BLOCKS, chosen, columns, all_of(*conditions)) if starts else self._none(BLOCKS)
         formats = found.column("format").to_pylist() if "format" in found.column_names else []
@@ -186,7 +197,7 @@ class HeatTables:
         if not starts:
             return self._none(MARKS)
         chosen: list[FileFilter] = [("cluster", "in", [cluster]), ("block_start", "in", [*starts])]
-        own = is_in("block_start", [*starts])
+        own = among("block_start", [*starts])
         return self._read(MARKS, chosen, None, own if where is None else own & where)
 
     def _read(self, name: str, files: Sequence[FileFilter], columns: Sequence[str] | None, where: Any) -> pa.Table:
