@@ -43,7 +43,12 @@ FIRST_STEPS = (
     "folder or object-store address of the lake.",
     "Trigger the DAG `rebalance`, or wait for its next run: the first cycle creates the tables.",
 )
-PAGES = (("./", "Clusters", "clusters"), ("cycles", "Cycles", "cycles"))
+PAGES = (
+    ("./", "Clusters", "clusters"),
+    ("cycles", "Cycles", "cycles"),
+    ("settings", "Settings", "settings"),
+    ("proof", "Proof", "proof"),
+)
 """What the header links to: address, name, and the word by which a page says that it is this one."""
 
 

@@ -6,6 +6,7 @@ Errors of ours become a page that says what to do. What nobody foresaw is logged
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -14,13 +15,16 @@ from urllib.parse import urlencode
 
 from jinja2 import ChoiceLoader, Environment, FileSystemLoader
 
-from evenkeel.errors import BadInput, EvenkeelError, NoLake, NoSuchCycle
+from evenkeel.errors import BadInput, BadNote, EvenkeelError, LogError, NoLake, NoSuchCycle
+from evenkeel.lake_log.overview import read_overview
 from evenkeel.object_store import resolve_connections_by
-from evenkeel.record.read import Attempt, Record, find_cycles, newest_cycles
+from evenkeel.record.prove import prove_cycle
+from evenkeel.record.read import Attempt, Record, clusters_of, find_cycles, newest_cycles
 from evenkeel.record.read.recent import Recent
 from evenkeel.record.read.tables import all_of, text
 from evenkeel.record.report import build_model, gather
 from evenkeel.record.report.page import LISTED, MOST_LISTED, environment, render_listing, render_notice, report_link
+from evenkeel.record.settings_in_force import KeyInForce, read_settings_in_force
 from evenkeel.record.status import read_status
 from evenkeel.record.status.line import ClusterStatus, stretches
 from evenkeel.record.wording import age, shortened, time, visible
@@ -202,4 +206,58 @@ def _counted(record: Record, cycles: Collection[tuple[str, datetime]]) -> list[A
     return found
 
 
-_PAGES: dict[str, Callable[..., Answer]] = {"clusters": clusters, "cycles": cycles, "cycle": cycle, "run": run}
+def settings(lake: str, cluster: str | None = None, show: str = "changed") -> Answer:
+    """The settings that clusters were last decided with, each value once with the clusters that have it."""
+    if show not in SHOWN_SETTINGS:
+        raise BadInput(f"show={show[:60]}: there are {', '.join(SHOWN_SETTINGS)}")
+    found = read_settings_in_force(lake, cluster)
+    chosen = [one for one in found.settings if SHOWN_SETTINGS[show][1](one)]
+    views = [
+        (name, word, "settings?" + urlencode({"show": name, **({} if cluster is None else {"cluster": cluster})}))
+        for name, (word, _) in SHOWN_SETTINGS.items()
+    ]
+    crumbs = () if cluster is None else (("Settings", "settings"), (_shown(cluster), ""))
+    render = _renderer("settings", crumbs)
+    return Answer(200, render("settings.html.j2", found=found, chosen=chosen, views=views, show=show, cluster=cluster))
+
+
+SHOWN_SETTINGS: dict[str, tuple[str, Callable[[KeyInForce], bool]]] = {
+    "changed": ("Not at their default", lambda one: one.is_changed),
+    "differing": ("Differ between clusters", lambda one: one.differs),
+    "all": ("All", lambda one: True),
+}
+"""What the page of settings shows, by the word in its address: its name, and which keys are among it."""
+
+
+def proof(lake: str) -> Answer:
+    """The transparency log as it is now, and a form that asks for a proof."""
+    names = clusters_of(Record(lake), None)
+    try:
+        found, missing = read_overview(lake), ""
+    except (LogError, BadNote) as error:
+        found, missing = None, str(error)
+    return Answer(200, _renderer("proof")("proof.html.j2", log=found, missing=look.sentence(missing), clusters=names))
+
+
+def proof_file(lake: str, cluster: str, at: str, decision: str | None = None, table: str | None = None) -> Answer:
+    """A proof that a cycle, or a decision of it, is in the log."""
+    try:
+        found = prove_cycle(lake, cluster, at, subject=decision, table=table)
+    except LogError as error:
+        return Answer(404, _notice("No proof", str(error), ("`evenkeel log begin` starts a log of a lake.",)))
+    moment = found.row["cycle_at"].strftime("%Y-%m-%dT%H-%M-%S")
+    name = _NOT_IN_A_FILE_NAME.sub("_", f"{cluster[:80]}-{moment}")
+    return Answer(200, found.proof.data.decode(), file=f"{name}.tlog-proof")
+
+
+_NOT_IN_A_FILE_NAME = re.compile(r"[^A-Za-z0-9._-]")
+
+_PAGES: dict[str, Callable[..., Answer]] = {
+    "clusters": clusters,
+    "cycles": cycles,
+    "cycle": cycle,
+    "run": run,
+    "settings": settings,
+    "proof": proof,
+    "proof_file": proof_file,
+}

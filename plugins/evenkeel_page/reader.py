@@ -54,11 +54,13 @@ class ReaderLost(Exception):
 
 @dataclass(frozen=True)
 class Answer:
-    """A finished page: the HTTP status, the body, and the address that the browser is sent to instead (303)."""
+    """A finished page: the HTTP status, the body, and the address that the browser is sent to instead (303). `file`:
+    the body is a text to keep, under this name."""
 
     status: int
     body: str = ""
     location: str = ""
+    file: str = ""
 
 
 @dataclass(frozen=True)

@@ -59,6 +59,13 @@ def _read(request: Request, page: str, **arguments: Any) -> Response:
     found = request.app.state.reader.ask(job)
     if found.location:
         return RedirectResponse(found.location, status_code=found.status, headers=look.HEADERS)
+    if found.file:
+        kept = {
+            **look.HEADERS,
+            "Cache-Control": "no-store",
+            "Content-Disposition": f'attachment; filename="{found.file}"',
+        }
+        return Response(found.body, media_type="text/plain; charset=utf-8", headers=kept)
     return page_response(request, found.body, found.status)
 
 
@@ -83,6 +90,24 @@ def show_run(request: Request, dag_id: str, run_id: str) -> Response:
     return _read(request, "run", dag_id=dag_id, run_id=run_id, handed_on=handed_on)
 
 
+def show_settings(request: Request, cluster: str | None = None, show: str = "changed") -> Response:
+    """The settings that clusters were last decided with: those that are not at their defaults, those in which clusters
+    differ, or all."""
+    return _read(request, "settings", cluster=cluster, show=show)
+
+
+def show_proof(request: Request) -> Response:
+    """The heads of all chains, the transparency log's newest checkpoint, and where to get a proof."""
+    return _read(request, "proof")
+
+
+def show_proof_file(
+    request: Request, cluster: str, at: str, decision: str | None = None, table: str | None = None
+) -> Response:
+    """A proof of a cycle, or of a decision of it, as a file to keep."""
+    return _read(request, "proof_file", cluster=cluster, at=at, decision=decision or None, table=table or None)
+
+
 def show_file(request: Request, name: str) -> Response:
     """A file of the look. Its address carries its digest, so that a browser may keep it for a year."""
     found = look.files().get(name)
@@ -101,5 +126,8 @@ ROUTES = (
     Route("/cycles", READ, show_cycles),
     Route("/cycle", READ, show_cycle),
     Route("/run", READ, show_run),
+    Route("/settings", READ, show_settings),
+    Route("/proof", READ, show_proof),
+    Route("/proof-file", READ, show_proof_file),
     Route("/static/{name}", READ, show_file),
 )

@@ -25,9 +25,12 @@ ADDRESSES = {
     "/cycles": "/cycles",
     "/cycle": "/cycle?cluster=lab&at=latest",
     "/run": "/run?dag_id=rebalance&run_id=none",
+    "/settings": "/settings",
+    "/proof": "/proof",
+    "/proof-file": "/proof-file?cluster=lab&at=latest",
     "/static/{name}": "/static/desk.css",
 }
-"""Of each route an address that answers 200, or 404 where the run is not on record."""
+"""Of each route an address that answers 200, or 404 where there is no such run, or no log."""
 
 
 def acting_routes() -> tuple[Any, ...]:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.airflow, pytest.mark.browser, pytest.mark.slow]
 
 PAGES = {"clusters": "", "cycles": "cycles", "cluster": "cycles?cluster=harm", "cycle": "cycle?cluster=harm&at=latest",
-         "unknown": "cycle?cluster=nobody&at=latest"}  # fmt: skip
+         "settings": "settings?show=all", "proof": "proof", "unknown": "cycle?cluster=nobody&at=latest"}  # fmt: skip
 
 
 @pytest.fixture(scope="module")

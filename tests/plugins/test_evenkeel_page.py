@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from fastapi.testclient import TestClient
 
 pytestmark = pytest.mark.airflow
+CHECKOUT = PLUGINS.parent
+PATHS = ("/", "/cycles", "/cycle", "/run", "/settings", "/proof", "/proof-file", "/static/{name}")
 
 
 @pytest.fixture
@@ -57,7 +59,7 @@ def test_without_a_login_every_route_answers_401(lake: Path, monkeypatch: pytest
 
 def test_there_is_no_route_beyond_these_and_none_that_changes_anything(page: TestClient) -> None:
     routes = {(route.path, tuple(sorted(route.methods))) for route in page.app.routes}  # type: ignore[attr-defined]
-    assert routes == {(path, ("GET",)) for path in ("/", "/cycles", "/cycle", "/run", "/static/{name}")}
+    assert routes == {(path, ("GET",)) for path in PATHS}
 
 
 def test_the_list_shows_every_cycle_with_its_state(page: TestClient) -> None:
@@ -126,6 +128,52 @@ def test_files_of_the_look_are_kept_by_their_digest(page: TestClient) -> None:
         assert page.get(f"/{address.split('=')[0]}=old").headers["cache-control"] == "private, no-cache"
     for name in ("gone.css", "..%2fapp.py", "%2e%2e/app.py"):
         assert page.get(f"/static/{name}").status_code == 404
+
+
+def test_settings_in_force_are_shown_once_each_with_the_clusters_that_have_them(page: TestClient) -> None:
+    differing = page.get("/settings", params={"show": "differing"}).text
+    assert "failureDomainsEnabled" in differing
+    assert "loadBalancerLoadSheddingStrategy" not in differing
+    assert "loadBalancerLoadSheddingStrategy" in page.get("/settings", params={"show": "all"}).text
+    own = page.get("/settings", params={"cluster": SPREAD})
+    assert "What <bdi>spread</bdi> was last decided with" in re.sub(r"<bdi[^>]*>", "<bdi>", own.text).replace("\n", "")
+    assert "override" in own.text
+    assert page.get("/settings", params={"cluster": "spreed"}).status_code == 404
+    assert page.get("/settings", params={"show": "' OR 1=1 --"}).status_code == 400
+
+
+def test_without_a_log_the_page_of_proofs_says_how_to_begin_one(page: TestClient) -> None:
+    text = page.get("/proof").text
+    assert "Nothing outside of the lake vouches for the record yet." in text
+    assert "evenkeel log begin" in text
+    answer = page.get("/proof-file", params={"cluster": LAB, "at": "latest"})
+    assert answer.status_code == 404
+    assert "No proof" in answer.text
+
+
+def test_a_proof_is_downloaded_as_a_file_that_the_verifier_takes(
+    lake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from evenkeel.cli import main
+
+    logged, key = tmp_path / "lake", tmp_path / "log.key"
+    shutil.copytree(lake, logged)
+    assert main(["log", "make-key", "example.com/desk", "--out", str(key)]) == 0
+    verifier = capsys.readouterr().out.strip()
+    monkeypatch.setenv("EVENKEEL_LOG_KEY", f"file:{key}")
+    assert main(["log", "begin", "--lake", str(logged)]) == 0
+    page = client(logged, monkeypatch)
+    assert verifier in html.unescape(page.get("/proof").text)
+    answer = page.get("/proof-file", params={"cluster": LAB, "at": "latest"})
+    assert re.fullmatch(
+        r'attachment; filename="lab-2026-11-21T[0-9-]+\.tlog-proof"', answer.headers["content-disposition"]
+    )
+    assert answer.headers["content-type"].startswith("text/plain")
+    (tmp_path / "proof").write_bytes(answer.content)
+    command = [sys.executable, str(CHECKOUT / "tools" / "check_proof.py"), str(tmp_path / "proof")]
+    done = subprocess.run([*command, "--log-key", verifier], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert page.get("/proof-file", params={"cluster": LAB, "at": "2020-01-01"}).status_code == 404
 
 
 def test_an_address_that_lacks_something_gives_a_page_that_names_it(page: TestClient) -> None:

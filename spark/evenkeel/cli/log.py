@@ -108,37 +108,18 @@ def catch_up_log(given: argparse.Namespace) -> int:
 def show_log(given: argparse.Namespace) -> int:
     """Prints the checkpoint, the keys and their rotations, chains that are longer or shorter than their leaves, and
     where the witnesses are; 1 where rows are gone, or a witness has seen another tree."""
-    from evenkeel.lake_log.catch_up import chains_beside, keys_beside, open_log, storage_of
+    from evenkeel.lake_log.overview import read_overview
     from evenkeel.lake_log.private_keys import signers_from_environment
-    from evenkeel.lake_log.rotations import rotations_in
-    from evenkeel.lake_log.witness_lines import witnesses_from_environment
-    from evenkeel.lake_log.witnessing import WitnessState, witness_states
 
-    storage = storage_of(given.lake)
-    opened = open_log(storage, signers_from_environment())
-    newest = opened.checkpoint()
-    print(newest.note.data.decode(), end="")
-    print()
-    for key in opened.log_keys:
-        unnamed = "" if key in keys_beside(storage) else ", which the log does not name"
-        print(f"key: {key.text}{unnamed}")
-    tree = opened.tree(newest.checkpoint)
-    for line in rotations_in(storage, tree):
+    found = read_overview(given.lake, signers_from_environment())
+    print(found.checkpoint.note.data.decode())
+    for key in found.keys:
+        print(f"key: {key.text}{'' if key in found.named else ', which the log does not name'}")
+    for line in found.rotations:
         print(f"keys were changed at {line}")
-    beside = chains_beside(given.lake, storage, tree)
-    for cluster, more in beside.items():
-        rows = plural(abs(more), "manifest")
-        told = f"{rows} without a leaf: `evenkeel log catch-up`" if more > 0 else f"{rows} gone: `evenkeel verify`"
-        print(f"{cluster}: {told}")
-    states = witness_states(storage)
-    for witness in witnesses_from_environment():
-        states.setdefault(witness.name, WitnessState(witness.name))
-    for _, state in sorted(states.items()):
-        print(f"witness {state.words(newest.checkpoint.size)}")
-    if not states:
-        print("no witness: that all are shown one log is the word of whoever holds the key")
-    is_wrong = any(state.is_inconsistent for state in states.values()) or any(more < 0 for more in beside.values())
-    return NOT_SOUND if is_wrong else 0
+    for line in (*found.chain_words(), *found.witness_words()):
+        print(line)
+    return NOT_SOUND if found.is_wrong else 0
 
 
 def _told(lake: str, signers: tuple[SignerKey, ...], found: CaughtUp) -> int:

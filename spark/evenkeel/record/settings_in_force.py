@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cache
 from pathlib import Path
@@ -52,6 +52,18 @@ class KeyInForce:
     unit: str
     allowed: str
     values: tuple[ClusterValue, ...]
+
+    @property
+    def groups(self) -> tuple[tuple[ClusterValue, tuple[str, ...]], ...]:
+        """Each value, origin and default once, with the clusters that have them: what is no default comes first, then
+        what most clusters have, then by value."""
+        found: dict[ClusterValue, list[str]] = {}
+        for one in self.values:
+            found.setdefault(replace(one, cluster=""), []).append(one.cluster)
+        order = sorted(
+            found.items(), key=lambda item: (item[0].is_default, -len(item[1]), item[0].value, item[0].origin)
+        )
+        return tuple((one, tuple(clusters)) for one, clusters in order)
 
     @property
     def differs(self) -> bool:
