@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import logging
 import os
+from collections.abc import Mapping
+from dataclasses import fields
 from datetime import datetime
 from typing import Any
 
@@ -12,10 +14,12 @@ from evenkeel.airflow.seal import without_seal
 from evenkeel.errors import EvenkeelError, NoLake
 from evenkeel.lake.handover_files import taken
 from evenkeel.object_store import CONNECTION_VARIABLE, S3Connection, is_object_store
+from evenkeel.secret import Secret
 
 log = logging.getLogger(__name__)
 
 VARIABLE = "evenkeel_lake"
+_SECRETS = ("secret_key", "session_token")
 
 
 def lake() -> str:
@@ -26,7 +30,7 @@ def lake() -> str:
     return found
 
 
-def store(lake: str) -> S3Connection | None:
+def store(lake: str) -> dict[str, str | None] | None:
     """What the connection that EVENKEEL_LAKE_CONNECTION names holds, for the reader, which has no Airflow; None where
     the lake is a folder, or the variable is not set. Raises SettingsError for a connection that cannot be used."""
     name = os.environ.get(CONNECTION_VARIABLE)
@@ -34,7 +38,17 @@ def store(lake: str) -> S3Connection | None:
         return None
     from evenkeel.airflow.credentials import store_from_airflow
 
-    return store_from_airflow(name)
+    found = store_from_airflow(name)
+    if found is None:
+        return None
+    texts = {one.name: getattr(found, one.name) for one in fields(found)}
+    return {name: text.reveal() if isinstance(text, Secret) else text for name, text in texts.items()}
+
+
+def as_connection(words: Mapping[str, str | None]) -> S3Connection:
+    """The connection that `store` put into words."""
+    secrets = {name: None if words[name] is None else Secret(words[name] or "") for name in _SECRETS}
+    return S3Connection(**{**words, **secrets})  # type: ignore[arg-type]
 
 
 def _variable() -> str | None:

@@ -29,7 +29,7 @@ from evenkeel.record.status import read_status
 from evenkeel.record.status.line import ClusterStatus, stretches
 from evenkeel.record.wording import age, shortened, time, visible
 from evenkeel.times import time_given
-from evenkeel_page import look
+from evenkeel_page import airflow_side, look
 from evenkeel_page.reader import Answer, Job
 from evenkeel_page.reader_process import limit_threads
 
@@ -45,7 +45,8 @@ def answer(job: Job) -> Answer:
     """The page that a job asks for, or one that says why there is none."""
     try:
         if job.store is not None:
-            resolve_connections_by(lambda name: job.store)
+            connection = airflow_side.as_connection(job.store)
+            resolve_connections_by(lambda name: connection)
         return _PAGES[job.page](job.lake, **job.arguments)
     except NoLake as error:
         return Answer(200, _notice("No cycles yet", str(error), look.FIRST_STEPS))

@@ -15,6 +15,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
@@ -67,13 +68,14 @@ class Answer:
 class Job:
     """What the reader is to make: a page by its name, of a lake, with its arguments.
 
-    `store`: keys of an object store that a connection of Airflow's holds; None where the environment has them.
+    `store`: what a connection of Airflow's holds of an object store, in plain words (`airflow_side.store`); None where
+    the environment has the keys. It goes through the pipe to the reader, and is shown nowhere.
     """
 
     page: str
     lake: str
     arguments: dict[str, Any] = field(default_factory=dict)
-    store: Any = None
+    store: Mapping[str, str | None] | None = field(default=None, repr=False)
 
 
 class Reader:

@@ -188,6 +188,26 @@ def test_a_killed_api_server_leaves_no_reader_also_not_one_at_work(page: str) ->
     assert goes(pid, 5.0)
 
 
+def test_keys_of_a_store_reach_the_reader_and_are_shown_nowhere(reader: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    from evenkeel_page import airflow_side
+    from evenkeel_page.reader import Job
+
+    from evenkeel.airflow import credentials
+    from evenkeel.object_store import S3Connection
+    from evenkeel.secret import Secret
+
+    held = S3Connection("key-id", Secret("much-too-secret"), Secret("a-session"), "eu-1", "https://s3.example")
+    monkeypatch.setattr(credentials, "store_from_airflow", lambda name: held if name == "s3" else None)
+    monkeypatch.delenv("EVENKEEL_LAKE_CONNECTION", raising=False)
+    assert airflow_side.store("s3a://bucket/lake") is None
+    monkeypatch.setenv("EVENKEEL_LAKE_CONNECTION", "s3")
+    assert airflow_side.store("/a/folder") is None
+    words = airflow_side.store("s3a://bucket/lake")
+    asked = Job("store", "s3a://bucket/lake", store=words)
+    assert "much-too-secret" not in repr(asked)
+    assert reader().ask(asked).body == "key-id much-too-secret a-session eu-1 https://s3.example"
+
+
 # What a browser is told of it.
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 
+from evenkeel_page.airflow_side import as_connection
 from evenkeel_page.reader import Answer, Job
 
 _kept: list[bytearray] = []
@@ -24,4 +25,8 @@ def answer(job: Job) -> Answer:
         time.sleep(1.5)
     elif job.page == "keep":
         _kept.append(bytearray(os.urandom(1)) * (int(number) << 20))
+    elif job.page == "store":
+        found = as_connection(job.store)
+        secrets = found.secret_key.reveal(), found.session_token.reveal()
+        return Answer(200, " ".join((found.access_key, *secrets, found.region, found.endpoint)))
     return Answer(200, str(os.getpid()))

@@ -22,11 +22,12 @@ from urllib.parse import unquote
 from evenkeel.errors import NoSuchCycle
 from evenkeel.lake.delta_log import newest_version
 from evenkeel.lake.table_files import arrow_place
-from evenkeel.object_store import canonical
+from evenkeel.object_store import canonical, is_object_store
 from evenkeel.record.read.ranges import nearest
 from evenkeel.record.read.tables import ROUNDING, Row, as_rows, damaged, is_table, open_table
 
-_THREADS = 4
+_THREADS_HERE, _THREADS_IN_STORE = 2, 8
+"""Files of a folder are opened faster than threads take turns; a store is waited for."""
 _KEPT_BYTES = 192 << 20
 """So much of what was read stays at hand."""
 _SMALL_BYTES = 8 << 20
@@ -225,7 +226,8 @@ class Recent:
             except (OSError, ValueError, KeyError) as error:
                 raise damaged(self.lake, table, error) from error
 
-        with ThreadPoolExecutor(_THREADS, thread_name_prefix="recent") as pool:
+        threads = _THREADS_IN_STORE if is_object_store(self.lake) else _THREADS_HERE
+        with ThreadPoolExecutor(threads, thread_name_prefix="recent") as pool:
             made = list(pool.map(read, files))
         with self._lock:
             for file, one in zip(files, made, strict=True):
@@ -305,7 +307,13 @@ def _read_file(path: str, system: Any, columns: Sequence[str], where: Any, size:
 
 
 def _in_utc(table: Any) -> Any:
-    return table.cast(_schema_in_utc(table.schema))
+    import pyarrow as pa
+
+    utc = pa.timestamp("us", tz="UTC")
+    for place, field in enumerate(table.schema):
+        if pa.types.is_timestamp(field.type) and field.type != utc:
+            table = table.set_column(place, field.name, table.column(place).cast(utc))
+    return table
 
 
 def _schema_in_utc(schema: Any) -> Any:

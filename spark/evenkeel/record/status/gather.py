@@ -340,13 +340,15 @@ def _harm(recent: Recent, acting: Sequence[Attempt]) -> ByCluster:
         or any(write.rows for write in one.writes_of("outcomes"))
     }
     seen = _outbox(recent, "outcomes", spans, _OUTCOMES, is_in("outcome", [HARMED]), "harm")
-    spans = {name: span for name, span in spans.items() if name in seen}
-    commands = _outbox(recent, "commands", spans, _COMMANDS)
+    files = recent.files("commands") if seen else None
+    own = [row for rows in seen.values() for row in rows]  # an outcome has the cycle of its command
+    near = [file for row in own if files for file in files.between(row["cluster"], row["cycle_at"], row["cycle_at"])]
+    commands = _by_cluster(recent.rows("commands", dict.fromkeys(near), _COMMANDS))
     found = {
-        name: harmed({row["command_id"]: row for row in commands.get(name, ())}.values(), own)
-        for name, own in seen.items()
+        name: harmed({row["command_id"]: row for row in commands.get(name, ())}.values(), rows)
+        for name, rows in seen.items()
     }
-    return {name: own for name, own in found.items() if own}
+    return {name: rows for name, rows in found.items() if rows}
 
 
 def _moves(recent: Recent, acting: Sequence[Attempt]) -> ByCluster:
