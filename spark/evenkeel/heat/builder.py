@@ -170,10 +170,10 @@ class _Build:
     def run(self) -> Built:
         before = self._tables.state(self._cluster)
         moments, sequence = self._joined(before)
-        if not moments and before is not None:
-            self._done.through = before.at
+        if not moments:
+            self._done.through = None if before is None else before.at
             return self._done
-        newest = max([*moments[-1:], *([before.at.timestamp()] if before else [])])
+        newest = moments[-1] if before is None else max(moments[-1], before.at.timestamp())
         self._done.through = datetime.fromtimestamp(newest, UTC)
         self._done.cycles = len(moments)
         days = self._record.dates(LOADS, self._cluster)

@@ -24,7 +24,7 @@ from evenkeel.heat.blocks import COLUMNS, NAMESPACES, OVERVIEW
 from evenkeel.heat.key_ranges import HIGHEST, NAMESPACE_BITS, Flags, Names, Owners, in_order
 from evenkeel.heat.layers import COARSEST, LAYERS, Layer
 from evenkeel.heat.marks import KINDS
-from evenkeel.heat.rows_shown import Shown, StoredPiece, places_of, rows_for, shown
+from evenkeel.heat.rows_shown import Shown, StoredPiece, places_of, rows_for, shown, side_by_side
 from evenkeel.heat.scale import FIRST_STEP, LAST_STEP, OWNER, SEVERAL, Codes, Metric, metric_named
 from evenkeel.heat.tables import MARK_BLOCK_SECONDS, HeatState, HeatTables, among
 from evenkeel.record.read.ranges import nearest
@@ -35,7 +35,7 @@ MOST_BYTES = 2_000_000
 """The most bytes of a picture's JSON."""
 MOST_MARKS = 2_000
 MOST_DAYS = COARSEST.days + 1
-_MOST_CELLS = 40_000_000
+_MOST_CELLS = 8_000_000
 """A part of a cluster with more cells than this is shown by the cluster's overview."""
 _DAY = 86_400
 _QUICK = 1
@@ -170,8 +170,8 @@ def picture(
     The layer is the finest that still has the range and fits into `most_columns`; of the coarsest, neighbouring columns
     are put together as far as that is needed. `within`: a namespace with the range of hashes as bundles are named, or a
     tenant, a namespace, or the beginning of names (`acme/ord`, `ac`): only this part is shown, with all its bundles
-    as far as they fit into `most_rows`. Whatever is asked for, the JSON has at most 2,000,000 bytes: columns are put
-    together until it does.
+    as far as they fit into `most_rows`; a part of more than 8 million cells is that part of the overview. Whatever is
+    asked for, the JSON has at most 2,000,000 bytes: columns are put together until it does.
 
     Raises BadInput for an unknown cluster or metric, an end that is not after the start, more than 401 days, limits out
     of 1 to 1,536, a part that has no bundle, heat tables that were never built or that a newer version has written;
@@ -347,7 +347,8 @@ class _PictureView:
             rows = self._tables.blocks(
                 self._cluster, seconds, grain, starts, [*told, "cells", "shared", "block_start"], where
             )
-            found += self._stored(rows.to_pylist(), own, brokers, columns.index(own[0]))
+            stored = self._stored(rows.to_pylist(), own, brokers, columns.index(own[0]))
+            found += side_by_side(stored) if grain == NAMESPACES else stored
         return grain, sorted(found, key=lambda piece: piece.first)
 
     def _stored(
@@ -366,6 +367,8 @@ class _PictureView:
         for row in rows:
             both.setdefault((row["block_start"], row["namespace"], row["piece"]), {})[row["metric"]] = row
         found = []
+        seconds = columns[0].layer.seconds
+        tables = {block: self._codes(brokers[seconds, block]) for block in by_block}
         for (block, namespace, _), metrics in both.items():
             if block not in by_block:
                 continue
@@ -389,7 +392,7 @@ class _PictureView:
                     bounds[ranges:],
                     counted.astype(np.int64),
                     codes,
-                    self._codes(brokers[columns[0].layer.seconds, block])[owners],
+                    tables[block][owners],
                     _flags(cells["shared"], count, ranges)[cut],
                 )
             )

@@ -16,6 +16,7 @@ from evenkeel.heat.key_ranges import (
     Owners,
     Places,
     chosen,
+    in_order,
     overlaps,
     renamed,
     union,
@@ -57,6 +58,30 @@ class StoredPiece:
     def _those(self, own: Flags, lower: Places, upper: Places, names: Names) -> StoredPiece:
         codes, owner, shared = self.codes[:, own], self.owner[:, own], self.shared[:, own]
         return StoredPiece(self.first, names, lower, upper, self.bundles[own], codes, owner, shared)
+
+
+def side_by_side(pieces: Sequence[StoredPiece]) -> list[StoredPiece]:
+    """The pieces of namespaces, each on a line of its own, with those of the same columns put together on one line."""
+    same: dict[tuple[int, int], dict[str, StoredPiece]] = {}
+    for piece in pieces:
+        same.setdefault((piece.first, len(piece.codes)), {})[piece.names[0]] = piece
+    return [_joined(first, own) for (first, _), own in same.items()]
+
+
+def _joined(first: int, own: dict[str, StoredPiece]) -> StoredPiece:
+    names = in_order(own)
+    parts = [own[name] for name in names]
+    bases = np.repeat(np.arange(len(names), dtype=np.int64) << NAMESPACE_BITS, [len(part.lower) for part in parts])
+    return StoredPiece(
+        first,
+        names,
+        np.concatenate([part.lower for part in parts]) + bases,
+        np.concatenate([part.upper for part in parts]) + bases,
+        np.concatenate([part.bundles for part in parts]),
+        np.concatenate([part.codes for part in parts], axis=1),
+        np.concatenate([part.owner for part in parts], axis=1),
+        np.concatenate([part.shared for part in parts], axis=1),
+    )
 
 
 @dataclass(frozen=True, slots=True)
