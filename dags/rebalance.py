@@ -70,7 +70,8 @@ from airflow.sdk import CronTriggerTimetable, dag, task
 
 from evenkeel import pipeline
 from evenkeel.airflow.approval import PlanQuestion
-from evenkeel.airflow.dag_files import APPROVAL_DAG, ASK, WAITING, rebalance_params, schedule_in, tried_again
+from evenkeel.airflow.dag_files import rebalance_params, schedule_in, tried_again
+from evenkeel.airflow.dag_names import APPROVAL_DAG, ASK, WAITING
 from evenkeel.airflow.wiring import seven_tasks
 
 # `none` leaves the DAG to manual runs and triggers.

@@ -50,7 +50,8 @@ from typing import Any
 from airflow.sdk import Param, dag, task
 
 from evenkeel.airflow.approval import PlanApproval
-from evenkeel.airflow.dag_files import APPROVING, CONNECTION, outlets, tried_again
+from evenkeel.airflow.dag_files import CONNECTION, outlets, tried_again
+from evenkeel.airflow.dag_names import APPROVING
 
 APPROVE_DOC = """Asks whether the plan is to be carried out.
 

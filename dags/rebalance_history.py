@@ -70,7 +70,8 @@ from typing import Any
 from airflow.sdk import CronDataIntervalTimetable, dag
 
 from evenkeel import pipeline
-from evenkeel.airflow.dag_files import HISTORY_DAG, history_params, intervals_in, tried_again
+from evenkeel.airflow.dag_files import history_params, intervals_in, tried_again
+from evenkeel.airflow.dag_names import HISTORY_DAG
 from evenkeel.airflow.wiring import seven_tasks
 
 SCHEDULE = intervals_in("EVENKEEL_HISTORY_SCHEDULE", "0 0 * * *")

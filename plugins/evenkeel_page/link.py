@@ -9,7 +9,7 @@ from airflow.configuration import conf
 from airflow.providers.apache.spark.decorators.pyspark import _PySparkDecoratedOperator
 from airflow.sdk import BaseOperatorLink
 
-from evenkeel.airflow.dag_files import APPROVAL_DAG, DECIDING_DAG, HISTORY_DAG, deciding_run_id
+from evenkeel.airflow.dag_names import APPROVAL_DAG, DECIDING_DAG, HISTORY_DAG, deciding_run_id
 
 if TYPE_CHECKING:
     from airflow.sdk.types import TaskInstanceKey

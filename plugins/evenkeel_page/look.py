@@ -25,6 +25,7 @@ REPORT_TEMPLATES = Path(evenkeel.__file__).resolve().parent / "record" / "report
 _FILES = {
     "page.css": (REPORT_TEMPLATES / "page.css", "text/css; charset=utf-8"),
     "desk.css": (HERE / "static" / "desk.css", "text/css; charset=utf-8"),
+    "approval.js": (HERE / "static" / "approval.js", "text/javascript; charset=utf-8"),
     "desk.js": (HERE / "static" / "desk.js", "text/javascript; charset=utf-8"),
 }
 POLICY = (

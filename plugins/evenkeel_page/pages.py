@@ -8,24 +8,28 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Collection, Sequence
-from datetime import UTC, datetime
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 from jinja2 import ChoiceLoader, Environment, FileSystemLoader
 
+from evenkeel.airflow.dag_names import APPROVAL_DAG, APPROVING, approval_run_id
 from evenkeel.errors import BadInput, BadNote, EvenkeelError, LogError, NoLake, NoSuchCycle
 from evenkeel.lake_log.overview import read_overview
 from evenkeel.object_store import resolve_connections_by
+from evenkeel.record.plan_cost import PlanCost, read_plan_cost
 from evenkeel.record.prove import prove_cycle
-from evenkeel.record.read import Attempt, Record, clusters_of, find_cycles, newest_cycles
+from evenkeel.record.read import Attempt, Record, clusters_of, find_cycles, newest_cycles, read_rows
 from evenkeel.record.read.recent import Recent
 from evenkeel.record.read.tables import all_of, text
 from evenkeel.record.report import build_model, gather
 from evenkeel.record.report.page import LISTED, MOST_LISTED, environment, render_listing, render_notice, report_link
 from evenkeel.record.settings_in_force import KeyInForce, read_settings_in_force
 from evenkeel.record.status import read_status
+from evenkeel.record.status.attention import waits_for_approval
 from evenkeel.record.status.line import ClusterStatus, stretches
 from evenkeel.record.wording import age, shortened, time, visible
 from evenkeel.times import time_given
@@ -37,6 +41,7 @@ log = logging.getLogger(__name__)
 
 SPARK_WIDTH, SPARK_HEIGHT = 96, 24
 _NAME = 60
+_AGE_KEY = "evenkeelMaxReportAgeSeconds"
 
 limit_threads()
 
@@ -152,18 +157,52 @@ def cycles(lake: str, cluster: str | None = None, before: str | None = None) -> 
 
 
 def cycle(lake: str, cluster: str, at: str) -> Answer:
-    """The report of one cluster's cycle."""
+    """The report of one cluster's cycle, with the question about its plan where that waits for an answer."""
     (found,) = find_cycles(lake, cluster=cluster, cycle=at, option="the cycle")
+    if found.mode != "dry_run":  # what came of its commands goes on coming in
+        return Answer(200, _report_page(lake, cluster, found.cycle_at.isoformat(), _question(lake, found)))
     newest = find_cycles(lake, cluster=cluster)[0]
-    return Answer(200, _report(lake, cluster, found.cycle_at.isoformat(), found.attempt_id, newest.attempt_id))
+    return Answer(200, _dry_report(lake, cluster, found.cycle_at.isoformat(), found.attempt_id, newest.attempt_id))
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A plan that waits for an answer in Airflow. `address`: of the question in Airflow's API, from any page of the
+    desk; `airflow`: its own page there; `until`: when it is too old."""
+
+    plan_id: str
+    address: str
+    airflow: str
+    cost: PlanCost
+    until: datetime | None
+
+
+def _question(lake: str, attempt: Attempt) -> Question | None:
+    run_id = str(attempt.planned["run_id"] or "")
+    if not waits_for_approval(attempt) or attempt.plan_id is None or not run_id:
+        return None
+    asking = quote(approval_run_id(run_id, attempt.plan_id), safe="")
+    ages = [row for row in read_rows(lake, attempt, "settings", columns=["key", "value"]) if row["key"] == _AGE_KEY]
+    until = attempt.cycle_at + timedelta(seconds=float(ages[0]["value"])) if ages else None
+    return Question(
+        attempt.plan_id,
+        f"../api/v2/dags/{APPROVAL_DAG}/dagRuns/{asking}/taskInstances/{APPROVING}/-1/hitlDetails",
+        f"../dags/{APPROVAL_DAG}/runs/{asking}/tasks/{APPROVING}/required_actions",
+        read_plan_cost(lake, attempt),
+        until,
+    )
 
 
 @lru_cache(maxsize=16)
-def _report(lake: str, cluster: str, at: str, attempt_id: str, newest_attempt_id: str) -> str:
+def _dry_report(lake: str, cluster: str, at: str, attempt_id: str, newest_attempt_id: str) -> str:
     """A report that was drawn once is kept as long as neither its cycle nor the newest one has a new attempt."""
+    return _report_page(lake, cluster, at, None)
+
+
+def _report_page(lake: str, cluster: str, at: str, question: Question | None) -> str:
     crumbs = [("Clusters", "./"), (_shown(cluster), _cycles_of(cluster)), (time(datetime.fromisoformat(at)), "")]
     model = build_model(gather(lake, cluster=cluster, cycle=at))
-    return _renderer("cycles", crumbs)("report.html.j2", model=model)
+    return _renderer("cycles", crumbs)("cycle.html.j2", model=model, question=question)
 
 
 def _shown(name: str) -> str:

@@ -12,7 +12,7 @@ from airflow.sdk.exceptions import AirflowFailException, TaskAwaitingInput
 
 from evenkeel.airflow import approval
 from evenkeel.airflow.approval import PlanApproval, approvers, question, waiting_plan, wants_four_eyes
-from evenkeel.airflow.dag_files import approval_run_id, deciding_run_id
+from evenkeel.airflow.dag_names import approval_run_id, deciding_run_id
 from evenkeel.airflow.seal import Origin, opened, sealed
 from evenkeel.airflow.steps import answer_to, questions
 from evenkeel.errors import BadInput, SettingsError

@@ -14,7 +14,7 @@ from airflow.sdk.exceptions import AirflowFailException, DagRunTriggerException
 from evenkeel import pipeline
 from evenkeel.airflow import steps
 from evenkeel.airflow.approval import PlanApproval, PlanQuestion
-from evenkeel.airflow.dag_files import approval_run_id
+from evenkeel.airflow.dag_names import approval_run_id
 from evenkeel.airflow.seal import Origin, sealed
 from evenkeel.handover import FAILED, ClusterCycle, Handover, Run, Snapshot
 from tests.airflow.xcom import RunningTask, XCom

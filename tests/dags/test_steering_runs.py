@@ -20,7 +20,7 @@ import pytest
 
 from devtools.local_airflow.home import USER
 from devtools.local_airflow.service import DAG_ID, Airflow
-from evenkeel.airflow.dag_files import approval_run_id
+from evenkeel.airflow.dag_names import approval_run_id
 from evenkeel.record.read import Attempt, read_attempts, read_table
 from evenkeel.record.report import build_report
 from tests.dags.waiting import LOOK_SECONDS, ended, states, tries

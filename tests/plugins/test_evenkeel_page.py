@@ -285,7 +285,7 @@ def test_hand_overs_are_read_from_xcom_however_they_are_wrapped(tmp_path: Path) 
 def test_the_link_leads_from_a_task_of_the_pipeline_to_its_runs_page(monkeypatch: pytest.MonkeyPatch) -> None:
     from evenkeel_page.link import CycleReportLink
 
-    from evenkeel.airflow.dag_files import approval_run_id
+    from evenkeel.airflow.dag_names import approval_run_id
 
     monkeypatch.setenv("AIRFLOW__API__BASE_URL", "https://ops.example/airflow/")
     link = CycleReportLink()

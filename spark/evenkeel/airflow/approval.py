@@ -17,9 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.providers.standard.operators.hitl import HITLOperator
 from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
+from airflow.sdk import Param
 from airflow.sdk.execution_time.hitl import HITLUser
 
-from evenkeel.airflow.dag_files import APPROVING, DECIDING_DAG, PUBLISH, WAITING, is_on
+from evenkeel.airflow.dag_files import is_on
+from evenkeel.airflow.dag_names import APPROVING, DECIDING_DAG, PUBLISH, WAITING
 from evenkeel.airflow.seal import Origin, opened, sealed
 from evenkeel.errors import BadInput, SettingsError
 
@@ -27,6 +29,9 @@ if TYPE_CHECKING:
     from evenkeel.handover import Handover
 
 APPROVE, REJECT = "Approve", "Reject"
+REASON = "reason"
+MOST_REASON = 500
+"""So many characters of a reason are put on record."""
 APPROVERS_VARIABLE = "EVENKEEL_APPROVERS"
 FOUR_EYES_VARIABLE = "EVENKEEL_FOUR_EYES"
 _LONGEST = timedelta(hours=20)
@@ -109,6 +114,9 @@ class PlanApproval(HITLOperator):
             options=options,
             defaults=REJECT,
             assigned_users=users,
+            params={
+                REASON: Param("", type="string", maxLength=MOST_REASON, description="Why, for the record (optional).")
+            },
             response_timeout=_LONGEST,  # until the plan is known
             **more,
         )
@@ -143,6 +151,7 @@ class PlanApproval(HITLOperator):
             "chosen_options": list(given["chosen_options"]),
             "responded_by_user": given["responded_by_user"],
             "responded_at": given["responded_at"].isoformat(),
+            REASON: str((given["params_input"] or {}).get(REASON) or "")[:MOST_REASON],
         }
         return sealed(json.dumps(answer, sort_keys=True), Origin(ti.dag_id, ti.run_id, ti.task_id))
 

@@ -18,18 +18,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from evenkeel import pipeline
 from evenkeel.airflow.dag_files import (
-    ASK,
     CONNECTION,
     LIMIT_VARIABLE,
-    PUBLISH,
-    WAITING,
     allowed_modes,
-    approval_run_id,
     check_ceiling,
     check_shapes,
     check_shortening,
     emit_asset_events,
 )
+from evenkeel.airflow.dag_names import ASK, PUBLISH, WAITING, approval_run_id
 from evenkeel.airflow.liveness import server_watched
 from evenkeel.airflow.order import await_turn, kind_of
 from evenkeel.airflow.seal import NotSealed, Origin, opened, sealed
@@ -240,7 +237,14 @@ def answer_to(handover: Handover, plan_id: str, answer: Mapping[str, Any]) -> di
     Airflow holds the answer against the list as it was when the question was put, and where it takes every user for an
     administrator against none.
     """
-    from evenkeel.airflow.approval import APPROVE, APPROVERS_VARIABLE, FOUR_EYES_VARIABLE, approvers, wants_four_eyes
+    from evenkeel.airflow.approval import (
+        APPROVE,
+        APPROVERS_VARIABLE,
+        FOUR_EYES_VARIABLE,
+        REASON,
+        approvers,
+        wants_four_eyes,
+    )
     from evenkeel.lake.controls import APPROVED, REJECTED, answer_row, names_in
 
     (cycle,) = handover.cycles
@@ -248,7 +252,8 @@ def answer_to(handover: Handover, plan_id: str, answer: Mapping[str, Any]) -> di
     said = APPROVED if list(answer["chosen_options"]) == [APPROVE] else REJECTED
     user = answer.get("responded_by_user") or {}
     names = {str(user[name]) for name in ("id", "name") if user.get(name)}
-    by, note = (str(user.get("name") or user.get("id")), None) if names else ("nobody", "nobody answered in time")
+    reason = str(answer.get(REASON) or "") or None
+    by, note = (str(user.get("name") or user.get("id")), reason) if names else ("nobody", "nobody answered in time")
     allowed = {user["id"] for user in approvers()}
     if said == APPROVED and allowed and allowed.isdisjoint(names):
         said, note = REJECTED, f"{by} is not among those who may approve a plan ({APPROVERS_VARIABLE})"

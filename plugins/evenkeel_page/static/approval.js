@@ -1,0 +1,103 @@
+// The answer to a plan that waits: Airflow's own human-in-the-loop API, asked with the login of who sees the page.
+"use strict";
+
+(() => {
+  const box = document.getElementById("approval");
+  if (!box) return;
+  const state = document.getElementById("approval-state");
+  const form = document.getElementById("approval-form");
+  const reason = document.getElementById("approval-reason");
+  const buttons = [...form.querySelectorAll("button")];
+  const address = box.dataset.question;
+  const LOOKS_EVERY_MS = 10_000;
+  let armed = null;
+
+  const say = (text, isOpen = false) => {
+    state.textContent = text;
+    form.hidden = !isOpen;
+  };
+
+  const told = async (answer) => {
+    try {
+      const { detail } = await answer.json();
+      return typeof detail === "string" ? detail : "";
+    } catch {
+      return "";
+    }
+  };
+
+  const disarm = () => {
+    armed = null;
+    for (const button of buttons) button.textContent = button.dataset.option;
+  };
+
+  const show = (found) => {
+    if (found.response_received) {
+      const who = found.responded_by_user?.name ?? found.responded_by_user?.id ?? "nobody";
+      const why = found.params_input?.reason ? `: ${found.params_input.reason}` : ".";
+      const at = found.responded_at ? ` at ${found.responded_at.slice(0, 19).replace("T", " ")} UTC` : "";
+      say(`Answered: ${(found.chosen_options ?? []).join(", ")}, by ${who}${at}${why}`);
+      return true;
+    }
+    if (form.hidden) say("The question is open. Your answer is put on record under your login.", true);
+    return false;
+  };
+
+  // Whether there is nothing more to wait for.
+  const look = async () => {
+    try {
+      const answer = await fetch(address, { credentials: "same-origin", headers: { Accept: "application/json" } });
+      if (answer.ok) return show(await answer.json());
+      if (answer.status === 404) say("Airflow has no open question about this plan (yet). It is asked by rebalance_approval.");
+      else if (answer.status === 401) say("Your session has ended: log in to Airflow again, and load this page.");
+      else if (answer.status === 403) say("You may see this plan, and not answer: that needs a right on required actions of rebalance_approval.");
+      else say(`Airflow answered ${answer.status}: ${await told(answer)}`);
+      return answer.status === 403;
+    } catch {
+      say("Airflow cannot be reached; this page tries again.");
+      return false;
+    }
+  };
+
+  const put = async (option) => {
+    for (const button of buttons) button.disabled = true;
+    state.textContent = "Sending the answer.";
+    try {
+      const input = reason.value.trim() === "" ? {} : { reason: reason.value.trim() };
+      const answer = await fetch(address, {
+        method: "PATCH",
+        credentials: "same-origin",
+        headers: { Accept: "application/json", "Content-Type": "application/json" },
+        body: JSON.stringify({ chosen_options: [option], params_input: input }),
+      });
+      if (answer.ok) show(await answer.json());
+      else if (answer.status === 409) {
+        await look();
+        state.textContent = `It was answered elsewhere before you. ${state.textContent}`;
+      } else say(`The answer was not taken (${answer.status}): ${await told(answer)}`, answer.status < 500);
+    } catch {
+      say("Airflow could not be reached: nothing was answered as far as this page knows.", true);
+    }
+    for (const button of buttons) button.disabled = false;
+    disarm();
+  };
+
+  form.addEventListener("click", (event) => {
+    const button = event.target.closest("button");
+    if (!button) return;
+    const { option } = button.dataset;
+    if (armed === option) {
+      put(option);
+      return;
+    }
+    disarm();
+    armed = option;
+    button.textContent = option === "Approve" ? "Really carry it out?" : "Really reject it?";
+  });
+
+  const wait = async () => {
+    if (document.hidden && form.hidden === false) return void setTimeout(wait, LOOKS_EVERY_MS);
+    if (!(await look())) setTimeout(wait, LOOKS_EVERY_MS);
+  };
+  wait();
+})();
