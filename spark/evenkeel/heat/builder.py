@@ -44,7 +44,7 @@ _MANIFEST = (
 )
 _ROWS_AT_ONCE, _CYCLES_AT_ONCE = 300_000, 200
 _FLUSH_ROWS, _FLUSH_WINDOWS = 20_000_000, 60
-_TRIES = 5
+_TRIES = 10
 _TICK = timedelta(microseconds=1)
 _BACK = timedelta(milliseconds=BOUNCE_MS)
 
