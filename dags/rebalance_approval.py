@@ -22,7 +22,7 @@ other, so nobody makes a yes of a no by editing XComs.
 
 **Who may answer**: whoever may in Airflow, or the logins in `EVENKEEL_APPROVERS` (with commas between them) alone. With
 `EVENKEEL_FOUR_EYES=true` the yes of whoever triggered the run, or made a wish that the plan takes up, counts as a no.
-The answer stands in the table `approvals` under the login of who gave it.
+The answer stands in the table `approvals` under the login of who gave it, with the reason if one was given.
 
 **Params** (filled in by *rebalance*)
 
@@ -49,7 +49,7 @@ from typing import Any
 
 from airflow.sdk import Param, dag, task
 
-from evenkeel.airflow.approval import PlanApproval
+from evenkeel.airflow.approval import PlanApproval, answer_params
 from evenkeel.airflow.dag_files import CONNECTION, outlets, tried_again
 from evenkeel.airflow.dag_names import APPROVING
 
@@ -86,7 +86,7 @@ def named(description: str) -> Param:
     doc_md=__doc__,
 )
 def rebalance_approval() -> None:
-    approve = PlanApproval(task_id=APPROVING, doc_md=APPROVE_DOC)
+    approve = PlanApproval(task_id=APPROVING, params=answer_params(), doc_md=APPROVE_DOC)
 
     @task.pyspark(task_id="send", conn_id=CONNECTION, doc_md=SEND_DOC, outlets=outlets("publish"))
     def send(answer: str, spark: Any = None, params: Any = None, ti: Any = None, outlet_events: Any = None) -> str:

@@ -117,9 +117,9 @@ def test_a_plan_that_is_too_old_is_not_asked_about() -> None:
         PlanApproval(task_id="approve").execute({"ti": runs, "params": params()})
 
 
-def answered(option: str, user: dict[str, str] | None, **run: Any) -> tuple[str, str, str | None]:
+def answered(option: str, user: dict[str, str] | None, *, reason: str = "", **run: Any) -> tuple[str, str, str | None]:
     given = handover(east=waits(PLAN)).only("east")
-    said = {"chosen_options": [option], "responded_by_user": user, "responded_at": AT}
+    said = {"chosen_options": [option], "responded_by_user": user, "responded_at": AT, "reason": reason}
     row = answer_to(replace(given, run=replace(given.run, **run)), PLAN, said)
     assert (row["cluster"], row["plan_id"], row["at"]) == ("east", PLAN, AT)
     return row["answer"], row["by"], row["note"]
@@ -132,6 +132,7 @@ def test_the_answer_is_put_on_record_under_the_login() -> None:
     assert answered("Approve", OLGA) == ("approved", "olga", None)
     assert answered("Reject", JO) == ("rejected", "jo", None)
     assert answered("Reject", None) == ("rejected", "nobody", "nobody answered in time")
+    assert answered("Reject", JO, reason="after the release") == ("rejected", "jo", "after the release")
 
 
 def test_with_four_eyes_nobody_approves_a_run_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,15 +12,19 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import pytest
 
+from evenkeel.airflow.dag_names import approval_run_id
 from evenkeel.handover import ClusterCycle, Handover, Run, Snapshot
 from evenkeel.lake.handover_files import FOLDER, handed_on
+from evenkeel.record.read import find_cycles
 from tests.plugins.conftest import PLUGINS
 from tests.plugins.here_reader import HereReader
 from tests.record.plausible import ACTING, LAB, LAB_FIRST, SPREAD, fill_odd
 from tests.record.small_lake import SmallLake, moment
+from tests.record.status.urgent_lake import urgent_lake
 
 if TYPE_CHECKING:
     from fastapi.testclient import TestClient
@@ -140,6 +144,22 @@ def test_settings_in_force_are_shown_once_each_with_the_clusters_that_have_them(
     assert "override" in own.text
     assert page.get("/settings", params={"cluster": "spreed"}).status_code == 404
     assert page.get("/settings", params={"show": "' OR 1=1 --"}).status_code == 400
+
+
+def test_a_plan_that_waits_says_what_it_costs_and_where_airflow_asks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake = urgent_lake(tmp_path / "lake", moment("2026-11-21T08:30:00"))
+    page = client(lake, monkeypatch)
+    text = page.get("/cycle", params={"cluster": "approval", "at": "latest"}).text
+    asked = re.search(r'data-question="([^"]+)"', text)
+    assert asked
+    (attempt,) = find_cycles(lake, cluster="approval")
+    run = quote(approval_run_id(str(attempt.planned["run_id"]), "approval-plan"), safe="")
+    assert html.unescape(asked[1]) == (
+        f"../api/v2/dags/rebalance_approval/dagRuns/{run}/taskInstances/approve/-1/hitlDetails"
+    )
+    assert "data-question" not in page.get("/cycle", params={"cluster": "calm-a", "at": "latest"}).text
 
 
 def test_without_a_log_the_page_of_proofs_says_how_to_begin_one(page: TestClient) -> None:
@@ -284,8 +304,6 @@ def test_hand_overs_are_read_from_xcom_however_they_are_wrapped(tmp_path: Path) 
 
 def test_the_link_leads_from_a_task_of_the_pipeline_to_its_runs_page(monkeypatch: pytest.MonkeyPatch) -> None:
     from evenkeel_page.link import CycleReportLink
-
-    from evenkeel.airflow.dag_names import approval_run_id
 
     monkeypatch.setenv("AIRFLOW__API__BASE_URL", "https://ops.example/airflow/")
     link = CycleReportLink()

@@ -80,6 +80,11 @@ def answer_in(value: object, ti: Any, plan_id: str) -> Mapping[str, Any]:
     return answer
 
 
+def answer_params() -> dict[str, Param]:
+    """What may be said beside the answer; Airflow shows a field for it."""
+    return {REASON: Param("", type="string", maxLength=MOST_REASON, description="Why, for the record (optional).")}
+
+
 class PlanQuestion(TriggerDagRunOperator):
     """Starts the run that asks about one plan, as *waiting* has sealed it (`question`)."""
 
@@ -114,9 +119,6 @@ class PlanApproval(HITLOperator):
             options=options,
             defaults=REJECT,
             assigned_users=users,
-            params={
-                REASON: Param("", type="string", maxLength=MOST_REASON, description="Why, for the record (optional).")
-            },
             response_timeout=_LONGEST,  # until the plan is known
             **more,
         )
