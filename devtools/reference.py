@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from evenkeel.lake.schema import Table
-from evenkeel.lake.schemas import TABLES
+from evenkeel.lake.schemas import EVERY_TABLE
 from evenkeel.settings import describe
 
 _LAYERS = {
     "observed": "What a snapshot showed",
     "checked": "Verdicts on what was observed",
-    "derived": "The loads and the state that decisions use",
+    "derived": "The loads and the state that decisions use, and the heat map",
     "wished": "What operators ask for",
     "decided": "Decisions, each with its reason",
     "acted": "Plans, commands and the cycles themselves",
@@ -37,11 +37,11 @@ def tables_page() -> str:
         "",
         "All tables are Delta tables by path under the lake's root. `NULL` means *not known*; a figure known to be",
         "nothing is 0. Rows count only once a manifest in `cycles` lists their `write_id`; the key names a row within",
-        "one write.",
+        "one write. The heat tables are no part of the record: no manifest lists them, and their key names a row.",
     ]
     for layer, title in _LAYERS.items():
         parts += ["", f"## {title} ({layer})"]
-        for table in TABLES.values():
+        for table in EVERY_TABLE.values():
             if table.layer == layer:
                 parts += ["", *_table(table)]
     return "\n".join(parts) + "\n"

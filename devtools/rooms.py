@@ -34,7 +34,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("publish",),
     ("cycle", "pipeline", "agent", "maintenance"),
     ("record", "airflow"),
-    ("replay",),
+    ("replay", "heat"),
     ("cli",),
 )
 """A room imports from rooms of lower layers and from itself. The tasks stand in the order of the pipeline."""
@@ -63,6 +63,13 @@ PURE = (
     "place/strategies",
     "place/strategy.py",
     "publish/guards",
+    "heat/blocks.py",
+    "heat/columns.py",
+    "heat/key_ranges.py",
+    "heat/layers.py",
+    "heat/owner_changes.py",
+    "heat/rows_shown.py",
+    "heat/scale.py",
 )
 """What decides: plain values in, plain values out; no Spark, Delta, Airflow or HTTP, no clock and no chance."""
 

@@ -41,12 +41,13 @@ PLAIN_PYTHON = {
     "typing",
     "zlib",
 }
-ARITHMETIC = {"model/exact_sums.py": {"numpy", "pyarrow"}}
+_OF_HEAT = ("blocks", "columns", "key_ranges", "owner_changes", "rows_shown", "scale")
+ARITHMETIC = {"model/exact_sums.py": {"numpy", "pyarrow"}, **{f"heat/{name}.py": {"numpy"} for name in _OF_HEAT}}
 """Beside plain Python, by module: libraries that add up many figures at once."""
 LAYER_OF = {name: number for number, layer in enumerate(LAYERS) for name in layer}
 CLOCK = {"now", "utcnow", "today"}
 HEAVY_IN_DAGS = {"pyspark", "great_expectations", "deltalake", "delta", "pandas", "altair"}
-DAGS_MAY_IMPORT_OURS = {"pipeline", "airflow", "replay", "lake", "maintenance", "settings"}
+DAGS_MAY_IMPORT_OURS = {"pipeline", "airflow", "replay", "heat", "lake", "maintenance", "settings"}
 
 
 def wrong_imports(package: str, names: set[str]) -> list[str]:

@@ -38,6 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 asked.config,
                 asked.schedule,
                 upkeep=asked.upkeep,
+                heat=asked.heat,
             )
             with airflow_for(asked.home / "airflow", wiring, say=_say) as airflow:
                 _serve(airflow)
@@ -68,6 +69,9 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--config", type=Path, default=checkout / "demo" / "evenkeel.toml", help="the clusters")
     parser.add_argument("--schedule", default="none", help="cron expression of `rebalance`; none: manual runs")
     parser.add_argument("--upkeep", default="none", help="cron expression of `upkeep`, once a day; none: manual runs")
+    parser.add_argument(
+        "--heat", default="none", help="cron expression of `heat`, every ten minutes; none: manual runs"
+    )
     return parser.parse_args(arguments)
 
 

@@ -31,8 +31,8 @@ class Wiring:
 
     `checkout` holds `dags/` and `plugins/`; `connection` is the value of the Spark connection (a URI or JSON); `lake`
     the root of the tables; `configuration` the file with the clusters; `schedule` a cron expression or `none`; `users`
-    are further users as `name:role` beside the admin; `upkeep` is the schedule of the DAG of that name; `mode_limit` is
-    the most that a run may be triggered with. `variables`: further ones of the processes' environment.
+    are further users as `name:role` beside the admin; `upkeep` and `heat` are the schedules of the DAGs of these names;
+    `mode_limit` is the most that a run may be triggered with. `variables`: further ones of the processes' environment.
     """
 
     checkout: Path
@@ -42,6 +42,7 @@ class Wiring:
     schedule: str = "none"
     users: tuple[str, ...] = ()
     upkeep: str = "none"
+    heat: str = "none"
     mode_limit: str = "dry_run"
     variables: Mapping[str, str] = field(default_factory=dict)
 
@@ -120,6 +121,7 @@ class AirflowHome:
             "EVENKEEL_LAKE": wiring.lake,
             "EVENKEEL_SCHEDULE": wiring.schedule,
             "EVENKEEL_UPKEEP_SCHEDULE": wiring.upkeep,
+            "EVENKEEL_HEAT_SCHEDULE": wiring.heat,
             "EVENKEEL_MODE_LIMIT": wiring.mode_limit,
             "PYTHONPATH": str(source_root()),
             "PYSPARK_PYTHON": sys.executable,  # a classic master's workers would take whatever python3 is on the path

@@ -281,6 +281,7 @@ print(getattr(schedule, "expression", schedule))
         ("rebalance", "EVENKEEL_SCHEDULE", "5 min", "is '5 min': it is a cron expression in UTC"),
         ("rebalance_history", "EVENKEEL_HISTORY_SCHEDULE", "none", "is none, and the DAG needs intervals"),
         ("upkeep", "EVENKEEL_UPKEEP_SCHEDULE", "daily", "or none for manual runs only"),
+        ("heat", "EVENKEEL_HEAT_SCHEDULE", "often", "or none for manual runs only"),
     ],
 )
 def test_a_schedule_that_cannot_be_is_an_import_error_that_names_its_variable(

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -18,6 +19,7 @@ import pytest
 from devtools.local_airflow.home import Wiring
 from devtools.local_airflow.rest import RequestRefused
 from devtools.local_airflow.service import DAG_ID, Airflow
+from evenkeel.heat import picture
 from evenkeel.lake.schemas import TABLES
 from evenkeel.record.read import Attempt, read_attempts, read_rows, read_table
 from tests.dags.waiting import LOOK_SECONDS, PATIENCE_SECONDS, backfilled, ended, states, tries
@@ -265,6 +267,16 @@ def test_a_classic_master_comes_to_the_same_plan_as_connect(
     (classic,) = attempts(tmp_path / "lake", "alone", CYCLE)
     assert classic.plan_id == connect.plan_id
     assert classic.planned["settings_digest"] == connect.planned["settings_digest"]
+
+
+def test_heat_is_built_of_what_cycles_left_without_spark(airflow: Airflow, lake: Path, both: dict[str, Any]) -> None:
+    run_id = airflow.rest.trigger("heat", logical_date=None, conf={"cluster": "good"})
+    assert ended(airflow, run_id, "heat")["state"] == "success"
+    (told,) = json.loads(airflow.rest.xcom("heat", run_id, "heat", "return_value"))
+    assert (told["cluster"], told["columns"] > 0) == ("good", True)
+    (attempt,) = attempts(lake, "good", CYCLE)
+    shown = picture(lake, "good", attempt.cycle_at, attempt.cycle_at + timedelta(minutes=1), "message_rate")
+    assert int(shown.rows.bundles.sum()) == len(read_rows(lake, attempt, "bundle_load"))
 
 
 @pytest.mark.exhaustive

@@ -109,9 +109,11 @@ def _preload(folder: Path) -> dict[str, Any]:
     return runpy.run_path(str(AirflowHome.of(folder).folder / "config" / "airflow_local_settings.py"))
 
 
-def test_upkeep_runs_by_hand_only_unless_a_schedule_is_given(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setenv("EVENKEEL_UPKEEP_SCHEDULE", "* * * * *")
+@pytest.mark.parametrize("dag", ["upkeep", "heat"])
+def test_upkeep_and_heat_run_by_hand_only_unless_a_schedule_is_given(tmp_path: Path, monkeypatch, dag: str) -> None:
+    variable = f"EVENKEEL_{dag.upper()}_SCHEDULE"
+    monkeypatch.setenv(variable, "* * * * *")
     home = AirflowHome.of(tmp_path)
-    assert home.environment(WIRING, 1)["EVENKEEL_UPKEEP_SCHEDULE"] == "none"
-    daily = Wiring(Path("/checkout"), "c", "/lake", upkeep="17 3 * * *")
-    assert home.environment(daily, 1)["EVENKEEL_UPKEEP_SCHEDULE"] == "17 3 * * *"
+    assert home.environment(WIRING, 1)[variable] == "none"
+    daily = Wiring(Path("/checkout"), "c", "/lake", **{dag: "17 3 * * *"})
+    assert home.environment(daily, 1)[variable] == "17 3 * * *"

@@ -15,7 +15,7 @@ from airflow.sdk import Param
 
 from evenkeel.errors import SettingsError
 from evenkeel.handover import Write
-from evenkeel.lake.schemas import TABLES
+from evenkeel.lake.schemas import EVERY_TABLE
 from evenkeel.lake.write_ids import try_of
 from evenkeel.manual_requests.wish_schema import SCHEMAS
 from evenkeel.settings.keys.own import DECIDING_KEYS, GuardKeys, OwnKeys
@@ -269,7 +269,7 @@ def asset(table: str) -> Asset:
 
 def outlets(task_id: str) -> list[Asset]:
     """The assets of the tables that a task writes."""
-    return [asset(table.name) for table in TABLES.values() if task_id in table.producers]
+    return [asset(table.name) for table in EVERY_TABLE.values() if task_id in table.producers]
 
 
 def emit_asset_events(events: Mapping[Any, Any] | None, lake: str, writes: Iterable[Write]) -> None:

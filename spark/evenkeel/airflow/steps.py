@@ -378,6 +378,12 @@ def watched(work: Callable[[], _Made], ti: TaskInstance) -> _Made:
         return work()
 
 
+def told(work: Callable[[], _Made], ti: TaskInstance) -> _Made:
+    """What `work`, which needs no Spark, gives; its errors are shown to operators."""
+    with _explained_errors(ti):
+        return work()
+
+
 def carried_out(
     work: Callable[[], Handover], ti: TaskInstance, events: Events = None, given: Handover | None = None
 ) -> SealedHandover:

@@ -30,6 +30,7 @@ COMMANDS = {
     "reports": ("report", "data-docs"),
     "upkeep": ("upkeep", "storage"),
     "export": ("export",),
+    "heat": ("heat",),
     "settings": ("settings",),
     "engine": ("engine",),
 }

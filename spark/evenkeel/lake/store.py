@@ -471,4 +471,5 @@ def arrow_schema(columns: Iterable[Column]) -> pa.Schema:
 
     kinds = {"string": pa.string(), "boolean": pa.bool_(), "int": pa.int32(), "bigint": pa.int64()}
     kinds |= {"double": pa.float64(), "timestamp": pa.timestamp("us", tz="UTC"), "array<bigint>": pa.list_(pa.int64())}
+    kinds |= {"binary": pa.binary(), "array<string>": pa.list_(pa.string())}
     return pa.schema([pa.field(one.name, kinds[one.type], nullable=one.nullable) for one in columns])

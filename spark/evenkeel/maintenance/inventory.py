@@ -15,7 +15,7 @@ from evenkeel.errors import LakeError, NoLake
 from evenkeel.lake.delta_log import LOG_FOLDER, log_state
 from evenkeel.lake.manifest import DECIDED_STATUSES
 from evenkeel.lake.schema import Table
-from evenkeel.lake.schemas import TABLES
+from evenkeel.lake.schemas import EVERY_TABLE
 from evenkeel.lake.store import Lake
 from evenkeel.lake.table_files import delta_table, files_of, is_delta_table
 from evenkeel.object_store import explained
@@ -176,7 +176,7 @@ def measure(root: str) -> Lakeful:
         raise NoLake(f"there is no lake at {root}: its `cycles` table is missing. Name the folder of the tables")
     found = {
         name: take_inventory(table, lake.path(name))
-        for name, table in TABLES.items()
+        for name, table in EVERY_TABLE.items()
         if is_delta_table(lake.path(name))
     }
     cycles = _cycles(lake)

@@ -12,12 +12,12 @@ from typing import Any
 
 from evenkeel.cycle import whole
 from evenkeel.errors import BadInput
+from evenkeel.model.bounces import FormerOwners
 from evenkeel.model.bundles import HIGHEST_HASH, bundle_name, initial_boundaries, ranges_of
 from evenkeel.publish.plan import GUARD_TABLE, Forecast
 from evenkeel.replay.fold import (
     CYCLES,
     DECISIONS,
-    FormerOwners,
     Made,
     bounces,
     goes_to,

@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import Any
 
 from evenkeel.cycle import whole
+from evenkeel.model.bounces import FormerOwners
 from evenkeel.publish.commands import Wanted, wanted
 from evenkeel.publish.plan import GUARD_TABLE, Forecast, forecast_of
 from evenkeel.replay.variants import RECORDED
@@ -20,33 +21,8 @@ from evenkeel.rounds import reading
 from evenkeel.rounds.memo import SharedRows
 from evenkeel.rounds.reading import Row, Rows
 
-BOUNCE_MS = 3_600_000
-"""A move back to an owner of this last while is a bounce."""
-
 Move = tuple[str, str | None, str | None]
 """Bundle, the broker that it leaves, the broker where it would go."""
-
-
-@dataclass
-class FormerOwners:
-    """Who had a bundle of late: bundle -> owner -> when it last gave it away (epoch ms)."""
-
-    known: dict[str, dict[str, int]] = field(default_factory=dict)
-
-    def left(self, bundle: str, owner: str, at: int) -> None:
-        """Notes that the owner gives the bundle away."""
-        self.known.setdefault(bundle, {})[owner] = at
-
-    def is_bounce(self, bundle: str, destination: str | None, at: int) -> bool:
-        """Whether the destination had the bundle within the last hour."""
-        before = self.known.get(bundle, {}).get(destination or "")
-        return before is not None and at - before <= BOUNCE_MS
-
-    def forget(self, at: int) -> None:
-        """Drops what is older than an hour."""
-        if self.known:
-            kept = {b: {o: t for o, t in owners.items() if at - t <= BOUNCE_MS} for b, owners in self.known.items()}
-            self.known = {bundle: owners for bundle, owners in kept.items() if owners}
 
 
 def bounces(moves: Iterable[Move], former: FormerOwners, at: int) -> set[str]:

@@ -6,6 +6,7 @@ from evenkeel.lake.schema import Table
 from evenkeel.lake.schemas.acted import ACTED, STEERED, WISHED
 from evenkeel.lake.schemas.decided import DECIDED
 from evenkeel.lake.schemas.derived import DERIVED
+from evenkeel.lake.schemas.heat import HEAT
 from evenkeel.lake.schemas.kept import KEPT, REPLAYED
 from evenkeel.lake.schemas.observed import OBSERVED
 
@@ -14,3 +15,6 @@ TABLES: dict[str, Table] = {
 }
 OF_RECORD = tuple(name for name, table in TABLES.items() if table not in REPLAYED)
 """What every lake has from its first cycle on; the others are made when something is replayed."""
+HEAT_TABLES: dict[str, Table] = {table.name: table for table in HEAT}
+"""Tables outside the record that Python alone writes: their bytes are no values that rules take."""
+EVERY_TABLE: dict[str, Table] = {**TABLES, **HEAT_TABLES}

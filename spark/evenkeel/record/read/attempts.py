@@ -105,15 +105,19 @@ class Attempt:
 
     def writes_of(self, table: str) -> tuple[Write, ...]:
         """Its writes to one table."""
-        return self._by_table["writes"].get(table, ())
+        return self._writes_by_table.get(table, ())
 
     def reads_of(self, table: str) -> tuple[Write, ...]:
         """The writes to one table that it rests on."""
-        return self._by_table["reads"].get(table, ())
+        return self._reads_by_table.get(table, ())
 
     @cached_property
-    def _by_table(self) -> dict[str, dict[str, tuple[Write, ...]]]:
-        return {"writes": _by_table(self.writes), "reads": _by_table(self.reads)}
+    def _writes_by_table(self) -> dict[str, tuple[Write, ...]]:
+        return _by_table(self.writes)
+
+    @cached_property
+    def _reads_by_table(self) -> dict[str, tuple[Write, ...]]:
+        return _by_table(self.reads)
 
 
 def _by_table(writes: Iterable[Write]) -> dict[str, tuple[Write, ...]]:

@@ -13,6 +13,7 @@ from evenkeel.errors import NoSuchCycle
 from evenkeel.record.read.attempts import Attempt, attempts_of, plans_of, trusted
 from evenkeel.record.read.tables import (
     ROUNDING,
+    FileFilter,
     Row,
     all_of,
     as_rows,
@@ -157,6 +158,18 @@ class Record:
         counted = found.set_column(len(_HANDOVER), "reads", pc.list_value_length(found.column("reads")))
         return sorted(as_rows(counted), key=lambda row: row["sequence"])
 
+    def recorded_after(self, cluster: str, sequence: int) -> Any:
+        """The rows of a cluster's chain behind a place in it, as an Arrow table of `cycle_at` and `sequence`."""
+        import pyarrow.compute as pc
+
+        chosen: list[FileFilter] = [("cluster", "in", [cluster]), ("sequence", ">", sequence)]
+        where = is_in("cluster", [cluster]) & (pc.field("sequence") > sequence)
+        try:
+            found = dataset_of(self._table("cycles"), self.lake, "cycles", chosen)
+            return found.to_table(columns=["cycle_at", "sequence"], filter=where)
+        except (OSError, ValueError, KeyError) as error:
+            raise damaged(self.lake, "cycles", error) from error
+
     def in_force(self, cluster: str, at: datetime) -> Attempt | None:
         """The newest cycle that is not later than `at`."""
         while True:
@@ -223,6 +236,30 @@ class Record:
         for rows in found.values():
             rows.sort(key=lambda row: tuple(str(row[column]) for column in key))
         return found
+
+    def arrow_rows(self, attempts: Sequence[Attempt], table: str, columns: Sequence[str], where: Any = None) -> Any:
+        """The rows that `rows` gives, as an Arrow table in any order: `columns`, and before them `attempt`, the place
+        of the row's attempt among those given. None where their manifests list no rows of the table."""
+        import numpy as np
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        listed = [(n, one, write) for n, one in enumerate(attempts) for write in one.writes_of(table) if write.rows]
+        if not listed:
+            return None
+        ids = pa.array([write.write_id for _, _, write in listed])
+        condition = is_in("write_id", sorted({*ids.to_pylist()}))
+        condition = condition if where is None else condition & where
+        moments = [one.cycle_at for _, one, _ in listed]
+        wanted = list(dict.fromkeys((*columns, "cycle_at", "write_id")))
+        dates = tuple(sorted({moment.date() for moment in moments}))
+        span = min(moments), max(moments)
+        found = self._table_of(table, listed[0][1].cluster, span, condition, wanted, dates)
+        places = pc.index_in(found.column("write_id").cast(pa.string()), value_set=ids).to_numpy()
+        at = found.column("cycle_at").cast(pa.timestamp("us", "UTC")).cast(pa.int64()).to_numpy()
+        own = pa.array(moments, pa.timestamp("us", "UTC")).cast(pa.int64()).to_numpy()
+        attempt = pa.array(np.array([n for n, _, _ in listed], np.int64)[places])
+        return found.select(list(columns)).add_column(0, "attempt", attempt).filter(pa.array(own[places] == at))
 
     def counts(self, attempts: Sequence[Attempt], table: str) -> dict[str, int]:
         """attempt_id -> how many of the rows that its manifest lists are still there. Of one cluster."""

@@ -1,0 +1,88 @@
+"""
+### Heat: the tables behind the heat map
+
+Every ten minutes, beside the cycles and without Spark: what the record says of each bundle's load, owner and moves
+becomes columns of a minute, ten minutes, an hour and six hours, small enough for a picture of any range of a year.
+
+```
+ heat   cycles that joined the record ──► columns that they change ──► `heat_blocks`
+        since the last run                built again from their rows  `heat_marks`: moves, splits, held, bounces
+```
+
+| layer | kept for |
+|---|---|
+| 1 min | 3 days |
+| 10 min | 30 days |
+| 1 h | 100 days |
+| 6 h | 400 days |
+
+**Params** (optional; *Trigger DAG w/ config*)
+
+| param | meaning |
+|---|---|
+| `cluster` | of this cluster only; empty: of all on record |
+
+```json
+{"cluster": "eu-1"}
+```
+
+**Outside the record.** No manifest lists these rows, `verify` and `export` leave them alone, and nothing is decided by
+them. To have all of them made again, remove the folders `heat_blocks` and `heat_marks` of the lake: the next run builds
+what the record still holds rows of.
+
+**A re-run** does what is left to do; a run that was killed anywhere is simply run again. Two at once do no harm.
+
+**A backfill** makes no sense here. One of *rebalance* leads to the columns of the cycles that it decides being built
+again.
+
+**When it is red**: the log ends with what is wrong. Cycles do not wait for it, and pictures show what was built until
+then.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from airflow.sdk import CronTriggerTimetable, Param, dag, task
+
+from evenkeel.airflow.dag_files import outlets, schedule_in, tried_again
+
+# `none` leaves the DAG to manual runs.
+SCHEDULE = schedule_in("EVENKEEL_HEAT_SCHEDULE", "*/10 * * * *")
+DOC = """Builds what is missing or outdated of the heat tables.
+
+Clear it freely: it does what is left to do."""
+PARAMS = {"cluster": Param("", type="string", description="A cluster on record. Empty: all of them.")}
+
+
+@dag(
+    dag_id="heat",
+    description="Builds the tables behind the heat map: load, owners and moves over time",
+    schedule=None if SCHEDULE is None else CronTriggerTimetable(SCHEDULE, timezone="UTC"),
+    start_date=datetime(2020, 1, 1, tzinfo=UTC),
+    catchup=False,
+    max_active_runs=1,
+    dagrun_timeout=timedelta(hours=7),
+    default_args=tried_again(ends_after=timedelta(hours=2)),
+    params=PARAMS,
+    tags=["evenkeel", "pulsar", "heat"],
+    doc_md=__doc__,
+)
+def heat() -> None:
+    @task(task_id="heat", doc_md=DOC, outlets=outlets("heat"))
+    def build(params: Any = None, ti: Any = None) -> str:
+        from evenkeel.airflow import steps
+        from evenkeel.heat import as_json
+        from evenkeel.heat import build as build_heat
+
+        def built() -> str:
+            return json.dumps([*as_json(build_heat(steps.lake_root(), params["cluster"] or None))])
+
+        return steps.told(built, ti)
+
+    build()
+
+
+heat()

@@ -1,0 +1,14 @@
+"""Heat of bundles over time as tables: what is built of the record, and pictures that are read from it.
+
+`build` brings the tables `heat_blocks` and `heat_marks` up to the record (the DAG `heat`, `evenkeel heat`); `picture`
+reads a cluster's heat over any range of time. Pure are the scale (`scale`), ranges of keys (`key_ranges`), what a
+column shows (`columns`), the layers (`layers`), blocks as bytes (`blocks`), changes of owner (`owner_changes`) and a
+picture's rows (`rows_shown`). No JVM is needed anywhere.
+"""
+
+from __future__ import annotations
+
+from evenkeel.heat.builder import Built, as_json, as_text, build
+from evenkeel.heat.reader import HeatPicture, Within, picture
+
+__all__ = ["Built", "HeatPicture", "Within", "as_json", "as_text", "build", "picture"]

@@ -1,0 +1,456 @@
+"""Builds what is missing or outdated of the heat tables, from the record alone.
+
+Of each cluster the rows of `cycles` that joined since the last build say which columns may have changed; a column is
+built again where the attempts that count for it are no longer those of its digest. So a late, backfilled or re-decided
+cycle leads to its own columns and to no others. A build that was killed anywhere is simply run again: what it had
+committed is found built, and the place up to which the record was looked at is committed last. The clock is the
+cluster's newest cycle, so the same record gives the same tables.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, date, datetime, time, timedelta
+from itertools import pairwise
+from typing import Any
+
+from evenkeel.errors import LakeError
+from evenkeel.heat.blocks import Block
+from evenkeel.heat.columns import ColumnMean, overview_of
+from evenkeel.heat.key_ranges import Names, Places
+from evenkeel.heat.layers import COARSEST, LAYERS, Layer
+from evenkeel.heat.loads import COLUMNS, LOADS, BrokerCodes, loads_of
+from evenkeel.heat.marks import MarkRow, bounce_marks, command_marks, microseconds
+from evenkeel.heat.owner_changes import OwnerChange, OwnerWatch
+from evenkeel.heat.tables import BLOCKS, MARK_BLOCK_SECONDS, MARKS, HeatConflict, HeatState, HeatTables
+from evenkeel.model.amounts import plural
+from evenkeel.model.bounces import BOUNCE_MS
+from evenkeel.record.read import Attempt, Record, chunked, clusters_of
+from evenkeel.retrying import retry, up_to_a_fifth_more
+from evenkeel.times import utc_seconds
+
+log = logging.getLogger(__name__)
+
+Progress = Callable[[str, int, int], None]
+"""Called with a cluster, the cycles that were looked at, and the cycles there are to look at."""
+_WINDOW = COARSEST.seconds
+_MANIFEST = (
+    *("cluster", "cycle_at", "sequence", "row_kind", "attempt", "attempt_id", "kind", "mode", "status", "plan_id"),
+    *("reason", "writes"),
+)
+_ROWS_AT_ONCE, _CYCLES_AT_ONCE = 300_000, 200
+_FLUSH_ROWS, _FLUSH_WINDOWS = 20_000_000, 60
+_TRIES = 10
+_TICK = timedelta(microseconds=1)
+_BACK = timedelta(milliseconds=BOUNCE_MS)
+
+
+@dataclass(slots=True)
+class Built:
+    """What a build of one cluster did: cycles looked at, columns built and columns that were what they should be, marks
+    written, and the newest cycle that the tables tell of (None: none is on record)."""
+
+    cluster: str
+    cycles: int = 0
+    columns: int = 0
+    unchanged: int = 0
+    marks: int = 0
+    through: datetime | None = None
+
+
+def build(lake: str, cluster: str | None = None, progress: Progress | None = None) -> list[Built]:
+    """Brings the heat tables of a lake up to its record: of one cluster, or of all on record, one after the other.
+
+    Raises NoLake where there is none, NoSuchCycle for a cluster that is not on record, LakeError for tables that cannot
+    be read, and where other builders were first again and again.
+    """
+    record = Record(lake)
+    names = clusters_of(record, cluster)
+    opened = _OpenTables(lake, record, HeatTables(lake, make=True))
+    return [_built(opened, name, progress or _silent) for name in names]
+
+
+@dataclass(slots=True)
+class _OpenTables:
+    """The lake's tables, opened once for all clusters: their logs are long."""
+
+    lake: str
+    record: Record
+    tables: HeatTables
+
+    def anew(self) -> None:
+        """Opens both as they are now."""
+        self.record, self.tables = Record(self.lake), HeatTables(self.lake)
+
+
+def as_json(built: Iterable[Built]) -> Iterator[dict[str, Any]]:
+    """An object per cluster: what was built, and up to which cycle."""
+    for one in built:
+        through = None if one.through is None else utc_seconds(one.through)
+        yield {**asdict(one), "through": through}
+
+
+def as_text(built: Iterable[Built], lake: str) -> Iterator[str]:
+    """A line per cluster, and what to do next."""
+    for one in built:
+        until = "no cycle yet" if one.through is None else f"up to {utc_seconds(one.through)}"
+        columns, marks = plural(one.columns, "column"), plural(one.marks, "mark")
+        looked = plural(one.cycles, "cycle")
+        yield f"{one.cluster}: {until}; {looked} looked at, {columns} and {marks} built"
+    yield (
+        "the heat map in Airflow's page shows them; to keep them up to date unpause the DAG `heat`, or run "
+        f"`evenkeel heat --lake {lake}` every ten minutes"
+    )
+
+
+def _silent(cluster: str, done: int, of: int) -> None:
+    log.debug("%s: %d of %d cycles", cluster, done, of)
+
+
+def _built(opened: _OpenTables, cluster: str, progress: Progress) -> Built:
+    def attempt() -> Built:
+        return _Build(opened, cluster, progress).run()
+
+    def conflict(error: Exception) -> bool:
+        if isinstance(error, HeatConflict):
+            opened.anew()
+        return isinstance(error, HeatConflict)
+
+    try:
+        return retry(attempt, tries=_TRIES, pause=up_to_a_fifth_more, if_raised=conflict)
+    except HeatConflict as error:
+        raise LakeError(
+            f"heat of {cluster}: other builders wrote the same blocks {_TRIES} times; what they built is there. "
+            f"Run one of them at a time"
+        ) from error
+
+
+@dataclass(slots=True)
+class _Window:
+    """A stretch of time in which columns may be due (layer and start), and the cycles in it that joined the record or
+    changed, as first and last second; None: none did. Marks are made before `until`, where the next window makes
+    them."""
+
+    columns: list[tuple[Layer, int]] = field(default_factory=list)
+    touched: tuple[float, float] | None = None
+    until: float = float("inf")
+    cycles: int = 0
+
+    @property
+    def marked(self) -> tuple[float, float] | None:
+        """From when to before when cycles get their marks: those touched, and those of the hour after, whose bounces
+        rest on them."""
+        return None if self.touched is None else (self.touched[0], min(self.until, self.touched[1] + BOUNCE_MS / 1_000))
+
+    def touch(self, at: float) -> None:
+        first, last = self.touched or (at, at)
+        self.touched = min(first, at), max(last, at)
+        self.cycles += 1
+
+
+class _Build:
+    """One build of one cluster."""
+
+    def __init__(self, opened: _OpenTables, cluster: str, progress: Progress) -> None:
+        self._opened, self._cluster, self._progress = opened, cluster, progress
+        self._tables, self._record = opened.tables, opened.record
+        self._brokers = BrokerCodes()
+        self._pending: dict[tuple[Layer, int], Block] = {}
+        self._dirty: set[tuple[Layer, int]] = set()
+        self._heads: dict[tuple[Layer, int], Mapping[int, str]] = {}
+        self._marks: dict[int, list[MarkRow]] = {}
+        self._spans: list[tuple[datetime, datetime]] = []
+        self._rows = 0
+        self._done = Built(cluster)
+
+    def run(self) -> Built:
+        before = self._tables.state(self._cluster)
+        moments, sequence = self._joined(before)
+        if not moments:
+            self._done.through = None if before is None else before.at
+            return self._done
+        newest = moments[-1] if before is None else max(moments[-1], before.at.timestamp())
+        self._done.through = datetime.fromtimestamp(newest, UTC)
+        self._done.cycles = len(moments)
+        days = self._record.dates(LOADS, self._cluster)
+        windows = _due(moments, newest, None if before is None else before.at.timestamp(), frozenset(days))
+        done = 0
+        for count, (_, window) in enumerate(sorted(windows.items()), 1):
+            self._window(window)
+            done += window.cycles
+            self._progress(self._cluster, done, len(moments))
+            if self._rows > _FLUSH_ROWS or count % _FLUSH_WINDOWS == 0:
+                self._flush(None)
+        since = datetime.combine(days[0], time(), UTC) if days else None
+        self._flush(HeatState(sequence, self._done.through, since))
+        self._forget(newest)
+        return self._done
+
+    def _joined(self, before: HeatState | None) -> tuple[list[float], int]:
+        """The moments of cycles whose manifests joined the record since, in order, and the newest place in the
+        chain."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        known = 0 if before is None else before.sequence
+        found = self._record.recorded_after(self._cluster, known - 1)
+        places = found.column("sequence")
+        if known and not pc.any(pc.equal(places, known)).as_py():
+            # The chain was set back, as a copy that was restored is: everything is looked at.
+            found = self._record.recorded_after(self._cluster, 0)
+            known = 0
+        new = found.filter(pc.greater(found.column("sequence"), known))
+        if not new.num_rows:
+            return [], known
+        moments = pc.unique(new.column("cycle_at")).cast(pa.timestamp("us", "UTC")).cast(pa.int64()).to_numpy()
+        return sorted((moments / 1e6).tolist()), int(pc.max(new.column("sequence")).as_py())
+
+    # One window
+
+    def _window(self, window: _Window) -> None:
+        first, last = self._span(window)
+        attempts = self._record.cycles(self._cluster, first, last, _MANIFEST)
+        due = self._outdated(window, attempts)
+        marked = [] if window.marked is None else _within(attempts, [window.marked])
+        needed = _within(attempts, [*((start, start + layer.seconds) for layer, start, _ in due)])
+        wanted = {one.attempt_id for one in needed} | {one.attempt_id for one in marked}
+        looked = [one for one in attempts if one.attempt_id in wanted]
+        changes = self._read(looked, due, frozenset(one.attempt_id for one in marked))
+        if marked:
+            span = marked[0].cycle_at, marked[-1].cycle_at
+            rows = command_marks(self._record, marked) + bounce_marks(self._record, self._cluster, changes)
+            self._spans.append(span)
+            for row in rows:
+                self._marks.setdefault(_mark_block(row["at"]), []).append(row)
+
+    def _span(self, window: _Window) -> tuple[datetime, datetime]:
+        firsts = [float(start) for _, start in window.columns]
+        lasts = [float(start + layer.seconds) for layer, start in window.columns]
+        if window.marked is not None:
+            firsts.append(window.marked[0])
+            lasts.append(window.marked[1])
+        first, last = (datetime.fromtimestamp(moment, UTC) for moment in (min(firsts), max(lasts)))
+        return first - _TICK, last
+
+    def _outdated(self, window: _Window, attempts: Sequence[Attempt]) -> list[tuple[Layer, int, str]]:
+        """The columns that are not built from the attempts that count now, by start, with the digest of these."""
+        missing: dict[Layer, set[int]] = {}
+        for layer, start in window.columns:
+            block = layer.block_of(start)
+            if (layer, block) not in self._heads and (layer, block) not in self._pending:
+                missing.setdefault(layer, set()).add(block)
+        for layer, starts in missing.items():
+            found = self._tables.heads(self._cluster, layer, sorted(starts))
+            self._heads.update({(layer, start): found.get(start, {}) for start in starts})
+        due = []
+        for layer, start in window.columns:
+            own = _within(attempts, [(start, start + layer.seconds)])
+            digest, known = _digest(own), self._known(layer, start)
+            if digest == known:
+                self._done.unchanged += digest is not None
+            elif digest is None:
+                self._block(layer, layer.block_of(start)).drop(start)
+                self._dirty.add((layer, layer.block_of(start)))
+            else:
+                due.append((layer, start, digest))
+        return sorted(due, key=lambda one: (one[1], one[0].seconds))
+
+    def _known(self, layer: Layer, start: int) -> str | None:
+        place = (layer, layer.block_of(start))
+        if place in self._pending:
+            return self._pending[place].digest_of(start)
+        return self._heads[place].get(start)
+
+    def _read(
+        self, attempts: Sequence[Attempt], due: Iterable[tuple[Layer, int, str]], marked: frozenset[str]
+    ) -> list[OwnerChange]:
+        """Reads the cycles in the order of time, builds the columns that are due, and tells of changes of owner among
+        those marked."""
+        waiting = list(due)
+        waiting.reverse()
+        opened: list[tuple[Layer, int, str, ColumnMean]] = []
+        watch, changes = OwnerWatch(), list[OwnerChange]()
+        first = next((one for one in attempts if one.attempt_id in marked), None)
+        before = None if first is None else self._record.in_force(self._cluster, first.cycle_at - _TICK)
+        if first is not None and before is not None and first.cycle_at - before.cycle_at <= _BACK:
+            for at, load in self._loads([before], "last_owner"):
+                watch.look(at, load, self._brokers.names)
+        by_id = {one.attempt_id for one in attempts} & marked
+        for attempt, (at, load) in self._each(attempts):
+            second = at / 1e6
+            opened = self._closed(opened, second)
+            while waiting and waiting[-1][1] <= second:
+                layer, start, digest = waiting.pop()
+                if second < start + layer.seconds:
+                    opened.append((layer, start, digest, ColumnMean()))
+            for layer, start, _, mean in opened:
+                if start <= second < start + layer.seconds:
+                    mean.add(load)
+            if attempt.attempt_id in by_id:
+                changes += watch.look(at, load, self._brokers.names)
+        self._closed(opened, float("inf"))
+        return changes
+
+    def _closed(
+        self, opened: list[tuple[Layer, int, str, ColumnMean]], second: float
+    ) -> list[tuple[Layer, int, str, ColumnMean]]:
+        """Puts the columns that are over into their blocks; gives the others."""
+        left = []
+        for one in opened:
+            layer, start, digest, mean = one
+            if second < start + layer.seconds:
+                left.append(one)
+                continue
+            column = mean.column()
+            if column is None:
+                continue
+            block = self._block(layer, layer.block_of(start))
+            overview = overview_of(column, self._overview_before(block))
+            block.put(start, digest, column, overview, tuple(self._brokers.names))
+            self._dirty.add((layer, block.start))
+            self._done.columns += 1
+        return left
+
+    def _overview_before(self, block: Block) -> tuple[Names, Places] | None:
+        """The ranges of the overview before: in this block, else in the one before it."""
+        own = block.overview_before()
+        if own is not None or (block.layer, block.start - block.layer.block_seconds) not in self._pending:
+            return own or self._tables.newest_overview(
+                self._cluster, block.layer, block.start - block.layer.block_seconds
+            )
+        return self._pending[block.layer, block.start - block.layer.block_seconds].overview_before()
+
+    def _each(self, attempts: Sequence[Attempt]) -> Iterator[tuple[Attempt, tuple[int, Any]]]:
+        by_time = {microseconds(one.cycle_at): one for one in attempts}
+        for at, load in self._loads(attempts):
+            yield by_time[at], (at, load)
+
+    def _loads(self, attempts: Iterable[Attempt], owner_column: str = "owner") -> Iterator[tuple[int, Any]]:
+        """Moment (epoch µs) and bundles of each attempt whose rows are there, in the order of time."""
+        columns = list(dict.fromkeys((*COLUMNS, owner_column)))
+        for chunk in chunked(attempts, _rows_of, _ROWS_AT_ONCE, _CYCLES_AT_ONCE):
+            found = self._record.arrow_rows(chunk, LOADS, columns)
+            self._rows += 0 if found is None else found.num_rows
+            for attempt, load in zip(chunk, loads_of(found, len(chunk), self._brokers, owner_column), strict=True):
+                if load is not None:
+                    yield microseconds(attempt.cycle_at), load
+
+    def _block(self, layer: Layer, start: int) -> Block:
+        if (layer, start) not in self._pending:
+            self._pending[layer, start] = self._tables.block(self._cluster, layer, start)
+        return self._pending[layer, start]
+
+    # Committing
+
+    def _flush(self, state: HeatState | None) -> None:
+        """Commits what has been built: marks first, then blocks, and with them, where it is the end, the state."""
+        self._flush_marks()
+        blocks = [self._pending[place] for place in sorted(self._dirty, key=lambda one: (one[0].seconds, one[1]))]
+        if blocks or state is not None:
+            self._tables.replace(self._cluster, blocks, state)
+        # Blocks are read anew from now on: another builder may have written some of them.
+        self._pending = {}
+        self._heads, self._dirty, self._rows = {}, set(), 0
+        if state is None:
+            self._opened.record = self._record = Record(self._opened.lake)  # what it had opened goes
+
+    def _flush_marks(self) -> None:
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        places = sorted({*self._marks, *(block for span in self._spans for block in _mark_blocks(*span))})
+        replaced = {}
+        for place in places:
+            there = self._tables.marks(self._cluster, [place])
+            stays = pa.array([True] * there.num_rows, pa.bool_())
+            for first, last in self._spans:
+                at = there.column("at").cast(pa.timestamp("us", "UTC"))
+                inside = pc.and_(
+                    pc.greater_equal(at, pa.scalar(first, at.type)), pc.less_equal(at, pa.scalar(last, at.type))
+                )
+                stays = pc.and_(stays, pc.invert(inside))
+            kept = there.filter(stays)
+            new = self._marks.get(place, [])
+            if new or kept.num_rows < there.num_rows:
+                replaced[place] = [*kept.to_pylist(), *new]
+                self._done.marks += len(new)
+        self._tables.replace_marks(self._cluster, replaced)
+        self._marks, self._spans = {}, []
+
+    def _forget(self, newest: float) -> None:
+        """Drops whole blocks that are past their layer's period."""
+        past: dict[int, set[int]] = {}
+        for seconds, _, start in self._tables.places().get(self._cluster, ()):
+            layer = next((one for one in LAYERS if one.seconds == seconds), None)
+            if layer is not None and start + layer.block_seconds <= layer.oldest(newest):
+                past.setdefault(seconds, set()).add(start)
+        if past:
+            parts = [
+                f"(layer_seconds = {seconds} AND block_start IN ({', '.join(map(str, sorted(starts)))}))"
+                for seconds, starts in past.items()
+            ]
+            self._tables.forget(self._cluster, BLOCKS, " OR ".join(parts))
+        oldest = COARSEST.oldest(newest) - MARK_BLOCK_SECONDS
+        if any(start <= oldest for start in self._tables.mark_places(self._cluster)):
+            self._tables.forget(self._cluster, MARKS, f"block_start <= {oldest}")
+        self._tables.tidy()
+
+
+def _due(moments: Sequence[float], newest: float, before: float | None, days: frozenset[date]) -> dict[int, _Window]:
+    """Windows by their start: the columns of cycles that joined the record, and those that are complete only now.
+
+    `moments` (seconds since 1970, in order) of these cycles; `before`: the newest cycle that was known so far; `days`
+    of which rows of bundles are kept.
+    """
+    windows: dict[int, _Window] = {}
+    oldest = COARSEST.oldest(newest)
+    for at in moments[bisect_left(moments, oldest) :]:
+        windows.setdefault(int(at // _WINDOW) * _WINDOW, _Window()).touch(at)
+    for layer in LAYERS:
+        until, since = layer.complete_until(newest), layer.oldest(newest)
+        starts = {layer.column_of(at) for at in moments}
+        if before is not None:
+            starts.add(layer.column_of(before))
+        for start in starts:
+            if since <= start and start + layer.seconds <= until and datetime.fromtimestamp(start, UTC).date() in days:
+                windows.setdefault(start // _WINDOW * _WINDOW, _Window()).columns.append((layer, start))
+    touched = [one for _, one in sorted(windows.items()) if one.touched is not None]
+    for one, following in pairwise(touched):
+        assert following.touched is not None
+        one.until = following.touched[0]
+    return windows
+
+
+def _within(attempts: Sequence[Attempt], spans: Iterable[tuple[float, float]]) -> list[Attempt]:
+    """Of attempts in the order of time those in any of the spans, each from its first moment to before its last, once
+    each."""
+    moments = [one.cycle_at.timestamp() for one in attempts]
+    wanted = {n for first, last in spans for n in range(bisect_left(moments, first), bisect_left(moments, last))}
+    return [attempts[n] for n in sorted(wanted)]
+
+
+def _digest(attempts: Iterable[Attempt]) -> str | None:
+    """Names the rows that a column is made of; None where there are none."""
+    told = [
+        f"{microseconds(one.cycle_at)} {one.attempt_id} {write.write_id}"
+        for one in attempts
+        for write in one.writes_of(LOADS)
+        if write.rows
+    ]
+    return hashlib.sha256("\n".join(told).encode()).hexdigest()[:32] if told else None
+
+
+def _rows_of(attempt: Attempt) -> int:
+    return sum(write.rows for write in attempt.writes_of(LOADS))
+
+
+def _mark_block(at: datetime) -> int:
+    return int(at.timestamp() // MARK_BLOCK_SECONDS) * MARK_BLOCK_SECONDS
+
+
+def _mark_blocks(first: datetime, last: datetime) -> range:
+    return range(_mark_block(first), _mark_block(last) + 1, MARK_BLOCK_SECONDS)

@@ -1,0 +1,145 @@
+"""What a column of the heat map shows: the mean of its cycles, bundle by bundle, and what an overview makes of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from evenkeel.heat.key_ranges import (
+    NAMESPACE_BITS,
+    Flags,
+    Names,
+    Owners,
+    Places,
+    between,
+    chosen,
+    chosen_again,
+    in_order,
+    overlaps,
+    renamed,
+    union,
+)
+from evenkeel.heat.scale import METRICS, NOBODY, SEVERAL, Figures
+
+MOST_RANGES = 1_536
+"""The most key ranges of an overview: rows that a picture shows."""
+_LARGEST = np.array([metric.largest for metric in METRICS.values()])
+
+
+@dataclass(frozen=True, slots=True)
+class CycleLoad:
+    """The bundles of one cycle. `figures` [metrics, bundles] in the order of METRICS, NaN for what is not known;
+    `owner` a code per bundle, 0 where nobody is known."""
+
+    names: Names
+    lower: Places
+    upper: Places
+    figures: Figures
+    owner: Owners
+
+
+@dataclass(frozen=True, slots=True)
+class HeatColumn:
+    """What a column shows of each range: figures, owner, and whether a figure was shared by width anywhere.
+
+    `bundles`: how many bundles each range holds.
+    """
+
+    names: Names
+    lower: Places
+    upper: Places
+    figures: Figures
+    owner: Owners
+    shared: Flags
+    bundles: npt.NDArray[np.int64]
+
+
+class ColumnMean:
+    """Takes the cycles of a column one after the other, and holds as much as one of them.
+
+    Where bundles differ between cycles, figures are shared by width onto the ranges between all boundaries.
+    """
+
+    def __init__(self) -> None:
+        self._names: Names = ()
+        self._lower = self._upper = np.zeros(0, np.int64)
+        self._sums = self._counts = np.zeros((len(METRICS), 0))
+        self._owner = np.zeros(0, np.uint16)
+        self._shared = np.zeros(0, np.bool_)
+
+    def add(self, cycle: CycleLoad) -> None:
+        """Takes one cycle more."""
+        if not len(self._lower):
+            self._begin(cycle)
+            return
+        lower, upper = cycle.lower, cycle.upper
+        if cycle.names != self._names:
+            names = in_order((*self._names, *cycle.names))
+            self._lower, self._upper, _ = renamed(self._lower, self._upper, self._names, names)
+            lower, upper, _ = renamed(lower, upper, cycle.names, names)
+            self._names = names
+        figures, owner, shared = cycle.figures, cycle.owner, np.zeros(len(lower), np.bool_)
+        if len(lower) != len(self._lower) or (lower != self._lower).any() or (upper != self._upper).any():
+            to_lower, to_upper = union([(self._lower, self._upper), (lower, upper)])
+            own = overlaps(lower, upper, to_lower, to_upper)
+            figures, owner, shared = own.sums(figures), own.owners(owner), own.flags(shared)
+            self._spread(to_lower, to_upper)
+        known = ~np.isnan(figures)
+        self._sums = self._sums + np.where(known, figures, 0.0)
+        self._counts = self._counts + known
+        self._owner = _one_owner(self._owner, owner)
+        self._shared = self._shared | shared
+
+    def _begin(self, cycle: CycleLoad) -> None:
+        known = ~np.isnan(cycle.figures)
+        self._names, self._lower, self._upper = cycle.names, cycle.lower, cycle.upper
+        self._sums, self._counts = np.where(known, cycle.figures, 0.0), known.astype(np.float64)
+        self._owner, self._shared = cycle.owner, np.zeros(len(cycle.lower), np.bool_)
+
+    def _spread(self, lower: Places, upper: Places) -> None:
+        own = overlaps(self._lower, self._upper, lower, upper)
+        # Each new range lies in one old one, so its cycles are those of that one.
+        self._sums = np.nan_to_num(own.sums(self._sums))
+        counts = np.zeros((len(METRICS), len(lower)))
+        counts[:, own.target] = self._counts[:, own.source]
+        self._counts, self._owner, self._shared = counts, own.owners(self._owner), own.flags(self._shared)
+        self._lower, self._upper = lower, upper
+
+    def column(self) -> HeatColumn | None:
+        """The mean of what is known in the cycles so far; None where there was no bundle."""
+        if not len(self._lower):
+            return None
+        with np.errstate(invalid="ignore", divide="ignore"):
+            figures = np.where(self._counts > 0, self._sums / self._counts, np.nan)
+        count = np.ones(len(self._lower), np.int64)
+        return HeatColumn(self._names, self._lower, self._upper, figures, self._owner, self._shared, count)
+
+
+def _one_owner(first: Owners, second: Owners) -> Owners:
+    owner: Owners = np.where(first == NOBODY, second, np.where((second == NOBODY) | (first == second), first, SEVERAL))
+    return owner.astype(np.uint16)
+
+
+def overview_of(column: HeatColumn, before: tuple[Names, Places] | None, most: int = MOST_RANGES) -> HeatColumn:
+    """The column in `most` ranges at most, each of whole bundles where that goes.
+
+    `before`: names, and where the ranges of the overview before it begin; a range stays as it was as far as that goes.
+    Sums of what is known; of a metric that says so the largest. A range has an owner where all its bundles have.
+    """
+    lower, weight = column.lower, column.figures[0]
+    if before is None:
+        begins = chosen(lower, weight, most)
+    else:
+        # A begin counts as a range of its own, so that one moves by itself.
+        places, _, _ = renamed(before[1], before[1] + 1, before[0], column.names)
+        begins = chosen_again(lower, weight, most, places)
+    if len(begins) == len(lower):
+        return column
+    end = ((int(lower[-1]) >> NAMESPACE_BITS) + 1) << NAMESPACE_BITS
+    to_lower, to_upper = between(begins, end)
+    own = overlaps(lower, column.upper, to_lower, to_upper)
+    figures = np.where(_LARGEST[:, None], own.largest(column.figures), own.sums(column.figures))
+    flags, counts = own.flags(column.shared), own.counts(column.bundles)
+    return HeatColumn(column.names, to_lower, to_upper, figures, own.owners(column.owner), flags, counts)

@@ -1,0 +1,99 @@
+"""Rows of `bundle_load` as arrays: what a cycle says of each bundle, as decisions used it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from evenkeel.errors import LakeError
+from evenkeel.heat.columns import CycleLoad
+from evenkeel.heat.key_ranges import HIGHEST, NAMESPACE_BITS, WIDTH, in_order
+from evenkeel.heat.scale import NOBODY, SEVERAL, Figures
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+LOADS = "bundle_load"
+_RATES = ("used_msg_rate_in", "used_msg_rate_out", "used_msg_throughput_in", "used_msg_throughput_out")
+COLUMNS = ("namespace", "lower", "upper", "owner", "topics", "producers", "consumers", *_RATES)
+"""The columns of `bundle_load` that the heat map is made of."""
+
+
+class BrokerCodes:
+    """Codes of broker ids, from 1, in the order in which they were met."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self._known: dict[str, int] = {}
+
+    def code(self, name: str | None) -> int:
+        """The broker's code; 0 for None. Raises LakeError where there are more brokers than codes."""
+        if name is None:
+            return NOBODY
+        if name not in self._known:
+            self.names.append(name)
+            self._known[name] = len(self.names)
+            if len(self.names) >= SEVERAL:
+                raise LakeError(f"more than {SEVERAL - 1:,} brokers own bundles of one cluster: heat counts no further")
+        return self._known[name]
+
+
+def loads_of(
+    found: pa.Table | None, count: int, brokers: BrokerCodes, owner_column: str = "owner"
+) -> Iterator[CycleLoad | None]:
+    """What `count` attempts say of their bundles, in their order; None for one without rows.
+
+    `found` are rows of `Record.arrow_rows` with COLUMNS. Message and byte rates are those that decisions used, in and
+    out together; the share of the broker is that of its bytes, by its bundles' sum, 0 where these are none.
+    `owner_column`: `last_owner` for who was known last.
+    """
+    if found is None:
+        yield from [None] * count
+        return
+    attempt = found.column("attempt").to_numpy()
+    namespaces = found.column("namespace").combine_chunks().dictionary_encode()
+    names = in_order(namespaces.dictionary.to_pylist())
+    rank_of = {name: rank for rank, name in enumerate(names)}
+    ranks = np.array([rank_of[name] for name in namespaces.dictionary.to_pylist()], np.int64)
+    base = ranks[namespaces.indices.to_numpy()] << NAMESPACE_BITS if len(ranks) else np.zeros(0, np.int64)
+    upper = found.column("upper").to_numpy()
+    lower, upper = base + found.column("lower").to_numpy(), base + np.where(upper >= HIGHEST, WIDTH, upper)
+    owners = found.column(owner_column).combine_chunks().dictionary_encode()
+    codes = np.array([brokers.code(name) for name in owners.dictionary.to_pylist()] + [NOBODY], np.uint16)
+    owner = codes[owners.indices.fill_null(len(codes) - 1).to_numpy()]
+    figures = _figures(found)
+    order = np.lexsort((lower, attempt))
+    ends = np.searchsorted(attempt[order], np.arange(count + 1))
+    for n in range(count):
+        own = order[ends[n] : ends[n + 1]]
+        if len(own) > 1:  # of a bundle that stands there twice the first row counts
+            apart = np.r_[True, lower[own][1:] >= np.maximum.accumulate(upper[own])[:-1]]
+            own = own[apart]
+        if not len(own):
+            yield None
+            continue
+        shares = _broker_shares(figures[1, own], owner[own])
+        yield CycleLoad(names, lower[own], upper[own], np.vstack((figures[:, own], shares)), owner[own])
+
+
+def _figures(found: pa.Table) -> Figures:
+    """Message rate, byte rate, topics and sessions of each row; NaN where a part is not known."""
+    rate_in, rate_out, bytes_in, bytes_out = (_numbers(found.column(name)) for name in _RATES)
+    topics, producers, consumers = (_numbers(found.column(name)) for name in ("topics", "producers", "consumers"))
+    return np.vstack((rate_in + rate_out, bytes_in + bytes_out, topics, producers + consumers))
+
+
+def _numbers(column: Any) -> npt.NDArray[np.float64]:
+    import pyarrow as pa
+
+    return np.asarray(column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False), np.float64)
+
+
+def _broker_shares(bytes_: npt.NDArray[np.float64], owner: npt.NDArray[np.uint16]) -> npt.NDArray[np.float64]:
+    whole = np.bincount(owner, np.nan_to_num(bytes_))[owner]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        share = np.where(whole > 0, bytes_ / whole, np.where(np.isnan(bytes_), np.nan, 0.0))
+    return np.where(owner == NOBODY, np.nan, share)

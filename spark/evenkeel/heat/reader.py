@@ -1,0 +1,581 @@
+"""A picture of the heat of a cluster over time, read from the heat tables: small enough for any range of a year.
+
+Nothing here starts a JVM or reads `bundle_load`: a picture of a whole cluster is made of its overview, one of a part of
+it of that part's namespaces.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from math import ceil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from evenkeel.errors import BadInput, NoLake
+from evenkeel.heat.blocks import COLUMNS, NAMESPACES, OVERVIEW
+from evenkeel.heat.key_ranges import HIGHEST, NAMESPACE_BITS, Flags, Names, Owners, in_order
+from evenkeel.heat.layers import COARSEST, LAYERS, Layer
+from evenkeel.heat.marks import KINDS
+from evenkeel.heat.rows_shown import Shown, StoredPiece, places_of, rows_for, shown, side_by_side
+from evenkeel.heat.scale import FIRST_STEP, LAST_STEP, OWNER, SEVERAL, Codes, Metric, metric_named
+from evenkeel.heat.tables import MARK_BLOCK_SECONDS, HeatState, HeatTables, among
+from evenkeel.record.read.ranges import nearest
+from evenkeel.record.read.tables import is_table
+
+MOST_ROWS = MOST_COLUMNS = 1_536
+MOST_BYTES = 2_000_000
+"""The most bytes of a picture's JSON."""
+MOST_MARKS = 2_000
+MOST_DAYS = COARSEST.days + 1
+_MOST_CELLS = 8_000_000
+"""A part of a cluster with more cells than this is shown by the cluster's overview."""
+_DAY = 86_400
+_QUICK = 1
+Within = str | tuple[str, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class HeatPicture:
+    """A picture's columns, rows and cells; `to_json` says what each is.
+
+    `codes`, `owner` and `shared` are [columns, rows].
+    """
+
+    cluster: str
+    metric: Metric
+    layer_seconds: int
+    starts: npt.NDArray[np.int64]
+    ends: npt.NDArray[np.int64]
+    complete_until: int
+    names: Names
+    rows: Shown
+    brokers: Names
+    marks: tuple[tuple[int, str, int, str], ...]
+    marks_left_out: Mapping[str, int]
+    exact_since: int | None
+    grain: str
+    _made: list[bytes] = field(default_factory=list, init=False, compare=False, repr=False)
+
+    @property
+    def codes(self) -> Codes:
+        """The cells' codes on the metric's scale."""
+        return self.rows.codes
+
+    @property
+    def owner(self) -> Owners:
+        """The cells' owners: 0 nobody known, 65535 several, else the position in `brokers` from 1."""
+        return self.rows.owner
+
+    @property
+    def shared(self) -> Flags:
+        """Whether a cell's value was shared by width."""
+        return self.rows.shared
+
+    def to_json(self) -> bytes:
+        """The picture as JSON, in columns; matrices are row by row, zlib, base64.
+
+        * `cluster`, `metric`, `unit`; `layer_seconds`: length of the layer's columns.
+        * `starts`, `ends`: from when to when (seconds since 1970) each column is to be drawn, in order. Between two
+          there may be a gap, of which nothing is known. At the right edge columns are those of finer layers.
+        * `complete_until`: columns behind this moment may still change.
+        * `scale`: of a code v >= 2 the value is `lowest * (highest / lowest) ** ((v - 2) / 253)`, in `unit`; 1 is 0,
+          known to be nothing; 0 is not known. `steps` is 254; a value is right within the factor `(highest / lowest) **
+          (1 / 506)`, twice that where values were added up or shared.
+        * `namespaces`; of each row `row_namespace` and `row_last_namespace` (positions there: a row of an overview may
+          reach over several), `row_lower`, `row_upper` (first hash in the first, hash after the range in the last one,
+          as bundles are named: 4294967295 closes the last) and `row_bundles`: bundles in it, 1 where the row is a
+          bundle.
+        * `values`: a byte per cell, the code. Of several bundles the sum, of broker_share the largest.
+        * `shared`: packed bits, "" where none is set: a bundle's value was shared by width there, as before its split.
+        * `brokers`; `owners`: 16 bits, little-endian: 0 nobody known, 65535 several, else position in `brokers` from 1.
+        * `texts`; `marks`: [seconds since 1970, kind, row, position in `texts`], in order of time; `marks_left_out`:
+          kind to how many more there were: marks of one kind in one cell are one, and each kind has its share of 2,000.
+        * `exact_since`: from here on exact rows were kept when the heat was last built, or null.
+        * `grain`: `overview`, or `namespaces` where all bundles of the part were looked at.
+        """
+        if not self._made:
+            self._made.append(self._json())
+        return self._made[0]
+
+    def _json(self) -> bytes:
+        shown_ = self.rows
+        texts = list(dict.fromkeys(mark[3] for mark in self.marks))
+        place = {text: n for n, text in enumerate(texts)}
+        told = {
+            "cluster": self.cluster,
+            "metric": self.metric.name,
+            "unit": self.metric.unit,
+            "layer_seconds": self.layer_seconds,
+            "starts": self.starts.tolist(),
+            "ends": self.ends.tolist(),
+            "complete_until": self.complete_until,
+            "scale": {
+                "lowest": self.metric.lowest,
+                "highest": self.metric.highest,
+                "steps": LAST_STEP - FIRST_STEP + 1,
+            },
+            **self._row_columns(),
+            "values": _packed(np.ascontiguousarray(shown_.codes.T)),
+            "shared": _packed(np.packbits(shown_.shared.T)) if shown_.shared.any() else "",
+            "brokers": list(self.brokers),
+            "owners": _packed(np.ascontiguousarray(shown_.owner.T).astype("<u2")),
+            "texts": texts,
+            "marks": [[at, kind, row, place[text]] for at, kind, row, text in self.marks],
+            "marks_left_out": dict(self.marks_left_out),
+            "exact_since": self.exact_since,
+            "grain": self.grain,
+        }
+        return json.dumps(told, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+
+    def _row_columns(self) -> dict[str, Any]:
+        first = self.rows.lower >> NAMESPACE_BITS
+        last = (self.rows.upper - 1) >> NAMESPACE_BITS
+        seen = np.unique(np.concatenate((first, last)))
+        upper = np.minimum(self.rows.upper - (last << NAMESPACE_BITS), HIGHEST)
+        return {
+            "namespaces": [self.names[rank] for rank in seen.tolist()],
+            "row_namespace": np.searchsorted(seen, first).tolist(),
+            "row_last_namespace": np.searchsorted(seen, last).tolist(),
+            "row_lower": (self.rows.lower - (first << NAMESPACE_BITS)).tolist(),
+            "row_upper": upper.tolist(),
+            "row_bundles": self.rows.bundles.tolist(),
+        }
+
+
+def _packed(array: npt.NDArray[Any]) -> str:
+    return base64.b64encode(zlib.compress(array.tobytes(), _QUICK)).decode("ascii")
+
+
+def picture(
+    lake: str | Path,
+    cluster: str,
+    start: datetime,
+    end: datetime,
+    metric: str,
+    *,
+    within: Within | None = None,
+    most_rows: int = MOST_ROWS,
+    most_columns: int = MOST_COLUMNS,
+) -> HeatPicture:
+    """The heat of a cluster from `start` to `end` (aware; a naive one is UTC), of one metric (see METRICS).
+
+    The layer is the finest that still has the range and fits into `most_columns`; of the coarsest, neighbouring columns
+    are put together as far as that is needed. `within`: a namespace with the range of hashes as bundles are named, or a
+    tenant, a namespace, or the beginning of names (`acme/ord`, `ac`): only this part is shown, with all its bundles
+    as far as they fit into `most_rows`; a part of more than 8 million cells is that part of the overview. Whatever is
+    asked for, the JSON has at most 2,000,000 bytes: columns are put together until it does.
+
+    Raises BadInput for an unknown cluster or metric, an end that is not after the start, more than 401 days, limits out
+    of 1 to 1,536, a part that has no bundle, heat tables that were never built or that a newer version has written;
+    NoLake where there is no lake; LakeError for tables that cannot be read.
+    """
+    wanted, asked = metric_named(metric), _range(start, end, most_rows, most_columns)
+    tables = _opened(str(lake))
+    places = tables.places()
+    state = tables.state(cluster) if cluster in places else None
+    if state is None:
+        raise _unknown(tables, cluster, places)
+    view = _PictureView(tables, cluster, state, wanted, asked, within)
+    return _small_enough(view.picture(most_rows, most_columns))
+
+
+def _range(start: datetime, end: datetime, most_rows: int, most_columns: int) -> tuple[float, float]:
+    for name, most in (("most_rows", most_rows), ("most_columns", most_columns)):
+        if not 1 <= most <= MOST_ROWS:
+            raise BadInput(f"{name} is {most}: allowed is 1 to {MOST_ROWS:,}")
+    first, last = (at.replace(tzinfo=at.tzinfo or UTC) for at in (start, end))
+    if last <= first:
+        raise BadInput(f"the range ends at {last.isoformat()}, and that is not after its start {first.isoformat()}")
+    if (last - first).total_seconds() > MOST_DAYS * _DAY:
+        raise BadInput(
+            f"{(last - first).days:,} days are asked for, and heat is kept for {COARSEST.days}: ask for "
+            f"{MOST_DAYS} days at most"
+        )
+    return first.timestamp(), last.timestamp()
+
+
+def _opened(lake: str) -> HeatTables:
+    tables = HeatTables(lake)
+    if tables.are_there:
+        return tables
+    if not is_table(lake, "cycles"):
+        raise NoLake(f"there is no lake at {lake}: its `cycles` table is missing. Name the folder of the tables")
+    raise BadInput(f"no heat was built in {lake} yet: run `evenkeel heat --lake {lake}`, or unpause the DAG `heat`")
+
+
+def _unknown(tables: HeatTables, cluster: str, places: Mapping[str, Any]) -> BadInput:
+    built = sorted(places)
+    if not built:
+        return BadInput(f"no heat was built in {tables.root} yet: run `evenkeel heat --lake {tables.root}`")
+    return BadInput(f"no heat of cluster {cluster[:60]!r} was built.{nearest(cluster, built)}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """A column of the picture: where it is stored, and where it begins."""
+
+    layer: Layer
+    block: int
+    index: int
+    start: int
+
+
+class _PictureView:
+    """One picture on its way: which columns it has, what is stored of them, and how that becomes rows."""
+
+    def __init__(
+        self,
+        tables: HeatTables,
+        cluster: str,
+        state: HeatState,
+        metric: Metric,
+        asked: tuple[float, float],
+        within: Within | None,
+    ) -> None:
+        self._tables, self._cluster, self._state, self._metric = tables, cluster, state, metric
+        self._within = within
+        self._newest = state.at.timestamp()
+        self._first, self._last = asked
+        self._brokers: dict[str, int] = {}
+
+    def picture(self, most_rows: int, most_columns: int) -> HeatPicture:
+        layer = self._layer(most_columns)
+        columns, brokers = self._columns(layer)
+        grain, pieces = self._pieces(columns, brokers)
+        names = in_order(name for piece in pieces for name in piece.names)
+        pieces = [piece.on(names) for piece in pieces]
+        pieces = self._clipped(pieces, names)
+        if pieces:
+            lower, upper = rows_for(pieces, most_rows, self._metric)
+        else:
+            lower = upper = np.zeros(0, np.int64)
+        rows = shown(pieces, len(columns), lower, upper, self._metric)
+        starts = np.array([one.start for one in columns], np.int64)
+        ends = _ends(columns)
+        groups = _groups(len(columns), most_columns)
+        if len(groups) < len(columns):
+            rows, starts, ends = (
+                rows.merged(groups, self._metric),
+                starts[groups],
+                ends[np.r_[groups[1:], len(ends)] - 1],
+            )
+        marks, left_out = self._marks(names, lower, upper, starts, ends)
+        since = self._state.exact_since
+        return HeatPicture(
+            self._cluster, self._metric, layer.seconds, starts, ends, layer.complete_until(self._newest), names, rows,
+            tuple(self._brokers), marks, left_out, None if since is None else int(since.timestamp()), grain,
+        )  # fmt: skip
+
+    # Columns
+
+    def _layer(self, most_columns: int) -> Layer:
+        """The finest layer that fits; the part of the range in which there may be anything counts."""
+        first = max(self._first, COARSEST.oldest(self._newest))
+        last = min(self._last, self._newest + 60)
+        for layer in LAYERS:
+            if first >= layer.oldest(self._newest) and self._most(layer, first, last) <= most_columns:
+                return layer
+        return COARSEST
+
+    def _most(self, layer: Layer, first: float, last: float) -> int:
+        """How many columns there may be: those of the layer, and those of finer ones at the right edge."""
+        count, begin = 0, layer.column_of(first)
+        for own in reversed(LAYERS[: LAYERS.index(layer) + 1]):
+            end = min(last, own.complete_until(self._newest))
+            count += max(0, ceil((end - begin) / own.seconds))
+            begin = max(begin, own.complete_until(self._newest))
+        return count
+
+    def _columns(self, layer: Layer) -> tuple[list[_Column], dict[tuple[int, int], list[str]]]:
+        """The columns from left to right: those of the layer as far as they are complete, then those of finer ones; and
+        the brokers of each block."""
+        found: list[_Column] = []
+        brokers: dict[tuple[int, int], list[str]] = {}
+        first = float(layer.column_of(self._first))
+        for own in reversed(LAYERS[: LAYERS.index(layer) + 1]):
+            until = min(self._last, own.complete_until(self._newest))
+            if first >= until:
+                continue
+            blocks = range(own.block_of(first), int(until), own.block_seconds)
+            told = ["block_start", "starts", "brokers", "format"]
+            where = among("metric", [COLUMNS])
+            rows = self._tables.blocks(self._cluster, own.seconds, OVERVIEW, [*blocks], told, where).to_pylist()
+            for row in sorted(rows, key=lambda row: int(row["block_start"])):
+                brokers[own.seconds, row["block_start"]] = row["brokers"]
+                found += [
+                    _Column(own, row["block_start"], n, at) for n, at in enumerate(row["starts"]) if first <= at < until
+                ]
+            first = max(first, until)
+        return found, brokers
+
+    # What is stored of them
+
+    def _pieces(
+        self, columns: Sequence[_Column], brokers: Mapping[tuple[int, int], list[str]]
+    ) -> tuple[str, list[StoredPiece]]:
+        """The grain that is read, and its pieces."""
+        grain, where = OVERVIEW, among("metric", [self._metric.name, OWNER])
+        names = self._namespaces(columns)
+        if names is not None:
+            if not names:
+                raise BadInput(f"{self._part()} has no bundle in {self._cluster} in this range of time")
+            ranges = self._ranges(columns, names)
+            if ranges * len(columns) <= _MOST_CELLS:
+                grain, where = NAMESPACES, where & among("namespace", names)
+        found: list[StoredPiece] = []
+        for seconds, own in _by_layer(columns).items():
+            told = [
+                "namespace",
+                "metric",
+                "piece",
+                "first_column",
+                "columns",
+                "ranges",
+                "boundaries",
+                "names",
+                "bundles",
+            ]
+            starts = sorted({one.block for one in own})
+            rows = self._tables.blocks(
+                self._cluster, seconds, grain, starts, [*told, "cells", "shared", "block_start"], where
+            )
+            stored = self._stored(rows.to_pylist(), own, brokers, columns.index(own[0]))
+            found += side_by_side(stored) if grain == NAMESPACES else stored
+        return grain, sorted(found, key=lambda piece: piece.first)
+
+    def _stored(
+        self,
+        rows: Iterable[Mapping[str, Any]],
+        columns: Sequence[_Column],
+        brokers: Mapping[tuple[int, int], list[str]],
+        offset: int,
+    ) -> list[StoredPiece]:
+        """The pieces that rows of one layer hold, as far as the picture has their columns; `offset` is the place of the
+        first of these columns in the picture."""
+        by_block: dict[int, list[int]] = {}
+        for n, one in enumerate(columns):
+            by_block.setdefault(one.block, []).append(n)
+        both: dict[tuple[int, str, int], dict[str, Mapping[str, Any]]] = {}
+        for row in rows:
+            both.setdefault((row["block_start"], row["namespace"], row["piece"]), {})[row["metric"]] = row
+        found = []
+        seconds = columns[0].layer.seconds
+        tables = {block: self._codes(brokers[seconds, block]) for block in by_block}
+        for (block, namespace, _), metrics in both.items():
+            if block not in by_block:
+                continue
+            own = by_block[block]
+            cells, owner = metrics[self._metric.name], metrics[OWNER]
+            ranges, first, count = cells["ranges"], cells["first_column"], cells["columns"]
+            begin, end = columns[own[0]].index, columns[own[-1]].index + 1
+            cut = slice(max(0, begin - first), min(count, end - first))
+            if cut.start >= cut.stop:
+                continue
+            bounds = np.frombuffer(cells["boundaries"], np.int64)
+            names = tuple(cells["names"]) if cells["names"] else (namespace,)
+            counted = np.frombuffer(cells["bundles"], np.int32) if cells["bundles"] else np.ones(ranges, np.int32)
+            codes = np.frombuffer(cells["cells"], np.uint8).reshape(count, ranges)[cut]
+            owners = np.frombuffer(owner["cells"], np.uint16).reshape(count, ranges)[cut]
+            found.append(
+                StoredPiece(
+                    offset + own[0] + first + cut.start - begin,
+                    names,
+                    bounds[:ranges],
+                    bounds[ranges:],
+                    counted.astype(np.int64),
+                    codes,
+                    tables[block][owners],
+                    _flags(cells["shared"], count, ranges)[cut],
+                )
+            )
+        return found
+
+    def _codes(self, brokers: Iterable[str]) -> npt.NDArray[np.uint16]:
+        """A block's owner codes as those of the picture."""
+        table = np.zeros(1 << 16, np.uint16)
+        table[SEVERAL] = SEVERAL
+        for code, name in enumerate(brokers, 1):
+            table[code] = self._brokers.setdefault(name, len(self._brokers) + 1)
+        return table
+
+    # The part that is shown
+
+    def _part(self) -> str:
+        return repr(self._within if isinstance(self._within, str) else (self._within or ("",))[0])[:80]
+
+    def _namespaces(self, columns: Sequence[_Column]) -> list[str] | None:
+        """The namespaces of the part, as the first and the last block know them; None where the whole cluster is
+        shown."""
+        if self._within is None:
+            return None
+        if not isinstance(self._within, str):
+            return [self._within[0]] if self._ranges(columns, [self._within[0]]) else []
+        known: set[str] = set()
+        for seconds, block in _newest_blocks(columns):
+            rows = self._tables.blocks(
+                self._cluster, seconds, NAMESPACES, [block], ["namespace"], among("metric", [OWNER])
+            )
+            known.update(rows.column("namespace").to_pylist())
+        return _named(self._within, in_order(known))
+
+    def _ranges(self, columns: Sequence[_Column], names: Sequence[str]) -> int:
+        """How many ranges these namespaces have, about."""
+        most = 0
+        for seconds, block in _newest_blocks(columns):
+            where = among("metric", [OWNER]) & among("namespace", names)
+            rows = self._tables.blocks(
+                self._cluster, seconds, NAMESPACES, [block], ["namespace", "ranges"], where
+            ).to_pylist()
+            own: dict[str, int] = {}
+            for row in rows:
+                own[row["namespace"]] = max(own.get(row["namespace"], 0), row["ranges"])
+            most = max(most, sum(own.values()))
+        return most
+
+    def _clipped(self, pieces: list[StoredPiece], names: Names) -> list[StoredPiece]:
+        """What lies in the part."""
+        if self._within is None or not names:
+            return pieces
+        if isinstance(self._within, str):
+            own = _named(self._within, names)
+            if not own:
+                return []
+            first = places_of(names.index(own[0]), 0, HIGHEST)[0]
+            last = places_of(names.index(own[-1]), 0, HIGHEST)[1]
+        else:
+            namespace, low, high = self._within
+            if not 0 <= low < high <= HIGHEST:
+                raise BadInput(f"the range {low} to {high} is not one of a bundle: 0 <= lower < upper <= {HIGHEST}")
+            if namespace not in names:
+                return []
+            first, last = places_of(names.index(namespace), low, high)
+        return [part for piece in pieces if len((part := piece.inside(first, last)).lower)]
+
+    # Marks
+
+    def _marks(
+        self,
+        names: Names,
+        lower: npt.NDArray[np.int64],
+        upper: npt.NDArray[np.int64],
+        starts: npt.NDArray[np.int64],
+        ends: npt.NDArray[np.int64],
+    ) -> tuple[tuple[tuple[int, str, int, str], ...], dict[str, int]]:
+        import pyarrow as pa
+
+        if not len(starts) or not len(lower):
+            return (), {}
+        first, last = int(starts[0]), int(min(self._last, float(ends[-1])))
+        blocks = range(int(first // MARK_BLOCK_SECONDS) * MARK_BLOCK_SECONDS, last, MARK_BLOCK_SECONDS)
+        found = self._tables.marks(self._cluster, [*blocks])
+        at = found.column("at").cast(pa.timestamp("us", "UTC")).cast(pa.int64()).to_numpy() // 1_000_000
+        known = {name: rank for rank, name in enumerate(names)}
+        dictionary = found.column("namespace").combine_chunks().dictionary_encode()
+        ranks = np.array([known.get(name, -1) for name in dictionary.dictionary.to_pylist()] or [-1], np.int64)
+        rank = ranks[dictionary.indices.to_numpy()] if len(dictionary) else np.zeros(0, np.int64)
+        place = (rank << NAMESPACE_BITS) + found.column("lower").to_numpy()
+        row = np.searchsorted(lower, place, "right") - 1
+        inside = (rank >= 0) & (row >= 0) & (place < upper[np.maximum(row, 0)]) & (at >= first) & (at < last)
+        column = np.searchsorted(starts, at, "right") - 1
+        kinds = found.column("kind").combine_chunks().dictionary_encode()
+        order_of = {name: n for n, name in enumerate(KINDS)}
+        codes = np.array([order_of.get(name, -1) for name in kinds.dictionary.to_pylist()] or [-1], np.int64)
+        kind = codes[kinds.indices.to_numpy()] if len(kinds) else np.zeros(0, np.int64)
+        order = np.lexsort((place, at))
+        order = order[inside[order] & (kind[order] >= 0)]
+        chosen, left_out = _few(kind[order], (column * len(lower) + row)[order])
+        taken = order[chosen]
+        texts = found.column("text").take(pa.array(taken)).to_pylist()
+        parts = zip(at[taken].tolist(), kind[taken].tolist(), row[taken].tolist(), texts, strict=True)
+        return tuple((moment, KINDS[code], own, text[:300]) for moment, code, own, text in parts), left_out
+
+
+def _few(kind: npt.NDArray[np.int64], cell: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.intp], dict[str, int]]:
+    """Which marks (in order of time) are shown, and how many of each kind are not: one of a kind in a cell, and of each
+    kind at even distances as many as its share allows."""
+    taken: list[npt.NDArray[np.intp]] = []
+    left_out, left = dict[str, int](), MOST_MARKS
+    once = {code: np.flatnonzero(kind == code) for code in range(len(KINDS))}
+    for code, places in once.items():
+        _, firsts = np.unique(cell[places], return_index=True)
+        once[code] = places[np.sort(firsts)]
+    for position, code in enumerate(sorted(once, key=lambda code: len(once[code]))):
+        own = once[code]
+        share = left // (len(KINDS) - position)
+        if len(own) > share:
+            own = own[np.linspace(0, len(own) - 1, share).astype(np.intp)] if share else own[:0]
+        left -= len(own)
+        taken.append(own)
+        missing = int((kind == code).sum()) - len(own)
+        if missing:
+            left_out[KINDS[code]] = missing
+    return np.sort(np.concatenate(taken)), left_out
+
+
+def _named(part: str, names: Names) -> list[str]:
+    """The namespace of that name, else those of the tenant of that name, else those whose names begin so. They are next
+    to each other."""
+    found = [name for name in names if name == part] or [name for name in names if name.startswith(f"{part}/")]
+    return found or [name for name in names if part and name.startswith(part)]
+
+
+def _by_layer(columns: Sequence[_Column]) -> dict[int, list[_Column]]:
+    """Seconds of a layer -> its columns, in order."""
+    found: dict[int, list[_Column]] = {}
+    for one in columns:
+        found.setdefault(one.layer.seconds, []).append(one)
+    return found
+
+
+def _newest_blocks(columns: Sequence[_Column]) -> list[tuple[int, int]]:
+    """Layer and start of the first and the last block that hold columns."""
+    ends = [columns[0], columns[-1]] if columns else []
+    return list(dict.fromkeys((one.layer.seconds, one.block) for one in ends))
+
+
+def _flags(bits: bytes | None, count: int, ranges: int) -> Flags:
+    if bits is None:
+        return np.zeros((count, ranges), np.bool_)
+    packed = np.frombuffer(bits, np.uint8).reshape(count, -1)
+    return np.unpackbits(packed, axis=1, count=ranges).astype(np.bool_)
+
+
+def _ends(columns: Sequence[_Column]) -> npt.NDArray[np.int64]:
+    """Until when each column is drawn: to the next one, but no longer than one and a half of the usual distance of its
+    layer's columns here, nor shorter than its own length."""
+    starts = np.array([one.start for one in columns], np.int64)
+    lengths = np.array([one.layer.seconds for one in columns], np.int64)
+    if not len(starts):
+        return starts
+    usual = lengths.copy()
+    for seconds in np.unique(lengths):
+        own = lengths == seconds
+        if int(own.sum()) > 1:
+            usual[own] = max(int(seconds), int(np.median(np.diff(starts[own])) * 3 // 2))
+    following = np.r_[starts[1:], starts[-1] + max(lengths[-1], usual[-1] * 2 // 3)]
+    ends: npt.NDArray[np.int64] = np.minimum(following, starts + usual)
+    return ends
+
+
+def _groups(count: int, most: int) -> npt.NDArray[np.intp]:
+    """The first of the columns that are put together, so that at most so many are left."""
+    each = -(-count // most) if count else 1
+    return np.arange(0, count, each, dtype=np.intp)
+
+
+def _small_enough(found: HeatPicture) -> HeatPicture:
+    """The picture, with columns put together until its JSON is small enough."""
+    while len(found.to_json()) > MOST_BYTES and len(found.starts) > 1:
+        groups = _groups(len(found.starts), -(-len(found.starts) // 2))
+        ends = found.ends[np.r_[groups[1:], len(found.ends)] - 1]
+        rows = found.rows.merged(groups, found.metric)
+        found = replace(found, rows=rows, starts=found.starts[groups], ends=ends)
+    return found

@@ -1,0 +1,76 @@
+"""Metrics of the heat map, and the logarithmic scale of 8 bits on which their values are stored.
+
+A code is 0 where nothing is known and 1 where the figure is known to be nothing. Codes 2 to 255 are 254 steps from the
+metric's lowest to its highest value, each the same factor above the one before; what lies beyond takes the last step on
+its side.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from evenkeel.errors import BadInput
+
+Codes = npt.NDArray[np.uint8]
+Figures = npt.NDArray[np.float64]
+
+UNKNOWN, NOTHING, FIRST_STEP, LAST_STEP = 0, 1, 2, 255
+_STEPS = LAST_STEP - FIRST_STEP
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """A figure of bundles that the heat map shows: its unit, the values of the first and the last step of its scale,
+    and whether a range of several bundles shows their `largest` figure instead of the sum."""
+
+    name: str
+    unit: str
+    lowest: float
+    highest: float
+    largest: bool = False
+
+    @property
+    def factor(self) -> float:
+        """The ratio of two neighbouring steps; what is read back differs by half a step at most: its square root."""
+        return float((self.highest / self.lowest) ** (1 / _STEPS))
+
+    def value_of(self, code: int) -> float | None:
+        """The value that a code stands for; None where nothing is known."""
+        value = float(self.values()[code])
+        return None if math.isnan(value) else value
+
+    def values(self) -> Figures:
+        """The value of each of the 256 codes, in the metric's unit; NaN for what is not known."""
+        steps = self.lowest * (self.highest / self.lowest) ** (np.arange(_STEPS + 1) / _STEPS)
+        return np.concatenate(([np.nan, 0.0], steps))
+
+    def codes(self, figures: npt.NDArray[np.floating]) -> Codes:
+        """The codes of figures in the metric's unit, of any shape; NaN is not known, what is not above 0 is nothing."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            steps = np.log(figures / self.lowest) * (_STEPS / math.log(self.highest / self.lowest))
+            codes = np.clip(np.rint(steps), 0, _STEPS) + FIRST_STEP
+            codes = np.where(figures > 0, codes, NOTHING)
+        known: Codes = np.where(np.isnan(figures), UNKNOWN, codes).astype(np.uint8)
+        return known
+
+
+MESSAGE_RATE = Metric("message_rate", "msg/s", 1e-2, 1e8)
+BYTE_RATE = Metric("byte_rate", "byte/s", 1.0, 1e12)
+TOPIC_COUNT = Metric("topics", "count", 1e-2, 1e7)
+SESSIONS = Metric("sessions", "count", 1e-2, 1e8)
+BROKER_SHARE = Metric("broker_share", "fraction", 1e-6, 1.0, largest=True)
+METRICS = {one.name: one for one in (MESSAGE_RATE, BYTE_RATE, TOPIC_COUNT, SESSIONS, BROKER_SHARE)}
+"""In the order of the rows of `Figures` everywhere in this room."""
+OWNER = "owner"
+NOBODY, SEVERAL = 0, 65_535
+
+
+def metric_named(name: str) -> Metric:
+    """The metric of a name; BadInput, which lists them, for any other name."""
+    if name not in METRICS:
+        raise BadInput(f"there is no metric {name[:60]!r}; there are {', '.join(METRICS)}")
+    return METRICS[name]

@@ -1,0 +1,323 @@
+"""The heat tables in a lake: read and written without a JVM, in a folder or in a store that speaks S3.
+
+A commit replaces whole blocks: readers see the rows of before or those of after. Two writers of one block collide, and
+whoever comes second learns of it (`HeatConflict`) before anything of it is visible; writers of different blocks do not
+meet. Nobody but `evenkeel.heat` writes here.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from evenkeel.errors import BadInput, LakeError
+from evenkeel.heat.blocks import COLUMNS, FORMAT, OVERVIEW, Block
+from evenkeel.heat.key_ranges import Names, Places
+from evenkeel.heat.layers import Layer
+from evenkeel.heat.scale import OWNER
+from evenkeel.lake.schema import Table
+from evenkeel.lake.schemas import HEAT_TABLES
+from evenkeel.lake.store import Lake, arrow_schema
+from evenkeel.lake.table_files import delta_table, is_delta_table, is_readable_here, storage_options
+from evenkeel.record.read.tables import FileFilter, all_of, damaged, dataset_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from deltalake import DeltaTable
+
+log = logging.getLogger(__name__)
+
+BLOCKS, MARKS = "heat_blocks", "heat_marks"
+STATE = "state"
+MARK_BLOCK_SECONDS = 864_000
+"""Marks of ten days are written as one."""
+_ROW_GROUP_BYTES = 1 << 20
+_KEPT_HOURS = 2
+"""Files of earlier versions stay so long: for who began to read before a block was replaced."""
+_VACUUM_EVERY = 48
+_PROPERTIES = {
+    "delta.dataSkippingStatsColumns": "cluster",
+    "delta.checkpointInterval": "24",
+    "delta.logRetentionDuration": "interval 1 days",
+    "delta.deletedFileRetentionDuration": f"interval {_KEPT_HOURS} hours",
+}
+
+
+def among(column: str, values: Sequence[Any]) -> Any:
+    """Rows of the heat tables with one of these values.
+
+    Without the cast that `record.read` needs for texts that other writers leave: parts of files that hold none are not
+    read then.
+    """
+    import pyarrow.compute as pc
+
+    return pc.field(column).isin([*values])
+
+
+class HeatConflict(Exception):
+    """Another writer replaced the same blocks first; nothing was written."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeatState:
+    """Up to where a cluster's record was looked at: `sequence` in its chain, its newest cycle, and from when on the
+    rows of `bundle_load` were kept then (None: there were none)."""
+
+    sequence: int
+    at: datetime
+    exact_since: datetime | None
+
+
+class HeatTables:
+    """Both heat tables of a lake, as they were when they were opened, or at the last write of one's own."""
+
+    def __init__(self, root: str, *, make: bool = False) -> None:
+        """Opens them; with `make` those that are missing are created. Raises LakeError where they cannot be read, or
+        where the lake lies in a store that only Spark knows."""
+        self.root, self._lake = root, Lake(root)
+        if not is_readable_here(self._lake.path(BLOCKS)):
+            raise LakeError(f"the lake {root} lies in a store that only Spark knows; heat tables need a folder or S3")
+        self._opened: dict[str, DeltaTable | None] = {name: self._open(name, make) for name in (BLOCKS, MARKS)}
+        self._began = {name: -1 if opened is None else opened.version() for name, opened in self._opened.items()}
+
+    def _open(self, name: str, make: bool) -> DeltaTable | None:
+        from deltalake.exceptions import DeltaError
+
+        path = self._lake.path(name)
+        try:
+            if is_delta_table(path):
+                return delta_table(path)
+            if not make:
+                return None
+            try:
+                return _created(HEAT_TABLES[name], path)
+            except DeltaError:  # another builder came first
+                return delta_table(path)
+        except (DeltaError, OSError, ValueError) as error:
+            raise damaged(self.root, name, error) from error
+
+    @property
+    def are_there(self) -> bool:
+        """Whether anything was ever built."""
+        return self._opened[BLOCKS] is not None
+
+    # Reading
+
+    def places(self) -> dict[str, list[tuple[int, str, int]]]:
+        """Cluster -> layer, grain and start of each of its blocks, from the log alone."""
+        import pyarrow as pa
+
+        opened = self._opened[BLOCKS]
+        if opened is None:
+            return {}
+        found = pa.table(opened.get_add_actions(flatten=True))
+        names = [f"partition.{name}" for name in HEAT_TABLES[BLOCKS].partition]
+        clusters: dict[str, list[tuple[int, str, int]]] = {}
+        if found.num_rows:
+            for cluster, *place in zip(*(found.column(name).to_pylist() for name in names), strict=True):
+                clusters.setdefault(str(cluster), []).append((int(place[0]), str(place[1]), int(place[2])))
+        return clusters
+
+    def state(self, cluster: str) -> HeatState | None:
+        """Up to where the cluster's record was looked at; None where it never was."""
+        columns = ["through_sequence", "through_at", "exact_since", "format"]
+        found = self.blocks(cluster, 0, STATE, [0], columns).to_pylist()
+        if not found:
+            return None
+        row = found[0]
+        return HeatState(int(row["through_sequence"]), row["through_at"], row["exact_since"])
+
+    def heads(self, cluster: str, layer: Layer, starts: Sequence[int]) -> dict[int, dict[int, str]]:
+        """Start of a block -> start of a column -> the digest of what it was built from."""
+        columns = ["block_start", "starts", "digests", "format"]
+        found = self.blocks(cluster, layer.seconds, OVERVIEW, starts, columns, among("metric", [COLUMNS])).to_pylist()
+        return {row["block_start"]: dict(zip(row["starts"], row["digests"], strict=True)) for row in found}
+
+    def block(self, cluster: str, layer: Layer, start: int) -> Block:
+        """A block with all it holds; an empty one where it was never built."""
+        return Block.from_rows(layer, start, self.blocks(cluster, layer.seconds, None, [start]).to_pylist())
+
+    def newest_overview(self, cluster: str, layer: Layer, start: int) -> tuple[Names, Places] | None:
+        """Names and begins of the ranges of the last overview in a block; None where it has none."""
+        columns = ["piece", "ranges", "boundaries", "names", "format"]
+        where = among("metric", [OWNER])
+        found = self.blocks(cluster, layer.seconds, OVERVIEW, [start], columns, where).to_pylist()
+        if not found:
+            return None
+        last = max(found, key=lambda row: int(row["piece"]))
+        return tuple(last["names"]), np.frombuffer(last["boundaries"], np.int64)[: last["ranges"]]
+
+    def blocks(
+        self,
+        cluster: str,
+        layer_seconds: int,
+        grain: str | None,
+        starts: Sequence[int],
+        columns: Sequence[str] | None = None,
+        where: Any = None,
+    ) -> pa.Table:
+        """Rows of `heat_blocks`: of these blocks of a layer, of one grain or of both; `columns` hold `format`, if
+        named.
+
+        Raises BadInput for rows that a newer version of Evenkeel has written.
+        """
+        chosen: list[FileFilter] = [("cluster", "in", [cluster]), ("layer_seconds", "=", layer_seconds)]
+        chosen += [] if grain is None else [("grain", "=", grain)]
+        chosen.append(("block_start", "in", [*starts]))
+        conditions = [among("layer_seconds", [layer_seconds]), among("block_start", [*starts])]
+        conditions += [] if where is None else [where]
+        found = self._read(BLOCKS, chosen, columns, all_of(*conditions)) if starts else self._none(BLOCKS)
+        formats = found.column("format").to_pylist() if "format" in found.column_names else []
+        newest = max(formats, default=FORMAT)
+        if newest > FORMAT:
+            raise BadInput(
+                f"the heat tables of {self.root} were written by a newer version of Evenkeel (format {newest}, "
+                f"this one reads {FORMAT}): use that version"
+            )
+        return found
+
+    def mark_places(self, cluster: str) -> list[int]:
+        """The blocks of ten days of which there are marks."""
+        import pyarrow as pa
+
+        opened = self._opened[MARKS]
+        found = None if opened is None else pa.table(opened.get_add_actions(flatten=True))
+        if found is None or not found.num_rows:
+            return []
+        pairs = zip(*(found.column(f"partition.{one}").to_pylist() for one in ("cluster", "block_start")), strict=True)
+        return sorted({int(start) for own, start in pairs if own == cluster})
+
+    def marks(self, cluster: str, starts: Sequence[int], where: Any = None) -> pa.Table:
+        """Rows of `heat_marks` of these blocks of ten days, in any order."""
+        if not starts:
+            return self._none(MARKS)
+        chosen: list[FileFilter] = [("cluster", "in", [cluster]), ("block_start", "in", [*starts])]
+        own = among("block_start", [*starts])
+        return self._read(MARKS, chosen, None, own if where is None else own & where)
+
+    def _read(self, name: str, files: Sequence[FileFilter], columns: Sequence[str] | None, where: Any) -> pa.Table:
+        opened = self._opened[name]
+        if opened is None:
+            return self._none(name)
+        try:
+            # Files are few, and chosen by their partitions already: cluster is no column of theirs.
+            dataset = dataset_of(opened, self.root, name, files)
+            return dataset.to_table(columns=None if columns is None else [*columns], filter=where)
+        except (OSError, ValueError, KeyError) as error:
+            raise damaged(self.root, name, error) from error
+
+    def _none(self, name: str) -> pa.Table:
+        return arrow_schema(HEAT_TABLES[name].columns).empty_table()
+
+    # Writing
+
+    def replace(self, cluster: str, blocks: Iterable[Block], state: HeatState | None) -> None:
+        """Puts blocks in place of those that are there, and the state with them, in one commit. HeatConflict where
+        another writer was at one of them."""
+        rows: list[dict[str, Any]] = []
+        places = []
+        for block in blocks:
+            places.append(f"(layer_seconds = {block.layer.seconds} AND block_start = {block.start})")
+            rows += block.rows()
+        if state is not None:
+            places.append(f"(layer_seconds = 0 AND grain = {_literal(STATE)})")
+            rows.append(_state_row(state))
+        if places:
+            self._put(BLOCKS, cluster, rows, " OR ".join(places))
+
+    def replace_marks(self, cluster: str, marks: Mapping[int, Sequence[Mapping[str, Any]]]) -> None:
+        """Puts the marks of whole blocks of ten days in place of those that are there."""
+        rows = [{**row, "block_start": start} for start, own in marks.items() for row in own]
+        if marks:
+            self._put(MARKS, cluster, rows, f"block_start IN ({', '.join(map(str, marks))})")
+
+    def forget(self, cluster: str, name: str, where: str) -> None:
+        """Drops the blocks of a cluster that meet a condition on their partitions."""
+        opened = self._opened[name]
+        if opened is not None:
+            self._committed(name, lambda: opened.delete(f"cluster = {_literal(cluster)} AND ({where})"))
+
+    def _put(self, name: str, cluster: str, rows: Sequence[Mapping[str, Any]], where: str) -> None:
+        from deltalake import write_deltalake
+
+        opened = self._opened[name]
+        assert opened is not None
+        predicate = f"cluster = {_literal(cluster)} AND ({where})"
+        if not rows:
+            self._committed(name, lambda: opened.delete(predicate))
+            return
+        body = _as_arrow(HEAT_TABLES[name], cluster, rows)
+        written = _writer_properties(max(16, _ROW_GROUP_BYTES * len(rows) // max(1, body.nbytes)))
+        self._committed(
+            name,
+            lambda: write_deltalake(opened, body, mode="overwrite", predicate=predicate, writer_properties=written),
+        )
+
+    def _committed(self, name: str, write: Any) -> None:
+        from deltalake.exceptions import CommitFailedError
+
+        opened = self._opened[name]
+        assert opened is not None
+        try:
+            write()
+        except CommitFailedError as error:
+            raise HeatConflict(str(error)) from error
+        opened.update_incremental()
+
+    def tidy(self) -> None:
+        """Once in a while removes files that no version of the last hours names."""
+        for name, opened in self._opened.items():
+            if opened is not None and self._began[name] // _VACUUM_EVERY != opened.version() // _VACUUM_EVERY:
+                opened.vacuum(retention_hours=_KEPT_HOURS, dry_run=False, enforce_retention_duration=False)
+
+
+def _created(table: Table, path: str) -> DeltaTable:
+    from deltalake import DeltaTable
+
+    return DeltaTable.create(
+        path,
+        schema=arrow_schema(table.columns),
+        partition_by=list(table.partition),
+        mode="ignore",
+        description=table.comment,
+        configuration=_PROPERTIES,
+        storage_options=storage_options(path),
+    )
+
+
+def _writer_properties(rows: int) -> Any:
+    from deltalake import ColumnProperties, WriterProperties
+
+    plain = ColumnProperties(dictionary_enabled=False, statistics_enabled="NONE")
+    names = ("cells", "shared", "bundles")
+    columns = {**dict.fromkeys(names, plain), "boundaries": ColumnProperties(statistics_enabled="NONE")}
+    return WriterProperties(compression="ZSTD", max_row_group_size=rows, column_properties=columns)
+
+
+def _as_arrow(table: Table, cluster: str, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
+    import pyarrow as pa
+
+    schema = arrow_schema(table.columns)
+    columns = [
+        pa.array(
+            [cluster] * len(rows) if name == "cluster" else [row.get(name) for row in rows], schema.field(name).type
+        )
+        for name in schema.names
+    ]
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _state_row(state: HeatState) -> dict[str, Any]:
+    place = {"layer_seconds": 0, "grain": STATE, "block_start": 0, "namespace": "", "metric": STATE, "piece": 0}
+    known = {"through_sequence": state.sequence, "through_at": state.at, "exact_since": state.exact_since}
+    return {**place, **known, "format": FORMAT}
+
+
+def _literal(text: str) -> str:
+    """A text as deltalake's conditions take it."""
+    return "'" + text.replace("'", "''") + "'"
