@@ -26,6 +26,11 @@ _FILES = {
     "page.css": (REPORT_TEMPLATES / "page.css", "text/css; charset=utf-8"),
     "desk.css": (HERE / "static" / "desk.css", "text/css; charset=utf-8"),
     "desk.js": (HERE / "static" / "desk.js", "text/javascript; charset=utf-8"),
+    "heat.css": (HERE / "static" / "heat.css", "text/css; charset=utf-8"),
+    **{
+        name: (HERE / "static" / name, "text/javascript; charset=utf-8")
+        for name in ("heat.js", "heat_colours.js", "heat_drawing.js", "heat_picture.js", "heat_table.js")
+    },
 }
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
@@ -43,7 +48,7 @@ FIRST_STEPS = (
     "folder or object-store address of the lake.",
     "Trigger the DAG `rebalance`, or wait for its next run: the first cycle creates the tables.",
 )
-PAGES = (("./", "Clusters", "clusters"), ("cycles", "Cycles", "cycles"))
+PAGES = (("./", "Clusters", "clusters"), ("heat", "Heat map", "heat"), ("cycles", "Cycles", "cycles"))
 """What the header links to: address, name, and the word by which a page says that it is this one."""
 
 
@@ -71,10 +76,12 @@ def file_address(name: str) -> str:
     return f"static/{name}?v={files()[name].version}"
 
 
-def layout_context(here: str = "", crumbs: Sequence[tuple[str, str]] = ()) -> dict[str, Any]:
-    """What the layout needs. `here`: which of PAGES this is; `crumbs`: (name, address) of what lies above."""
+def layout_context(here: str = "", crumbs: Sequence[tuple[str, str]] = (), up: str = "") -> dict[str, Any]:
+    """What the layout needs. `here`: which of PAGES this is; `crumbs`: (name, address) of what lies above; `up`: the
+    way to the desk's own addresses, `../` for a page that lies a step below them."""
     return {
         "layout": "desk.html.j2",
+        "up": up,
         "pages": PAGES,
         "here": here,
         "crumbs": tuple(crumbs),

@@ -25,7 +25,7 @@ from evenkeel.record.status import read_status
 from evenkeel.record.status.line import ClusterStatus, stretches
 from evenkeel.record.wording import age, shortened, time, visible
 from evenkeel.times import time_given
-from evenkeel_page import airflow_side, look
+from evenkeel_page import airflow_side, heat_pages, look
 from evenkeel_page.reader import Answer, Job
 from evenkeel_page.reader_process import limit_threads
 
@@ -68,11 +68,11 @@ def _environment() -> Environment:
     return made
 
 
-def _renderer(here: str = "", crumbs: Sequence[tuple[str, str]] = ()) -> Callable[..., str]:
-    """What makes a page of a template's name and context, inside the desk's layout."""
+def _renderer(here: str = "", crumbs: Sequence[tuple[str, str]] = (), up: str = "") -> Callable[..., str]:
+    """What makes a page of a template's name and context, inside the desk's layout; `up` as `look.layout_context`."""
 
     def render(name: str, **context: Any) -> str:
-        return _environment().get_template(name).render(**look.layout_context(here, crumbs), **context)
+        return _environment().get_template(name).render(**look.layout_context(here, crumbs, up), **context)
 
     return render
 
@@ -203,4 +203,19 @@ def _counted(record: Record, cycles: Collection[tuple[str, datetime]]) -> list[A
     return found
 
 
-_PAGES: dict[str, Callable[..., Answer]] = {"clusters": clusters, "cycles": cycles, "cycle": cycle, "run": run}
+def heat(lake: str, **words: str | None) -> Answer:
+    """The heat map, and the table of its hottest cells."""
+    return heat_pages.heat_page(lake, _renderer("heat"), **words)
+
+
+def heat_why(lake: str, cluster: str, **cell: Any) -> Answer:
+    """Why a cell of the heat map is as it is."""
+    above = "../heat?" + urlencode({"cluster": cluster})
+    crumbs = [("Clusters", "../"), (_shown(cluster), f"../{_cycles_of(cluster)}"), ("Heat map", above), ("Why", "")]
+    return heat_pages.heat_why(lake, _renderer("heat", crumbs, "../"), cluster, **cell)
+
+
+_PAGES: dict[str, Callable[..., Answer]] = {
+    "clusters": clusters, "cycles": cycles, "cycle": cycle, "run": run, "heat": heat,
+    "heat_picture": heat_pages.heat_picture, "heat_why": heat_why,
+}  # fmt: skip

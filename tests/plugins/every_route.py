@@ -25,6 +25,9 @@ ADDRESSES = {
     "/cycles": "/cycles",
     "/cycle": "/cycle?cluster=lab&at=latest",
     "/run": "/run?dag_id=rebalance&run_id=none",
+    "/heat": "/heat?cluster=lab",
+    "/heat/picture": "/heat/picture?cluster=lab",
+    "/heat/why": "/heat/why?cluster=lab&namespace=acme/ns1&lower=0&upper=4294967295&from=1795249400&to=1795249500",
     "/static/{name}": "/static/desk.css",
 }
 """Of each route an address that answers 200, or 404 where the run is not on record."""

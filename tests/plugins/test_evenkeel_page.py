@@ -57,7 +57,8 @@ def test_without_a_login_every_route_answers_401(lake: Path, monkeypatch: pytest
 
 def test_there_is_no_route_beyond_these_and_none_that_changes_anything(page: TestClient) -> None:
     routes = {(route.path, tuple(sorted(route.methods))) for route in page.app.routes}  # type: ignore[attr-defined]
-    assert routes == {(path, ("GET",)) for path in ("/", "/cycles", "/cycle", "/run", "/static/{name}")}
+    paths = ("/", "/cycles", "/cycle", "/run", "/heat", "/heat/picture", "/heat/why", "/static/{name}")
+    assert routes == {(path, ("GET",)) for path in paths}
 
 
 def test_the_list_shows_every_cycle_with_its_state(page: TestClient) -> None:
