@@ -197,9 +197,9 @@ const drawAll = () => {
   };
   by("shared-word").hidden = !base.shared;
   by("empty").hidden = picture.columns > 0 && picture.rows > 0;
-  by("empty").textContent = "Nothing is on record of this range of time.";
+  by("empty").textContent = `Nothing is on record of this range of time. The newest cycle is that of ${stamp(base.asked.newest_cycle)}.`;
   root.classList.toggle("in-owners", look.isOwner);
-  document.querySelector(".scale").hidden = look.isOwner;
+  document.querySelector(".scale").hidden = look.isOwner || !picture.columns;
   drawScale(base, span, look.bright, dark);
   fillBrokers(base, order, ownerColours(base.brokers.length, order, dark), base.brokers.indexOf(look.broker) + 1, look.isOwner, (code) => {
     look.broker = code ? base.brokers[code - 1] : "";

@@ -125,7 +125,8 @@ export class Picture {
     return bundles === 1 ? `${first}/${lower}_${upper}` : `${first}/${lower}_${upper} ${many}`;
   }
 
-  rangeWords(row) { return `${hex(this.row_lower[row])}_${hex(this.row_upper[row])}`; }
+  /** The range of a row, short: `30000000_40000000`. */
+  rangeWords(row) { return [this.row_lower[row], this.row_upper[row]].map((one) => hex(one).slice(2)).join("_"); }
 
   /** From when to when a column is: `2026-11-21 08:20 to 08:30`. */
   columnWords(column) {

@@ -139,7 +139,7 @@ const STEPS = [60, 300, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 17280
 
 /** Writes times below the map. */
 export const fillTimes = (view, width) => {
-  const most = Math.max(2, Math.floor(width / 92));
+  const most = Math.max(2, Math.floor(width / 72));
   const step = STEPS.find((one) => (view.t1 - view.t0) / one <= most) ?? STEPS[STEPS.length - 1];
   const found = [];
   let day = "";
