@@ -20,9 +20,8 @@ from evenkeel_page import look
 from evenkeel_page.heat_request import RANGES, HeatRequest, MadePicture, clusters_on_record, heat_request, made_picture
 from evenkeel_page.heat_why import CellAsked, why
 from evenkeel_page.heat_words import METRIC_WORDS, TopCell, left_out_words, top_cells
-from evenkeel_page.reader import Answer
+from evenkeel_page.reader import JSON, Answer
 
-JSON_KIND = "application/json"
 NOT_BUILT = (
     "Unpause the DAG `heat` in Airflow: it builds the tables behind the map every ten minutes.",
     "Or run `evenkeel heat --lake LAKE` once, and load this page again.",
@@ -127,13 +126,13 @@ def heat_picture(lake: str, cluster: str | None = None, **words: str | None) -> 
         asked = heat_request(record, chosen, **words)
         made = made_picture(asked)
     except (NoLake, NoSuchCycle) as error:
-        return failed(404, "Nothing on record", str(error), look.FIRST_STEPS if isinstance(error, NoLake) else ())
+        return _failed(404, "Nothing on record", str(error), look.FIRST_STEPS if isinstance(error, NoLake) else ())
     except BadInput as error:
         to_come = _is_to_come(str(error))
-        return failed(404 if to_come else 400, "No picture", str(error), NOT_BUILT if to_come else ())
+        return _failed(404 if to_come else 400, "No picture", str(error), NOT_BUILT if to_come else ())
     except EvenkeelError as error:
-        return failed(500, "The lake cannot be read", str(error))
-    return Answer(200, _with_notes(asked, made), kind=JSON_KIND)
+        return _failed(500, "The lake cannot be read", str(error))
+    return Answer(200, _with_notes(asked, made), kind=JSON)
 
 
 def _with_notes(asked: HeatRequest, made: MadePicture) -> str:
@@ -141,10 +140,8 @@ def _with_notes(asked: HeatRequest, made: MadePicture) -> str:
     return f"{told[:-1]},{made.body.decode()[1:]}"
 
 
-def failed(status: int, title: str, text: str, advice: tuple[str, ...] = ()) -> Answer:
-    """An error as the map's script shows it."""
-    said = {"title": title, "text": wording.visible(text), "advice": list(advice)}
-    return Answer(status, json.dumps(said), kind=JSON_KIND)
+def _failed(status: int, title: str, text: str, advice: tuple[str, ...] = ()) -> Answer:
+    return Answer(status, look.refusal(title, wording.visible(text), advice), kind=JSON)
 
 
 # Why.

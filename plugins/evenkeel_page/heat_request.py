@@ -24,7 +24,7 @@ RANGES = {
 }  # fmt: skip
 """Word in an address -> words on the page, and length: ranges that end with the newest cycle."""
 USUAL_RANGE, USUAL_METRIC = "24h", "message_rate"
-_MINUTE = timedelta(minutes=1)
+_MINUTE, _HOUR = timedelta(minutes=1), timedelta(hours=1)
 _BUNDLE = re.compile(r".+/0x[0-9a-fA-F]{1,8}_0x[0-9a-fA-F]{1,8}")
 _KEPT_S, _MOST_KEPT = 30.0, 3
 
@@ -81,7 +81,7 @@ def heat_request(
     named = metric_named(metric or USUAL_METRIC).name
     if last and last not in RANGES:
         raise BadInput(f"last is {last[:40]!r}; allowed is {', '.join(RANGES)}")
-    end = time_given(to, "to").last if to else newest + _MINUTE
+    end = _end(to) if to else newest + _MINUTE
     if first:
         return HeatRequest(
             str(record.lake), cluster, named, "", time_given(first, "from").first, end, within or "", newest
@@ -92,6 +92,12 @@ def heat_request(
     except OverflowError:
         raise BadInput(f"to is {to!r}: nothing lies before that") from None
     return HeatRequest(str(record.lake), cluster, named, "" if to else word, begin, end, within or "", newest)
+
+
+def _end(text: str) -> datetime:
+    """The end that a text names: of a date the end of that day."""
+    given = time_given(text, "to")
+    return given.first if given.last - given.first < _HOUR else given.last + timedelta(microseconds=1)
 
 
 def part(within: str) -> Within | None:

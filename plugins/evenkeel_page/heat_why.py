@@ -122,7 +122,7 @@ def why(lake: str, asked: CellAsked) -> Why:
     if is_gone:
         kept = record.dates(LOADS, asked.cluster)
         since = f"kept are those from {kept[0].isoformat()} on" if kept else "none are kept"
-        gone = f"The exact rows of this cycle are no longer kept ({since}); the map's value is right to a twentieth."
+        gone = f"The exact rows of this cycle are no longer kept ({since}); the map's value is right within a tenth."
     moment, missing = _explained(lake, asked, cycle, found, more, is_gone)
     return Why(
         asked, cycle, len(cycles), cycles[place - 1].cycle_at if place else None,

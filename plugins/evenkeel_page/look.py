@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -109,6 +110,11 @@ def notice(title: str, text: str, advice: Sequence[str] = ()) -> str:
     """A page of the desk that says in a sentence why there is nothing to show, and what to do."""
     template = _environment().get_template("desk_notice.html.j2")
     return template.render(title=title, text=sentence(text), advice=tuple(advice), **layout_context())
+
+
+def refusal(title: str, text: str, advice: Sequence[str] = ()) -> str:
+    """What keeps a script from its data, as JSON: in a sentence, with what to do."""
+    return json.dumps({"title": title, "text": text, "advice": [*advice]})
 
 
 def closed(status: int, title: str, text: str, *, login: str = "", home: bool = False) -> Response:

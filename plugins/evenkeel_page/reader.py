@@ -35,7 +35,7 @@ START_S = 60.0
 MEMORY_BYTES = 2 << 30
 """A reader that holds more ends itself."""
 RETRY_AFTER_S = 3
-HTML = "text/html; charset=utf-8"
+HTML, JSON = "text/html; charset=utf-8", "application/json"
 OUT_OF_MEMORY = 77
 """Exit code of a reader that held more than it may."""
 

@@ -15,8 +15,11 @@ from fastapi.responses import RedirectResponse, Response
 
 from evenkeel.errors import EvenkeelError, NoLake
 from evenkeel_page import airflow_side, look
-from evenkeel_page.reader import HTML, Job
+from evenkeel_page.reader import HTML, JSON, Job
 from evenkeel_page.rights import READ, Right
+
+_FOR_SCRIPTS = frozenset({"heat_picture"})
+"""Pages that are JSON."""
 
 
 @dataclass(frozen=True)
@@ -55,13 +58,20 @@ def _read(request: Request, page: str, **arguments: Any) -> Response:
         lake = airflow_side.lake()
         job = Job(page, lake, arguments, airflow_side.store(lake))
     except NoLake as error:
-        return page_response(request, look.notice("No cycles yet", str(error), look.FIRST_STEPS))
+        return _no_lake(request, page, 200, "No cycles yet", str(error), look.FIRST_STEPS)
     except EvenkeelError as error:
-        return page_response(request, look.notice("The lake cannot be reached", str(error)), 500)
+        return _no_lake(request, page, 500, "The lake cannot be reached", str(error))
     found = request.app.state.reader.ask(job)
     if found.location:
         return RedirectResponse(found.location, status_code=found.status, headers=look.HEADERS)
     return page_response(request, found.body, found.status, kind=found.kind)
+
+
+def _no_lake(request: Request, page: str, status: int, title: str, text: str, advice: tuple[str, ...] = ()) -> Response:
+    """What says that there is nothing to read: a page, or JSON where a script asks."""
+    if page in _FOR_SCRIPTS:
+        return page_response(request, look.refusal(title, text, advice), max(status, 404), kind=JSON)
+    return page_response(request, look.notice(title, text, advice), status)
 
 
 def show_clusters(request: Request) -> Response:

@@ -2,7 +2,7 @@
 // address, so that it can be sent to somebody else. `heat_picture` knows the data, `heat_drawing` the canvas,
 // `heat_table` the words around it.
 
-import { Picture, stamp, visible } from "./heat_picture.js";
+import { Picture, short, stamp, visible } from "./heat_picture.js";
 import { heatColours, ownerColours } from "./heat_colours.js";
 import { drawCells, drawOver, drawOwners, drawSign, drawStrip, SIGNS } from "./heat_drawing.js";
 import {
@@ -183,11 +183,13 @@ const covers = () => {
 
 const isDark = () => darkness.matches && !printing.matches;
 
+const counted = new WeakMap();  // of a picture the brokers by their cells, and the codes that colours run over
+
 const drawAll = () => {
   if (!picture) return;
-  const order = ownersByCells(base);
+  if (!counted.has(base)) counted.set(base, { order: ownersByCells(base), span: spanOf(base) });
+  const { order, span } = counted.get(base);
   const dark = isDark();
-  const span = spanOf(base);
   const names = new Map(picture.brokers.map((name, place) => [name, place + 1]));
   const own = order.map((code) => names.get(base.brokers[code - 1])).filter(Boolean);
   colours = {
@@ -230,23 +232,19 @@ const caption = () => {
 /** Draws what depends on zoom: called for every move. */
 const drawView = () => {
   if (!picture) return;
+  const began = performance.now();
   const took = drawCells(by("cells"), picture, view, { ...colours, isOwner: look.isOwner, dark: isDark() });
-  root.dataset.drawn = took.toFixed(1);
   const { width, height } = field.getBoundingClientRect();
   const most = drawStrip(by("strip"), picture, view, getComputedStyle(root).getPropertyValue("--strip"));
   const words = picture.unit === "fraction" ? "largest" : "together";
-  by("strip-words").textContent = picture.rows ? `${words}, up to ${picture.valueWords(0) && aboutMost(most)}` : "";
+  by("strip-words").textContent = picture.rows ? `${words}, up to ${most > 0 ? short(most, picture.unit) : "nothing"}` : "";
   fillTimes(view, width);
   fillNames(picture, view, height, showSpace);
   field.classList.toggle("zoomed", !isWhole());
   drawTop();
-};
-
-const aboutMost = (value) => {
-  // The nearest code of the scale has the words for it; sums may lie beyond the highest.
-  let code = 2;
-  while (code < 255 && picture.amounts[code] < value) code += 1;
-  return value > 0 ? picture.valueWords(code) : "nothing";
+  // How many milliseconds the cells took, and all that follows a move; a benchmark reads them.
+  root.dataset.drawn = took.toFixed(1);
+  root.dataset.moved = (performance.now() - began).toFixed(1);
 };
 
 /** Draws what lies over the cells. */
@@ -254,7 +252,8 @@ const drawTop = () => {
   const shown = new Set(SIGNS.filter((kind) => !look.hidden.has(kind)));
   const isFocused = document.activeElement === field;
   const marked = cursor && (isFocused || chosen) ? cursor : null;
-  drawOver(by("over"), picture, view, { shown, cursor: marked, box, paper: getComputedStyle(document.body).backgroundColor });
+  const groups = picture.groups(field.clientHeight / (view.y1 - view.y0));
+  drawOver(by("over"), picture, view, { shown, groups, cursor: marked, box, paper: getComputedStyle(document.body).backgroundColor });
   const column = (hovered ?? cursor)?.[1] ?? picture.columns - 1;
   drawOwners(by("owners"), picture, view, column, colours.owner);
 };

@@ -1,6 +1,7 @@
 // Colours of the heat map. The scale has even steps of lightness, so that it is read alike with any kind of colour sight
 // and in grey; dark pages run from dark to light, light ones from light to dark. Brokers have the colours of Okabe and
-// Ito, which stay apart without red and green; who has none of the seven is grey, and can be highlighted.
+// Ito, which stay apart without red and green; others are pale, only to be told from their neighbours, and can be
+// highlighted.
 
 // Lightness, chroma and hue (OKLCH) from nothing much to the most.
 const DARK = [[0.2, 0.045, 285], [0.32, 0.13, 300], [0.44, 0.17, 335], [0.56, 0.19, 10], [0.68, 0.17, 40], [0.8, 0.15, 70], [0.93, 0.13, 102]];
@@ -10,7 +11,7 @@ const BROKERS = {
   dark: ["#e69f00", "#56b4e9", "#009e73", "#f0e442", "#3d8fd1", "#d55e00", "#cc79a7"],
   light: ["#e69f00", "#56b4e9", "#009e73", "#d8cb1c", "#0072b2", "#d55e00", "#cc79a7"],
 };
-const OTHERS = { dark: [0.46, 0, 0], light: [0.7, 0, 0] };
+const OTHERS = { dark: [0.36, 0.45, 0.54], light: [0.86, 0.77, 0.68] };
 export const OWN_COLOURS = 7;
 
 const gamma = (part) => (part <= 0.0031308 ? 12.92 * part : 1.055 * part ** (1 / 2.4) - 0.055);
@@ -63,7 +64,7 @@ export const heatColours = ({ lowest, highest, bright, dark }) => {
 export const ownerColours = (count, order, dark) => {
   const found = new Uint32Array(65536);
   const mode = dark ? "dark" : "light";
-  found.fill(packed(rgb(OTHERS[mode])));
+  for (let code = 1; code <= count; code += 1) found[code] = packed(rgb([OTHERS[mode][code % 3], 0.045, (code * 137.5) % 360]));
   found[0] = packed(rgb(NOTHING[mode]));
   found[65535] = packed(rgb(dark ? [0.3, 0, 0] : [0.86, 0, 0]));
   order.slice(0, OWN_COLOURS).forEach((code, place) => { found[code] = packed(fromText(BROKERS[mode][place])); });

@@ -8,6 +8,7 @@ export const SIGNS = ["move", "split", "held", "bounce"];
 const SIGN_COLOURS = { move: "#ffffff", split: "#8be9ff", held: "#ffe14d", bounce: "#ff6b6b" };
 const INK = "#101418";
 const GAP_FROM = 7;
+const LINE_FROM = 9;
 
 /** Draws the sign of a kind of mark, so many pixels from its middle to its edge. */
 export const drawSign = (context, kind, x, y, size) => {
@@ -34,7 +35,7 @@ export const drawSign = (context, kind, x, y, size) => {
     context.closePath();
   }
   context.lineJoin = "round";
-  context.lineWidth = Math.max(1.5, size * 0.45);
+  context.lineWidth = Math.max(1.2, size * 0.42);
   context.strokeStyle = INK;
   context.stroke();
   context.fillStyle = SIGN_COLOURS[kind];
@@ -138,24 +139,26 @@ export const where = (view, width, height, at, place) => [
   ((place - view.y0) / (view.y1 - view.y0)) * height,
 ];
 
-/** Draws what lies over the cells; `over`: {shown: kinds of marks, cursor: [row, column] or null, box, isFocused}. */
+/** Draws what lies over the cells; `over`: {shown: kinds of marks, groups of rows, cursor: [row, column], box, paper}. */
 export const drawOver = (canvas, picture, view, over) => {
   const { context, width, height, ratio } = fitted(canvas);
   context.clearRect(0, 0, width, height);
   if (!picture.rows || !picture.columns) return;
   context.fillStyle = over.paper;
-  for (const space of picture.spaces) {
-    const [, y] = where(view, width, height, 0, space.from);
-    if (y > 0 && y < height) context.fillRect(0, Math.round(y) - ratio * 0.75, width, ratio * 1.5);
-  }
   const tall = height / (view.y1 - view.y0);
-  const size = Math.max(4.2, Math.min(7, 3.4 + tall / ratio / 4)) * ratio;
+  for (const group of over.groups) {
+    const [, y] = where(view, width, height, 0, group.from);
+    const isWide = (group.to - group.from) * tall >= LINE_FROM * ratio;
+    if (isWide && y > 0 && y < height) context.fillRect(0, Math.round(y) - ratio * 0.75, width, ratio * 1.5);
+  }
+  const marks = picture.marks.filter(([at, kind, row]) =>
+    over.shown.has(kind) && at >= view.t0 && at < view.t1 && row + 1 > view.y0 && row < view.y1);
+  // Many marks are small ones, so that heat stays to be seen between them.
+  const crowd = Math.min(1, Math.max(0.5, Math.sqrt(250 / Math.max(1, marks.length))));
+  const size = Math.max(4.2, Math.min(7, 3.4 + tall / ratio / 4)) * ratio * crowd;
   for (const kind of SIGNS) {
-    if (!over.shown.has(kind)) continue;
-    for (const [at, own, row] of picture.marks) {
-      if (own !== kind || at < view.t0 || at >= view.t1 || row + 1 <= view.y0 || row >= view.y1) continue;
-      const [x, y] = where(view, width, height, at, row + 0.5);
-      drawSign(context, kind, x, y, size);
+    for (const [at, own, row] of marks) {
+      if (own === kind) drawSign(context, kind, ...where(view, width, height, at, row + 0.5), size);
     }
   }
   if (over.cursor) {

@@ -18,6 +18,13 @@ const twoDigits = (value) => {
   return rounded.toLocaleString("en-US", { minimumFractionDigits: places, maximumFractionDigits: places });
 };
 
+/** A value in words with a short figure: `220K msg/s`, where it has many digits. */
+export const short = (value, unit) => {
+  if (value < 1e4 || unit === "byte/s" || unit === "fraction") return about(value, unit);
+  const figure = value.toLocaleString("en-US", { notation: "compact", maximumSignificantDigits: 2 });
+  return unit === "count" ? figure : `${figure} ${unit}`;
+};
+
 /** A value of the map's scale, to the two digits that it has. */
 export const about = (value, unit) => {
   if (unit === "fraction") return `${twoDigits(value * 100)} %`;
@@ -98,6 +105,19 @@ export class Picture {
       if (last && last.space === space) last.to = row + 1;
       else found.push({ space, name: this.namespaces[space], from: row, to: row + 1 });
     });
+    return found;
+  }
+
+  /** What a view of so many pixels per row can name: namespaces, or tenants where these are too many. */
+  groups(tall) {
+    if (this.spaces.length * 14 <= this.rows * tall * 1.2) return this.spaces;
+    const found = [];
+    for (const { name, from, to } of this.spaces) {
+      const tenant = name.split("/")[0];
+      const last = found[found.length - 1];
+      if (last?.tenant === tenant) { last.to = to; last.count += 1; } else found.push({ tenant, name, from, to, count: 1 });
+    }
+    for (const one of found) if (one.count > 1) one.name = `${one.tenant}/`;
     return found;
   }
 

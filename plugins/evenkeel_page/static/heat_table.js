@@ -1,10 +1,12 @@
 // What the map shows, as a table and as words: the hottest cells, the scale, and the brokers.
 
 import { asText, heatColours, OWN_COLOURS } from "./heat_colours.js";
-import { about, stamp, visible } from "./heat_picture.js";
+import { short, stamp, visible } from "./heat_picture.js";
 import { fitted } from "./heat_drawing.js";
 
 export const MOST_TOP = 15;
+// A narrow page lays rows out as blocks; their roles keep them a table.
+const CELL = { role: "cell" };
 
 /** An element with its text and attributes; text is never read as HTML. */
 export const made = (name, text = "", attributes = {}) => {
@@ -40,12 +42,12 @@ export const fillTop = (picture, view, ask) => {
   const found = picture.columns ? picture.top(MOST_TOP, rows, [first, last]) : [];
   const body = document.querySelector("#top tbody");
   body.replaceChildren(...found.map(({ row, column, code }) => {
-    const line = made("tr");
-    const head = made("th", "", { scope: "row" });
+    const line = made("tr", "", { role: "row" });
+    const head = made("th", "", { scope: "row", role: "rowheader" });
     head.append(named(picture.rowWords(row)));
-    const when = made("td");
+    const when = made("td", "", CELL);
     when.append(made("time", stamp(picture.starts[column]), { datetime: new Date(picture.starts[column] * 1000).toISOString() }));
-    const owner = made("td");
+    const owner = made("td", "", CELL);
     owner.append(named(picture.ownerWords(row, column)));
     const link = made("a", "why", { href: whyAddress(picture, row, column) });
     link.append(made("span", ` ${picture.rowWords(row)}`, { class: "unseen" }));
@@ -54,14 +56,14 @@ export const fillTop = (picture, view, ask) => {
       event.preventDefault();
       ask(row, column);
     });
-    const last = made("td");
+    const last = made("td", "", CELL);
     last.append(link);
-    line.append(head, when, made("td", picture.valueWords(code), { class: "num" }), owner, last);
+    line.append(head, when, made("td", picture.valueWords(code), { class: "num", ...CELL }), owner, last);
     return line;
   }));
   if (!found.length) {
-    const line = made("tr");
-    line.append(made("td", "Nothing above 0 is known here.", { colspan: "5", class: "none" }));
+    const line = made("tr", "", { role: "row" });
+    line.append(made("td", "Nothing above 0 is known here.", { colspan: "5", class: "none", ...CELL }));
     body.append(line);
   }
 };
@@ -94,10 +96,9 @@ export const drawScale = (picture, span, bright, dark) => {
   const places = span.highest > span.lowest ? Array.from({ length: count }, (_, n) => n / (count - 1)) : [0];
   document.getElementById("ticks").replaceChildren(...places.map((part) => {
     const code = Math.round(span.lowest + part * (span.highest - span.lowest));
-    const word = about(picture.amounts[code], picture.unit);
     // The unit of rates stands once: at the end.
-    const short = part < 1 && picture.unit === "msg/s" ? word.replace(" msg/s", "") : word;
-    const shown = part === 0 && span.lowest > 2 ? `≤ ${short}` : short;
+    const word = short(picture.amounts[code], part < 1 && picture.unit === "msg/s" ? "count" : picture.unit);
+    const shown = part === 0 && span.lowest > 2 ? `≤ ${word}` : word;
     const found = made("span", shown);
     found.style.left = `${part * 100}%`;
     return found;
@@ -129,7 +130,7 @@ export const fillBrokers = (picture, order, colours, chosen, isOwner, choose) =>
     return button;
   });
   if (order.length > OWN_COLOURS) {
-    const rest = made("span", `${order.length - OWN_COLOURS} more: highlight one of them to see it`, { class: "rest" });
+    const rest = made("span", `${order.length - OWN_COLOURS} more, in pale colours: highlight one to see it`, { class: "rest" });
     buttons.push(rest);
   }
   legend.replaceChildren(...buttons);
@@ -139,7 +140,7 @@ const STEPS = [60, 300, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 17280
 
 /** Writes times below the map. */
 export const fillTimes = (view, width) => {
-  const most = Math.max(2, Math.floor(width / 72));
+  const most = Math.max(2, Math.floor(width / 60));
   const step = STEPS.find((one) => (view.t1 - view.t0) / one <= most) ?? STEPS[STEPS.length - 1];
   const found = [];
   let day = "";
@@ -161,7 +162,7 @@ export const fillNames = (picture, view, height, show) => {
   const tall = height / (view.y1 - view.y0);
   const found = [];
   let free = -1;
-  for (const space of picture.spaces) {
+  for (const space of picture.groups(tall)) {
     const [top, bottom] = [(space.from - view.y0) * tall, (space.to - view.y0) * tall].map((y) => Math.min(height, Math.max(0, y)));
     if (bottom - top < 3) continue;
     const y = Math.max(free, top);
@@ -172,7 +173,7 @@ export const fillNames = (picture, view, height, show) => {
     label.style.top = `${y + 1}px`;
     label.addEventListener("click", () => show(space));
     found.push(label);
-    if (top > 0) {
+    if (top > 0 && y === top) {
       const line = made("div", "", { class: "edge" });
       line.style.top = `${top}px`;
       found.push(line);
