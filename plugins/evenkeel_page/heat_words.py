@@ -92,6 +92,11 @@ class TopCell:
         """When the cell begins."""
         return datetime.fromtimestamp(self.start, UTC)
 
+    @property
+    def stamp(self) -> str:
+        """When the cell begins, in UTC: `2026-11-21 08:27`, with seconds where it has some."""
+        return self.at.strftime("%Y-%m-%d %H:%M:%S" if self.start % 60 else "%Y-%m-%d %H:%M")
+
 
 def top_cells(shown: HeatPicture, most: int = MOST_TOP) -> list[TopCell]:
     """Of each row its first hottest cell, the hottest rows first; rows in which nothing is known to be above 0 are left

@@ -6,7 +6,7 @@ import { Picture, short, stamp, visible } from "./heat_picture.js";
 import { heatColours, ownerColours } from "./heat_colours.js";
 import { drawCells, drawOver, drawOwners, drawSign, drawStrip, SIGNS } from "./heat_drawing.js";
 import {
-  drawScale, fillBrokers, fillNames, fillTimes, fillTop, made, named, ownersByCells, spanOf, whyAddress,
+  drawScale, fillBrokers, fillNames, fillTimes, fillTop, made, named, ownersByCells, shortened, spanOf, whyAddress,
 } from "./heat_table.js";
 
 const RENEW_MS = 60_000;
@@ -107,7 +107,7 @@ const load = async (words, keeps) => {
     base = found;
     tag = found.tag;
     take(found, whole(found));
-    if (keeps) fromAddress();
+    if (keeps) fromAddress(); else settle();
     tell("");
     say(`${caption()} ${found.notes.join(" ")}`);
     drawAll();
@@ -217,16 +217,19 @@ const drawAll = () => {
   }
   by("bright").value = String(look.bright);
   by("caption").textContent = caption();
+  by("top-metric").textContent = metricWords();
   drawView();
 };
 
+const metricWords = () => [...form.elements.metric.options].find(({ value }) => value === base.metric)?.text ?? base.metric;
+
 const caption = () => {
   if (!base) return "";
-  const metric = form.elements.metric.selectedOptions[0]?.text ?? base.metric;
+  const metric = metricWords();
   const rows = `${base.rows.toLocaleString("en-US")} ${base.grain === "overview" && base.row_bundles.some((count) => count > 1) ? "ranges" : "bundles"}`;
   const span = base.columns ? `${stamp(base.first)} to ${stamp(base.last)} UTC` : "an empty range";
-  const part = base.asked.within ? ` of ${visible(base.asked.within)}` : "";
-  return `${metric} of ${rows}${part} in ${visible(base.cluster)}, ${span}.`;
+  const part = base.asked.within ? ` of ${shortened(visible(base.asked.within))}` : "";
+  return `${metric} of ${rows}${part} in ${shortened(visible(base.cluster))}, ${span}.`;
 };
 
 /** Draws what depends on zoom: called for every move. */
@@ -541,7 +544,7 @@ const announced = () => {
   const marks = (picture.marksAt.get(row * picture.columns + column) ?? []).map((place) => picture.marks[place][1]);
   const more = marks.length ? `, ${marks.join(", ")}` : "";
   const shared = picture.isShared(row, column) ? ", shared by width" : "";
-  return `${picture.valueWords(picture.code(row, column))}${shared}, ${picture.rowWords(row)}, ${picture.columnWords(column)}, on ${picture.ownerWords(row, column)}${more}`;
+  return `${picture.valueWords(picture.code(row, column))}${shared}, ${shortened(picture.rowWords(row))}, ${picture.columnWords(column)}, on ${shortened(picture.ownerWords(row, column))}${more}`;
 };
 
 /** Puts the cell cursor somewhere, brings it into view, and says what is there. */
@@ -667,9 +670,11 @@ const fromAddress = () => {
   chosen = cell.length >= 2 && Number(cell[0]) ? { at: Number(cell[0]), key: keyFrom(cell[1]), moment: cell.length > 2 ? Number(cell[2]) || null : null } : null;
 };
 
-/** Puts the words of an address into the form. */
+const atFirst = JSON.parse(root.dataset.asked);
+
+/** Puts the words of an address into the form; what it leaves out is as the page came. */
 const fillForm = (words) => {
-  for (const name of ["cluster", "metric"]) if (words.get(name)) form.elements[name].value = words.get(name);
+  for (const name of ["cluster", "metric"]) form.elements[name].value = words.get(name) || atFirst[name];
   const given = words.has("from") || words.has("to");
   form.elements.last.value = given ? "" : words.get("last") || "24h";
   for (const name of ["from", "to", "within"]) form.elements[name].value = words.get(name) ?? "";

@@ -16,8 +16,14 @@ export const made = (name, text = "", attributes = {}) => {
   return found;
 };
 
+/** The text, or its beginning and end where it is long. */
+export const shortened = (text, most = 90) => {
+  const tail = Math.floor(most / 3);
+  return text.length <= most ? text : `${text.slice(0, most - tail - 1)}…${text.slice(-tail)}`;
+};
+
 /** A name from a cluster, kept apart from the text around it. */
-export const named = (text) => made("bdi", text, { class: "n" });
+export const named = (text) => made("bdi", shortened(text), { class: "n" });
 
 /** The address of a cell's why; `at`: the moment of a mark in it. */
 export const whyAddress = (picture, row, column, at = null) => {
@@ -50,7 +56,7 @@ export const fillTop = (picture, view, ask) => {
     const owner = made("td", "", CELL);
     owner.append(named(picture.ownerWords(row, column)));
     const link = made("a", "why", { href: whyAddress(picture, row, column) });
-    link.append(made("span", ` ${picture.rowWords(row)}`, { class: "unseen" }));
+    link.append(made("span", ` ${shortened(picture.rowWords(row), 60)}`, { class: "unseen" }));
     link.addEventListener("click", (event) => {
       if (event.ctrlKey || event.metaKey || event.shiftKey) return;
       event.preventDefault();
@@ -154,6 +160,7 @@ export const fillTimes = (view, width) => {
     tick.style.left = `${part * 100}%`;
     found.push(tick);
   }
+  if (!found.length) found.push(made("span", stamp(view.t0), { class: "only" }));
   document.getElementById("times").replaceChildren(...found);
 };
 
