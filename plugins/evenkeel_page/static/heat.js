@@ -197,7 +197,7 @@ const drawAll = () => {
     owner: ownerColours(picture.brokers.length, own, dark),
     broker: look.broker ? names.get(look.broker) ?? 0xfffe : 0,
   };
-  by("shared-word").hidden = !base.shared;
+  by("shared-word").hidden = picture.hatched === null;
   by("empty").hidden = picture.columns > 0 && picture.rows > 0;
   by("empty").textContent = `Nothing is on record of this range of time. The newest cycle is that of ${stamp(base.asked.newest_cycle)}.`;
   root.classList.toggle("in-owners", look.isOwner);

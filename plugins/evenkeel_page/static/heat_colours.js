@@ -45,17 +45,17 @@ export const scaleColour = (part, dark) => {
   }));
 };
 
-/** Brightness 1 to 9 as the exponent of the scale; 5 leaves it even. */
+/** Brightness 1 to 9 as a factor of the scale's exponent; 5 leaves it as it is. */
 const exponent = (bright, dark) => 2 ** ((dark ? 5 - bright : bright - 5) * 0.35);
 
-/** Code -> colour as one number, for `lowest` to `highest` code; 0 is see-through. */
-export const heatColours = ({ lowest, highest, bright, dark }) => {
+/** Code -> colour as one number, for `lowest` to `highest` code and the scale's exponent; 0 is see-through. */
+export const heatColours = ({ lowest, highest, power, bright, dark }) => {
   const found = new Uint32Array(256);
   found[1] = packed(rgb(NOTHING[dark ? "dark" : "light"]));
   const span = Math.max(1, highest - lowest);
   for (let code = 2; code < 256; code += 1) {
     const part = Math.min(1, Math.max(0, (code - lowest) / span));
-    found[code] = packed(scaleColour(part ** exponent(bright, dark), dark));
+    found[code] = packed(scaleColour(part ** (power * exponent(bright, dark)), dark));
   }
   return found;
 };

@@ -92,7 +92,7 @@ export const drawCells = (canvas, picture, view, look) => {
   const image = context.createImageData(width, height);
   const pixels = new Uint32Array(image.data.buffer);
   const [across, down] = [columnsOf(picture, view, width), rowsOf(picture, view, height)];
-  const { values, owners, shared, columns } = picture;
+  const { values, owners, hatched, columns } = picture;
   const [first, last] = [across.from[across.from.findIndex((_, x) => across.to[x] > 0)] ?? 0, Math.max(...across.to)];
   const codes = new Uint8Array(columns);
   const cells = new Int32Array(columns);
@@ -125,7 +125,7 @@ export const drawCells = (canvas, picture, view, look) => {
       if (code === 0 && (!look.isOwner || owner === 0)) { line[x] = 0; continue; }
       const table = dim && owner !== look.broker ? dim : look.isOwner ? look.owner : look.heat;
       line[x] = table[look.isOwner ? owner : code];
-      if (shared !== null && shared[cell] === 1 && (x + y) % (6 * ratio) < ratio) line[x] = faded(line[x], look.dark, 0.6);
+      if (hatched !== null && hatched[cell] === 1 && (x + y) % (6 * ratio) < ratio) line[x] = faded(line[x], look.dark, 0.6);
     }
     pixels.set(line, y * width);
   }

@@ -84,6 +84,7 @@ export class Picture {
     this.values = values ?? new Uint8Array(0);
     this.owners = owners ? new Uint16Array(owners.buffer, 0, count) : new Uint16Array(0);
     this.shared = shared ? unbitted(shared, count) : null;
+    this.hatched = this._hatched();
     const { lowest, highest, steps } = told.scale;
     this.amounts = Float64Array.from({ length: 256 }, (_, code) =>
       code < 2 ? 0 : lowest * (highest / lowest) ** ((code - 2) / (steps - 1)));
@@ -106,6 +107,15 @@ export class Picture {
       else found.push({ space, name: this.namespaces[space], from: row, to: row + 1 });
     });
     return found;
+  }
+
+  /** The shared cells of rows that are one bundle; null where there is none. Ranges of several bundles change their
+   * bounds all the time, so that of these nearly all are shared. */
+  _hatched() {
+    if (this.shared === null) return null;
+    const found = this.shared.slice();
+    this.row_bundles.forEach((bundles, row) => { if (bundles > 1) found.fill(0, row * this.columns, (row + 1) * this.columns); });
+    return found.includes(1) ? found : null;
   }
 
   /** What a view of so many pixels per row can name: namespaces, or tenants where these are too many. */

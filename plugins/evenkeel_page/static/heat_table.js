@@ -5,6 +5,7 @@ import { short, stamp, visible } from "./heat_picture.js";
 import { fitted } from "./heat_drawing.js";
 
 export const MOST_TOP = 15;
+const [MIDDLE, MOST_POWER] = [0.42, 2.2];
 // A narrow page lays rows out as blocks; their roles keep them a table.
 const CELL = { role: "cell" };
 
@@ -74,19 +75,23 @@ export const fillTop = (picture, view, ask) => {
   }
 };
 
-/** The codes that the colours run over: from what a twentieth of the known cells lies below, to the highest. */
+/** The codes that the colours run over, from what a twentieth of the known cells lies below to the highest, and by which
+ * exponent: the middle cell is a little darker than the middle of the scale, so that what is hotter stands out. */
 export const spanOf = (picture) => {
   const counts = new Uint32Array(256);
   for (let n = 0; n < picture.values.length; n += 1) counts[picture.values[n]] += 1;
   let known = 0;
   for (let code = 2; code < 256; code += 1) known += counts[code];
-  let [lowest, seen, highest] = [2, 0, 2];
+  let [lowest, middle, seen, highest] = [2, 2, 0, 2];
   for (let code = 2; code < 256; code += 1) {
     if (seen < known * 0.05) lowest = code;
+    if (seen < known * 0.5) middle = code;
     seen += counts[code];
     if (counts[code]) highest = code;
   }
-  return { lowest: Math.min(lowest, highest), highest };
+  const part = (middle - lowest) / Math.max(1, highest - lowest);
+  const power = part > 0 && part < 1 ? Math.min(MOST_POWER, Math.max(1, Math.log(MIDDLE) / Math.log(part))) : 1;
+  return { lowest: Math.min(lowest, highest), highest, power };
 };
 
 /** Draws the scale with its values. */
@@ -169,23 +174,26 @@ export const fillNames = (picture, view, height, show) => {
   const tall = height / (view.y1 - view.y0);
   const found = [];
   let free = -1;
+  let before = "";
   for (const space of picture.groups(tall)) {
     const [top, bottom] = [(space.from - view.y0) * tall, (space.to - view.y0) * tall].map((y) => Math.min(height, Math.max(0, y)));
     if (bottom - top < 3) continue;
     const y = Math.max(free, top);
     if (y + 13 > Math.max(bottom, top + 13) + 6 || y + 13 > height) continue;
     const [tenant, name] = visible(space.name).split(/\/(.*)/s);
-    const label = made("div", "", { class: "space", title: visible(space.name) });
+    const isFirst = tenant !== before;
+    const label = made("div", "", { class: isFirst ? "space first" : "space", title: visible(space.name) });
+    before = tenant;
     label.append(made("span", `${tenant}/`, { class: "tenant" }), made("span", name ?? ""));
     label.style.top = `${y + 1}px`;
     label.addEventListener("click", () => show(space));
     found.push(label);
-    if (top > 0 && y === top) {
+    if (top > 0 && bottom - top >= 18) {
       const line = made("div", "", { class: "edge" });
       line.style.top = `${top}px`;
       found.push(line);
     }
-    free = y + 15;
+    free = y + (isFirst && tall >= 13 && name ? 29 : 15);
   }
   const names = document.getElementById("names");
   names.classList.toggle("tall", tall >= 13);
