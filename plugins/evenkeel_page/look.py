@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -27,6 +28,11 @@ _FILES = {
     "desk.css": (HERE / "static" / "desk.css", "text/css; charset=utf-8"),
     "approval.js": (HERE / "static" / "approval.js", "text/javascript; charset=utf-8"),
     "desk.js": (HERE / "static" / "desk.js", "text/javascript; charset=utf-8"),
+    "heat.css": (HERE / "static" / "heat.css", "text/css; charset=utf-8"),
+    **{
+        name: (HERE / "static" / name, "text/javascript; charset=utf-8")
+        for name in ("heat.js", "heat_colours.js", "heat_drawing.js", "heat_picture.js", "heat_table.js")
+    },
 }
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
@@ -46,6 +52,7 @@ FIRST_STEPS = (
 )
 PAGES = (
     ("./", "Clusters", "clusters"),
+    ("heat", "Heat map", "heat"),
     ("cycles", "Cycles", "cycles"),
     ("settings", "Settings", "settings"),
     ("proof", "Proof", "proof"),
@@ -77,10 +84,12 @@ def file_address(name: str) -> str:
     return f"static/{name}?v={files()[name].version}"
 
 
-def layout_context(here: str = "", crumbs: Sequence[tuple[str, str]] = ()) -> dict[str, Any]:
-    """What the layout needs. `here`: which of PAGES this is; `crumbs`: (name, address) of what lies above."""
+def layout_context(here: str = "", crumbs: Sequence[tuple[str, str]] = (), up: str = "") -> dict[str, Any]:
+    """What the layout needs. `here`: which of PAGES this is; `crumbs`: (name, address) of what lies above; `up`: the
+    way to the desk's own addresses, `../` for a page that lies a step below them."""
     return {
         "layout": "desk.html.j2",
+        "up": up,
         "pages": PAGES,
         "here": here,
         "crumbs": tuple(crumbs),
@@ -108,6 +117,11 @@ def notice(title: str, text: str, advice: Sequence[str] = ()) -> str:
     """A page of the desk that says in a sentence why there is nothing to show, and what to do."""
     template = _environment().get_template("desk_notice.html.j2")
     return template.render(title=title, text=sentence(text), advice=tuple(advice), **layout_context())
+
+
+def refusal(title: str, text: str, advice: Sequence[str] = ()) -> str:
+    """What keeps a script from its data, as JSON: in a sentence, with what to do."""
+    return json.dumps({"title": title, "text": text, "advice": [*advice]})
 
 
 def closed(status: int, title: str, text: str, *, login: str = "", home: bool = False) -> Response:

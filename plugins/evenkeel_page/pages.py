@@ -33,7 +33,7 @@ from evenkeel.record.status.attention import waits_for_approval
 from evenkeel.record.status.line import ClusterStatus, stretches
 from evenkeel.record.wording import age, shortened, time, visible
 from evenkeel.times import time_given
-from evenkeel_page import airflow_side, look
+from evenkeel_page import airflow_side, heat_pages, look
 from evenkeel_page.reader import Answer, Job
 from evenkeel_page.reader_process import limit_threads
 
@@ -77,11 +77,11 @@ def _environment() -> Environment:
     return made
 
 
-def _renderer(here: str = "", crumbs: Sequence[tuple[str, str]] = ()) -> Callable[..., str]:
-    """What makes a page of a template's name and context, inside the desk's layout."""
+def _renderer(here: str = "", crumbs: Sequence[tuple[str, str]] = (), up: str = "") -> Callable[..., str]:
+    """What makes a page of a template's name and context, inside the desk's layout; `up` as `look.layout_context`."""
 
     def render(name: str, **context: Any) -> str:
-        return _environment().get_template(name).render(**look.layout_context(here, crumbs), **context)
+        return _environment().get_template(name).render(**look.layout_context(here, crumbs, up), **context)
 
     return render
 
@@ -290,6 +290,18 @@ def proof_file(lake: str, cluster: str, at: str, decision: str | None = None, ta
     return Answer(200, found.proof.data.decode(), file=f"{name}.tlog-proof")
 
 
+def heat(lake: str, **words: str | None) -> Answer:
+    """The heat map, and the table of its hottest cells."""
+    return heat_pages.heat_page(lake, _renderer("heat"), **words)
+
+
+def heat_why(lake: str, cluster: str, **cell: Any) -> Answer:
+    """Why a cell of the heat map is as it is."""
+    above = "../heat?" + urlencode({"cluster": cluster})
+    crumbs = [("Clusters", "../"), (_shown(cluster), f"../{_cycles_of(cluster)}"), ("Heat map", above), ("Why", "")]
+    return heat_pages.heat_why(lake, _renderer("heat", crumbs, "../"), cluster, **cell)
+
+
 _NOT_IN_A_FILE_NAME = re.compile(r"[^A-Za-z0-9._-]")
 
 _PAGES: dict[str, Callable[..., Answer]] = {
@@ -297,6 +309,9 @@ _PAGES: dict[str, Callable[..., Answer]] = {
     "cycles": cycles,
     "cycle": cycle,
     "run": run,
+    "heat": heat,
+    "heat_picture": heat_pages.heat_picture,
+    "heat_why": heat_why,
     "settings": settings,
     "proof": proof,
     "proof_file": proof_file,

@@ -35,6 +35,7 @@ START_S = 60.0
 MEMORY_BYTES = 2 << 30
 """A reader that holds more ends itself."""
 RETRY_AFTER_S = 3
+HTML, JSON = "text/html; charset=utf-8", "application/json"
 OUT_OF_MEMORY = 77
 """Exit code of a reader that held more than it may."""
 
@@ -55,12 +56,13 @@ class ReaderLost(Exception):
 
 @dataclass(frozen=True)
 class Answer:
-    """A finished page: the HTTP status, the body, and the address that the browser is sent to instead (303). `file`:
-    the body is a text to keep, under this name."""
+    """A finished page: the HTTP status, the body, the address that the browser is sent to instead (303), and what kind
+    of text the body is. `file`: it is a text to keep, under this name."""
 
     status: int
     body: str = ""
     location: str = ""
+    kind: str = HTML
     file: str = ""
 
 

@@ -8,15 +8,18 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import HTTPException, Request
+from fastapi import HTTPException, Query, Request
 from fastapi.responses import RedirectResponse, Response
 
 from evenkeel.errors import EvenkeelError, NoLake
 from evenkeel_page import airflow_side, look
-from evenkeel_page.reader import Job
+from evenkeel_page.reader import HTML, JSON, Job
 from evenkeel_page.rights import READ, Right
+
+_FOR_SCRIPTS = frozenset({"heat_picture"})
+"""Pages that are JSON."""
 
 
 @dataclass(frozen=True)
@@ -29,14 +32,16 @@ class Route:
     methods: tuple[str, ...] = ("GET",)
 
 
-def page_response(request: Request, body: str, status: int = 200, more: dict[str, str] | None = None) -> Response:
+def page_response(
+    request: Request, body: str, status: int = 200, more: dict[str, str] | None = None, kind: str = HTML
+) -> Response:
     """A page under the desk's policy. It is kept nowhere; whoever has it already (`If-None-Match`) gets 304."""
     content = body.encode()
     tag = _tag(content)
     headers = {**look.HEADERS, "Cache-Control": "no-store", "ETag": tag, **(more or {})}
     if status == 200 and tag in _tags_of(request):
         return Response(status_code=304, headers=headers)
-    return Response(content, status_code=status, media_type="text/html; charset=utf-8", headers=headers)
+    return Response(content, status_code=status, media_type=kind, headers=headers)
 
 
 def _tag(content: bytes) -> str:
@@ -53,9 +58,9 @@ def _read(request: Request, page: str, **arguments: Any) -> Response:
         lake = airflow_side.lake()
         job = Job(page, lake, arguments, airflow_side.store(lake))
     except NoLake as error:
-        return page_response(request, look.notice("No cycles yet", str(error), look.FIRST_STEPS))
+        return _no_lake(request, page, 200, "No cycles yet", str(error), look.FIRST_STEPS)
     except EvenkeelError as error:
-        return page_response(request, look.notice("The lake cannot be reached", str(error)), 500)
+        return _no_lake(request, page, 500, "The lake cannot be reached", str(error))
     found = request.app.state.reader.ask(job)
     if found.location:
         return RedirectResponse(found.location, status_code=found.status, headers=look.HEADERS)
@@ -66,7 +71,14 @@ def _read(request: Request, page: str, **arguments: Any) -> Response:
             "Content-Disposition": f'attachment; filename="{found.file}"',
         }
         return Response(found.body, media_type="text/plain; charset=utf-8", headers=kept)
-    return page_response(request, found.body, found.status)
+    return page_response(request, found.body, found.status, kind=found.kind)
+
+
+def _no_lake(request: Request, page: str, status: int, title: str, text: str, advice: tuple[str, ...] = ()) -> Response:
+    """What says that there is nothing to read: a page, or JSON where a script asks."""
+    if page in _FOR_SCRIPTS:
+        return page_response(request, look.refusal(title, text, advice), max(status, 404), kind=JSON)
+    return page_response(request, look.notice(title, text, advice), status)
 
 
 def show_clusters(request: Request) -> Response:
@@ -88,6 +100,42 @@ def show_run(request: Request, dag_id: str, run_id: str) -> Response:
     """The cycles of an Airflow run: the report where it is one, else their list."""
     handed_on = sorted(airflow_side.cycles_of_run(dag_id, run_id))
     return _read(request, "run", dag_id=dag_id, run_id=run_id, handed_on=handed_on)
+
+
+# Some names in addresses are no names in Python: `from` is one of them.
+_From = Annotated[str | None, Query(alias="from")]
+
+
+def show_heat(
+    request: Request, cluster: str | None = None, metric: str | None = None, last: str | None = None,
+    first: _From = None, to: str | None = None, within: str | None = None,
+) -> Response:  # fmt: skip
+    """The heat of a cluster's bundles over time: a map for its script, and a table of the hottest cells."""
+    return _read(request, "heat", **_heat_words(cluster, metric, last, first, to, within))
+
+
+def show_heat_picture(
+    request: Request, cluster: str | None = None, metric: str | None = None, last: str | None = None,
+    first: _From = None, to: str | None = None, within: str | None = None,
+) -> Response:  # fmt: skip
+    """The picture behind the heat map, as JSON."""
+    return _read(request, "heat_picture", **_heat_words(cluster, metric, last, first, to, within))
+
+
+def _heat_words(*words: str | None) -> dict[str, str | None]:
+    names = ("cluster", "metric", "last", "first", "to", "within")
+    return {name: word for name, word in zip(names, words, strict=True) if word}
+
+
+def show_heat_why(
+    request: Request, cluster: str, namespace: str, lower: int, upper: int, first: Annotated[int, Query(alias="from")],
+    to: int, last_namespace: str | None = None, at: int | None = None,
+) -> Response:  # fmt: skip
+    """Why a cell of the heat map is as it is: a page, whose middle the map shows beside itself."""
+    return _read(
+        request, "heat_why", cluster=cluster, namespace=namespace, lower=lower, upper=upper, first=first, to=to,
+        last_namespace=last_namespace, at=at,
+    )  # fmt: skip
 
 
 def show_settings(request: Request, cluster: str | None = None, show: str = "changed") -> Response:
@@ -126,6 +174,9 @@ ROUTES = (
     Route("/cycles", READ, show_cycles),
     Route("/cycle", READ, show_cycle),
     Route("/run", READ, show_run),
+    Route("/heat", READ, show_heat),
+    Route("/heat/picture", READ, show_heat_picture),
+    Route("/heat/why", READ, show_heat_why),
     Route("/settings", READ, show_settings),
     Route("/proof", READ, show_proof),
     Route("/proof-file", READ, show_proof_file),

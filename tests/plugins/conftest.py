@@ -24,7 +24,10 @@ def airflow_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The plausible lake of the report's tests."""
+    """The plausible lake of the report's tests, with its heat."""
+    from evenkeel.heat import build
     from tests.record.plausible import plausible_lake
 
-    return plausible_lake(tmp_path_factory.mktemp("lakes") / "plausible")
+    found = plausible_lake(tmp_path_factory.mktemp("lakes") / "plausible")
+    build(str(found))
+    return found

@@ -31,7 +31,10 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.airflow
 CHECKOUT = PLUGINS.parent
-PATHS = ("/", "/cycles", "/cycle", "/run", "/settings", "/proof", "/proof-file", "/static/{name}")
+PATHS = (
+    *("/", "/cycles", "/cycle", "/run", "/heat", "/heat/picture", "/heat/why"),
+    *("/settings", "/proof", "/proof-file", "/static/{name}"),
+)
 
 
 @pytest.fixture

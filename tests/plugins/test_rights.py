@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.airflow, pytest.mark.slow]
 
 CHECKOUT = PLUGINS.parent
 FAB = "airflow.providers.fab.auth_manager.fab_auth_manager.FabAuthManager"
-PAGES = ("/", "/cycles", "/cycle", "/run", "/static/{name}")
+PAGES = ("/", "/cycles", "/cycle", "/run", "/heat", "/heat/picture", "/heat/why", "/static/{name}")
 
 
 def has_fab() -> bool:
@@ -88,7 +88,7 @@ def test_whoever_may_not_read_the_deciding_dag_sees_nothing_not_even_a_style(ans
 def test_a_viewer_reads_everything_and_acts_nowhere(answers: dict[str, Any]) -> None:
     found = statuses(answers, "viewer")
     assert {path: found[f"/evenkeel{path}"] for path in PAGES} == {
-        path: 404 if path == "/run" else 200 for path in PAGES
+        path: 404 if path in ("/run", "/proof-file") else 200 for path in PAGES
     }
     assert {status for name, status in found.items() if name.startswith("/acts")} == {403}
 

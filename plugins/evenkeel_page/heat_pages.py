@@ -1,0 +1,197 @@
+"""The heat map as the reader makes it: the page, the picture that its script draws, and why a cell is as it is.
+
+Without a script the page still has its form and the table of the hottest cells, each with a link to its why.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from urllib.parse import urlencode
+
+from evenkeel.errors import BadInput, EvenkeelError, NoLake, NoSuchCycle
+from evenkeel.heat import HeatPicture
+from evenkeel.record import wording
+from evenkeel.record.explain.rendering import alternative_line, rule_line
+from evenkeel.record.read import Record
+from evenkeel_page import look
+from evenkeel_page.heat_request import RANGES, HeatRequest, MadePicture, clusters_on_record, heat_request, made_picture
+from evenkeel_page.heat_why import CellAsked, why
+from evenkeel_page.heat_words import METRIC_WORDS, TopCell, left_out_words, top_cells
+from evenkeel_page.reader import JSON, Answer
+
+NOT_BUILT = (
+    "Unpause the DAG `heat` in Airflow: it builds the tables behind the map every ten minutes.",
+    "Or run `evenkeel heat --lake LAKE` once, and load this page again.",
+)
+Render = Callable[..., str]
+"""Makes a page of a template's name and context."""
+
+
+def heat_page(lake: str, render: Render, cluster: str | None = None, **words: str | None) -> Answer:
+    """The page: the form, the place of the map, and the hottest cells. Whatever keeps the map from being drawn stands
+    on it, with what to do."""
+    record = Record(lake)
+    try:
+        clusters, chosen = clusters_on_record(record, cluster)
+    except NoSuchCycle as error:
+        if cluster and record.clusters():
+            raise
+        raise NoLake(str(error)) from None
+    problem, status, asked, made = "", 200, None, None
+    try:
+        asked = heat_request(record, chosen, **words)
+        made = made_picture(asked)
+    except BadInput as error:
+        problem, status = str(error), 200 if asked is not None and _is_to_come(str(error)) else 400
+    asked = asked or heat_request(record, chosen)
+    shown = None if made is None else made.shown
+    body = render(
+        "heat.html.j2", clusters=clusters, asked=asked, ranges=RANGES, metrics=METRIC_WORDS, problem=problem,
+        advice=NOT_BUILT if problem and status == 200 else (), notes=[] if shown is None else notes(asked, shown),
+        cells=[] if shown is None else [(one, why_link(asked, one)) for one in top_cells(shown)],
+        is_empty=shown is not None and not shown.codes.size, state=json.dumps(asked.body()), stamp=_stamp,
+        earlier=_moved(asked, -1), later=_moved(asked, 1), seconds=_seconds,
+    )  # fmt: skip
+    return Answer(status, body)
+
+
+def _is_to_come(said: str) -> bool:
+    """Whether the error is that heat was not built: it will be, and nothing is wrong with the address."""
+    return "was built" in said
+
+
+def notes(asked: HeatRequest, shown: HeatPicture) -> list[str]:
+    """What has to be known of a picture: up to when it is complete, and what is left out."""
+    found = []
+    if len(shown.ends) and asked.to > asked.newest > _moment(int(shown.ends[-1])):
+        found.append(
+            f"The map is built up to {_stamp(int(shown.ends[-1]))}; the newest cycle is that of "
+            f"{wording.time(asked.newest)}. The DAG `heat` brings it up every ten minutes."
+        )
+    if shown.marks_left_out:
+        found.append(f"Not all marks are drawn: {left_out_words(shown.marks_left_out)}. A shorter range has them.")
+    return found
+
+
+def _moment(seconds: int) -> datetime:
+    return datetime.fromtimestamp(seconds, UTC)
+
+
+def _stamp(seconds: int) -> str:
+    return wording.time(_moment(seconds))
+
+
+def _seconds(at: datetime) -> int:
+    return int(at.timestamp())
+
+
+def _moved(asked: HeatRequest, ways: int) -> str:
+    """The address of the range before or after, half of it overlapping."""
+    step = (asked.to - asked.first) / 2 * ways
+    try:
+        first, to = asked.first + step, asked.to + step
+    except OverflowError:
+        return ""
+    words = {"cluster": asked.cluster, "metric": asked.metric, "within": asked.within}
+    words |= {"from": _plain(first), "to": _plain(to)}
+    return "heat?" + urlencode({name: word for name, word in words.items() if word})
+
+
+def _plain(at: datetime) -> str:
+    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def why_link(asked: HeatRequest, cell: TopCell) -> str:
+    """The address of a cell's why."""
+    row = cell.row
+    words: dict[str, Any] = {"cluster": asked.cluster, "namespace": row.namespace, "lower": row.lower}
+    words |= {"upper": row.upper, "from": cell.start, "to": cell.end}
+    if row.last_namespace != row.namespace:
+        words["last_namespace"] = row.last_namespace
+    return "heat/why?" + urlencode(words)
+
+
+# The picture.
+
+
+def heat_picture(lake: str, cluster: str | None = None, **words: str | None) -> Answer:
+    """The picture as JSON: `asked`, and what `HeatPicture.to_json` says. Errors are JSON too: `title`, `text` and
+    `advice`."""
+    try:
+        record = Record(lake)
+        _, chosen = clusters_on_record(record, cluster)
+        asked = heat_request(record, chosen, **words)
+        made = made_picture(asked)
+    except (NoLake, NoSuchCycle) as error:
+        return _failed(404, "Nothing on record", str(error), look.FIRST_STEPS if isinstance(error, NoLake) else ())
+    except BadInput as error:
+        to_come = _is_to_come(str(error))
+        return _failed(404 if to_come else 400, "No picture", str(error), NOT_BUILT if to_come else ())
+    except EvenkeelError as error:
+        return _failed(500, "The lake cannot be read", str(error))
+    return Answer(200, _with_notes(asked, made), kind=JSON)
+
+
+def _with_notes(asked: HeatRequest, made: MadePicture) -> str:
+    told = json.dumps({"notes": notes(asked, made.shown)}, ensure_ascii=False)
+    return f"{told[:-1]},{made.body.decode()[1:]}"
+
+
+def _failed(status: int, title: str, text: str, advice: tuple[str, ...] = ()) -> Answer:
+    return Answer(status, look.refusal(title, wording.visible(text), advice), kind=JSON)
+
+
+# Why.
+
+
+def heat_why(
+    lake: str, render: Render, cluster: str, namespace: str, lower: int, upper: int, first: int, to: int,
+    last_namespace: str | None = None, at: int | None = None,
+) -> Answer:  # fmt: skip
+    """Why a cell is as it is; moments in seconds since 1970."""
+    if not 0 <= lower < upper <= 0xFFFFFFFF:
+        raise BadInput(f"the range {lower} to {upper} is not one of a bundle: 0 <= lower < upper <= {0xFFFFFFFF}")
+    begin, end = (_given_moment(one) for one in (first, to))
+    if end <= begin:
+        raise BadInput("the column ends before it begins")
+    moment = None if at is None else _given_moment(at) + timedelta(seconds=1)
+    asked = CellAsked(cluster, namespace, lower, last_namespace or namespace, upper, begin, end, moment)
+    found = why(lake, asked)
+    near = [(word, _near(asked, moment)) for word, moment in (("before", found.before), ("after", found.after))]
+    body = render(
+        "heat_why.html.j2", why=found, rule_line=rule_line, alternative_line=alternative_line,
+        near=[(word, link) for word, link in near if link],
+        report="cycle?" + urlencode({"cluster": cluster, "at": found.cycle.cycle_at.isoformat()}),
+        history="cycles?" + urlencode({"cluster": cluster}), links=[_bundle_link(asked, one) for one in found.bundles],
+        stamp=wording.time,
+    )  # fmt: skip
+    return Answer(200, body)
+
+
+def _given_moment(seconds: int) -> datetime:
+    try:
+        return _moment(seconds)
+    except (OverflowError, ValueError, OSError):
+        raise BadInput(f"{seconds} is not a moment in seconds since 1970") from None
+
+
+def _near(asked: CellAsked, moment: datetime | None) -> str:
+    """The address of the same cell at another cycle of its column."""
+    return "" if moment is None else _link(asked, asked.namespace, asked.lower, asked.upper, moment)
+
+
+def _bundle_link(asked: CellAsked, one: Any) -> str:
+    return _link(asked, one.namespace, one.lower, one.upper, asked.at)
+
+
+def _link(asked: CellAsked, namespace: str, lower: int, upper: int, at: datetime | None) -> str:
+    words: dict[str, Any] = {"cluster": asked.cluster, "namespace": namespace, "lower": lower, "upper": upper}
+    words |= {"from": _seconds(asked.first), "to": _seconds(asked.to)}
+    if (namespace, lower, upper) == (asked.namespace, asked.lower, asked.upper):
+        words["last_namespace"] = asked.last_namespace
+    if at is not None:
+        words["at"] = _seconds(at)
+    return "heat/why?" + urlencode(words)

@@ -1,0 +1,208 @@
+"""Why a bundle was where it was, at a cell of the heat map: exact figures of the cycle, and what it decided."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from evenkeel.errors import BadInput, EvenkeelError
+from evenkeel.model.bundles import BundleRange
+from evenkeel.record.explain import Moment, Times, explain
+from evenkeel.record.read import Attempt, Record, Row, clusters_of
+from evenkeel.record.read.tables import all_of, text
+from evenkeel.times import time_given, utc_text
+from evenkeel_page.heat_words import exact
+
+LOADS = "bundle_load"
+MOST_BUNDLES = 12
+_TICK = timedelta(microseconds=1)
+_FIGURES = (
+    *("used_msg_rate_in", "used_msg_rate_out", "used_msg_throughput_in", "used_msg_throughput_out"),
+    *("topics", "producers", "consumers"),
+)
+_COLUMNS = ("bundle", "namespace", "lower", "upper", "owner", *_FIGURES)
+_HIGHEST = 0xFFFFFFFF
+
+
+@dataclass(frozen=True)
+class CellAsked:
+    """A cell: from the range that begins at `lower` of `namespace` to the one that ends at `upper` of `last_namespace`,
+    and the column from `first` to before `to`; `at`, where a moment in it is meant."""
+
+    cluster: str
+    namespace: str
+    lower: int
+    last_namespace: str
+    upper: int
+    first: datetime
+    to: datetime
+    at: datetime | None = None
+
+    def holds(self, row: Mapping[str, Any]) -> bool:
+        """Whether a bundle's row overlaps the cell's range."""
+        begin, end = _key(self.namespace), _key(self.last_namespace)
+        own = _key(row["namespace"])
+        if not begin <= own <= end:
+            return False
+        upper = row["upper"] + (row["upper"] == _HIGHEST)
+        last = self.upper + (self.upper == _HIGHEST)
+        return (own > begin or upper > self.lower) and (own < end or row["lower"] < last)
+
+
+def _key(namespace: str) -> tuple[str, ...]:
+    return namespace.partition("/")[::2]
+
+
+@dataclass(frozen=True)
+class BundleFigures:
+    """A bundle's row in words. `figures`: name and exact value."""
+
+    bundle: str
+    namespace: str
+    lower: int
+    upper: int
+    owner: str
+    figures: tuple[tuple[str, str], ...]
+
+    @property
+    def rate(self) -> str:
+        """The message rate."""
+        return self.figures[0][1]
+
+
+@dataclass(frozen=True)
+class Why:
+    """What is shown beside the map. `bundles`: those of the cell's range, the busiest first, `more` how many are left
+    out; `moment`: the explanation where there is one bundle; `gone`: that exact rows are no longer kept; `missing`: why
+    there is no explanation. `cycles`: how many the column has; `before`, `after`: neighbouring ones in it."""
+
+    asked: CellAsked
+    cycle: Attempt
+    cycles: int
+    before: datetime | None
+    after: datetime | None
+    bundles: tuple[BundleFigures, ...]
+    more: int
+    moment: Moment | None
+    gone: str
+    missing: str
+
+    @property
+    def single(self) -> BundleFigures | None:
+        """The one bundle of the cell's range."""
+        return self.bundles[0] if len(self.bundles) == 1 and not self.more else None
+
+    @property
+    def is_other(self) -> bool:
+        """Whether the one bundle has another range than the cell: what it was split from, or is part of."""
+        one, asked = self.single, self.asked
+        return one is not None and (one.lower, one.upper) != (asked.lower, asked.upper)
+
+
+def why(lake: str, asked: CellAsked) -> Why:
+    """What the record says of a cell: of the cycle in force at its moment, else of the last one in its column.
+
+    Raises NoSuchCycle for an unknown cluster, BadInput for a column without a cycle, LakeError where nothing can be
+    read.
+    """
+    record = Record(lake)
+    clusters_of(record, asked.cluster)
+    cycles = record.cycles(asked.cluster, asked.first, asked.to - _TICK)
+    if not cycles:
+        raise BadInput(
+            f"no cycle of {asked.cluster} lies between {utc_text(asked.first)} and {utc_text(asked.to)}: the map shows "
+            "there what it was built from, and the record has none of it any more"
+        )
+    place = _place(cycles, asked.at)
+    cycle = cycles[place]
+    found, more, is_gone = _bundles(record, cycle, asked)
+    gone = ""
+    if is_gone:
+        kept = record.dates(LOADS, asked.cluster)
+        since = f"kept are those from {kept[0].isoformat()} on" if kept else "none are kept"
+        gone = f"The exact rows of this cycle are no longer kept ({since}); the map's value is right within a tenth."
+    moment, missing = _explained(lake, asked, cycle, found, more, is_gone)
+    return Why(
+        asked, cycle, len(cycles), cycles[place - 1].cycle_at if place else None,
+        cycles[place + 1].cycle_at if place + 1 < len(cycles) else None, found, more, moment, gone, missing,
+    )  # fmt: skip
+
+
+def _place(cycles: Sequence[Attempt], at: datetime | None) -> int:
+    """The cycle in force at the moment, else the last one that decided anything, else the last one."""
+    if at is not None:
+        return max((n for n, one in enumerate(cycles) if one.cycle_at <= at), default=0)
+    return max((n for n, one in enumerate(cycles) if one.decided), default=len(cycles) - 1)
+
+
+def _bundles(record: Record, cycle: Attempt, asked: CellAsked) -> tuple[tuple[BundleFigures, ...], int, bool]:
+    """The bundles of the range, how many more there are, and whether rows are past their retention."""
+    name = text("namespace")
+    inside = (
+        name == asked.namespace
+        if asked.namespace == asked.last_namespace
+        else all_of(name >= asked.namespace.partition("/")[0], name <= f"{asked.last_namespace}\U0010ffff")
+    )
+    rows = record.rows([cycle], LOADS, columns=_COLUMNS, where=inside)[cycle.attempt_id]
+    if not rows and any(write.rows for write in cycle.writes_of(LOADS)):
+        return (), 0, not record.counts([cycle], LOADS)[cycle.attempt_id]
+    own = sorted((row for row in rows if asked.holds(row)), key=lambda row: -(_sum(row, *_FIGURES[:2]) or 0.0))
+    shown = own[:MOST_BUNDLES]
+    shares = _shares(record, cycle, shown) if len(own) == 1 else {}
+    return tuple(_figures(row, shares) for row in shown), len(own) - len(shown), False
+
+
+def _shares(record: Record, cycle: Attempt, rows: Sequence[Row]) -> dict[str, float | None]:
+    """Bundle -> its part of its owner's bytes."""
+    found: dict[str, float | None] = {}
+    for row in rows:
+        owner, own = row["owner"], _sum(row, *_FIGURES[2:4])
+        if owner is None or own is None:
+            found[row["bundle"]] = None
+            continue
+        all_ = record.rows([cycle], LOADS, columns=_FIGURES[2:4], where=text("owner") == owner)[cycle.attempt_id]
+        whole = sum(_sum(one, *_FIGURES[2:4]) or 0.0 for one in all_)
+        found[row["bundle"]] = own / whole if whole else 0.0
+    return found
+
+
+def _sum(row: Mapping[str, Any], *names: str) -> float | None:
+    values = [row[name] for name in names]
+    return None if None in values else float(sum(values))
+
+
+def _figures(row: Row, shares: Mapping[str, float | None]) -> BundleFigures:
+    figures = [
+        ("Messages", exact(_sum(row, *_FIGURES[:2]), "msg/s")), ("Bytes", exact(_sum(row, *_FIGURES[2:4]), "byte/s")),
+        ("Topics", exact(row["topics"], "count")), ("Sessions", exact(_sum(row, *_FIGURES[5:]), "count")),
+    ]  # fmt: skip
+    if row["bundle"] in shares:
+        figures.append(("Share of its broker's bytes", exact(shares[row["bundle"]], "fraction")))
+    return BundleFigures(
+        row["bundle"], row["namespace"], row["lower"], row["upper"], row["owner"] or "nobody known", tuple(figures)
+    )
+
+
+def _explained(
+    lake: str, asked: CellAsked, cycle: Attempt, found: Sequence[BundleFigures], more: int, is_gone: bool
+) -> tuple[Moment | None, str]:
+    """The explanation of the one bundle; else why there is none."""
+    if len(found) + more > 1:
+        return None, ""
+    if found:
+        bundle = found[0].bundle
+    elif is_gone and asked.namespace == asked.last_namespace:
+        bundle = f"{asked.namespace}/{BundleRange(asked.lower, asked.upper)}"
+    elif not cycle.decided:
+        return None, f"This cycle decided nothing: {cycle.reason or cycle.status}."
+    else:
+        return None, "No bundle of this range was on record in this cycle."
+    when = Times(at=time_given(cycle.cycle_at.astimezone(UTC).isoformat(), "at"))
+    try:
+        said = explain(lake, bundle, cluster=asked.cluster, when=when)
+    except EvenkeelError as error:
+        return None, str(error)
+    assert isinstance(said, Moment)
+    return said, ""
