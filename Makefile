@@ -30,7 +30,7 @@ setup-dev:
 demo: setup ## run the whole pipeline under Airflow over recordings of a real cluster, and write a report
 	@$(RUN) -m devtools.demo $(ARGS)
 
-ui: setup ## Airflow over the demo's tables, until Ctrl-C
+ui: setup ## Airflow and the desk over a week of three generated clusters, until Ctrl-C (ARGS="--lake DIR": over others)
 	@$(RUN) -m devtools.local_airflow $(ARGS)
 
 report: setup ## write the report of LAKE's latest cycles to REPORT

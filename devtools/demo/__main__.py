@@ -105,7 +105,7 @@ def _lake(asked: argparse.Namespace, folder: DemoFolder) -> str:
 
 def _tell(asked: argparse.Namespace, folder: DemoFolder, lake: str, legs: Sequence[Leg], console: Console) -> None:
     found = totals(lake)
-    place, options = _short(lake), "" if asked.lake is None else f' ARGS="--lake {_short(lake)}"'
+    place = _short(lake)
     recordings = asked.config.parent / "recordings"
     for line in (
         "",
@@ -116,7 +116,8 @@ def _tell(asked: argparse.Namespace, folder: DemoFolder, lake: str, legs: Sequen
         "",
         f"report   {_short(folder.report)}  (open it in a browser; it needs no network)",
         f"tables   {place}  (Delta)",
-        f"next     make ui{options}        Airflow with these runs, until Ctrl-C",
+        f'next     make ui ARGS="--lake {place}"   Airflow and the desk over these tables, until Ctrl-C',
+        "         make ui                               the same over a week of three larger clusters",
         f"         .venv/bin/evenkeel report --lake {place} --cluster {legs[-1].cluster} --cycle latest",
         f"         .venv/bin/evenkeel rebalance --recording {_short(recordings / legs[-1].cluster)} "
         "--lake build/my-lake --all",

@@ -1,4 +1,7 @@
-"""`python -m devtools.local_airflow`: Airflow over a lake until Ctrl-C, by default over the one that the demo made."""
+"""`python -m devtools.local_airflow`: Airflow over a lake until Ctrl-C.
+
+By default over a week of three generated clusters, which is made at the first start.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ from typing import NoReturn
 
 from devtools.local_airflow.home import USER, Wiring
 from devtools.local_airflow.service import Airflow, airflow_for
+from devtools.week.lake import WeekFolder
 from evenkeel.errors import EvenkeelError
 from evenkeel.object_store import hand_over
 from evenkeel.spark.code import source_root
@@ -30,12 +34,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         _say("starting the Spark Connect server")
         with engine_for(asked.home) as engine:
-            hand_over(Home.of(engine.home).folder, asked.lake)
+            lake, configuration = asked.lake, asked.config
+            if lake is None:
+                week = WeekFolder(asked.home / "week")
+                if not week.is_made:
+                    week.make(engine, _say)
+                lake, configuration = str(week.lake), configuration or week.configuration
+            hand_over(Home.of(engine.home).folder, lake)
             wiring = Wiring(
                 source_root().parent,
                 engine.airflow_connection(),
-                asked.lake,
-                asked.config,
+                lake,
+                configuration or source_root().parent / "demo" / "evenkeel.toml",
                 asked.schedule,
                 upkeep=asked.upkeep,
                 heat=asked.heat,
@@ -52,6 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _serve(airflow: Airflow) -> None:
     _say(f"Airflow: {airflow.url}  user {USER}  password {airflow.home.password()}")
+    _say(f"the desk: {airflow.url}/evenkeel/")
     _say("Ctrl-C ends it")
     while True:
         airflow.check()
@@ -60,13 +71,14 @@ def _serve(airflow: Airflow) -> None:
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     checkout = source_root().parent
-    demo = checkout / "build" / "demo"
+    own = checkout / "build" / "ui"
     parser = argparse.ArgumentParser(prog="python -m devtools.local_airflow", description=__doc__)
-    parser.add_argument("--home", type=Path, default=demo, help="folder for Airflow's and the engine's own files")
+    parser.add_argument("--home", type=Path, default=own, help="folder for Airflow's and the engine's own files")
     parser.add_argument(
-        "--lake", default=str(demo / "lake"), help="root of the tables: a folder, or s3a://BUCKET/PREFIX"
+        "--lake",
+        help="root of the tables: a folder, or s3a://BUCKET/PREFIX; default: a week of three generated clusters",
     )
-    parser.add_argument("--config", type=Path, default=checkout / "demo" / "evenkeel.toml", help="the clusters")
+    parser.add_argument("--config", type=Path, help="the clusters; default: the demo's, or those of the week")
     parser.add_argument("--schedule", default="none", help="cron expression of `rebalance`; none: manual runs")
     parser.add_argument("--upkeep", default="none", help="cron expression of `upkeep`, once a day; none: manual runs")
     parser.add_argument(

@@ -48,7 +48,7 @@ OWN = tuple(
     for name in (
         *("airflow.approval", "airflow.credentials", "airflow.history", "airflow.steps", "airflow.wiring"),
         *(f"{room}.task" for room in ("ingest", "validate", "aggregate", "plan_splits", "shed", "place", "publish")),
-        *("place.round", "plan_splits.round"),
+        *("place.round", "plan_splits.round", "heat"),
     )
 )
 OF_LOG = ("evenkeel.lake_log.publishing",)

@@ -30,7 +30,7 @@ from evenkeel.airflow.dag_names import ASK, PUBLISH, WAITING, approval_run_id
 from evenkeel.airflow.liveness import server_watched
 from evenkeel.airflow.order import await_turn, kind_of
 from evenkeel.airflow.seal import NotSealed, Origin, opened, sealed
-from evenkeel.errors import BadInput, EvenkeelError, LakeError, SettingsError
+from evenkeel.errors import BadInput, EvenkeelError, LakeError, NoSuchCycle, SettingsError
 from evenkeel.handover import FAILED, Handover
 from evenkeel.lake.handover_files import handed_on, taken
 from evenkeel.lake.one_writer import refusal_in
@@ -55,7 +55,7 @@ PAUSE_VARIABLE = "evenkeel_pause"
 ENDED_BADLY = frozenset({"failed", "upstream_failed"})
 _DECIDING = [task.__name__ for task in pipeline.DECIDING]
 # Trying again changes nothing about these.
-HOPELESS = (BadInput, SettingsError)
+HOPELESS = (BadInput, NoSuchCycle, SettingsError)
 # Airflow's `outlet_events`: asset -> event.
 Events = Mapping[Any, Any] | None
 _Made = TypeVar("_Made")
