@@ -49,11 +49,11 @@ def heat_page(lake: str, render: Render, cluster: str | None = None, **words: st
     asked = asked or heat_request(record, chosen)
     shown = None if made is None else made.shown
     body = render(
-        "heat.html.j2", clusters=clusters, asked=asked, ranges=RANGES, metrics=METRIC_WORDS, problem=problem,
-        advice=NOT_BUILT if problem and status == 200 else (), notes=[] if shown is None else notes(asked, shown),
+        "heat.html.j2", clusters=clusters, asked=asked, ranges=RANGES, metrics=METRIC_WORDS,
+        problem=look.sentence(problem), advice=NOT_BUILT if problem and status == 200 else (), notes=[] if shown is None else notes(asked, shown),
         cells=[] if shown is None else [(one, why_link(asked, one)) for one in top_cells(shown)],
-        is_empty=shown is not None and not shown.codes.size, state=json.dumps(asked.body()), stamp=_stamp,
-        earlier=_moved(asked, -1), later=_moved(asked, 1), seconds=_seconds,
+        is_empty=shown is not None and not shown.codes.size, state=json.dumps(asked.body()),
+        earlier=_moved(asked, -1), later=_moved(asked, 1),
     )  # fmt: skip
     return Answer(status, body)
 

@@ -14,6 +14,7 @@ from evenkeel.record.read import Attempt, Record, Row, clusters_of
 from evenkeel.record.read.tables import all_of, text
 from evenkeel.times import time_given, utc_text
 from evenkeel_page.heat_words import exact
+from evenkeel_page.look import sentence
 
 LOADS = "bundle_load"
 MOST_BUNDLES = 12
@@ -203,6 +204,6 @@ def _explained(
     try:
         said = explain(lake, bundle, cluster=asked.cluster, when=when)
     except EvenkeelError as error:
-        return None, str(error)
+        return None, sentence(str(error))
     assert isinstance(said, Moment)
     return said, ""

@@ -423,10 +423,10 @@ def test_a_lake_that_is_gone_in_the_middle_leaves_the_map_and_says_so(
         page.keyboard.press("h")
         page.keyboard.press("Enter")
         page.wait_for_selector("#why-panel .chapter")
-        assert "there is no lake at" in page.locator("#why-panel").inner_text()
+        assert "There is no lake at" in page.locator("#why-panel").inner_text()
         page.get_by_label("Colour by").select_option("byte_rate")
         page.wait_for_selector("#notes .callout")
-        assert "there is no lake at" in page.locator("#notes").inner_text()
+        assert "There is no lake at" in page.locator("#notes").inner_text()
         assert page.locator("#field").is_visible()
 
 
