@@ -50,7 +50,8 @@ def heat_page(lake: str, render: Render, cluster: str | None = None, **words: st
     shown = None if made is None else made.shown
     body = render(
         "heat.html.j2", clusters=clusters, asked=asked, ranges=RANGES, metrics=METRIC_WORDS,
-        problem=look.sentence(problem), advice=NOT_BUILT if problem and status == 200 else (), notes=[] if shown is None else notes(asked, shown),
+        problem=look.sentence(problem), advice=NOT_BUILT if problem and status == 200 else (),
+        notes=[] if shown is None else notes(asked, shown),
         cells=[] if shown is None else [(one, why_link(asked, one)) for one in top_cells(shown)],
         is_empty=shown is not None and not shown.codes.size, state=json.dumps(asked.body()),
         earlier=_moved(asked, -1), later=_moved(asked, 1),
