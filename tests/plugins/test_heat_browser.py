@@ -502,6 +502,17 @@ def test_zoomed_in_a_coarse_map_is_made_sharper_and_whole_again(
         page.wait_for_timeout(500)
         page.keyboard.press("h")
         sharp = announced(page)
+        page.keyboard.press("Enter")
+        page.wait_for_selector("#why .exact")
+        why, address = page.locator("#why-head").inner_text(), page.url
+        page.goto(address)  # the cell stays the same bundle, whatever the whole map can show
+        page.wait_for_selector("#why .exact")
+        assert page.locator("#why-head").inner_text() == why
+        page.focus("#field")
+        page.keyboard.press("Escape")
+        for _ in range(60):  # beyond the sharper picture the whole one is taken again
+            page.keyboard.press("ArrowUp")
+        assert "analytics/clicks/0x00000000" in announced(page)
         assert f"{HOT}/0x3" in sharp
         assert "bundles)" not in sharp
         page.keyboard.press("0")

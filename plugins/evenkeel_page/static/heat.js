@@ -6,7 +6,7 @@ import { Picture, short, stamp, visible } from "./heat_picture.js";
 import { heatColours, ownerColours } from "./heat_colours.js";
 import { drawCells, drawOver, drawOwners, drawSign, drawStrip, SIGNS } from "./heat_drawing.js";
 import {
-  drawScale, fillBrokers, fillNames, fillTimes, fillTop, made, named, ownersByCells, shortened, spanOf, whyAddress,
+  cellOf, drawScale, fillBrokers, fillNames, fillTimes, fillTop, made, named, ownersByCells, shortened, spanOf, whyAddress,
 } from "./heat_table.js";
 
 const RENEW_MS = 60_000;
@@ -22,7 +22,7 @@ let base = null;       // the picture that was asked for
 let picture = null;    // the one that is drawn: `base`, or a sharper one of a part of it
 let view = null;       // {t0, t1, y0, y1}: seconds, and places among the rows of `picture`
 let cursor = null;     // [row, column] of `picture`
-let chosen = null;     // {at, key}: the cell whose why is shown
+let chosen = null;     // the cell whose why is shown, as `cellOf` has it
 let hovered = null;    // [row, column]
 let box = null;
 let look = { isOwner: false, broker: "", bright: 5, hidden: new Set() };
@@ -111,7 +111,11 @@ const load = async (words, keeps) => {
     tell("");
     say(`${caption()} ${found.notes.join(" ")}`);
     drawAll();
-    if (keeps && chosen) askWhyOf(chosen, false);
+    if (keeps && chosen) {
+      if (found.columns && found.rows) cursor = placeOf(chosen);
+      drawTop();
+      askWhy(whyAddress(found.cluster, chosen), false);
+    }
   } catch (error) {
     if (error.name === "AbortError") return;
     tell("");
@@ -378,18 +382,14 @@ const showTip = (point, cell) => {
 /** Chooses a cell and asks why; `goes`: whether the focus goes there. */
 const choose = (row, column, goes, at = null) => {
   cursor = [row, column];
-  chosen = { at: picture.starts[column], key: picture.key(row), moment: at };
+  chosen = cellOf(picture, row, column, at);
   drawTop();
   keep();
-  askWhy(whyAddress(picture, row, column, at), goes);
+  askWhy(whyAddress(picture.cluster, chosen), goes);
 };
 
-const askWhyOf = ({ at, key, moment }, goes) => {
-  if (!base.columns || !base.rows) return;
-  cursor = [Math.min(picture.rows - 1, Math.floor(picture.place(key) + 1e-6)), picture.column(at)];
-  drawTop();
-  askWhy(whyAddress(picture, ...cursor, moment), goes);
-};
+/** The place of a cell among the rows and columns of the picture. */
+const placeOf = (cell) => [Math.max(0, Math.min(picture.rows - 1, Math.floor(picture.place([cell.namespace, cell.lower]) + 1e-6))), picture.column(cell.from)];
 
 let explaining = null;
 const askWhy = async (address, goes) => {
@@ -549,6 +549,12 @@ const announced = () => {
 
 /** Puts the cell cursor somewhere, brings it into view, and says what is there. */
 const goTo = (row, column) => {
+  const over = [row < 0 ? -1 : row >= picture.rows ? 1 : 0, column < 0 ? -1 : column >= picture.columns ? 1 : 0];
+  if (picture !== base && cursor && (over[0] || over[1])) {
+    moved(base);  // what lies beside the sharper picture is in the whole one
+    [row, column] = [cursor[0] + over[0], cursor[1] + over[1]];
+    drawAll();
+  }
   cursor = [Math.min(picture.rows - 1, Math.max(0, row)), Math.min(picture.columns - 1, Math.max(0, column))];
   const [tall, long] = [view.y1 - view.y0, view.t1 - view.t0];
   const before = { ...view };
@@ -644,10 +650,19 @@ const keep = (pushes = false) => {
   if (look.bright !== 5) words.set("bright", look.bright);
   if (look.hidden.size) words.set("without", [...look.hidden].join(" "));
   if (!isWhole() && picture.rows) words.set("view", [Math.round(view.t0), Math.round(view.t1), keyText(picture.key(view.y0)), keyText(picture.key(Math.min(view.y1, picture.rows)))].join("~"));
-  if (chosen) words.set("cell", [Math.round(chosen.at), keyText(chosen.key), ...(chosen.moment === null ? [] : [chosen.moment])].join("~"));
+  if (chosen) {
+    const { namespace, lower, last_namespace: last, upper, from, to, at } = chosen;
+    words.set("cell", [from, to, keyText([namespace, lower]), keyText([last, upper]), ...(at === null ? [] : [at])].join("~"));
+  }
   const address = `heat?${words}`;
   if (address === location.pathname.split("/").pop() + location.search) return;
   history[pushes ? "pushState" : "replaceState"](null, "", address);
+};
+
+const cellFrom = ([from, to, first, last, at]) => {
+  if (!Number(from) || !Number(to) || !first || !last) return null;
+  const [[namespace, lower], [lastNamespace, upper]] = [keyFrom(first), keyFrom(last)];
+  return { namespace, lower, last_namespace: lastNamespace, upper, from: Number(from), to: Number(to), at: Number(at) || null };
 };
 
 /** Takes colours, zoom and cell from the address. */
@@ -666,8 +681,7 @@ const fromAddress = () => {
     const [y0, y1] = parts.slice(2).map((text) => base.place(keyFrom(text)));
     if (t1 > t0 && y1 > y0) { view = { t0, t1, y0, y1 }; clamp(); settle(); }
   }
-  const cell = (words.get("cell") ?? "").split("~");
-  chosen = cell.length >= 2 && Number(cell[0]) ? { at: Number(cell[0]), key: keyFrom(cell[1]), moment: cell.length > 2 ? Number(cell[2]) || null : null } : null;
+  chosen = cellFrom((words.get("cell") ?? "").split("~"));
 };
 
 const atFirst = JSON.parse(root.dataset.asked);
@@ -743,7 +757,7 @@ const renew = async () => {
     base = found;
     tag = found.tag;
     take(found, whole(found));
-    if (kept && found.rows) cursor = [Math.min(found.rows - 1, Math.floor(found.place(kept.key) + 1e-6)), found.column(kept.at)];
+    if (kept && found.rows && found.columns) cursor = placeOf(kept);
     by("notes").replaceChildren(...found.notes.map((line) => made("p", line, { class: "note" })));
     drawAll();
     settle();
