@@ -337,13 +337,14 @@ const cellAt = (point) => {
   return best;
 };
 
-/** Marks near a point, as places in `picture.marks`. */
+/** Marks near a point, the nearest first, as places in `picture.marks`. */
 const marksNear = (point) => picture.marks.flatMap(([at, kind, row], place) => {
   if (look.hidden.has(kind)) return [];
   const x = ((at - view.t0) / (view.t1 - view.t0)) * point.width;
   const y = ((row + 0.5 - view.y0) / (view.y1 - view.y0)) * point.height;
-  return Math.hypot(x - point.x, y - point.y) <= 9 ? [place] : [];
-});
+  const far = Math.hypot(x - point.x, y - point.y);
+  return far <= 9 ? [{ far, place }] : [];
+}).sort((one, other) => one.far - other.far).map(({ place }) => place);
 
 const markWords = (place) => {
   const [at, kind, , text] = picture.marks[place];
