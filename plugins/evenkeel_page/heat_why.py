@@ -77,7 +77,7 @@ class BundleFigures:
 class Why:
     """What is shown beside the map. `bundles`: those of the cell's range, the busiest first, `more` how many are left
     out; `moment`: the explanation where there is one bundle; `gone`: that exact rows are no longer kept; `missing`: why
-    there is no explanation. `cycles`: how many the column has; `before`, `after`: neighbouring ones in it."""
+    there is no explanation. `cycles`: how many the column has; `before`, `after`: the cycles next to this one."""
 
     asked: CellAsked
     cycle: Attempt
@@ -125,9 +125,11 @@ def why(lake: str, asked: CellAsked) -> Why:
         since = f"kept are those from {kept[0].isoformat()} on" if kept else "none are kept"
         gone = f"The exact rows of this cycle are no longer kept ({since}); the map's value is right within a tenth."
     moment, missing = _explained(lake, asked, cycle, found, more, is_gone)
+    before = record.in_force(asked.cluster, cycle.cycle_at - _TICK)
+    after = record.following(asked.cluster, cycle.cycle_at)
     return Why(
-        asked, cycle, len(cycles), cycles[place - 1].cycle_at if place else None,
-        cycles[place + 1].cycle_at if place + 1 < len(cycles) else None, found, more, moment, gone, missing,
+        asked, cycle, len(cycles), None if before is None else before.cycle_at,
+        None if after is None else after.cycle_at, found, more, moment, gone, missing,
     )  # fmt: skip
 
 

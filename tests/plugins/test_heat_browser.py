@@ -312,6 +312,25 @@ def test_by_keyboard_cells_are_announced_why_is_a_key_away_and_escape_leads_back
         assert "carries the most on" in page.locator("#why").inner_text()
 
 
+def test_a_bounce_is_found_and_its_reason(browser: Browser, desk: str) -> None:
+    with seen(browser, f"{desk}heat") as page:
+        page.focus("#field")
+        for _ in range(8):
+            page.keyboard.press("n")
+            if "bounce" in announced(page):
+                break
+        page.keyboard.press("Enter")
+        page.wait_for_selector("#why .exact")
+        here = page.locator("#why .here").inner_text()
+        assert "bounce: broker-3.eu.example:8080 → broker-2.eu.example:8080, which it left 30 min before" in here
+        assert page.locator("#why .when").inner_text().startswith("2026-11-20 13:10:20 UTC")
+        page.get_by_role("link", name="cycle before").click()
+        page.wait_for_selector("#why .when:has-text('13:00:20')")
+        said = page.locator("#why").inner_text()
+        assert f"{HOT}/0x30000000_0x40000000 carries the most on broker-3.eu.example:8080" in said
+        assert "goes to broker-2.eu.example:8080" in said
+
+
 def test_a_click_on_a_mark_asks_about_its_moment(browser: Browser, desk: str) -> None:
     with seen(browser, f"{desk}heat", scripts=True) as page:
         box = page.locator("#field").bounding_box()

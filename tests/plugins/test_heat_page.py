@@ -310,7 +310,7 @@ def test_a_column_of_many_cycles_leads_from_one_to_the_next(page: TestClient) ->
     said = words_of(answer.text)
     assert "one of 12 cycles of this column" in said
     assert "2026-11-20 12:50:20 UTC" in said
-    before = html.unescape(re.search(r'href="\.\./(heat/why\?[^"]+)" data-why>before', answer.text)[1])  # type: ignore[index]
+    before = html.unescape(re.search(r'href="\.\./(heat/why\?[^"]+)" data-why>cycle before', answer.text)[1])  # type: ignore[index]
     assert "2026-11-20 12:40:20 UTC" in words_of(page.get(f"/{before}").text)
     at = {**wide, "at": DAY_ONE + int(11.5 * HOUR)}
     assert "2026-11-20 11:30:20 UTC" in words_of(page.get("/heat/why", params=at).text)

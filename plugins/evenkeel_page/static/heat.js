@@ -114,7 +114,7 @@ const load = async (words, keeps) => {
     if (keeps && chosen) {
       if (found.columns && found.rows) cursor = placeOf(chosen);
       drawTop();
-      askWhy(whyAddress(found.cluster, chosen), false);
+      askWhy(whyAddress(found.cluster, chosen), false, cursor ? marksIn(...cursor).map(markWords) : []);
     }
   } catch (error) {
     if (error.name === "AbortError") return;
@@ -346,6 +346,9 @@ const marksNear = (point) => picture.marks.flatMap(([at, kind, row], place) => {
   return far <= 9 ? [{ far, place }] : [];
 }).sort((one, other) => one.far - other.far).map(({ place }) => place);
 
+/** Marks in a cell, as places in `picture.marks`. */
+const marksIn = (row, column) => picture.marksAt.get(row * picture.columns + column) ?? [];
+
 const markWords = (place) => {
   const [at, kind, , text] = picture.marks[place];
   return `${stamp(at)} ${kind}: ${visible(picture.texts[text])}`;
@@ -366,7 +369,7 @@ const showTip = (point, cell) => {
     owner.append(named(picture.ownerWords(row, column)));
     lines.push(value, name, made("div", `${picture.columnWords(column)} UTC`, { class: "tip-time" }), owner);
   }
-  const inCell = cell ? (picture.marksAt.get(cell[0] * picture.columns + cell[1]) ?? []).filter((place) => !look.hidden.has(picture.marks[place][1])) : [];
+  const inCell = cell ? marksIn(...cell).filter((place) => !look.hidden.has(picture.marks[place][1])) : [];
   const places = [...new Set([...near, ...inCell])];
   lines.push(...places.slice(0, 5).map((place) => made("div", markWords(place), { class: "tip-mark" })));
   if (places.length > 5) lines.push(made("div", `and ${places.length - 5} more marks`));
@@ -386,14 +389,14 @@ const choose = (row, column, goes, at = null) => {
   chosen = cellOf(picture, row, column, at);
   drawTop();
   keep();
-  askWhy(whyAddress(picture.cluster, chosen), goes);
+  askWhy(whyAddress(picture.cluster, chosen), goes, marksIn(row, column).map(markWords));
 };
 
 /** The place of a cell among the rows and columns of the picture. */
 const placeOf = (cell) => [Math.max(0, Math.min(picture.rows - 1, Math.floor(picture.place([cell.namespace, cell.lower]) + 1e-6))), picture.column(cell.from)];
 
 let explaining = null;
-const askWhy = async (address, goes) => {
+const askWhy = async (address, goes, marks = []) => {
   explaining?.abort();
   explaining = new AbortController();
   const { signal } = explaining;
@@ -418,6 +421,11 @@ const askWhy = async (address, goes) => {
       });
     }
     body.replaceChildren(document.adoptNode(found));
+    if (marks.length) {
+      const list = made("ul", "", { class: "plain here" });
+      list.append(...marks.map((words) => made("li", words)));
+      found.querySelector(".when")?.after(list);
+    }
     tell("");
     const head = body.querySelector("h2, h1");
     say(`Why: ${head?.textContent ?? ""}`);
@@ -542,7 +550,7 @@ field.addEventListener("wheel", (event) => {
 
 const announced = () => {
   const [row, column] = cursor;
-  const marks = (picture.marksAt.get(row * picture.columns + column) ?? []).map((place) => picture.marks[place][1]);
+  const marks = marksIn(row, column).map((place) => picture.marks[place][1]);
   const more = marks.length ? `, ${marks.join(", ")}` : "";
   const shared = picture.isShared(row, column) ? ", shared by width" : "";
   return `${picture.valueWords(picture.code(row, column))}${shared}, ${shortened(picture.rowWords(row))}, ${picture.columnWords(column)}, on ${shortened(picture.ownerWords(row, column))}${more}`;
@@ -615,7 +623,7 @@ field.addEventListener("keydown", (event) => {
     End: () => goTo(row, picture.column(view.t1 - 1e-3)),
     PageUp: () => space(-1),
     PageDown: () => space(1),
-    Enter: () => choose(row, column, true, (picture.marksAt.get(row * picture.columns + column) ?? []).map((place) => picture.marks[place][0])[0] ?? null),
+    Enter: () => choose(row, column, true, picture.marks[marksIn(row, column)[0]]?.[0] ?? null),
     "+": () => zoom(0.5, ...middle(), only),
     "=": () => zoom(0.5, ...middle(), only),
     "-": () => zoom(2, ...middle(), only),
