@@ -74,7 +74,7 @@ class BundleFigures:
 
 
 @dataclass(frozen=True)
-class Why:
+class CellWhy:
     """What is shown beside the map. `bundles`: those of the cell's range, the busiest first, `more` how many are left
     out; `moment`: the explanation where there is one bundle; `gone`: that exact rows are no longer kept; `missing`: why
     there is no explanation. `cycles`: how many the column has; `before`, `after`: the cycles next to this one."""
@@ -102,7 +102,7 @@ class Why:
         return one is not None and (one.lower, one.upper) != (asked.lower, asked.upper)
 
 
-def why(lake: str, asked: CellAsked) -> Why:
+def why(lake: str, asked: CellAsked) -> CellWhy:
     """What the record says of a cell: of the cycle in force at its moment, else of the last one in its column.
 
     Raises NoSuchCycle for an unknown cluster, BadInput for a column without a cycle, LakeError where nothing can be
@@ -127,7 +127,7 @@ def why(lake: str, asked: CellAsked) -> Why:
     moment, missing = _explained(lake, asked, cycle, found, more, is_gone)
     before = record.in_force(asked.cluster, cycle.cycle_at - _TICK)
     after = record.following(asked.cluster, cycle.cycle_at)
-    return Why(
+    return CellWhy(
         asked, cycle, len(cycles), None if before is None else before.cycle_at,
         None if after is None else after.cycle_at, found, more, moment, gone, missing,
     )  # fmt: skip

@@ -120,6 +120,29 @@ def test_a_picture_that_is_known_is_not_sent_again(page: TestClient) -> None:
     assert len(first.content) < 2_000_000
 
 
+def test_the_page_and_its_script_read_the_tables_once(page: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    from evenkeel_page import heat_request
+
+    calls: list[str] = []
+    real = heat_request.picture
+
+    def counted(*asked: Any, **more: Any) -> Any:
+        calls.append(asked[4])
+        return real(*asked, **more)
+
+    monkeypatch.setattr(heat_request, "picture", counted)
+    page.get("/heat")
+    page.get("/heat/picture")
+    assert calls == ["message_rate"]
+    for metric in METRICS:
+        page.get("/heat/picture", params={"metric": metric})
+    assert calls == [*METRICS]
+    assert len(heat_request._made) <= 3
+    monkeypatch.setattr(heat_request, "_KEPT_S", -1.0)
+    page.get("/heat/picture")
+    assert calls == [*METRICS, "message_rate"]
+
+
 def test_what_cannot_be_read_is_said_as_json(page: TestClient) -> None:
     for params, status, words in (
         ({"cluster": "eu-2"}, 404, "no cycle of cluster 'eu-2' is on record"),
