@@ -521,6 +521,15 @@ def test_zoomed_in_a_coarse_map_is_made_sharper_and_whole_again(
         page.wait_for_timeout(500)
         page.keyboard.press("h")
         sharp = announced(page)
+        page.wait_for_selector("#top tbody th:not(:has-text('bundles)'))")
+        page.keyboard.press("-")
+        page.wait_for_timeout(1000)
+        page.keyboard.press("+")
+        page.wait_for_timeout(1000)
+        drag(page, (0.5, 0.5), (0.45, 0.4))
+        page.wait_for_timeout(1000)
+        page.keyboard.press("h")
+        assert announced(page).replace(" (2 bundles)", "") == sharp
         page.keyboard.press("Enter")
         page.wait_for_selector("#why .exact")
         why, address = page.locator("#why-head").inner_text(), page.url

@@ -147,6 +147,14 @@ const moved = (to) => {
   if (at) cursor = [Math.min(to.rows - 1, Math.floor(to.place(at[1]) + 1e-6)), to.column(at[0])];
 };
 
+/** Whether a picture holds what is seen, with shorter columns or more rows. */
+const isSharper = (found) => {
+  if (!found.columns || !found.rows) return false;
+  const [top, bottom] = [picture.key(view.y0), picture.key(Math.min(view.y1, picture.rows) - 1e-6)];
+  if (![top, bottom].every(([name]) => found.namespaces.includes(name))) return false;
+  return found.layer_seconds < picture.layer_seconds || found.place(bottom) - found.place(top) > (view.y1 - view.y0) * 1.05;
+};
+
 /** Asks for more detail of what is seen, where there may be some. */
 const sharpen = async () => {
   const rows = [Math.max(0, Math.floor(view.y0)), Math.min(picture.rows, Math.ceil(view.y1)) - 1];
@@ -169,9 +177,10 @@ const sharpen = async () => {
   tell("A sharper picture is being read …");
   try {
     const found = await asked(words, { signal, isQuiet: true });
-    if (found.columns && found.rows && (found.layer_seconds < picture.layer_seconds || isFiner)) moved(found);
+    if (isSharper(found)) moved(found);
     tell("");
     drawAll();
+    tabled();
   } catch (error) {
     if (error.name !== "AbortError") tell("");
   }
@@ -191,8 +200,8 @@ const counted = new WeakMap();  // of a picture the brokers by their cells, and 
 
 const drawAll = () => {
   if (!picture) return;
-  if (!counted.has(base)) counted.set(base, { order: ownersByCells(base), span: spanOf(base) });
-  const { order, span } = counted.get(base);
+  for (const one of [base, picture]) if (!counted.has(one)) counted.set(one, { order: ownersByCells(one), span: spanOf(one) });
+  const [{ order }, { span }] = [counted.get(base), counted.get(picture)];
   const dark = isDark();
   const names = new Map(picture.brokers.map((name, place) => [name, place + 1]));
   const own = order.map((code) => names.get(base.brokers[code - 1])).filter(Boolean);
@@ -206,7 +215,7 @@ const drawAll = () => {
   by("empty").textContent = `Nothing is on record of this range of time. The newest cycle is that of ${stamp(base.asked.newest_cycle)}.`;
   root.classList.toggle("in-owners", look.isOwner);
   document.querySelector(".scale").hidden = look.isOwner || !picture.columns;
-  drawScale(base, span, look.bright, dark);
+  drawScale(picture, span, look.bright, dark);
   fillBrokers(base, order, ownerColours(base.brokers.length, order, dark), base.brokers.indexOf(look.broker) + 1, look.isOwner, (code) => {
     look.broker = code ? base.brokers[code - 1] : "";
     drawAll();
@@ -268,19 +277,21 @@ const drawTop = () => {
 // What is settled a moment after the last move: the table, the address, and a sharper picture.
 
 let settling = 0;
+const tabled = () => fillTop(picture, view, (row, column) => choose(row, column, true));
 const settle = () => {
   clearTimeout(settling);
   settling = setTimeout(() => {
-    fillTop(picture, view, (row, column) => choose(row, column, true));
+    tabled();
     keep();
     sharpen();
   }, SETTLED_MS);
 };
 
 const show = () => {
-  if (picture !== base && !covers()) moved(base);
+  const isLeft = picture !== base && !covers();
+  if (isLeft) moved(base);
   clamp();
-  drawView();
+  if (isLeft || !colours) drawAll(); else drawView();
   settle();
 };
 
