@@ -22,7 +22,7 @@ from starlette.exceptions import HTTPException as StarletteHTTPException
 from evenkeel_page import airflow_side, audit, look
 from evenkeel_page.reader import RETRY_AFTER_S, Job, Reader, ReaderBusy, ReaderLost, ReaderTooSlow
 from evenkeel_page.rights import Right, demand_own_page
-from evenkeel_page.routes import ROUTES, Route, page_response
+from evenkeel_page.routes import ROUTES, Route, notice_response
 
 log = logging.getLogger(__name__)
 
@@ -154,32 +154,31 @@ def _on_bad_request(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     names = sorted({str(one["loc"][-1]) for one in error.errors()})
     text = f"The address lacks something, or holds what cannot be read: {', '.join(names)}."
-    return page_response(request, look.notice("That cannot be read", text, ("Start from the list of clusters.",)), 400)
+    return notice_response(request, 400, "That cannot be read", text, ("Start from the list of clusters.",))
 
 
 def _on_busy(request: Request, error: Exception) -> Response:
     text = "More pages are asked for at the moment than are read one after the other."
     advice = (f"Load this page again in {RETRY_AFTER_S} seconds.", "Close what you do not need: open pages renew.")
-    body = look.notice("The desk is busy", text, advice)
-    return page_response(request, body, 503, {"Retry-After": str(RETRY_AFTER_S)})
+    return notice_response(request, 503, "The desk is busy", text, advice, {"Retry-After": str(RETRY_AFTER_S)})
 
 
 def _on_slow(request: Request, error: Exception) -> Response:
     text = "This page took too long and was ended, so that others need not wait for it."
     advice = ("Ask for less at once: one cluster, a shorter time.", "If it happens again, look at the lake's disk.")
-    return page_response(request, look.notice("That took too long", text, advice), 504)
+    return notice_response(request, 504, "That took too long", text, advice)
 
 
 def _on_lost(request: Request, error: Exception) -> Response:
     text = f"The process that reads the tables did not finish this page: {error}. A new one has been started."
     advice = ("Load this page again.", "If it happens again, Airflow's API server has the reason in its log.")
-    return page_response(request, look.notice("The page was not finished", text, advice), 500)
+    return notice_response(request, 500, "The page was not finished", text, advice)
 
 
 def _on_anything(request: Request, error: Exception) -> Response:
     """Whatever nobody foresaw: its traceback is in the API server's log, and no word of it on the page."""
     advice = ("Load this page again.", "If it happens again, Airflow's API server has the reason in its log.")
-    return page_response(request, look.notice("Something went wrong", "This page could not be made.", advice), 500)
+    return notice_response(request, 500, "Something went wrong", "This page could not be made.", advice)
 
 
 _FAILURES: dict[Any, Callable[[Request, Exception], Response]] = {

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import urlencode
@@ -49,11 +50,12 @@ def heat_page(lake: str, render: Render, cluster: str | None = None, **words: st
     asked = asked or heat_request(record, chosen)
     shown = None if made is None else made.shown
     body = render(
-        "heat.html.j2", clusters=clusters, asked=asked, ranges=RANGES, metrics=METRIC_WORDS, problem=problem,
-        advice=NOT_BUILT if problem and status == 200 else (), notes=[] if shown is None else notes(asked, shown),
+        "heat.html.j2", clusters=clusters, asked=asked, ranges=RANGES, metrics=METRIC_WORDS,
+        problem=look.sentence(problem), advice=NOT_BUILT if problem and status == 200 else (),
+        notes=[] if shown is None else notes(asked, shown),
         cells=[] if shown is None else [(one, why_link(asked, one)) for one in top_cells(shown)],
-        is_empty=shown is not None and not shown.codes.size, state=json.dumps(asked.body()), stamp=_stamp,
-        earlier=_moved(asked, -1), later=_moved(asked, 1), seconds=_seconds,
+        is_empty=shown is not None and not shown.codes.size, state=json.dumps(asked.body()),
+        earlier=_moved(asked, -1), later=_moved(asked, 1),
     )  # fmt: skip
     return Answer(status, body)
 
@@ -160,7 +162,9 @@ def heat_why(
     moment = None if at is None else _given_moment(at) + timedelta(seconds=1)
     asked = CellAsked(cluster, namespace, lower, last_namespace or namespace, upper, begin, end, moment)
     found = why(lake, asked)
-    near = [(word, _near(asked, moment)) for word, moment in (("before", found.before), ("after", found.after))]
+    near = [
+        (word, _near(asked, moment)) for word, moment in (("cycle before", found.before), ("cycle after", found.after))
+    ]
     body = render(
         "heat_why.html.j2", why=found, rule_line=rule_line, alternative_line=alternative_line,
         near=[(word, link) for word, link in near if link],
@@ -179,8 +183,13 @@ def _given_moment(seconds: int) -> datetime:
 
 
 def _near(asked: CellAsked, moment: datetime | None) -> str:
-    """The address of the same cell at another cycle of its column."""
-    return "" if moment is None else _link(asked, asked.namespace, asked.lower, asked.upper, moment)
+    """The address of the same range at another cycle: in the same column, or in the minute of that cycle."""
+    if moment is None:
+        return ""
+    if not asked.first <= moment < asked.to:
+        minute = moment.replace(second=0, microsecond=0)
+        asked = replace(asked, first=minute, to=minute + timedelta(minutes=1))
+    return _link(asked, asked.namespace, asked.lower, asked.upper, moment)
 
 
 def _bundle_link(asked: CellAsked, one: Any) -> str:

@@ -14,6 +14,7 @@ from evenkeel.record.read import Attempt, Record, Row, clusters_of
 from evenkeel.record.read.tables import all_of, text
 from evenkeel.times import time_given, utc_text
 from evenkeel_page.heat_words import exact
+from evenkeel_page.look import sentence
 
 LOADS = "bundle_load"
 MOST_BUNDLES = 12
@@ -73,10 +74,10 @@ class BundleFigures:
 
 
 @dataclass(frozen=True)
-class Why:
+class CellWhy:
     """What is shown beside the map. `bundles`: those of the cell's range, the busiest first, `more` how many are left
     out; `moment`: the explanation where there is one bundle; `gone`: that exact rows are no longer kept; `missing`: why
-    there is no explanation. `cycles`: how many the column has; `before`, `after`: neighbouring ones in it."""
+    there is no explanation. `cycles`: how many the column has; `before`, `after`: the cycles next to this one."""
 
     asked: CellAsked
     cycle: Attempt
@@ -101,7 +102,7 @@ class Why:
         return one is not None and (one.lower, one.upper) != (asked.lower, asked.upper)
 
 
-def why(lake: str, asked: CellAsked) -> Why:
+def why(lake: str, asked: CellAsked) -> CellWhy:
     """What the record says of a cell: of the cycle in force at its moment, else of the last one in its column.
 
     Raises NoSuchCycle for an unknown cluster, BadInput for a column without a cycle, LakeError where nothing can be
@@ -124,9 +125,11 @@ def why(lake: str, asked: CellAsked) -> Why:
         since = f"kept are those from {kept[0].isoformat()} on" if kept else "none are kept"
         gone = f"The exact rows of this cycle are no longer kept ({since}); the map's value is right within a tenth."
     moment, missing = _explained(lake, asked, cycle, found, more, is_gone)
-    return Why(
-        asked, cycle, len(cycles), cycles[place - 1].cycle_at if place else None,
-        cycles[place + 1].cycle_at if place + 1 < len(cycles) else None, found, more, moment, gone, missing,
+    before = record.in_force(asked.cluster, cycle.cycle_at - _TICK)
+    after = record.following(asked.cluster, cycle.cycle_at)
+    return CellWhy(
+        asked, cycle, len(cycles), None if before is None else before.cycle_at,
+        None if after is None else after.cycle_at, found, more, moment, gone, missing,
     )  # fmt: skip
 
 
@@ -203,6 +206,6 @@ def _explained(
     try:
         said = explain(lake, bundle, cluster=asked.cluster, when=when)
     except EvenkeelError as error:
-        return None, str(error)
+        return None, sentence(str(error))
     assert isinstance(said, Moment)
     return said, ""

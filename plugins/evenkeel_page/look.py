@@ -113,15 +113,16 @@ def sentence(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def notice(title: str, text: str, advice: Sequence[str] = ()) -> str:
-    """A page of the desk that says in a sentence why there is nothing to show, and what to do."""
+def notice(title: str, text: str, advice: Sequence[str] = (), up: str = "") -> str:
+    """A page of the desk that says in a sentence why there is nothing to show, and what to do; `up` as in
+    `layout_context`."""
     template = _environment().get_template("desk_notice.html.j2")
-    return template.render(title=title, text=sentence(text), advice=tuple(advice), **layout_context())
+    return template.render(title=title, text=sentence(text), advice=tuple(advice), **layout_context(up=up))
 
 
 def refusal(title: str, text: str, advice: Sequence[str] = ()) -> str:
     """What keeps a script from its data, as JSON: in a sentence, with what to do."""
-    return json.dumps({"title": title, "text": text, "advice": [*advice]})
+    return json.dumps({"title": title, "text": sentence(text), "advice": [*advice]})
 
 
 def closed(status: int, title: str, text: str, *, login: str = "", home: bool = False) -> Response:

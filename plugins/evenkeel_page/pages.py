@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -42,29 +42,32 @@ log = logging.getLogger(__name__)
 SPARK_WIDTH, SPARK_HEIGHT = 96, 24
 _NAME = 60
 _AGE_KEY = "evenkeelMaxReportAgeSeconds"
+_UP = {"heat_why": "../"}
+"""Page -> the way up to the desk's own addresses, of those that lie below them."""
 
 limit_threads()
 
 
 def answer(job: Job) -> Answer:
     """The page that a job asks for, or one that says why there is none."""
+    notice = partial(_notice, up=_UP.get(job.page, ""))
     try:
         if job.store is not None:
             connection = airflow_side.as_connection(job.store)
             resolve_connections_by(lambda name: connection)
         return _PAGES[job.page](job.lake, **job.arguments)
     except NoLake as error:
-        return Answer(200, _notice("No cycles yet", str(error), look.FIRST_STEPS))
+        return Answer(200, notice("No cycles yet", str(error), look.FIRST_STEPS))
     except NoSuchCycle as error:
-        return Answer(404, _notice("No such cycle", str(error)))
+        return Answer(404, notice("No such cycle", str(error)))
     except BadInput as error:
-        return Answer(400, _notice("That cannot be read", str(error)))
+        return Answer(400, notice("That cannot be read", str(error)))
     except EvenkeelError as error:
-        return Answer(500, _notice("The lake cannot be read", str(error)))
+        return Answer(500, notice("The lake cannot be read", str(error)))
     except Exception:
         log.exception("Evenkeel's desk: the page %s failed", job.page)
         advice = ("Load this page again.", "If it happens again, Airflow's API server has the reason in its log.")
-        return Answer(500, _notice("Something went wrong", "This page could not be made.", advice))
+        return Answer(500, notice("Something went wrong", "This page could not be made.", advice))
 
 
 @lru_cache(maxsize=1)
@@ -86,8 +89,8 @@ def _renderer(here: str = "", crumbs: Sequence[tuple[str, str]] = (), up: str = 
     return render
 
 
-def _notice(title: str, said: str, advice: Sequence[str] = ()) -> str:
-    return render_notice(title, look.sentence(said), advice, renderer=_renderer())
+def _notice(title: str, said: str, advice: Sequence[str] = (), up: str = "") -> str:
+    return render_notice(title, look.sentence(said), advice, renderer=_renderer(up=up))
 
 
 # The pages.

@@ -6,7 +6,7 @@ An answer is made by the reader (`pages`), but for files of the look, which are 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -44,6 +44,14 @@ def page_response(
     return Response(content, status_code=status, media_type=kind, headers=headers)
 
 
+def notice_response(
+    request: Request, status: int, title: str, text: str, advice: Sequence[str] = (), more: dict[str, str] | None = None
+) -> Response:
+    """A page that says in a sentence why there is nothing to show, and what to do."""
+    path = getattr(request.scope.get("route"), "path", "/")
+    return page_response(request, look.notice(title, text, advice, "../" * (path.count("/") - 1)), status, more)
+
+
 def _tag(content: bytes) -> str:
     return f'"{hashlib.sha256(content).hexdigest()[:32]}"'
 
@@ -78,7 +86,7 @@ def _no_lake(request: Request, page: str, status: int, title: str, text: str, ad
     """What says that there is nothing to read: a page, or JSON where a script asks."""
     if page in _FOR_SCRIPTS:
         return page_response(request, look.refusal(title, text, advice), max(status, 404), kind=JSON)
-    return page_response(request, look.notice(title, text, advice), status)
+    return notice_response(request, status, title, text, advice)
 
 
 def show_clusters(request: Request) -> Response:

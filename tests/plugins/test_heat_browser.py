@@ -312,6 +312,25 @@ def test_by_keyboard_cells_are_announced_why_is_a_key_away_and_escape_leads_back
         assert "carries the most on" in page.locator("#why").inner_text()
 
 
+def test_a_bounce_is_found_and_its_reason(browser: Browser, desk: str) -> None:
+    with seen(browser, f"{desk}heat") as page:
+        page.focus("#field")
+        for _ in range(8):
+            page.keyboard.press("n")
+            if "bounce" in announced(page):
+                break
+        page.keyboard.press("Enter")
+        page.wait_for_selector("#why .exact")
+        here = page.locator("#why .here").inner_text()
+        assert "bounce: broker-3.eu.example:8080 → broker-2.eu.example:8080, which it left 30 min before" in here
+        assert page.locator("#why .when").inner_text().startswith("2026-11-20 13:10:20 UTC")
+        page.get_by_role("link", name="cycle before").click()
+        page.wait_for_selector("#why .when:has-text('13:00:20')")
+        said = page.locator("#why").inner_text()
+        assert f"{HOT}/0x30000000_0x40000000 carries the most on broker-3.eu.example:8080" in said
+        assert "goes to broker-2.eu.example:8080" in said
+
+
 def test_a_click_on_a_mark_asks_about_its_moment(browser: Browser, desk: str) -> None:
     with seen(browser, f"{desk}heat", scripts=True) as page:
         box = page.locator("#field").bounding_box()
@@ -423,10 +442,10 @@ def test_a_lake_that_is_gone_in_the_middle_leaves_the_map_and_says_so(
         page.keyboard.press("h")
         page.keyboard.press("Enter")
         page.wait_for_selector("#why-panel .chapter")
-        assert "there is no lake at" in page.locator("#why-panel").inner_text()
+        assert "There is no lake at" in page.locator("#why-panel").inner_text()
         page.get_by_label("Colour by").select_option("byte_rate")
         page.wait_for_selector("#notes .callout")
-        assert "there is no lake at" in page.locator("#notes").inner_text()
+        assert "There is no lake at" in page.locator("#notes").inner_text()
         assert page.locator("#field").is_visible()
 
 
@@ -502,6 +521,26 @@ def test_zoomed_in_a_coarse_map_is_made_sharper_and_whole_again(
         page.wait_for_timeout(500)
         page.keyboard.press("h")
         sharp = announced(page)
+        page.wait_for_selector("#top tbody th:not(:has-text('bundles)'))")
+        page.keyboard.press("-")
+        page.wait_for_timeout(1000)
+        page.keyboard.press("+")
+        page.wait_for_timeout(1000)
+        drag(page, (0.5, 0.5), (0.45, 0.4))
+        page.wait_for_timeout(1000)
+        page.keyboard.press("h")
+        assert announced(page).replace(" (2 bundles)", "") == sharp
+        page.keyboard.press("Enter")
+        page.wait_for_selector("#why .exact")
+        why, address = page.locator("#why-head").inner_text(), page.url
+        page.goto(address)  # the cell stays the same bundle, whatever the whole map can show
+        page.wait_for_selector("#why .exact")
+        assert page.locator("#why-head").inner_text() == why
+        page.focus("#field")
+        page.keyboard.press("Escape")
+        for _ in range(60):  # beyond the sharper picture the whole one is taken again
+            page.keyboard.press("ArrowUp")
+        assert "analytics/clicks/0x00000000" in announced(page)
         assert f"{HOT}/0x3" in sharp
         assert "bundles)" not in sharp
         page.keyboard.press("0")

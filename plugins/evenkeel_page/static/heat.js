@@ -6,7 +6,7 @@ import { Picture, short, stamp, visible } from "./heat_picture.js";
 import { heatColours, ownerColours } from "./heat_colours.js";
 import { drawCells, drawOver, drawOwners, drawSign, drawStrip, SIGNS } from "./heat_drawing.js";
 import {
-  drawScale, fillBrokers, fillNames, fillTimes, fillTop, made, named, ownersByCells, shortened, spanOf, whyAddress,
+  cellOf, drawScale, fillBrokers, fillNames, fillTimes, fillTop, made, named, ownersByCells, shortened, spanOf, whyAddress,
 } from "./heat_table.js";
 
 const RENEW_MS = 60_000;
@@ -22,7 +22,7 @@ let base = null;       // the picture that was asked for
 let picture = null;    // the one that is drawn: `base`, or a sharper one of a part of it
 let view = null;       // {t0, t1, y0, y1}: seconds, and places among the rows of `picture`
 let cursor = null;     // [row, column] of `picture`
-let chosen = null;     // {at, key}: the cell whose why is shown
+let chosen = null;     // the cell whose why is shown, as `cellOf` has it
 let hovered = null;    // [row, column]
 let box = null;
 let look = { isOwner: false, broker: "", bright: 5, hidden: new Set() };
@@ -111,7 +111,11 @@ const load = async (words, keeps) => {
     tell("");
     say(`${caption()} ${found.notes.join(" ")}`);
     drawAll();
-    if (keeps && chosen) askWhyOf(chosen, false);
+    if (keeps && chosen) {
+      if (found.columns && found.rows) cursor = placeOf(chosen);
+      drawTop();
+      askWhy(whyAddress(found.cluster, chosen), false, cursor ? marksIn(...cursor).map(markWords) : []);
+    }
   } catch (error) {
     if (error.name === "AbortError") return;
     tell("");
@@ -143,6 +147,14 @@ const moved = (to) => {
   if (at) cursor = [Math.min(to.rows - 1, Math.floor(to.place(at[1]) + 1e-6)), to.column(at[0])];
 };
 
+/** Whether a picture holds what is seen, with shorter columns or more rows. */
+const isSharper = (found) => {
+  if (!found.columns || !found.rows) return false;
+  const [top, bottom] = [picture.key(view.y0), picture.key(Math.min(view.y1, picture.rows) - 1e-6)];
+  if (![top, bottom].every(([name]) => found.namespaces.includes(name))) return false;
+  return found.layer_seconds < picture.layer_seconds || found.place(bottom) - found.place(top) > (view.y1 - view.y0) * 1.05;
+};
+
 /** Asks for more detail of what is seen, where there may be some. */
 const sharpen = async () => {
   const rows = [Math.max(0, Math.floor(view.y0)), Math.min(picture.rows, Math.ceil(view.y1)) - 1];
@@ -165,9 +177,10 @@ const sharpen = async () => {
   tell("A sharper picture is being read …");
   try {
     const found = await asked(words, { signal, isQuiet: true });
-    if (found.columns && found.rows && (found.layer_seconds < picture.layer_seconds || isFiner)) moved(found);
+    if (isSharper(found)) moved(found);
     tell("");
     drawAll();
+    tabled();
   } catch (error) {
     if (error.name !== "AbortError") tell("");
   }
@@ -187,8 +200,8 @@ const counted = new WeakMap();  // of a picture the brokers by their cells, and 
 
 const drawAll = () => {
   if (!picture) return;
-  if (!counted.has(base)) counted.set(base, { order: ownersByCells(base), span: spanOf(base) });
-  const { order, span } = counted.get(base);
+  for (const one of [base, picture]) if (!counted.has(one)) counted.set(one, { order: ownersByCells(one), span: spanOf(one) });
+  const [{ order }, { span }] = [counted.get(base), counted.get(picture)];
   const dark = isDark();
   const names = new Map(picture.brokers.map((name, place) => [name, place + 1]));
   const own = order.map((code) => names.get(base.brokers[code - 1])).filter(Boolean);
@@ -202,7 +215,7 @@ const drawAll = () => {
   by("empty").textContent = `Nothing is on record of this range of time. The newest cycle is that of ${stamp(base.asked.newest_cycle)}.`;
   root.classList.toggle("in-owners", look.isOwner);
   document.querySelector(".scale").hidden = look.isOwner || !picture.columns;
-  drawScale(base, span, look.bright, dark);
+  drawScale(picture, span, look.bright, dark);
   fillBrokers(base, order, ownerColours(base.brokers.length, order, dark), base.brokers.indexOf(look.broker) + 1, look.isOwner, (code) => {
     look.broker = code ? base.brokers[code - 1] : "";
     drawAll();
@@ -264,19 +277,21 @@ const drawTop = () => {
 // What is settled a moment after the last move: the table, the address, and a sharper picture.
 
 let settling = 0;
+const tabled = () => fillTop(picture, view, (row, column) => choose(row, column, true));
 const settle = () => {
   clearTimeout(settling);
   settling = setTimeout(() => {
-    fillTop(picture, view, (row, column) => choose(row, column, true));
+    tabled();
     keep();
     sharpen();
   }, SETTLED_MS);
 };
 
 const show = () => {
-  if (picture !== base && !covers()) moved(base);
+  const isLeft = picture !== base && !covers();
+  if (isLeft) moved(base);
   clamp();
-  drawView();
+  if (isLeft || !colours) drawAll(); else drawView();
   settle();
 };
 
@@ -333,13 +348,17 @@ const cellAt = (point) => {
   return best;
 };
 
-/** Marks near a point, as places in `picture.marks`. */
+/** Marks near a point, the nearest first, as places in `picture.marks`. */
 const marksNear = (point) => picture.marks.flatMap(([at, kind, row], place) => {
   if (look.hidden.has(kind)) return [];
   const x = ((at - view.t0) / (view.t1 - view.t0)) * point.width;
   const y = ((row + 0.5 - view.y0) / (view.y1 - view.y0)) * point.height;
-  return Math.hypot(x - point.x, y - point.y) <= 9 ? [place] : [];
-});
+  const far = Math.hypot(x - point.x, y - point.y);
+  return far <= 9 ? [{ far, place }] : [];
+}).sort((one, other) => one.far - other.far).map(({ place }) => place);
+
+/** Marks in a cell, as places in `picture.marks`. */
+const marksIn = (row, column) => picture.marksAt.get(row * picture.columns + column) ?? [];
 
 const markWords = (place) => {
   const [at, kind, , text] = picture.marks[place];
@@ -361,7 +380,7 @@ const showTip = (point, cell) => {
     owner.append(named(picture.ownerWords(row, column)));
     lines.push(value, name, made("div", `${picture.columnWords(column)} UTC`, { class: "tip-time" }), owner);
   }
-  const inCell = cell ? (picture.marksAt.get(cell[0] * picture.columns + cell[1]) ?? []).filter((place) => !look.hidden.has(picture.marks[place][1])) : [];
+  const inCell = cell ? marksIn(...cell).filter((place) => !look.hidden.has(picture.marks[place][1])) : [];
   const places = [...new Set([...near, ...inCell])];
   lines.push(...places.slice(0, 5).map((place) => made("div", markWords(place), { class: "tip-mark" })));
   if (places.length > 5) lines.push(made("div", `and ${places.length - 5} more marks`));
@@ -378,21 +397,17 @@ const showTip = (point, cell) => {
 /** Chooses a cell and asks why; `goes`: whether the focus goes there. */
 const choose = (row, column, goes, at = null) => {
   cursor = [row, column];
-  chosen = { at: picture.starts[column], key: picture.key(row), moment: at };
+  chosen = cellOf(picture, row, column, at);
   drawTop();
   keep();
-  askWhy(whyAddress(picture, row, column, at), goes);
+  askWhy(whyAddress(picture.cluster, chosen), goes, marksIn(row, column).map(markWords));
 };
 
-const askWhyOf = ({ at, key, moment }, goes) => {
-  if (!base.columns || !base.rows) return;
-  cursor = [Math.min(picture.rows - 1, Math.floor(picture.place(key) + 1e-6)), picture.column(at)];
-  drawTop();
-  askWhy(whyAddress(picture, ...cursor, moment), goes);
-};
+/** The place of a cell among the rows and columns of the picture. */
+const placeOf = (cell) => [Math.max(0, Math.min(picture.rows - 1, Math.floor(picture.place([cell.namespace, cell.lower]) + 1e-6))), picture.column(cell.from)];
 
 let explaining = null;
-const askWhy = async (address, goes) => {
+const askWhy = async (address, goes, marks = []) => {
   explaining?.abort();
   explaining = new AbortController();
   const { signal } = explaining;
@@ -417,6 +432,11 @@ const askWhy = async (address, goes) => {
       });
     }
     body.replaceChildren(document.adoptNode(found));
+    if (marks.length) {
+      const list = made("ul", "", { class: "plain here" });
+      list.append(...marks.map((words) => made("li", words)));
+      found.querySelector(".when")?.after(list);
+    }
     tell("");
     const head = body.querySelector("h2, h1");
     say(`Why: ${head?.textContent ?? ""}`);
@@ -541,7 +561,7 @@ field.addEventListener("wheel", (event) => {
 
 const announced = () => {
   const [row, column] = cursor;
-  const marks = (picture.marksAt.get(row * picture.columns + column) ?? []).map((place) => picture.marks[place][1]);
+  const marks = marksIn(row, column).map((place) => picture.marks[place][1]);
   const more = marks.length ? `, ${marks.join(", ")}` : "";
   const shared = picture.isShared(row, column) ? ", shared by width" : "";
   return `${picture.valueWords(picture.code(row, column))}${shared}, ${shortened(picture.rowWords(row))}, ${picture.columnWords(column)}, on ${shortened(picture.ownerWords(row, column))}${more}`;
@@ -549,6 +569,12 @@ const announced = () => {
 
 /** Puts the cell cursor somewhere, brings it into view, and says what is there. */
 const goTo = (row, column) => {
+  const over = [row < 0 ? -1 : row >= picture.rows ? 1 : 0, column < 0 ? -1 : column >= picture.columns ? 1 : 0];
+  if (picture !== base && cursor && (over[0] || over[1])) {
+    moved(base);  // what lies beside the sharper picture is in the whole one
+    [row, column] = [cursor[0] + over[0], cursor[1] + over[1]];
+    drawAll();
+  }
   cursor = [Math.min(picture.rows - 1, Math.max(0, row)), Math.min(picture.columns - 1, Math.max(0, column))];
   const [tall, long] = [view.y1 - view.y0, view.t1 - view.t0];
   const before = { ...view };
@@ -608,7 +634,7 @@ field.addEventListener("keydown", (event) => {
     End: () => goTo(row, picture.column(view.t1 - 1e-3)),
     PageUp: () => space(-1),
     PageDown: () => space(1),
-    Enter: () => choose(row, column, true, (picture.marksAt.get(row * picture.columns + column) ?? []).map((place) => picture.marks[place][0])[0] ?? null),
+    Enter: () => choose(row, column, true, picture.marks[marksIn(row, column)[0]]?.[0] ?? null),
     "+": () => zoom(0.5, ...middle(), only),
     "=": () => zoom(0.5, ...middle(), only),
     "-": () => zoom(2, ...middle(), only),
@@ -644,10 +670,19 @@ const keep = (pushes = false) => {
   if (look.bright !== 5) words.set("bright", look.bright);
   if (look.hidden.size) words.set("without", [...look.hidden].join(" "));
   if (!isWhole() && picture.rows) words.set("view", [Math.round(view.t0), Math.round(view.t1), keyText(picture.key(view.y0)), keyText(picture.key(Math.min(view.y1, picture.rows)))].join("~"));
-  if (chosen) words.set("cell", [Math.round(chosen.at), keyText(chosen.key), ...(chosen.moment === null ? [] : [chosen.moment])].join("~"));
+  if (chosen) {
+    const { namespace, lower, last_namespace: last, upper, from, to, at } = chosen;
+    words.set("cell", [from, to, keyText([namespace, lower]), keyText([last, upper]), ...(at === null ? [] : [at])].join("~"));
+  }
   const address = `heat?${words}`;
   if (address === location.pathname.split("/").pop() + location.search) return;
   history[pushes ? "pushState" : "replaceState"](null, "", address);
+};
+
+const cellFrom = ([from, to, first, last, at]) => {
+  if (!Number(from) || !Number(to) || !first || !last) return null;
+  const [[namespace, lower], [lastNamespace, upper]] = [keyFrom(first), keyFrom(last)];
+  return { namespace, lower, last_namespace: lastNamespace, upper, from: Number(from), to: Number(to), at: Number(at) || null };
 };
 
 /** Takes colours, zoom and cell from the address. */
@@ -666,8 +701,7 @@ const fromAddress = () => {
     const [y0, y1] = parts.slice(2).map((text) => base.place(keyFrom(text)));
     if (t1 > t0 && y1 > y0) { view = { t0, t1, y0, y1 }; clamp(); settle(); }
   }
-  const cell = (words.get("cell") ?? "").split("~");
-  chosen = cell.length >= 2 && Number(cell[0]) ? { at: Number(cell[0]), key: keyFrom(cell[1]), moment: cell.length > 2 ? Number(cell[2]) || null : null } : null;
+  chosen = cellFrom((words.get("cell") ?? "").split("~"));
 };
 
 const atFirst = JSON.parse(root.dataset.asked);
@@ -743,7 +777,7 @@ const renew = async () => {
     base = found;
     tag = found.tag;
     take(found, whole(found));
-    if (kept && found.rows) cursor = [Math.min(found.rows - 1, Math.floor(found.place(kept.key) + 1e-6)), found.column(kept.at)];
+    if (kept && found.rows && found.columns) cursor = placeOf(kept);
     by("notes").replaceChildren(...found.notes.map((line) => made("p", line, { class: "note" })));
     drawAll();
     settle();

@@ -211,8 +211,7 @@ export class Picture {
     if (first === last) return `${one}/${hex(this.row_lower[from])}_${hex(this.row_upper[to])}`;
     let same = 0;
     while (same < one.length && one[same] === other[same]) same += 1;
-    const beginning = one.slice(0, same);
-    return beginning.includes("/") ? beginning : "";
+    return one.slice(0, same);
   }
 
   /** Of each row of a part its first hottest cell, the hottest rows first: [{row, column, code}]. */

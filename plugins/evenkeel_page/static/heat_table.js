@@ -26,19 +26,22 @@ export const shortened = (text, most = 90) => {
 /** A name from a cluster, kept apart from the text around it. */
 export const named = (text) => made("bdi", shortened(text), { class: "n" });
 
-/** The address of a cell's why; `at`: the moment of a mark in it. */
-export const whyAddress = (picture, row, column, at = null) => {
-  const words = new URLSearchParams({
-    cluster: picture.cluster,
-    namespace: picture.namespaces[picture.row_namespace[row]],
-    lower: picture.row_lower[row],
-    upper: picture.row_upper[row],
-    from: picture.starts[column],
-    to: picture.ends[column],
-  });
-  const last = picture.namespaces[picture.row_last_namespace[row]];
-  if (last !== words.get("namespace")) words.set("last_namespace", last);
-  if (at !== null) words.set("at", at);
+/** A cell as its why is asked for, whatever picture shows it; `at`: the moment of a mark in it, or null. */
+export const cellOf = (picture, row, column, at = null) => ({
+  namespace: picture.namespaces[picture.row_namespace[row]],
+  lower: picture.row_lower[row],
+  last_namespace: picture.namespaces[picture.row_last_namespace[row]],
+  upper: picture.row_upper[row],
+  from: picture.starts[column],
+  to: picture.ends[column],
+  at,
+});
+
+/** The address of a cell's why. */
+export const whyAddress = (cluster, cell) => {
+  const words = new URLSearchParams({ cluster, ...cell });
+  if (cell.last_namespace === cell.namespace) words.delete("last_namespace");
+  if (cell.at === null) words.delete("at");
   return `heat/why?${words}`;
 };
 
@@ -56,7 +59,7 @@ export const fillTop = (picture, view, ask) => {
     when.append(made("time", stamp(picture.starts[column]), { datetime: new Date(picture.starts[column] * 1000).toISOString() }));
     const owner = made("td", "", CELL);
     owner.append(named(picture.ownerWords(row, column)));
-    const link = made("a", "why", { href: whyAddress(picture, row, column) });
+    const link = made("a", "why", { href: whyAddress(picture.cluster, cellOf(picture, row, column)) });
     link.append(made("span", ` ${shortened(picture.rowWords(row), 60)}`, { class: "unseen" }));
     link.addEventListener("click", (event) => {
       if (event.ctrlKey || event.metaKey || event.shiftKey) return;
