@@ -132,7 +132,7 @@ def test_names_of_any_kind_are_shown_as_text(browser: Browser, desk: str) -> Non
 def test_the_most_urgent_cluster_stands_first_and_leads_to_its_report(browser: Browser, desk: str) -> None:
     with shown(browser, desk, 1440, "light") as page:
         first = page.locator(".clusters tbody tr").first
-        assert first.locator("th a").inner_text() == "harm"
+        assert first.locator("th a").first.inner_text() == "harm"
         first.get_by_role("link", name=re.compile("ago")).click()
         assert page.locator(".crumbs").inner_text().split()[:3] == [
             "Clusters",

@@ -210,7 +210,7 @@ def test_a_rejection_while_paced_commands_go_out_stops_them(case: Case) -> None:
 
     case.lab.pulsar.faults = rejecting
     # A wait between two commands that is long beside the looks at the tables.
-    case.handover = with_settings(case.handover, evenkeelCommandsInFlight=1, evenkeelCommandsPerSecond=0.2)
+    case.handover = with_settings(case.handover, evenkeelCommandsInFlight=1, evenkeelCommandsPerSecond=0.08)
     case.publish()
     assert case.outcomes() == Counter(done=1, withheld=len(case.commands()) - 1)
     assert case.attempt().status == "closed"

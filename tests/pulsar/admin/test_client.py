@@ -308,7 +308,8 @@ def test_closing_ends_the_waiting_for_another_try(cluster: SimulatedCluster, cli
         while not cluster.asked("/tenants"):
             time.sleep(0.01)
         client.close()
-        assert next(hop.status for hop in asking.result(timeout=5)) == 429
+        # 0: the answer was still on its way.
+        assert next(hop.status for hop in asking.result(timeout=10)) in (0, 429)
 
 
 def test_the_token_shows_nowhere(
