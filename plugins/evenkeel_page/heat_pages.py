@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import urlencode
 
-from evenkeel.errors import BadInput, EvenkeelError, NoLake, NoSuchCycle
+from evenkeel.errors import BadInput, EvenkeelError, HeatNotBuilt, NoLake, NoSuchCycle
 from evenkeel.heat import HeatPicture
 from evenkeel.record import wording
 from evenkeel.record.explain.rendering import alternative_line, rule_line
@@ -46,7 +46,7 @@ def heat_page(lake: str, render: Render, cluster: str | None = None, **words: st
         asked = heat_request(record, chosen, **words)
         made = made_picture(asked)
     except BadInput as error:
-        problem, status = str(error), 200 if asked is not None and _is_to_come(str(error)) else 400
+        problem, status = str(error), 200 if isinstance(error, HeatNotBuilt) else 400
     asked = asked or heat_request(record, chosen)
     shown = None if made is None else made.shown
     body = render(
@@ -58,11 +58,6 @@ def heat_page(lake: str, render: Render, cluster: str | None = None, **words: st
         earlier=_moved(asked, -1), later=_moved(asked, 1),
     )  # fmt: skip
     return Answer(status, body)
-
-
-def _is_to_come(said: str) -> bool:
-    """Whether the error is that heat was not built: it will be, and nothing is wrong with the address."""
-    return "was built" in said
 
 
 def notes(asked: HeatRequest, shown: HeatPicture) -> list[str]:
@@ -130,7 +125,7 @@ def heat_picture(lake: str, cluster: str | None = None, **words: str | None) -> 
     except (NoLake, NoSuchCycle) as error:
         return _failed(404, "Nothing on record", str(error), look.FIRST_STEPS if isinstance(error, NoLake) else ())
     except BadInput as error:
-        to_come = _is_to_come(str(error))
+        to_come = isinstance(error, HeatNotBuilt)
         return _failed(404 if to_come else 400, "No picture", str(error), NOT_BUILT if to_come else ())
     except EvenkeelError as error:
         return _failed(500, "The lake cannot be read", str(error))

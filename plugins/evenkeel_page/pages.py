@@ -9,7 +9,7 @@ import logging
 import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import lru_cache, partial
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -29,7 +29,7 @@ from evenkeel.record.report import build_model, gather
 from evenkeel.record.report.page import LISTED, MOST_LISTED, environment, render_listing, render_notice, report_link
 from evenkeel.record.settings_in_force import KeyInForce, read_settings_in_force
 from evenkeel.record.status import read_status
-from evenkeel.record.status.attention import waits_for_approval
+from evenkeel.record.status.attention import AGE_KEY, answer_by, waits_for_approval
 from evenkeel.record.status.line import ClusterStatus, stretches
 from evenkeel.record.wording import age, shortened, time, visible
 from evenkeel.times import time_given
@@ -41,7 +41,6 @@ log = logging.getLogger(__name__)
 
 SPARK_WIDTH, SPARK_HEIGHT = 96, 24
 _NAME = 60
-_AGE_KEY = "evenkeelMaxReportAgeSeconds"
 _UP = {"heat_why": "../"}
 """Page -> the way up to the desk's own addresses, of those that lie below them."""
 
@@ -185,14 +184,13 @@ def _question(lake: str, attempt: Attempt) -> Question | None:
     if not waits_for_approval(attempt) or attempt.plan_id is None or not run_id:
         return None
     asking = quote(approval_run_id(run_id, attempt.plan_id), safe="")
-    ages = [row for row in read_rows(lake, attempt, "settings", columns=["key", "value"]) if row["key"] == _AGE_KEY]
-    until = attempt.cycle_at + timedelta(seconds=float(ages[0]["value"])) if ages else None
+    ages = [row for row in read_rows(lake, attempt, "settings", columns=["key", "value"]) if row["key"] == AGE_KEY]
     return Question(
         attempt.plan_id,
         f"../api/v2/dags/{APPROVAL_DAG}/dagRuns/{asking}/taskInstances/{APPROVING}/-1/hitlDetails",
         f"../dags/{APPROVAL_DAG}/runs/{asking}/tasks/{APPROVING}/required_actions",
         read_plan_cost(lake, attempt),
-        until,
+        answer_by(attempt, ages),
     )
 
 

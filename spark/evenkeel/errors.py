@@ -19,6 +19,10 @@ class BadInput(EvenkeelError):
     """Input that cannot be read as what it claims to be: a name, a range, a record, a file."""
 
 
+class HeatNotBuilt(BadInput):
+    """Heat is asked for that was not built yet; the text says how it is."""
+
+
 class NothingLanded(BadInput):
     """No snapshot was landed in a range of time; the text names the nearest, if there is one."""
 

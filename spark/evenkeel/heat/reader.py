@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from evenkeel.errors import BadInput, NoLake
+from evenkeel.errors import BadInput, HeatNotBuilt, NoLake
 from evenkeel.heat.blocks import COLUMNS, NAMESPACES, OVERVIEW
 from evenkeel.heat.key_ranges import HIGHEST, NAMESPACE_BITS, Flags, Names, Owners, in_order
 from evenkeel.heat.layers import COARSEST, LAYERS, Layer
@@ -208,14 +208,14 @@ def _opened(lake: str) -> HeatTables:
         return tables
     if not is_table(lake, "cycles"):
         raise NoLake(f"there is no lake at {lake}: its `cycles` table is missing. Name the folder of the tables")
-    raise BadInput(f"no heat was built in {lake} yet: run `evenkeel heat --lake {lake}`, or unpause the DAG `heat`")
+    raise HeatNotBuilt(f"no heat was built in {lake} yet: run `evenkeel heat --lake {lake}`, or unpause the DAG `heat`")
 
 
 def _unknown(tables: HeatTables, cluster: str, places: Mapping[str, Any]) -> BadInput:
     built = sorted(places)
     if not built:
-        return BadInput(f"no heat was built in {tables.root} yet: run `evenkeel heat --lake {tables.root}`")
-    return BadInput(f"no heat of cluster {cluster[:60]!r} was built.{nearest(cluster, built)}")
+        return HeatNotBuilt(f"no heat was built in {tables.root} yet: run `evenkeel heat --lake {tables.root}`")
+    return HeatNotBuilt(f"no heat of cluster {cluster[:60]!r} was built.{nearest(cluster, built)}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from evenkeel.errors import NoSuchCycle
 from evenkeel.record.read.attempts import Attempt, attempts_of, plans_of, trusted
@@ -413,7 +413,18 @@ def newest_cycles(
     return Newest(cycles, len(known) - len(cycles))
 
 
-def clusters_of(record: Record, cluster: str | None) -> list[str]:
+class OnRecord(Protocol):
+    """A lake as somebody reads it, who knows its clusters."""
+
+    @property
+    def lake(self) -> str | Path:
+        """Where the tables are."""
+
+    def clusters(self) -> list[str]:
+        """Clusters with a cycle on record, by name."""
+
+
+def clusters_of(record: OnRecord, cluster: str | None) -> list[str]:
     """The cluster that is named, or all on record. Raises NoSuchCycle with the nearest name where there is none."""
     clusters = record.clusters()
     if not clusters:

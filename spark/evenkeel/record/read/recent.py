@@ -19,11 +19,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from evenkeel.errors import NoSuchCycle
 from evenkeel.lake.delta_log import newest_version
 from evenkeel.lake.table_files import arrow_place
 from evenkeel.object_store import canonical, is_object_store
-from evenkeel.record.read.ranges import nearest
 from evenkeel.record.read.tables import ROUNDING, Row, as_rows, damaged, is_table, open_table
 
 _THREADS_HERE, _THREADS_IN_STORE = 2, 8
@@ -94,7 +92,7 @@ class KnownFiles:
     def between(self, cluster: str, first: datetime, last: datetime) -> list[KnownFile]:
         """The cluster's files that may hold rows of cycles from one moment to another."""
         begin, end = self._starts.get(cluster, (0, 0))
-        low, high = _microseconds(first) - _ROUNDING_US, _microseconds(last) + _ROUNDING_US
+        low, high = log_moment(first) - _ROUNDING_US, log_moment(last) + _ROUNDING_US
         # Newest first: what ends before `low` stands behind.
         until = bisect_left(range(begin, end), True, key=lambda place: bool(self._last[place] < low)) + begin
         return [self._file(place) for place in range(begin, until) if self._first[place] <= high]
@@ -113,7 +111,8 @@ class KnownFiles:
         return found
 
 
-def _microseconds(at: datetime) -> int:
+def log_moment(at: datetime) -> int:
+    """A moment as `KnownFile` has it: microseconds since 1970."""
     return round(at.timestamp() * 1_000_000)
 
 
@@ -148,16 +147,6 @@ class Recent:
     def clusters(self) -> list[str]:
         """Clusters with a cycle on record, by name. Raises NoLake or LakeError."""
         return self.files("cycles").clusters()
-
-    def demand(self, cluster: str | None) -> list[str]:
-        """The cluster that is named, or all on record. Raises NoSuchCycle with the nearest name where there is none."""
-        known = self.clusters()
-        if not known:
-            lake = self.lake
-            raise NoSuchCycle(f"no cycle is on record in {lake}: run one first (`evenkeel rebalance --lake {lake} …`).")
-        if cluster is not None and cluster not in known:
-            raise NoSuchCycle(f"no cycle of cluster {cluster!r} is on record in {self.lake}.{nearest(cluster, known)}")
-        return known if cluster is None else [cluster]
 
     def files(self, table: str, kinds_from: str = "") -> KnownFiles:
         """The table's files; none where the lake lacks it (only `cycles` it must have).

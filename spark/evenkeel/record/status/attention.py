@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from statistics import median
 from typing import Any
@@ -17,6 +17,7 @@ from evenkeel.handover import RECORDING
 from evenkeel.lake.schema import SCHEMA_VERSION
 from evenkeel.manual_requests.drain import BY_DRAINING
 from evenkeel.model.amounts import plural
+from evenkeel.model.bounces import BOUNCE_MS
 from evenkeel.record.read import Attempt, Row
 from evenkeel.record.wording import age
 
@@ -24,9 +25,11 @@ SOLE_BUNDLE_RULES = frozenset({"sole_bundle", "sole_bundle_of_busiest", "sole_to
 """Rules of shedders that refuse to move the only bundle of a broker that is over its limit (`shed.strategies`)."""
 TOO_HEAVY_RULE = "bundle_too_heavy"
 """The guard that holds a bundle with too much of the cluster's traffic (`publish.guards.budgets`)."""
+AGE_KEY = "evenkeelMaxReportAgeSeconds"
+"""The setting that says how old figures may be for a plan to be sent."""
 BOUNCE_RULES = frozenset({"returns", "moved_often"})
 """Guards that look at moves back (`publish.guards.bundle_guards`)."""
-BOUNCE_SPAN = timedelta(hours=1)
+BOUNCE_SPAN = timedelta(milliseconds=BOUNCE_MS)
 """A move back to an owner of this last while is a bounce, as in replays."""
 HARM_SPAN = timedelta(days=1)
 """Harm of commands of this last while is shown, as in a report."""
@@ -127,6 +130,14 @@ def waits_for_approval(attempt: Attempt) -> bool:
     row = attempt.planned
     commands = (row["splits"] or 0) + (row["unloads"] or 0) - (row["held"] or 0)
     return attempt.mode == "approve" and attempt.closed is None and attempt.status == "planned" and commands > 0
+
+
+def answer_by(attempt: Attempt, settings: Sequence[Row]) -> datetime | None:
+    """Until when the plan may be approved, by the row of AGE_KEY in the attempt's settings: no plan is sent on figures
+    that are too old. None where no answer is due, or nothing says how long."""
+    if not waits_for_approval(attempt) or not settings:
+        return None
+    return attempt.cycle_at.astimezone(UTC) + timedelta(seconds=float(settings[0]["value"]))
 
 
 # The kinds.

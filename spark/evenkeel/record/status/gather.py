@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -19,15 +19,17 @@ from evenkeel.lake.controls import PAUSE, RESUME
 from evenkeel.lake.outbox import SENT, harmed
 from evenkeel.manual_requests.drain import BY_DRAINING
 from evenkeel.model.past_commands import HARMED
-from evenkeel.record.read import Attempt, Record, Row, attempts_of, trusted
+from evenkeel.record.read import Attempt, Record, Row, attempts_of, clusters_of, trusted
 from evenkeel.record.read.ranges import LAST_MOMENT
-from evenkeel.record.read.recent import KnownFile, Recent
+from evenkeel.record.read.recent import KnownFile, Recent, log_moment
 from evenkeel.record.read.tables import is_in
 from evenkeel.record.status.attention import (
+    AGE_KEY,
     BOUNCE_SPAN,
     HARM_SPAN,
     SOLE_BUNDLE_RULES,
     StatusRows,
+    answer_by,
     is_newer,
     waits_for_approval,
 )
@@ -48,7 +50,6 @@ _MANIFEST = (
 _LIGHT = tuple(name for name in _MANIFEST if name not in ("acts", "writes", "files"))
 _MANY_ROWS = 8 * COURSE_CYCLES
 """Of a file of `cycles` with more rows only the newest are taken."""
-_AGE_KEY = "evenkeelMaxReportAgeSeconds"
 _THREADS = 3
 _STAMP = ("cycle_at", "write_id")
 _LOAD = ("broker", "state", "bundles", "msg_rate_in", "msg_rate_out")
@@ -77,7 +78,7 @@ def gather_status(lake: str | Path | Recent, *, cluster: str | None = None) -> S
     """
     recent = lake if isinstance(lake, Recent) else Recent(lake)
     recent.refresh()
-    names = recent.demand(cluster)
+    names = clusters_of(recent, cluster)
     courses = _courses(recent, names)
     newest = {name: own[-1] for name, own in courses.items() if own}
     readable = {name: one for name, one in newest.items() if not is_newer(one)}
@@ -98,7 +99,7 @@ def gather_status(lake: str | Path | Recent, *, cluster: str | None = None) -> S
                 moves=tables["moves"].get(name, ()),
                 pause=next(iter(tables["controls"].get(name, ())), None),
                 answered=frozenset(str(row["plan_id"]) for row in tables["approvals"].get(name, ())),
-                answer_by=_answer_by(one, tables["settings"].get(name, ())),
+                answer_by=answer_by(one, tables["settings"].get(name, ())),
             )
         )
     return found
@@ -179,7 +180,7 @@ def _with_lists(
         for name, own in wanted.items()
         for file in files[name]
         if any(
-            file.first <= _log_moment(one.cycle_at) + 2_000 and file.last >= _log_moment(one.cycle_at) - 2_000
+            file.first <= log_moment(one.cycle_at) + 2_000 and file.last >= log_moment(one.cycle_at) - 2_000
             for one in own
         )
     ]
@@ -190,10 +191,6 @@ def _with_lists(
         rows[file.cluster] += map(_with_reads, recent.rows("cycles", [file], _MANIFEST, *_newest_of(recent, file)))
     found = (one for own in rows.values() for one in attempts_of(own))
     return {(one.cluster, one.attempt_id): one for one in found if (one.cluster, one.attempt_id) in ids}
-
-
-def _log_moment(at: datetime) -> int:
-    return round(at.timestamp() * 1_000_000)
 
 
 def _with_reads(row: Row) -> Row:
@@ -239,7 +236,7 @@ def _reads(
     acting = [one for one in readable.values() if one.mode != "dry_run"]
     rules = is_in("rule", sorted(SOLE_BUNDLE_RULES)) | is_in("strategy", [BY_DRAINING])
     quarantine = is_in("severity", ["quarantine"]) & ~pc.field("passed")
-    setting = is_in("key", [_AGE_KEY])
+    setting = is_in("key", [AGE_KEY])
 
     def written(attempts: Sequence[Attempt], table: str, columns: Sequence[str], where: Any = None) -> ByCluster:
         return _written(recent, attempts, table, columns, where)
@@ -409,10 +406,3 @@ def _by_cluster(rows: Iterable[Row]) -> ByCluster:
     for row in rows:
         found[str(row["cluster"])].append(row)
     return dict(found)
-
-
-def _answer_by(attempt: Attempt, settings: Sequence[Row]) -> datetime | None:
-    """Until when the plan may be approved: no plan is sent on figures that are too old."""
-    if not waits_for_approval(attempt) or not settings:
-        return None
-    return attempt.cycle_at.astimezone(UTC) + timedelta(seconds=float(settings[0]["value"]))
