@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -128,6 +129,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if unsteady:  # two processes would name the test differently, and `make test` could not deal it out
         raise pytest.UsageError(f"{unsteady[0]}: an address in its name; give the parameters ids")
     items.sort(key=lambda item: place_of(item.nodeid))
+
+
+@pytest.fixture(autouse=True)
+def imports_end_with_their_test() -> Iterator[None]:
+    """A command that was called in this process and refused early leaves a thread that goes on importing. What pytest
+    does before the next test reads the table of modules, and fails while that grows."""
+    yield
+    for thread in threading.enumerate():
+        if thread.name == "import-ahead":
+            thread.join()
 
 
 @pytest.hookimpl(trylast=True)  # after the test's own fixtures

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 BACKFILL = "backfill"
+IMPORTING_AHEAD = "import-ahead"
+"""Name of the thread that `_import_ahead` starts."""
 
 
 def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -157,7 +159,7 @@ def _import_ahead() -> None:
     each find the half of it that the other has got to.
     """
     import_module("pyspark.sql.connect.session")
-    Thread(target=load_great_expectations, daemon=True).start()
+    Thread(target=load_great_expectations, name=IMPORTING_AHEAD, daemon=True).start()
 
 
 def _run_one(spark: SparkSession, request: CycleRequest, *, as_json: bool) -> bool:
