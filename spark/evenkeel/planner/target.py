@@ -4,7 +4,8 @@ A broker's usage grows with its load along a curve of its own (`UsageCurve`), so
 by side. Three bounds hold for every placement: the load spread as if it were a liquid (`even_usage`), the same where
 bundles may go to some brokers only (`ruled_usage`), and the heaviest bundle alone on the best broker that it may go to
 (`atomic_usage`). All are bounds for one resource; the largest of several counts. Anti-affinity is left out, and the
-bounds hold all the same. Loads are finite and at least 0. Sums are exact, so that the order of rows changes no bit.
+bounds hold all the same. Since bundles are whole, what they come to under the rules is not to be reached exactly: the
+target has `MARGIN` above it. Loads are finite and at least 0. Sums are exact, so that the order of rows changes no bit.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 MARGIN = 1.10
-"""A cluster counts as balanced where the busiest broker has so many times the usage of the evenly used cluster."""
+"""A cluster counts as balanced where the busiest broker has so many times the least usage that the rules allow."""
 
 _UNITS = 1 << 50
 
@@ -72,10 +73,10 @@ def kinds_of(bundles: Iterable[tuple[frozenset[str], float, bool]]) -> tuple[Bun
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What to aim for: the busiest broker at `usage`, the largest of the three bounds.
+    """What to aim for: the busiest broker at `usage`.
 
-    `even`, `ruled`, `atomic`: the bounds themselves, the first without its margin. `bound_by`: which of them it is.
-    `over_by_base`: brokers with more usage without any load. `nowhere`: load that no broker may have, left out.
+    `even`, `ruled`, `atomic`: the three bounds. `bound_by`: what makes the target as high as it is, where it is above
+    the evenly used cluster by more than the margin. `over_by_base`: brokers with more usage without any load. `nowhere`: load that no broker may have, left out.
     """
 
     usage: float
@@ -93,14 +94,16 @@ def target_of(curves: Mapping[str, UsageCurve], kinds: Iterable[BundleKind], mar
     placeable = [kind for kind in here if kind.brokers]
     even = even_usage(curves.values(), math.fsum(kind.load for kind in placeable))
     ruled, atomic = ruled_usage(curves, placeable), atomic_usage(curves, placeable)
-    usage = max(margin * even, ruled, atomic)
-    bound: Literal["margin", "rules", "bundle"] = "bundle" if usage == atomic else "rules"
+    usage = max(margin * even, margin * ruled, atomic)
+    bound: Literal["margin", "rules", "bundle"] = "margin"
+    if usage > margin * even:
+        bound = "bundle" if usage == atomic else "rules"
     return Target(
         usage,
         even,
         ruled,
         atomic,
-        "margin" if usage == margin * even else bound,
+        bound,
         tuple(sorted(broker for broker, curve in curves.items() if curve.usage(0.0) > usage)),
         math.fsum(kind.load for kind in here if not kind.brokers),
     )
