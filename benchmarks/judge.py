@@ -1,9 +1,9 @@
 """Pulsar's five shedders on the judge's clusters: how even they get them, and at what price.
 
-`python -m benchmarks judge [--size small] [--seeds 1 2 3] [--scenario NAME ...] [--series FILE]`; `--tune` tunes them
-first, on other seeds, and writes `judged_tuned.json`. Prints Markdown: tables of all scenarios together, then one of each
-with tuned settings. Goal: every scenario but `unmendable` has a placement within its target (found by placing the
-heaviest bundle first), and that one has none.
+`python -m benchmarks judge [--size small] [--seeds 1 2 3] [--scenario NAME ...] [--series FILE]` prints Markdown: a
+table of all scenarios for each way to set the shedders, then one of each scenario with tuned settings. With `--tune`
+they are tuned on other seeds instead, and their settings kept in `judged_tuned.json`. Goal: every scenario but
+`unmendable` has a placement within its target (found by placing the heaviest bundle first), and that one has none.
 """
 
 from __future__ import annotations
@@ -52,10 +52,17 @@ def main(arguments: Sequence[str] = ()) -> int:
     judged, faults = {}, []
     for name in names:
         made = [judged_scenario(name, SIZES[given.size], seed, given.series) for seed in given.seeds]
-        faults += [f"{name}, seed {seed}: {fault}" for seed, one in zip(given.seeds, made, strict=True) if (fault := fault_of(one))]
+        faults += [
+            f"{name}, seed {seed}: {fault}"
+            for seed, one in zip(given.seeds, made, strict=True)
+            if (fault := fault_of(one))
+        ]
         asked = [measure(one, settings_with(NOBODY)) for one in made]
         judged[name] = made, asked, _played(made, asked, variants_for(name))
-    print(f"size {given.size}: {SIZES[given.size]}, seeds {given.seeds}, tuned on small clusters of seeds {TUNING_SEEDS}\n")
+    print(
+        f"size {given.size}, seeds {', '.join(map(str, given.seeds))}; tuned on small clusters of seeds "
+        f"{', '.join(map(str, TUNING_SEEDS))}\n"
+    )
     print(_overview({name: found for name, (_, _, found) in judged.items()}))
     for name, (made, asked, found) in judged.items():
         print(f"\n### {name}\n\n{_about(name, made, asked)}\n\n{_table(found)}")
@@ -147,7 +154,9 @@ def _overview(judged: Mapping[str, Found]) -> str:
             cells = [f"{_mean([one.ratio for one in found['nobody', '']]):.2f}"]
             for shedder in SHEDDERS:
                 outcomes = found.get((shedder, how))
-                cells.append("–" if outcomes is None else f"{_ratio(outcomes):.2f}, {_count(o.moves for o in outcomes)}")
+                cells.append(
+                    "–" if outcomes is None else f"{_ratio(outcomes):.2f}, {_count(o.moves for o in outcomes)}"
+                )
             lines.append(f"| {name} | {' | '.join(cells)} |")
         texts.append("\n".join(lines))
     return "\n\n".join(texts)
@@ -158,10 +167,12 @@ def _about(name: str, made: Sequence[JudgedScenario], asked: Sequence[Measure]) 
     highest = _mean([_mean([aim / even for aim, even in zip(m.aim, m.even, strict=True)]) for m in asked])
     scored = _mean([sum(m.scored) for m in asked])
     even = _mean([_mean(m.even) for m in asked])
+    first = made[0]
+    minutes = round(first.every.total_seconds() / 60)
     return (
-        f"{MEANINGS[name][0].upper()}{MEANINGS[name][1:]}. {len(made[0].machines)} brokers, {len(made[0].owners)} bundles, "
-        f"{made[0].cycles} cycles of {round(made[0].every.total_seconds() / 60)} min, of which {scored:.0f} are scored; "
-        f"shocks at {', '.join(map(str, made[0].shocks))}. U* is {even:.2f} on average, the target {highest:.2f} × U*."
+        f"{MEANINGS[name][0].upper()}{MEANINGS[name][1:]}. {len(first.machines)} brokers, {len(first.owners)} bundles, "
+        f"{first.cycles} cycles of {minutes} min, of which {scored:.0f} are scored; shocks at "
+        f"{', '.join(map(str, first.shocks))}. U* is {even:.2f} on average, the target {highest:.2f} × U*."
     )
 
 
@@ -188,7 +199,9 @@ def _line(shedder: str, how: str, outcomes: Sequence[Outcome]) -> str:
         _count(one.bounces for one in outcomes),
         _count(one.returns for one in outcomes),
         f"{len(within)} of {len(shocks)}",
-        f"{statistics.median(m for m, _ in within):.0f} min, {statistics.median(a for _, a in within):.0f}" if within else "–",
+        f"{statistics.median(m for m, _ in within):.0f} min, {statistics.median(a for _, a in within):.0f}"
+        if within
+        else "–",
         _count(one.over_budget for one in outcomes),
         _count(one.held for one in outcomes),
     ]

@@ -1,9 +1,9 @@
 """The judge's cluster: what brokers of a cluster come to under traffic, by another model than the one planners fit.
 
-CPU is convex in bytes, messages and connections together, reports are means over a minute with noise that lasts, and end
-at 100 %; a bundle that moved brings its clients' reconnects along and shows too much traffic for a minute; a broker's
-network is a second resource. `simulate` (`evenkeel.replay`) has one straight line of bytes instead. Who owns what, what a
-split does and which figures are trusted is the same bookkeeping. No planner may import this module.
+CPU is convex in bytes, messages and connections together. Reports are means over a minute with noise that lasts, and
+end at 100 %. A bundle that moved brings its clients' reconnects along, and shows too much traffic for a minute. A
+broker's network is a second resource. `simulate` (`evenkeel.replay`) has one straight line of bytes instead; who owns
+what, what a split does and which figures are trusted is the same bookkeeping. No planner may import this module.
 """
 
 from __future__ import annotations
@@ -143,7 +143,9 @@ class JudgedCluster(Cluster):
         assert self.traffic is not None
         self._place_topics()
         loads = self.traffic.loads(factors)
-        return {resource: dict(zip(self._bundles, self._by_bundle(own), strict=True)) for resource, own in loads.items()}
+        return {
+            resource: dict(zip(self._bundles, self._by_bundle(own), strict=True)) for resource, own in loads.items()
+        }
 
     def _by_bundle(self, column: Array) -> list[float]:
         assert self._bundle_of_topic is not None

@@ -1,8 +1,8 @@
 """One cluster of the judge steered by one variant: what it came to, held against targets and floors that no variant
 changes.
 
-Scores leave out the cycles after a shock that even a perfect plan would need (`grace`): ceil(floor / tightest budget) + 2
-acting cycles, with settling between them. The floor is that of the cluster that nobody steers, the same for all.
+Scores leave out the cycles after a shock that even a perfect plan would need: ceil(floor / tightest budget) + 2 acting
+cycles, with settling between them. The floor is that of the cluster that nobody steers, the same for all.
 """
 
 from __future__ import annotations

@@ -47,7 +47,10 @@ GROWING = frozenset({"flash-crowd", "growing-days", "series"})
 BUSY = 0.5
 """Work for each standard broker at the start, in standard brokers: CPU is some 44 % of an even cluster."""
 TOPICS_PER_BUNDLE, BUNDLES_PER_NAMESPACE = 4, 12
+CLIENTS, TOPICS_PER_BROKER = 10, 48
+"""Producers, and as many consumers, of a topic with the mean traffic; fewer where a broker has more topics."""
 TRAFFIC_NOISE, TRAFFIC_LASTS = 0.05, 0.8
+HALF_AN_HOUR = timedelta(minutes=30)
 STEPS_SETTLE = 3
 """Cycles of a minute from one acting cycle to the next whose figures are settled."""
 BOOK = (0.620, 0.614, 0.345, 0.685, 0.419)
@@ -81,7 +84,7 @@ class JudgedSize:
 
 
 SIZES: Mapping[str, JudgedSize] = {
-    "small": JudgedSize(6, 72, 90),
+    "small": JudgedSize(6, 72, 60),
     "medium": JudgedSize(20, 2_000, 60),
     "large": JudgedSize(100, 10_000, 30),
 }
@@ -119,7 +122,7 @@ class JudgedScenario:
         """The cluster before its first cycle, under one of Pulsar's load managers."""
         return JudgedCluster(
             name=name,
-            fits={broker: None for broker in self.machines},
+            fits=dict.fromkeys(self.machines),
             topics=self.traffic.topics,
             boundaries=dict(self.boundaries),
             owner=dict(self.owners),
@@ -163,8 +166,8 @@ def judged_scenario(name: str, size: JudgedSize, seed: int, series: Path | None 
     topics = _topics(boundaries, drawn)
     may_own, policies = _reserved(list(boundaries), sorted(machines), topics) if name == "reserved" else ({}, ())
     traffic = _traffic(name, topics, machines, list(boundaries), drawn)
-    every = timedelta(minutes=15) if name in ("growing-days", "series") else ONE_MINUTE
-    cycles = {"growing-days": 192, "series": 96}.get(name, size.minutes)
+    every = HALF_AN_HOUR if name in ("growing-days", "series") else ONE_MINUTE
+    cycles = {"growing-days": 96, "series": 48}.get(name, size.minutes)
     shape = _series(series, len(topics), cycles, drawn) if name == "series" else _shape(name, topics, cycles, drawn)
     down, shocks = _down(name, sorted(machines), cycles)
     chance = np.random.default_rng(drawn.getrandbits(64))
@@ -228,7 +231,10 @@ def _traffic(
     size = np.array([message[topic.namespace] for topic in topics])
     out = np.array([fan_out[topic.namespace] for topic in topics])
     mean = sum(weights) / len(weights)
-    connections = np.array([2.0 * round(10.0 * math.sqrt(weight / mean) * drawn.uniform(0.5, 2.0)) for weight in weights])
+    clients = CLIENTS * min(1.0, TOPICS_PER_BROKER * len(machines) / len(topics))
+    connections = np.array(
+        [2.0 * max(1, round(clients * math.sqrt(weight / mean) * drawn.uniform(0.5, 2.0))) for weight in weights]
+    )
     # Weights are of work, so that no topic works a broker more than its weight says, whatever its messages are like.
     work = np.array(weights) * (1.0 - float(connections.sum()) / FULL_CONNECTIONS / (BUSY * _strength(machines)))
     per_byte = (1.0 + out) * (1.0 / FULL_BYTES + 1.0 / size / FULL_MESSAGES)
@@ -272,14 +278,14 @@ def _shape(name: str, topics: Sequence[Topic], cycles: int, drawn: Random) -> Ar
             factor_of[:, n] = np.where([drawn.random() < 0.5 for _ in time], 1.6, 0.4)
     elif name == "growing-days":
         for n in range(len(namespaces)):
-            factor_of[:, n] = 1.0 + 0.3 * np.sin(2.0 * math.pi * time / 96.0 + drawn.uniform(0.0, 2.0))
+            factor_of[:, n] = 1.0 + 0.3 * np.sin(2.0 * math.pi * time / 48.0 + drawn.uniform(0.0, 2.0))
         factor_of[:, hot] *= 1.0 + 1.5 * time / cycles
     number = {namespace: n for n, namespace in enumerate(namespaces)}
     return factor_of[:, [number[topic.namespace] for topic in topics]]
 
 
 def _series(path: Path | None, topics: int, cycles: int, drawn: Random) -> Array:
-    """Each topic follows a row of counts by the minute (columns `minute_N`), against its mean and at most four times it."""
+    """Each topic follows a row of counts by the minute (columns `minute_N`), against its mean, four times at most."""
     if path is None:
         raise SystemExit("the scenario series needs --series FILE, a table of counts by the minute")
     with path.open(encoding="utf-8", newline="") as file:

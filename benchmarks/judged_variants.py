@@ -1,8 +1,8 @@
-"""Who steers the judge's clusters: Pulsar's five shedders with its defaults, with guards, and tuned on seeds of their own.
+"""Who steers the judge's clusters: Pulsar's five shedders with its defaults, with guards, and tuned on other seeds.
 
-Tuned is each shedder for each scenario, under guards, over a grid around what Pulsar's pages recommend. The best is the
-one with the least usage of the busiest broker against an evenly used cluster (to 0.01), then the fewest moves and splits.
-All of the grid plays the first seed, the best third two more, and the two best of those another two.
+Tuned is each shedder for each scenario, under guards, over a grid around what Pulsar's pages recommend. The best has
+the least usage of the busiest broker against an evenly used cluster (to 0.01), then the fewest moves and splits. All of
+the grid plays the first seed, the best quarter the second, and the two best of those the other three.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from evenkeel.settings import EffectiveSettings, resolve
 
 TUNED_FILE = Path(__file__).with_name("judged_tuned.json")
 TUNING_SEEDS = (101, 102, 103, 104, 105)
-ROUNDS = ((101,), (102, 103), (104, 105))
+ROUNDS = ((101,), (102,), (103, 104, 105))
 """Seeds of the rounds of tuning."""
 
 Overrides = Mapping[str, Any]
@@ -89,7 +89,9 @@ def settings_with(*overrides: Overrides) -> EffectiveSettings:
 def grid_of(shedder: str) -> list[dict[str, Any]]:
     """Everything that is tried of a shedder."""
     axes = AXES[shedder]
-    return [{**ALWAYS_TUNED.get(shedder, {}), **dict(zip(axes, values, strict=True))} for values in product(*axes.values())]
+    return [
+        {**ALWAYS_TUNED.get(shedder, {}), **dict(zip(axes, values, strict=True))} for values in product(*axes.values())
+    ]
 
 
 def variants_for(scenario: str) -> Iterator[JudgedVariant]:
@@ -122,7 +124,7 @@ def _best(shedder: str, played: Mapping[int, JudgedScenario], asked: Mapping[int
             effective = settings_with(SHEDDERS[shedder], overrides)
             outcomes += [play(played[seed], effective, asked[seed]) for seed in seeds]
         left.sort(key=lambda one: rank(one[1]))
-        left = left[: max(2, math.ceil(len(left) / 3))] if number == 0 else left[:2]
+        left = left[: max(2, math.ceil(len(left) / 4))] if number == 0 else left[:2]
     overrides, outcomes = left[0]
     ratio, changes = rank(outcomes)
     return {"settings": overrides, "ratio": ratio, "moves_and_splits": changes}

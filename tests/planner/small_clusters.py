@@ -33,7 +33,9 @@ class SmallCluster:
     def loads(self, placement: Placement) -> dict[str, float]:
         """Broker -> its load under a placement."""
         return {
-            name: math.fsum(load for (load, _, _), broker in zip(self.bundles, placement, strict=True) if broker == name)
+            name: math.fsum(
+                load for (load, _, _), broker in zip(self.bundles, placement, strict=True) if broker == name
+            )
             for name in self.lines
         }
 

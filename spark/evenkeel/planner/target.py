@@ -76,7 +76,8 @@ class Target:
     """What to aim for: the busiest broker at `usage`.
 
     `even`, `ruled`, `atomic`: the three bounds. `bound_by`: what makes the target as high as it is, where it is above
-    the evenly used cluster by more than the margin. `over_by_base`: brokers with more usage without any load. `nowhere`: load that no broker may have, left out.
+    the evenly used cluster by more than the margin. `over_by_base`: brokers with more usage without any load.
+    `nowhere`: load that no broker may have, left out.
     """
 
     usage: float
@@ -125,14 +126,16 @@ def even_usage(curves: Iterable[UsageCurve], load: float) -> float:
 
 def atomic_usage(curves: Mapping[str, UsageCurve], kinds: Iterable[BundleKind]) -> float:
     """The usage that the worst of the heaviest bundles causes on the best broker it may go to, alone."""
-    return max((min(curves[b].usage(kind.heaviest) for b in kind.brokers) for kind in kinds if kind.heaviest), default=0)
+    return max(
+        (min(curves[b].usage(kind.heaviest) for b in kind.brokers) for kind in kinds if kind.heaviest), default=0.0
+    )
 
 
 def ruled_usage(curves: Mapping[str, UsageCurve], kinds: Sequence[BundleKind]) -> float:
     """The lowest usage at which every kind's load has room on the brokers that may own it, spread at will.
 
-    From one usage to the next: a flow from kinds to brokers either carries everything, or shows kinds whose brokers have
-    too little room. What those need together is the next usage. No set of kinds comes twice.
+    From one usage to the next: a flow from kinds to brokers either carries everything, or shows kinds whose brokers
+    have too little room. What those need together is the next usage. No set of kinds comes twice.
     """
     loaded = [kind for kind in kinds if kind.load > 0]
     crowded = loaded
