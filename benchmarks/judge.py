@@ -1,6 +1,6 @@
 """Pulsar's five shedders on the judge's clusters: how even they get them, and at what price.
 
-`python -m benchmarks judge [--size small] [--seeds 1 2 3] [--scenario NAME ...] [--series FILE]` prints Markdown: a
+`python -m benchmarks judge [--size small] [--seeds 1 2] [--scenario NAME ...] [--series FILE]` prints Markdown: a
 table of all scenarios for each way to set the shedders, then one of each scenario with tuned settings. With `--tune`
 they are tuned on other seeds instead, and their settings kept in `judged_tuned.json`. Goal: every scenario but
 `unmendable` has a placement within its target (found by placing the heaviest bundle first), and that one has none.
@@ -12,6 +12,7 @@ import argparse
 import json
 import math
 import statistics
+import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -59,6 +60,7 @@ def main(arguments: Sequence[str] = ()) -> int:
         ]
         asked = [measure(one, settings_with(NOBODY)) for one in made]
         judged[name] = made, asked, _played(made, asked, variants_for(name))
+        print(f"{name} {time.process_time() - began:.0f} CPU s", file=sys.stderr, flush=True)
     print(
         f"size {given.size}, seeds {', '.join(map(str, given.seeds))}; tuned on small clusters of seeds "
         f"{', '.join(map(str, TUNING_SEEDS))}\n"
@@ -75,7 +77,7 @@ def main(arguments: Sequence[str] = ()) -> int:
 def _given(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks judge")
     parser.add_argument("--size", choices=SIZES, default="small")
-    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--scenario", nargs="+", choices=MEANINGS, default=[])
     parser.add_argument("--series", type=Path, help="a table of counts by the minute, for the scenario `series`")
     parser.add_argument("--tune", action="store_true", help="tune the shedders on other seeds, and keep what is best")

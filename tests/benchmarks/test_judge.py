@@ -23,7 +23,7 @@ from benchmarks.judged_variants import AXES, NOBODY, SHEDDERS, TUNED_FILE, TUNIN
 from evenkeel.settings import Settings
 
 GENERATED = [name for name in MEANINGS if name != "series"]
-SHORT = JudgedSize(6, 48, 36)
+SHORT = JudgedSize(6, 48, 60)
 EAGER = {"evenkeelGuardsEnabled": False, "loadBalancerMsgRateDifferenceShedderThreshold": 20.0, "minUnloadMessage": 0}
 AT = datetime(2026, 3, 2, tzinfo=UTC)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from random import Random
 
 import pytest
 from hypothesis import given
@@ -67,7 +68,7 @@ def test_the_floor_is_reached_where_any_load_can_be_cut(cluster: SmallCluster) -
 
 
 @given(small_clusters(), st.randoms())
-def test_the_order_of_rows_changes_no_bit(cluster: SmallCluster, chance: object) -> None:
+def test_the_order_of_rows_changes_no_bit(cluster: SmallCluster, chance: Random) -> None:
     bundles, names = [*cluster.bundles], [*cluster.lines]
     chance.shuffle(bundles)
     chance.shuffle(names)

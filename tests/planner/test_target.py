@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from itertools import combinations
+from random import Random
 
 import pytest
 from hypothesis import given
@@ -118,7 +119,7 @@ def test_rules_cost_what_the_worst_set_of_kinds_costs(cluster: SmallCluster) -> 
 
 
 @given(small_clusters(), st.randoms())
-def test_the_order_of_rows_changes_no_bit(cluster: SmallCluster, chance: object) -> None:
+def test_the_order_of_rows_changes_no_bit(cluster: SmallCluster, chance: Random) -> None:
     bundles, names = [*cluster.bundles], [*cluster.lines]
     chance.shuffle(bundles)
     chance.shuffle(names)
