@@ -33,6 +33,7 @@ PLAIN_PYTHON = {
     "datetime",
     "decimal",
     "functools",
+    "heapq",
     "itertools",
     "math",
     "operator",

@@ -1,0 +1,228 @@
+"""Pulsar's five shedders on the judge's clusters: how even they get them, and at what price.
+
+`python -m benchmarks judge [--size small] [--seeds 1 2] [--scenario NAME ...] [--series FILE]` prints Markdown: a
+table of all scenarios for each way to set the shedders, then one of each scenario with tuned settings. With `--tune`
+they are tuned on other seeds instead, and their settings kept in `judged_tuned.json`. Goal: every scenario but
+`unmendable` has a placement within its target (found by placing the heaviest bundle first), and that one has none.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import statistics
+import sys
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+
+from benchmarks.judged_run import Measure, Outcome, measure, play
+from benchmarks.judged_scenarios import MEANINGS, SIZES, JudgedScenario, judged_scenario
+from benchmarks.judged_variants import (
+    NOBODY,
+    SHEDDERS,
+    TUNED_FILE,
+    TUNING_SEEDS,
+    JudgedVariant,
+    settings_with,
+    tune,
+    variants_for,
+)
+from benchmarks.machine import description
+from evenkeel.planner.target import MARGIN
+
+COLUMNS = (
+    "variant", "max/U*", "max/mean", "moves", "splits", "placed", "moved load", "÷ floor", "bounces", "returns",
+    "absorbed", "after", "over budget", "held",
+)  # fmt: skip
+Found = Mapping[tuple[str, str], Sequence[Outcome]]
+"""Shedder and how it is set -> what it came to, by seed."""
+
+
+def main(arguments: Sequence[str] = ()) -> int:
+    """Prints the tables; 0 if every scenario but the one that nobody can mend can be balanced."""
+    given = _given(arguments)
+    began = time.process_time()
+    print(f"{datetime.now(UTC):%Y-%m-%d}, {description()}", flush=True)
+    names = given.scenario or [name for name in MEANINGS if name != "series" or given.series]
+    if given.tune:
+        return _tune(names, given, began)
+    judged, faults = {}, []
+    for name in names:
+        made = [judged_scenario(name, SIZES[given.size], seed, given.series) for seed in given.seeds]
+        faults += [
+            f"{name}, seed {seed}: {fault}"
+            for seed, one in zip(given.seeds, made, strict=True)
+            if (fault := fault_of(one))
+        ]
+        asked = [measure(one, settings_with(NOBODY)) for one in made]
+        judged[name] = made, asked, _played(made, asked, variants_for(name))
+        print(f"{name} {time.process_time() - began:.0f} CPU s", file=sys.stderr, flush=True)
+    print(
+        f"size {given.size}, seeds {', '.join(map(str, given.seeds))}; tuned on small clusters of seeds "
+        f"{', '.join(map(str, TUNING_SEEDS))}\n"
+    )
+    print(_overview({name: found for name, (_, _, found) in judged.items()}))
+    for name, (made, asked, found) in judged.items():
+        print(f"\n### {name}\n\n{_about(name, made, asked)}\n\n{_table(found)}")
+    print(f"\n{time.process_time() - began:.0f} CPU s")
+    for fault in faults:
+        print(f"missed: {fault}")
+    return 1 if faults else 0
+
+
+def _given(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks judge")
+    parser.add_argument("--size", choices=SIZES, default="small")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--scenario", nargs="+", choices=MEANINGS, default=[])
+    parser.add_argument("--series", type=Path, help="a table of counts by the minute, for the scenario `series`")
+    parser.add_argument("--tune", action="store_true", help="tune the shedders on other seeds, and keep what is best")
+    given = parser.parse_args(list(arguments))
+    if "series" in given.scenario and given.series is None:
+        parser.error("the scenario series needs --series FILE")
+    if set(given.seeds) & set(TUNING_SEEDS):
+        parser.error(f"seeds {TUNING_SEEDS} are those of tuning: judge on others")
+    return given
+
+
+def _tune(names: Iterable[str], given: argparse.Namespace, began: float) -> int:
+    """Tunes the shedders for these scenarios, and keeps their settings beside those of the others."""
+    for name in names:
+        best = tune(partial(_drawn, name, given.series))
+        known = json.loads(TUNED_FILE.read_text(encoding="utf-8")) if TUNED_FILE.exists() else {}
+        known[name] = best
+        TUNED_FILE.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+        chosen = ", ".join(f"{shedder} {found['ratio']:.2f}" for shedder, found in best.items())
+        print(f"{name}: {chosen} ({time.process_time() - began:.0f} CPU s)", flush=True)
+    return 0
+
+
+def _drawn(name: str, series: Path | None, seed: int) -> JudgedScenario:
+    return judged_scenario(name, SIZES["small"], seed, series)
+
+
+def _played(
+    made: Sequence[JudgedScenario], asked: Sequence[Measure], variants: Iterable[JudgedVariant]
+) -> dict[tuple[str, str], list[Outcome]]:
+    return {
+        (one.shedder, one.how): [play(scenario, one.effective, m) for scenario, m in zip(made, asked, strict=True)]
+        for one in variants
+    }
+
+
+def fault_of(scenario: JudgedScenario) -> str | None:
+    """What is wrong with a scenario at its start: it cannot be balanced, or it can though nobody should."""
+    targets = scenario.targets(0)
+    reached = all(usage <= targets[resource].usage for resource, usage in heaviest_first(scenario).items())
+    if scenario.name != "unmendable":
+        return None if reached else "heaviest first, its bundles come to more than the target"
+    within = all(found.usage <= MARGIN * found.even * 1.000_001 for found in targets.values())
+    return "it can be balanced" if within else None
+
+
+def heaviest_first(scenario: JudgedScenario) -> dict[str, float]:
+    """Resource -> the busiest broker's usage, with each bundle placed where it leaves usage lowest, heaviest first."""
+    cluster = scenario.cluster("placed", "modular")
+    loads = cluster.loads_under(scenario.factors[0])
+    curves = {b: machine.curves() for b, machine in scenario.machines.items() if b not in scenario.down(0)}
+    even = {resource: target.even for resource, target in scenario.targets(0).items()}
+    carried = {broker: dict.fromkeys(loads, 0.0) for broker in sorted(curves)}
+
+    def height(broker: str, bundle: str) -> float:
+        own = carried[broker]
+        return max(curves[broker][r].usage(own[r] + of[bundle]) / even[r] for r, of in loads.items())
+
+    weights = {bundle: max(loads[r][bundle] / math.fsum(loads[r].values()) for r in loads) for bundle in loads["cpu"]}
+    for bundle in sorted(weights, key=lambda one: (-weights[one], one)):
+        may_own = scenario.may_own.get(bundle.rpartition("/")[0], frozenset(curves))
+        best = min((broker for broker in carried if broker in may_own), key=lambda broker: height(broker, bundle))
+        for resource, of in loads.items():
+            carried[best][resource] += of[bundle]
+    return {resource: max(curves[b][resource].usage(own[resource]) for b, own in carried.items()) for resource in loads}
+
+
+def _overview(judged: Mapping[str, Found]) -> str:
+    """max/U* and moves of every shedder in every scenario, a table for each way to set them."""
+    hows = dict.fromkeys(how for found in judged.values() for _, how in found if how)
+    texts = []
+    for how in hows:
+        lines = [f"**{how}**: max/U*, moves", "", f"| scenario | nobody | {' | '.join(SHEDDERS)} |"]
+        lines.append(f"|---{'|---' * (len(SHEDDERS) + 1)}|")
+        for name, found in judged.items():
+            cells = [f"{_mean([one.ratio for one in found['nobody', '']]):.2f}"]
+            for shedder in SHEDDERS:
+                outcomes = found.get((shedder, how))
+                cells.append(
+                    "–" if outcomes is None else f"{_ratio(outcomes):.2f}, {_count(o.moves for o in outcomes)}"
+                )
+            lines.append(f"| {name} | {' | '.join(cells)} |")
+        texts.append("\n".join(lines))
+    return "\n\n".join(texts)
+
+
+def _about(name: str, made: Sequence[JudgedScenario], asked: Sequence[Measure]) -> str:
+    """A scenario in words and figures."""
+    highest = _mean([_mean([aim / even for aim, even in zip(m.aim, m.even, strict=True)]) for m in asked])
+    scored = _mean([sum(m.scored) for m in asked])
+    even = _mean([_mean(m.even) for m in asked])
+    first = made[0]
+    minutes = round(first.every.total_seconds() / 60)
+    return (
+        f"{MEANINGS[name][0].upper()}{MEANINGS[name][1:]}. {len(first.machines)} brokers, {len(first.owners)} bundles, "
+        f"{first.cycles} cycles of {minutes} min, of which {scored:.0f} are scored; shocks at "
+        f"{', '.join(map(str, first.shocks))}. U* is {even:.2f} on average, the target {highest:.2f} × U*."
+    )
+
+
+def _table(found: Found) -> str:
+    lines = [f"| {' | '.join(COLUMNS)} |", f"|{'---|' * len(COLUMNS)}"]
+    lines += [_line(shedder, how, outcomes) for (shedder, how), outcomes in found.items() if how in ("", "tuned")]
+    return "\n".join(lines)
+
+
+def _line(shedder: str, how: str, outcomes: Sequence[Outcome]) -> str:
+    shocks = [one for outcome in outcomes for one in outcome.absorbed]
+    within = [one for one in shocks if one is not None]
+    moved, floor = (_mean([one.moved_over_floor[n] for one in outcomes]) for n in (0, 1))
+    unserved = _mean([one.unserved for one in outcomes])
+    cells = [
+        shedder + (f" ({100 * unserved / max(1, len(outcomes[0].ratios)):.1f} % unserved)" if unserved > 0.001 else ""),
+        f"{_ratio(outcomes):.3f}",
+        f"{_mean([one.max_over_mean for one in outcomes]):.3f}",
+        _count(one.moves for one in outcomes),
+        _count(one.splits for one in outcomes),
+        _count(one.placed for one in outcomes),
+        f"{100 * moved:.0f} %",
+        f"{moved / floor:.1f}" if floor > 0 and moved > 0 else "–",
+        _count(one.bounces for one in outcomes),
+        _count(one.returns for one in outcomes),
+        f"{len(within)} of {len(shocks)}",
+        f"{statistics.median(m for m, _ in within):.0f} min, {statistics.median(a for _, a in within):.0f}"
+        if within
+        else "–",
+        _count(one.over_budget for one in outcomes),
+        _count(one.held for one in outcomes),
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+def _ratio(outcomes: Sequence[Outcome]) -> float:
+    return _mean([one.ratio for one in outcomes])
+
+
+def _count(values: Iterable[float]) -> str:
+    """The mean of counts over seeds; no digits after the point from ten on."""
+    mean = _mean([*values])
+    return f"{mean:.0f}" if mean >= 10 or mean == round(mean) else f"{mean:.1f}"
+
+
+def _mean(values: Sequence[float]) -> float:
+    return math.fsum(values) / len(values) if values else math.nan
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,225 @@
+"""One cluster of the judge steered by one variant: what it came to, held against targets and floors that no variant
+changes.
+
+Scores leave out the cycles after a shock that even a perfect plan would need: ceil(floor / tightest budget) + 2 acting
+cycles, with settling between them. The floor is that of the cluster that nobody steers, the same for all.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+from benchmarks.judged_cluster import ONE_MINUTE, JudgedCluster
+from benchmarks.judged_scenarios import BEGIN, STEPS_SETTLE, JudgedScenario
+from evenkeel.cycle import whole
+from evenkeel.model.bounces import FormerOwners
+from evenkeel.planner.floor import floor_of
+from evenkeel.planner.target import Target
+from evenkeel.publish.plan import max_over_mean
+from evenkeel.replay.fold import goes_to
+from evenkeel.rounds import reading
+from evenkeel.rounds.memo import SharedRows
+from evenkeel.settings import EffectiveSettings, Settings
+
+CLUSTER = "judged"
+DAY_MS = 86_400_000
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """What a scenario asks of whoever steers: targets by cycle and resource, and whether a cycle is scored."""
+
+    targets: Sequence[Mapping[str, Target]]
+    scored: Sequence[bool]
+    even: Sequence[float]
+    """The usage of the evenly used cluster by cycle, of its busiest resource."""
+    aim: Sequence[float]
+    """The target by cycle, of the resource whose target is highest."""
+
+
+@dataclass
+class Outcome:
+    """What a variant came to. Loads are shares of the cluster's, of the resource that had most to move."""
+
+    ratios: list[float] = field(default_factory=list)
+    uneven: list[float] = field(default_factory=list)
+    moves: int = 0
+    splits: int = 0
+    placed: int = 0
+    moved: dict[str, float] = field(default_factory=dict)
+    floor: dict[str, float] = field(default_factory=dict)
+    floors: list[float] = field(default_factory=list)
+    bounces: int = 0
+    returns: int = 0
+    held: int = 0
+    unserved: float = 0.0
+    """Load of bundles without owner in scored cycles, summed up: nobody's usage shows it."""
+    over_budget: int = 0
+    absorbed: list[tuple[float, int] | None] = field(default_factory=list)
+    """By shock: minutes and acting cycles until the busiest broker was within the target, None where it never was."""
+
+    @property
+    def ratio(self) -> float:
+        """The busiest broker's usage over that of the evenly used cluster, mean of the scored cycles."""
+        return math.fsum(self.ratios) / len(self.ratios) if self.ratios else math.nan
+
+    @property
+    def max_over_mean(self) -> float:
+        """The busiest broker's usage over the mean of all, mean of the scored cycles."""
+        return math.fsum(self.uneven) / len(self.uneven) if self.uneven else math.nan
+
+    @property
+    def moved_over_floor(self) -> tuple[float, float]:
+        """Moved load and the sum of the floors at the shocks, as shares, of the resource with the largest floor."""
+        resource = max(sorted(self.floor), key=lambda one: self.floor[one])
+        return self.moved.get(resource, 0.0), self.floor[resource]
+
+
+def measure(scenario: JudgedScenario, settings: EffectiveSettings) -> Measure:
+    """Targets of every cycle, and which are scored; `settings`: those under which nobody sheds."""
+    targets = [scenario.targets(n) for n in range(scenario.cycles)]
+    even = [max(target.even for target in found.values()) for found in targets]
+    aim = [max(target.usage for target in found.values()) for found in targets]
+    asked = Measure(targets, [False] * scenario.cycles, even, aim)
+    floors = play(scenario, settings, asked).floors
+    budget = Settings().evenkeelMaxMovedTrafficPercent / 100.0
+    steps = STEPS_SETTLE if scenario.every <= ONE_MINUTE else 1
+    begins = {n: n + steps * (math.ceil(share / budget) + 2) for n, share in zip(scenario.shocks, floors, strict=True)}
+    scored = [n >= begins[max(shock for shock in scenario.shocks if shock <= n)] for n in range(scenario.cycles)]
+    return Measure(targets, scored, even, aim)
+
+
+def play(scenario: JudgedScenario, effective: EffectiveSettings, asked: Measure) -> Outcome:
+    """Steers the cluster through the scenario by these settings."""
+    settings = effective.settings
+    cluster, found = scenario.cluster(CLUSTER, settings.manager), Outcome()
+    text, former, day = effective.to_json(), FormerOwners(), _Day()
+    state: list[Any] = []
+    past: list[Mapping[str, Mapping[str, float]]] = []
+    shock = _Shock(0)
+    for n in range(scenario.cycles):
+        at = BEGIN + n * scenario.every
+        cluster.observe(at, scenario.factors[n], scenario.down(n), settings)
+        past.append(cluster.demand)
+        if n in scenario.shocks:
+            shock.end(found)
+            shock = _Shock(n)
+            _add_floor(found, cluster, asked.targets[n])
+            day.forget()
+        unserved = cluster.unserved()
+        busiest = _busiest([past[k] for k in scenario.windows(n)])
+        if asked.scored[n]:
+            found.unserved += unserved
+            found.ratios.append(max(busiest.values()) / asked.even[n])
+            found.uneven.append(max_over_mean(busiest.values()) or 1.0)
+        if shock.absorbed is None and not unserved and max(busiest.values()) <= asked.aim[n]:
+            shock.absorbed = ((n - shock.begin) * scenario.every / timedelta(minutes=1), shock.acted)
+        cycle = reading.cycle_row(
+            CLUSTER, at, text, effective.digest, manager=settings.manager, mode="auto", acts=cluster.acts
+        )
+        made = whole.decide(SharedRows(cluster.rows(settings), acts_only=True), cycle, state)
+        state = list(made.rows[whole.STATE])
+        shock.acted += bool(made.plan.asked)
+        _carry_out(cluster, made, n, found, former, day)
+    shock.end(found)
+    return found
+
+
+@dataclass
+class _Shock:
+    """What has been seen since a shock."""
+
+    begin: int
+    acted: int = 0
+    absorbed: tuple[float, int] | None = None
+
+    def end(self, found: Outcome) -> None:
+        """Notes it, but for the shock before the first."""
+        if found.floors:
+            found.absorbed.append(self.absorbed)
+
+
+class _Day:
+    """Who had a bundle in the last 24 hours, as long as nothing broke that would justify its return."""
+
+    def __init__(self) -> None:
+        self._left: dict[tuple[str, str], int] = {}
+
+    def returns(self, bundle: str, source: str | None, destination: str | None, at: int) -> bool:
+        """Whether the bundle comes back; the move is noted."""
+        before = self._left.get((bundle, destination or ""))
+        self._left[bundle, source or ""] = at
+        return before is not None and at - before <= DAY_MS
+
+    def forget(self) -> None:
+        """Something broke."""
+        self._left.clear()
+
+
+def _busiest(window: Sequence[Mapping[str, Mapping[str, float]]]) -> dict[str, float]:
+    """Broker -> the usage of its busiest resource, each a mean over the window."""
+    last = window[-1]
+    brokers = next(iter(last.values()))
+    return {b: max(math.fsum(one[r][b] for one in window) / len(window) for r in last) for b in brokers}
+
+
+def _add_floor(found: Outcome, cluster: JudgedCluster, targets: Mapping[str, Target]) -> None:
+    """The least that has to move now, by resource."""
+    shares = {}
+    for resource, carried in cluster.carried().items():
+        curves = {broker: cluster.machines[broker].curves()[resource] for broker in carried}
+        shares[resource] = floor_of(curves, carried, targets[resource].usage).share
+        found.floor[resource] = found.floor.get(resource, 0.0) + shares[resource]
+    found.floors.append(max(shares.values()))
+
+
+def _carry_out(
+    cluster: JudgedCluster, made: whole.DecidedCycle, n: int, found: Outcome, former: FormerOwners, day: _Day
+) -> None:
+    """Lets the plan take effect, and counts it."""
+    assert cluster.at is not None
+    at = round(cluster.at.timestamp() * 1_000)
+    former.forget(at)
+    asked = made.plan.asked
+    moves = [one for one in asked if one.command["kind"] == "unload"]
+    totals = {resource: math.fsum(loads.values()) for resource, loads in cluster.carried().items()}
+    traffic = 0.0
+    for one in moves:
+        bundle, source, destination = one.command["bundle"], one.command["from_broker"], goes_to(one)
+        found.bounces += former.is_bounce(bundle, destination, at)
+        if source is not None:
+            former.left(bundle, source, at)
+        found.returns += day.returns(bundle, source, destination, at)
+        for resource, load in cluster.load_of(bundle).items():
+            found.moved[resource] = found.moved.get(resource, 0.0) + load / totals[resource]
+        traffic += cluster.throughput_share(bundle)
+    found.moves += len(moves)
+    found.splits += sum(one.command["kind"] == "split" for one in asked)
+    found.held += int(made.plan.figures["held"])
+    found.over_budget += _over_budget([(m.command["from_broker"], goes_to(m)) for m in moves], traffic)
+    lost = [
+        (row["subject"], row["destination"])
+        for row in made.rows["placement_decisions"]
+        if row["cause"] == "no_owner" and row["outcome"] == "placed"
+    ]
+    children = sum(len(row["cuts"]) + 1 for row in made.rows["commands"] if row["kind"] == "split" and row["cuts"])
+    found.placed += len(lost) + children
+    # A plan of acts alone has no id that ids of commands could rest on.
+    commands = [{**row, "command_id": f"{n:06d}-{row['step']:04d}"} for row in made.rows["commands"]]
+    cluster.carry_out(zip(commands, [goes_to(one) for one in asked], strict=True), lost)
+
+
+def _over_budget(moves: Sequence[tuple[str | None, str | None]], traffic: float) -> bool:
+    """Whether a cycle unloads more than the guards' default budgets allow."""
+    limits = Settings()
+    sources, targets = ([move[end] for move in moves] for end in (0, 1))
+    return (
+        len(moves) > limits.evenkeelMaxUnloadsPerCycle
+        or max(map(sources.count, sources), default=0) > limits.evenkeelMaxUnloadsFromBroker
+        or max(map(targets.count, targets), default=0) > limits.evenkeelMaxUnloadsToBroker
+        or (len(moves) > 1 and 100.0 * traffic > limits.evenkeelMaxMovedTrafficPercent + 1e-9)
+    )

@@ -1,0 +1,224 @@
+"""The lowest usage that a cluster's busiest broker can have, and what keeps it from being lower.
+
+A broker's usage grows with its load along a curve of its own (`UsageCurve`), so that strong and weak brokers stand side
+by side. Three bounds hold for every placement: the load spread as if it were a liquid (`even_usage`), the same where
+bundles may go to some brokers only (`ruled_usage`), and the heaviest bundle alone on the best broker that it may go to
+(`atomic_usage`). All are bounds for one resource; the largest of several counts. Anti-affinity is left out, and the
+bounds hold all the same. Since bundles are whole, what they come to under the rules is not to be reached exactly: the
+target has `MARGIN` above it. Loads are finite and at least 0. Sums are exact, so that the order of rows changes no bit.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+MARGIN = 1.10
+"""A cluster counts as balanced where the busiest broker has so many times the least usage that the rules allow."""
+
+_UNITS = 1 << 50
+
+
+class UsageCurve(Protocol):
+    """How a broker's usage (fraction) grows with its load: never downwards."""
+
+    def usage(self, load: float) -> float:
+        """The usage at this load."""
+
+    def load_within(self, usage: float) -> float:
+        """The most load at this usage: 0 where the broker has more without any, infinite where none makes it busier."""
+
+
+@dataclass(frozen=True, slots=True)
+class UsageLine:
+    """A straight line: usage `base` without load, and `slope` (at least 0) for each unit of load."""
+
+    base: float
+    slope: float
+
+    def usage(self, load: float) -> float:
+        """The usage at this load."""
+        return self.base + self.slope * load
+
+    def load_within(self, usage: float) -> float:
+        """The most load at this usage."""
+        if usage < self.base:
+            return 0.0
+        return (usage - self.base) / self.slope if self.slope > 0 else math.inf
+
+
+@dataclass(frozen=True, slots=True)
+class BundleKind:
+    """Bundles that the same `brokers` may own: their `load` together, and that of the `heaviest` that is not to be
+    split (0 without one)."""
+
+    brokers: frozenset[str]
+    load: float
+    heaviest: float = 0.0
+
+
+def kinds_of(bundles: Iterable[tuple[frozenset[str], float, bool]]) -> tuple[BundleKind, ...]:
+    """The kinds of bundles given as (brokers that may own it, load, whether it can be split)."""
+    loads: dict[frozenset[str], list[float]] = {}
+    heaviest: dict[frozenset[str], float] = {}
+    for brokers, load, can_be_split in bundles:
+        loads.setdefault(brokers, []).append(load)
+        if not can_be_split:
+            heaviest[brokers] = max(load, heaviest.get(brokers, 0.0))
+    found = (BundleKind(brokers, math.fsum(own), heaviest.get(brokers, 0.0)) for brokers, own in loads.items())
+    return tuple(sorted(found, key=lambda kind: sorted(kind.brokers)))
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What to aim for: the busiest broker at `usage`.
+
+    `even`, `ruled`, `atomic`: the three bounds. `bound_by`: what makes the target as high as it is, where it is above
+    the evenly used cluster by more than the margin. `over_by_base`: brokers with more usage without any load.
+    `nowhere`: load that no broker may have, left out.
+    """
+
+    usage: float
+    even: float
+    ruled: float
+    atomic: float
+    bound_by: Literal["margin", "rules", "bundle"]
+    over_by_base: tuple[str, ...] = ()
+    nowhere: float = 0.0
+
+
+def target_of(curves: Mapping[str, UsageCurve], kinds: Iterable[BundleKind], margin: float = MARGIN) -> Target:
+    """The target for these brokers and bundles; a broker that may receive nothing is not among the curves."""
+    here = [BundleKind(kind.brokers & curves.keys(), kind.load, kind.heaviest) for kind in kinds]
+    placeable = [kind for kind in here if kind.brokers]
+    even = even_usage(curves.values(), math.fsum(kind.load for kind in placeable))
+    ruled, atomic = ruled_usage(curves, placeable), atomic_usage(curves, placeable)
+    usage = max(margin * even, margin * ruled, atomic)
+    bound: Literal["margin", "rules", "bundle"] = "margin"
+    if usage > margin * even:
+        bound = "bundle" if usage == atomic else "rules"
+    return Target(
+        usage,
+        even,
+        ruled,
+        atomic,
+        bound,
+        tuple(sorted(broker for broker, curve in curves.items() if curve.usage(0.0) > usage)),
+        math.fsum(kind.load for kind in here if not kind.brokers),
+    )
+
+
+def even_usage(curves: Iterable[UsageCurve], load: float) -> float:
+    """The lowest usage at which these brokers carry the load, if it could be spread at will; 0 without load."""
+    every = list(curves)
+    if load <= 0 or not every:
+        return 0.0
+    low, high = 0.0, min(curve.usage(load) for curve in every)
+    while low < (middle := low + (high - low) / 2) < high:
+        if math.fsum(curve.load_within(middle) for curve in every) >= load:
+            high = middle
+        else:
+            low = middle
+    return high
+
+
+def atomic_usage(curves: Mapping[str, UsageCurve], kinds: Iterable[BundleKind]) -> float:
+    """The usage that the worst of the heaviest bundles causes on the best broker it may go to, alone."""
+    return max(
+        (min(curves[b].usage(kind.heaviest) for b in kind.brokers) for kind in kinds if kind.heaviest), default=0.0
+    )
+
+
+def ruled_usage(curves: Mapping[str, UsageCurve], kinds: Sequence[BundleKind]) -> float:
+    """The lowest usage at which every kind's load has room on the brokers that may own it, spread at will.
+
+    From one usage to the next: a flow from kinds to brokers either carries everything, or shows kinds whose brokers
+    have too little room. What those need together is the next usage. No set of kinds comes twice.
+    """
+    loaded = [kind for kind in kinds if kind.load > 0]
+    crowded = loaded
+    usage = 0.0
+    while crowded:
+        reached = frozenset().union(*(kind.brokers for kind in crowded))
+        needed = even_usage((curves[b] for b in sorted(reached)), math.fsum(kind.load for kind in crowded))
+        if needed <= usage:
+            break
+        usage = needed
+        crowded = _without_room(curves, loaded, usage)
+    return usage
+
+
+def _without_room(curves: Mapping[str, UsageCurve], kinds: Sequence[BundleKind], usage: float) -> list[BundleKind]:
+    """Kinds that together have more load than their brokers can carry at this usage; none where all have room.
+
+    Brokers that the same kinds may use are one. Loads are rounded down and room up to whole units: where the flow does
+    not carry all, it is not for rounding.
+    """
+    unit = math.fsum(kind.load for kind in kinds) / _UNITS
+    if unit == 0.0:
+        return []
+    members: dict[tuple[int, ...], list[str]] = {}
+    for broker in sorted(frozenset().union(*(kind.brokers for kind in kinds))):
+        members.setdefault(tuple(n for n, kind in enumerate(kinds) if broker in kind.brokers), []).append(broker)
+    room = {}
+    for users, brokers in members.items():
+        carried = math.fsum(curves[broker].load_within(usage) for broker in brokers)
+        room[users] = 2 * _UNITS if math.isinf(carried) else min(2 * _UNITS, math.ceil(carried / unit) + len(kinds))
+    return [kinds[n] for n in _cut([math.floor(kind.load / unit) for kind in kinds], room)]
+
+
+def _cut(left: list[int], room: dict[tuple[int, ...], int]) -> list[int]:
+    """Numbers of the sources on the near side of a smallest cut, after as much has flowed as can.
+
+    `left`: what each source has to give. `room`: of each sink, named by the sources that may use it.
+    """
+    sinks = sorted(room)
+    sent = {(n, sink): 0 for sink in sinks for n in sink}
+    while True:
+        # Breadth first over what is left: where a sink is full, back along what others send there.
+        came_from: dict[int, tuple[int, tuple[int, ...]] | None] = {n: None for n, rest in enumerate(left) if rest > 0}
+        seen: set[tuple[int, ...]] = set()
+        queue = list(came_from)
+        end: tuple[int, tuple[int, ...]] | None = None
+        for n in queue:
+            for sink in sinks:
+                if sink in seen or n not in sink:
+                    continue
+                seen.add(sink)
+                if room[sink] > 0:
+                    end = n, sink
+                    break
+                for other in sink:
+                    if other not in came_from and sent[other, sink] > 0:
+                        came_from[other] = n, sink
+                        queue.append(other)
+            if end is not None:
+                break
+        if end is None:
+            return sorted(came_from)
+        _send(end, came_from, left, room, sent)
+
+
+def _send(
+    end: tuple[int, tuple[int, ...]],
+    came_from: Mapping[int, tuple[int, tuple[int, ...]] | None],
+    left: list[int],
+    room: dict[tuple[int, ...], int],
+    sent: dict[tuple[int, tuple[int, ...]], int],
+) -> None:
+    """Sends along the path that ends there as much as its narrowest place lets through."""
+    steps, n = [end], end[0]
+    while (before := came_from[n]) is not None:
+        steps.append(before)
+        n = before[0]
+    # Step k's source gives up its place at the sink of step k + 1 to that step's source.
+    gives_up = [(steps[k][0], steps[k + 1][1]) for k in range(len(steps) - 1)]
+    amount = min(room[end[1]], left[n], *(sent[one] for one in gives_up))
+    room[end[1]] -= amount
+    left[n] -= amount
+    for step in steps:
+        sent[step] += amount
+    for one in gives_up:
+        sent[one] -= amount

@@ -1,0 +1,67 @@
+"""Clusters so small that every placement can be tried, and what trying all of them comes to."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+from hypothesis import strategies as st
+
+from evenkeel.planner.target import BundleKind, UsageLine, kinds_of
+
+Placement = tuple[str, ...]
+"""The broker of every bundle, in the order of the bundles."""
+
+
+@dataclass(frozen=True)
+class SmallCluster:
+    """Brokers with their lines; bundles as (load, brokers that may own it, owner), none of which can be split."""
+
+    lines: Mapping[str, UsageLine]
+    bundles: Sequence[tuple[float, frozenset[str], str]]
+
+    @property
+    def kinds(self) -> tuple[BundleKind, ...]:
+        return kinds_of((allowed, load, False) for load, allowed, _ in self.bundles)
+
+    @property
+    def carried(self) -> dict[str, float]:
+        return self.loads(tuple(owner for _, _, owner in self.bundles))
+
+    def loads(self, placement: Placement) -> dict[str, float]:
+        """Broker -> its load under a placement."""
+        return {
+            name: math.fsum(
+                load for (load, _, _), broker in zip(self.bundles, placement, strict=True) if broker == name
+            )
+            for name in self.lines
+        }
+
+    def busiest(self, placement: Placement) -> float:
+        """The largest usage under a placement."""
+        return max(self.lines[broker].usage(load) for broker, load in self.loads(placement).items())
+
+    def placements(self) -> Iterator[Placement]:
+        """Every placement that keeps to the rules."""
+        yield from product(*(sorted(allowed) for _, allowed, _ in self.bundles))
+
+    def moved(self, placement: Placement) -> list[float]:
+        """The loads of the bundles that are not where they were."""
+        return [load for (load, _, owner), broker in zip(self.bundles, placement, strict=True) if broker != owner]
+
+
+loads = st.one_of(st.sampled_from([0.0, 1.0, 2.0, 3.0, 10.0]), st.floats(0.0, 100.0, allow_subnormal=False))
+
+
+@st.composite
+def small_clusters(draw: st.DrawFn) -> SmallCluster:
+    names = [f"b{n}" for n in range(1, draw(st.integers(1, 3)) + 1)]
+    lines = {
+        name: UsageLine(draw(st.sampled_from([0.0, 0.05, 0.2])), draw(st.sampled_from([0.01, 0.02, 0.005, 0.013, 0.0])))
+        for name in names
+    }
+    some = st.frozensets(st.sampled_from(names), min_size=1)
+    bundle = st.tuples(loads, some, st.sampled_from(names))
+    return SmallCluster(lines, draw(st.lists(bundle, min_size=1, max_size=6)))
