@@ -8,7 +8,7 @@ import re
 import time
 from collections.abc import Collection
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import MAXYEAR, datetime, timedelta
 from typing import Any
 
 from evenkeel.errors import BadInput
@@ -104,7 +104,8 @@ def asked_range(
 def _end(text: str) -> datetime:
     """The end that a text names: of a date the end of that day."""
     given = time_given(text, "to")
-    return given.first if given.last - given.first < _HOUR else given.last + timedelta(microseconds=1)
+    is_moment = given.last - given.first < _HOUR or given.last.year == MAXYEAR
+    return given.first if is_moment else given.last + timedelta(microseconds=1)
 
 
 def part(within: str) -> Within | None:

@@ -1,198 +1,250 @@
-"""The course of a bundle or a broker as a picture: load above, owners between, and marks of what happened below."""
+"""The course of a bundle or a broker as a picture in SVG: load above, owners between, marks of what happened below.
+
+Drawn here and not by Vega-Lite as the report's charts are: checking and laying out one of those takes several times as
+long as reading the whole course. Colours and lines are classes of `static/subject.css`.
+"""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
-from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import groupby, pairwise
+from statistics import median
+
+from markupsafe import Markup
 
 from evenkeel.model.amounts import plural, throughput_unit
 from evenkeel.record import wording
-from evenkeel.record.report import charts
+from evenkeel.record.report.charts import MOST_SERIES, Picture
 from evenkeel_page.subject_course import KINDS_OF, LoadPoint, SubjectCourse
 
-if TYPE_CHECKING:
-    import altair as alt
-
-_SHAPES = {
-    "move": "triangle-right", "came": "triangle-down", "left": "triangle-up", "owner": "circle", "bounce": "diamond",
-    "split": "square", "held": "cross", "harm": "triangle-up",
-}  # fmt: skip
-_COLOURS = {
-    "move": 0, "came": 0, "left": 1, "owner": 2, "bounce": 3, "split": 1, "held": 5, "harm": 4,
-}  # fmt: skip
-_NO_OWNER = "nobody known"
+WIDE, NARROW = 1_190, 358
+_LEFT, _RIGHT, _SPACE, _ROW, _FOOT = 64, 14, 18, 17, 24
+_FEW = 90
+"""With so many points each has a dot."""
 _GAP = 3
 """A line breaks where so many usual distances between points have none."""
-Values = list[dict[str, Any]]
+_STEPS = [timedelta(minutes=n) for n in (1, 2, 5, 10, 15, 30)]
+_STEPS += [timedelta(hours=n) for n in (1, 2, 3, 6, 12)] + [timedelta(days=n) for n in (1, 2, 3, 7)]
+_MARKS = {
+    "move": "M-4,-5L6,0L-4,5Z", "came": "M-5,-4L5,-4L0,5Z", "left": "M-5,4L5,4L0,-5Z",
+    "owner": "M-4.5,0A4.5,4.5 0 1 0 4.5,0A4.5,4.5 0 1 0 -4.5,0Z", "bounce": "M0,-6L6,0L0,6L-6,0Z",
+    "split": "M-4.5,-4.5H4.5V4.5H-4.5Z", "held": "M-5,-2H-2V-5H2V-2H5V2H2V5H-2V2H-5Z", "harm": "M-6,5L6,5L0,-6Z",
+}  # fmt: skip
+"""Kind of event -> the outline of its mark around its middle."""
+Value = Callable[[LoadPoint], float | None]
 
 
-def course_picture(course: SubjectCourse, shown: datetime | None) -> charts.Picture | None:
-    """The picture, with a line at the moment that is shown; None where no point has the subject and nothing happened."""
+@dataclass(frozen=True, slots=True)
+class _Panel:
+    """Lines over one axis. `lines`: the value of a point, and the class that the line is drawn in."""
+
+    title: str
+    height: int
+    lines: Sequence[tuple[Value, str]]
+    form: Callable[[float], str]
+
+
+def course_picture(course: SubjectCourse, shown: datetime | None) -> Picture | None:
+    """The picture, with a line at the moment that is shown; None where there is nothing to draw."""
     if not course.there and not course.events:
         return None
-    what = "Usage" if course.subject.kind == "broker" else "Messages and bytes"
+    what = "Usage, messages and bundles" if course.subject.kind == "broker" else "Messages, bytes and owners"
     label = (
         f"{what} of {wording.shortened(wording.visible(course.subject.name), 80)} in "
         f"{plural(len(course.points), 'cycle')} from {wording.time(course.first)} to {wording.time(course.last)}, and "
-        "what happened to it. The table below has the numbers."
+        "what happened. The tables below have the same."
     )
-    return charts.picture(lambda width: _drawn(course, shown, width), label)
+    return Picture(_Drawing(course, shown, WIDE).svg(label), _Drawing(course, shown, NARROW).svg(label), label)
 
 
-def _drawn(course: SubjectCourse, shown: datetime | None, width: int) -> alt.TopLevelMixin:
-    import altair as alt
-
-    narrow, plot = width == charts.NARROW, width - 84
-    span = [course.first, course.last]
-    scale = alt.Scale(type="utc", domain=[_milliseconds(at) for at in span])
-    silent = charts.time_axis(span, narrow, labels=False).scale(scale)
-    x = charts.time_axis(span, narrow).scale(scale)
-    above = _broker_parts(course, silent) if course.subject.kind == "broker" else _bundle_parts(course, silent)
-    rule = [] if shown is None or not course.first <= shown <= course.last else [_rule(shown, silent)]
-    parts = [
-        alt.layer(*layers, *rule).properties(width=plot, height=height - 40 * (narrow and height > 100))
-        for layers, height in above
-    ]
-    order = KINDS_OF[course.subject.kind]
-    parts.append(alt.layer(*_marks(course, order, x), *rule).properties(width=plot, height=18 * len(order)))
-    joined = alt.vconcat(*parts, spacing=14).resolve_scale(
-        x="shared", y="independent", color="independent", shape="independent"
-    )
-    return charts.configured(joined, columns=2 if narrow else 4)
+def owner_classes(course: SubjectCourse) -> dict[str, str]:
+    """The owners of a bundle in its course, who had it longest first -> the class of their colour; the last colour is
+    that of all others."""
+    owners = Counter(str(point.row["owner"]) for point in course.there if point.row and point.row.get("owner"))
+    return {owner: f"o{min(n, MOST_SERIES) + 1}" for n, (owner, _) in enumerate(owners.most_common())}
 
 
-def _bundle_parts(course: SubjectCourse, x: alt.X) -> list[tuple[list[Any], int]]:
+class _Drawing:
+    """A picture of one width; `y` is how far down it is drawn."""
+
+    def __init__(self, course: SubjectCourse, shown: datetime | None, width: int) -> None:
+        self.course, self.width = course, width
+        self.narrow = width == NARROW
+        self.shown = shown if shown is not None and course.first <= shown <= course.last else None
+        self.long = max((course.last - course.first).total_seconds(), 1.0)
+        gaps = [(later.at - earlier.at).total_seconds() for earlier, later in pairwise(course.points)]
+        self.gap = _GAP * median(gaps) if gaps else math.inf
+        self.y = 8
+        self.parts: list[Markup] = []
+
+    def svg(self, label: str) -> str:
+        """The picture as an element."""
+        for panel in (
+            _broker_panels(self.course) if self.course.subject.kind == "broker" else _bundle_panels(self.course)
+        ):
+            self.panel(panel)
+        if self.course.subject.kind == "bundle":
+            self.owners()
+        self.marks()
+        self.times()
+        if self.shown is not None:
+            x = self.x(self.shown)
+            self.draw('<path class="moment" d="M{},4V{}"/>', f"{x:.1f}", self.y - _FOOT + 4)
+        head = Markup('<svg class="course" role="img" aria-label="{}" viewBox="0 0 {} {}" width="{}" height="{}">')
+        return str(
+            head.format(label, self.width, self.y, self.width, self.y) + Markup("").join(self.parts) + Markup("</svg>")
+        )
+
+    def draw(self, form: str, *values: object) -> None:
+        """Adds an element."""
+        self.parts.append(Markup(form).format(*values))
+
+    def x(self, at: datetime) -> float:
+        """How far right a moment is."""
+        part = (at - self.course.first).total_seconds() / self.long
+        return _LEFT + min(max(part, 0.0), 1.0) * (self.width - _LEFT - _RIGHT)
+
+    def panel(self, panel: _Panel) -> None:
+        """Lines over their axis."""
+        height = panel.height - 40 * (self.narrow and panel.height > 100)
+        known = [value for line, _ in panel.lines for point in self.course.points if _is(value := line(point))]
+        ticks = _ticks(max(known, default=0.0), 4 if height > 100 else 2)
+        top, end = self.y, self.width - _RIGHT
+        self.draw('<text class="axis-title" x="0" y="{}">{}</text>', top + 4, panel.title)
+        self.y += 14
+        for tick in ticks:
+            y = self.y + height * (1 - tick / ticks[-1])
+            self.draw('<path class="grid" d="M{},{}H{}"/>', _LEFT, f"{y:.1f}", end)
+            self.draw('<text class="tick" x="{}" y="{}">{}</text>', _LEFT - 8, f"{y + 4:.1f}", panel.form(tick))
+        for line, kind in panel.lines:
+            self.line(line, kind, height, ticks[-1])
+        self.y += height + _SPACE
+
+    def line(self, value: Value, kind: str, height: float, top: float) -> None:
+        """A line that breaks where the value is not known, with dots where there are few points."""
+        for stretch in self.stretches(value):
+            places = [(self.x(at), self.y + height * (1 - amount / top)) for at, amount in stretch]
+            way = "L".join(f"{x:.1f},{y:.1f}" for x, y in places)
+            if len(places) > 1:
+                self.draw('<path class="line {}" d="M{}"/>', kind, way)
+            if len(places) == 1 or (len(self.course.points) <= _FEW and "thin" not in kind):
+                dots = "".join(f"M{x - 2.2:.1f},{y:.1f}a2.2,2.2 0 1 0 4.4,0a2.2,2.2 0 1 0 -4.4,0" for x, y in places)
+                self.draw('<path class="dots {}" d="{}"/>', kind, dots)
+
+    def stretches(self, value: Value) -> Iterable[list[tuple[datetime, float]]]:
+        """Known values in a row, of which a line is drawn."""
+        stretch: list[tuple[datetime, float]] = []
+        for point in self.course.points:
+            amount = value(point)
+            is_far = bool(stretch) and (point.at - stretch[-1][0]).total_seconds() > self.gap
+            if stretch and (not _is(amount) or is_far):
+                yield stretch
+                stretch = []
+            if amount is not None and _is(amount):
+                stretch.append((point.at, amount))
+        if stretch:
+            yield stretch
+
+    def owners(self) -> None:
+        """A strip of who owned the bundle: an owner holds until another is seen, or the record has a gap."""
+        classes = owner_classes(self.course)
+        self.draw('<text class="axis-title" x="0" y="{}">owner</text>', self.y + 11)
+        groups = [
+            (owner, list(own))
+            for owner, own in groupby(self.course.there, key=lambda one: (one.row or {}).get("owner"))
+        ]
+        ends = [own[0].at for _, own in groups[1:]] + [self.course.last]
+        for (owner, own), end in zip(groups, ends, strict=True):
+            until = end if self.gap == math.inf else min(end, own[-1].at + timedelta(seconds=self.gap / _GAP))
+            x, right = self.x(own[0].at), self.x(until)
+            self.draw(
+                '<rect class="{}" x="{}" y="{}" width="{}" height="14"><title>{}</title></rect>',
+                classes.get(str(owner), "o0"), f"{x:.1f}", self.y, f"{max(right - x, 1.5):.1f}",
+                wording.visible(owner or "nobody known"),
+            )  # fmt: skip
+        self.y += 14 + _SPACE
+
+    def marks(self) -> None:
+        """A row for each kind of event."""
+        kinds = KINDS_OF[self.course.subject.kind]
+        for n, kind in enumerate(kinds):
+            y = self.y + n * _ROW + _ROW / 2
+            self.draw('<path class="grid" d="M{},{}H{}"/>', _LEFT, y, self.width - _RIGHT)
+            self.draw('<text class="tick" x="{}" y="{}">{}</text>', _LEFT - 8, y + 4, kind)
+            for one in self.course.events:
+                if one.kind == kind and self.course.first <= one.at <= self.course.last:
+                    self.draw(
+                        '<path class="mark m-{}{}" transform="translate({},{})" d="{}"><title>{}</title></path>', kind,
+                        " dry" if one.is_dry else "", f"{self.x(one.at):.1f}", y, _MARKS[kind],
+                        f"{wording.time(one.at)}: {wording.visible(one.words)}",
+                    )  # fmt: skip
+        self.y += len(kinds) * _ROW + 6
+
+    def times(self) -> None:
+        """The axis of time, as much of a date as the span needs."""
+        most = 4 if self.narrow else 10
+        step = next((step for step in _STEPS if self.long / step.total_seconds() <= most), _STEPS[-1])
+        seconds = int(step.total_seconds())
+        first = -(-int(self.course.first.timestamp()) // seconds) * seconds
+        last = int(self.course.last.timestamp())
+        for at in range(first, last + 1, seconds):
+            moment = datetime.fromtimestamp(at, UTC)
+            words = moment.strftime("%d %b" if step >= timedelta(days=1) else "%H:%M")
+            x = self.x(moment)
+            if _LEFT + 14 < x < self.width - 20 or _LEFT <= x <= self.width - 20:
+                self.draw('<path class="grid" d="M{},{}v5"/>', f"{x:.1f}", self.y - 4)
+                self.draw('<text class="time" x="{}" y="{}">{}</text>', f"{x:.1f}", self.y + 14, words)
+        self.y += _FOOT
+
+
+def _bundle_panels(course: SubjectCourse) -> list[_Panel]:
     size, unit = throughput_unit(max((point.throughput or 0.0 for point in course.there), default=0.0))
-    rates = _line(course, lambda point: point.rate, x, "msg/s", charts.SERIES[0])
-    bytes_ = _line(
-        course, lambda point: None if point.throughput is None else point.throughput / size, x, unit, charts.SERIES[2]
-    )
-    return [(rates, 190), (bytes_, 90), ([_owners(course, x)], 16)]
+
+    def amount(point: LoadPoint) -> float | None:
+        return None if point.throughput is None else point.throughput / size
+
+    rates = _Panel("msg/s", 180, [(lambda point: point.rate, "s1")], _plain)
+    return [rates, _Panel(unit, 80, [(amount, "s3")], _plain)]
 
 
-def _broker_parts(course: SubjectCourse, x: alt.X) -> list[tuple[list[Any], int]]:
-    usage = _line(course, _figure("weighted_usage"), x, "usage", charts.SERIES[0], form="%")
-    if any(_figure("compared")(point) is not None for point in course.there):
-        usage += _line(course, _figure("compared"), x, "usage", charts.INK, form="%", dash=(1, 3), dots=False)
-        usage += _line(course, _figure("limit"), x, "usage", charts.SERIES[4], form="%", dash=(6, 4), dots=False)
-    rates = _line(course, lambda point: point.rate, x, "msg/s", charts.SERIES[2])
-    bundles = _line(course, _figure("bundles"), x, "bundles", charts.SERIES[3], form="~s")
-    return [(usage, 190), (rates, 80), (bundles, 60)]
+def _broker_panels(course: SubjectCourse) -> list[_Panel]:
+    usage = [
+        (_figure("limit"), "limit thin"),
+        (_figure("compared"), "compared thin"),
+        (_figure("weighted_usage"), "s1"),
+    ]
+    return [
+        _Panel("usage", 180, usage, lambda value: f"{value * 100:g} %"),
+        _Panel("msg/s", 70, [(lambda point: point.rate, "s3")], _plain),
+        _Panel("bundles", 50, [(_figure("bundles"), "s4")], _plain),
+    ]
 
 
-def _figure(name: str) -> Callable[[LoadPoint], float | None]:
+def _figure(name: str) -> Value:
     return lambda point: None if point.row is None else point.row.get(name)
 
 
-def _line(
-    course: SubjectCourse, value: Callable[[LoadPoint], float | None], x: alt.X, title: str, colour: str, *,
-    form: str = "~s", dash: Sequence[int] = (), dots: bool = True,
-) -> list[Any]:  # fmt: skip
-    """A line that breaks where the subject is not on record, with dots where there are few points."""
-    import altair as alt
-
-    rows = _values(course, value)
-    y = alt.Y("value:Q", title=title, axis=alt.Axis(format=form, tickCount=4), scale=alt.Scale(zero=True, nice=True))
-    chart = alt.Chart(alt.Data(values=rows))
-    few = dots and len(rows) <= 90
-    mark = {"strokeDash": list(dash)} if dash else {}
-    line = chart.mark_line(color=colour, strokeWidth=1.8, **mark).encode(x=x, y=y, detail="stretch:N")
-    alone = Counter(row["stretch"] for row in rows)
-    single = [row for row in rows if few or alone[row["stretch"]] == 1]
-    points = alt.Chart(alt.Data(values=single)).mark_point(color=colour, filled=True, size=18, opacity=1)
-    return [line, points.encode(x=x, y=y)] if single and dots else [line]
+def _is(value: float | None) -> bool:
+    return value is not None and math.isfinite(value)
 
 
-def _values(course: SubjectCourse, value: Callable[[LoadPoint], float | None]) -> Values:
-    """The known values; `stretch` numbers those that a line joins."""
-    gap, rows, stretch = _usual_gap(course.points), list[dict[str, Any]](), 0
-    last: datetime | None = None
-    is_broken = False
-    for point in course.points:
-        known = value(point)
-        if known is None:
-            is_broken = True
-            continue
-        if is_broken or (last is not None and gap and (point.at - last).total_seconds() > _GAP * gap):
-            stretch += 1
-        rows.append({"at": _milliseconds(point.at), "value": known, "stretch": stretch})
-        last, is_broken = point.at, False
-    return rows
+def _ticks(highest: float, most: int) -> list[float]:
+    """Round numbers from 0 to one that is not below the highest."""
+    if highest <= 0:
+        return [0.0, 1.0]
+    rough = highest / most
+    size = 10.0 ** math.floor(math.log10(rough))
+    step = next(part * size for part in (1, 2, 2.5, 5, 10) if part * size >= rough * (1 - 1e-9))
+    return [n * step for n in range(math.ceil(highest / step - 1e-9) + 1)]
 
 
-def _usual_gap(points: Sequence[LoadPoint]) -> float:
-    from statistics import median
-
-    from evenkeel.record.status.attention import distances
-
-    found = distances([point.at for point in points])
-    return median(found) if found else 0.0
-
-
-def _owners(course: SubjectCourse, x: alt.X) -> alt.Chart:
-    """A strip of who owned the bundle: as long as a point is the newest, its owner holds."""
-    import altair as alt
-
-    gap = _usual_gap(course.points)
-    stretches = []
-    for owner, own in groupby(course.there, key=lambda point: str(point.row["owner"] or "") if point.row else ""):
-        points = list(own)
-        stretches.append((owner, points[0].at, points[-1].at))
-    ends = [begin for _, begin, _ in stretches[1:]] + [course.last]
-    names = [owner for owner, _ in Counter(owner for owner, *_ in stretches if owner).most_common(charts.MOST_SERIES)]
-    labels = charts.labels(names)
-    rows = [
-        {
-            "at": _milliseconds(begin),
-            "end": min(_milliseconds(end), _milliseconds(seen) + round(_GAP * gap * 1_000)),
-            "owner": labels.get(owner, "another" if owner else _NO_OWNER),
-        }
-        for (owner, begin, seen), end in zip(stretches, ends, strict=True)
-    ]
-    domain = [*labels.values()]
-    colours = charts.SERIES[: len(domain)]
-    for word, colour in (("another", charts.REST), (_NO_OWNER, charts.GRID)):
-        if any(row["owner"] == word for row in rows):
-            domain, colours = [*domain, word], [*colours, colour]
-    colour = alt.Color("owner:N", scale=alt.Scale(domain=domain, range=colours), title=None)
-    return alt.Chart(alt.Data(values=rows)).mark_rect(height=14).encode(x=x, x2="end:T", color=colour)
-
-
-def _marks(course: SubjectCourse, order: Sequence[str], x: alt.X) -> list[Any]:
-    import altair as alt
-
-    rows = [
-        {"at": _milliseconds(one.at), "kind": one.kind, "is_dry": one.is_dry}
-        for one in course.events
-        if course.first <= one.at <= course.last
-    ]
-    axis = alt.Axis(grid=True, ticks=False, labelPadding=6)
-    y = alt.Y("kind:N", title=None, scale=alt.Scale(domain=list(order)), axis=axis)
-    shape = alt.Shape(
-        "kind:N", legend=None, scale=alt.Scale(domain=list(order), range=[_SHAPES[kind] for kind in order])
-    )
-    colours = [charts.SERIES[_COLOURS[kind]] for kind in order]
-    colour = alt.Color("kind:N", legend=None, scale=alt.Scale(domain=list(order), range=colours))
-    layers = []
-    for filled in (True, False):
-        own = [row for row in rows if row["is_dry"] != filled]
-        chart = alt.Chart(alt.Data(values=own if own or not filled else [{"kind": order[0]}]))
-        if own or filled:
-            layers.append(
-                chart.mark_point(filled=filled, size=70, opacity=1).encode(x=x, y=y, shape=shape, color=colour)
-            )
-    return layers
-
-
-def _rule(at: datetime, x: alt.X) -> Any:
-    import altair as alt
-
-    rows = alt.Data(values=[{"at": _milliseconds(at)}])
-    return alt.Chart(rows).mark_rule(color=charts.MUTED, strokeDash=[3, 3], strokeWidth=1.2).encode(x=x)
-
-
-def _milliseconds(at: datetime) -> int:
-    return round(at.astimezone(UTC).timestamp() * 1_000)
+def _plain(value: float) -> str:
+    """A number of an axis: `12k`, `1.5M`, `0.2`."""
+    for size, word in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if value >= size:
+            return f"{value / size:g}{word}"
+    return f"{value:g}"

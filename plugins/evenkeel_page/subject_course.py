@@ -122,6 +122,17 @@ class SubjectCourse:
         """The points at which the subject was on record."""
         return tuple(point for point in self.points if point.row is not None)
 
+    @property
+    def told(self) -> tuple[LoadPoint, ...]:
+        """The points of which there is something to say: the subject's load, or why the cycle decided nothing. None
+        where the subject is on record nowhere."""
+        return tuple(point for point in self.points if point.row is not None or point.silent) if self.there else ()
+
+    @property
+    def absent(self) -> int:
+        """In how many of the points the cycle decided, and the subject is not on record."""
+        return sum(point.row is None and not point.silent for point in self.points)
+
 
 def read_course(
     record: Record, subject: Subject, cluster: str, first: datetime, last: datetime, rows_a_cycle: int

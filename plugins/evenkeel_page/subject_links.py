@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -29,8 +29,17 @@ def broker_link(cluster: str, name: str, at: datetime | None = None, **more: str
     return _link("broker", cluster, name, at, more)
 
 
-def _link(page: str, cluster: str, name: str, at: datetime | None, more: dict[str, str]) -> str:
-    words = {"cluster": cluster, "name": name, "at": "" if at is None else stamp(at), **more}
+def is_bundle_name(name: str) -> bool:
+    """Whether a name is written as a bundle's is."""
+    return _BUNDLE.fullmatch(name) is not None
+
+
+def _link(page: str, cluster: str, name: str, at: datetime | None, more: Mapping[str, str]) -> str:
+    return page_link(page, {"cluster": cluster, "name": name, "at": "" if at is None else stamp(at), **more})
+
+
+def page_link(page: str, words: Mapping[str, str | None]) -> str:
+    """The address of a page with words after it, empty ones left out."""
     return f"{page}?" + urlencode({word: value for word, value in words.items() if value})
 
 
@@ -71,7 +80,7 @@ def linked_name(text: object, most: int = _LONGEST) -> Markup:
         return name_html(text, most)
     if name in cycle.brokers:
         return anchor(broker_link(cycle.cluster, name, cycle.at), name, most)
-    if _BUNDLE.fullmatch(name):
+    if is_bundle_name(name):
         return anchor(bundle_link(cycle.cluster, name, cycle.at), name, most)
     return name_html(text, most)
 

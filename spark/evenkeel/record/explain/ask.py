@@ -61,8 +61,8 @@ def explain(
 ) -> Moment | Course:
     """What the record says of a subject, at a moment or over a range.
 
-    Whoever asks more than once gives the same `Record`. Raises BadInput (no such subject, a name in several clusters), NoSuchCycle (no cycle then, or none that decided)
-    and LakeError (rows past their retention, no lake).
+    Whoever asks more than once gives the same `Record`. Raises BadInput (no such subject, a name in several clusters),
+    NoSuchCycle (no cycle then, or none that decided) and LakeError (rows past their retention, no lake).
     """
     when, record = when or Times(), record_of(lake)
     subject = subject_of(text)

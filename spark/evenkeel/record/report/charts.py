@@ -35,8 +35,8 @@ _TOKENS = {f"#e1000{n}": f"var(--series-{n})" for n in range(1, MOST_SERIES + 1)
     "#e10013": "var(--band)",
     "#e10014": "var(--rest)",
 }
-SERIES = [token for token in _TOKENS if token < "#e10010"]
-MUTED, GRID, INK, BAND, REST = (token for token in _TOKENS if token >= "#e10010")
+_SERIES = [token for token in _TOKENS if token < "#e10010"]
+_MUTED, _GRID, _INK, _BAND, _REST = (token for token in _TOKENS if token >= "#e10010")
 _SHAPES = ["circle", "square", "triangle-up", "diamond", "cross", "triangle-down"]
 
 
@@ -129,13 +129,13 @@ def _usage(course: CourseModel, series: Sequence[str], names: dict[str, str], x:
     layers: list[Any] = []
     bands = [{"at": _stamp(p), "mean": p.mean, "limit": p.limit} for p in course.points]
     if any(p.limit is not None for p in course.points):
-        band = alt.Chart(alt.Data(values=bands)).mark_area(color=BAND, line=False)
+        band = alt.Chart(alt.Data(values=bands)).mark_area(color=_BAND, line=False)
         layers.append(band.encode(x=x, y=alt.Y("mean:Q"), y2="limit:Q"))
     rest = [row for row in rows if row["broker"] not in named]
     if rest:
-        others = alt.Chart(alt.Data(values=rest)).mark_line(color=REST, strokeWidth=1)
+        others = alt.Chart(alt.Data(values=rest)).mark_line(color=_REST, strokeWidth=1)
         layers.append(others.encode(x=x, y=y, detail="broker:N"))
-    mean = alt.Chart(alt.Data(values=bands)).mark_line(color=INK, strokeDash=[5, 4], strokeWidth=1.2)
+    mean = alt.Chart(alt.Data(values=bands)).mark_line(color=_INK, strokeDash=[5, 4], strokeWidth=1.2)
     layers.append(mean.encode(x=x, y=alt.Y("mean:Q")))
     if course.is_remembered:
         seen = [
@@ -167,7 +167,7 @@ def _unevenness(course: CourseModel, x: alt.X) -> alt.Chart:
         scale=alt.Scale(domain=[1, max(highest * 1.03, 1.1)], zero=False),
     )
     chart = alt.Chart(alt.Data(values=rows))
-    return chart.mark_line(color=INK, strokeWidth=1.5, point=alt.OverlayMarkDef(color=INK, size=14)).encode(x=x, y=y)
+    return chart.mark_line(color=_INK, strokeWidth=1.5, point=alt.OverlayMarkDef(color=_INK, size=14)).encode(x=x, y=y)
 
 
 def _events(course: CourseModel, x: alt.X) -> alt.LayerChart:
@@ -188,10 +188,10 @@ def _events(course: CourseModel, x: alt.X) -> alt.LayerChart:
         scale=alt.Scale(domain=order, range=["triangle-down", "square", "circle", "cross"]),
     )
     color = alt.Color(
-        "event:N", legend=None, scale=alt.Scale(domain=order, range=[SERIES[0], SERIES[1], SERIES[2], SERIES[4]])
+        "event:N", legend=None, scale=alt.Scale(domain=order, range=[_SERIES[0], _SERIES[1], _SERIES[2], _SERIES[4]])
     )
     marks = chart.mark_point(filled=True, size=80, opacity=1).encode(x=x, y=y, shape=shape, color=color)
-    numbers = chart.transform_filter("datum.number != '1'").mark_text(dx=11, align="left", color=MUTED, fontSize=11)
+    numbers = chart.transform_filter("datum.number != '1'").mark_text(dx=11, align="left", color=_MUTED, fontSize=11)
     return alt.layer(marks, numbers.encode(x=x, y=y, text="number:N"))
 
 
@@ -229,10 +229,10 @@ def _brokers(lines: Sequence[BrokerLine], what: str, mean: float, width: int) ->
         scale=alt.Scale(domain=[0, max(top * 1.08, 0.01)]),
     )
     chart = alt.Chart(alt.Data(values=rows))
-    way = chart.mark_rule(strokeWidth=3, color=REST).encode(x=x, x2="after:Q", y=y)
-    before = chart.mark_point(size=70, filled=False, strokeWidth=2, color=MUTED, opacity=1).encode(x=x, y=y)
-    after = chart.mark_point(size=90, filled=True, color=SERIES[0], opacity=1).encode(x=alt.X("after:Q"), y=y)
-    middle = alt.Chart(alt.Data(values=[{"mean": mean}])).mark_rule(color=INK, strokeDash=[5, 4], strokeWidth=1.2)
+    way = chart.mark_rule(strokeWidth=3, color=_REST).encode(x=x, x2="after:Q", y=y)
+    before = chart.mark_point(size=70, filled=False, strokeWidth=2, color=_MUTED, opacity=1).encode(x=x, y=y)
+    after = chart.mark_point(size=90, filled=True, color=_SERIES[0], opacity=1).encode(x=alt.X("after:Q"), y=y)
+    middle = alt.Chart(alt.Data(values=[{"mean": mean}])).mark_rule(color=_INK, strokeDash=[5, 4], strokeWidth=1.2)
     layered = alt.layer(middle.encode(x=alt.X("mean:Q")), way, before, after)
     layered = layered.properties(width=width - room - 16, height=max(60, 30 * len(rows)))
     return configured(layered, columns=1)
@@ -256,7 +256,7 @@ def series_colors(field: str, names: Sequence[str]) -> alt.Color:
     """A colour of the page for each of at most `MOST_SERIES` names."""
     import altair as alt
 
-    return alt.Color(f"{field}:N", scale=alt.Scale(domain=list(names), range=SERIES[: len(names)]), title=None)
+    return alt.Color(f"{field}:N", scale=alt.Scale(domain=list(names), range=_SERIES[: len(names)]), title=None)
 
 
 def time_axis(times: Sequence[datetime], narrow: bool, *, labels: bool = True) -> alt.X:
@@ -285,19 +285,19 @@ def configured(chart: Any, *, columns: int) -> alt.TopLevelMixin:
         chart.configure(background="transparent", aria=False, padding=4)
         .configure_view(stroke=None)
         .configure_axis(
-            labelColor=MUTED,
-            titleColor=MUTED,
+            labelColor=_MUTED,
+            titleColor=_MUTED,
             titleFontWeight="normal",
             titleFontSize=12,
             labelFontSize=12,
-            domainColor=GRID,
-            tickColor=GRID,
-            gridColor=GRID,
+            domainColor=_GRID,
+            tickColor=_GRID,
+            gridColor=_GRID,
             labelLimit=150,
         )
         .configure_axisY(minExtent=50)
         .configure_legend(
-            labelColor=INK,
+            labelColor=_INK,
             labelFontSize=12,
             orient="top",
             columns=columns,

@@ -114,13 +114,9 @@ def is_newer(attempt: Attempt) -> bool:
 
 def usual_distance(attempts: Sequence[Attempt]) -> timedelta | None:
     """The median distance between the cycles; None of fewer than two."""
-    gaps = distances([attempt.cycle_at for attempt in attempts])
+    moments = [attempt.cycle_at for attempt in attempts]
+    gaps = [(later - earlier).total_seconds() for earlier, later in pairwise(moments)]
     return timedelta(seconds=median(gaps)) if gaps else None
-
-
-def distances(moments: Sequence[datetime]) -> list[float]:
-    """Seconds from each moment to the next."""
-    return [(later - earlier).total_seconds() for earlier, later in pairwise(moments)]
 
 
 def stale_after(attempts: Sequence[Attempt]) -> timedelta:
