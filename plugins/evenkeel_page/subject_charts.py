@@ -110,9 +110,13 @@ class _Drawing:
 
     def panel(self, panel: _Panel) -> None:
         """Lines over their axis."""
+        known = [
+            amount for line, _ in panel.lines for point in self.course.points if (amount := line(point)) is not None
+        ]
+        if not known:
+            return
         height = panel.height - 40 * (self.narrow and panel.height > 100)
-        known = [value for line, _ in panel.lines for point in self.course.points if _is(value := line(point))]
-        ticks = _ticks(max(known, default=0.0), 4 if height > 100 else 2)
+        ticks = _ticks(max(filter(_is, known), default=0.0), 4 if height > 100 else 2)
         top, end = self.y, self.width - _RIGHT
         self.draw('<text class="axis-title" x="0" y="{}">{}</text>', top + 4, panel.title)
         self.y += 14

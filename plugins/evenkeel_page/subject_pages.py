@@ -99,7 +99,8 @@ def _page(record: Record, render: Render, asked: SubjectRequest) -> Answer:
         "inputs": inputs_of(record, asked, moment), "dependents": dependents_of(record, asked, attempt, row),
         "kept_from": kept_from(record, course),
     }  # fmt: skip
-    with linking(LinkedCycle(asked.cluster, attempt.cycle_at, _brokers_named(moment, row))):
+    brokers = _brokers_named(moment, row) | {*owner_classes(course)} if course else _brokers_named(moment, row)
+    with linking(LinkedCycle(asked.cluster, attempt.cycle_at, brokers)):
         body = render("subject.html.j2", **context, **_drawn(course, attempt), **_words(asked, attempt))
     is_unknown = is_unknown and row is None and not (course and (course.there or course.events))
     return Answer(400 if asked.problem else 404 if is_unknown else 200, body)

@@ -1,5 +1,5 @@
-"""The pages of a bundle and a broker as a browser shows them: wide and on a phone, light and dark, by keyboard, on paper,
-without scripts, and on the way from the heat map.
+"""The pages of a bundle and a broker as a browser shows them: wide and on a phone, light and dark, by keyboard,
+on paper and without scripts, and on the way from the heat map.
 
 Not looked at here: whether they are good pictures; that needs eyes. `EVENKEEL_SHOTS=FOLDER` keeps what was seen.
 """
@@ -107,7 +107,7 @@ def test_from_the_heat_map_s_why_to_the_bundle_its_owner_and_back(browser: Brows
         assert page.locator("svg.course:visible").count() == 1
         page.locator(".exact a").first.click()
         assert page.locator("h1").inner_text().startswith("broker-")
-        page.get_by_role("region", name="Bundles at this moment").get_by_role("link").first.click()
+        page.get_by_role("region", name="Owned bundles").get_by_role("link").first.click()
         assert page.locator("h1").inner_text() == BUNDLE
         page.locator(".ways").get_by_role("link", name="Heat map").click()
         assert page.locator("h1").inner_text() == "Heat map"

@@ -257,7 +257,7 @@ def test_a_broker_has_its_bundles_the_busiest_first(page: TestClient, warm: Path
     own = [row for row in record.rows([attempt], "bundle_load")[attempt.attempt_id] if row["owner"] == BROKERS[1]]
     own.sort(key=lambda row: -both(row, "used_msg_rate"))
     assert f"{len(own)} bundles, here the 20 busiest." in words_of(answer.text) or len(own) <= 20
-    rows = cells(answer.text, "Bundles at this moment")
+    rows = cells(answer.text, "Owned bundles")
     assert [row[:2] for row in rows] == [
         [row["bundle"], f"{both(row, 'used_msg_rate'):,.2f} msg/s"] for row in own[:20]
     ]
