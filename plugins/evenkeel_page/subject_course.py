@@ -21,7 +21,7 @@ from evenkeel.record.read.tables import is_in, text
 from evenkeel.record.status.attention import bounces
 
 MOST_POINTS, LEAST_POINTS = 240, 24
-MOST_ROWS_READ = 4_000_000
+MOST_ROWS_READ = 3_000_000
 """So many rows at most are looked through for the points: a cluster of many bundles has fewer points."""
 BUNDLE_FIGURES = (
     *("bundle", "owner", "ownership", "topics", "producers", "consumers"),

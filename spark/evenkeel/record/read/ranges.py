@@ -254,12 +254,15 @@ class Record:
             return None
         ids = pa.array([write.write_id for _, _, write in listed])
         moments = [one.cycle_at for _, one, _ in listed]
-        condition = at_moments(moments) & is_in("write_id", sorted({*ids.to_pylist()}))
-        condition = condition if where is None else condition & where
+        # With a condition few rows are left: their writes are looked up then, which costs less than for all rows.
+        whole = at_moments(moments) & is_in("write_id", sorted({*ids.to_pylist()}))
+        condition = whole if where is None else at_moments(moments) & where
         wanted = list(dict.fromkeys((*columns, "cycle_at", "write_id")))
         dates = tuple(sorted({moment.date() for moment in moments}))
         span = min(moments), max(moments)
         found = self._table_of(table, listed[0][1].cluster, span, condition, wanted, dates)
+        if where is not None:
+            found = found.filter(pc.is_in(found.column("write_id").cast(pa.string()), value_set=ids))
         places = pc.index_in(found.column("write_id").cast(pa.string()), value_set=ids).to_numpy()
         at = found.column("cycle_at").cast(pa.timestamp("us", "UTC")).cast(pa.int64()).to_numpy()
         own = pa.array(moments, pa.timestamp("us", "UTC")).cast(pa.int64()).to_numpy()
